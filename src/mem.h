@@ -1,0 +1,35 @@
+/* Floor 0. Memory: aligned blocks and checked growth of stb_ds arrays.
+ *
+ * stb_ds dereferences the result of a failed growth, so no array here ever grows inside arrput():
+ * arr_reserve makes the room first and can say no. After it, arrput and arraddn within the reserved
+ * capacity cannot allocate. Hash maps of stb_ds are not used in the library: making one writes a
+ * process-global seed.
+ */
+#ifndef MGPT_MEM_H
+#define MGPT_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STBDS_NO_SHORT_NAMES
+#include <stb_ds.h>
+
+#define arr_len(a) ((size_t)stbds_arrlenu(a))
+#define arr_cap(a) ((size_t)stbds_arrcap(a))
+#define arr_put(a, v) stbds_arrput(a, v) /* room must have been reserved */
+#define arr_set_len(a, n) (stbds_header(a)->length = (n))
+#define arr_free(a) stbds_arrfree(a)
+
+/* Makes room for n elements in all, growing to at least twice the present capacity. Returns 0 when
+ * out of memory; the array is then unchanged. `a` may be NULL (an empty array). */
+#define arr_reserve(a, n) arr_reserve_bytes((void **)(void *)&(a), sizeof *(a), (n))
+int arr_reserve_bytes(void **array, size_t element, size_t n);
+
+/* Room for one more, then the append; 0 when out of memory. */
+#define arr_push(a, v) (arr_reserve(a, arr_len(a) + 1) ? (arr_put(a, v), 1) : 0)
+
+/* n * each bytes, aligned to 64 and zeroed; NULL when out of memory or n * each overflows. Free with
+ * free(). A size of zero gives a valid block. */
+void *mem_new(size_t n, size_t each);
+
+#endif

@@ -1,0 +1,32 @@
+/* Floor 0. Writing a file so that it is there whole or not at all.
+ *
+ * Bytes go to a temporary file beside the target; outfile_commit flushes it to disk and renames it
+ * over the target. Until then the target is untouched, and outfile_discard (or a failed commit) removes
+ * the temporary file.
+ */
+#ifndef MGPT_OUTFILE_H
+#define MGPT_OUTFILE_H
+
+#include "mgpt.h"
+
+struct outfile {
+    char *path, *temporary;
+    int fd;
+    uint8_t *buf; /* what has not reached the kernel yet */
+    size_t n_buf;
+    uint64_t offset;   /* bytes written so far */
+    mgpt_error failed; /* sticky: the first failure; status 0 while all is well */
+};
+
+int outfile_open(struct outfile *out, const char *path, mgpt_error *err);
+
+/* Appends n bytes. Errors are sticky and reported by outfile_commit, so a writer need not check each. */
+void outfile_write(struct outfile *out, const void *data, size_t n);
+
+/* Flushes, syncs, renames. On failure the target is as before. Either way the struct is released. */
+int outfile_commit(struct outfile *out, mgpt_error *err);
+
+/* Throws away what was written; allowed on a zeroed or released struct. */
+void outfile_discard(struct outfile *out);
+
+#endif
