@@ -1,0 +1,59 @@
+/* Floor 1. The ladder: which rungs there are, which this machine runs, and the choice among them. */
+#include "kernels.h"
+
+#include <string.h>
+
+struct rung {
+    const char *name;
+    void (*init)(struct kernels *k);
+    int (*runs)(void);
+};
+
+static int always(void)
+{
+    return 1;
+}
+
+#if defined(__x86_64__)
+static int has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static const struct rung ladder[] = {
+    {"scalar", kernels_init_scalar, always},
+#if defined(__x86_64__)
+    {"avx2", kernels_init_avx2, has_avx2},
+    {"avx512", kernels_init_avx512, has_avx512},
+#endif
+};
+
+enum { N_RUNGS = sizeof ladder / sizeof *ladder };
+
+const char *kernels_rung(size_t i, int *runs_here)
+{
+    if (i >= N_RUNGS)
+        return NULL;
+    *runs_here = ladder[i].runs();
+    return ladder[i].name;
+}
+
+int kernels_init(struct kernels *k, const char *isa)
+{
+    for (size_t i = N_RUNGS; i-- > 0;) {
+        const struct rung *r = &ladder[i];
+        if ((!isa || strcmp(isa, r->name) == 0) && r->runs()) {
+            r->init(k);
+            return 1;
+        }
+    }
+    return 0;
+}
