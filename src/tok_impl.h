@@ -1,0 +1,162 @@
+/* Floor 3, private to tok*.c. The vocabulary as its readers see it, the row that makes a kind of
+ * tokenizer, the state of one call, and the merging engine of both BPE kinds.
+ *
+ * A struct tok never changes after tok_open; whatever an encode call needs lives in its struct tok_call.
+ * Texts of tokens stay in the file, their decoded pieces are in one block. Symbols and bytes are counted
+ * with 32 bits: TOK_TEXT_MAX keeps a text, with every space grown to three bytes, below 2^32.
+ */
+#ifndef MGPT_TOK_IMPL_H
+#define MGPT_TOK_IMPL_H
+
+#include "mem.h"
+#include "tok.h"
+#include "utf8.h"
+
+#define TOK_TEXT_MAX ((size_t)1 << 30) /* bytes that one call encodes */
+#define TOK_TOKEN_MAX 65535            /* bytes of one token's text */
+#define TOK_NAME_MAX 48                /* buffer for tok_name_unit */
+
+/* Values of tokenizer.ggml.token_type. */
+enum {
+    TOK_NORMAL = 1,
+    TOK_UNKNOWN = 2,
+    TOK_CONTROL = 3,
+    TOK_USER = 4,
+    TOK_UNUSED = 5,
+    TOK_BYTE = 6
+};
+
+struct tok_entry {
+    struct gguf_str text; /* in the file */
+    const char *piece;    /* in tok.pieces */
+    uint16_t n_piece;
+    uint8_t type;
+    uint8_t is_end;
+};
+
+struct tok_call;
+struct merge_symbol;
+
+/* What two neighbours become, if anything: smaller orders merge first, leftmost on ties. */
+struct merge_pair {
+    uint32_t order;
+    int32_t id;
+};
+
+/* One row per kind. `encode` appends the tokens of n >= 1 bytes of plain text, a part of c->text.
+ * `close` allows a tokenizer whose `open` failed. `pair` is NULL for kinds that do not merge. */
+struct tok_kind {
+    const char *name;
+    int (*open)(struct tok *t, const struct gguf *g, mgpt_error *err);
+    void (*close)(struct tok *t);
+    int (*encode)(struct tok_call *c, const char *p, size_t n);
+    int (*pair)(const struct tok_call *c, const struct merge_symbol *left,
+                const struct merge_symbol *right, struct merge_pair *pair);
+};
+
+extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm;
+
+/* A token that is searched for in the text before anything else. */
+struct tok_special {
+    struct gguf_str text;
+    uint32_t id;
+    uint8_t type;
+};
+
+struct tok {
+    const struct tok_kind *kind; /* NULL: "none" */
+    size_t n;
+    struct tok_entry *entries;
+    char *pieces;
+    int32_t bos, eos, unk; /* -1: none */
+    uint8_t adds_bos, adds_eos, adds_space;
+    struct tok_special
+        *specials; /* ascending by bytes of text, then length; one per text and type */
+    size_t n_specials;
+    uint32_t special_first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
+    struct tok_chars *chars;     /* of the kind in use, the others NULL */
+    struct tok_bpe *bpe;
+    struct tok_spm *spm;
+};
+
+/* ---- one call of tok_encode ------------------------------------------------------------------- */
+
+struct merge_symbol {
+    uint32_t at, n;      /* its bytes: base[at .. at + n) */
+    uint32_t prev, next; /* neighbours, MERGE_END at the ends; prev is MERGE_GONE when swallowed */
+    uint32_t last;   /* the symbol it swallowed last, MERGE_END: none. So merges can be undone */
+    uint32_t before; /* in a swallowed one: what its owner had swallowed before */
+    int32_t id;      /* -1: no token */
+    struct merge_pair pair; /* short runs only: with its next; id -1: none */
+};
+
+#define MERGE_END UINT32_MAX
+#define MERGE_GONE (UINT32_MAX - 1)
+
+struct tok_call {
+    const struct tok *t;
+    const char *text; /* all of it; offsets in errors count from here */
+    mgpt_error *err;
+    int32_t *tokens;
+    size_t cap;
+    int64_t n;                    /* tokens so far, written or not */
+    const char *base;             /* what the symbols' `at` counts in */
+    struct merge_symbol *symbols; /* stb_ds arrays, reused from run to run */
+    uint64_t *heap;
+};
+
+static inline void tok_put(struct tok_call *c, int32_t id)
+{
+    if ((uint64_t)c->n < c->cap)
+        c->tokens[c->n] = id;
+    c->n++;
+}
+
+/* ---- merging (tok_merge.c) -------------------------------------------------------------------- */
+
+/* Empties the run and makes room for n symbols; 0 when out of memory. */
+int merge_begin(struct tok_call *c, const char *base, size_t n);
+void merge_add(struct tok_call *c, uint32_t at, uint32_t n, int32_t id);
+
+/* Merges until no pair is left. Walk the result from symbol 0 along `next`. O(n log n). */
+int merge_run(struct tok_call *c);
+
+/* Splits symbol i into the two it was last merged from (its `last` must not be MERGE_END). The caller
+ * sets its id. */
+void merge_undo(struct tok_call *c, uint32_t i);
+
+/* ---- vocabulary (tok_vocab.c) ----------------------------------------------------------------- */
+
+/* tokens, token_type and pieces; `spaces` is 1 for vocabularies that write a space as U+2581, 0 for
+ * those in the byte alphabet. A file without tokens leaves t->n at 0. */
+int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err);
+
+/* Texts to ids: open addressing, linear probing, at most half full. The seed is an address, so a file
+ * cannot be made to collide; results do not depend on it. */
+struct tok_map {
+    uint32_t *slots; /* id + 1, 0: free */
+    size_t mask;
+    uint64_t seed;
+};
+
+int tok_map_init(struct tok_map *m, size_t n); /* 0 when out of memory */
+void tok_map_free(struct tok_map *m);
+void tok_map_add(struct tok_map *m, const struct tok *t,
+                 uint32_t id); /* the first id of a text stays */
+
+/* The token whose text is a followed by b, or -1. */
+int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_str a,
+                     struct gguf_str b);
+
+/* Slots for a table of n entries: a power of two, at least 2 n. 0: too many. */
+size_t tok_table_size(size_t n);
+
+/* ---- errors (tok.c) --------------------------------------------------------------------------- */
+
+/* Names what stands at p (n >= 1 bytes left) in error lines: "character 'é' (U+00E9)", "byte 0xE9". */
+void tok_name_unit(char name[TOK_NAME_MAX], const char *p, size_t n);
+
+/* 1 when a terminal shows the code point as one visible mark or a space and obeys nothing. */
+int tok_printable(uint32_t code);
+
+#endif
