@@ -1,0 +1,319 @@
+/* Floor 4. Opening a model: bytes, structure, tokenizer, numbers, tensors, in that order; and what can
+ * be asked of it. A model is immutable once it is open. */
+#include "model.h"
+
+#include "ck.h"
+#include "error.h"
+#include "mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int read_names(mgpt_model *m, mgpt_error *err)
+{
+    struct gguf_str s = {"", 0};
+    int found = gguf_string(&m->gguf, "general.name", &s, err);
+    if (found < 0)
+        return found;
+    m->name = mem_new(s.n + 1, 1);
+    if (!m->name)
+        return err_memory(err, "the model's name", s.n + 1);
+    memcpy(m->name, s.p, s.n);
+    return MGPT_OK;
+}
+
+/* general.type: a vocabulary, adapter or projector is not a model. */
+static int check_type(const mgpt_model *m, const char *also, mgpt_error *err)
+{
+    struct gguf_str s;
+    int found = gguf_string(&m->gguf, "general.type", &s, err);
+    if (found <= 0)
+        return found;
+    if ((s.n == 5 && memcmp(s.p, "model", 5) == 0) ||
+        (s.n == strlen(also) && memcmp(s.p, also, s.n) == 0))
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.type")->offset,
+                   "general.type is '%.*s', expected 'model'", (int)(s.n < 40 ? s.n : 40), s.p);
+}
+
+static int choose_arch(mgpt_model *m, mgpt_error *err)
+{
+    struct gguf_str s;
+    int found = gguf_string(&m->gguf, "general.architecture", &s, err);
+    if (found == 0)
+        return err_set(err, MGPT_EFILE, 0, "key general.architecture: missing");
+    if (found < 0)
+        return found;
+    m->arch = arch_find(s.p, s.n);
+    if (!m->arch)
+        return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.architecture")->offset,
+                       "architecture '%.*s' is not supported (microgpt, llama, gpt2 are)",
+                       (int)(s.n < 40 ? s.n : 40), s.p);
+    return MGPT_OK;
+}
+
+/* The vocabulary may be shorter than the embedding (padding rows), never longer. */
+static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
+{
+    size_t n_tokens = tok_count(m->tok);
+    if (n_tokens > m->shape.n_vocab)
+        return err_set(err, MGPT_EFILE, m->token_embd->offset,
+                       "the tokenizer has %zu tokens, the embedding %zu rows", n_tokens,
+                       m->shape.n_vocab);
+    char key[96];
+    uint64_t vocab_size = m->shape.n_vocab;
+    text_format(key, sizeof key, "%s.vocab_size", m->arch->name);
+    if (gguf_uint(&m->gguf, key, UINT64_MAX, &vocab_size, err) < 0)
+        return MGPT_EFILE;
+    if (vocab_size != m->shape.n_vocab)
+        return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, key)->offset,
+                       "key %s: %llu, but the embedding has %zu rows", key,
+                       (unsigned long long)vocab_size, m->shape.n_vocab);
+    return MGPT_OK;
+}
+
+static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
+{
+    int status = read_names(m, err);
+    if (status == MGPT_OK)
+        status = check_type(m, params->vocab_only ? "vocab" : "model", err);
+    if (status < 0)
+        return status;
+    m->tok = tok_open(&m->gguf, err);
+    if (!m->tok)
+        return err->status;
+    if (params->vocab_only) {
+        m->shape.n_vocab = tok_count(m->tok);
+        return MGPT_OK;
+    }
+    status = choose_arch(m, err);
+    if (status == MGPT_OK)
+        status = model_hyper(m, err);
+    if (status == MGPT_OK)
+        status = model_bind(m, err);
+    if (status == MGPT_OK)
+        status = check_vocabulary(m, err);
+    return status;
+}
+
+/* Takes over m (and its file); returns it open, or frees it. */
+static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
+                             const mgpt_model_params *params, mgpt_error *err)
+{
+    static const mgpt_model_params defaults;
+    mgpt_error local;
+    params = params ? params : &defaults;
+    int status = MGPT_OK;
+    if (!kernels_init(&m->kernels, params->isa))
+        status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET,
+                         "instruction set '%.20s' is unknown or not present on this machine",
+                         params->isa);
+    if (status == MGPT_OK)
+        status = gguf_parse(&m->gguf, data, size, &local);
+    if (status == MGPT_OK)
+        status = build(m, params, &local);
+    if (status == MGPT_OK)
+        return m;
+    if (err)
+        *err = local;
+    mgpt_close(m);
+    return NULL;
+}
+
+static mgpt_model *model_new(mgpt_error *err)
+{
+    mgpt_model *m = mem_new(1, sizeof *m);
+    if (!m)
+        err_memory(err, "a model", sizeof *m);
+    return m;
+}
+
+mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err)
+{
+    if (!path) {
+        err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_open: path is NULL");
+        return NULL;
+    }
+    mgpt_model *m = model_new(err);
+    if (!m)
+        return NULL;
+    if (file_open(&m->file, path, err) < 0) {
+        mgpt_close(m);
+        return NULL;
+    }
+    return open_span(m, m->file.data, m->file.size, params, err);
+}
+
+mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_model_params *params,
+                            mgpt_error *err)
+{
+    if (!data) {
+        err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_open_bytes: data is NULL");
+        return NULL;
+    }
+    mgpt_model *m = model_new(err);
+    return m ? open_span(m, data, size, params, err) : NULL;
+}
+
+void mgpt_close(mgpt_model *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < arr_len(m->owned); i++)
+        free(m->owned[i]);
+    arr_free(m->owned);
+    free(m->rope_freq);
+    free(m->name);
+    tok_free(m->tok);
+    gguf_free(&m->gguf);
+    file_close(&m->file);
+    free(m);
+}
+
+const struct tok *model_tok(const mgpt_model *m)
+{
+    return m->tok;
+}
+
+enum { N_TYPE_IDS = 64 }; /* ids of the types that dtype_find knows are below */
+
+/* Element type that most weights have. */
+static const char *main_type(const mgpt_model *m)
+{
+    uint64_t values[N_TYPE_IDS] = {0}, most = 0;
+    const char *best = "none";
+    for (size_t i = 0; i < arr_len(m->gguf.tensors); i++) {
+        const struct gguf_tensor *t = &m->gguf.tensors[i];
+        uint64_t *n = &values[t->type->id % N_TYPE_IDS];
+        *n += t->n_values;
+        if (*n > most) {
+            most = *n;
+            best = t->type->name;
+        }
+    }
+    return best;
+}
+
+static uint64_t count_values(const mgpt_model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < arr_len(m->gguf.tensors); i++)
+        n += m->gguf.tensors[i].n_values;
+    return n;
+}
+
+static void numbers_info(const mgpt_model *m, mgpt_info *info)
+{
+    const struct shape *s = &m->shape;
+    info->n_ctx = (int32_t)s->n_ctx;
+    info->n_embd = (int32_t)s->n_embd;
+    info->n_layer = (int32_t)s->n_layer;
+    info->n_head = (int32_t)s->n_head;
+    info->n_head_kv = (int32_t)s->n_head_kv;
+    info->head_dim = (int32_t)s->head_dim;
+    info->n_ff = (int32_t)s->n_ff;
+    info->norm_eps = m->eps;
+    info->rope_base = (float)m->rope_base;
+    info->gated = s->n_layer > 0 && m->layers[0].gate.w != NULL;
+    info->tied = m->tied;
+    info->norm = m->arch->norm == NORM_RMS ? "rmsnorm" : "layernorm";
+    info->activation = act_name(m->act);
+    info->position = "none";
+    if (m->position_embd)
+        info->position = "learned";
+    else if (s->n_rot)
+        info->position = "rope";
+    info->kv_bytes = (uint64_t)s->n_layer * s->n_kv * 2 * sizeof(float);
+    uint64_t row = m->token_embd->size / s->n_vocab;
+    info->bytes_per_token = m->packed_bytes + row * (m->position_embd ? 2 : 1);
+}
+
+int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
+{
+    if (!m || !info)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_info: NULL argument");
+    memset(info, 0, sizeof *info);
+    info->arch = info->norm = info->activation = info->position = "none";
+    info->name = m->name;
+    info->tokenizer = tok_kind(m->tok);
+    info->isa = m->kernels.isa;
+    info->type = main_type(m);
+    info->n_vocab = (int32_t)m->shape.n_vocab;
+    info->n_tokens = (int32_t)tok_count(m->tok);
+    if (info->n_tokens == 0)
+        info->n_tokens = info->n_vocab;
+    info->bos = tok_bos(m->tok);
+    info->eos = tok_eos(m->tok);
+    info->add_bos = tok_adds_bos(m->tok);
+    info->n_params = count_values(m);
+    info->file_bytes = m->gguf.size;
+    if (m->arch) {
+        info->arch = m->arch->name;
+        numbers_info(m, info);
+    }
+    return MGPT_OK;
+}
+
+size_t mgpt_n_tensors(const mgpt_model *m)
+{
+    return m ? arr_len(m->gguf.tensors) : 0;
+}
+
+int mgpt_get_tensor(const mgpt_model *m, size_t i, mgpt_tensor *tensor, mgpt_error *err)
+{
+    if (!m || !tensor || i >= arr_len(m->gguf.tensors))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_tensor: no tensor %zu", i);
+    const struct gguf_tensor *t = &m->gguf.tensors[i];
+    *tensor = (mgpt_tensor){.name = t->name,
+                            .type = t->type->name,
+                            .n_dims = t->n_dims,
+                            .offset = t->offset,
+                            .n_bytes = t->size};
+    memcpy(tensor->dims, t->dims, sizeof tensor->dims);
+    return MGPT_OK;
+}
+
+int mgpt_read_tensor(const mgpt_model *m, const char *name, uint64_t first, size_t n, float *out,
+                     mgpt_error *err)
+{
+    const struct gguf_tensor *t = m && name ? gguf_tensor(&m->gguf, name) : NULL;
+    if (!t || (!out && n))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_read_tensor: no tensor %.60s",
+                       name ? name : "NULL");
+    if (first > t->n_values || n > t->n_values - first || first % t->type->block ||
+        n % t->type->block)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "mgpt_read_tensor: %.60s has %llu values in blocks of %u", t->name,
+                       (unsigned long long)t->n_values, t->type->block);
+    t->type->to_float(t->data + first / t->type->block * t->type->block_bytes, out, n);
+    return MGPT_OK;
+}
+
+int64_t mgpt_encode(const mgpt_model *m, const char *text, size_t n_bytes, unsigned flags,
+                    int32_t *tokens, size_t cap, mgpt_error *err)
+{
+    if (!m || (!text && n_bytes) || (!tokens && cap))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_encode: NULL argument");
+    return tok_encode(m->tok, text, n_bytes, flags, tokens, cap, err);
+}
+
+const char *mgpt_piece(const mgpt_model *m, int32_t token, size_t *n_bytes)
+{
+    size_t ignored;
+    n_bytes = n_bytes ? n_bytes : &ignored;
+    *n_bytes = 0;
+    return m ? tok_piece(m->tok, token, n_bytes) : "";
+}
+
+const char *mgpt_token_text(const mgpt_model *m, int32_t token, size_t *n_bytes)
+{
+    size_t ignored;
+    n_bytes = n_bytes ? n_bytes : &ignored;
+    *n_bytes = 0;
+    return m ? tok_text(m->tok, token, n_bytes) : "";
+}
+
+int mgpt_is_end(const mgpt_model *m, int32_t token)
+{
+    return m && tok_is_end(m->tok, token);
+}

@@ -1,0 +1,69 @@
+/* Floor 4. The model: tensors bound to their meaning once, every shape checked, weights packed.
+ *
+ * Absent is identity: a norm of kind NORM_NONE, a bias or gain of NULL, a linear without weights, does
+ * nothing where the page (forward.c) calls it.
+ */
+#ifndef MGPT_MODEL_H
+#define MGPT_MODEL_H
+
+#include "arch.h"
+#include "file.h"
+#include "gguf.h"
+#include "kernels.h"
+#include "mgpt.h"
+#include "tok.h"
+
+struct norm {
+    enum norm_kind kind;
+    const float *gain, *bias; /* or NULL */
+};
+
+struct linear {
+    const void *w; /* packed panels of kernels.h, or NULL: absent */
+    enum weight_type type;
+    const float *bias; /* or NULL */
+    size_t n_in, n_out;
+};
+
+struct layer {
+    struct norm attn_norm, q_norm, k_norm, ffn_norm;
+    struct linear q, k, v, o;
+    struct linear gate, up, down; /* gate absent: a plain MLP */
+};
+
+/* Letters of the page: E = n_embd, H heads, G KV heads of width d, F = n_ff, V = n_vocab. */
+struct shape {
+    size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
+    size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
+};
+
+struct mgpt_model {
+    struct file file; /* zeroed for borrowed bytes */
+    struct gguf gguf;
+    struct tok *tok;
+    struct kernels kernels;
+    const struct arch *arch;
+    char *name; /* general.name */
+    struct shape shape;
+    float eps, attn_scale;
+    enum act act;
+    double rope_base, rope_factor;                        /* positions are divided by the factor */
+    double *rope_freq;                                    /* n_rot / 2 angles per position */
+    const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
+    struct norm embd_norm, final_norm;
+    struct linear head;
+    struct layer *layers;
+    void **owned; /* stb_ds array: every block that packing and binding allocated */
+    uint64_t packed_bytes;
+    int tied;
+};
+
+/* Binds all tensors of the file to model->layers and the rest, and packs them. bind.c. */
+int model_bind(mgpt_model *m, mgpt_error *err);
+
+/* Reads the hyper-parameters into model->shape and the fields beside it. hyper.c. */
+int model_hyper(mgpt_model *m, mgpt_error *err);
+
+const struct tok *model_tok(const mgpt_model *m);
+
+#endif
