@@ -1,0 +1,87 @@
+/* Floor 5. A session's insides, and one pass of the model over a few rows (struct run).
+ *
+ * A pass takes n rows: tokens of one session in order (a chunk), or one token of each of several
+ * sessions (a batch). A segment is the rows of one session. Nothing of a session changes until the whole
+ * call has succeeded: keys and values are written behind the tokens that count, logits go to the spare
+ * buffer; session.c commits both at the end.
+ */
+#ifndef MGPT_SESSION_H
+#define MGPT_SESSION_H
+
+#include "kv.h"
+#include "model.h"
+#include "pool.h"
+
+struct tap {
+    uint64_t points;
+    mgpt_tap_fn *fn;
+    void *user;
+};
+
+/* Row buffers of a pass, allocated once for n_chunk rows. */
+struct scratch {
+    float *x, *h, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E n_q n_kv n_kv n_q F F] */
+    float *cs;                                /* [n_chunk][n_rot] cos and sin of the rope angles */
+    float *scores;                            /* [n_head][score_stride], stb_ds array */
+    size_t score_stride;
+    float *logits;            /* [rows][n_vocab], stb_ds array, batches and taps */
+    struct segment *segments; /* [n_chunk] */
+};
+
+struct mgpt_session {
+    const mgpt_model *model;
+    size_t n_ctx, n_chunk;
+    int n_threads;
+    struct pool *pool; /* NULL: one thread */
+    int32_t *tokens;   /* stb_ds array; its length is the position */
+    struct kv kv;
+    struct scratch scratch;
+    float *logits, *spare; /* [n_vocab] each */
+    int has_logits;
+    int in_batch; /* marked while mgpt_step_many looks for duplicates */
+    struct tap tap;
+};
+
+struct segment {
+    mgpt_session *session;
+    size_t row, n;     /* its rows of the pass */
+    size_t pos;        /* of its first row */
+    size_t out, n_out; /* its rows of logits: the last n_out of its rows, from row `out` */
+};
+
+struct run {
+    const mgpt_model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct scratch *s;
+    const int32_t *tokens; /* [n] */
+    size_t n, n_out;
+    struct segment *segments;
+    size_t n_segments;
+    float *logits;   /* [n_out][n_vocab] */
+    uint64_t points; /* tapped by any segment's session; 0 once a callback has asked to stop */
+    int stopped;
+};
+
+/* The page: runs r->tokens through the model, fills r->logits. forward.c. */
+void forward(struct run *r);
+
+/* Softmax attention of the rows of a pass over their caches: q to o. attend.c. */
+void attend(struct run *r, size_t layer);
+
+/* Fires a point for `cols` values per row at data: for all rows of the pass, or with out_rows for the
+ * rows that get logits. taps.c. */
+void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t cols, int out_rows);
+
+/* Fires a point of one query: one row per head. */
+void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+               float *data, size_t stride);
+
+#define TAPPED(r, point) ((r)->points & MGPT_POINT_BIT(point))
+#define TAP(r, point, layer, data, cols)                                                           \
+    do {                                                                                           \
+        if (TAPPED(r, point))                                                                      \
+            tap_rows(r, point, (int)(layer), data, cols, 0);                                       \
+    } while (0)
+
+#endif

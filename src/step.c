@@ -1,0 +1,232 @@
+/* Floor 5. Running tokens: step, feed, sync, rewind, and one step of many sessions.
+ *
+ * Every call goes the same way: check, make all the room the call will need (which can fail and then has
+ * changed nothing), run the page over rows that are not committed yet, commit. After `prepare` nothing
+ * allocates.
+ */
+#include "error.h"
+#include "mem.h"
+#include "session.h"
+
+#include <string.h>
+
+static int check_token(const mgpt_session *s, int32_t token, size_t i, mgpt_error *err)
+{
+    if (token >= 0 && (size_t)token < s->model->shape.n_vocab)
+        return MGPT_OK;
+    return err_set(err, MGPT_EARG, i, "token %d (number %zu) is not in the vocabulary of %zu",
+                   token, i, s->model->shape.n_vocab);
+}
+
+/* Room for a query over n keys in this session's scores. */
+static int reserve_scores(mgpt_session *s, size_t n, mgpt_error *err)
+{
+    struct scratch *sc = &s->scratch;
+    if (n <= sc->score_stride)
+        return MGPT_OK;
+    size_t want = n > 2 * sc->score_stride ? n : 2 * sc->score_stride;
+    size_t stride = panels_of(want) * PANEL;
+    if (!arr_reserve(sc->scores, s->model->shape.n_head * stride))
+        return err_memory(err, "attention scores", s->model->shape.n_head * stride * sizeof(float));
+    sc->score_stride = stride;
+    return MGPT_OK;
+}
+
+/* Room for n more tokens. */
+static int prepare(mgpt_session *s, size_t n, mgpt_error *err)
+{
+    size_t pos = arr_len(s->tokens);
+    if (n > s->n_ctx - pos)
+        return err_set(err, MGPT_EFULL, MGPT_NO_OFFSET,
+                       "context full: %zu tokens held and %zu more, room for %zu", pos, n,
+                       s->n_ctx);
+    if (!arr_reserve(s->tokens, pos + n))
+        return err_memory(err, "tokens", (pos + n) * sizeof *s->tokens);
+    return kv_reserve(&s->kv, pos + n, err);
+}
+
+/* Room for `rows` rows of logits in the scratch; one row goes to the spare buffer instead. */
+static int reserve_logits(mgpt_session *s, size_t rows, mgpt_error *err)
+{
+    size_t n = rows * s->model->shape.n_vocab;
+    if (rows > 1 && !arr_reserve(s->scratch.logits, n))
+        return err_memory(err, "logits", n * sizeof(float));
+    return MGPT_OK;
+}
+
+static int wants_all_logits(const mgpt_session *s)
+{
+    return (s->tap.points & (MGPT_POINT_BIT(MGPT_FINAL) | MGPT_POINT_BIT(MGPT_LOGITS))) != 0;
+}
+
+/* One pass over the rows described in lead's scratch; leaves each segment's last logits in its
+ * session's spare buffer. Returns 0 when a tap has asked to stop. */
+static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_segments)
+{
+    struct scratch *sc = &lead->scratch;
+    struct run r = {.model = lead->model,
+                    .kernels = &lead->model->kernels,
+                    .pool = lead->pool,
+                    .s = sc,
+                    .tokens = tokens,
+                    .n = n,
+                    .segments = sc->segments,
+                    .n_segments = n_segments};
+    for (size_t i = 0; i < n_segments; i++) {
+        r.points |= sc->segments[i].session->tap.points;
+        sc->segments[i].out = r.n_out;
+        r.n_out += sc->segments[i].n_out;
+    }
+    size_t V = lead->model->shape.n_vocab;
+    r.logits = r.n_out > 1 ? sc->logits : lead->spare;
+    forward(&r);
+    for (size_t i = 0; r.n_out > 1 && i < n_segments; i++) {
+        const struct segment *seg = &sc->segments[i];
+        if (seg->n_out)
+            memcpy(seg->session->spare, sc->logits + (seg->out + seg->n_out - 1) * V,
+                   V * sizeof(float));
+    }
+    return !r.stopped;
+}
+
+/* The tokens count from now on, and the spare logits are the logits. */
+static void commit(mgpt_session *s, const int32_t *tokens, size_t n)
+{
+    size_t pos = arr_len(s->tokens);
+    memcpy(s->tokens + pos, tokens, n * sizeof *tokens);
+    arr_set_len(s->tokens, pos + n);
+    float *logits = s->spare;
+    s->spare = s->logits;
+    s->logits = logits;
+    s->has_logits = 1;
+}
+
+static int stopped(mgpt_error *err)
+{
+    return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
+}
+
+int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    if (!s || (!tokens && n))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_feed: NULL argument");
+    int status = n ? prepare(s, n, err) : MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        status = check_token(s, tokens[i], i, err);
+    size_t pos = arr_len(s->tokens), chunk = n < s->n_chunk ? n : s->n_chunk;
+    int all = wants_all_logits(s);
+    if (status < 0 || n == 0)
+        return status;
+    if (reserve_scores(s, pos + n, err) < 0 || reserve_logits(s, all ? chunk : 1, err) < 0)
+        return MGPT_EMEM;
+    for (size_t done = 0; done < n; done += chunk) {
+        size_t rows = n - done < chunk ? n - done : chunk;
+        size_t last = done + rows == n;
+        s->scratch.segments[0] = (struct segment){
+            .session = s, .n = rows, .pos = pos + done, .n_out = all ? rows : last};
+        if (!pass(s, tokens + done, rows, 1))
+            return stopped(err);
+    }
+    commit(s, tokens, n);
+    return MGPT_OK;
+}
+
+const float *mgpt_step(mgpt_session *s, int32_t token, mgpt_error *err)
+{
+    return mgpt_feed(s, &token, 1, err) == MGPT_OK ? s->logits : NULL;
+}
+
+int mgpt_rewind(mgpt_session *s, size_t pos, mgpt_error *err)
+{
+    if (!s || pos > arr_len(s->tokens))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_rewind: position %zu, %zu tokens held",
+                       pos, mgpt_pos(s));
+    if (pos == arr_len(s->tokens))
+        return MGPT_OK;
+    arr_set_len(s->tokens, pos);
+    s->has_logits = 0;
+    return MGPT_OK;
+}
+
+int mgpt_sync(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    if (!s || (!tokens && n))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_sync: NULL argument");
+    if (n > s->n_ctx)
+        return err_set(err, MGPT_EFULL, MGPT_NO_OFFSET, "context full: %zu tokens, room for %zu", n,
+                       s->n_ctx);
+    size_t held = arr_len(s->tokens), same = 0;
+    while (same < n && same < held && tokens[same] == s->tokens[same])
+        same++;
+    if (same == n && (n < held || !s->has_logits) && n > 0)
+        same = n - 1; /* the last token's logits are wanted and gone */
+    int status = mgpt_rewind(s, same, err);
+    return status == MGPT_OK ? mgpt_feed(s, tokens + same, n - same, err) : status;
+}
+
+/* Checks a batch; marks its sessions on the way, which finds duplicates. */
+static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
+                       mgpt_error *err)
+{
+    size_t marked = 0;
+    int status = MGPT_OK;
+    for (; status == MGPT_OK && marked < n; marked++) {
+        mgpt_session *s = sessions[marked];
+        if (!s || s->model != sessions[0]->model || s->in_batch) {
+            status = err_set(err, MGPT_EARG, marked,
+                             "mgpt_step_many: session %zu is NULL, of another model or a duplicate",
+                             marked);
+            break;
+        }
+        s->in_batch = 1;
+        status = check_token(s, tokens[marked], marked, err);
+    }
+    for (size_t i = 0; i < marked; i++)
+        sessions[i]->in_batch = 0;
+    return status;
+}
+
+/* Room in every session and in the first one's scratch, which serves them all. */
+static int prepare_batch(mgpt_session *const *sessions, size_t n, size_t group, mgpt_error *err)
+{
+    size_t keys = 0;
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < n; i++) {
+        status = prepare(sessions[i], 1, err);
+        size_t pos = arr_len(sessions[i]->tokens);
+        keys = pos + 1 > keys ? pos + 1 : keys;
+    }
+    if (status == MGPT_OK)
+        status = reserve_scores(sessions[0], keys, err);
+    if (status == MGPT_OK)
+        status = reserve_logits(sessions[0], group, err);
+    return status;
+}
+
+int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    if (n == 0)
+        return MGPT_OK;
+    if (!sessions || !tokens || !sessions[0])
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_step_many: NULL argument");
+    mgpt_session *lead = sessions[0];
+    size_t group = n < lead->n_chunk ? n : lead->n_chunk;
+    int status = check_batch(sessions, tokens, n, err);
+    if (status == MGPT_OK)
+        status = prepare_batch(sessions, n, group, err);
+    if (status < 0)
+        return status;
+    for (size_t done = 0; done < n; done += group) {
+        size_t rows = n - done < group ? n - done : group;
+        for (size_t i = 0; i < rows; i++) {
+            mgpt_session *s = sessions[done + i];
+            lead->scratch.segments[i] = (struct segment){
+                .session = s, .row = i, .n = 1, .pos = arr_len(s->tokens), .n_out = 1};
+        }
+        if (!pass(lead, tokens + done, rows, rows))
+            return stopped(err);
+    }
+    for (size_t i = 0; i < n; i++)
+        commit(sessions[i], &tokens[i], 1);
+    return MGPT_OK;
+}

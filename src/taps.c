@@ -1,0 +1,101 @@
+/* Floor 5. Taps: calling back with the engine's own buffers, and the names of the points. */
+#include "ck.h"
+#include "error.h"
+#include "session.h"
+
+#include <string.h>
+
+static void fire(struct run *r, const struct segment *seg, mgpt_value value)
+{
+    const struct tap *tap = &seg->session->tap;
+    if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
+        return;
+    if (tap->fn(&value, tap->user) != 0) {
+        r->stopped = 1;
+        r->points = 0;
+    }
+}
+
+void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t cols, int out_rows)
+{
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        size_t n = out_rows ? seg->n_out : seg->n;
+        size_t row = out_rows ? seg->out : seg->row;
+        if (n == 0)
+            continue;
+        fire(r, seg,
+             (mgpt_value){.point = point,
+                          .layer = layer,
+                          .pos = (int32_t)(seg->pos + seg->n - n),
+                          .rows = (int32_t)n,
+                          .cols = (int32_t)cols,
+                          .stride = cols,
+                          .data = data + row * cols});
+    }
+}
+
+void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+               float *data, size_t stride)
+{
+    fire(r, seg,
+         (mgpt_value){.point = point,
+                      .layer = (int32_t)layer,
+                      .pos = (int32_t)pos,
+                      .rows = (int32_t)r->model->shape.n_head,
+                      .cols = (int32_t)pos + 1,
+                      .stride = stride,
+                      .data = data});
+}
+
+int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt_error *err)
+{
+    if (!s || (points && !fn) || points >= MGPT_POINT_BIT(MGPT_N_POINTS))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_tap: no session, callback or point");
+    s->tap = (struct tap){points, fn, user};
+    return MGPT_OK;
+}
+
+/* Names of TransformerLens; those that begin with '.' stand behind "blocks.N". */
+static const char *const names[MGPT_N_POINTS] = {
+    [MGPT_EMBD] = "hook_embed",
+    [MGPT_POS_EMBD] = "hook_pos_embed",
+    [MGPT_EMBD_NORM] = "ln_embed.hook_normalized",
+    [MGPT_RESID_PRE] = ".hook_resid_pre",
+    [MGPT_ATTN_IN] = ".ln1.hook_normalized",
+    [MGPT_Q] = ".attn.hook_q",
+    [MGPT_K] = ".attn.hook_k",
+    [MGPT_V] = ".attn.hook_v",
+    [MGPT_ROT_Q] = ".attn.hook_rot_q",
+    [MGPT_ROT_K] = ".attn.hook_rot_k",
+    [MGPT_SCORES] = ".attn.hook_attn_scores",
+    [MGPT_WEIGHTS] = ".attn.hook_pattern",
+    [MGPT_HEADS] = ".attn.hook_z",
+    [MGPT_ATTN_OUT] = ".hook_attn_out",
+    [MGPT_RESID_MID] = ".hook_resid_mid",
+    [MGPT_MLP_IN] = ".ln2.hook_normalized",
+    [MGPT_MLP_PRE] = ".mlp.hook_pre",
+    [MGPT_MLP_PRE_LINEAR] = ".mlp.hook_pre_linear",
+    [MGPT_MLP_POST] = ".mlp.hook_post",
+    [MGPT_MLP_OUT] = ".hook_mlp_out",
+    [MGPT_RESID_POST] = ".hook_resid_post",
+    [MGPT_FINAL] = "ln_final.hook_normalized",
+    [MGPT_LOGITS] = "logits",
+};
+
+size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap)
+{
+    char name[64];
+    size_t n = 0;
+    if ((unsigned)point < MGPT_N_POINTS && names[point][0] == '.')
+        n = text_format(name, sizeof name, "blocks.%d%s", layer, names[point]);
+    else if ((unsigned)point < MGPT_N_POINTS)
+        n = text_format(name, sizeof name, "%s", names[point]);
+    name[n] = 0;
+    if (cap > 0 && buf) {
+        size_t fits = n < cap ? n : cap - 1;
+        memcpy(buf, name, fits);
+        buf[fits] = 0;
+    }
+    return n;
+}

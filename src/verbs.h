@@ -1,0 +1,35 @@
+/* Floor 5. The verbs of the page: what forward.c is written in.
+ *
+ * Each works on all rows of a pass and splits its work over the session's threads by output rows, so
+ * that no number depends on how many threads there are. Absent parts do nothing.
+ */
+#ifndef MGPT_VERBS_H
+#define MGPT_VERBS_H
+
+#include "session.h"
+
+/* x = token rows (+ position rows), and the rope angles of all rows. */
+void embed(struct run *r);
+
+/* y = norm(x) for n rows of E; a norm that is absent copies (or does nothing when y is x). */
+void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n);
+
+/* y = l x (+ bias) for n rows; y is [n][l->n_out]. */
+void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n);
+
+/* Rotates q and k of all rows; nothing for a model without rope. */
+void rotate(struct run *r);
+
+/* Appends k and v of all rows to their sessions' caches. */
+void remember(struct run *r, size_t layer);
+
+/* The MLP's activation on gate (times up when gated), in place, n_ff values a row. */
+void activate(struct run *r, const struct layer *l);
+
+/* x += y, E values a row. */
+void residual(struct run *r, const float *y);
+
+/* Final norm and head on n rows of x: the rows that get logits. h is scratch for them. */
+void gather_out(struct run *r, float *h);
+
+#endif
