@@ -1,0 +1,473 @@
+/* Options, messages and exit codes that every command shares. See cli.h.
+ *
+ * Options are rows of a table on top of getopt_long, made stricter in two ways: abbreviations of
+ * long options are refused (a script must not change its meaning when an option is added), and
+ * numbers must be numbers to the last character and lie in their range. Messages are one line each;
+ * control characters that come in through arguments and file names are shown as '?'.
+ */
+#include "cli.h"
+
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32, MAX_LINE = 1024 };
+
+/* ---- messages ---- */
+
+static void complain(const char *prefix, const char *fmt, va_list ap)
+{
+    char line[MAX_LINE];
+    int n = vsnprintf(line, sizeof line, fmt, ap);
+    if (n < 0)
+        return;
+    for (char *p = line; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127)
+            *p = '?';
+    fprintf(stderr, "mgpt%s%s: %s", *prefix ? " " : "", prefix, line);
+}
+
+void cli_note(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    complain("", fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+int cli_usage(const struct cli_command *command, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    complain(command->name, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (see mgpt %s --help)\n", command->name);
+    return EXIT_USAGE;
+}
+
+static int exit_code(int status)
+{
+    switch (status) {
+    case MGPT_OK:
+        return EXIT_OK;
+    case MGPT_EFILE:
+        return EXIT_REFUSED;
+    case MGPT_EMEM:
+    case MGPT_EFULL:
+        return EXIT_FULL;
+    case MGPT_EIO:
+        return EXIT_IO;
+    case MGPT_ESTOP: /* our taps stop for one reason only: Ctrl-C */
+        return EXIT_INTERRUPTED;
+    default:
+        return EXIT_USAGE;
+    }
+}
+
+int cli_fail(const char *file, const mgpt_error *err)
+{
+    char where[40] = "";
+    if (err->status == MGPT_ESTOP)
+        return EXIT_INTERRUPTED;
+    if (err->offset != MGPT_NO_OFFSET && err->status != MGPT_ETEXT) /* those texts say it */
+        snprintf(where, sizeof where, " (byte %llu)", (unsigned long long)err->offset);
+    if (file)
+        cli_note("%s: %s%s", file, err->text, where);
+    else
+        cli_note("%s%s", err->text, where);
+    return exit_code(err->status);
+}
+
+/* The other end of a pipe has gone, as in `mgpt generate ... | head`: nobody is left to tell. */
+static int reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
+int cli_finish(int code)
+{
+    int failed = fflush(stdout) != 0;
+    int reason = failed ? errno : EIO;
+    if (!failed && !ferror(stdout))
+        return code;
+    if (!reader_gone())
+        cli_note("cannot write to stdout: %s", strerror(reason));
+    return EXIT_IO;
+}
+
+/* ---- suggestions ---- */
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Levenshtein distance, with a swap of neighbours as one edit: the commonest slip. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t rows[3][MAX_NAME + 1], na = strlen(a), nb = strlen(b);
+    if (na > MAX_NAME || nb > MAX_NAME)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= nb; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            now[j] = least(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least(now[j], before[j - 2] + 1, SIZE_MAX);
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+const char *cli_nearest(const char *word, const char *const *names, size_t n_names)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) / 3 + 2; /* further away is no longer the same word */
+    for (size_t i = 0; i < n_names; i++) {
+        int begins = strlen(word) >= 2 && strncmp(names[i], word, strlen(word)) == 0;
+        size_t d = begins ? 0 : distance(word, names[i]);
+        if (d < best_distance && d < strlen(names[i])) {
+            best = names[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- the table for getopt ---- */
+
+struct parser {
+    const struct cli_command *command;
+    struct option longs[MAX_OPTIONS + 2];
+    char shorts[2 * MAX_OPTIONS + 4];
+    size_t n_options;
+};
+
+static char short_name(const struct cli_option *o)
+{
+    return o->name[1] != '-' ? o->name[1] : (char)0;
+}
+
+/* "tokens" of "-n, --tokens"; NULL for an option that has only a letter. */
+static const char *long_name(const struct cli_option *o)
+{
+    const char *at = strstr(o->name, "--");
+    return at ? at + 2 : NULL;
+}
+
+static void build(struct parser *p, const struct cli_command *command)
+{
+    size_t n_longs = 0;
+    char *s = p->shorts;
+    *s++ = '-'; /* operands come in order, whatever POSIXLY_CORRECT says */
+    *s++ = ':'; /* a missing value is told apart from an unknown option */
+    *s++ = 'h';
+    p->command = command;
+    p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
+    for (size_t i = 0; i < p->n_options; i++) {
+        const struct cli_option *o = &command->options[i];
+        int has_arg = o->kind == CLI_FLAG ? no_argument : required_argument;
+        if (short_name(o))
+            *s++ = short_name(o);
+        if (short_name(o) && has_arg == required_argument)
+            *s++ = ':';
+        if (long_name(o))
+            p->longs[n_longs++] = (struct option){long_name(o), has_arg, NULL, LONG_ID + (int)i};
+    }
+    p->longs[n_longs++] = (struct option){"help", no_argument, NULL, 'h'};
+    p->longs[n_longs] = (struct option){0};
+    *s = 0;
+}
+
+static const struct cli_option *find_option(const struct parser *p, int id)
+{
+    if (id >= LONG_ID)
+        return &p->command->options[id - LONG_ID];
+    for (size_t i = 0; i < p->n_options; i++)
+        if (short_name(&p->command->options[i]) == (char)id)
+            return &p->command->options[i];
+    return NULL;
+}
+
+/* The row of longs that `name` (n bytes) spells in full, or NULL. */
+static const struct option *find_long(const struct parser *p, const char *name, size_t n)
+{
+    for (const struct option *o = p->longs; o->name; o++)
+        if (strlen(o->name) == n && memcmp(o->name, name, n) == 0)
+            return o;
+    return NULL;
+}
+
+/* ---- one option ---- */
+
+static int unknown(const struct parser *p, const char *word)
+{
+    const char *names[MAX_OPTIONS + 2], *bare = word + strspn(word, "-"), *near;
+    char name[MAX_NAME + 1];
+    size_t n = 0, n_bare = strcspn(bare, "=");
+    for (const struct option *o = p->longs; o->name; o++)
+        names[n++] = o->name;
+    snprintf(name, sizeof name, "%.*s", (int)(n_bare < MAX_NAME ? n_bare : MAX_NAME), bare);
+    near = n_bare > 1 ? cli_nearest(name, names, n) : NULL;
+    if (near)
+        cli_usage(p->command, "unknown option %.*s, did you mean --%s?",
+                  (int)(bare + n_bare - word), word, near);
+    else
+        cli_usage(p->command, "unknown option %.*s", (int)(bare + n_bare - word), word);
+    return -2;
+}
+
+static int bad_number(const struct parser *p, const struct cli_option *o, const char *text)
+{
+    const char *what = o->kind == CLI_REAL ? "number" : "whole number";
+    if (o->min < o->max)
+        cli_usage(p->command, "%s: expected a %s from %.10g to %.10g, found '%s'", o->name, what,
+                  o->min, o->max, text);
+    else
+        cli_usage(p->command, "%s: expected a %s, found '%s'", o->name, what, text);
+    return -2;
+}
+
+static int outside(const struct cli_option *o, double v)
+{
+    return o->min < o->max && !(v >= o->min && v <= o->max);
+}
+
+/* strtoll and its kin skip spaces, take "-1" for unsigned, and know hex, inf and nan: not here. */
+static int plain_number(const char *text, const char *allowed)
+{
+    return *text && strspn(text, allowed) == strlen(text);
+}
+
+static int set_int(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (!plain_number(text, "+-0123456789") || *end || end == text || errno ||
+        outside(o, (double)v) || v < INT32_MIN || v > INT32_MAX)
+        return 0;
+    *(int32_t *)o->to = (int32_t)v;
+    return 1;
+}
+
+static int set_u64(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (!plain_number(text, "0123456789") || *end || errno || outside(o, (double)v))
+        return 0;
+    *(uint64_t *)o->to = v;
+    return 1;
+}
+
+static int set_real(const struct cli_option *o, const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (!plain_number(text, "+-.eE0123456789") || *end || end == text || !isfinite(v) ||
+        outside(o, v))
+        return 0;
+    *(double *)o->to = v;
+    return 1;
+}
+
+int cli_set_number(const struct cli_option *o, const char *text)
+{
+    switch (o->kind) {
+    case CLI_INT:
+        return set_int(o, text);
+    case CLI_U64:
+        return set_u64(o, text);
+    case CLI_REAL:
+        return set_real(o, text);
+    default:
+        return 0;
+    }
+}
+
+static int set_option(const struct parser *p, const struct cli_option *o, const char *text)
+{
+    if (o->kind == CLI_FLAG)
+        *(int *)o->to = 1;
+    else if (o->kind == CLI_TEXT)
+        *(const char **)o->to = text;
+    else if (!cli_set_number(o, text))
+        return bad_number(p, o, text);
+    return 0;
+}
+
+/* ---- parsing ---- */
+
+/* The word is a long option, or looks like one written with one dash ("-temp"), which getopt would
+ * read as -t with the value "emp". Unless it is spelt in full, it is unknown. */
+static int misspelt(const struct parser *p, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    if (strncmp(word, "--", 2) == 0)
+        return n > 2 && !find_long(p, word + 2, n - 2);
+    return n > 2 && word[0] == '-' && find_long(p, word + 1, n - 1);
+}
+
+static int refuse(const struct parser *p, int id, const char *word)
+{
+    if (id == ':') {
+        const struct cli_option *o = find_option(p, optopt);
+        cli_usage(p->command, "%s needs a value%s%s", word, o && o->arg ? ": " : "",
+                  o && o->arg ? o->arg : "");
+        return -2;
+    }
+    if (strncmp(word, "--", 2) == 0) {
+        cli_usage(p->command, "%.*s takes no value", (int)strcspn(word, "="), word);
+        return -2;
+    }
+    char letter[3] = {'-', (char)optopt, 0};
+    return unknown(p, letter);
+}
+
+static int add_operand(const struct parser *p, const char **operands, int n, const char *word)
+{
+    if (n < p->command->max_operands) {
+        operands[n] = word;
+        return n + 1;
+    }
+    if (p->command->max_operands == 0)
+        cli_usage(p->command, "unexpected argument '%s'", word);
+    else
+        cli_usage(p->command, "unexpected argument '%s' after '%s'", word, operands[n - 1]);
+    return -2;
+}
+
+static void print_help(const struct cli_command *command)
+{
+    printf("usage: mgpt %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
+           *command->operands ? " " : "", command->operands, command->summary);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_option *o = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name,
+                 o->arg ? " " : "", o->arg ? o->arg : "");
+        printf("  %-24s %s\n", left, o->help);
+    }
+    printf("  %-24s %s\n", "-h, --help", "print this");
+    if (command->notes)
+        printf("\n%s", command->notes);
+}
+
+static int parse_word(struct parser *p, int id, const char *word, const char **operands, int n)
+{
+    const struct cli_option *o;
+    if (id == OPERAND_ID)
+        return add_operand(p, operands, n, optarg);
+    if (misspelt(p, word))
+        return unknown(p, word);
+    if (id == '?' || id == ':')
+        return refuse(p, id, word);
+    if (id == 'h') {
+        print_help(p->command);
+        return -1;
+    }
+    o = find_option(p, id);
+    if (!o)
+        return unknown(p, word);
+    return set_option(p, o, optarg) < 0 ? -2 : n;
+}
+
+int cli_parse(const struct cli_command *command, int argc, char **argv, const char **operands)
+{
+    struct parser p;
+    int n = 0;
+    build(&p, command);
+    opterr = 0;
+    optind = 0; /* begin anew */
+    while (n >= 0) {
+        int at = optind ? optind : 1; /* nothing is permuted, so the word in hand is argv[at] */
+        int id = getopt_long(argc, argv, p.shorts, p.longs, NULL);
+        if (id == -1)
+            break;
+        n = parse_word(&p, id, argv[at], operands, n);
+    }
+    while (n >= 0 && optind < argc)
+        n = add_operand(&p, operands, n, argv[optind++]);
+    if (n >= 0 && n < command->min_operands) {
+        cli_usage(command, "expected %s", command->operands);
+        return -2;
+    }
+    return n;
+}
+
+int cli_parse_exit(int parsed)
+{
+    return parsed == -1 ? cli_finish(EXIT_OK) : EXIT_USAGE;
+}
+
+/* ---- input ---- */
+
+static int read_error(mgpt_error *err, const char *verb)
+{
+    err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "cannot %s: %s", verb, strerror(errno));
+    return 0;
+}
+
+/* Appends what fd gives to a growing buffer until its end. */
+static int read_all(int fd, char **buf, size_t *n_bytes, mgpt_error *err)
+{
+    size_t cap = 0, n = 0;
+    for (;;) {
+        if (cap - n < 2) {
+            char *bigger = cap <= SIZE_MAX / 2 - 4096 ? realloc(*buf, cap * 2 + 4096) : NULL;
+            if (!bigger) {
+                err_memory(err, "the text", cap);
+                return 0;
+            }
+            *buf = bigger;
+            cap = cap * 2 + 4096;
+        }
+        ssize_t got = read(fd, *buf + n, cap - n - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return read_error(err, "read");
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    (*buf)[n] = 0;
+    *n_bytes = n;
+    return 1;
+}
+
+char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err)
+{
+    int is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    char *buf = NULL;
+    if (fd < 0) {
+        read_error(err, "open");
+        return NULL;
+    }
+    int ok = read_all(fd, &buf, n_bytes, err);
+    if (!is_stdin)
+        close(fd);
+    if (!ok) {
+        free(buf);
+        return NULL;
+    }
+    return buf;
+}

@@ -1,0 +1,308 @@
+/* mgpt convert: a checkpoint of another program to a GGUF file.
+ *
+ * The formats are in tools/convert/, one reader each, chosen by content. This file opens the input and
+ * its side files, says what was inferred, and writes. All messages go to stderr; only the plan of
+ * --dry-run, which is a result, goes to stdout.
+ */
+#include "cli.h"
+#include "commands.h"
+#include "convert/readers.h"
+#include "convert/write.h"
+#include "error.h"
+#include "file.h"
+#include "mem.h"
+#include "utf8.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static const char notes[] =
+    "It reads, by content: microgpt JSON (flat, wrapped or a parameter list), llama2.c .bin "
+    "(versions\n"
+    "0, 1, 2, with tokenizer.bin), GGUF (to change the element type). Whatever is inferred or "
+    "assumed\n"
+    "is printed. OUT is replaced as a whole or left as it was; the same input gives the same "
+    "bytes.\n\n"
+    "examples:\n"
+    "  mgpt convert microgpt-weights.json names.gguf\n"
+    "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type f16\n"
+    "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n\n"
+    "exit codes: 0 ok, 2 usage, 3 input refused, 4 out of memory, 5 input/output\n";
+
+enum { MAX_SIDE_FILES = 4 };
+
+struct request {
+    const char *in, *out; /* out: NULL in a dry run */
+    const char *type_name, *tokenizer, *chars;
+    const struct dtype *type; /* NULL: keep */
+    int no_embedding_norm, final_norm, no_tokenizer, dry_run;
+    struct ckpt_options options;
+    struct file side[MAX_SIDE_FILES];
+    size_t n_side;
+};
+
+/* ---- options ----------------------------------------------------------------------------------- */
+
+static int choose_type(const struct cli_command *command, struct request *r)
+{
+    if (!r->type_name || strcmp(r->type_name, "keep") == 0)
+        return EXIT_OK;
+    r->type = dtype_named(r->type_name);
+    if (r->type && r->type->from_float)
+        return EXIT_OK;
+    for (uint32_t id = 0; id < 64; id++)
+        if (strcasecmp(dtype_name(id), r->type_name) == 0)
+            return cli_usage(command, "--type: %s cannot be written yet; f32, f16, bf16 or keep",
+                             dtype_name(id));
+    return cli_usage(command, "--type: expected f32, f16, bf16 or keep, found '%s'", r->type_name);
+}
+
+/* Which options were given: each has a value that cannot be typed. */
+static void mark_given(struct request *r)
+{
+    struct ckpt_options *o = &r->options;
+    const struct {
+        int given;
+        enum ckpt_option option;
+    } all[] = {
+        {o->n_head > 0, OPT_HEADS},
+        {o->n_vocab > 0, OPT_VOCAB_SIZE},
+        {o->n_embd > 0, OPT_EMBD},
+        {o->n_layer >= 0, OPT_LAYERS},
+        {o->n_ctx > 0, OPT_CONTEXT},
+        {o->activation != NULL, OPT_ACTIVATION},
+        {o->eps >= 0, OPT_EPS},
+        {o->bos >= 0, OPT_BOS},
+        {r->no_embedding_norm, OPT_NO_EMBEDDING_NORM},
+        {r->final_norm, OPT_FINAL_NORM},
+        {r->chars != NULL, OPT_CHARS},
+        {r->tokenizer != NULL, OPT_TOKENIZER},
+        {r->no_tokenizer, OPT_NO_TOKENIZER},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given)
+            o->given |= all[i].option;
+}
+
+/* Replacing the file that is being read would be a surprise even where it works. */
+static int same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static int check_operands(const struct cli_command *command, struct request *r)
+{
+    if (!r->out && !r->dry_run)
+        return cli_usage(command, "OUT is missing (or --dry-run)");
+    if (r->dry_run)
+        return EXIT_OK;
+    if (strcmp(r->out, "-") == 0)
+        return cli_usage(command, "OUT must be a file: it is replaced as a whole");
+    if (same_file(r->in, r->out))
+        return cli_usage(command, "%s and %s are the same file", r->in, r->out);
+    return EXIT_OK;
+}
+
+/* ---- side files -------------------------------------------------------------------------------- */
+
+/* `name` in the directory of the input; malloc'ed. */
+static char *beside(const char *input, const char *name)
+{
+    const char *slash = strrchr(input, '/');
+    size_t n_dir = slash ? (size_t)(slash - input) + 1 : 0, n = strlen(name);
+    char *path = malloc(n_dir + n + 1);
+    if (path) {
+        memcpy(path, input, n_dir);
+        memcpy(path + n_dir, name, n + 1);
+    }
+    return path;
+}
+
+/* Opens a side file; err gets its name, since the caller names the input. */
+static int open_side(struct request *r, const char *path, struct ckpt_side *side, mgpt_error *err)
+{
+    mgpt_error why;
+    if (r->n_side == MAX_SIDE_FILES)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "too many side files");
+    int status = file_open(&r->side[r->n_side], path, &why);
+    if (status < 0)
+        return err_set(err, status, MGPT_NO_OFFSET, "side file %s: %s", path, why.text);
+    side->bytes = (struct span){r->side[r->n_side].data, r->side[r->n_side].size};
+    r->n_side++;
+    return 1;
+}
+
+static int find_side(void *user, enum ckpt_option option, const char *const *candidates,
+                     size_t n_candidates, struct ckpt_side *side, mgpt_error *err)
+{
+    struct request *r = user;
+    const char *given = option == OPT_CHARS ? r->chars : r->tokenizer;
+    if (given) {
+        side->name = given;
+        return open_side(r, given, side, err);
+    }
+    for (size_t i = 0; i < n_candidates; i++) {
+        struct stat st;
+        char *path = beside(r->in, candidates[i]);
+        if (!path)
+            return err_memory(err, "a file name", strlen(r->in));
+        side->name = candidates[i];
+        int found = stat(path, &st) == 0 ? open_side(r, path, side, err) : 0;
+        free(path);
+        if (found)
+            return found;
+    }
+    return 0;
+}
+
+/* ---- conversion -------------------------------------------------------------------------------- */
+
+/* What is not UTF-8, or would move a cursor, becomes '_': names of files may be any bytes, texts in GGUF
+ * may not. */
+static void make_printable(char *text)
+{
+    size_t n = strlen(text), length;
+    for (size_t i = 0; i < n; i += length) {
+        uint32_t code;
+        length = utf8_next(text + i, n - i, &code);
+        if (code == UTF8_BAD || code < 32 || code == 127)
+            text[i] = '_';
+    }
+}
+
+/* The name of the input without directory and extension; malloc'ed, NULL when out of memory. */
+static char *stem(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strcmp(path, "-") == 0)
+        name = "stdin";
+    const char *dot = strrchr(name, '.');
+    char *text = strndup(name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    if (text)
+        make_printable(text);
+    return text;
+}
+
+/* Prints the notes that were added since the last call. */
+static void print_notes(const struct checkpoint *c, size_t *n_printed)
+{
+    for (; *n_printed < arr_len(c->notes); ++*n_printed)
+        cli_note("%s", c->notes[*n_printed]);
+}
+
+static void print_size(char buf[32], uint64_t n)
+{
+    if (n < 1000)
+        snprintf(buf, 32, "%llu bytes", (unsigned long long)n);
+    else if (n < 1000000)
+        snprintf(buf, 32, "%.0f kB", (double)n / 1e3);
+    else
+        snprintf(buf, 32, "%.1f MB", (double)n / 1e6);
+}
+
+static void report(const struct request *r, const struct checkpoint *c)
+{
+    struct ckpt_written w;
+    struct stat st;
+    char size[32];
+    ckpt_measure(c, r->type, &w);
+    int known = stat(r->out, &st) == 0 && S_ISREG(st.st_mode);
+    print_size(size, known ? (uint64_t)st.st_size : w.n_bytes);
+    cli_note("wrote %s: %llu weights, %s, %s", r->out, (unsigned long long)w.n_values, w.type,
+             size);
+}
+
+static int convert(struct request *r, struct span bytes)
+{
+    struct checkpoint c;
+    mgpt_error err;
+    size_t n_printed = 0;
+    char *name = stem(r->in);
+    struct ckpt_input in = {bytes, name ? name : "", &r->options, find_side, r};
+    ckpt_init(&c);
+    int status = ckpt_read(&c, &in, &err), code;
+    print_notes(&c, &n_printed);
+    if (status < 0) {
+        code = cli_fail(r->in, &err);
+    } else if (r->dry_run) {
+        ckpt_print_plan(&c, r->type);
+        code = cli_finish(EXIT_OK);
+    } else {
+        status = ckpt_write(&c, r->out, r->type, &err);
+        print_notes(&c, &n_printed);
+        code = status < 0 ? cli_fail(r->out, &err) : EXIT_OK;
+        if (status == MGPT_OK)
+            report(r, &c);
+    }
+    ckpt_free(&c);
+    free(name);
+    return code;
+}
+
+static int run(struct request *r)
+{
+    struct file file = {0};
+    mgpt_error err;
+    char *text = NULL;
+    size_t n = 0;
+    int code;
+    if (strcmp(r->in, "-") == 0 ? !(text = cli_read("-", &n, &err))
+                                : file_open(&file, r->in, &err) < 0)
+        return cli_fail(r->in, &err);
+    code = convert(r, text ? (struct span){(const uint8_t *)text, n}
+                           : (struct span){file.data, file.size});
+    for (size_t i = 0; i < r->n_side; i++)
+        file_close(&r->side[i]);
+    file_close(&file);
+    free(text);
+    return code;
+}
+
+int cmd_convert(int argc, char **argv)
+{
+    struct request r = {.options = {.n_layer = -1, .bos = -1, .eps = -1}};
+    struct ckpt_options *o = &r.options;
+    const struct cli_option options[] = {
+        {"--type", "TYPE", CLI_TEXT, &r.type_name, 0, 0,
+         "element type: f32, f16, bf16, or keep (default)"},
+        {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
+        {"--tokenizer", "FILE", CLI_TEXT, &r.tokenizer, 0, 0,
+         "llama2.c: default tokN.bin, tokenizer.bin beside IN"},
+        {"--no-tokenizer", NULL, CLI_FLAG, &r.no_tokenizer, 0, 0, "llama2.c: write no vocabulary"},
+        {"--chars", "FILE", CLI_TEXT, &r.chars, 0, 0,
+         "microgpt: the characters in order, or the training text"},
+        {"--heads", "N", CLI_INT, &o->n_head, 1, INT32_MAX, "microgpt: attention heads"},
+        {"--bos", "ID", CLI_INT, &o->bos, 0, INT32_MAX, "microgpt: id of BOS"},
+        {"--activation", "NAME", CLI_TEXT, &o->activation, 0, 0,
+         "microgpt: relu, relu2, silu, gelu_tanh, gelu_erf"},
+        {"--eps", "X", CLI_REAL, &o->eps, 0, 1, "microgpt: epsilon of the norms"},
+        {"--no-embedding-norm", NULL, CLI_FLAG, &r.no_embedding_norm, 0, 0,
+         "microgpt: no norm after the embedding"},
+        {"--final-norm", NULL, CLI_FLAG, &r.final_norm, 0, 0, "microgpt: a norm before the head"},
+        {"--vocab-size", "N", CLI_INT, &o->n_vocab, 1, INT32_MAX, "parameter list: tokens"},
+        {"--embd", "N", CLI_INT, &o->n_embd, 1, INT32_MAX, "parameter list: width"},
+        {"--layers", "N", CLI_INT, &o->n_layer, 0, 1024, "parameter list: layers"},
+        {"--context", "N", CLI_INT, &o->n_ctx, 1, INT32_MAX, "parameter list: positions"},
+    };
+    const struct cli_command command = {
+        "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
+        notes,     options,    sizeof options / sizeof *options,
+        1,         2};
+    const char *operands[2] = {NULL, NULL};
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    r.in = operands[0];
+    r.out = n > 1 ? operands[1] : NULL;
+    mark_given(&r);
+    int code = choose_type(&command, &r);
+    if (code == EXIT_OK)
+        code = check_operands(&command, &r);
+    return code == EXIT_OK ? run(&r) : code;
+}

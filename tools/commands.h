@@ -1,0 +1,14 @@
+/* The commands of the mgpt binary. argv[0] is the command's name; the result is the exit code. */
+#ifndef MGPT_COMMANDS_H
+#define MGPT_COMMANDS_H
+
+int cmd_generate(int argc, char **argv);
+int cmd_repl(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_score(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+#endif

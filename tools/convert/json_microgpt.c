@@ -1,0 +1,276 @@
+/* Reader: microgpt's weights as JSON, in the layouts people dump.
+ *
+ *     {"wte": [[...]], ..., "_vocab": [...], "_bos_id": 26}                     flat
+ *     {"config": {...}, "chars": [...], "weights": {"wte": [[...]], ...}}       wrapped
+ *     {"uchars": [...], "state_dict": {...}}
+ *     [0.1, ...]   or   {"params": [0.1, ...], "config": {...}}                 parameter list
+ *
+ * A key is a stated size, the vocabulary, BOS, a container, or a matrix. In a flat file and inside the
+ * weights anything else that holds numbers must be a matrix of the model; elsewhere an unknown key is
+ * ignored, with a note. The text is limited to 512 MiB because the tree takes a multiple of it.
+ */
+#include "error.h"
+#include "json_model.h"
+#include "mem.h"
+
+#include <string.h>
+
+#define MAX_BYTES ((size_t)512 << 20)
+
+enum kind { K_OTHER, K_SIZE, K_BOS, K_VOCAB, K_ACTIVATION, K_CONFIG, K_WEIGHTS };
+
+static const struct known {
+    const char *name; /* without leading underscores */
+    enum kind kind;
+    enum mg_size size;
+} known[] = {
+    {"vocab_size", K_SIZE, MG_VOCAB},
+    {"n_vocab", K_SIZE, MG_VOCAB},
+    {"n_embd", K_SIZE, MG_EMBD},
+    {"n_embed", K_SIZE, MG_EMBD},
+    {"d_model", K_SIZE, MG_EMBD},
+    {"embedding_dim", K_SIZE, MG_EMBD},
+    {"n_layer", K_SIZE, MG_LAYERS},
+    {"n_layers", K_SIZE, MG_LAYERS},
+    {"num_layers", K_SIZE, MG_LAYERS},
+    {"block_size", K_SIZE, MG_CONTEXT},
+    {"n_ctx", K_SIZE, MG_CONTEXT},
+    {"context_length", K_SIZE, MG_CONTEXT},
+    {"max_seq_len", K_SIZE, MG_CONTEXT},
+    {"n_head", K_SIZE, MG_HEADS},
+    {"n_heads", K_SIZE, MG_HEADS},
+    {"num_heads", K_SIZE, MG_HEADS},
+    {"head_dim", K_SIZE, MG_HEAD_DIM},
+    {"BOS", K_BOS, 0},
+    {"bos", K_BOS, 0},
+    {"bos_id", K_BOS, 0},
+    {"BOS_ID", K_BOS, 0},
+    {"bos_token_id", K_BOS, 0},
+    {"uchars", K_VOCAB, 0},
+    {"vocab", K_VOCAB, 0},
+    {"chars", K_VOCAB, 0},
+    {"itos", K_VOCAB, 0},
+    {"stoi", K_VOCAB, 0},
+    {"activation", K_ACTIVATION, 0},
+    {"config", K_CONFIG, 0},
+    {"hyperparameters", K_CONFIG, 0},
+    {"hparams", K_CONFIG, 0},
+    {"model_args", K_CONFIG, 0},
+    {"tokenizer", K_CONFIG, 0},
+    {"meta", K_CONFIG, 0},
+    {"weights", K_WEIGHTS, 0},
+    {"state_dict", K_WEIGHTS, 0},
+    {"params", K_WEIGHTS, 0},
+    {"parameters", K_WEIGHTS, 0},
+    {"tensors", K_WEIGHTS, 0},
+};
+
+static int is_container(const json_t *v)
+{
+    return json_is_object(v) || json_is_array(v);
+}
+
+/* A name counts only with a value of its kind: "params": 4192 is not a list of parameters. */
+static struct known classify(const char *key, const json_t *v)
+{
+    struct known other = {key, K_OTHER, 0};
+    while (*key == '_')
+        key++;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].name, key) != 0)
+            continue;
+        switch (known[i].kind) {
+        case K_SIZE:
+        case K_BOS:
+            return json_is_number(v) ? known[i] : other;
+        case K_VOCAB:
+            return json_is_number(v) ? (struct known){key, K_SIZE, MG_VOCAB} : known[i];
+        case K_ACTIVATION:
+            return json_is_string(v) ? known[i] : other;
+        case K_CONFIG:
+            return json_is_object(v) ? known[i] : other;
+        default:
+            return is_container(v) ? known[i] : other;
+        }
+    }
+    return other;
+}
+
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+/* Stores a stated id or size; saying it twice is allowed, saying two things is not. */
+static int state(struct json_model *m, const char *key, const json_t *v, int64_t *to)
+{
+    double number = json_number_value(v);
+    if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.*s: expected a whole number from 0 to %d", CKPT_CLIP(key, strlen(key)),
+                       INT32_MAX);
+    if (*to >= 0 && *to != (int64_t)number)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is %llu here and %llu elsewhere",
+                       CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
+                       (unsigned long long)*to);
+    *to = (int64_t)number;
+    return MGPT_OK;
+}
+
+static int read_object(struct json_model *m, const json_t *object, int strict);
+
+static int read_key(struct json_model *m, const char *key, const json_t *v, int strict)
+{
+    struct known k = classify(key, v);
+    switch (k.kind) {
+    case K_SIZE:
+        return state(m, key, v, &m->facts.sizes[k.size]);
+    case K_BOS:
+        return state(m, key, v, &m->facts.bos);
+    case K_VOCAB:
+        return m->entries || json_is_null(v) ? MGPT_OK : json_vocabulary(m, key, v);
+    case K_ACTIVATION:
+        m->facts.activation = json_string_value(v);
+        return MGPT_OK;
+    case K_CONFIG:
+        return read_object(m, v, 0);
+    case K_WEIGHTS: /* the root has taken its own out: two of them, or one inside the other */
+    case K_OTHER:
+        break;
+    }
+    if (strict && is_container(v))
+        return json_add_matrices(m, key, v);
+    ckpt_note(m->c, "ignored: %s (%s)", key, json_kind(v));
+    return MGPT_OK;
+}
+
+static int read_object(struct json_model *m, const json_t *object, int strict)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)object, key, v)
+    {
+        int status = read_key(m, key, v, strict);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------- */
+
+static const json_t *find_weights(const json_t *root, const char **name)
+{
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)root, *name,
+                        v) if (classify(*name, v).kind == K_WEIGHTS) return v;
+    return NULL;
+}
+
+/* The keys around the weights first: a parameter list needs what they say. */
+static int read_wrapped(struct json_model *m, const json_t *root, const json_t *weights,
+                        const char *name)
+{
+    const char *key;
+    json_t *v;
+    int status = MGPT_OK;
+    json_object_foreach((json_t *)(uintptr_t)root, key, v)
+    {
+        if (strcmp(key, name) != 0)
+            status = read_key(m, key, v, 0);
+        if (status < 0)
+            return status;
+    }
+    return json_is_array(weights) ? json_add_params(m, weights) : read_object(m, weights, 1);
+}
+
+static int read_layout(struct json_model *m, const json_t *root)
+{
+    const char *name = NULL;
+    if (json_is_array(root)) {
+        m->c->format = "microgpt JSON, parameter list";
+        return json_add_params(m, root);
+    }
+    const json_t *weights = find_weights(root, &name);
+    m->c->format = weights ? "microgpt JSON, wrapped" : "microgpt JSON, flat";
+    int status = weights ? read_wrapped(m, root, weights, name) : read_object(m, root, 1);
+    if (status == MGPT_OK && !m->matrices)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "JSON, but not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
+    return status;
+}
+
+/* ---- the text ---------------------------------------------------------------------------------- */
+
+static struct span without_bom(struct span s)
+{
+    if (s.size >= 3 && memcmp(s.data, "\xEF\xBB\xBF", 3) == 0)
+        return (struct span){s.data + 3, s.size - 3};
+    return s;
+}
+
+static int stands_at(struct span s, size_t at, const char *word)
+{
+    size_t n = strlen(word);
+    return at <= s.size && n <= s.size - at && memcmp(s.data + at, word, n) == 0;
+}
+
+/* Python writes these for numbers that are not finite; JSON has no such thing. jansson stops behind
+ * the word, or behind the minus in front of it. */
+static int is_not_finite(struct span s, size_t at)
+{
+    return (at >= 3 && stands_at(s, at - 3, "NaN")) ||
+           (at >= 8 && stands_at(s, at - 8, "Infinity")) || stands_at(s, at, "Infinity");
+}
+
+/* `base`: where s begins in the file. */
+static int syntax_error(struct span s, size_t base, const json_error_t *e, mgpt_error *err)
+{
+    size_t at = e->position > 0 ? (size_t)e->position : 0;
+    /* when memory runs out, jansson mostly says nothing at all */
+    if (json_error_code(e) == json_error_out_of_memory || e->line < 0)
+        return err_memory(err, "the JSON tree", s.size);
+    if (is_not_finite(s, at))
+        return err_set(err, MGPT_EFILE, base + at,
+                       "line %d column %d: NaN or Infinity is not JSON (Python writes it); the "
+                       "weights are not finite",
+                       e->line, e->column);
+    return err_set(err, MGPT_EFILE, base + at, "JSON: line %d column %d: %s", e->line, e->column,
+                   e->text);
+}
+
+enum ckpt_match microgpt_json_sniff(struct span bytes)
+{
+    struct span s = without_bom(bytes);
+    size_t i = 0;
+    while (i < s.size && (s.data[i] == ' ' || (s.data[i] >= 9 && s.data[i] <= 13)))
+        i++;
+    return i < s.size && (s.data[i] == '{' || s.data[i] == '[') ? MATCH_YES : MATCH_NO;
+}
+
+static void release(void *source)
+{
+    json_decref(source);
+}
+
+int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct span text = without_bom(in->bytes);
+    json_error_t e;
+    if (text.size > MAX_BYTES)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "JSON of %zu bytes, the limit is %zu",
+                       text.size, MAX_BYTES);
+    json_t *root =
+        json_loadb((const char *)text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (!root)
+        return syntax_error(text, in->bytes.size - text.size, &e, err);
+    c->source = root;
+    c->release = release;
+    struct json_model m = {.c = c, .in = in, .err = err};
+    mg_facts_init(&m.facts);
+    int status = read_layout(&m, root);
+    m.facts.entries = m.entries;
+    m.facts.n_entries = arr_len(m.entries);
+    if (status == MGPT_OK)
+        status = microgpt_build(c, m.matrices, arr_len(m.matrices), &m.facts, in, err);
+    arr_free(m.matrices);
+    arr_free(m.entries);
+    return status;
+}

@@ -1,0 +1,92 @@
+/* The readers of checkpoint formats: one row each, chosen by content.
+ *
+ * To add a format: write a file with a `sniff` and a `read`, declare them here, add a row to the table
+ * in readers.c. A reader is a function of bytes and options; a side file (a tokenizer, a config) it
+ * asks for by name through the input.
+ */
+#ifndef MGPT_READERS_H
+#define MGPT_READERS_H
+
+#include "checkpoint.h"
+
+/* ---- what the user said ------------------------------------------------------------------------ */
+
+enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
+                   OPT_HEADS = 1 << 0,
+                   OPT_VOCAB_SIZE = 1 << 1,
+                   OPT_EMBD = 1 << 2,
+                   OPT_LAYERS = 1 << 3,
+                   OPT_CONTEXT = 1 << 4,
+                   OPT_ACTIVATION = 1 << 5,
+                   OPT_EPS = 1 << 6,
+                   OPT_BOS = 1 << 7,
+                   OPT_NO_EMBEDDING_NORM = 1 << 8,
+                   OPT_FINAL_NORM = 1 << 9,
+                   OPT_CHARS = 1 << 10,
+                   OPT_TOKENIZER = 1 << 11,
+                   OPT_NO_TOKENIZER = 1 << 12
+};
+
+struct ckpt_options {
+    unsigned given; /* which of these mean something */
+    int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos;
+    double eps;
+    const char *activation;
+};
+
+/* "--heads" for OPT_HEADS. */
+const char *ckpt_option_name(enum ckpt_option option);
+
+/* ---- what there is ----------------------------------------------------------------------------- */
+
+struct ckpt_side {
+    const char *name; /* for messages */
+    struct span bytes;
+};
+
+/* Opens a side file: the one that the user gave with `option`, otherwise the first of the candidates
+ * (names, beside the input) that exists. The bytes stay until the conversion ends. Returns 1, 0 when
+ * there is none, or negative with *err. */
+typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const *candidates,
+                         size_t n_candidates, struct ckpt_side *side, mgpt_error *err);
+
+struct ckpt_input {
+    struct span bytes;
+    const char *name; /* of the model: the input's file name without directory and extension */
+    const struct ckpt_options *options;
+    ckpt_side_fn *side;
+    void *user;
+};
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+enum ckpt_match {
+    MATCH_NO,
+    MATCH_MAYBE, /* looks like it, but something (its size, say) is wrong: the reader will say what */
+    MATCH_YES
+};
+
+struct ckpt_reader {
+    const char *name;
+    unsigned options; /* the options that apply */
+    enum ckpt_match (*sniff)(struct span bytes);
+    int (*read)(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+};
+
+extern const struct ckpt_reader ckpt_readers[];
+extern const size_t ckpt_n_readers;
+
+/* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
+ * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
+int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match microgpt_json_sniff(struct span bytes);
+int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match llama2c_sniff(struct span bytes);
+int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match gguf_sniff(struct span bytes);
+int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+#endif

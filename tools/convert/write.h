@@ -1,0 +1,26 @@
+/* A described checkpoint to a GGUF file, tensor by tensor. */
+#ifndef MGPT_CONVERT_WRITE_H
+#define MGPT_CONVERT_WRITE_H
+
+#include "checkpoint.h"
+
+struct ckpt_written {
+    uint64_t n_values, n_bytes; /* weights, and the bytes they take in the file */
+    const char *type;           /* element type of most of them */
+};
+
+/* The element type that a tensor gets: `type`, or the source's when that is NULL. Vectors and the
+ * position table stay F32, as every other converter has it, unless nothing is asked for. */
+const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type);
+
+/* Totals, as they will be written. */
+void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w);
+
+/* Writes path, whole or not at all; equal input gives equal bytes. Values that are not finite, before
+ * or after rounding to the element type, are written as they are and counted in a note. */
+int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err);
+
+/* Prints what would be written to stdout (plan.c). */
+void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type);
+
+#endif

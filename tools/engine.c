@@ -1,0 +1,150 @@
+/* Opening, feeding, encoding with messages. See engine.h. */
+#include "engine.h"
+
+#include "ck.h"
+#include "error.h"
+#include "interrupt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
+                  int n_operands, const char **others, int n_others)
+{
+    int used = 0;
+    if (!e->path && n_operands > 0)
+        e->path = operands[used++];
+    if (!e->path)
+        return cli_usage(command, "which model? Give -m FILE or an operand: %s", command->operands);
+    if (n_operands - used < n_others)
+        return cli_usage(command, "expected %s", command->operands);
+    if (n_operands - used > n_others)
+        return cli_usage(command, "unexpected argument '%s'", operands[used + n_others]);
+    for (int i = 0; i < n_others; i++)
+        others[i] = operands[used + i];
+    return EXIT_OK;
+}
+
+int engine_open(struct engine *e)
+{
+    mgpt_model_params params = {.isa = e->isa, .vocab_only = e->vocab_only};
+    mgpt_error err;
+    e->model = mgpt_open(e->path, &params, &err);
+    if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
+        return cli_fail(e->path, &err);
+    return EXIT_OK;
+}
+
+int engine_session(struct engine *e)
+{
+    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = e->n_threads};
+    mgpt_error err;
+    e->session = mgpt_session_new(e->model, &params, &err);
+    return e->session ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+static int stop_if_interrupted(const mgpt_value *value, void *user)
+{
+    (void)value;
+    (void)user;
+    return interrupted();
+}
+
+/* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
+static int watch(struct engine *e, mgpt_error *err)
+{
+    uint64_t points = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
+    return mgpt_tap(e->session, points, stop_if_interrupted, NULL, err);
+}
+
+static void unwatch(struct engine *e)
+{
+    mgpt_tap(e->session, 0, NULL, NULL, NULL);
+}
+
+int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    int status = watch(e, err);
+    if (status == MGPT_OK)
+        status = mgpt_feed(e->session, tokens, n, err);
+    unwatch(e);
+    return status;
+}
+
+int engine_sync(struct engine *e, const int32_t *tokens, size_t n)
+{
+    mgpt_error err;
+    int status = watch(e, &err);
+    if (status == MGPT_OK)
+        status = mgpt_sync(e->session, tokens, n, &err);
+    unwatch(e);
+    return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+/* Room for n tokens; the old array is freed. */
+static int32_t *token_room(int32_t *old, size_t n)
+{
+    size_t bytes;
+    free(old);
+    return ck_bytes(n, sizeof *old, &bytes) ? malloc(bytes) : NULL;
+}
+
+/* tokens[1 .. n] are a text: puts bos in front, unless the text has it already. */
+static void put_bos(int32_t *tokens, size_t *n, int32_t bos)
+{
+    if (bos < 0)
+        return;
+    tokens[0] = bos;
+    if (*n > 0 && tokens[1] == bos)
+        memmove(tokens, tokens + 1, *n * sizeof *tokens);
+    else
+        ++*n;
+}
+
+int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
+{
+    mgpt_error err;
+    size_t front = bos >= 0, cap = n_bytes + 4; /* enough but for odd vocabularies */
+    *tokens = NULL;
+    *n = 0;
+    for (;;) {
+        *tokens = token_room(*tokens, cap + front + 1);
+        if (!*tokens) {
+            err_memory(&err, "the tokens", cap);
+            return cli_fail(what, &err);
+        }
+        int64_t count = mgpt_encode(e->model, text, n_bytes, flags, *tokens + front, cap, &err);
+        if (count < 0)
+            return cli_fail(what, &err);
+        *n = (size_t)count;
+        if (*n <= cap) {
+            put_bos(*tokens, n, bos);
+            return EXIT_OK;
+        }
+        cap = *n;
+    }
+}
+
+int engine_fits(const struct engine *e, const char *what, size_t n)
+{
+    size_t n_ctx = mgpt_n_ctx(e->session);
+    if (n <= n_ctx)
+        return EXIT_OK;
+    cli_note("%s: %zu tokens, but the context holds %zu", what, n, n_ctx);
+    return EXIT_FULL;
+}
+
+size_t engine_n_choices(const struct engine *e)
+{
+    int32_t n = e->info.n_tokens;
+    return (size_t)(n > 0 && n < e->info.n_vocab ? n : e->info.n_vocab);
+}
+
+void engine_close(struct engine *e)
+{
+    mgpt_session_free(e->session);
+    mgpt_close(e->model);
+    e->session = NULL;
+    e->model = NULL;
+}

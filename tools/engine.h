@@ -1,0 +1,73 @@
+/* A model and a session as the command line asks for them: the options that several commands share
+ * and the messages when something is wrong with the model.
+ *
+ * Each function that can fail tells the user and returns an exit code, EXIT_OK on success.
+ */
+#ifndef MGPT_ENGINE_H
+#define MGPT_ENGINE_H
+
+#include "cli.h"
+#include "mgpt.h"
+
+struct engine {
+    const char *path, *isa; /* options */
+    int32_t n_ctx, n_threads;
+    int vocab_only;
+    mgpt_model *model;
+    mgpt_session *session;
+    mgpt_info info;
+};
+
+/* Rows of an option table; e is a struct engine. */
+#define ENGINE_OPT_MODEL(e)                                                                        \
+    {                                                                                              \
+        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model, a GGUF file"                 \
+    }
+#define ENGINE_OPT_CTX(e)                                                                          \
+    {                                                                                              \
+        "-c, --ctx-size", "N", CLI_INT, &(e).n_ctx, 1, INT32_MAX,                                  \
+            "positions to use (default: the model's)"                                              \
+    }
+#define ENGINE_OPT_THREADS(e)                                                                      \
+    {                                                                                              \
+        "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, 1024,                                    \
+            "threads (default: chosen); never changes the result"                                  \
+    }
+#define ENGINE_OPT_ISA(e)                                                                          \
+    {                                                                                              \
+        "--isa", "NAME", CLI_TEXT, &(e).isa, 0, 0,                                                 \
+            "instruction set: scalar, avx2, avx512, neon (default: the best)"                      \
+    }
+
+/* Takes the model from -m or, failing that, from the first operand, and stores the n_others
+ * operands that are not the model in others. Too few or too many: a usage error. */
+int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
+                  int n_operands, const char **others, int n_others);
+
+/* Opens the model and fills info. */
+int engine_open(struct engine *e);
+
+/* Makes the session. */
+int engine_session(struct engine *e);
+
+/* mgpt_feed and mgpt_sync that Ctrl-C can stop in the middle of a pass. engine_feed returns a
+ * status and tells the user nothing. */
+int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err);
+int engine_sync(struct engine *e, const int32_t *tokens, size_t n);
+
+/* Encodes into a malloc'ed array of *n tokens with room for one more behind them. `bos` goes in
+ * front unless it is negative or there already; flags as for mgpt_encode; `what` names the text in
+ * messages. */
+int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n);
+
+/* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
+int engine_fits(const struct engine *e, const char *what, size_t n);
+
+/* How many logits may be drawn from: rows without a token (padding) are never chosen. */
+size_t engine_n_choices(const struct engine *e);
+
+/* Frees session and model. */
+void engine_close(struct engine *e);
+
+#endif

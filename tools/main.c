@@ -1,0 +1,92 @@
+/* The mgpt binary: a table of commands, each in a file of its own (cmd_*.c).
+ *
+ * What holds for all of them is set up here: the three standard streams exist, and a reader that
+ * goes away is a write error (exit 5) instead of a signal.
+ */
+#include "cli.h"
+#include "commands.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef MGPT_VERSION
+#define MGPT_VERSION "0.1.0"
+#endif
+
+struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+    {"generate", "continue a text, one token at a time", cmd_generate},
+    {"repl", "step through a model: one Enter, one token", cmd_repl},
+    {"check", "compare the logits with a reference", cmd_check},
+    {"score", "log-probability and perplexity of texts", cmd_score},
+    {"tokenize", "text to token ids and back", cmd_tokenize},
+    {"info", "what is in a model file", cmd_info},
+    {"convert", "a checkpoint of another program to GGUF", cmd_convert},
+    {"bench", "speed, as a share of the machine", cmd_bench},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_usage(FILE *to)
+{
+    fputs("usage: mgpt COMMAND [options]\n\n"
+          "A small GPT engine: runs GGUF models one token at a time and shows what happens.\n\n"
+          "commands:\n",
+          to);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\nmgpt COMMAND --help explains a command; mgpt --version prints the version.\n"
+          "Example: mgpt generate weights/names.gguf --samples 5\n\n"
+          "exit codes: 0 ok, 1 check says different, 2 usage, 3 file refused,\n"
+          "            4 memory or context exhausted, 5 input/output, 130 interrupted\n",
+          to);
+}
+
+/* With a standard stream closed, the next file opened would take its number, and what is meant for
+ * the stream would go into that file. A stand-in opened the wrong way round keeps the number taken
+ * and still fails, as a closed stream should. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[N_COMMANDS], *near;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i].name;
+    near = cli_nearest(word, names, N_COMMANDS);
+    if (near)
+        cli_note("unknown command '%s', did you mean '%s'? (see mgpt --help)", word, near);
+    else
+        cli_note("unknown command '%s' (see mgpt --help)", word);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_streams();
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(word, commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        print_usage(stdout);
+    else if (strcmp(word, "--version") == 0)
+        puts("mgpt " MGPT_VERSION);
+    else
+        return unknown_command(word);
+    return cli_finish(EXIT_OK);
+}

@@ -1,0 +1,101 @@
+/* References in JSON. The tree stays in memory and rows are read from it when asked for; its shape
+ * is checked in full before the first of them. */
+#include "error.h"
+#include "mem.h"
+#include "reference_impl.h"
+
+/* A batch of one: [[...]] is taken for [...] when `depth` more levels are lists. */
+static json_t *without_batch(json_t *list, int depth)
+{
+    json_t *inner = list;
+    for (int i = 0; i < depth; i++)
+        inner = json_array_get(inner, 0);
+    return json_array_size(list) == 1 && json_is_array(inner) ? json_array_get(list, 0) : list;
+}
+
+static int read_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
+                    mgpt_error *err)
+{
+    static const char *const names[] = {"input", "ids", "input_ids", "tokens"};
+    json_t *list = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !list; i++)
+        list = json_object_get(object, names[i]);
+    list = without_batch(list, 1);
+    if (!json_is_array(list))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "no list of ids called input, ids, input_ids or tokens");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *id = json_array_get(list, i);
+        if (!json_is_integer(id))
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "token %zu is not an integer", i);
+        int status = reference_add_id(ref, item, json_integer_value(id), err);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+static int check_row(const struct reference *ref, const json_t *row, size_t at, mgpt_error *err)
+{
+    if (!json_is_array(row))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu of logits is not a list", at);
+    if (json_array_size(row) != ref->n_vocab)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu has %zu logits, the model has %zu",
+                       at, json_array_size(row), ref->n_vocab);
+    for (size_t i = 0; i < ref->n_vocab; i++)
+        if (!json_is_number(json_array_get(row, i)))
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu, logit %zu is not a number",
+                           at, i);
+    return MGPT_OK;
+}
+
+static int read_item(struct reference *ref, const json_t *object, mgpt_error *err)
+{
+    struct ref_item *item = reference_add_item(ref, err);
+    if (!item)
+        return MGPT_EMEM;
+    if (!json_is_object(object))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "sequence %zu is not an object",
+                       arr_len(ref->items));
+    item->label = json_string_value(json_object_get(object, "text"));
+    item->rows = without_batch(json_object_get(object, "logits"), 2);
+    if (!json_is_array(item->rows))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
+    int status = MGPT_OK;
+    for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
+        status = check_row(ref, json_array_get(item->rows, i), i, err);
+    if (status == MGPT_OK)
+        status = read_ids(ref, item, object, err);
+    if (status == MGPT_OK)
+        status = reference_match(arr_len(item->ids), json_array_size(item->rows), err);
+    return status;
+}
+
+int reference_json_open(struct reference *ref, mgpt_error *err)
+{
+    json_error_t failed;
+    ref->json =
+        json_loadb((const char *)ref->file.data, ref->file.size, JSON_REJECT_DUPLICATES, &failed);
+    if (!ref->json)
+        return err_set(err, MGPT_EFILE, (uint64_t)(failed.position > 0 ? failed.position : 0),
+                       "bad JSON: %s", failed.text);
+    if (json_is_object(ref->json))
+        return read_item(ref, ref->json, err);
+    if (json_array_size(ref->json) == 0)
+        return err_set(err, MGPT_EFILE, 0, "the list is empty");
+    for (size_t i = 0; i < json_array_size(ref->json); i++) {
+        int status = read_item(ref, json_array_get(ref->json, i), err);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+int reference_json_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    const json_t *list = json_array_get(ref->items[i].rows, row);
+    (void)err;
+    for (size_t k = 0; k < ref->n_vocab; k++)
+        out[k] = json_number_value(json_array_get(list, k));
+    return MGPT_OK;
+}

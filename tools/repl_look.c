@@ -1,0 +1,119 @@
+/* Repl commands that look at the next token and at those held. They change nothing, except that
+ * asking an empty session for its next token lets it hear BOS first. */
+#include "mem.h"
+#include "repl.h"
+#include "text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t repl_rank(const float *logits, size_t n, int32_t token)
+{
+    size_t rank = 1, at = (size_t)token;
+    for (size_t i = 0; i < n; i++)
+        rank += logits[i] > logits[at] || (logits[i] == logits[at] && i < at);
+    return rank;
+}
+
+/* In nats; values that cannot occur (-inf) add nothing. */
+static double entropy(const float *logits, size_t n, const mgpt_candidate *top)
+{
+    double z = (double)top->logit - top->logprob, h = 0;
+    for (size_t i = 0; i < n; i++) {
+        double logprob = (double)logits[i] - z;
+        h -= exp(logprob) > 0 ? exp(logprob) * logprob : 0;
+    }
+    return h;
+}
+
+static void print_candidate(const struct repl *r, size_t rank, int32_t token, double logprob,
+                            float logit)
+{
+    printf("%5zu %7d     %.6f  %9.4f   ", rank, (int)token, exp(logprob), (double)logit);
+    text_print_token(stdout, r->engine.model, token);
+    putchar('\n');
+}
+
+void repl_run_top(struct repl *r, char *args, size_t n)
+{
+    int32_t k;
+    const float *logits;
+    (void)n;
+    if (!repl_count(args, 1, 10, &k) || !(logits = repl_logits(r)))
+        return;
+    size_t cap = (size_t)k < repl_n_logits(r) ? (size_t)k : repl_n_logits(r);
+    mgpt_candidate *top = mem_new(cap, sizeof *top);
+    if (!top) {
+        repl_error("out of memory");
+        return;
+    }
+    size_t n_top = mgpt_top(logits, repl_n_logits(r), top, cap);
+    puts(" rank      id  probability      logit   token");
+    for (size_t i = 0; i < n_top; i++)
+        print_candidate(r, i + 1, top[i].token, top[i].logprob, top[i].logit);
+    if (n_top > 0) {
+        double h = entropy(logits, repl_n_logits(r), top);
+        printf("entropy %.4f nats, %.4f bits\n", h, h / log(2.0));
+    }
+    free(top);
+}
+
+/* A number is an id; anything else, or anything in quotes, is the text of one token. */
+static int find_token(const struct repl *r, char *args, size_t n, int32_t *token)
+{
+    const struct cli_option row = {
+        .kind = CLI_INT, .to = token, .min = 0, .max = r->engine.info.n_vocab - 1};
+    size_t n_tokens;
+    int32_t *tokens;
+    if (strspn(args, "0123456789") == n) {
+        if (cli_set_number(&row, args) && *token < r->engine.info.n_vocab)
+            return 1;
+        repl_error("token %s, the model has 0 to %d", args, (int)r->engine.info.n_vocab - 1);
+        return 0;
+    }
+    if (n >= 2 && args[0] == '"' && args[n - 1] == '"') {
+        int64_t length = text_unescape(args + 1, n - 2);
+        args++;
+        n = length < 0 ? 0 : (size_t)length;
+    }
+    int code = engine_encode(&r->engine, "text", args, n,
+                             MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL, -1, &tokens, &n_tokens);
+    int one = code == EXIT_OK && n_tokens == 1;
+    if (one)
+        *token = tokens[0];
+    else if (code == EXIT_OK)
+        repl_error("this is %zu tokens, expected one: /tokens and /top show ids", n_tokens);
+    free(tokens);
+    return one;
+}
+
+void repl_run_p(struct repl *r, char *args, size_t n)
+{
+    int32_t token;
+    const float *logits;
+    if (n == 0) {
+        repl_error("which token? An id, or its text: /p 13, /p n, /p \"13\"");
+        return;
+    }
+    if (!find_token(r, args, n, &token) || !(logits = repl_logits(r)))
+        return;
+    puts(" rank      id  probability      logit   token");
+    print_candidate(r, repl_rank(logits, repl_n_logits(r), token), token,
+                    mgpt_logprob(logits, repl_n_logits(r), token), logits[token]);
+}
+
+void repl_run_tokens(struct repl *r, char *args, size_t n)
+{
+    const int32_t *tokens = mgpt_tokens(r->engine.session);
+    size_t pos = mgpt_pos(r->engine.session);
+    (void)args;
+    (void)n;
+    for (size_t i = 0; i < pos; i++) {
+        printf("%4zu: %6d  ", i, (int)tokens[i]);
+        text_print_token(stdout, r->engine.model, tokens[i]);
+        putchar('\n');
+    }
+    printf("%zu of %zu\n", pos, mgpt_n_ctx(r->engine.session));
+}

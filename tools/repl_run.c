@@ -1,0 +1,213 @@
+/* Repl commands that move the session: feeding, stepping, going back. Token text always passes the
+ * escaper. */
+#include "interrupt.h"
+#include "mem.h"
+#include "repl.h"
+#include "text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_TOKENS = 24 }; /* of a text that was fed */
+
+/* ---- feeding ---- */
+
+static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
+{
+    mgpt_session *session = r->engine.session;
+    size_t free_positions = mgpt_n_ctx(session) - mgpt_pos(session);
+    mgpt_error err;
+    if (n > free_positions) {
+        repl_error("%zu tokens, but %zu of %zu positions are free: /b goes back", n, free_positions,
+                   mgpt_n_ctx(session));
+        return;
+    }
+    if (engine_feed(&r->engine, tokens, n, &err) < 0) {
+        repl_failed(&err);
+        return;
+    }
+    printf("fed %zu:", n);
+    for (size_t i = 0; i < n && i < SHOWN_TOKENS; i++) {
+        putchar(' ');
+        text_print_token(stdout, r->engine.model, tokens[i]);
+    }
+    printf("%s (%zu of %zu)\n", n > SHOWN_TOKENS ? " ..." : "", mgpt_pos(session),
+           mgpt_n_ctx(session));
+}
+
+void repl_feed(struct repl *r, const char *text, size_t n)
+{
+    const mgpt_info *info = &r->engine.info;
+    int32_t *tokens, bos = mgpt_pos(r->engine.session) == 0 && info->add_bos ? info->bos : -1;
+    size_t n_tokens;
+    fflush(stdout);
+    if (engine_encode(&r->engine, "text", text, n, MGPT_NO_SPECIAL_TOKENS, bos, &tokens,
+                      &n_tokens) == EXIT_OK)
+        feed_tokens(r, tokens, n_tokens);
+    free(tokens);
+}
+
+void repl_run_feed(struct repl *r, char *args, size_t n)
+{
+    int64_t length = text_unescape(args, n);
+    if (length < 0)
+        repl_error("a backslash begins one of \\n \\t \\r \\\\ \\\" \\xFF \\u{1F600}");
+    else
+        repl_feed(r, args, (size_t)length);
+}
+
+void repl_run_ids(struct repl *r, char *args, size_t n)
+{
+    int32_t *ids = NULL, id;
+    const char *at = args;
+    int got, room = 1;
+    (void)n;
+    while ((got = text_next_id(&at, &id)) == 1 && room)
+        room = arr_push(ids, id);
+    if (got < 0)
+        repl_error("expected numbers, found '%s'", at);
+    else if (!room)
+        repl_error("out of memory");
+    else if (arr_len(ids) == 0)
+        repl_error("which ids? For example: /ids 1 2 3");
+    else
+        feed_tokens(r, ids, arr_len(ids));
+    arr_free(ids);
+}
+
+/* ---- stepping ---- */
+
+static void print_choice(const struct repl *r, const float *logits, int32_t token)
+{
+    double logprob = mgpt_logprob(logits, repl_n_logits(r), token);
+    printf("%4zu: %6d  p %.4f  rank %-4zu ", mgpt_pos(r->engine.session), (int)token, exp(logprob),
+           repl_rank(logits, repl_n_logits(r), token));
+    text_print_token(stdout, r->engine.model, token);
+}
+
+/* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */
+static int32_t draw(struct repl *r, const float **logits)
+{
+    mgpt_session *session = r->engine.session;
+    *logits = repl_logits(r);
+    if (!*logits)
+        return -1;
+    if (mgpt_pos(session) == mgpt_n_ctx(session)) {
+        repl_error("the context is full (%zu positions): /b goes back, /reset begins anew",
+                   mgpt_n_ctx(session));
+        return -1;
+    }
+    return mgpt_sample(&r->sampling.sampler, *logits, engine_n_choices(&r->engine));
+}
+
+static int keep(struct repl *r, int32_t token)
+{
+    mgpt_error err;
+    if (mgpt_step(r->engine.session, token, &err))
+        return 1;
+    repl_failed(&err);
+    return 0;
+}
+
+/* 1 when a token was drawn and kept. */
+static int step(struct repl *r)
+{
+    const float *logits;
+    int32_t token = draw(r, &logits);
+    if (token < 0)
+        return 0;
+    print_choice(r, logits, token);
+    int end = mgpt_is_end(r->engine.model, token);
+    puts(end ? "  end of the text, not kept" : "");
+    return !end && keep(r, token);
+}
+
+void repl_step(struct repl *r)
+{
+    step(r);
+}
+
+void repl_run_steps(struct repl *r, char *args, size_t n)
+{
+    int32_t count;
+    (void)n;
+    if (!repl_count(args, 1, 1, &count))
+        return;
+    for (int32_t i = 0; i < count && !interrupted() && !ferror(stdout); i++)
+        if (!step(r))
+            return;
+}
+
+/* Text goes on where it stopped: the stream hears the tokens that are held before it speaks. */
+static void resume_text(const struct repl *r, struct text_out *out)
+{
+    text_out_open(out, r->engine.model, stdout);
+    out->terminal = 1; /* a script's output is read by people too: always escaped */
+    const int32_t *tokens = mgpt_tokens(r->engine.session);
+    for (size_t i = 0; i < mgpt_pos(r->engine.session); i++)
+        text_out_token(out, tokens[i], 1);
+}
+
+void repl_run_generate(struct repl *r, char *args, size_t n)
+{
+    struct text_out out;
+    const float *logits;
+    int32_t limit, token, drawn = 0, end = 0;
+    (void)n;
+    if (!repl_count(args, 1, INT32_MAX, &limit) || !repl_logits(r))
+        return;
+    resume_text(r, &out);
+    while (drawn < limit && !end && !interrupted() && !ferror(stdout)) {
+        if (mgpt_pos(r->engine.session) == mgpt_n_ctx(r->engine.session))
+            break;
+        token = draw(r, &logits);
+        end = token < 0 || mgpt_is_end(r->engine.model, token);
+        if (end || !keep(r, token))
+            break;
+        text_out_token(&out, token, 0);
+        drawn++;
+    }
+    text_out_end(&out);
+    printf("\ndrew %d%s (%zu of %zu)\n", (int)drawn, end ? ", end of the text" : "",
+           mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
+}
+
+void repl_run_back(struct repl *r, char *args, size_t n)
+{
+    mgpt_session *session = r->engine.session;
+    size_t pos = mgpt_pos(session);
+    int32_t count, *tokens;
+    mgpt_error err;
+    (void)n;
+    if (!repl_count(args, 1, 1, &count))
+        return;
+    if ((size_t)count > pos) {
+        repl_error("back %d, but only %zu tokens are held", (int)count, pos);
+        return;
+    }
+    /* Logits are those of the last token: going back means hearing the one before again. */
+    size_t left = pos - (size_t)count;
+    tokens = mem_new(left, sizeof *tokens);
+    if (!tokens) {
+        repl_error("out of memory");
+        return;
+    }
+    if (left > 0)
+        memcpy(tokens, mgpt_tokens(session), left * sizeof *tokens);
+    if (mgpt_sync(session, tokens, left, &err) < 0)
+        repl_failed(&err);
+    printf("%zu of %zu\n", mgpt_pos(session), mgpt_n_ctx(session));
+    free(tokens);
+}
+
+void repl_run_reset(struct repl *r, char *args, size_t n)
+{
+    mgpt_error err;
+    (void)args;
+    (void)n;
+    if (mgpt_rewind(r->engine.session, 0, &err) < 0)
+        repl_failed(&err);
+    sampling_seed(&r->sampling, r->sampling.seed);
+}

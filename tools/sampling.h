@@ -1,0 +1,46 @@
+/* How the next token is chosen, as the command line says it: options, and the sampler they make. */
+#ifndef MGPT_SAMPLING_H
+#define MGPT_SAMPLING_H
+
+#include "cli.h"
+#include "mgpt.h"
+#include "rng_python.h"
+
+struct sampling {
+    double temperature, top_p, min_p; /* options */
+    int32_t top_k;
+    uint64_t seed, skip;
+    const char *rng;
+    mgpt_sampler sampler;
+    struct rng_python python;
+};
+
+/* clang-format off */
+/* Rows of an option table; s is a struct sampling. */
+#define SAMPLING_OPTIONS(s)                                                                        \
+    {"-s, --seed", "N", CLI_U64, &(s).seed, 0, 0,                                                  \
+     "seed (default 0): the same seed gives the same bytes"},                                      \
+    {"--temp", "T", CLI_REAL, &(s).temperature, 0, 1e30,                                           \
+     "temperature; 0 always takes the likeliest token"},                                           \
+    {"--top-k", "K", CLI_INT, &(s).top_k, 0, INT32_MAX,                                            \
+     "choose among the K likeliest (default 0: all)"},                                             \
+    {"--top-p", "P", CLI_REAL, &(s).top_p, 0, 1,                                                   \
+     "choose among the likeliest that make up P (default 1: all)"},                                \
+    {"--min-p", "P", CLI_REAL, &(s).min_p, 0, 1,                                                   \
+     "drop tokens under P times the likeliest (default 0: none)"},                                 \
+    {"--rng", "NAME", CLI_TEXT, &(s).rng, 0, 0,                                                    \
+     "random numbers: splitmix (default), python (CPython's random)"},                             \
+    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, 1e10,                                               \
+     "with --rng python: skip N 32-bit words after seeding"}
+/* clang-format on */
+
+/* Fills the sampler from the options. Returns an exit code. The struct must not move afterwards. */
+int sampling_begin(struct sampling *s, const struct cli_command *command);
+
+/* Takes over changed temperature, top_k, top_p and min_p. */
+void sampling_apply(struct sampling *s);
+
+/* Starts the random numbers anew. */
+void sampling_seed(struct sampling *s, uint64_t seed);
+
+#endif

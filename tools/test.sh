@@ -1,0 +1,17 @@
+#!/bin/sh
+# Installs what is missing, builds, runs all tests. The last line counts them. Extra arguments go to
+# `meson setup` (a build directory of its own is used then): tools/test.sh -Db_sanitize=address,undefined
+set -eu
+. "$(dirname "$0")/setup.sh"
+
+install_missing
+directory=build
+[ $# -eq 0 ] || directory=build-$(echo "$@" | tr -c 'a-zA-Z0-9\n' '-')
+build "$directory" "$@"
+code=0
+log=$directory/meson-logs/testlog.txt
+/usr/bin/meson test -C "$directory" --no-rebuild --print-errorlogs || code=$?
+awk '/^Ok: / { ok = $2 } /^Expected Fail: / { ok += $3 } /^Fail: / { bad += $2 }
+     /^Unexpected Pass: / { bad += $3 } /^Timeout: / { bad += $2 } /^Skipped: / { skip = $2 }
+     END { printf "%d passed, %d failed, %d skipped\n", ok, bad, skip }' "$log"
+exit "$code"

@@ -1,0 +1,288 @@
+/* Prompts, escaping, token streams. See text.h. */
+#include "text.h"
+
+#include "error.h"
+#include "mem.h"
+#include "utf8.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- in ---- */
+
+int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
+                size_t *n_bytes)
+{
+    mgpt_error err;
+    if (text && file)
+        return cli_usage(command, "-p and -f exclude each other");
+    if (file) {
+        *bytes = cli_read(file, n_bytes, &err);
+        return *bytes ? EXIT_OK : cli_fail(strcmp(file, "-") == 0 ? "stdin" : file, &err);
+    }
+    *n_bytes = text ? strlen(text) : 0;
+    *bytes = malloc(*n_bytes + 1);
+    if (!*bytes) {
+        err_memory(&err, "the prompt", *n_bytes);
+        return cli_fail(NULL, &err);
+    }
+    memcpy(*bytes, text ? text : "", *n_bytes + 1);
+    return EXIT_OK;
+}
+
+int text_next_id(const char **at, int32_t *id)
+{
+    char *end;
+    while (isspace((unsigned char)**at) || **at == ',')
+        (*at)++;
+    if (!**at)
+        return 0;
+    errno = 0;
+    long long v = strtoll(*at, &end, 10);
+    if (end == *at || errno || v < INT32_MIN || v > INT32_MAX ||
+        !(isspace((unsigned char)*end) || *end == ',' || *end == 0))
+        return -1;
+    *id = (int32_t)v;
+    *at = end;
+    return 1;
+}
+
+/* ---- escaping ---- */
+
+struct range {
+    uint32_t first, last;
+};
+
+/* What a terminal must not get raw: controls (C0, DEL, C1), line and paragraph separators, marks
+ * and overrides of the writing direction. */
+static const struct range dangerous[] = {
+    {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
+    {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB},
+};
+
+/* Harmless, but nobody can see them: soft hyphen, fillers, zero width, variation selectors, byte
+ * order mark, tags, noncharacters. */
+static const struct range invisible[] = {
+    {0xAD, 0xAD},       {0x34F, 0x34F},     {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
+    {0x200B, 0x200D},   {0x2060, 0x2065},   {0x206A, 0x206F}, {0x3164, 0x3164}, {0xFDD0, 0xFDEF},
+    {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3},
+    {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
+
+static int within(uint32_t code, const struct range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return 1;
+    return 0;
+}
+
+static int is_dangerous(uint32_t code)
+{
+    return code == UTF8_BAD || within(code, dangerous, sizeof dangerous / sizeof *dangerous);
+}
+
+static int is_invisible(uint32_t code)
+{
+    return (code & 0xFFFE) == 0xFFFE ||
+           within(code, invisible, sizeof invisible / sizeof *invisible);
+}
+
+/* One character (or bad byte) as an escape. */
+static void print_escape(FILE *to, const char *p, uint32_t code)
+{
+    static const char from[] = "\n\t\r\"\\", names[] = "ntr\"\\";
+    const char *at = code < 128 && code ? strchr(from, (int)code) : NULL;
+    if (at)
+        fprintf(to, "\\%c", names[at - from]);
+    else if (code == UTF8_BAD)
+        fprintf(to, "\\x%02X", (unsigned char)*p);
+    else
+        fprintf(to, "\\u{%X}", (unsigned)code);
+}
+
+void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes)
+{
+    fputc('"', to);
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code;
+        size_t n = utf8_next(bytes + i, n_bytes - i, &code);
+        if (code == '"' || code == '\\' || is_dangerous(code) || is_invisible(code))
+            print_escape(to, bytes + i, code);
+        else
+            fwrite(bytes + i, 1, n, to);
+        i += n;
+    }
+    fputc('"', to);
+}
+
+void text_print_token(FILE *to, const mgpt_model *model, int32_t token)
+{
+    size_t n;
+    const char *bytes = mgpt_piece(model, token, &n);
+    if (n > 0) {
+        text_print_quoted(to, bytes, n);
+        return;
+    }
+    bytes = mgpt_token_text(model, token, &n);
+    for (size_t i = 0; i < n; i++) /* a control token's name: plain ASCII, or shown as '?' */
+        fputc(bytes[i] > 32 && bytes[i] < 127 ? bytes[i] : '?', to);
+    if (n == 0)
+        fputs("(none)", to);
+}
+
+/* Bytes for a terminal: line ends and tabs pass, other dangerous characters are escaped. */
+static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code;
+        size_t n = utf8_next(bytes + i, n_bytes - i, &code);
+        if (code != '\n' && code != '\t' && is_dangerous(code))
+            print_escape(to, bytes + i, code);
+        else
+            fwrite(bytes + i, 1, n, to);
+        i += n;
+    }
+}
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef", *at;
+    char lower = c >= 'A' && c <= 'F' ? (char)(c + 32) : c;
+    at = lower ? strchr(digits, lower) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Up to max hex digits at p; stores the value and returns how many there were. */
+static size_t hex_number(const char *p, size_t n, size_t max, uint32_t *value)
+{
+    size_t i = 0;
+    *value = 0;
+    for (; i < n && i < max && hex_digit(p[i]) >= 0; i++)
+        *value = *value * 16 + (uint32_t)hex_digit(p[i]);
+    return i;
+}
+
+/* The escape behind a backslash at p. Writes its bytes to out (never more than were read), stores
+ * their number; returns how many bytes of p it took, 0 when it is none. */
+static size_t read_escape(const char *p, size_t n, char *out, size_t *n_out)
+{
+    static const char names[] = "ntr\"\\", to[] = "\n\t\r\"\\";
+    const char *at = n && *p ? strchr(names, *p) : NULL;
+    uint32_t code;
+    *n_out = 1;
+    if (at) {
+        *out = to[at - names];
+        return 1;
+    }
+    if (n >= 3 && *p == 'x' && hex_number(p + 1, n - 1, 2, &code) == 2) {
+        *out = (char)code;
+        return 3;
+    }
+    if (n < 4 || p[0] != 'u' || p[1] != '{')
+        return 0;
+    size_t digits = hex_number(p + 2, n - 2, 6, &code);
+    if (digits == 0 || 2 + digits >= n || p[2 + digits] != '}' || code > 0x10FFFF ||
+        (code >= 0xD800 && code <= 0xDFFF))
+        return 0;
+    *n_out = utf8_put(code, out);
+    return digits + 3;
+}
+
+int64_t text_unescape(char *bytes, size_t n_bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_bytes;) {
+        if (bytes[i] != '\\') {
+            bytes[n++] = bytes[i++];
+            continue;
+        }
+        char piece[4];
+        size_t n_piece, took = read_escape(bytes + i + 1, n_bytes - i - 1, piece, &n_piece);
+        if (took == 0)
+            return -1;
+        memcpy(bytes + n, piece, n_piece);
+        n += n_piece;
+        i += 1 + took;
+    }
+    return (int64_t)n;
+}
+
+/* ---- out ---- */
+
+int text_json_line(json_t *value)
+{
+    size_t flags = JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0u);
+    if (!value) {
+        cli_note("out of memory: a line of JSON");
+        return EXIT_FULL;
+    }
+    if (json_dumpf(value, stdout, flags) == 0)
+        putchar('\n');
+    json_decref(value);
+    return EXIT_OK;
+}
+
+void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)
+{
+    *out = (struct text_out){.model = model, .to = to};
+    out->terminal = to && isatty(fileno(to));
+}
+
+static void deliver(struct text_out *out, const char *bytes, size_t n)
+{
+    if (n == 0)
+        return;
+    if (!out->to) {
+        if (!arr_reserve(out->buffer, arr_len(out->buffer) + n))
+            err_memory(&out->failed, "the text", n);
+        else
+            memcpy(stbds_arraddnptr(out->buffer, n), bytes, n);
+    } else if (out->terminal) {
+        print_safely(out->to, bytes, n);
+        fflush(out->to);
+    } else {
+        fwrite(bytes, 1, n, out->to);
+    }
+}
+
+void text_out_token(struct text_out *out, int32_t token, int quietly)
+{
+    char small[256], *buf = small;
+    size_t n_piece, cap = sizeof small;
+    mgpt_piece(out->model, token, &n_piece);
+    if (3 * n_piece + 9 > cap) { /* the bound that mgpt_stream_put promises */
+        cap = 3 * n_piece + 9;
+        buf = malloc(cap);
+    }
+    if (!buf) {
+        err_memory(&out->failed, "a token's text", cap);
+        return;
+    }
+    size_t n = mgpt_stream_put(&out->stream, out->model, token, buf, cap);
+    if (!quietly)
+        deliver(out, buf, n);
+    if (buf != small)
+        free(buf);
+}
+
+void text_out_end(struct text_out *out)
+{
+    char rest[8];
+    deliver(out, rest, mgpt_stream_end(&out->stream, rest, sizeof rest));
+}
+
+void text_out_clear(struct text_out *out)
+{
+    if (out->buffer)
+        arr_set_len(out->buffer, 0);
+}
+
+void text_out_close(struct text_out *out)
+{
+    arr_free(out->buffer);
+    out->buffer = NULL;
+}
