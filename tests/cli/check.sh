@@ -1,0 +1,77 @@
+#!/bin/sh
+# mgpt check: the verdict, its numbers, and references that cannot be used.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+json=$MGPT_SOURCE_ROOT/weights/names.ref.json
+npz=$MGPT_SOURCE_ROOT/weights/shakespeare.ref.npz
+halves=$(awk 'BEGIN { for (i = 0; i < 26; i++) printf "0.5," }') # all of a row but its last logit
+
+# ---- the same ----
+
+# float32 against float64 on values up to about 10: 1e-5 is some ten times what is seen.
+run check "$names" "$json" --tol 1e-5
+check "JSON: same" [ "$code" -eq 0 ]
+says "the verdict is said" "verdict     same (tolerance 1e-05)"
+check "a line per position" eval '[ "$(grep -c "^ *[0-9]* *[0-9]* .* same  " "$tmp/out")" -eq 52 ]'
+run check "$lines" "$npz"
+check "npz: same" [ "$code" -eq 0 ]
+run check -m "$lines" "$npz" --isa scalar -t 2 --tokens 5
+says "--tokens limits the positions" "positions   5"
+
+# ---- different ----
+
+run check "$names" "$json" --tol 1e-9
+check "beyond the tolerance: exit 1" [ "$code" -eq 1 ]
+says "the verdict is said" "verdict     DIFFERENT"
+printf '{"input": [26], "logits": [[%s1e9]]}' "$halves" >"$tmp/far.json"
+run check "$names" "$tmp/far.json"
+check "far away: exit 1" [ "$code" -eq 1 ]
+says "where" "at sequence 0, position 0, id 26"
+says "another top token" "DIFFERENT <BOS>"
+
+# A model of which one weight is NaN.
+head -c 5000 "$names" >"$tmp/nan.gguf"
+printf '\377\377\377\177' >>"$tmp/nan.gguf"
+tail -c +5005 "$names" >>"$tmp/nan.gguf"
+run check "$tmp/nan.gguf" "$json" --tol 1e30
+check "NaN in ours: exit 1 at any tolerance" [ "$code" -eq 1 ]
+says "NaN in ours: said" "not finite"
+
+# ---- JSON Lines ----
+
+run check "$names" "$json" --json --tol 1e-5
+check "json: a line per position and the verdict" eval '[ "$(wc -l <"$tmp/out")" -eq 53 ]'
+check "json: the verdict is the last line" \
+    eval 'tail -n 1 "$tmp/out" | grep -qF "\"verdict\":\"same\""'
+run check "$tmp/nan.gguf" "$json" --json
+check "json: NaN is null" grep -q '"max_abs":null' "$tmp/out"
+
+# ---- references that cannot be used ----
+
+refuses "another vocabulary: both numbers" 3 "65 logits a row, the model has 27" \
+    check "$names" "$npz"
+printf '{"input": [27], "logits": [[%s1]]}' "$halves" >"$tmp/range.json"
+refuses "a token out of range" 3 "token 0 is 27, the model has ids 0 to 26" \
+    check "$names" "$tmp/range.json"
+printf '{"input": [0, 1], "logits": [[1, 2], [1]]}' >"$tmp/ragged.json"
+refuses "a row of the wrong length" 3 "row 0 has 2 logits" check "$names" "$tmp/ragged.json"
+head -c 300 "$json" >"$tmp/cut.json"
+refuses "truncated JSON" 3 "bad JSON" check "$names" "$tmp/cut.json"
+head -c 3000 "$npz" >"$tmp/cut.npz"
+refuses "truncated npz" 3 "npz" check "$lines" "$tmp/cut.npz"
+refuses "not a reference" 3 "expected .npz, .npy or JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
+refuses "no reference" 2 "MODEL REF" check "$names"
+refuses "no such reference" 5 "No such file" check "$names" "$tmp/none.npz"
+refuses "--ids with tokens in the file" 2 "--ids is for .npy" check "$lines" "$npz" --ids 1,2
+run tokenize "$names" -p abcdefghijklmnopqr
+ids=$(sed 's/ /, /g' "$tmp/out")
+rows=$(awk -v row="[${halves}1]," 'BEGIN { for (i = 0; i < 18; i++) printf "%s", row }')
+printf '{"input": [%s], "logits": [%s[%s1]]}' "$ids" "$rows" "$halves" >"$tmp/long.json"
+refuses "longer than the context" 4 "19 tokens, but the context holds 16" \
+    check "$names" "$tmp/long.json"
+refuses "a tolerance below zero" 2 "from 0" check "$names" "$json" --tol -1
+refuses "a tolerance that is no number" 2 "from 0" check "$names" "$json" --tol nan
+
+finish

@@ -1,0 +1,128 @@
+#!/bin/sh
+# mgpt generate: what it prints, when it stops, and how it fails.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+# ---- the right text, by the float64 reference and CPython's random (see cli_names.py) ----
+
+sed -n "s/^python$tab//p" "$vectors/cli_names.txt" >"$tmp/python"
+run generate "$names" --rng python --seed 42 --rng-skip 1000 --temp 0.5 --samples 20
+check "20 samples are CPython's" cmp -s "$tmp/out" "$tmp/python"
+
+grep "^greedy" "$vectors/cli_names.txt" >"$tmp/greedy"
+while IFS= read -r line; do
+    rest=${line#greedy"$tab"}
+    prompt=${rest%%"$tab"*}
+    prints "greedy after '$prompt'" "$prompt${rest#*"$tab"}" \
+        generate -m "$names" --temp 0 -p "$prompt"
+    prints "greedy after '$prompt', the continuation only" "${rest#*"$tab"}" \
+        generate -m "$names" --temp 0 -p "$prompt" --no-prompt
+done <"$tmp/greedy"
+
+shared=$MGPT_SOURCE_ROOT/../shared/cases/microgpt-3d
+if [ -f "$shared/ref_generate.json" ]; then
+    run convert "$shared/microgpt-weights.json" "$tmp/m.gguf"
+    sed -n '/"karpathy_20_names"/,/^ }/s/^   "\([a-z]*\)",\{0,1\}$/\1/p' \
+        "$shared/ref_generate.json" >"$tmp/published"
+    run generate "$tmp/m.gguf" --rng python -s 42 --rng-skip 53020 --temp 0.5 --samples 20
+    check "microgpt's 20 published names" cmp -s "$tmp/out" "$tmp/published"
+fi
+
+# ---- the same bytes ----
+
+run generate "$names" --samples 50
+cp "$tmp/out" "$tmp/first"
+run generate "$names" --samples 50 -s 0 -t 2 --isa scalar
+check "same seed, other threads and kernels: same bytes" cmp -s "$tmp/out" "$tmp/first"
+run generate "$names" --samples 50 -s 1
+check "another seed: other bytes" eval '! cmp -s "$tmp/out" "$tmp/first"'
+run generate "$names" --samples 50 --top-k 1
+uniq "$tmp/out" >"$tmp/one"
+run generate "$names" --temp 0
+check "top-k 1 is greedy" cmp -s "$tmp/out" "$tmp/one"
+
+# ---- where the prompt comes from ----
+
+run generate "$lines" -p "ROMEO:
+But" -n 40 --temp 0
+cp "$tmp/out" "$tmp/want"
+printf 'ROMEO:\nBut\n' >"$tmp/prompt"
+run generate "$lines" -f "$tmp/prompt" -n 40 --temp 0
+check "-f drops one line end" cmp -s "$tmp/out" "$tmp/want"
+"$MGPT" generate "$lines" -f - -n 40 --temp 0 <"$tmp/prompt" >"$tmp/out" 2>"$tmp/err"
+check "-f - reads stdin" cmp -s "$tmp/out" "$tmp/want"
+run generate "$lines" --temp 0 -n 0 -p "ROMEO:"
+check "-n 0 prints the prompt" eval '[ "$(cat "$tmp/out")" = ROMEO: ]'
+run generate "$lines" --temp 0 -n 7 -p "ROMEO:" --no-prompt
+check "-n 7 draws seven characters" eval '[ "$(wc -c <"$tmp/out")" -eq 8 ]'
+
+# ---- the end of the context ----
+
+run generate "$names" --temp 0 -c 5
+check "context full: exit 0" eval '[ $code -eq 0 ] && [ "$(cat "$tmp/out")" = alexi ]'
+tells "context full: said on stderr" "the context is full (5 positions)"
+run generate "$names" -c 3 --samples 4
+tells "context full in several samples: counted" "4 of 4 samples end there"
+refuses "prompt too long: both numbers" 4 "19 tokens, but the context holds 16" \
+    generate "$names" -p abcdefghijklmnopqr
+
+# ---- JSON Lines ----
+
+prints "json" '{"index":0,"text":"alexin","tokens":[26,0,11,4,23,8,13],"finish_reason":"stop"}' \
+    generate "$names" --temp 0 --json
+prints "json: cut by -n" '{"index":0,"text":"lex","tokens":[11,4,23],"finish_reason":"length"}' \
+    generate "$names" -p a -n 3 --temp 0 --json --no-prompt
+run generate "$names" --json --samples 3
+check "json: a line per sample" eval '[ "$(wc -l <"$tmp/out")" -eq 3 ]'
+
+# ---- failures ----
+
+refuses "a character outside the vocabulary" 2 "'A'" generate "$names" -p annA
+tells "... where" "byte 3"
+tells "... and what the vocabulary is" "a-z"
+refuses "no BOS and no prompt" 2 "no BOS" generate "$lines"
+refuses "no such file" 5 "No such file" generate "$tmp/none.gguf"
+refuses "a directory" 5 "directory" generate "$tmp"
+refuses "no such prompt file" 5 "No such file" generate "$names" -f "$tmp/none"
+refuses "not a model" 3 "GGUF" generate "$MGPT_SOURCE_ROOT/LICENSE"
+head -c 9000 "$names" >"$tmp/cut.gguf"
+refuses "a truncated model" 3 "byte" generate "$tmp/cut.gguf"
+refuses "-p and -f" 2 "exclude" generate "$names" -p a -f "$tmp/prompt"
+refuses "an unknown generator" 2 "splitmix or python" generate "$names" --rng mersenne
+refuses "--rng-skip without python" 2 "--rng python" generate "$names" --rng-skip 5
+refuses "a context beyond the model's" 2 "16" generate "$names" -c 17
+refuses "an unknown instruction set" 2 "vliw" generate "$names" --isa vliw
+
+# ---- stdout that fails, a reader that goes, Ctrl-C ----
+
+if [ -c /dev/full ]; then
+    code=0
+    "$MGPT" generate "$names" >/dev/full 2>"$tmp/err" || code=$?
+    check "stdout full: exit 5" [ "$code" -eq 5 ]
+    tells "stdout full: said" "cannot write to stdout"
+fi
+code=0
+"$MGPT" generate "$names" >&- 2>"$tmp/err" || code=$?
+check "stdout closed: exit 5" [ "$code" -eq 5 ]
+{
+    code=0
+    "$MGPT" generate "$names" --samples 2000000000 2>"$tmp/err" || code=$?
+    echo $code >"$tmp/code"
+} | head -n 1 >"$tmp/out"
+check "a reader that goes ends it quietly" \
+    eval '[ "$(cat "$tmp/code")" -eq 5 ] && [ ! -s "$tmp/err" ]'
+
+# A background job of a shell without job control ignores Ctrl-C until the program asks for it, so
+# the signal is repeated until it is heard.
+"$MGPT" generate "$names" --samples 2000000000 >"$tmp/out" 2>"$tmp/err" &
+job=$!
+while kill -INT $job 2>/dev/null; do
+    sleep 0.1
+done
+code=0
+wait $job || code=$?
+check "Ctrl-C: exit 130" [ "$code" -eq 130 ]
+check "Ctrl-C: the last line is whole" eval '[ -z "$(tail -c 1 "$tmp/out")" ]'
+
+finish

@@ -1,0 +1,95 @@
+# shellcheck shell=sh disable=SC2016,SC2034
+# Shared by the tests of the command line (sourced): a temporary directory, numbered results.
+#
+# MGPT is the binary, MGPT_SOURCE_ROOT the repository. A result is a line "ok N name" or "not ok N
+# name", the latter with what was seen. After the last test call `finish`.
+: "${MGPT:?the mgpt binary}" "${MGPT_SOURCE_ROOT:?the repository}"
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/mgpt-cli-XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+names=$MGPT_SOURCE_ROOT/weights/names.gguf
+lines=$MGPT_SOURCE_ROOT/weights/shakespeare.gguf
+vectors=$MGPT_SOURCE_ROOT/tests/vectors
+tab=$(printf '\t')
+number=0
+failures=0
+
+# report NAME STATUS: counts one result; on failure shows what the last run printed.
+report()
+{
+    number=$((number + 1))
+    if [ "$2" -eq 0 ]; then
+        echo "ok $number $1"
+        return
+    fi
+    failures=$((failures + 1))
+    echo "not ok $number $1"
+    sed 's/^/#   stdout: /' "$tmp/out" | head -n 8
+    sed 's/^/#   stderr: /' "$tmp/err" | head -n 8
+    echo "#   exit code: $code"
+}
+
+# run ARGS...: mgpt with stdout in $tmp/out, stderr in $tmp/err, the exit code in $code.
+run()
+{
+    code=0
+    "$MGPT" "$@" >"$tmp/out" 2>"$tmp/err" || code=$?
+}
+
+# check NAME COMMAND...: the command must succeed.
+check()
+{
+    check_name=$1
+    shift
+    status=0
+    "$@" || status=1
+    report "$check_name" "$status"
+}
+
+# prints NAME EXPECTED ARGS...: exit code 0, exactly this on stdout (a line end is added), nothing
+# on stderr.
+prints()
+{
+    prints_name=$1
+    printf '%s\n' "$2" >"$tmp/want"
+    shift 2
+    run "$@"
+    check "$prints_name" \
+        eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && [ ! -s "$tmp/err" ]'
+}
+
+# refuses NAME CODE TEXT ARGS...: this exit code, nothing on stdout, one line on stderr that holds
+# TEXT and is not longer than 200 bytes and a file name.
+refuses()
+{
+    refuses_name=$1 want_code=$2 want_text=$3
+    shift 3
+    run "$@"
+    check "$refuses_name" eval '[ $code -eq $want_code ] && [ ! -s "$tmp/out" ] && one_line &&
+        grep -qF -- "$want_text" "$tmp/err"'
+}
+
+one_line()
+{
+    longest=$((200 + ${#names} + ${#tmp}))
+    [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ "$(wc -c <"$tmp/err")" -le $longest ]
+}
+
+# says NAME TEXT / tells NAME TEXT: the last run printed this on stdout / stderr.
+says()
+{
+    check "$1" grep -qF -- "$2" "$tmp/out"
+}
+
+tells()
+{
+    check "$1" grep -qF -- "$2" "$tmp/err"
+}
+
+finish()
+{
+    echo "1..$number"
+    [ "$failures" -eq 0 ]
+    exit
+}

@@ -1,0 +1,70 @@
+#!/bin/sh
+# What all commands share: help, options, suggestions, versions.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+# ---- help ----
+
+run
+check "no arguments: usage on stderr, exit 2" eval '[ $code -eq 2 ] && [ ! -s "$tmp/out" ]'
+tells "... it lists the commands" "generate"
+run --help
+check "--help: on stdout, exit 0" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
+says "... with the exit codes" "exit codes: 0 ok"
+run --version
+check "--version" grep -q '^mgpt [0-9]*\.[0-9]*\.[0-9]*$' "$tmp/out"
+for command in generate repl check score tokenize info convert; do
+    run "$command" --help
+    check "$command --help: exit 0, nothing on stderr" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
+    says "$command --help: usage" "usage: mgpt $command"
+    check "$command --help: an example" grep -q 'example' "$tmp/out"
+    says "$command --help: the exit codes" "exit codes"
+    check "$command --help: at most 100 columns" eval '! grep -q "^.\{101\}" "$tmp/out"'
+    run "$command" -h --nonsense
+    check "$command -h is --help" [ "$code" -eq 0 ]
+    run "$command"
+    check "$command without operands: exit 2, one line" eval '[ $code -eq 2 ] && one_line'
+done
+
+# ---- commands and options that do not exist ----
+
+refuses "an unknown command" 2 "did you mean 'generate'" generat
+refuses "a command like no other" 2 "unknown command 'xyzzy'" xyzzy
+refuses "an unknown option: suggestion" 2 "unknown option --tmep, did you mean --temp?" \
+    generate "$names" --tmep 1
+refuses "an option like no other" 2 "unknown option --frobnicate" generate "$names" --frobnicate
+refuses "a value does not hide it" 2 "unknown option --topk, did you mean --top-k?" \
+    generate "$names" --topk=5
+refuses "an unknown letter" 2 "unknown option -z" generate "$names" -z
+refuses "an abbreviation is no option" 2 "unknown option --sampl, did you mean --samples?" \
+    generate "$names" --sampl 2
+refuses "not even a single-letter one" 2 "unknown option --m" generate --m "$names"
+refuses "one dash for two" 2 "unknown option -temp, did you mean --temp?" generate "$names" -temp 1
+
+# ---- values ----
+
+refuses "a missing value" 2 "--temp needs a value" generate "$names" --temp
+refuses "a missing value of a letter" 2 "-n needs a value" generate "$names" -n
+refuses "a value for a flag" 2 "--json takes no value" generate "$names" --json=1
+for value in x 1x '' ' 1' 0x10 1.5 2147483648 99999999999999999999; do
+    refuses "-n '$value'" 2 "whole number" generate "$names" -n "$value"
+done
+for value in x nan inf -0.1 1e31 0x1p1 '1 '; do
+    refuses "--temp '$value'" 2 "expected a number from 0 to 1e+30" \
+        generate "$names" --temp "$value"
+done
+for value in -1 18446744073709551616 1e3; do
+    refuses "-s '$value'" 2 "whole number" generate "$names" -s "$value"
+done
+refuses "a range is said" 2 "from 1 to 1024, found '0'" generate "$names" -t 0
+run generate "$names" -s 18446744073709551615 --temp=1e-30 -n2
+check "the largest seed, a value after =, a value after the letter" [ "$code" -eq 0 ]
+run generate --temp 0 -- "$names"
+check "-- ends the options" [ "$code" -eq 0 ]
+POSIXLY_CORRECT=1 "$MGPT" generate "$names" --temp 0 -n 1 >"$tmp/out" 2>"$tmp/err"
+check "options may follow operands" eval '[ "$(cat "$tmp/out")" = a ]'
+refuses "an operand too many" 2 "unexpected argument 'two'" info "$names" two
+refuses "a model twice" 2 "unexpected argument" info -m "$names" "$names"
+
+finish

@@ -1,0 +1,51 @@
+#!/bin/sh
+# An #include in src/ never points up a floor, and the library calls nothing that prints, exits, aborts,
+# or reads the environment. The floors are those of the list in src/meson.build.
+set -eu
+src=${MGPT_SOURCE_ROOT:?}/src
+lib=${1:?library to look into}
+bad=0
+
+floor_of() {
+    case $1 in
+    ck | cursor | error | file | mem | outfile | pool | stb | utf8) echo 0 ;;
+    dmath | dtype | kernels*) echo 1 ;;
+    gguf*) echo 2 ;;
+    tok*) echo 3 ;;
+    arch | bind | hyper | model) echo 4 ;;
+    attend | forward | kv | sample | session | step | stream | taps | verbs) echo 5 ;;
+    *) echo none ;;
+    esac
+}
+
+for file in "$src"/*.[ch]; do
+    name=$(basename "$file")
+    from=$(floor_of "${name%.*}")
+    [ "$from" != none ] || { echo "not ok: $name is on no floor"; bad=1; continue; }
+    for header in $(sed -n 's/^#include "\(.*\)"$/\1/p' "$file"); do
+        [ "$header" != mgpt.h ] || continue
+        to=$(floor_of "${header%.*}")
+        [ "$to" != none ] && [ "$to" -le "$from" ] ||
+            { echo "not ok: $name (floor $from) includes $header (floor $to)"; bad=1; }
+    done
+done
+[ "$bad" = 0 ] && echo "ok 1 no include points up"
+
+# Undefined symbols only: what the library asks of others.
+if nm "$lib" | grep -E ' U (_*(printf|fprintf|vfprintf|snprintf|vsnprintf|puts|exit|_exit|abort|__assert_fail|getenv|setlocale|signal|sigaction))(_chk)?$'; then
+    echo "not ok: the library calls the above"
+    bad=1
+else
+    echo "ok 2 the library has no side effects"
+fi
+
+# Writable data, but for what stb_ds brings (the seed of hash maps, which the library does not use) and
+# the sanitizers'. Tables of constants with pointers are in .data.rel.ro, which is read-only at run time.
+if objdump -t "$lib" | awk '($3 == "O" || $2 == "O") && / \.(data|bss)\t/ { print $NF }' |
+    grep -vE '^(stbds_hash_seed$|_*(asan|ubsan|odr_asan|llvm|sancov|gcov)|\.L|Lubsan|\*\.L)'; then
+    echo "not ok: the library has the globals above"
+    bad=1
+else
+    echo "ok 3 the library has no globals"
+fi
+exit "$bad"

@@ -1,0 +1,348 @@
+/* Floor 0: files read and written.
+ *
+ * Each test gets a fresh directory below TMPDIR (or /tmp) and must leave it empty: that no temporary
+ * file stays behind is part of what is tested.
+ */
+#include "file.h"
+#include "outfile.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- a directory of our own ------------------------------------------------------------------- */
+
+struct place {
+    char dir[256], path[300];
+};
+
+static int make_place(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(place->dir, sizeof place->dir, "%s/mgpt-base-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(place->dir))
+        return -1;
+    snprintf(place->path, sizeof place->path, "%s/file", place->dir);
+    *state = place;
+    return 0;
+}
+
+/* Fails when the test (or what it tests) left something behind. */
+static int remove_place(void **state)
+{
+    struct place *place = *state;
+    int status = rmdir(place->dir);
+    free(place);
+    return status;
+}
+
+static size_t n_files(const char *path)
+{
+    size_t n = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *d; (d = readdir(dir));)
+        n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0;
+    closedir(dir);
+    return n;
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    assert_int_equal(fclose(f), 0);
+}
+
+static void assert_file(const char *path, const char *text)
+{
+    struct file file;
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    assert_int_equal(file.size, strlen(text));
+    assert_memory_equal(file.data, text, file.size);
+    file_close(&file);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static void test_file_reads(void **state)
+{
+    struct place *place = *state;
+    struct file file;
+    put_file(place->path, "hello");
+    assert_int_equal(file_open(&file, place->path, NULL), MGPT_OK);
+    assert_int_equal(file.size, 5);
+    assert_false(file.mapped);
+    assert_memory_equal(file.data, "hello", 5);
+    file_close(&file);
+    file_close(&file);
+    put_file(place->path, "");
+    assert_int_equal(file_open(&file, place->path, NULL), MGPT_OK);
+    assert_int_equal(file.size, 0);
+    assert_non_null(file.data);
+    file_close(&file);
+    unlink(place->path);
+}
+
+/* A sparse file: it takes no room on the disk, and mapping it none in memory. */
+static void test_file_maps_large(void **state)
+{
+    struct place *place = *state;
+    struct file file;
+    put_file(place->path, "first");
+    if (truncate(place->path, (off_t)FILE_MAP_ABOVE + 1) < 0) {
+        unlink(place->path);
+        skip();
+    }
+    assert_int_equal(file_open(&file, place->path, NULL), MGPT_OK);
+    assert_true(file.mapped);
+    assert_true(file.size == FILE_MAP_ABOVE + 1);
+    assert_memory_equal(file.data, "first", 6);
+    assert_int_equal(file.data[file.size - 1], 0);
+    file_close(&file);
+    unlink(place->path);
+}
+
+static void test_file_refuses(void **state)
+{
+    struct place *place = *state;
+    struct file file;
+    mgpt_error err = {0};
+    assert_int_equal(file_open(&file, place->path, &err), MGPT_EIO);
+    assert_string_equal(err.text, "cannot open: No such file or directory");
+    assert_int_equal(file_open(&file, place->dir, &err), MGPT_EIO);
+    assert_string_equal(err.text, "is a directory, expected a file");
+    assert_int_equal(mkfifo(place->path, 0600), 0);
+    alarm(20); /* nobody writes to the FIFO: hanging here would be the bug */
+    assert_int_equal(file_open(&file, place->path, &err), MGPT_EIO);
+    alarm(0);
+    assert_string_equal(err.text, "is not a regular file");
+    file_close(&file);
+    unlink(place->path);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static void test_outfile_creates(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    struct stat st;
+    mode_t old = umask(027);
+    assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+    umask(old);
+    outfile_write(&out, "abc", 3);
+    outfile_write(&out, NULL, 0);
+    outfile_write(&out, "def", 3);
+    assert_true(out.offset == 6);
+    assert_int_equal(access(place->path, F_OK), -1);
+    assert_int_equal(n_files(place->dir), 1);
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+    outfile_discard(&out);
+    assert_file(place->path, "abcdef");
+    assert_int_equal(n_files(place->dir), 1);
+    assert_int_equal(stat(place->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    unlink(place->path);
+}
+
+/* Pieces below, at and above the size of the buffer arrive in order. */
+static void test_outfile_large(void **state)
+{
+    struct place *place = *state;
+    static const size_t pieces[] = {1, 100000, 262143, 262144, 300000, 3, 262144, 262145, 7};
+    size_t total = 0, at = 0;
+    uint8_t *bytes = malloc(2000000);
+    struct outfile out;
+    struct file file;
+    for (size_t i = 0; i < 2000000; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        outfile_write(&out, bytes + at, pieces[i]);
+        total = at += pieces[i];
+    }
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+    assert_int_equal(file_open(&file, place->path, NULL), MGPT_OK);
+    assert_int_equal(file.size, total);
+    assert_memory_equal(file.data, bytes, total);
+    file_close(&file);
+    free(bytes);
+    unlink(place->path);
+}
+
+static void test_outfile_replaces_or_aborts(void **state)
+{
+    struct place *place = *state;
+    struct outfile out = {0};
+    struct stat st;
+    outfile_discard(&out); /* a zeroed one: must not close descriptor 0 */
+    put_file(place->path, "old");
+    chmod(place->path, 0604);
+    assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+    outfile_write(&out, "new content", 11);
+    assert_file(place->path, "old");
+    outfile_discard(&out);
+    outfile_discard(&out);
+    assert_file(place->path, "old");
+    assert_int_equal(n_files(place->dir), 1);
+    assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+    outfile_write(&out, "new", 3);
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+    assert_file(place->path, "new");
+    assert_int_equal(stat(place->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0604);
+    assert_int_equal(n_files(place->dir), 1);
+    unlink(place->path);
+}
+
+static void test_outfile_follows_link(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    struct stat st;
+    char link[300];
+    snprintf(link, sizeof link, "%s/link", place->dir);
+    put_file(place->path, "old");
+    assert_int_equal(symlink("file", link), 0);
+    assert_int_equal(outfile_open(&out, link, NULL), MGPT_OK);
+    outfile_write(&out, "through", 7);
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+    assert_file(place->path, "through");
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    unlink(link);
+    unlink(place->path);
+}
+
+static void test_outfile_long_name(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    char path[600], name[256];
+    memset(name, 'n', 255);
+    name[255] = 0;
+    snprintf(path, sizeof path, "%s/%s", place->dir, name);
+    assert_int_equal(outfile_open(&out, path, NULL), MGPT_OK);
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+    assert_file(path, "");
+    unlink(path);
+}
+
+static void test_outfile_refuses(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    mgpt_error err = {0};
+    char path[400];
+    assert_int_equal(outfile_open(&out, place->dir, &err), MGPT_EIO);
+    assert_string_equal(err.text, "is a directory, expected a file name");
+    outfile_discard(&out);
+    snprintf(path, sizeof path, "%s/missing/file", place->dir);
+    assert_int_equal(outfile_open(&out, path, &err), MGPT_EIO);
+    assert_string_equal(err.text, "cannot create: No such file or directory");
+    snprintf(path, sizeof path, "%s/missing/", place->dir);
+    assert_int_equal(outfile_open(&out, path, &err), MGPT_EIO);
+    assert_int_equal(outfile_open(&out, "", &err), MGPT_EIO);
+    put_file(place->path, "a file");
+    snprintf(path, sizeof path, "%s/below", place->path);
+    assert_int_equal(outfile_open(&out, path, &err), MGPT_EIO);
+    assert_string_equal(err.text, "cannot create: Not a directory");
+    if (geteuid() != 0) { /* root may write anything */
+        chmod(place->path, 0444);
+        assert_int_equal(outfile_open(&out, place->path, &err), MGPT_EIO);
+        assert_string_equal(err.text, "cannot write: Permission denied");
+    }
+    assert_file(place->path, "a file");
+    unlink(place->path);
+}
+
+/* The directory disappears while the file is being written: the rename fails, nothing is left open. */
+static void test_outfile_directory_vanishes(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    mgpt_error err = {0};
+    char dir[300], path[320];
+    snprintf(dir, sizeof dir, "%s/sub", place->dir);
+    snprintf(path, sizeof path, "%s/file", dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(outfile_open(&out, path, NULL), MGPT_OK);
+    outfile_write(&out, "lost", 4);
+    assert_int_equal(unlink(out.temporary), 0);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(outfile_commit(&out, &err), MGPT_EIO);
+    assert_string_equal(err.text, "cannot rename the finished file: No such file or directory");
+}
+
+/* A limit on the size of files stands for a full disk: the write fails half-way. */
+static void test_outfile_disk_full(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    mgpt_error err = {0};
+    struct rlimit old, small;
+    uint8_t *bytes = calloc(1, 1000000);
+    put_file(place->path, "old");
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 600000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+    outfile_write(&out, bytes, 1000000);
+    outfile_write(&out, "more", 4); /* after the failure: ignored */
+    int status = outfile_commit(&out, &err);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(status, MGPT_EIO);
+    assert_string_equal(err.text, "cannot write: File too large");
+    assert_true(err.offset == 600000);
+    assert_file(place->path, "old");
+    assert_int_equal(n_files(place->dir), 1);
+    free(bytes);
+    unlink(place->path);
+}
+
+static void test_outfile_devices(void **state)
+{
+    (void)state;
+    struct outfile out;
+    mgpt_error err = {0};
+    if (access("/dev/full", W_OK) < 0)
+        skip();
+    assert_int_equal(outfile_open(&out, "/dev/full", NULL), MGPT_OK);
+    assert_null(out.temporary);
+    outfile_write(&out, "x", 1);
+    assert_int_equal(outfile_commit(&out, &err), MGPT_EIO);
+    assert_string_equal(err.text, "cannot write: No space left on device");
+    assert_int_equal(outfile_open(&out, "/dev/null", NULL), MGPT_OK);
+    assert_null(out.temporary); /* or root would replace the device here */
+    outfile_write(&out, "x", 1);
+    assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+}
+
+#define in_place(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_place(test_file_reads),           in_place(test_file_maps_large),
+        in_place(test_file_refuses),         in_place(test_outfile_creates),
+        in_place(test_outfile_large),        in_place(test_outfile_replaces_or_aborts),
+        in_place(test_outfile_follows_link), in_place(test_outfile_long_name),
+        in_place(test_outfile_refuses),      in_place(test_outfile_directory_vanishes),
+        in_place(test_outfile_disk_full),    cmocka_unit_test(test_outfile_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

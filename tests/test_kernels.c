@@ -1,0 +1,360 @@
+/* Floor 1: numbers.
+ *
+ * Every entry of every rung that this machine runs gets the same random arguments as the scalar rung,
+ * which is the specification, and must give the same bits: no tolerance. How good those bits are is
+ * asked separately, against float64. A rung that the machine lacks is named, not passed over.
+ */
+#include "dmath.h"
+#include "dtype.h"
+#include "kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX = 4096 };
+
+static uint64_t state = 1;
+
+static uint64_t next(void)
+{
+    state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t z = (state ^ (state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    return z ^ (z >> 29);
+}
+
+static size_t below(size_t n)
+{
+    return (size_t)(next() % n);
+}
+
+static float real(float scale)
+{
+    return ((float)(next() >> 40) / 8388608.0f - 1.0f) * scale;
+}
+
+static void fill(float *x, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = real(scale);
+}
+
+/* Values that go wrong first: zeros of both signs, subnormals, huge ones, infinities. */
+static void fill_hard(float *x, size_t n)
+{
+    static const float hard[] = {0.0f,   -0.0f,   1e-40f, -3e-39f, 1e30f,    -1e30f,
+                                 88.72f, -88.72f, 103.9f, -104.1f, INFINITY, -INFINITY};
+    for (size_t i = 0; i < n; i++)
+        x[i] = below(4) ? real(20) : hard[below(sizeof hard / sizeof *hard)];
+}
+
+/* The rungs to try beside the scalar one. */
+static size_t rungs(struct kernels *k, size_t cap)
+{
+    size_t n = 0;
+    int runs;
+    const char *name;
+    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++) {
+        if (!runs)
+            print_message("rung %s: UNAVAILABLE on this machine\n", name);
+        else if (n < cap)
+            n += (size_t)kernels_init(&k[n], name);
+    }
+    return n;
+}
+
+static void same_bits(const char *isa, const char *what, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(isnan(a[i]) && isnan(b[i])))
+            fail_msg("%s, %s of %zu values: [%zu] is %a, the scalar rung says %a", isa, what, n, i,
+                     (double)a[i], (double)b[i]);
+}
+
+static const uint32_t weight_ids[WEIGHT_N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+
+/* Packs a random matrix and multiplies a random range of its panels. */
+static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type type)
+{
+    static float w[MAX], x[MAX], y[2][MAX];
+    static uint8_t raw[MAX * 4 + 1];
+    size_t n_in = 1 + below(60), n_out = 1 + below(50), n = 1 + below(5);
+    const struct dtype *d = dtype_find(weight_ids[type]);
+    size_t values = panels_of(n_out) * PANEL * n_in;
+    assert_true(values <= MAX && n * n_out <= MAX);
+    fill(w, n_in * n_out, 1);
+    d->from_float(w, raw + 1, n_in * n_out); /* unaligned on purpose */
+    fill(x, n * n_in, 1);
+    void *packed = aligned_alloc(64, (values * d->block_bytes + 63) / 64 * 64);
+    size_t p0 = below(panels_of(n_out) + 1), p1 = p0 + below(panels_of(n_out) - p0 + 1);
+    for (size_t i = 0; i < n_rungs; i++) {
+        memset(y[i > 0], 0xAB, sizeof y[0]);
+        k[i].pack[type](packed, raw + 1, n_in, n_out, 0, panels_of(n_out));
+        k[i].linear[type](y[i > 0], n_out, packed, x, n_in, n, n_in, n_out, p0, p1);
+        if (i > 0)
+            same_bits(k[i].isa, d->name, y[1], y[0], MAX);
+    }
+    d->to_float(raw + 1, w, n_in * n_out);
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = p0 * PANEL; r < p1 * PANEL && r < n_out; r++) {
+            double sum = 0, size = 0;
+            for (size_t c = 0; c < n_in; c++) {
+                sum += (double)w[r * n_in + c] * (double)x[i * n_in + c];
+                size += fabs((double)w[r * n_in + c] * (double)x[i * n_in + c]);
+            }
+            /* n_in fmas and two adds: at most (n_in + 2) half-ulps of the sum of magnitudes. */
+            assert_true(fabs((double)y[0][i * n_out + r] - sum) <=
+                        (double)(n_in + 2) * 0x1p-24 * size);
+        }
+    free(packed);
+}
+
+static void test_linear(void **unused)
+{
+    (void)unused;
+    struct kernels k[8];
+    size_t n = rungs(k, 8);
+    for (int round = 0; round < 300; round++)
+        for (int type = 0; type < WEIGHT_N_TYPES; type++)
+            one_linear(k, n, (enum weight_type)type);
+}
+
+/* linear of n tokens equals n linears of one: what prefill = decode rests on. */
+static void test_linear_rows(void **unused)
+{
+    (void)unused;
+    static float w[16 * 40], packed[16 * 40], x[7 * 40], y[7 * 16], one[16];
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    fill(w, 16 * 40, 1);
+    fill(x, 7 * 40, 1);
+    k.pack[WEIGHT_F32](packed, w, 40, 16, 0, 1);
+    k.linear[WEIGHT_F32](y, 16, packed, x, 40, 7, 40, 16, 0, 1);
+    for (size_t i = 0; i < 7; i++) {
+        k.linear[WEIGHT_F32](one, 16, packed, x + i * 40, 40, 1, 40, 16, 0, 1);
+        assert_memory_equal(one, y + i * 16, sizeof one);
+    }
+}
+
+typedef void row_fn(const struct kernels *k, float *x, size_t n);
+
+static void do_softmax(const struct kernels *k, float *x, size_t n)
+{
+    k->softmax(x, n);
+}
+
+static void do_rmsnorm(const struct kernels *k, float *x, size_t n)
+{
+    k->rmsnorm(x, x, NULL, NULL, n, 1e-5f);
+}
+
+static void do_layernorm(const struct kernels *k, float *x, size_t n)
+{
+    static float gain[MAX], bias[MAX];
+    for (size_t i = 0; i < n; i++) {
+        gain[i] = (float)(i % 7) - 3.0f;
+        bias[i] = (float)(i % 5) * 0.3f;
+    }
+    k->layernorm(x, x, gain, bias, n, 1e-5f);
+}
+
+static void do_scale(const struct kernels *k, float *x, size_t n)
+{
+    k->scale(x, 0.37f, n);
+}
+
+static void do_add_mul(const struct kernels *k, float *x, size_t n)
+{
+    static float y[MAX];
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[n - 1 - i];
+    k->add(x, y, n);
+    k->mul(x, y, n);
+}
+
+static void do_rope(const struct kernels *k, float *x, size_t n)
+{
+    static float cs[MAX];
+    for (size_t i = 0; i < n; i++)
+        cs[i] = x[n - 1 - i] * 0.05f;
+    k->rope(x, cs, 1, n, n / 2 * 2, ROPE_ADJACENT);
+    k->rope(x, cs, 1, n, n / 3 * 2, ROPE_HALVES);
+}
+
+static void do_mix(const struct kernels *k, float *x, size_t n)
+{
+    static float v[MAX], a[8], o[MAX];
+    for (size_t i = 0; i < 8; i++)
+        a[i] = (float)i * 0.1f;
+    for (size_t i = 0; i < n; i++)
+        v[i] = x[i];
+    k->mix(o, a, v, 8, n / 8);
+    memcpy(x, o, n / 8 * sizeof *x);
+}
+
+#define ACT(i)                                                                                     \
+    static void do_act##i(const struct kernels *k, float *x, size_t n)                             \
+    {                                                                                              \
+        k->act[i](x, n);                                                                           \
+    }
+ACT(0)
+ACT(1)
+ACT(2)
+ACT(3)
+ACT(4)
+
+static void test_rows(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name;
+        row_fn *fn;
+        int hard; /* also on infinities and the like */
+    } entries[] = {
+        {"softmax", do_softmax, 0}, {"rmsnorm", do_rmsnorm, 0},     {"layernorm", do_layernorm, 0},
+        {"scale", do_scale, 1},     {"add and mul", do_add_mul, 1}, {"rope", do_rope, 0},
+        {"mix", do_mix, 0},         {"relu", do_act0, 1},           {"relu2", do_act1, 1},
+        {"silu", do_act2, 1},       {"gelu_tanh", do_act3, 1},      {"gelu_erf", do_act4, 1}};
+    static float x[MAX], a[MAX], b[MAX];
+    struct kernels k[8];
+    size_t n_rungs = rungs(k, 8);
+    for (int round = 0; round < 200; round++)
+        for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
+            size_t n = 1 + below(300);
+            if (entries[e].hard && below(2))
+                fill_hard(x, n);
+            else
+                fill(x, n, 30);
+            memcpy(a, x, sizeof a);
+            entries[e].fn(&k[0], a, n);
+            for (size_t i = 1; i < n_rungs; i++) {
+                memcpy(b, x, sizeof b);
+                entries[e].fn(&k[i], b, n);
+                same_bits(k[i].isa, entries[e].name, b, a, n);
+            }
+        }
+}
+
+static double exact_act(int act, double x)
+{
+    double u = sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x);
+    switch (act) {
+    case ACT_RELU:
+        return x > 0 ? x : 0;
+    case ACT_RELU2:
+        return x > 0 ? x * x : 0;
+    case ACT_SILU:
+        return x / (1 + exp(-x));
+    case ACT_GELU_TANH:
+        return x / (1 + exp(-2 * u));
+    default:
+        return 0.5 * x * erfc(-x / sqrt(2.0));
+    }
+}
+
+/* Our polynomials against libm in float64. The exponents of the GELUs reach 18 at |x| = 6 and lose
+ * their last bits to rounding before exp: 18 * 2^-24 = 1.1e-6 and a few ulps (gelu_tanh, cubic, twice
+ * that). SiLU's exponent is exact. */
+static void test_accuracy(void **unused)
+{
+    (void)unused;
+    static const double bound[ACT_N_KINDS] = {0, 0x1p-24, 3e-7, 4e-6, 2e-6};
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    for (double at = -6; at < 6; at += 0.00037)
+        for (int act = 0; act < ACT_N_KINDS; act++) {
+            float y = (float)at;
+            double exact = exact_act(act, (double)y);
+            k.act[act](&y, 1);
+            if (!(fabs((double)y - exact) <= bound[act] * fabs(exact)))
+                fail_msg("act %d at %.9g: %.9g, exact %.9g", act, at, (double)y, exact);
+        }
+    for (double at = -87; at < 0; at += 0.0037) {
+        float pair[2] = {0, (float)at};
+        double e = exp((double)pair[1]), exact = e / (1 + e);
+        k.softmax(pair, 2);
+        /* exp, sum, reciprocal, product: under 4 ulps of 2^-24 each side */
+        assert_true(fabs((double)pair[1] - exact) <= 8 * 0x1p-24 * exact);
+    }
+    float far[3] = {0, -200, -1000};
+    k.softmax(far, 3);
+    assert_true(far[0] == 1 && far[1] == 0 && far[2] == 0);
+}
+
+/* float64 functions with a fixed order of operations, against libm. */
+static void test_dmath(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 200000; i++) {
+        double u = (double)(next() >> 11) * 0x1p-53, x = (u - 0.5) * 1400, s, c;
+        /* Taylor series to the last term that counts: 3 ulps is generous */
+        assert_true(fabs(d_exp(x) / exp(x) - 1) <= 3 * 0x1p-52);
+        double y = exp((u - 0.5) * 600);
+        assert_true(fabs(d_log(y) - log(y)) <= 3 * 0x1p-52 * fmax(1, fabs(log(y))));
+        d_sincos(u * 131072, &s, &c);
+        assert_true(fabs(s - sin(u * 131072)) <= 4 * 0x1p-52);
+        assert_true(fabs(c - cos(u * 131072)) <= 4 * 0x1p-52);
+    }
+    assert_true(d_exp(0) == 1 && d_log(1) == 0 && d_exp(-1000) == 0 && isinf(d_exp(1000)));
+    assert_true(isnan(d_exp(NAN)));
+}
+
+/* All 65,536 halves there and back, and rounding of float32 to nearest even in between. */
+static void test_halves(void **unused)
+{
+    (void)unused;
+    for (uint32_t h = 0; h < 65536; h++) {
+        int exponent = (int)(h >> 10 & 31);
+        double m = (double)(h & 1023), sign = h & 0x8000 ? -1 : 1;
+        double exact = exponent ? ldexp(1024 + m, exponent - 25) : ldexp(m, -24);
+        float f = f16_to_f32((uint16_t)h);
+        if (exponent == 31 && m > 0)
+            assert_true(isnan(f) && f16_from_f32(f) == (h | 0x200));
+        else {
+            assert_true((double)f == (exponent == 31 ? sign * (double)INFINITY : sign * exact));
+            assert_int_equal(f16_from_f32(f), h);
+        }
+    }
+    for (uint32_t h = 0; h < 0x7BFF; h++) { /* halfway between neighbours goes to the even one */
+        double low = (double)f16_to_f32((uint16_t)h), high = (double)f16_to_f32((uint16_t)(h + 1));
+        float middle = (float)((low + high) / 2);
+        assert_int_equal(f16_from_f32(middle), h + (h & 1));
+        assert_int_equal(f16_from_f32(nextafterf(middle, INFINITY)), h + 1);
+        assert_int_equal(f16_from_f32(nextafterf(middle, 0)), h);
+    }
+    assert_int_equal(f16_from_f32(65519.0f), 0x7BFF);
+    assert_int_equal(f16_from_f32(65520.0f), 0x7C00);
+    assert_int_equal(bf16_from_f32(1.0f), 0x3F80);
+    assert_int_equal(bf16_from_f32(1.00390625f), 0x3F80); /* tie: 1 + 2^-8 to even */
+    assert_int_equal(bf16_from_f32(1.01171875f), 0x3F82);
+    assert_true(bf16_from_f32(NAN) > 0x7F80);
+}
+
+static void test_ladder(void **unused)
+{
+    (void)unused;
+    struct kernels k;
+    assert_int_equal(kernels_init(&k, "sse9"), 0);
+    assert_int_equal(kernels_init(&k, "scalar"), 1);
+    assert_string_equal(k.isa, "scalar");
+    int runs;
+    assert_string_equal(kernels_rung(0, &runs), "scalar");
+    assert_true(runs);
+    assert_null(kernels_rung(99, &runs));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ladder),      cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_linear_rows), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_dmath),
+        cmocka_unit_test(test_halves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

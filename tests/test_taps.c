@@ -1,0 +1,260 @@
+/* Tests of mgpt.h's contract for taps: names, which points fire and in which order, stopping, batches.
+ * That taps see true values and can change them is test_forward's business, that looking changes no bit
+ * test_equal_bits'. */
+#include "toy_zoo.h"
+#include "trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+
+static struct toy *build_zoo(size_t i)
+{
+    struct toy_spec spec = toy_zoo[i];
+    spec.seed = 50 + i;
+    return toy_build(&spec);
+}
+
+static void test_point_names(void **state)
+{
+    (void)state;
+    static const char *const names[MGPT_N_POINTS] = {"hook_embed",
+                                                     "hook_pos_embed",
+                                                     "ln_embed.hook_normalized",
+                                                     "blocks.12.hook_resid_pre",
+                                                     "blocks.12.ln1.hook_normalized",
+                                                     "blocks.12.attn.hook_q",
+                                                     "blocks.12.attn.hook_k",
+                                                     "blocks.12.attn.hook_v",
+                                                     "blocks.12.attn.hook_rot_q",
+                                                     "blocks.12.attn.hook_rot_k",
+                                                     "blocks.12.attn.hook_attn_scores",
+                                                     "blocks.12.attn.hook_pattern",
+                                                     "blocks.12.attn.hook_z",
+                                                     "blocks.12.hook_attn_out",
+                                                     "blocks.12.hook_resid_mid",
+                                                     "blocks.12.ln2.hook_normalized",
+                                                     "blocks.12.mlp.hook_pre",
+                                                     "blocks.12.mlp.hook_pre_linear",
+                                                     "blocks.12.mlp.hook_post",
+                                                     "blocks.12.hook_mlp_out",
+                                                     "blocks.12.hook_resid_post",
+                                                     "ln_final.hook_normalized",
+                                                     "logits"};
+    char buf[64];
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        size_t n = strlen(names[p]);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, sizeof buf), n);
+        assert_string_equal(buf, names[p]);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, NULL, 0), n);
+        memset(buf, 'x', sizeof buf);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, 5), n);
+        assert_memory_equal(buf, names[p], 4);
+        assert_int_equal(buf[4], 0);
+        assert_int_equal(buf[5], 'x');
+    }
+}
+
+/* Which points a model has follows from what it is made of; the others never fire. */
+static void test_absent_points_never_fire(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        const struct toy_spec *s = &m->spec;
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+        struct trace *t = trace_new(s->n_layer, 3);
+        const int32_t tokens[3] = {0, 1, 0};
+        assert_int_equal(mgpt_tap(session, all_points, trace_tap, t, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
+        assert_string_equal(t->fault, "");
+        int llama = strcmp(s->arch, "llama") == 0, microgpt = strcmp(s->arch, "microgpt") == 0;
+        int embd_norm = s->embedding_norm == TOY_YES || (microgpt && s->embedding_norm != TOY_NO);
+        int final_norm = s->final_norm == TOY_YES || (!microgpt && s->final_norm != TOY_NO);
+        assert_int_equal(trace_at(t, MGPT_EMBD, -1)->data != NULL, 1);
+        assert_int_equal(trace_at(t, MGPT_POS_EMBD, -1)->data != NULL, !llama);
+        assert_int_equal(trace_at(t, MGPT_EMBD_NORM, -1)->data != NULL, embd_norm);
+        assert_int_equal(trace_at(t, MGPT_FINAL, -1)->data != NULL, final_norm);
+        assert_int_equal(trace_at(t, MGPT_LOGITS, -1)->data != NULL, 1);
+        for (int layer = 0; layer < s->n_layer; layer++) {
+            for (int p = MGPT_RESID_PRE; p <= MGPT_RESID_POST; p++) {
+                int only_llama = p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR;
+                assert_int_equal(trace_at(t, (mgpt_point)p, layer)->data != NULL,
+                                 llama || !only_llama);
+            }
+        }
+        trace_free(t);
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* Remembers the last value that fired; fails when the next one does not come after it. */
+struct order {
+    int layer, point, n;
+};
+
+static int check_order(const mgpt_value *value, void *user)
+{
+    struct order *last = user;
+    int point = (int)value->point, layer = value->layer;
+    if (layer < 0 && point >= MGPT_FINAL)
+        layer = INT32_MAX;                            /* after the layers */
+    int attention = trace_is_attention(value->point); /* query by query: scores, weights, scores */
+    if (last->layer == layer && last->point == MGPT_WEIGHTS && attention)
+        last->point = MGPT_ROT_K;
+    if (layer < last->layer || (layer == last->layer && point <= last->point))
+        fail_msg("point %d of layer %d after point %d of layer %d", point, layer, last->point,
+                 last->layer);
+    *last = (struct order){layer, point, last->n + 1};
+    return 0;
+}
+
+/* Points fire in the order of the enum, layer after layer. */
+static void test_points_fire_in_order(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+        struct order order = {-1, -1, 0};
+        const int32_t tokens[3] = {0, 1, 0};
+        assert_int_equal(mgpt_tap(session, all_points, check_order, &order, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
+        assert_true(order.n >= 2);
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* Writes nonsense everywhere, then stops at one point of one layer and position. */
+struct stopper {
+    mgpt_point point;
+    int layer, pos;
+    int stopped;
+};
+
+static int stop_there(const mgpt_value *value, void *user)
+{
+    struct stopper *s = user;
+    value->data[0] = 1e9f;
+    if (s->stopped)
+        fail_msg("point %d fires after the tap has stopped the call", (int)value->point);
+    if (value->point != s->point || value->layer != s->layer)
+        return 0;
+    int last = trace_is_attention(value->point) ? value->pos : value->pos + value->rows - 1;
+    s->stopped = s->pos >= value->pos && s->pos <= last;
+    return s->stopped ? 3 : 0;
+}
+
+/* Stopped anywhere, by any call, the session is as before: position, tokens, logits, and all that is to
+ * come. Position 9 lies in the second chunk of the feed. */
+static void check_stop(mgpt_session *session, const int32_t *tokens, struct stopper stopper,
+                       const float *logits, const float *next, size_t n_vocab)
+{
+    mgpt_error err = {0};
+    int at_step = stopper.pos == 5, batch = stopper.point % 2;
+    assert_int_equal(mgpt_tap(session, all_points, stop_there, &stopper, NULL), MGPT_OK);
+    if (at_step && !batch)
+        assert_null(mgpt_step(session, tokens[5], &err));
+    else if (at_step)
+        assert_int_equal(mgpt_step_many(&session, tokens + 5, 1, &err), MGPT_ESTOP);
+    else
+        assert_int_equal(mgpt_feed(session, tokens + 5, 11, &err), MGPT_ESTOP);
+    assert_int_equal(err.status, MGPT_ESTOP);
+    assert_true(err.text[0]);
+    assert_true(stopper.stopped);
+    assert_int_equal(mgpt_pos(session), 5);
+    assert_memory_equal(mgpt_tokens(session), tokens, 5 * sizeof *tokens);
+    assert_memory_equal(mgpt_logits(session), logits, n_vocab * sizeof *logits);
+    assert_int_equal(mgpt_tap(session, 0, NULL, NULL, NULL), MGPT_OK);
+    mgpt_session *fork = mgpt_fork(session, NULL);
+    assert_memory_equal(mgpt_step(fork, tokens[5], NULL), next, n_vocab * sizeof *next);
+    mgpt_session_free(fork);
+}
+
+static void test_a_tap_stops_the_call(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
+    int32_t tokens[16];
+    size_t n_vocab = (size_t)m->spec.n_vocab;
+    float logits[64], next[64];
+    toy_tokens(m, 5, tokens, 16);
+    assert_int_equal(mgpt_feed(session, tokens, 6, NULL), MGPT_OK);
+    memcpy(next, mgpt_logits(session), n_vocab * sizeof *next);
+    assert_int_equal(mgpt_sync(session, tokens, 5, NULL), MGPT_OK);
+    memcpy(logits, mgpt_logits(session), n_vocab * sizeof *logits);
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+        if (p == MGPT_POS_EMBD || p == MGPT_FINAL)
+            continue;
+        for (int pos = 5; pos <= 9; pos += 4)
+            check_stop(session, tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
+                       logits, next, n_vocab);
+    }
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* In a batch every session's tap sees its own rows, as if alone. */
+static void test_taps_in_a_batch(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_LLAMA_DEEP);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *batch[3];
+    struct trace *alone[3], *together[3];
+    const int32_t tokens[6] = {3, 1, 4, 1, 5, 9}, next[3] = {2, 6, 5};
+    char where[80];
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = 2 * i;
+        alone[i] = trace_new(m->spec.n_layer, n + 1);
+        together[i] = trace_new(m->spec.n_layer, n + 1);
+        batch[i] = mgpt_session_new(model, NULL, NULL);
+        assert_int_equal(mgpt_feed(batch[i], tokens, n, NULL), MGPT_OK);
+        mgpt_session *single = mgpt_fork(batch[i], NULL);
+        mgpt_tap(single, all_points, trace_tap, alone[i], NULL);
+        assert_non_null(mgpt_step(single, next[i], NULL));
+        mgpt_session_free(single);
+        if (i != 1) /* not all need to be tapped */
+            mgpt_tap(batch[i], all_points, trace_tap, together[i], NULL);
+    }
+    assert_int_equal(mgpt_step_many(batch, next, 3, NULL), MGPT_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(together[i]->fault, "");
+        if (i != 1 && !trace_equal(alone[i], together[i], where, sizeof where))
+            fail_msg("session %zu: %s", i, where);
+        trace_free(alone[i]);
+        trace_free(together[i]);
+        mgpt_session_free(batch[i]);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_point_names),
+        cmocka_unit_test(test_absent_points_never_fire),
+        cmocka_unit_test(test_points_fire_in_order),
+        cmocka_unit_test(test_a_tap_stops_the_call),
+        cmocka_unit_test(test_taps_in_a_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

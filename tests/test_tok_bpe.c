@@ -1,0 +1,400 @@
+/* Floor 3: byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt) and against
+ * llama.cpp's cases (../shared), splitting, merging, ill-formed text, bounded work. */
+#include "build_model.h"
+#include "file.h"
+#include "tok_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define N_VECTORS 600 /* tokens of vectors/tok_bpe.txt */
+
+/* A fixture: the vocabulary of the vectors, without BOS. */
+struct vectors {
+    struct tok_file f;
+    struct tok_case *cases;
+    struct tok *t;
+};
+
+static int load_vectors(void **state)
+{
+    struct vectors *v = calloc(1, sizeof *v);
+    if (!v)
+        return -1;
+    *state = v;
+    tok_file_begin(&v->f, "gpt2", "gpt-2");
+    v->cases = tok_file_vectors(&v->f, "tok_bpe.txt");
+    v->t = tok_file_open(&v->f);
+    return 0;
+}
+
+static int free_vectors(void **state)
+{
+    struct vectors *v = *state;
+    tok_cases_free(v->cases);
+    tok_file_free(&v->f);
+    free(v);
+    return 0;
+}
+
+static void test_vectors(void **state)
+{
+    struct vectors *v = *state;
+    assert_string_equal(tok_kind(v->t), "bpe");
+    assert_int_equal(tok_count(v->t), N_VECTORS);
+    for (size_t i = 0; i < arr_len(v->cases); i++)
+        tok_gives_ids(v->t, v->cases[i].text.p, v->cases[i].text.n, 0, v->cases[i].ids,
+                      arr_len(v->cases[i].ids));
+}
+
+/* ---- llama.cpp's cases ------------------------------------------------------------------------ */
+
+static char *next_line(char **p, const char *separator)
+{
+    char *line = *p, *end = strstr(line, separator);
+    *p = end ? end + strlen(separator) : line + strlen(line);
+    if (end)
+        *end = 0;
+    return line;
+}
+
+static char *read_text(const char *name)
+{
+    char path[512];
+    struct file file;
+    if (file_open(&file, tok_source_path(name, path, sizeof path), NULL) < 0)
+        return NULL;
+    char *text = calloc(file.size + 1, 1);
+    assert_non_null(text);
+    memcpy(text, file.data, file.size);
+    file_close(&file);
+    return text;
+}
+
+#define SHARED "../shared/cases/gpt2-tokenizer/ggml-vocab-gpt-2.gguf"
+
+static void test_gpt2(void **state)
+{
+    (void)state;
+    char path[512], *inputs = read_text(SHARED ".inp"), *outputs = read_text(SHARED ".out");
+    struct file file;
+    struct gguf g;
+    if (!inputs || !outputs || file_open(&file, tok_source_path(SHARED, path, 512), NULL) < 0) {
+        free(inputs);
+        free(outputs);
+        skip();
+    }
+    assert_int_equal(gguf_parse(&g, file.data, file.size, NULL), MGPT_OK);
+    struct tok *t = tok_open(&g, NULL);
+    assert_non_null(t);
+    assert_int_equal(tok_count(t), 50257);
+    assert_int_equal(tok_is_end(t, 50256), 1);
+    char *in = inputs, *out = outputs;
+    for (int i = 0; i < 47; i++) {
+        char *text = next_line(&in, "\n__ggml_vocab_test__\n"), *line = next_line(&out, "\n");
+        int32_t ids[512];
+        size_t n = 0;
+        for (char *end; n < 512; line = end, n++) {
+            ids[n] = (int32_t)strtol(line, &end, 10);
+            if (end == line)
+                break;
+        }
+        tok_gives_ids(t, text, strlen(text), MGPT_NO_SPECIAL_TOKENS, ids, n);
+    }
+    assert_int_equal(*in, 0);
+    assert_int_equal(*out, 0);
+    tok_free(t);
+    gguf_free(&g);
+    file_close(&file);
+    free(inputs);
+    free(outputs);
+}
+
+/* ---- splitting -------------------------------------------------------------------------------- */
+
+/* A vocabulary in which every substring of the text is a token and any two neighbours merge: each piece
+ * of the split text becomes one token. */
+static void add_substrings(struct tok_file *f, const char *text)
+{
+    size_t n = strlen(text);
+    tok_file_alphabet(f);
+    for (size_t length = 2; length <= n; length++)
+        for (size_t at = 0; at + length <= n; at++)
+            for (size_t left = 0; left < length; left++) {
+                char line[256] = "";
+                for (size_t i = 0; i < length; i++) {
+                    char byte[3];
+                    tok_file_byte((uint8_t)text[at + i], byte);
+                    if (left > 0 && i == left)
+                        strcat(line, " ");
+                    strcat(line, byte);
+                }
+                if (left > 0)
+                    tok_file_merge(f, line);
+                else
+                    tok_file_token(f, line, 1, 0);
+            }
+}
+
+static void test_splitting(void **state)
+{
+    (void)state;
+    const char *const rows[] = {
+        /* every alternative of the pattern */
+        "I|'|M| can|'t",
+        "x| | y|  | z| ",
+        "12345| 6",
+        "a|\n\n | b|\n",
+        "foo|(|bar|);|\n\n|\t|baz",
+        "h\xC3\xA9llo| \xE6\x97\xA5\xE6\x9C\xAC| \xE2\x85\xA7\xC2\xBD",
+        " '|quoted|'",
+        /* the trailing space is a piece, and so is a run of spaces at the end */
+        "Once| upon| ",
+        "a|   ",
+        /* contractions, in lower case only */
+        "it|'s| we|'ll| I|'d|'ve",
+        "'|S|'re|x",
+        /* U+0085, U+00A0, U+3000 are white space */
+        "a|\xC2\x85|b",
+        "a|\xC2\xA0|b",
+        " |\xE3\x80\x80|x",
+        /* U+200B, U+FEFF, U+180E are not */
+        "a| \xE2\x80\x8B|b",
+        "a| \xEF\xBB\xBF|b",
+        "a| \xE1\xA0\x8E|b",
+        /* a combining mark is no letter; digits of any script are numbers */
+        "e|\xCC\x81|x",
+        "\xD9\xA1\xD9\xA2\x33|a",
+        /* ill-formed bytes are neither letters, numbers nor space, and stay */
+        "a| \xFF| b",
+        " | \xFF",
+        "a|\xC3(|b",
+        "\xED\xA0\x80\xC0\xAF|\xC3\xA9|\xF0\x9F",
+        "\x01\x02|a|\x7F",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tok_file f;
+        char text[64] = "", got[128];
+        for (const char *p = rows[i]; *p; p++)
+            if (*p != '|')
+                text[strlen(text)] = *p;
+        tok_file_begin(&f, "gpt2", i % 2 ? "gpt-2" : NULL);
+        add_substrings(&f, text);
+        assert_string_equal(tok_split(tok_file_open(&f), text, got, sizeof got), rows[i]);
+        tok_file_free(&f);
+    }
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    const char *const known[] = {"gpt-2", "phi-2", "mpt", "olmo", "jais", "default"};
+    struct tok_file f;
+    for (size_t i = 0; i < 6; i++) {
+        tok_file_begin(&f, "gpt2", known[i]);
+        tok_file_alphabet(&f);
+        tok_gives(tok_file_open(&f), "!\"", 0, 0, 1, -1);
+        tok_file_free(&f);
+    }
+    tok_file_begin(&f, "gpt2", "tekken");
+    tok_file_alphabet(&f);
+    tok_file_refused(&f, "tokenizer.ggml.pre 'tekken' is not supported");
+    tok_file_begin(&f, "gpt2", "gpt-");
+    tok_file_alphabet(&f);
+    tok_file_refused(&f, "tokenizer.ggml.pre 'gpt-' is not supported");
+}
+
+/* ---- merging ---------------------------------------------------------------------------------- */
+
+enum { A, B, AA, AB, BA, ABA, AAAA };
+
+static struct tok *open_ab(struct tok_file *f)
+{
+    tok_file_begin(f, "gpt2", "gpt-2");
+    for (const char *p = "a\0b\0aa\0ab\0ba\0aba\0aaaa\0"; *p; p += strlen(p) + 1)
+        tok_file_token(f, p, 1, 0);
+    for (const char *p = "b a\0a a\0a b\0ab a\0a ba\0aa aa\0"; *p; p += strlen(p) + 1)
+        tok_file_merge(f, p);
+    return tok_file_open(f);
+}
+
+static void test_order_of_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    struct tok *t = open_ab(&f);
+    tok_gives(t, "aaa", 0, AA, A, -1); /* leftmost on ties */
+    tok_gives(t, "aba", 0, ABA, -1);   /* b a first, then a ba */
+    tok_gives(t, "aab", 0, AA, B, -1); /* the lower rank, although a b is possible */
+    tok_gives(t, "aaaaaab", 0, AAAA, AA, B, -1);
+    tok_gives(t, "abab", 0, ABA, B, -1);
+    tok_gives(t, "bbb", 0, B, B, B, -1);
+    tok_file_free(&f);
+}
+
+/* The definition: find the leftmost pair of lowest rank, merge it, begin again. */
+static size_t merge_slowly(const int32_t (*rules)[3], size_t n_rules, int32_t *ids, size_t n)
+{
+    for (size_t r = 0; r < n_rules; r++)
+        for (size_t i = 0; i + 1 < n; i++)
+            if (ids[i] == rules[r][0] && ids[i + 1] == rules[r][1]) {
+                ids[i] = rules[r][2];
+                memmove(ids + i + 1, ids + i + 2, (n - i - 2) * sizeof *ids);
+                return merge_slowly(rules, n_rules, ids, n - 1);
+            }
+    return n;
+}
+
+/* Random texts of 1 to 120 letters: short runs and the heap of long ones against the definition. */
+static void test_merging_by_definition(void **state)
+{
+    (void)state;
+    const int32_t rules[][3] = {{B, A, BA},   {A, A, AA},   {A, B, AB},
+                                {AB, A, ABA}, {A, BA, ABA}, {AA, AA, AAAA}};
+    struct tok_file f;
+    struct tok *t = open_ab(&f);
+    uint64_t rng = 1;
+    for (int round = 0; round < 2000; round++) {
+        char text[120];
+        int32_t ids[120];
+        size_t n = 1 + toy_random(&rng) % 120;
+        for (size_t i = 0; i < n; i++) {
+            ids[i] = toy_random(&rng) % 4 == 0 ? B : A;
+            text[i] = (char)('a' + ids[i]);
+        }
+        tok_gives_ids(t, text, n, 0, ids, merge_slowly(rules, 6, ids, n));
+    }
+    tok_file_free(&f);
+}
+
+static void test_odd_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    for (const char *p = "a\0b\0 \0ab\0bb\0 a\0ab\0"; *p; p += strlen(p) + 1)
+        tok_file_token(&f, p, 1, 0);
+    int32_t control = tok_file_token(&f, "bab", 3, 0);
+    for (const char *p = "#version: 0.2\0q b\0b q\0a bb\0b ab\0nospace\0  a\0a b\0"; *p;
+         p += strlen(p) + 1)
+        tok_file_merge(&f, p);
+    tok_file_merge(&f, "");
+    tok_file_merge(&f, "a");
+    tok_file_merge(&f, "a ");
+    tok_file_merge(&f, "a b"); /* again: the first one counts */
+    struct tok *t = tok_file_open(&f);
+    tok_gives(t, "ab", 0, 3, -1);     /* of two equal texts the lower id */
+    tok_gives(t, "bab", 0, 1, 3, -1); /* control tokens are not merged */
+    assert_int_equal(control, 7);
+    tok_gives(t, "bb", 0, 1, 1, -1);
+    tok_gives(t, " a", 0, 5, -1); /* "  a" is split at its second space */
+    tok_file_free(&f);
+}
+
+static void test_missing_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    tok_file_alphabet(&f);
+    f.no_merges = 1; /* right as long as tokens are bytes */
+    tok_gives(tok_file_open(&f), "!!", 0, 0, 0, -1);
+    tok_file_token(&f, "ab", 1, 0);
+    tok_file_refused(&f, "key tokenizer.ggml.merges: missing");
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------ */
+
+static void test_missing_byte(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    tok_file_token(&f, "a", 1, 0);
+    tok_file_token(&f, "ab", 1, 0);
+    struct tok *t = tok_file_open(&f);
+    tok_refuses(t, "aab", 3, 2, "byte 0x62 at byte 2 is not in the vocabulary (2 tokens)");
+    tok_refuses(t, "a\xC3\xA9", 3, 1, "byte 0xC3 at byte 1 is not in the vocabulary (2 tokens)");
+    tok_file_free(&f);
+}
+
+/* Each byte is a token: its piece is that byte, whatever its place in the vocabulary. */
+static void test_alphabet(void **state)
+{
+    struct vectors *v = *state;
+    for (unsigned b = 0; b < 256; b++) {
+        char byte = (char)b;
+        int32_t id;
+        size_t n;
+        assert_int_equal(tok_encode(v->t, &byte, 1, 0, &id, 1, NULL), 1);
+        assert_int_equal(*tok_piece(v->t, id, &n), byte);
+        assert_int_equal(n, 1);
+    }
+}
+
+/* Random bytes, and well-formed text with single bytes replaced: what is encoded comes back. */
+static void test_round_trip(void **state)
+{
+    struct vectors *v = *state;
+    uint64_t rng = 2;
+    for (int round = 0; round < 1000; round++) {
+        char text[600];
+        size_t n = toy_random(&rng) % 300;
+        for (size_t i = 0; i < n; i++)
+            text[i] = (char)toy_random(&rng);
+        tok_round_trip(v->t, text, n);
+        struct gguf_str s = v->cases[(size_t)round % arr_len(v->cases)].text;
+        assert_in_range(s.n, 1, sizeof text);
+        memcpy(text, s.p, s.n);
+        text[toy_random(&rng) % s.n] = (char)toy_random(&rng);
+        tok_round_trip(v->t, text, s.n);
+    }
+}
+
+/* ---- work and threads ------------------------------------------------------------------------- */
+
+/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit. */
+static void test_one_long_piece(void **state)
+{
+    struct vectors *v = *state;
+    const size_t n = 1000000;
+    char *text = malloc(n);
+    int32_t *ids = malloc(n * sizeof *ids);
+    assert_true(text && ids);
+    for (const char *unit = "a \n1!\xFF"; *unit; unit++) {
+        memset(text, *unit, n);
+        int64_t count = tok_encode(v->t, text, n, 0, ids, n, NULL);
+        size_t bytes = 0, n_piece;
+        assert_in_range(count, 1, n);
+        for (int64_t i = 0; i < count; i++, bytes += n_piece)
+            tok_piece(v->t, ids[i], &n_piece);
+        assert_int_equal(bytes, n);
+    }
+    free(text);
+    free(ids);
+}
+
+static void test_two_threads(void **state)
+{
+    struct vectors *v = *state;
+    tok_two_threads(v->t, v->cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),         cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_splitting),       cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_order_of_merges), cmocka_unit_test(test_merging_by_definition),
+        cmocka_unit_test(test_odd_merges),      cmocka_unit_test(test_missing_merges),
+        cmocka_unit_test(test_missing_byte),    cmocka_unit_test(test_alphabet),
+        cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_one_long_piece),
+        cmocka_unit_test(test_two_threads),
+    };
+    return cmocka_run_group_tests(tests, load_vectors, free_vectors);
+}
