@@ -1,7 +1,7 @@
 /* Floor 5. Streams of text: tokens in, whole characters of valid UTF-8 out. See mgpt.h.
  *
- * A stream holds at most the three bytes of an unfinished character. Nothing is allocated; a call that
- * does not fit into the caller's buffer changes nothing.
+ * A stream holds at most the three bytes of an unfinished character. Nothing is allocated; a call
+ * that does not fit into the caller's buffer changes nothing.
  */
 #include "mgpt.h"
 
@@ -25,8 +25,8 @@ static void put(struct writer *w, uint32_t code)
     w->n += n;
 }
 
-/* Adds one byte to what is held and writes the characters, and the bytes that can belong to none, that
- * this makes certain. */
+/* Adds one byte to what is held and writes the characters, and the bytes that can belong to none,
+ * that this makes certain. */
 static void put_byte(struct writer *w, mgpt_stream *s, char byte)
 {
     char held[sizeof s->held];

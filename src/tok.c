@@ -1,9 +1,9 @@
 /* Floor 3. Tokenizers: opening, special tokens, and the walk over a text. See tok.h.
  *
  * A text is searched for special tokens first: leftmost, longest on equal starts, user-defined ones
- * always, control and unknown ones only when the caller allows it. What lies between goes to the kind
- * (tok_char.c, tok_bpe.c, tok_spm.c). BOS and EOS are put around the whole as the file says, BOS not a
- * second time when the text itself begins with it.
+ * always, control and unknown ones only when the caller allows it. What lies between goes to the
+ * kind (tok_char.c, tok_bpe.c, tok_spm.c). BOS and EOS are put around the whole as the file says,
+ * BOS not a second time when the text itself begins with it.
  */
 #include "error.h"
 #include "tok_impl.h"
@@ -13,7 +13,7 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* ---- ids -------------------------------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 /* An id beyond the vocabulary is as good as none; the default stays. */
 static int load_id(const struct tok *t, const struct gguf *g, const char *key, int32_t *id,
@@ -66,8 +66,8 @@ static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first, BOS and the space in
- * front are added. */
+/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first, BOS and the space
+ * in front are added. */
 static void set_defaults(struct tok *t, int sentencepiece)
 {
     t->bos = sentencepiece && t->n > 1 ? 1 : -1;
@@ -94,7 +94,7 @@ static int load_ids(struct tok *t, const struct gguf *g, int sentencepiece, mgpt
     return status == MGPT_OK ? load_ends(t, g, err) : status;
 }
 
-/* ---- special tokens --------------------------------------------------------------------------- */
+/* ---- special tokens -------------------------------------------------------------------------- */
 
 static int compare_texts(struct gguf_str a, struct gguf_str b)
 {
@@ -117,7 +117,8 @@ static int is_special(const struct tok_entry *e)
            (e->type == TOK_CONTROL || e->type == TOK_USER || e->type == TOK_UNKNOWN);
 }
 
-/* Of equal texts of one type only the lowest id stays, or a hostile file could make each match slow. */
+/* Of equal texts of one type only the lowest id stays, or a hostile file could make each match
+ * slow. */
 static size_t drop_repeated(struct tok_special *s, size_t n)
 {
     size_t kept = 0;
@@ -163,8 +164,8 @@ static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, siz
     return lo;
 }
 
-/* The longest special token at p (n >= 1 bytes left), or -1. The sorted texts are narrowed byte by byte
- * to those that agree with p; those that end at a depth stand first among them. */
+/* The longest special token at p (n >= 1 bytes left), or -1. The sorted texts are narrowed byte by
+ * byte to those that agree with p; those that end at a depth stand first among them. */
 static int32_t special_at(const struct tok *t, const char *p, size_t n, unsigned flags)
 {
     const struct tok_special *s = t->specials;
@@ -182,7 +183,7 @@ static int32_t special_at(const struct tok *t, const char *p, size_t n, unsigned
     return found;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* 1 for a kind that has a vocabulary, 0 for "none". */
 static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
@@ -209,8 +210,9 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
                    model.p);
 }
 
-/* A vocabulary of characters: every normal token is one, and there is at least one. Such a file merges
- * bytes to characters and nothing else, so a look-up gives the same and knows what is missing. */
+/* A vocabulary of characters: every normal token is one, and there is at least one. Such a file
+ * merges bytes to characters and nothing else, so a look-up gives the same and knows what is
+ * missing. */
 static int is_all_characters(const struct tok *t)
 {
     size_t n_normal = 0;
@@ -276,7 +278,7 @@ void tok_free(struct tok *t)
     free(t);
 }
 
-/* ---- what it is ------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
 const char *tok_kind(const struct tok *t)
 {
@@ -336,7 +338,7 @@ int tok_drops_space(const struct tok *t, int32_t first)
            e->n_piece > 0 && e->piece[0] == ' ';
 }
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int encode_plain(struct tok_call *c, size_t from, size_t to)
 {
@@ -401,7 +403,7 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
     return status < 0 ? status : c.n;
 }
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 int tok_printable(uint32_t code)
 {

@@ -33,8 +33,8 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
 const char *tok_piece(const struct tok *t, int32_t token, size_t *n_bytes);
 const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes);
 
-/* 1: `first`, as the first token of a text, begins with the space that SentencePiece put there and that
- * decoding drops. */
+/* 1: `first`, as the first token of a text, begins with the space that SentencePiece put there and
+ * that decoding drops. */
 int tok_drops_space(const struct tok *t, int32_t first);
 
 #endif

@@ -1,10 +1,11 @@
 /* Floor 3. Byte-level BPE (GPT-2 and its descendants).
  *
- * A text is split into pieces by the pattern of the model's family, and each piece, byte by byte, is
- * merged by the ranks of the merge list. Patterns are data: one row per tokenizer.ggml.pre, matched by
- * PCRE2. PCRE2 sees valid UTF-8 only: where a text is ill-formed, a copy of it has U+0001 for each such
- * byte, which is of the same length and of the same class for every pattern (neither letter, number nor
- * space), while the bytes that become tokens are those of the text. So nothing is lost.
+ * A text is split into pieces by the pattern of the model's family, and each piece, byte by byte,
+ * is merged by the ranks of the merge list. Patterns are data: one row per tokenizer.ggml.pre,
+ * matched by PCRE2. PCRE2 sees valid UTF-8 only: where a text is ill-formed, a copy of it has
+ * U+0001 for each such byte, which is of the same length and of the same class for every pattern
+ * (neither letter, number nor space), while the bytes that become tokens are those of the text. So
+ * nothing is lost.
  */
 #include "error.h"
 #include "tok_impl.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- splitting rules -------------------------------------------------------------------------- */
+/* ---- splitting rules ------------------------------------------------------------------------- */
 
 /* White_Space. Spelled out, because PCRE2's \s has U+180E, too, which Unicode dropped long ago. */
 #define WHITE                                                                                      \
@@ -34,7 +35,7 @@ static const struct rule {
     {"olmo", GPT2},  {"jais", GPT2},  {"default", GPT2},
 };
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 struct merge_row {
     uint64_t key; /* left id, right id */
@@ -100,8 +101,9 @@ static uint64_t pair_key(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* "left right": the separator is the first space at or after byte 1. Merges whose parts or result are
- * not in the vocabulary occur in converted files and can do nothing; of equal pairs the first counts. */
+/* "left right": the separator is the first space at or after byte 1. Merges whose parts or result
+ * are not in the vocabulary occur in converted files and can do nothing; of equal pairs the first
+ * counts. */
 static void add_merge(struct tok *t, const struct tok_map *map, struct gguf_str line, uint32_t rank)
 {
     const char *space = line.n > 1 ? memchr(line.p + 1, ' ', line.n - 1) : NULL;
@@ -177,7 +179,7 @@ static int bpe_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     return status == MGPT_OK ? compile_rule(t->bpe, g, err) : status;
 }
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int bpe_pair(const struct tok_call *c, const struct merge_symbol *left,
                     const struct merge_symbol *right, struct merge_pair *pair)
@@ -214,8 +216,8 @@ static int encode_piece(struct tok_call *c, const char *p, size_t n)
     return MGPT_OK;
 }
 
-/* The end of the piece that begins at `from`; what the pattern leaves out is a piece as well. Negative:
- * an error of PCRE2. */
+/* The end of the piece that begins at `from`; what the pattern leaves out is a piece as well.
+ * Negative: an error of PCRE2. */
 static int next_piece(const pcre2_code *split, pcre2_match_data *match, const char *subject,
                       size_t n, size_t from, size_t *end)
 {

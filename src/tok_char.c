@@ -1,7 +1,9 @@
-/* Floor 3. Character vocabularies (microgpt, nanoGPT): one token per character, found in a sorted table.
+/* Floor 3. Character vocabularies (microgpt, nanoGPT): one token per character, found in a sorted
+ * table.
  *
- * There is no fallback: a character that the table lacks is an error that names it, where it stands and
- * what the vocabulary is, since a model fed with something else would silently run on another text.
+ * There is no fallback: a character that the table lacks is an error that names it, where it stands
+ * and what the vocabulary is, since a model fed with something else would silently run on another
+ * text.
  */
 #include "error.h"
 #include "tok_impl.h"
@@ -71,7 +73,7 @@ static int32_t find(const struct tok_chars *chars, uint32_t code)
     return first < chars->n && chars->rows[first].code == code ? chars->rows[first].id : -1;
 }
 
-/* ---- the error -------------------------------------------------------------------------------- */
+/* ---- the error ------------------------------------------------------------------------------- */
 
 static size_t put_code(char *out, size_t cap, uint32_t code)
 {

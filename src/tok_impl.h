@@ -1,9 +1,10 @@
 /* Floor 3, private to tok*.c. The vocabulary as its readers see it, the row that makes a kind of
  * tokenizer, the state of one call, and the merging engine of both BPE kinds.
  *
- * A struct tok never changes after tok_open; whatever an encode call needs lives in its struct tok_call.
- * Texts of tokens stay in the file, their decoded pieces are in one block. Symbols and bytes are counted
- * with 32 bits: TOK_TEXT_MAX keeps a text, with every space grown to three bytes, below 2^32.
+ * A struct tok never changes after tok_open; whatever an encode call needs lives in its struct
+ * tok_call. Texts of tokens stay in the file, their decoded pieces are in one block. Symbols and
+ * bytes are counted with 32 bits: TOK_TEXT_MAX keeps a text, with every space grown to three bytes,
+ * below 2^32.
  */
 #ifndef MGPT_TOK_IMPL_H
 #define MGPT_TOK_IMPL_H
@@ -70,8 +71,7 @@ struct tok {
     char *pieces;
     int32_t bos, eos, unk; /* -1: none */
     uint8_t adds_bos, adds_eos, adds_space;
-    struct tok_special
-        *specials; /* ascending by bytes of text, then length; one per text and type */
+    struct tok_special *specials; /* in order of bytes, then type; one per text and type */
     size_t n_specials;
     uint32_t special_first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
     struct tok_chars *chars;     /* of the kind in use, the others NULL */
@@ -79,7 +79,7 @@ struct tok {
     struct tok_spm *spm;
 };
 
-/* ---- one call of tok_encode ------------------------------------------------------------------- */
+/* ---- one call of tok_encode ------------------------------------------------------------------ */
 
 struct merge_symbol {
     uint32_t at, n;      /* its bytes: base[at .. at + n) */
@@ -102,7 +102,7 @@ struct tok_call {
     int64_t n;                    /* tokens so far, written or not */
     const char *base;             /* what the symbols' `at` counts in */
     struct merge_symbol *symbols; /* stb_ds arrays, reused from run to run */
-    uint64_t *heap;
+    uint64_t *heap;               /* of pairs: order, then left symbol */
 };
 
 static inline void tok_put(struct tok_call *c, int32_t id)
@@ -112,7 +112,7 @@ static inline void tok_put(struct tok_call *c, int32_t id)
     c->n++;
 }
 
-/* ---- merging (tok_merge.c) -------------------------------------------------------------------- */
+/* ---- merging (tok_merge.c) ------------------------------------------------------------------- */
 
 /* Empties the run and makes room for n symbols; 0 when out of memory. */
 int merge_begin(struct tok_call *c, const char *base, size_t n);
@@ -121,18 +121,18 @@ void merge_add(struct tok_call *c, uint32_t at, uint32_t n, int32_t id);
 /* Merges until no pair is left. Walk the result from symbol 0 along `next`. O(n log n). */
 int merge_run(struct tok_call *c);
 
-/* Splits symbol i into the two it was last merged from (its `last` must not be MERGE_END). The caller
- * sets its id. */
+/* Splits symbol i into the two it was last merged from (its `last` must not be MERGE_END). The
+ * caller sets its id. */
 void merge_undo(struct tok_call *c, uint32_t i);
 
-/* ---- vocabulary (tok_vocab.c) ----------------------------------------------------------------- */
+/* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 
 /* tokens, token_type and pieces; `spaces` is 1 for vocabularies that write a space as U+2581, 0 for
  * those in the byte alphabet. A file without tokens leaves t->n at 0. */
 int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err);
 
-/* Texts to ids: open addressing, linear probing, at most half full. The seed is an address, so a file
- * cannot be made to collide; results do not depend on it. */
+/* Texts to ids: open addressing, linear probing, at most half full. The seed is an address, so a
+ * file cannot be made to collide; results do not depend on it. */
 struct tok_map {
     uint32_t *slots; /* id + 1, 0: free */
     size_t mask;
@@ -151,9 +151,10 @@ int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_s
 /* Slots for a table of n entries: a power of two, at least 2 n. 0: too many. */
 size_t tok_table_size(size_t n);
 
-/* ---- errors (tok.c) --------------------------------------------------------------------------- */
+/* ---- errors (tok.c) -------------------------------------------------------------------------- */
 
-/* Names what stands at p (n >= 1 bytes left) in error lines: "character 'é' (U+00E9)", "byte 0xE9". */
+/* Names what stands at p (n >= 1 bytes left) in error lines: "character 'é' (U+00E9)", "byte 0xE9".
+ */
 void tok_name_unit(char name[TOK_NAME_MAX], const char *p, size_t n);
 
 /* 1 when a terminal shows the code point as one visible mark or a space and obeys nothing. */

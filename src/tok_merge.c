@@ -1,13 +1,14 @@
 /* Floor 3. Merging neighbours, for both kinds of BPE. See tok_impl.h.
  *
- * A run of symbols is a doubly linked list in an array; a merge lets the left symbol swallow the right
- * one. The kind's `pair` says what two neighbours become and in which order. Short runs, nearly all
- * there are, look for the smallest order by scanning; longer ones keep their candidates in a binary
- * heap, so that one piece as long as the text ("aaaa...") stays O(n log n). Both give the same result.
+ * A run of symbols is a doubly linked list in an array; a merge lets the left symbol swallow the
+ * right one. The kind's `pair` says what two neighbours become and in which order. Short runs,
+ * nearly all there are, look for the smallest order by scanning; longer ones keep their candidates
+ * in a binary heap, so that one piece as long as the text ("aaaa...") stays O(n log n). Both give
+ * the same result.
  *
- * A candidate is eight bytes: the order of a pair and its left symbol. It is not taken out of the heap
- * when the pair changes; when popped it is skipped if the symbol is gone or now stands in a pair of
- * another order. (A pair that has come to the same order since is as good as the old one.)
+ * A candidate is eight bytes: the order of a pair and its left symbol. It is not taken out of the
+ * heap when the pair changes; when popped it is skipped if the symbol is gone or now stands in a
+ * pair of another order. (A pair that has come to the same order since is as good as the old one.)
  */
 #include "tok_impl.h"
 
@@ -72,7 +73,7 @@ void merge_undo(struct tok_call *c, uint32_t i)
     s[i].next = back;
 }
 
-/* ---- short runs ------------------------------------------------------------------------------- */
+/* ---- short runs ------------------------------------------------------------------------------ */
 
 static void look(struct tok_call *c, uint32_t i)
 {
@@ -109,8 +110,9 @@ static void sift_up(uint64_t *heap, size_t i, uint64_t v)
     heap[i] = v;
 }
 
-/* The hole at the root sinks to a leaf without a look at the element that will fill it: that one comes
- * from a leaf and rarely rises. One comparison a level, and none that a processor has to guess. */
+/* The hole at the root sinks to a leaf without a look at the element that will fill it: that one
+ * comes from a leaf and rarely rises. One comparison a level, and none that a processor has to
+ * guess. */
 static uint64_t pop(uint64_t *heap)
 {
     size_t n = arr_len(heap) - 1, i = 0, child = 1;

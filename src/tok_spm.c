@@ -1,10 +1,11 @@
 /* Floor 3. SentencePiece BPE (Llama 1 and 2, llama2.c).
  *
- * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front. Characters
- * are then merged as long as two neighbours together are a token, highest score first. A character that
- * is no token is written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes.
- * Ill-formed UTF-8 is kept: each such byte is a character of its own, so it comes back from its byte
- * token as it was. U+2581 in a text cannot be told from a space: that is SentencePiece's convention.
+ * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front.
+ * Characters are then merged as long as two neighbours together are a token, highest score first. A
+ * character that is no token is written as its bytes, <0xHH>, or as the unknown token if the
+ * vocabulary has no bytes. Ill-formed UTF-8 is kept: each such byte is a character of its own, so
+ * it comes back from its byte token as it was. U+2581 in a text cannot be told from a space: that
+ * is SentencePiece's convention.
  */
 #include "error.h"
 #include "tok_impl.h"
@@ -24,7 +25,7 @@ struct tok_spm {
     int by_word;        /* no token has a space behind another character: words merge separately */
 };
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void spm_close(struct tok *t)
 {
@@ -119,7 +120,7 @@ static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     return load_scores(t, g, err);
 }
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int32_t find(const struct tok *t, const char *p, size_t n)
 {
@@ -190,8 +191,8 @@ static int put_unknown(struct tok_call *c, const char *p, size_t n)
     return 1;
 }
 
-/* Puts the tokens of the merged symbols; an unused token is taken apart again. Returns 0 and the place of
- * a symbol that cannot be said. */
+/* Puts the tokens of the merged symbols; an unused token is taken apart again. Returns 0 and the
+ * place of a symbol that cannot be said. */
 static int put_symbols(struct tok_call *c, size_t *where)
 {
     for (uint32_t i = 0; i != MERGE_END;) {

@@ -1,9 +1,10 @@
 /* Floor 3. The vocabulary of a GGUF file: texts, types, and the bytes that each token stands for.
  *
- * A token's text is what the file says, in one of two spellings: the byte alphabet of GPT-2, where every
- * byte is a visible character (a space is U+0120), or SentencePiece's, which writes a space as U+2581
- * and single bytes as <0xHH>. Its piece is decoded once, here, into one block that is never larger than
- * the texts are. Also here: the look-up of texts. What the tokens are used for is not known here.
+ * A token's text is what the file says, in one of two spellings: the byte alphabet of GPT-2, where
+ * every byte is a visible character (a space is U+0120), or SentencePiece's, which writes a space
+ * as U+2581 and single bytes as <0xHH>. Its piece is decoded once, here, into one block that is
+ * never larger than the texts are. Also here: the look-up of texts. What the tokens are used for is
+ * not known here.
  */
 #include "ck.h"
 #include "error.h"
@@ -15,7 +16,7 @@
 #define KEY_TOKENS "tokenizer.ggml.tokens"
 #define KEY_TYPES "tokenizer.ggml.token_type"
 
-/* ---- texts to ids ----------------------------------------------------------------------------- */
+/* ---- texts to ids ---------------------------------------------------------------------------- */
 
 size_t tok_table_size(size_t n)
 {
@@ -82,10 +83,10 @@ int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_s
     return (int32_t)m->slots[find_slot(m, t, a, b)] - 1;
 }
 
-/* ---- pieces ----------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The byte that a character of GPT-2's alphabet stands for, -1 for any other character. The 188 bytes
- * that are visible in Latin-1 are themselves, the others are U+0100 and up in their order. */
+/* The byte that a character of GPT-2's alphabet stands for, -1 for any other character. The 188
+ * bytes that are visible in Latin-1 are themselves, the others are U+0100 and up in their order. */
 static int alphabet_byte(uint32_t code)
 {
     if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255))
@@ -147,8 +148,8 @@ static int byte_value(struct gguf_str text)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Writes what the token stands for; never more than its text. Unknown and unused tokens come from no
- * text, so they give none, as control tokens do. */
+/* Writes what the token stands for; never more than its text. Unknown and unused tokens come from
+ * no text, so they give none, as control tokens do. */
 static size_t put_piece(const struct tok_entry *e, int spaces, char *out)
 {
     switch (e->type) {
@@ -165,7 +166,7 @@ static size_t put_piece(const struct tok_entry *e, int spaces, char *out)
     }
 }
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int load_texts(struct tok *t, const struct gguf *g, const struct gguf_kv *kv,
                       size_t *n_bytes, mgpt_error *err)

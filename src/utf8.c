@@ -1,8 +1,8 @@
 /* Floor 0. UTF-8, one character at a time. See utf8.h.
  *
- * What is well-formed is table 3-7 of the Unicode standard: the first byte says how long the character
- * is and which range its second byte must have (that is what excludes overlong forms, surrogates and
- * everything beyond U+10FFFF); further bytes are 80..BF.
+ * What is well-formed is table 3-7 of the Unicode standard: the first byte says how long the
+ * character is and which range its second byte must have (that is what excludes overlong forms,
+ * surrogates and everything beyond U+10FFFF); further bytes are 80..BF.
  */
 #include "utf8.h"
 
@@ -28,7 +28,8 @@ static size_t shape(uint8_t first, uint8_t *low, uint8_t *high)
     return first < 0xF0 ? 3 : 4;
 }
 
-/* How many bytes at p (n >= 1 left) fit the beginning of one character; *length is its full length. */
+/* How many bytes at p (n >= 1 left) fit the beginning of one character; *length is its full length.
+ */
 static size_t fitting(const char *p, size_t n, size_t *length)
 {
     uint8_t low, high;

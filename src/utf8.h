@@ -8,10 +8,12 @@
 #define UTF8_BAD 0xFFFFFFFFu /* not a code point: ill-formed here */
 
 /* Decodes the character at p (n >= 1 bytes left). Returns its length and stores the code point; an
- * ill-formed byte (overlong, surrogate, beyond U+10FFFF, stray, cut off) gives length 1 and UTF8_BAD. */
+ * ill-formed byte (overlong, surrogate, beyond U+10FFFF, stray, cut off) gives length 1 and
+ * UTF8_BAD. */
 size_t utf8_next(const char *p, size_t n, uint32_t *code);
 
-/* How many bytes at the end of p form the beginning of a character that is not complete yet: 0 to 3. */
+/* How many bytes at the end of p form the beginning of a character that is not complete yet: 0 to
+ * 3. */
 size_t utf8_incomplete(const char *p, size_t n);
 
 /* Encodes; returns 1 to 4. What is no code point (UTF8_BAD, a surrogate) becomes U+FFFD. */

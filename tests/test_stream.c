@@ -1,5 +1,6 @@
-/* Floor 5: streams of text, through the public header: half characters are held back, what can belong to
- * none becomes U+FFFD, the space in front is dropped once, a small buffer changes nothing. */
+/* Floor 5: streams of text, through the public header: half characters are held back, what can
+ * belong to none becomes U+FFFD, the space in front is dropped once, a small buffer changes
+ * nothing. */
 #include "build_model.h"
 #include "tok_file.h"
 #include "utf8.h"
@@ -207,8 +208,8 @@ static void test_arguments(void **state)
     assert_in_range(mgpt_stream_put(&wild, x->model, A, buf, 16), 1, 10);
 }
 
-/* Random bytes: the output is the text with each ill-formed byte replaced, an unfinished character at
- * the end by one U+FFFD, and is itself well-formed after every token. */
+/* Random bytes: the output is the text with each ill-formed byte replaced, an unfinished character
+ * at the end by one U+FFFD, and is itself well-formed after every token. */
 static void test_random_bytes(void **state)
 {
     struct fixture *x = *state;

@@ -1,5 +1,5 @@
-/* Floor 3: what all tokenizers share: opening, refusing, ids, special tokens. The kinds: test_tok_char.c,
- * test_tok_bpe.c, test_tok_spm.c. */
+/* Floor 3: what all tokenizers share: opening, refusing, ids, special tokens. The kinds:
+ * test_tok_char.c, test_tok_bpe.c, test_tok_spm.c. */
 #include "tok_file.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void test_no_vocabulary(void **state)
 {
@@ -108,7 +108,7 @@ static void test_refuses_ids(void **state)
     }
 }
 
-/* ---- ids -------------------------------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static void test_default_ids(void **state)
 {
@@ -186,7 +186,7 @@ static void test_end_tokens(void **state)
     tok_file_free(&f);
 }
 
-/* ---- special tokens --------------------------------------------------------------------------- */
+/* ---- special tokens -------------------------------------------------------------------------- */
 
 enum { A = 0, B, C, BOS, AB, ABC, USER, USER_LONG, UNK, EMPTY, AGAIN };
 
@@ -270,9 +270,10 @@ static void test_many_special_tokens(void **state)
     tok_file_free(&f);
 }
 
-/* ---- hostile files ---------------------------------------------------------------------------- */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
-/* Opens whatever still parses and uses it; a sanitizer or valgrind judges. Returns 1 if it opened. */
+/* Opens whatever still parses and uses it; a sanitizer or valgrind judges. Returns 1 if it opened.
+ */
 static int survive(const uint8_t *bytes, size_t n)
 {
     struct gguf g;

@@ -52,7 +52,7 @@ static void test_vectors(void **state)
                       arr_len(v->cases[i].ids));
 }
 
-/* ---- llama.cpp's cases ------------------------------------------------------------------------ */
+/* ---- llama.cpp's cases ----------------------------------------------------------------------- */
 
 static char *next_line(char **p, const char *separator)
 {
@@ -115,10 +115,10 @@ static void test_gpt2(void **state)
     free(outputs);
 }
 
-/* ---- splitting -------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
-/* A vocabulary in which every substring of the text is a token and any two neighbours merge: each piece
- * of the split text becomes one token. */
+/* A vocabulary in which every substring of the text is a token and any two neighbours merge: each
+ * piece of the split text becomes one token. */
 static void add_substrings(struct tok_file *f, const char *text)
 {
     size_t n = strlen(text);
@@ -209,7 +209,7 @@ static void test_rules(void **state)
     tok_file_refused(&f, "tokenizer.ggml.pre 'gpt-' is not supported");
 }
 
-/* ---- merging ---------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 enum { A, B, AA, AB, BA, ABA, AAAA };
 
@@ -308,7 +308,7 @@ static void test_missing_merges(void **state)
     tok_file_refused(&f, "key tokenizer.ggml.merges: missing");
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void test_missing_byte(void **state)
 {
@@ -356,9 +356,10 @@ static void test_round_trip(void **state)
     }
 }
 
-/* ---- work and threads ------------------------------------------------------------------------- */
+/* ---- work and threads ------------------------------------------------------------------------ */
 
-/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit. */
+/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit.
+ */
 static void test_one_long_piece(void **state)
 {
     struct vectors *v = *state;

@@ -1,5 +1,6 @@
-/* Floor 3: SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against the
- * prompts of stories260K (../shared), merging, unknown characters, the space in front, types. */
+/* Floor 3: SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against
+ * the prompts of stories260K (../shared), merging, unknown characters, the space in front, types.
+ */
 #include "build_model.h"
 #include "cursor.h"
 #include "file.h"
@@ -63,9 +64,10 @@ static void test_vectors(void **state)
     }
 }
 
-/* ---- stories260K ------------------------------------------------------------------------------ */
+/* ---- stories260K ----------------------------------------------------------------------------- */
 
-/* llama2.c's tokenizer.bin: max length, then {f32 score, u32 length, bytes} per token; plain spaces. */
+/* llama2.c's tokenizer.bin: max length, then {f32 score, u32 length, bytes} per token; plain
+ * spaces. */
 static void add_llama2c(struct tok_file *f, const struct file *file)
 {
     struct cursor c = cursor_over(file->data, file->size);
@@ -121,7 +123,7 @@ static void test_stories(void **state)
     tok_file_free(&f);
 }
 
-/* ---- merging ---------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
 enum { A = 259, B, SP, AB, ABA, BA, AA, SPA, AAA, LONE };
@@ -163,8 +165,8 @@ static void test_order_of_merges(void **state)
     tok_file_free(&f);
 }
 
-/* The definition: merge the leftmost pair of the highest score until none is a token. Texts are of one
- * byte a symbol: a, b and a space, written s. */
+/* The definition: merge the leftmost pair of the highest score until none is a token. Texts are of
+ * one byte a symbol: a, b and a space, written s. */
 static size_t merge_slowly(const char (*rules)[8], size_t n_rules, char (*symbols)[16], size_t n)
 {
     for (size_t r = 0; r < n_rules; r++)
@@ -280,7 +282,7 @@ static void test_nested_unused_tokens(void **state)
     tok_file_free(&f);
 }
 
-/* ---- unknown characters ----------------------------------------------------------------------- */
+/* ---- unknown characters ---------------------------------------------------------------------- */
 
 static void test_bytes_of_unknown(void **state)
 {
@@ -338,7 +340,7 @@ static void test_unknown_without_bytes(void **state)
     tok_file_free(&f);
 }
 
-/* ---- the space in front, and types ------------------------------------------------------------ */
+/* ---- the space in front, and types ----------------------------------------------------------- */
 
 static void test_space_in_front(void **state)
 {
@@ -412,7 +414,7 @@ static void test_refuses_scores(void **state)
     tok_file_refused(&f, "tokenizer.ggml.scores[1]: not a number");
 }
 
-/* ---- bytes, work, threads --------------------------------------------------------------------- */
+/* ---- bytes, work, threads -------------------------------------------------------------------- */
 
 static void test_round_trip(void **state)
 {

@@ -1,5 +1,5 @@
-/* Floor 0: UTF-8. What is well-formed is checked against the definition, over all code points and over
- * all byte strings of up to three bytes. */
+/* Floor 0: UTF-8. What is well-formed is checked against the definition, over all code points and
+ * over all byte strings of up to three bytes. */
 #include "utf8.h"
 
 #include <setjmp.h>
@@ -63,8 +63,8 @@ static void test_not_a_code_point(void **state)
     }
 }
 
-/* Of all strings of n bytes exactly as many are one character as there are code points of that length:
- * together with the test above, no ill-formed string is accepted. */
+/* Of all strings of n bytes exactly as many are one character as there are code points of that
+ * length: together with the test above, no ill-formed string is accepted. */
 static void test_every_short_string(void **state)
 {
     (void)state;

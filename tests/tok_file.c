@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static void add(uint8_t **to, const void *p, size_t n)
 {
@@ -88,7 +88,7 @@ void tok_file_free(struct tok_file *f)
     arr_free(f->scores);
 }
 
-/* ---- vocabulary ------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score)
 {
@@ -158,7 +158,7 @@ void tok_file_sentencepiece(struct tok_file *f, int bytes)
     }
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static uint64_t add_array(uint8_t **to, const char *key, uint32_t element, uint64_t n,
                           const void *p, size_t n_bytes)
@@ -226,7 +226,7 @@ void tok_file_refused(struct tok_file *f, const char *message)
     tok_file_free(f);
 }
 
-/* ---- vectors ---------------------------------------------------------------------------------- */
+/* ---- vectors --------------------------------------------------------------------------------- */
 
 const char *tok_source_path(const char *name, char *buf, size_t cap)
 {
@@ -300,7 +300,7 @@ void tok_cases_free(struct tok_case *cases)
     arr_free(cases);
 }
 
-/* ---- checks ----------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 void tok_gives_ids(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
                    const int32_t *ids, size_t n)

@@ -1,8 +1,8 @@
 /* Tests: vocabularies as GGUF files in memory, and the tokenizers that src/tok makes of them.
  *
- * A tok_file collects metadata entries and the four arrays of a vocabulary; tok_file_open encodes them
- * (a file without tensors), parses the bytes and opens the tokenizer. Nothing is checked: a test may
- * drop an array or make lengths differ. Running out of memory aborts.
+ * A tok_file collects metadata entries and the four arrays of a vocabulary; tok_file_open encodes
+ * them (a file without tensors), parses the bytes and opens the tokenizer. Nothing is checked: a
+ * test may drop an array or make lengths differ. Running out of memory aborts.
  */
 #ifndef TESTS_TOK_FILE_H
 #define TESTS_TOK_FILE_H
@@ -42,14 +42,17 @@ int32_t tok_file_token(struct tok_file *f, const char *text, int type, float sco
 void tok_file_merge_n(struct tok_file *f, const char *line, size_t n);
 void tok_file_merge(struct tok_file *f, const char *line);
 
-/* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated). */
+/* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated).
+ */
 void tok_file_alphabet(struct tok_file *f);
 size_t tok_file_byte(uint8_t byte, char text[3]);
 
-/* <unk> <s> </s> and, if asked for, the 256 byte tokens: the usual beginning of a SentencePiece file. */
+/* <unk> <s> </s> and, if asked for, the 256 byte tokens: the usual beginning of a SentencePiece
+ * file. */
 void tok_file_sentencepiece(struct tok_file *f, int bytes);
 
-/* The file's bytes; the tokenizer, which must come out; and one that must be refused with this text. */
+/* The file's bytes; the tokenizer, which must come out; and one that must be refused with this
+ * text. */
 void tok_file_encode(struct tok_file *f);
 struct tok *tok_file_open(struct tok_file *f);
 void tok_file_refused(struct tok_file *f, const char *message);
@@ -70,8 +73,8 @@ char *tok_split(const struct tok *t, const char *text, char *buf, size_t cap);
 void tok_refuses(const struct tok *t, const char *text, size_t n_bytes, uint64_t offset,
                  const char *message);
 
-/* The pieces of the text's tokens together are the text (at most 1000 bytes), but for the space in front
- * that decoding drops. */
+/* The pieces of the text's tokens together are the text (at most 1000 bytes), but for the space in
+ * front that decoding drops. */
 void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes);
 
 /* Two threads encode all cases with one tokenizer and get the ids of the cases. */
