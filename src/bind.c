@@ -350,6 +350,7 @@ int model_bind(mgpt_model *m, mgpt_error *err)
     else
         err_memory(err, "layers", m->shape.n_layer * sizeof *m->layers);
     free(used);
-    set_kinds(m);
+    if (status == MGPT_OK)
+        set_kinds(m);
     return status;
 }

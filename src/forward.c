@@ -46,11 +46,12 @@ static void mlp(struct run *r, size_t il)
     if (l->gate.w) {
         linear(r, &l->gate, s->gate, s->h, r->n);
         linear(r, &l->up, s->up, s->h, r->n);
-        TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, d->n_ff);
     } else {
         linear(r, &l->up, s->gate, s->h, r->n);
     }
     TAP(r, MGPT_MLP_PRE, il, s->gate, d->n_ff);
+    if (l->gate.w)
+        TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, d->n_ff);
     activate(r, l);
     TAP(r, MGPT_MLP_POST, il, s->gate, d->n_ff);
     linear(r, &l->down, s->h, s->gate, r->n);

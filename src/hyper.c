@@ -85,10 +85,13 @@ static int heads(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, 0,
                        "attention.value_length %zu differs from key_length %zu: not supported",
                        value_length, s->head_dim);
-    if (s->n_layer && (s->head_dim == 0 || (s->n_head * s->head_dim != s->n_embd &&
-                                            (int64_t)s->head_dim == even_share)))
+    struct key full;
+    int given = gguf_find(&m->gguf, key_of(m, "attention.key_length", &full)) != NULL;
+    if (s->n_layer && !given && s->n_embd % s->n_head)
         return err_set(err, MGPT_EFILE, 0, "embedding_length %zu is not a multiple of %zu heads",
                        s->n_embd, s->n_head);
+    if (s->n_layer && s->head_dim == 0)
+        return err_set(err, MGPT_EFILE, 0, "heads of width 0");
     if (s->n_head > SIZE_MAX / 8 / MAX_WIDTH)
         return err_set(err, MGPT_EFILE, 0, "%zu heads are too many for this machine", s->n_head);
     s->n_q = s->n_layer ? s->n_head * s->head_dim : 0;

@@ -78,7 +78,7 @@ static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_se
         r.n_out += sc->segments[i].n_out;
     }
     size_t V = lead->model->shape.n_vocab;
-    r.logits = r.n_out > 1 ? sc->logits : lead->spare;
+    r.logits = r.n_out > 1 ? sc->logits : sc->segments[0].session->spare;
     forward(&r);
     for (size_t i = 0; r.n_out > 1 && i < n_segments; i++) {
         const struct segment *seg = &sc->segments[i];
