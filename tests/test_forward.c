@@ -26,7 +26,7 @@
 
 #define U 0x1p-24
 
-enum { N_TOKENS = 24 };
+enum { N_TOKENS = 50 }; /* several chunks, several panels of the cache */
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
@@ -233,6 +233,71 @@ static void test_the_future_is_invisible(void **state)
     }
 }
 
+/* ---- far positions -----------------------------------------------------------------------------
+ */
+
+enum { FAR = 2000, ROPE_DIM = 8 };
+
+/* K before and after rotation, [FAR][ROPE_DIM] each. */
+struct rotation {
+    float before[FAR][ROPE_DIM], after[FAR][ROPE_DIM];
+};
+
+static int keep_rotation(const mgpt_value *value, void *user)
+{
+    struct rotation *r = user;
+    float(*to)[ROPE_DIM] = value->point == MGPT_K ? r->before : r->after;
+    for (int32_t i = 0; i < value->rows; i++)
+        memcpy(to[value->pos + i], value->data + (size_t)i * value->stride, sizeof to[0]);
+    return 0;
+}
+
+/* Angles of thousands of radians are as exact as small ones: cosine, sine, two products and their sum
+ * are rounded once each, so a rotated pair is within 4 u of its length. */
+static void check_rotation(const struct rotation *r, size_t pos, size_t i)
+{
+    double angle = (double)pos * pow(10000, -(double)i / ROPE_DIM);
+    double a = (double)r->before[pos][i], b = (double)r->before[pos][i + 1];
+    double allowed = 4 * U * hypot(a, b);
+    double da = a * cos(angle) - b * sin(angle) - (double)r->after[pos][i];
+    double db = a * sin(angle) + b * cos(angle) - (double)r->after[pos][i + 1];
+    if (!(fabs(da) <= allowed && fabs(db) <= allowed))
+        fail_msg("position %zu, pair %zu is off by %g, %g; allowed %g", pos, i / 2, da, db,
+                 allowed);
+}
+
+static void test_far_positions_rotate_as_exactly(void **state)
+{
+    (void)state;
+    const struct toy_spec spec = {.label = "far",
+                                  .arch = "llama",
+                                  .n_layer = 1,
+                                  .n_embd = ROPE_DIM,
+                                  .n_head = 1,
+                                  .n_ff = 1,
+                                  .n_ctx = FAR,
+                                  .n_vocab = 2,
+                                  .seed = 6};
+    struct toy *m = toy_build(&spec);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    assert_non_null(session);
+    struct rotation *r = toy_alloc(1, sizeof *r);
+    int32_t *tokens = toy_alloc(FAR, sizeof *tokens);
+    toy_tokens(m, 1, tokens, FAR);
+    uint64_t points = MGPT_POINT_BIT(MGPT_K) | MGPT_POINT_BIT(MGPT_ROT_K);
+    assert_int_equal(mgpt_tap(session, points, keep_rotation, r, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed(session, tokens, FAR, NULL), MGPT_OK);
+    for (size_t pos = 0; pos < FAR; pos++)
+        for (size_t i = 0; i < ROPE_DIM; i += 2)
+            check_rotation(r, pos, i);
+    free(tokens);
+    free(r);
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
 /* ---- writing through a tap ---------------------------------------------------------------------
  */
 
@@ -405,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_zoo_at_every_point),
         cmocka_unit_test(test_softmax_rows_and_causal_mask),
         cmocka_unit_test(test_the_future_is_invisible),
+        cmocka_unit_test(test_far_positions_rotate_as_exactly),
         cmocka_unit_test(test_what_a_tap_writes_is_used),
         cmocka_unit_test(test_the_tolerance_tells_models_apart),
         cmocka_unit_test(test_models_of_weights),
