@@ -191,11 +191,11 @@ MGPT_API size_t mgpt_stream_end(mgpt_stream *stream, char *buf, size_t cap);
 typedef struct mgpt_session mgpt_session;
 
 typedef struct mgpt_session_params {
-    int32_t
-        n_ctx; /* most positions; 0: the model's. Memory is that of the tokens seen, not of n_ctx */
-    int32_t n_threads; /* 0: chosen from the work per token and the cores present */
-    int32_t
-        n_chunk; /* tokens per pass over the weights in mgpt_feed; 0: chosen. Never changes a bit */
+    int32_t n_ctx;     /* most positions, up to the model's; 0: the model's. Memory is that of the
+                          tokens seen, not of n_ctx */
+    int32_t n_threads; /* up to 256; 0: chosen from the work per token and the cores present */
+    int32_t n_chunk; /* tokens per pass over the weights in mgpt_feed, up to 4096; 0: chosen. Never
+                          changes a bit */
 } mgpt_session_params;
 
 /* Makes an empty session. The model must outlive it. */
@@ -229,7 +229,8 @@ MGPT_API mgpt_session *mgpt_fork(const mgpt_session *session, mgpt_error *err);
 MGPT_API int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
                             mgpt_error *err);
 
-/* Tokens held, and the array of them (valid until the next call that changes the session). */
+/* Tokens held, and the array of them, valid until the next call that changes the session. It may be given
+ * to mgpt_feed and mgpt_sync of the same session. */
 MGPT_API size_t mgpt_pos(const mgpt_session *session);
 MGPT_API const int32_t *mgpt_tokens(const mgpt_session *session);
 

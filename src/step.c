@@ -14,8 +14,9 @@ static int check_token(const mgpt_session *s, int32_t token, size_t i, mgpt_erro
 {
     if (token >= 0 && (size_t)token < s->model->shape.n_vocab)
         return MGPT_OK;
-    return err_set(err, MGPT_EARG, i, "token %d (number %zu) is not in the vocabulary of %zu",
-                   token, i, s->model->shape.n_vocab);
+    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                   "token %d (number %zu) is not in the vocabulary of %zu", token, i,
+                   s->model->shape.n_vocab);
 }
 
 /* Room for a query over n keys in this session's scores. */
@@ -93,7 +94,7 @@ static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_se
 static void commit(mgpt_session *s, const int32_t *tokens, size_t n)
 {
     size_t pos = arr_len(s->tokens);
-    memcpy(s->tokens + pos, tokens, n * sizeof *tokens);
+    memmove(s->tokens + pos, tokens, n * sizeof *tokens); /* they may be the session's own */
     arr_set_len(s->tokens, pos + n);
     float *logits = s->spare;
     s->spare = s->logits;
@@ -106,11 +107,21 @@ static int stopped(mgpt_error *err)
     return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
 }
 
+/* Where `tokens` lies in the session's own array, or SIZE_MAX: that array may move when it grows. */
+static size_t index_in_own(const mgpt_session *s, const int32_t *tokens)
+{
+    uintptr_t own = (uintptr_t)s->tokens, at = (uintptr_t)tokens;
+    int inside = s->tokens && at >= own && at < own + arr_cap(s->tokens) * sizeof *tokens;
+    return inside ? (at - own) / sizeof *tokens : SIZE_MAX;
+}
+
 int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
 {
     if (!s || (!tokens && n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_feed: NULL argument");
+    size_t own = index_in_own(s, tokens);
     int status = n ? prepare(s, n, err) : MGPT_OK;
+    tokens = own != SIZE_MAX ? s->tokens + own : tokens;
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
         status = check_token(s, tokens[i], i, err);
     size_t pos = arr_len(s->tokens), chunk = n < s->n_chunk ? n : s->n_chunk;
@@ -173,7 +184,7 @@ static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, siz
     for (; status == MGPT_OK && marked < n; marked++) {
         mgpt_session *s = sessions[marked];
         if (!s || s->model != sessions[0]->model || s->in_batch) {
-            status = err_set(err, MGPT_EARG, marked,
+            status = err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                              "mgpt_step_many: session %zu is NULL, of another model or a duplicate",
                              marked);
             break;

@@ -169,8 +169,7 @@ static void assert_bad(const char *path, const char *list, int status, const cha
     mgpt_error err = {0};
     assert_null(reference_open(path, list, N_VOCAB, &err));
     if (!strstr(err.text, text))
-        print_error("expected '%s' in '%s'\n", text, err.text);
-    assert_non_null(strstr(err.text, text));
+        fail_msg("expected '%s' in '%s'", text, err.text);
     assert_int_equal(err.status, status);
 }
 

@@ -111,6 +111,30 @@ static void by_batches(const struct subject *s)
     check_batch(s, 4, 7, each);
 }
 
+/* mgpt_tokens() may be fed to the session it came from, although the array moves when it grows. */
+static void by_own_tokens(const struct subject *s)
+{
+    size_t half = s->n / 2;
+    mgpt_session *own = subject_session(s->model, 3, 1), *fresh = subject_session(s->model, 3, 1);
+    subject_feed(own, s->tokens, half);
+    subject_feed(fresh, s->tokens, half);
+    subject_feed(fresh, s->tokens, half);
+    assert_int_equal(mgpt_feed(own, mgpt_tokens(own), half, NULL), MGPT_OK);
+    assert_int_equal(mgpt_pos(own), 2 * half);
+    assert_memory_equal(mgpt_tokens(own), mgpt_tokens(fresh), 2 * half * sizeof *s->tokens);
+    assert_memory_equal(mgpt_logits(own), mgpt_logits(fresh), s->n_vocab * sizeof(float));
+    assert_int_equal(mgpt_sync(own, mgpt_tokens(own), half, NULL), MGPT_OK);
+    subject_check(s, half - 1, 1, mgpt_logits(own), "synced to its own tokens, position", half - 1);
+    mgpt_session_free(own);
+    mgpt_session_free(fresh);
+}
+
+static void test_own_tokens(void **state)
+{
+    (void)state;
+    subject_each(by_own_tokens);
+}
+
 static void test_rewind(void **state)
 {
     (void)state;
@@ -138,10 +162,9 @@ static void test_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rewind),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_sync),
-        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_rewind),     cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_sync),       cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_own_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
