@@ -21,11 +21,12 @@ install_missing() {
         $sudo apt-get install -y -qq --no-install-recommends $missing; } >&2
 }
 
-# build DIRECTORY [MESON OPTIONS]: configures once, then compiles what has changed. Debian's meson is
-# asked for by path: another one on the PATH may belong to a Python that is not there tomorrow.
+# build DIRECTORY TARGET [MESON OPTIONS]: configures once, then compiles what has changed. Debian's meson
+# is asked for by path: another one on the PATH may belong to a Python that is not there tomorrow.
 build() {
     directory=$1
-    shift
+    target=$2
+    shift 2
     [ -f "$directory/build.ninja" ] || /usr/bin/meson setup "$directory" "$@" >&2 || return 1
-    ninja -C "$directory" >&2
+    ninja -C "$directory" "$target" >&2
 }

@@ -4,7 +4,7 @@ set -eu
 . "$(dirname "$0")/setup.sh"
 
 install_missing
-build build
+build build tools/mgpt
 echo '$ build/tools/mgpt generate weights/names.gguf --samples 10 --temp 0.7' >&2
 build/tools/mgpt generate weights/names.gguf --samples 10 --temp 0.7
 echo >&2

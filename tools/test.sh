@@ -7,7 +7,7 @@ set -eu
 install_missing
 directory=build
 [ $# -eq 0 ] || directory=build-$(echo "$@" | tr -c 'a-zA-Z0-9\n' '-')
-build "$directory" "$@"
+build "$directory" all "$@"
 code=0
 log=$directory/meson-logs/testlog.txt
 /usr/bin/meson test -C "$directory" --no-rebuild --print-errorlogs || code=$?
