@@ -3,35 +3,34 @@
 
 #include <string.h>
 
+#define RMS .norm = NORM_RMS, .eps_key = "attention.layer_norm_rms_epsilon"
+#define LAYERNORM .norm = NORM_LAYER, .eps_key = "attention.layer_norm_epsilon"
+#define ROPE(how) .rope = 1, .pairs = how
+
+/* clang-format off */
 static const struct arch rows[] = {
-    {
-        .name = "microgpt", /* RMSNorm without gain, also after the embedding, none at the end */
-        .bit = ARCH_MICROGPT,
-        .norm = NORM_RMS,
-        .eps_key = "attention.layer_norm_rms_epsilon",
-        .eps = 1e-5,
-        .act = ACT_RELU,
-        .embd_norm = 1,
-    },
-    {
-        .name = "llama",
-        .bit = ARCH_LLAMA,
-        .norm = NORM_RMS,
-        .eps_key = "attention.layer_norm_rms_epsilon",
-        .act = ACT_SILU,
-        .final_norm = 1,
-        .rope = 1,
-        .pairs = ROPE_ADJACENT,
-    },
-    {
-        .name = "gpt2",
-        .bit = ARCH_GPT2,
-        .norm = NORM_LAYER,
-        .eps_key = "attention.layer_norm_epsilon",
-        .act = ACT_GELU_TANH,
-        .final_norm = 1,
-    },
+    {.name = "microgpt", .bit = ARCH_MICROGPT, RMS, .eps = 1e-5, .no_gain = 1, .embd_norm = 1,
+     .act = ACT_RELU},
+    {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
+    {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
+    {.name = "qwen2", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
+    {.name = "qwen3", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
+    {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 6, .local_base = 10000},
+    {.name = "gptneox", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
+     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+    {.name = "phi2", .bit = ARCH_PHI2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+    {.name = "olmo", .bit = ARCH_OLMO, LAYERNORM, .eps = 1e-5, .no_gain = 1, .final_norm = 1,
+     .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
+    {.name = "olmo2", .bit = ARCH_OLMO2, RMS, .no_input = 1, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES)},
+    {.name = "smollm3", .bit = ARCH_SMOLLM3, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .no_rope_every = 4},
+    {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
+     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES)},
 };
+/* clang-format on */
 
 const struct arch *arch_row(size_t i)
 {
@@ -47,9 +46,8 @@ const struct arch *arch_find(const char *name, size_t n)
 }
 
 const struct arch_refused arch_refused[] = {
-    {"expert_count", 0},    {"attention.sliding_window", 0}, {"attention.clamp_kqv", 0},
-    {"attention.scale", 0}, {"attn_logit_softcapping", 0},   {"final_logit_softcapping", 0},
-    {"logit_scale", 1},     {"embedding_scale", 1},          {"residual_scale", 1},
+    {"expert_count", 0},    {"attn_logit_softcapping", 0}, {"logit_scale", 1},
+    {"embedding_scale", 1}, {"residual_scale", 1},
 };
 const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
 

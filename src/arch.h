@@ -12,7 +12,26 @@
 enum norm_kind { NORM_NONE, NORM_RMS, NORM_LAYER };
 
 /* Bits for the slots' sets of architectures. */
-enum { ARCH_MICROGPT = 1, ARCH_LLAMA = 2, ARCH_GPT2 = 4 };
+enum {
+    ARCH_MICROGPT = 1 << 0,
+    ARCH_LLAMA = 1 << 1,
+    ARCH_GPT2 = 1 << 2,
+    ARCH_QWEN2 = 1 << 3,
+    ARCH_QWEN3 = 1 << 4,
+    ARCH_GEMMA3 = 1 << 5,
+    ARCH_GPTNEOX = 1 << 6,
+    ARCH_PHI2 = 1 << 7,
+    ARCH_OLMO = 1 << 8,
+    ARCH_OLMO2 = 1 << 9,
+    ARCH_SMOLLM3 = 1 << 10,
+    ARCH_NANOCHAT = 1 << 11
+};
+
+/* Order of a layer's branches. */
+enum branches {
+    BRANCHES_IN_TURN, /* attention, then the MLP on what it left (use_parallel_residual = false) */
+    BRANCHES_SIDE_BY_SIDE /* both read the same residual */
+};
 
 struct arch {
     const char *name; /* general.architecture, and the prefix of its keys */
@@ -22,8 +41,17 @@ struct arch {
     double eps;          /* when the key is absent; 0: the key is required */
     enum act act;
     int embd_norm, final_norm;
-    int rope; /* q and k are rotated */
+    int no_gain;  /* norms have no gain tensors; microgpt's may */
+    int no_input; /* layers have no norms before their branches, only behind them */
+    int qk_norm;  /* q and k are normalised per head also without a gain tensor */
+    int rope;     /* q and k are rotated */
     enum rope_pairs pairs;
+    enum branches branches; /* unless use_parallel_residual says otherwise */
+    int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
+    size_t no_rope_every;   /* every so many layers one is not rotated; 0: all are */
+    size_t full_every; /* with a sliding window: every so many layers one sees everything and uses
+                               rope.freq_base, the others rope.freq_base_swa; 0: all are windowed */
+    double local_base; /* default of rope.freq_base_swa; 0: rope.freq_base */
 };
 
 /* NULL when unknown. The name need not be NUL-terminated. */

@@ -1,10 +1,12 @@
 /* Floor 5. Softmax attention of a query over the growing cache (Vaswani et al. 2017, eq. 1).
  *
- * One query sees the keys 0..pos of its own session: causality is the length of the loop, there is no
- * mask. Work is split by KV head; the query heads of a group share its keys and values. A query that is
+ * One query sees the keys 0..pos of its own session, or the last `window` of them: causality is the
+ * length of the loop, there is no mask. Work is split by KV head; the query heads of a group share its keys and values. A query that is
  * tapped goes through the same three stages, only with the callbacks between them.
  */
 #include "session.h"
+
+#include <math.h>
 
 struct attend_job {
     struct run *r;
@@ -16,26 +18,40 @@ struct attend_job {
 
 enum { SCORE = 1, SOFTMAX = 2, MIX = 4 };
 
-/* scores = q . k / sqrt(d) over all keys; weights = softmax(scores); o = weights . v */
+static void fill(float *x, float value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = value;
+}
+
+/* scores = scale q . k over the keys in sight; weights = softmax(scores); o = weights . v */
 static void attend_head(const struct attend_job *job, size_t head)
 {
     const struct run *r = job->r;
     const struct shape *d = &r->model->shape;
     const struct kv *kv = &job->seg->session->kv;
     size_t group = head / (d->n_head / d->n_head_kv), n_keys = job->seg->pos + job->i + 1;
-    size_t row = job->seg->row + job->i;
+    size_t window = r->model->layers[job->layer].window, row = job->seg->row + job->i;
+    size_t first = window && n_keys > window ? n_keys - window : 0; /* key in sight */
     float *scores = r->s->scores + head * r->s->score_stride;
+    int watched = job->stages != (SCORE | SOFTMAX | MIX);
     if (job->stages & SCORE) {
         const float *q = r->s->q + row * d->n_q + head * d->head_dim;
         r->kernels->linear[WEIGHT_F32](scores, 0, kv_keys(kv, job->layer, group), q, 0, 1,
-                                       d->head_dim, n_keys, 0, panels_of(n_keys));
-        r->kernels->scale(scores, r->model->attn_scale, n_keys);
+                                       d->head_dim, n_keys, first / PANEL, panels_of(n_keys));
+        r->kernels->scale(scores + first, r->model->attn_scale, n_keys - first);
+        if (watched)
+            fill(scores, -INFINITY, first);
     }
-    if (job->stages & SOFTMAX)
-        r->kernels->softmax(scores, n_keys);
+    if (job->stages & SOFTMAX) {
+        r->kernels->softmax(scores + first, n_keys - first);
+        if (watched)
+            fill(scores, 0, first);
+    }
     if (job->stages & MIX)
-        r->kernels->mix(r->s->o + row * d->n_q + head * d->head_dim, scores,
-                        kv_values(kv, job->layer, group), n_keys, d->head_dim);
+        r->kernels->mix(r->s->o + row * d->n_q + head * d->head_dim, scores + first,
+                        kv_values(kv, job->layer, group) + first * d->head_dim, n_keys - first,
+                        d->head_dim);
 }
 
 static void attend_part(void *ctx, int worker, int n_workers)

@@ -11,18 +11,30 @@
 #include "model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { ALL = ARCH_MICROGPT | ARCH_LLAMA | ARCH_GPT2 };
+/* Sets of architectures. */
+enum {
+    ALL = (1 << 12) - 1,
+    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2, /* q, k, v in one tensor, or three */
+    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
+    NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2,
+    GATED =
+        ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_OLMO | ARCH_OLMO2 | ARCH_SMOLLM3,
+    POST_NORM = ARCH_GEMMA3 | ARCH_OLMO2
+};
 
-enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2 };
+enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
 
 enum kind {
     VECTOR,     /* const float *: converted to float32 */
     MATRIX,     /* struct linear: packed */
     QKV_MATRIX, /* rows q, k, v of one tensor: three struct linear in a row */
     QKV_VECTOR, /* their biases */
+    QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
     TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
-    DIVISORS    /* of the rope frequencies */
+    DIVISORS,   /* of the rope frequencies */
+    PER_LAYER   /* one float for each layer: struct layer's field at `where` */
 };
 
 struct slot {
@@ -36,40 +48,48 @@ struct slot {
 #define M(field) offsetof(struct mgpt_model, field)
 #define L(field) offsetof(struct layer, field)
 
+/* clang-format off */
 static const struct slot model_slots[] = {
     {"token_embd.weight", TABLE, M(token_embd), D_E, D_V, ALL, 0},
     {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
-    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, ALL},
-    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, ARCH_GPT2},
-    {"output.weight", MATRIX, M(head), D_E, D_V, 0, ALL},
+    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | ARCH_OLMO2},
+    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
+    {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
-    {"rope_freqs.weight", DIVISORS, M(rope_freq), D_ROT2, D_NONE, 0, ARCH_LLAMA},
+    {"rope_freqs.weight", DIVISORS, 0, D_ROT2, D_NONE, 0, ARCH_LLAMA},
+    {"resid_lambdas", PER_LAYER, L(keep), D_L, D_NONE, 0, ARCH_NANOCHAT},
+    {"x0_lambdas", PER_LAYER, L(blend), D_L, D_NONE, 0, ARCH_NANOCHAT},
 };
 
 static const struct slot layer_slots[] = {
-    {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, ARCH_LLAMA | ARCH_GPT2,
-     ARCH_MICROGPT},
-    {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, ARCH_GPT2},
-    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ARCH_MICROGPT | ARCH_LLAMA, 0},
-    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ARCH_MICROGPT | ARCH_LLAMA, 0},
-    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ARCH_MICROGPT | ARCH_LLAMA, 0},
-    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, 0, ARCH_MICROGPT | ARCH_LLAMA},
-    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, 0, ARCH_MICROGPT | ARCH_LLAMA},
-    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, 0, ARCH_MICROGPT | ARCH_LLAMA},
-    {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, ARCH_GPT2, 0},
-    {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, ARCH_GPT2},
+    {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, PRE_NORM, ARCH_MICROGPT},
+    {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
+    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ALL & ~FUSED, FUSED},
+    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ALL & ~FUSED, FUSED},
+    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ALL & ~FUSED, FUSED},
+    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, 0, FUSED},
+    {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2, 0},
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
-    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, ARCH_LLAMA | ARCH_GPT2,
-     ARCH_MICROGPT},
-    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_GPT2},
-    {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, ARCH_LLAMA, ARCH_MICROGPT},
-    {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, ARCH_LLAMA},
+    {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
+    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ARCH_PHI2, ARCH_MICROGPT},
+    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_GPT2 | ARCH_GPTNEOX},
+    {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
+    {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
     {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL, 0},
     {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL},
     {"ffn_down.weight", MATRIX, L(down), D_F, D_E, ALL, 0},
     {"ffn_down.bias", VECTOR, L(down.bias), D_E, D_NONE, 0, ALL},
+    {"post_ffw_norm.weight", VECTOR, L(post_ffn_norm.gain), D_E, D_NONE, POST_NORM, 0},
 };
+/* clang-format on */
 
 enum {
     N_MODEL_SLOTS = sizeof model_slots / sizeof *model_slots,
@@ -99,6 +119,8 @@ static uint64_t dim_of(const struct shape *s, enum dim d)
         return s->head_dim;
     case D_ROT2:
         return s->n_rot / 2;
+    case D_L:
+        return s->n_layer;
     }
     return 0;
 }
@@ -114,41 +136,54 @@ static void *own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_er
     return p;
 }
 
-static int weight_type_of(const struct dtype *type, enum weight_type *t)
+/* The type that a tensor's weights are kept as: types without a kernel are unpacked to F32. */
+static enum weight_type weight_type_of(const struct dtype *type)
 {
     switch (type->id) {
-    case DTYPE_F32:
-        *t = WEIGHT_F32;
-        return 1;
     case DTYPE_F16:
-        *t = WEIGHT_F16;
-        return 1;
+        return WEIGHT_F16;
     case DTYPE_BF16:
-        *t = WEIGHT_BF16;
-        return 1;
+        return WEIGHT_BF16;
     default:
-        return 0;
+        return WEIGHT_F32;
     }
 }
 
-/* Packs rows [row, row + n_out) of a tensor. */
+/* Packs rows [row, row + n_out) of a tensor panel by panel through float32. */
+static int pack_unpacked(const mgpt_model *m, const struct linear *l, float *w,
+                         const struct gguf_tensor *t, size_t row, mgpt_error *err)
+{
+    size_t row_bytes = l->n_in / t->type->block * t->type->block_bytes;
+    float *rows = mem_new(PANEL * l->n_in, sizeof *rows);
+    if (!rows)
+        return err_memory(err, t->name, PANEL * l->n_in * sizeof *rows);
+    for (size_t r = 0; r < l->n_out; r += PANEL) {
+        size_t n = l->n_out - r < PANEL ? l->n_out - r : PANEL;
+        for (size_t i = 0; i < n; i++)
+            t->type->to_float(t->data + (row + r + i) * row_bytes, rows + i * l->n_in, l->n_in);
+        m->kernels.pack[WEIGHT_F32](w + r * l->n_in, rows, l->n_in, n, 0, 1);
+    }
+    free(rows);
+    return MGPT_OK;
+}
+
 static int bind_rows(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
                      size_t n_out, mgpt_error *err)
 {
-    if (!weight_type_of(t->type, &l->type))
-        return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: type %s is not supported",
-                       t->name, t->type->name);
+    l->type = weight_type_of(t->type);
     l->n_in = (size_t)t->dims[0];
     l->n_out = n_out;
-    size_t panels = panels_of(n_out), each = t->type->block_bytes, values;
+    size_t panels = panels_of(n_out), each = l->type == WEIGHT_F32 ? 4 : 2, values;
     if (!ck_bytes(panels * PANEL, l->n_in, &values))
         return err_memory(err, t->name, SIZE_MAX);
     void *w = own(m, values, each, t->name, err);
     if (!w)
         return MGPT_EMEM;
-    m->kernels.pack[l->type](w, t->data + row * l->n_in * each, l->n_in, n_out, 0, panels);
     m->packed_bytes += values * each;
     l->w = w;
+    if (t->type->block > 1)
+        return pack_unpacked(m, l, w, t, row, err);
+    m->kernels.pack[l->type](w, t->data + row * l->n_in * each, l->n_in, n_out, 0, panels);
     return MGPT_OK;
 }
 
@@ -169,9 +204,16 @@ static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error 
         if (!(divisor[i] > 0 && divisor[i] < 1e9f))
             return err_set(err, MGPT_EFILE, t->offset, "tensor %s: value %zu is not a divisor",
                            t->name, i);
-        m->rope_freq[i] /= (double)divisor[i];
+        m->ropes[ROPE_GLOBAL].freq[i] /= (double)divisor[i];
     }
     return MGPT_OK;
+}
+
+/* q, k, v together and apart. */
+static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: its parts are there as well",
+                   t->name);
 }
 
 static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t, mgpt_error *err)
@@ -179,6 +221,8 @@ static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor 
     const struct shape *s = &m->shape;
     size_t rows[3] = {s->n_q, s->n_kv, s->n_kv}, row = 0;
     for (size_t i = 0; i < 3; i++) {
+        if (qkv[i].w)
+            return given_twice(t, err);
         int status = bind_rows(m, &qkv[i], t, row, rows[i], err);
         if (status < 0)
             return status;
@@ -190,6 +234,8 @@ static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor 
 static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t,
                          mgpt_error *err)
 {
+    if (qkv[0].bias || qkv[1].bias || qkv[2].bias)
+        return given_twice(t, err);
     const float *bias = floats_of(m, t, err);
     if (!bias)
         return MGPT_EMEM;
@@ -197,6 +243,25 @@ static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_te
     qkv[1].bias = bias + m->shape.n_q;
     qkv[2].bias = bias + m->shape.n_q + m->shape.n_kv;
     return MGPT_OK;
+}
+
+/* A gain as wide as one head is applied to each head, one as wide as the projection to all at once. */
+static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tensor *t,
+                        mgpt_error *err)
+{
+    norm->gain = floats_of(m, t, err);
+    norm->width = (size_t)t->dims[0];
+    return norm->gain ? MGPT_OK : MGPT_EMEM;
+}
+
+/* Value i goes to layer i's field at the same offset as `field` has in layer 0. */
+static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor *t, mgpt_error *err)
+{
+    const float *v = floats_of(m, t, err);
+    for (size_t i = 0; v && i < m->shape.n_layer; i++)
+        memcpy((char *)&m->layers[i] + field, &v[i], sizeof *v);
+    m->blends = 1;
+    return v ? MGPT_OK : MGPT_EMEM;
 }
 
 static int bind_tensor(mgpt_model *m, const struct slot *slot, void *where,
@@ -217,6 +282,10 @@ static int bind_tensor(mgpt_model *m, const struct slot *slot, void *where,
         return MGPT_OK;
     case DIVISORS:
         return bind_divisors(m, t, err);
+    case QK_NORM:
+        return bind_qk_norm(m, where, t, err);
+    case PER_LAYER:
+        return bind_per_layer(m, slot->where, t, err);
     }
     return MGPT_EFILE;
 }
@@ -279,13 +348,17 @@ static int bind_slots(mgpt_model *m, const struct slot *slots, size_t n_slots, i
     return MGPT_OK;
 }
 
-/* Norms that every layer has: their kind is the architecture's. */
-static void set_kinds(mgpt_model *m)
+/* The three projections may be one tensor: some of each is not enough, both are too much. */
+static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
-        struct layer *l = &m->layers[i];
-        l->attn_norm.kind = l->ffn_norm.kind = m->arch->norm;
+        const struct layer *l = &m->layers[i];
+        if (!l->q.w || !l->k.w || !l->v.w)
+            return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+                           "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
+                           (int)i, m->arch->name);
     }
+    return MGPT_OK;
 }
 
 /* The final norm is the one norm that a dialect can drop: its gain must be there exactly when it runs,
@@ -293,7 +366,7 @@ static void set_kinds(mgpt_model *m)
 static int check_final_norm(const mgpt_model *m, mgpt_error *err)
 {
     const struct norm *norm = &m->final_norm;
-    if (norm->kind != NORM_NONE && !norm->gain && m->arch->bit != ARCH_MICROGPT)
+    if (norm->kind != NORM_NONE && !norm->gain && !m->arch->no_gain)
         return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
                        "tensor output_norm.weight: missing (architecture %s needs it)",
                        m->arch->name);
@@ -327,6 +400,8 @@ static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
         status =
             bind_slots(m, layer_slots, N_LAYER_SLOTS, (int)i, (char *)&m->layers[i], used, err);
     if (status == MGPT_OK)
+        status = check_qkv(m, err);
+    if (status == MGPT_OK)
         status = check_final_norm(m, err);
     if (status == MGPT_OK)
         status = refuse_unused(m, used, err);
@@ -343,6 +418,8 @@ int model_bind(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, embd->offset, "tensor %s: %llu rows are too many",
                        embd->name, (unsigned long long)embd->dims[1]);
     m->layers = own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
+    for (size_t i = 0; m->layers && i < m->shape.n_layer; i++)
+        m->layers[i].keep = 1;
     uint8_t *used = mem_new(arr_len(m->gguf.tensors), 1);
     int status = MGPT_EMEM;
     if (m->layers && used)
@@ -350,7 +427,5 @@ int model_bind(mgpt_model *m, mgpt_error *err)
     else
         err_memory(err, "layers", m->shape.n_layer * sizeof *m->layers);
     free(used);
-    if (status == MGPT_OK)
-        set_kinds(m);
-    return status;
+    return status == MGPT_OK ? model_layers(m, err) : status;
 }

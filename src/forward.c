@@ -19,21 +19,25 @@ static void attention(struct run *r, size_t il)
     linear(r, &l->q, s->q, s->h, r->n);
     linear(r, &l->k, s->k, s->h, r->n);
     linear(r, &l->v, s->v, s->h, r->n);
+    clamp_qkv(r);
     TAP(r, MGPT_Q, il, s->q, d->n_q);
     TAP(r, MGPT_K, il, s->k, d->n_kv);
     TAP(r, MGPT_V, il, s->v, d->n_kv);
-    rotate(r);
-    if (d->n_rot) {
+    position_qk(r, l);
+    if (r->model->arch->rope) {
         TAP(r, MGPT_ROT_Q, il, s->q, d->n_q);
         TAP(r, MGPT_ROT_K, il, s->k, d->n_kv);
     }
     remember(r, il);
     attend(r, il); /* taps MGPT_SCORES and MGPT_WEIGHTS */
     TAP(r, MGPT_HEADS, il, s->o, d->n_q);
-    linear(r, &l->o, s->h, s->o, r->n);
-    TAP(r, MGPT_ATTN_OUT, il, s->h, d->n_embd);
-    residual(r, s->h);
-    TAP(r, MGPT_RESID_MID, il, s->x, d->n_embd);
+    linear(r, &l->o, s->a, s->o, r->n);
+    normalize(r, &l->post_attn_norm, s->a, s->a, r->n);
+    TAP(r, MGPT_ATTN_OUT, il, s->a, d->n_embd);
+    int in_turn = r->model->branches == BRANCHES_IN_TURN;
+    residual(r, s->a, in_turn);
+    if (in_turn)
+        TAP(r, MGPT_RESID_MID, il, s->x, d->n_embd);
 }
 
 static void mlp(struct run *r, size_t il)
@@ -55,8 +59,10 @@ static void mlp(struct run *r, size_t il)
     activate(r, l);
     TAP(r, MGPT_MLP_POST, il, s->gate, d->n_ff);
     linear(r, &l->down, s->h, s->gate, r->n);
+    normalize(r, &l->post_ffn_norm, s->h, s->h, r->n);
     TAP(r, MGPT_MLP_OUT, il, s->h, d->n_embd);
-    residual(r, s->h);
+    residual(r, s->h, 1);
+    residual(r, s->a, r->model->branches == BRANCHES_SIDE_BY_SIDE);
 }
 
 static void unembed(struct run *r)
@@ -68,6 +74,7 @@ static void unembed(struct run *r)
     if (TAPPED(r, MGPT_FINAL) && r->model->final_norm.kind != NORM_NONE)
         tap_rows(r, MGPT_FINAL, -1, h, d->n_embd, 1);
     linear(r, &r->model->head, r->logits, h, r->n_out);
+    softcap(r);
     if (TAPPED(r, MGPT_LOGITS))
         tap_rows(r, MGPT_LOGITS, -1, r->logits, d->n_vocab, 1);
 }
@@ -81,6 +88,7 @@ void forward(struct run *r)
     if (m->embd_norm.kind != NORM_NONE)
         TAP(r, MGPT_EMBD_NORM, -1, x, m->shape.n_embd);
     for (size_t il = 0; il < m->shape.n_layer && !r->stopped; il++) {
+        blend(r, &m->layers[il]);
         TAP(r, MGPT_RESID_PRE, il, x, m->shape.n_embd);
         attention(r, il);
         mlp(r, il);

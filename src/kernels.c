@@ -2,6 +2,9 @@
 #include "kernels.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 struct rung {
     const char *name;
@@ -15,10 +18,14 @@ static int always(void)
 }
 
 #if defined(__x86_64__)
+/* __builtin_cpu_supports also asks whether the system saves the registers; clang 14's does not know
+ * "f16c" by name. */
 static int has_avx2(void)
 {
+    unsigned a, b, c, d;
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
 static int has_avx512(void)

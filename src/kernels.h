@@ -69,8 +69,11 @@ struct kernels {
 
     void (*softmax)(float *x, size_t n);
     void (*scale)(float *x, float by, size_t n);
-    void (*add)(float *x, const float *y, size_t n); /* x += y */
-    void (*mul)(float *x, const float *y, size_t n); /* x *= y */
+    void (*add)(float *x, const float *y, size_t n);                     /* x += y */
+    void (*mul)(float *x, const float *y, size_t n);                     /* x *= y */
+    void (*blend)(float *x, float a, float b, const float *y, size_t n); /* x = a x + b y */
+    void (*clamp)(float *x, float limit, size_t n);                      /* to [-limit, limit] */
+    void (*softcap)(float *x, float cap, size_t n);                      /* cap tanh(x / cap) */
     void (*act[ACT_N_KINDS])(float *x, size_t n);
 
     /* o[j] = sum_t a[t] * v[t * d + j] for j < d. */

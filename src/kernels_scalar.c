@@ -3,4 +3,5 @@
  */
 #define RUNG_INIT kernels_init_scalar
 #define RUNG_NAME "scalar"
+#define RUNG_STATIC
 #include "kernels_tmpl.h"

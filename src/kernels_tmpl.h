@@ -1,6 +1,7 @@
 /* Floor 1. The kernels' specification, compiled once per rung.
  *
- * The including file defines RUNG_INIT (the name of its init function) and RUNG_NAME. Every loop over
+ * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or empty)
+ * and RUNG_NAME. Every loop over
  * lanes has a constant count and no dependence between lanes, which is what lets a compiler turn it
  * into vectors without changing a bit; every sum is written in the order that kernels.h states. Build
  * with -ffp-contract=off and without any -ffast-math.
@@ -345,6 +346,35 @@ static void mul(float *x, const float *y, size_t n)
         x[i] *= y[i];
 }
 
+static void blend(float *x, float a, float b, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = fmaf(b, y[i], a * x[i]);
+}
+
+static void clamp(float *x, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float low = x[i] < -limit ? -limit : x[i];
+        x[i] = low > limit ? limit : low;
+    }
+}
+
+/* tanh z = z + z^3 P(z^2) for |z| < 0.625, a minimax P (error 5e-9), else 1 - 2 / (e^2|z| + 1). */
+static void softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float z = x[i] / cap, size = fabsf(z), s = z * z;
+        float p = fmaf(-0x1.72328p-8f, s, 0x1.5159fp-6f);
+        p = fmaf(p, s, -0x1.b81e1cp-5f);
+        p = fmaf(p, s, 0x1.11064ap-3f);
+        p = fmaf(p, s, -0x1.55552ep-2f);
+        float small = fmaf(size * s, p, size);
+        float large = 1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f);
+        x[i] = cap * copysignf(size < 0.625f ? small : large, z);
+    }
+}
+
 static void mix(float *o, const float *a, const float *v, size_t n, size_t d)
 {
     size_t j = 0;
@@ -363,7 +393,7 @@ static void mix(float *o, const float *a, const float *v, size_t n, size_t d)
     }
 }
 
-void RUNG_INIT(struct kernels *k)
+RUNG_STATIC void RUNG_INIT(struct kernels *k)
 {
     *k = (struct kernels){
         .isa = RUNG_NAME,
@@ -376,6 +406,9 @@ void RUNG_INIT(struct kernels *k)
         .scale = scale,
         .add = add,
         .mul = mul,
+        .blend = blend,
+        .clamp = clamp,
+        .softcap = softcap,
         .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
         .mix = mix,
     };

@@ -9,17 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int read_names(mgpt_model *m, mgpt_error *err)
+/* A copy of a string of the file; "" when it has none. */
+static int read_text(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
 {
     struct gguf_str s = {"", 0};
-    int found = gguf_string(&m->gguf, "general.name", &s, err);
+    int found = gguf_string(&m->gguf, key, &s, err);
     if (found < 0)
         return found;
-    m->name = mem_new(s.n + 1, 1);
-    if (!m->name)
-        return err_memory(err, "the model's name", s.n + 1);
-    memcpy(m->name, s.p, s.n);
+    *text = mem_new(s.n + 1, 1);
+    if (!*text)
+        return err_memory(err, key, s.n + 1);
+    memcpy(*text, s.p, s.n);
     return MGPT_OK;
+}
+
+static int read_texts(mgpt_model *m, mgpt_error *err)
+{
+    int status = read_text(m, "general.name", &m->name, err);
+    return status < 0 ? status : read_text(m, "tokenizer.chat_template", &m->chat_template, err);
 }
 
 /* general.type: a vocabulary, adapter or projector is not a model. */
@@ -47,8 +54,7 @@ static int choose_arch(mgpt_model *m, mgpt_error *err)
     m->arch = arch_find(s.p, s.n);
     if (!m->arch)
         return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.architecture")->offset,
-                       "architecture '%.*s' is not supported (microgpt, llama, gpt2 are)",
-                       (int)(s.n < 40 ? s.n : 40), s.p);
+                       "architecture '%.*s' is not supported", (int)(s.n < 40 ? s.n : 40), s.p);
     return MGPT_OK;
 }
 
@@ -74,7 +80,7 @@ static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
 
 static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
 {
-    int status = read_names(m, err);
+    int status = read_texts(m, err);
     if (status == MGPT_OK)
         status = check_type(m, params->vocab_only ? "vocab" : "model", err);
     if (status < 0)
@@ -162,8 +168,10 @@ void mgpt_close(mgpt_model *m)
     for (size_t i = 0; i < arr_len(m->owned); i++)
         free(m->owned[i]);
     arr_free(m->owned);
-    free(m->rope_freq);
+    for (int i = 0; i < N_ROPES; i++)
+        free(m->ropes[i].freq);
     free(m->name);
+    free(m->chat_template);
     tok_free(m->tok);
     gguf_free(&m->gguf);
     file_close(&m->file);
@@ -235,6 +243,7 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     memset(info, 0, sizeof *info);
     info->arch = info->norm = info->activation = info->position = "none";
     info->name = m->name;
+    info->chat_template = m->chat_template;
     info->tokenizer = tok_kind(m->tok);
     info->isa = m->kernels.isa;
     info->type = main_type(m);
@@ -245,6 +254,7 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->bos = tok_bos(m->tok);
     info->eos = tok_eos(m->tok);
     info->add_bos = tok_adds_bos(m->tok);
+    info->nfc = tok_wants_nfc(m->tok);
     info->n_params = count_values(m);
     info->file_bytes = m->gguf.size;
     if (m->arch) {

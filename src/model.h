@@ -16,6 +16,7 @@
 struct norm {
     enum norm_kind kind;
     const float *gain, *bias; /* or NULL */
+    size_t width;             /* of what is normalised */
 };
 
 struct linear {
@@ -26,9 +27,19 @@ struct linear {
 };
 
 struct layer {
-    struct norm attn_norm, q_norm, k_norm, ffn_norm;
+    struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
     struct linear q, k, v, o;
     struct linear gate, up, down; /* gate absent: a plain MLP */
+    const struct rope *rope;      /* NULL: no rotation */
+    size_t window;                /* most keys a query sees, its own included; 0: all */
+    float keep, blend;            /* x = keep x + blend x0 before the layer (nanochat); 1 and 0 */
+};
+
+/* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */
+enum { ROPE_GLOBAL, ROPE_LOCAL, N_ROPES };
+struct rope {
+    double *freq; /* NULL: not used */
+    size_t row;   /* offset of its cos and sin in a row of scratch.cs */
 };
 
 /* Letters of the page: E = n_embd, H heads, G KV heads of width d, F = n_ff, V = n_vocab. */
@@ -44,11 +55,19 @@ struct mgpt_model {
     struct kernels kernels;
     const struct arch *arch;
     char *name; /* general.name */
+    char *chat_template;
     struct shape shape;
     float eps, attn_scale;
+    float embd_scale;    /* 1: nothing */
+    float qkv_clamp;     /* 0: none */
+    float logit_softcap; /* 0: none */
     enum act act;
-    double rope_base, rope_factor;                        /* positions are divided by the factor */
-    double *rope_freq;                                    /* n_rot / 2 angles per position */
+    enum branches branches;
+    double rope_base, rope_factor; /* positions are divided by the factor */
+    struct rope ropes[N_ROPES];
+    size_t n_cs;               /* floats of a row of scratch.cs */
+    size_t window, full_every; /* sliding window, and which layers go without (arch.h) */
+    int blends;                /* some layer's keep or blend is not neutral: x0 is kept */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;
@@ -63,6 +82,12 @@ int model_bind(mgpt_model *m, mgpt_error *err);
 
 /* Reads the hyper-parameters into model->shape and the fields beside it. hyper.c. */
 int model_hyper(mgpt_model *m, mgpt_error *err);
+
+/* Those of positions: rope and windows. hyper_pos.c. */
+int model_positions(mgpt_model *m, mgpt_error *err);
+
+/* What layers do not have tensors for: norm kinds, windows, ropes. After model_bind's slots. */
+int model_layers(mgpt_model *m, mgpt_error *err);
 
 const struct tok *model_tok(const mgpt_model *m);
 

@@ -13,21 +13,22 @@
 
 enum {
     CHUNK_MAX = 4096,
-    CHUNK_DEFAULT = 32,
+    CHUNK_DEFAULT = 48,
     THREADS_MAX = 256,
     THREADS_DEFAULT_MAX = 16,
 };
 static const size_t SCRATCH_BYTES = (size_t)8 << 20;        /* that the default chunk may cost */
 static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* bytes per token: they fit in L2 */
 
-static size_t floats_per_row(const struct shape *d)
+static size_t floats_per_row(const mgpt_model *m)
 {
-    return 2 * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff + d->n_rot;
+    const struct shape *d = &m->shape;
+    return (m->blends ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff + m->n_cs;
 }
 
-static size_t default_chunk(const struct shape *d)
+static size_t default_chunk(const mgpt_model *m)
 {
-    size_t fits = SCRATCH_BYTES / sizeof(float) / floats_per_row(d);
+    size_t fits = SCRATCH_BYTES / sizeof(float) / floats_per_row(m);
     if (fits < 1)
         return 1;
     return fits < CHUNK_DEFAULT ? fits : CHUNK_DEFAULT;
@@ -41,14 +42,23 @@ static int default_threads(const mgpt_model *m)
     return cores < THREADS_DEFAULT_MAX ? (int)cores : THREADS_DEFAULT_MAX;
 }
 
-static int scratch_init(struct scratch *s, const struct shape *d, size_t n, mgpt_error *err)
+static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, mgpt_error *err)
 {
+    const struct shape *d = &m->shape;
     const struct {
         float **to;
         size_t width;
-    } rows[] = {{&s->x, d->n_embd},  {&s->h, d->n_embd}, {&s->q, d->n_q},
-                {&s->k, d->n_kv},    {&s->v, d->n_kv},   {&s->o, d->n_q},
-                {&s->gate, d->n_ff}, {&s->up, d->n_ff},  {&s->cs, d->n_rot}};
+    } rows[] = {{&s->x, d->n_embd},
+                {&s->h, d->n_embd},
+                {&s->a, d->n_embd},
+                {&s->q, d->n_q},
+                {&s->k, d->n_kv},
+                {&s->v, d->n_kv},
+                {&s->o, d->n_q},
+                {&s->gate, d->n_ff},
+                {&s->up, d->n_ff},
+                {&s->cs, m->n_cs},
+                {&s->x0, m->blends ? d->n_embd : 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
@@ -60,6 +70,8 @@ static void scratch_free(struct scratch *s)
 {
     free(s->x);
     free(s->h);
+    free(s->a);
+    free(s->x0);
     free(s->q);
     free(s->k);
     free(s->v);
@@ -87,7 +99,7 @@ static int settings(mgpt_session *s, const mgpt_session_params *p, mgpt_error *e
                        p->n_chunk, CHUNK_MAX);
     s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
     s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
-    s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(&m->shape);
+    s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
     s->n_chunk = s->n_chunk < s->n_ctx ? s->n_chunk : s->n_ctx;
     return MGPT_OK;
 }
@@ -97,7 +109,7 @@ static int build(mgpt_session *s, mgpt_error *err)
     const struct shape *d = &s->model->shape;
     size_t n_kv_heads = d->n_layer ? d->n_head_kv : 0;
     if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, err) < 0 ||
-        scratch_init(&s->scratch, d, s->n_chunk, err) < 0)
+        scratch_init(&s->scratch, s->model, s->n_chunk, err) < 0)
         return MGPT_EMEM;
     s->logits = mem_new(d->n_vocab, sizeof *s->logits);
     s->spare = mem_new(d->n_vocab, sizeof *s->spare);
@@ -238,5 +250,8 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     struct run r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
     normalize(&r, &m->final_norm, s->scratch.h, residual, 1);
     linear(&r, &m->head, logits, s->scratch.h, 1);
+    r.logits = logits;
+    r.n_out = 1;
+    softcap(&r);
     return MGPT_OK;
 }

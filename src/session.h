@@ -20,9 +20,10 @@ struct tap {
 
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
-    float *x, *h, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E n_q n_kv n_kv n_q F F] */
-    float *cs;                                /* [n_chunk][n_rot] cos and sin of the rope angles */
-    float *scores;                            /* [n_head][score_stride], stb_ds array */
+    float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
+    float *x0;     /* [n_chunk][E] what the first layer began with, for a model that blends it in */
+    float *cs;     /* [n_chunk][n_cs] cos and sin of the rope angles */
+    float *scores; /* [n_head][score_stride], stb_ds array */
     size_t score_stride;
     float *logits;            /* [rows][n_vocab], stb_ds array, batches and taps */
     struct segment *segments; /* [n_chunk] */

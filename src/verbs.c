@@ -16,13 +16,17 @@ static void lookup(const struct gguf_tensor *table, size_t row, float *out)
 }
 
 /* Angles in float64, rounded once: position * frequency, exact sine and cosine. */
-static void angles(const mgpt_model *m, size_t pos, float *cs)
+static void angles(const mgpt_model *m, size_t pos, float *row)
 {
-    for (size_t i = 0; i < m->shape.n_rot / 2; i++) {
-        double sine, cosine;
-        d_sincos((double)pos * m->rope_freq[i], &sine, &cosine);
-        cs[2 * i] = (float)cosine;
-        cs[2 * i + 1] = (float)sine;
+    for (int which = 0; which < N_ROPES; which++) {
+        const struct rope *rope = &m->ropes[which];
+        float *cs = row + rope->row;
+        for (size_t i = 0; rope->freq && i < m->shape.n_rot / 2; i++) {
+            double sine, cosine;
+            d_sincos((double)pos * rope->freq[i], &sine, &cosine);
+            cs[2 * i] = (float)cosine;
+            cs[2 * i + 1] = (float)sine;
+        }
     }
 }
 
@@ -32,11 +36,13 @@ void embed(struct run *r)
     size_t E = m->shape.n_embd;
     for (size_t i = 0; i < r->n; i++)
         lookup(m->token_embd, (size_t)r->tokens[i], r->s->x + i * E);
+    if (m->embd_scale != 1)
+        r->kernels->scale(r->s->x, m->embd_scale, r->n * E);
     TAP(r, MGPT_EMBD, -1, r->s->x, E);
     for (size_t i = 0; i < r->n_segments; i++) {
         const struct segment *seg = &r->segments[i];
         for (size_t j = 0; j < seg->n; j++) {
-            angles(m, seg->pos + j, r->s->cs + (seg->row + j) * m->shape.n_rot);
+            angles(m, seg->pos + j, r->s->cs + (seg->row + j) * m->n_cs);
             if (m->position_embd)
                 lookup(m->position_embd, seg->pos + j, r->s->h + (seg->row + j) * E);
         }
@@ -49,14 +55,24 @@ void embed(struct run *r)
 
 void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n)
 {
-    size_t E = r->model->shape.n_embd;
+    size_t w = norm->width;
     float eps = r->model->eps;
     if (norm->kind == NORM_NONE && y != x)
-        memcpy(y, x, n * E * sizeof *y);
+        memcpy(y, x, n * w * sizeof *y);
     for (size_t i = 0; norm->kind == NORM_RMS && i < n; i++)
-        r->kernels->rmsnorm(y + i * E, x + i * E, norm->gain, norm->bias, E, eps);
+        r->kernels->rmsnorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
     for (size_t i = 0; norm->kind == NORM_LAYER && i < n; i++)
-        r->kernels->layernorm(y + i * E, x + i * E, norm->gain, norm->bias, E, eps);
+        r->kernels->layernorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
+}
+
+void blend(struct run *r, const struct layer *l)
+{
+    size_t n = r->n * r->model->shape.n_embd;
+    if (!r->model->blends)
+        return;
+    if (l == r->model->layers)
+        memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
+    r->kernels->blend(r->s->x, l->keep, l->blend, r->s->x0, n);
 }
 
 struct linear_job {
@@ -91,14 +107,28 @@ void linear(struct run *r, const struct linear *l, float *y, const float *x, siz
     pool_run(worth ? r->pool : NULL, linear_part, &job);
 }
 
-void rotate(struct run *r)
+void clamp_qkv(struct run *r)
+{
+    const struct shape *d = &r->model->shape;
+    float limit = r->model->qkv_clamp;
+    if (limit == 0)
+        return;
+    r->kernels->clamp(r->s->q, limit, r->n * d->n_q);
+    r->kernels->clamp(r->s->k, limit, r->n * d->n_kv);
+    r->kernels->clamp(r->s->v, limit, r->n * d->n_kv);
+}
+
+void position_qk(struct run *r, const struct layer *l)
 {
     const struct shape *d = &r->model->shape;
     enum rope_pairs pairs = r->model->arch->pairs;
-    for (size_t i = 0; d->n_rot && i < r->n; i++) {
-        const float *cs = r->s->cs + i * d->n_rot;
-        r->kernels->rope(r->s->q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
-        r->kernels->rope(r->s->k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
+    float *q = r->s->q, *k = r->s->k;
+    normalize(r, &l->q_norm, q, q, r->n * d->n_q / l->q_norm.width);
+    normalize(r, &l->k_norm, k, k, r->n * d->n_kv / l->k_norm.width);
+    for (size_t i = 0; l->rope && i < r->n; i++) {
+        const float *cs = r->s->cs + i * r->model->n_cs + l->rope->row;
+        r->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
+        r->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
     }
 }
 
@@ -121,9 +151,17 @@ void activate(struct run *r, const struct layer *l)
         r->kernels->mul(r->s->gate, r->s->up, n);
 }
 
-void residual(struct run *r, const float *y)
+void residual(struct run *r, const float *y, int now)
 {
-    r->kernels->add(r->s->x, y, r->n * r->model->shape.n_embd);
+    if (now)
+        r->kernels->add(r->s->x, y, r->n * r->model->shape.n_embd);
+}
+
+void softcap(struct run *r)
+{
+    const mgpt_model *m = r->model;
+    if (m->logit_softcap > 0)
+        r->kernels->softcap(r->logits, m->logit_softcap, r->n_out * m->shape.n_vocab);
 }
 
 void gather_out(struct run *r, float *h)

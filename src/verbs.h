@@ -11,14 +11,20 @@
 /* x = token rows (+ position rows), and the rope angles of all rows. */
 void embed(struct run *r);
 
-/* y = norm(x) for n rows of E; a norm that is absent copies (or does nothing when y is x). */
+/* y = norm(x) for n rows of norm->width; a norm that is absent copies (or does nothing when y is x). */
 void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n);
+
+/* x = keep x + blend x0 for a layer that asks for it; x0 is what the first layer began with. */
+void blend(struct run *r, const struct layer *l);
 
 /* y = l x (+ bias) for n rows; y is [n][l->n_out]. */
 void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n);
 
-/* Rotates q and k of all rows; nothing for a model without rope. */
-void rotate(struct run *r);
+/* q, k and v to [-clamp, clamp] where the model has a clamp. */
+void clamp_qkv(struct run *r);
+
+/* q and k by their norms, then rotated where the layer has a rope. */
+void position_qk(struct run *r, const struct layer *l);
 
 /* Appends k and v of all rows to their sessions' caches. */
 void remember(struct run *r, size_t layer);
@@ -26,8 +32,12 @@ void remember(struct run *r, size_t layer);
 /* The MLP's activation on gate (times up when gated), in place, n_ff values a row. */
 void activate(struct run *r, const struct layer *l);
 
-/* x += y, E values a row. */
-void residual(struct run *r, const float *y);
+/* x += y, E values a row, if it is time: with side-by-side branches attention's part waits for the
+ * MLP's. */
+void residual(struct run *r, const float *y, int now);
+
+/* logits = cap tanh(logits / cap) where the model has a cap. */
+void softcap(struct run *r);
 
 /* Final norm and head on n rows of x: the rows that get logits. h is scratch for them. */
 void gather_out(struct run *r, float *h);
