@@ -1,5 +1,9 @@
-/* Floor 1. Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. */
+/* Floor 1. Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. The
+ * types that are blocks of small integers are in dtype_quant.c, dtype_kquant.c and dtype_ksearch.c.
+ */
 #include "dtype.h"
+
+#include "dtype_quant.h"
 
 #include <string.h>
 
@@ -101,6 +105,19 @@ static const struct dtype types[] = {
     {DTYPE_F32, "F32", 1, 4, f32_to_float, f32_from_float},
     {DTYPE_F16, "F16", 1, 2, f16_to_float, f16_from_float},
     {DTYPE_BF16, "BF16", 1, 2, bf16_to_float, bf16_from_float},
+    {DTYPE_Q8_0, "Q8_0", QK, 34, q8_0_to_float, q8_0_from_float},
+    {DTYPE_Q4_0, "Q4_0", QK, 18, q4_0_to_float, q4_0_from_float},
+    {DTYPE_Q4_1, "Q4_1", QK, 20, q4_1_to_float, q4_1_from_float},
+    {DTYPE_Q5_0, "Q5_0", QK, 22, q5_0_to_float, q5_0_from_float},
+    {DTYPE_Q5_1, "Q5_1", QK, 24, q5_1_to_float, q5_1_from_float},
+    {DTYPE_IQ4_NL, "IQ4_NL", QK, 18, iq4_nl_to_float, NULL},
+    {DTYPE_MXFP4, "MXFP4", QK, 17, mxfp4_to_float, NULL},
+    {DTYPE_Q2_K, "Q2_K", QK_K, 84, q2_k_to_float, NULL},
+    {DTYPE_Q3_K, "Q3_K", QK_K, 110, q3_k_to_float, NULL},
+    {DTYPE_Q4_K, "Q4_K", QK_K, 144, q4_k_to_float, q4_k_from_float},
+    {DTYPE_Q5_K, "Q5_K", QK_K, 176, q5_k_to_float, NULL},
+    {DTYPE_Q6_K, "Q6_K", QK_K, 210, q6_k_to_float, q6_k_from_float},
+    {DTYPE_IQ4_XS, "IQ4_XS", QK_K, 136, iq4_xs_to_float, NULL},
 };
 
 const struct dtype *dtype_find(uint32_t id)

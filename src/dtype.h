@@ -1,4 +1,9 @@
-/* Floor 1. Element types of tensors: one row each. */
+/* Floor 1. Element types of tensors: one row each.
+ *
+ * A type is a block of values in a number of bytes, and how to get float32 out and in. Decoding follows
+ * the rules of ggml to the bit. Types whose blocks need big tables of their own (IQ1 to IQ3), ternary
+ * ones and those that exist in memory only have a name but no row.
+ */
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H
 
@@ -6,7 +11,24 @@
 #include <stdint.h>
 
 /* Values of GGUF's type field (ggml). Others are refused by name where the name is known. */
-enum { DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 30 };
+enum {
+    DTYPE_F32 = 0,
+    DTYPE_F16 = 1,
+    DTYPE_Q4_0 = 2,
+    DTYPE_Q4_1 = 3,
+    DTYPE_Q5_0 = 6,
+    DTYPE_Q5_1 = 7,
+    DTYPE_Q8_0 = 8,
+    DTYPE_Q2_K = 10,
+    DTYPE_Q3_K = 11,
+    DTYPE_Q4_K = 12,
+    DTYPE_Q5_K = 13,
+    DTYPE_Q6_K = 14,
+    DTYPE_IQ4_NL = 20,
+    DTYPE_IQ4_XS = 23,
+    DTYPE_BF16 = 30,
+    DTYPE_MXFP4 = 39
+};
 
 struct dtype {
     uint32_t id;
@@ -14,7 +36,9 @@ struct dtype {
     uint32_t block; /* values in a block; a row is a whole number of blocks */
     uint32_t block_bytes;
     /* n values (a multiple of block) between the file's bytes, which may be unaligned, and float32.
-     * from_float rounds to nearest even. */
+     * Any bytes decode. from_float rounds F16 and BF16 to nearest even, gives the bytes of ggml's
+     * reference encoder for Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1, takes any floats, and is NULL for types
+     * that are read only. */
     void (*to_float)(const void *src, float *dst, size_t n);
     void (*from_float)(const float *src, void *dst, size_t n);
 };
