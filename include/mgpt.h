@@ -79,7 +79,7 @@ typedef struct mgpt_error {
 typedef struct mgpt_model mgpt_model;
 
 typedef struct mgpt_model_params {
-    const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512", "neon" */
+    const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512" */
     int vocab_only; /* 1: only the tokenizer; the file may hold no tensors, no session can be made */
 } mgpt_model_params;
 
@@ -97,20 +97,22 @@ MGPT_API mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_m
 MGPT_API void mgpt_close(mgpt_model *model);
 
 typedef struct mgpt_info {
-    const char *arch;       /* general.architecture: "microgpt", "llama", "gpt2" */
-    const char *name;       /* general.name, "" when absent */
-    const char *tokenizer;  /* "char", "bpe", "spm" or "none" */
-    const char *isa;        /* rung of the kernel ladder in use */
-    const char *type;       /* element type of most weights: "F32", "F16", ... */
-    const char *norm;       /* "rmsnorm" or "layernorm" */
-    const char *activation; /* "relu", "relu2", "silu", "gelu_tanh", "gelu_erf" */
-    const char *position;   /* "none", "learned", "rope" */
-    int32_t n_vocab;        /* length of a row of logits */
+    const char *arch;          /* general.architecture: "microgpt", "llama", "gpt2" */
+    const char *name;          /* general.name, "" when absent */
+    const char *chat_template; /* tokenizer.chat_template, "" when absent; never evaluated */
+    const char *tokenizer;     /* "char", "bpe", "spm" or "none" */
+    const char *isa;           /* rung of the kernel ladder in use */
+    const char *type;          /* element type of most weights: "F32", "F16", ... */
+    const char *norm;          /* "rmsnorm" or "layernorm" */
+    const char *activation;    /* "relu", "relu2", "silu", "gelu_tanh", "gelu_erf" */
+    const char *position;      /* "none", "learned", "rope" */
+    int32_t n_vocab;           /* length of a row of logits */
     int32_t n_tokens; /* ids that mean something: those of the tokenizer, n_vocab without one */
     int32_t n_ctx;    /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t bos, eos;    /* ids, -1 when the model has none */
     int32_t add_bos;     /* 1: mgpt_encode puts bos in front */
+    int32_t nfc;         /* 1: texts are to be in Unicode's normal form C: the caller's task */
     int32_t gated, tied; /* 1: gated MLP; 1: the head is the token embedding */
     float norm_eps;
     float rope_base;

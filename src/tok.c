@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
+#define OUR_KEY(name) "mgpt.tokenizer." name
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
@@ -39,8 +40,9 @@ static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_
 static int is_end_text(struct gguf_str text)
 {
     static const char *const ends[] = {
-        "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>",
-        "<|end|>",       "<end_of_turn>",   "</s>",       "<eos>",      "<EOT>",
+        "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",        "<|eom_id|>",
+        "<|im_end|>",    "<|end|>",         "<end_of_turn>",     "</s>",
+        "<eos>",         "<EOT>",           "<|assistant_end|>",
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (text.n == strlen(ends[i]) && memcmp(text.p, ends[i], text.n) == 0)
@@ -67,7 +69,7 @@ static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
 }
 
 /* SentencePiece files may leave out what is always so: <unk> <s> </s> come first, BOS and the space
- * in front are added. */
+ * in front are added. Others have a rule that says what is usual. */
 static void set_defaults(struct tok *t, int sentencepiece)
 {
     t->bos = sentencepiece && t->n > 1 ? 1 : -1;
@@ -75,6 +77,37 @@ static void set_defaults(struct tok *t, int sentencepiece)
     t->unk = t->n > 0 && t->entries[0].type == TOK_UNKNOWN ? 0 : -1;
     t->adds_bos = t->adds_space = (uint8_t)sentencepiece;
     t->adds_eos = 0;
+    unsigned flags = t->rule ? t->rule->flags : 0;
+    t->adds_bos |= (flags & RULE_BOS) != 0;
+    t->whole_pieces = (flags & RULE_WHOLE) != 0;
+    t->nfc = (flags & RULE_NFC) != 0;
+}
+
+/* The row of tokenizer.ggml.pre, for byte-level BPE. That there is none matters only to tok_bpe.c: a
+ * vocabulary of characters needs no rule. */
+static int choose_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct gguf_str pre = {"default", 7};
+    int status = gguf_string(g, KEY("pre"), &pre, err);
+    t->rule = split_find(pre);
+    return status < 0 ? status : MGPT_OK;
+}
+
+static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    const struct {
+        const char *key;
+        uint8_t *flag;
+    } flags[] = {
+        {KEY("add_bos_token"), &t->adds_bos},        {KEY("add_eos_token"), &t->adds_eos},
+        {KEY("add_space_prefix"), &t->adds_space},   {OUR_KEY("space_missing"), &t->space_missing},
+        {OUR_KEY("space_first"), &t->space_first},   {OUR_KEY("space_alone"), &t->space_alone},
+        {OUR_KEY("whole_pieces"), &t->whole_pieces}, {OUR_KEY("nfc"), &t->nfc},
+    };
+    int status = MGPT_OK;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags && status == MGPT_OK; i++)
+        status = load_flag(g, flags[i].key, flags[i].flag, err);
+    return status;
 }
 
 static int load_ids(struct tok *t, const struct gguf *g, int sentencepiece, mgpt_error *err)
@@ -86,101 +119,8 @@ static int load_ids(struct tok *t, const struct gguf *g, int sentencepiece, mgpt
     if (status == MGPT_OK)
         status = load_id(t, g, KEY("unknown_token_id"), &t->unk, err);
     if (status == MGPT_OK)
-        status = load_flag(g, KEY("add_bos_token"), &t->adds_bos, err);
-    if (status == MGPT_OK)
-        status = load_flag(g, KEY("add_eos_token"), &t->adds_eos, err);
-    if (status == MGPT_OK)
-        status = load_flag(g, KEY("add_space_prefix"), &t->adds_space, err);
+        status = load_flags(t, g, err);
     return status == MGPT_OK ? load_ends(t, g, err) : status;
-}
-
-/* ---- special tokens -------------------------------------------------------------------------- */
-
-static int compare_texts(struct gguf_str a, struct gguf_str b)
-{
-    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
-    return c ? c : (a.n > b.n) - (a.n < b.n);
-}
-
-static int compare_specials(const void *x, const void *y)
-{
-    const struct tok_special *a = x, *b = y;
-    int c = compare_texts(a->text, b->text);
-    if (c == 0)
-        c = (a->type > b->type) - (a->type < b->type);
-    return c ? c : (a->id > b->id) - (a->id < b->id);
-}
-
-static int is_special(const struct tok_entry *e)
-{
-    return e->text.n > 0 &&
-           (e->type == TOK_CONTROL || e->type == TOK_USER || e->type == TOK_UNKNOWN);
-}
-
-/* Of equal texts of one type only the lowest id stays, or a hostile file could make each match
- * slow. */
-static size_t drop_repeated(struct tok_special *s, size_t n)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || s[i].type != s[kept - 1].type ||
-            compare_texts(s[i].text, s[kept - 1].text) != 0)
-            s[kept++] = s[i];
-    return kept;
-}
-
-static int load_specials(struct tok *t, mgpt_error *err)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        n += (size_t)is_special(&t->entries[i]);
-    t->specials = mem_new(n, sizeof *t->specials);
-    if (!t->specials)
-        return err_memory(err, "the special tokens", n * sizeof *t->specials);
-    for (size_t i = 0, k = 0; i < t->n; i++)
-        if (is_special(&t->entries[i]))
-            t->specials[k++] =
-                (struct tok_special){t->entries[i].text, (uint32_t)i, t->entries[i].type};
-    qsort(t->specials, n, sizeof *t->specials, compare_specials);
-    t->n_specials = drop_repeated(t->specials, n);
-    for (size_t i = 0; i < t->n_specials; i++)
-        t->special_first[(uint8_t)t->specials[i].text.p[0] + 1]++;
-    for (size_t b = 0; b < 256; b++)
-        t->special_first[b + 1] += t->special_first[b];
-    return MGPT_OK;
-}
-
-/* The first of specials[lo .. hi), which agree in `depth` bytes, whose next byte is >= byte. */
-static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, size_t depth,
-                          unsigned byte)
-{
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if ((uint8_t)s[mid].text.p[depth] < byte)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* The longest special token at p (n >= 1 bytes left), or -1. The sorted texts are narrowed byte by
- * byte to those that agree with p; those that end at a depth stand first among them. */
-static int32_t special_at(const struct tok *t, const char *p, size_t n, unsigned flags)
-{
-    const struct tok_special *s = t->specials;
-    size_t lo = t->special_first[(uint8_t)p[0]], hi = t->special_first[(uint8_t)p[0] + 1];
-    int32_t found = -1;
-    for (size_t depth = 1; lo < hi; depth++) {
-        for (; lo < hi && s[lo].text.n == depth; lo++)
-            if (s[lo].type == TOK_USER || flags & MGPT_PARSE_SPECIAL)
-                found = (int32_t)s[lo].id;
-        if (depth == n)
-            break;
-        lo = lower_bound(s, lo, hi, depth, (uint8_t)p[depth]);
-        hi = lower_bound(s, lo, hi, depth, (uint8_t)p[depth] + 1u);
-    }
-    return found;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -234,13 +174,15 @@ static int is_all_characters(const struct tok *t)
 static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int spm = t->kind == &tok_kind_spm;
-    int status = tok_vocab_load(t, g, spm, err);
+    int status = spm ? MGPT_OK : choose_rule(t, g, err);
+    if (status == MGPT_OK)
+        status = tok_vocab_load(t, g, spm, err);
     if (status == MGPT_OK && t->n == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
     if (status == MGPT_OK)
         status = load_ids(t, g, spm, err);
     if (status == MGPT_OK)
-        status = load_specials(t, err);
+        status = tok_specials_load(t, g, err);
     if (status < 0)
         return status;
     if (!spm && is_all_characters(t))
@@ -311,6 +253,11 @@ static const struct tok_entry *entry_of(const struct tok *t, int32_t token)
     return token >= 0 && (size_t)token < t->n ? &t->entries[token] : NULL;
 }
 
+int tok_wants_nfc(const struct tok *t)
+{
+    return t->nfc;
+}
+
 int tok_is_end(const struct tok *t, int32_t token)
 {
     const struct tok_entry *e = entry_of(t, token);
@@ -350,16 +297,20 @@ static int encode_text(struct tok_call *c, size_t n_bytes, unsigned flags)
 {
     size_t from = 0;
     for (size_t at = 0; c->t->n_specials > 0 && at < n_bytes;) {
-        int32_t id = special_at(c->t, c->text + at, n_bytes - at, flags);
-        if (id < 0) {
+        const struct tok_special *s = tok_special_at(c->t, c->text + at, n_bytes - at, flags);
+        if (!s) {
             at++;
             continue;
         }
-        int status = encode_plain(c, from, at);
+        unsigned strips = c->t->entries[s->id].strips;
+        size_t to = strips & STRIPS_LEFT ? tok_strip_left(c->text, from, at) : at;
+        int status = encode_plain(c, from, to);
         if (status < 0)
             return status;
-        tok_put(c, id);
-        at += c->t->entries[id].text.n;
+        tok_put(c, (int32_t)s->id);
+        at += s->text.n;
+        if (strips & STRIPS_RIGHT)
+            at = tok_strip_right(c->text, at, n_bytes);
         from = at;
     }
     return encode_plain(c, from, n_bytes);
@@ -392,7 +343,8 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
         return status;
     struct tok_call c = {.t = t, .text = text, .err = err, .tokens = tokens, .cap = cap};
     int framed = !(flags & MGPT_NO_SPECIAL_TOKENS);
-    int has_bos = n_bytes > 0 && special_at(t, text, n_bytes, flags) == t->bos;
+    const struct tok_special *first = n_bytes > 0 ? tok_special_at(t, text, n_bytes, flags) : NULL;
+    int has_bos = first && (int32_t)first->id == t->bos;
     if (framed && tok_adds_bos(t) && !has_bos)
         tok_put(&c, t->bos);
     status = encode_text(&c, n_bytes, flags);

@@ -25,6 +25,8 @@ size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);
 int tok_adds_bos(const struct tok *t);
+int tok_wants_nfc(
+    const struct tok *t); /* texts are to be in normal form C; encoding does not see to it */
 int tok_is_end(const struct tok *t, int32_t token);
 
 /* The contracts of mgpt_encode, mgpt_piece, mgpt_token_text. */

@@ -11,6 +11,7 @@
 
 #include "mem.h"
 #include "tok.h"
+#include "tok_split.h"
 #include "utf8.h"
 
 #define TOK_TEXT_MAX ((size_t)1 << 30) /* bytes that one call encodes */
@@ -33,7 +34,11 @@ struct tok_entry {
     uint16_t n_piece;
     uint8_t type;
     uint8_t is_end;
+    uint8_t strips; /* STRIPS_LEFT, STRIPS_RIGHT */
 };
+
+/* White space beside a special token that is swallowed with it. */
+enum { STRIPS_LEFT = 1, STRIPS_RIGHT = 2 };
 
 struct tok_call;
 struct merge_symbol;
@@ -59,7 +64,7 @@ extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
-    struct gguf_str text;
+    struct gguf_str text; /* as it stands in texts */
     uint32_t id;
     uint8_t type;
 };
@@ -70,8 +75,14 @@ struct tok {
     struct tok_entry *entries;
     char *pieces;
     int32_t bos, eos, unk; /* -1: none */
-    uint8_t adds_bos, adds_eos, adds_space;
-    struct tok_special *specials; /* in order of bytes, then type; one per text and type */
+    uint8_t adds_bos, adds_eos, nfc;
+    uint8_t adds_space;            /* SentencePiece: a space in front of a stretch of text, */
+    uint8_t space_missing;         /* but only if it does not begin with one, */
+    uint8_t space_first;           /* and only at the beginning of the whole text */
+    uint8_t space_alone;           /* no space merges with one in front of it */
+    uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
+    const struct split_rule *rule; /* NULL: not known here; tok_bpe.c says so */
+    struct tok_special *specials;  /* in order of bytes, then type; one per text and type */
     size_t n_specials;
     uint32_t special_first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
     struct tok_chars *chars;     /* of the kind in use, the others NULL */
@@ -125,6 +136,19 @@ int merge_run(struct tok_call *c);
  * caller sets its id. */
 void merge_undo(struct tok_call *c, uint32_t i);
 
+/* ---- special tokens (tok_special.c) ----------------------------------------------------------- */
+
+int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
+
+/* The longest special token at p (n >= 1 bytes left), or NULL; flags as for mgpt_encode. */
+const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
+                                         unsigned flags);
+
+/* Where the white space begins that ends at `to`, not before `from`; where it ends that begins at
+ * `from`. */
+size_t tok_strip_left(const char *text, size_t from, size_t to);
+size_t tok_strip_right(const char *text, size_t from, size_t to);
+
 /* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 
 /* tokens, token_type and pieces; `spaces` is 1 for vocabularies that write a space as U+2581, 0 for
@@ -137,6 +161,7 @@ struct tok_map {
     uint32_t *slots; /* id + 1, 0: free */
     size_t mask;
     uint64_t seed;
+    int pieces; /* set between init and the first add: pieces to ids instead */
 };
 
 int tok_map_init(struct tok_map *m, size_t n); /* 0 when out of memory */
@@ -150,6 +175,24 @@ int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_s
 
 /* Slots for a table of n entries: a power of two, at least 2 n. 0: too many. */
 size_t tok_table_size(size_t n);
+
+/* ---- the merge list (tok_pairs.c) ------------------------------------------------------------ */
+
+struct pair_row;
+
+struct tok_pairs {
+    struct pair_row *rows;
+    size_t mask;
+    uint64_t seed;
+};
+
+/* Reads tokenizer.ggml.merges, which may be absent; `map` finds the tokens that merge. */
+int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
+                   const struct gguf *g, mgpt_error *err);
+void tok_pairs_free(struct tok_pairs *m);
+
+/* What two tokens become; 0 when they do not merge, or one of them is -1. */
+int tok_pairs_find(const struct tok_pairs *m, int32_t left, int32_t right, struct merge_pair *pair);
 
 /* ---- errors (tok.c) -------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
-/* Floor 3. SentencePiece BPE (Llama 1 and 2, llama2.c).
+/* Floor 3. SentencePiece BPE (Llama 1 and 2, llama2.c, Gemma, Phi-3).
  *
  * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front.
- * Characters are then merged as long as two neighbours together are a token, highest score first. A
- * character that is no token is written as its bytes, <0xHH>, or as the unknown token if the
+ * Characters are then merged as long as two neighbours together are a token, highest score first;
+ * files with mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging
+ * Face does, which differs where a token can come about in several ways. A character that is no token is written as its bytes, <0xHH>, or as the unknown token if the
  * vocabulary has no bytes. Ill-formed UTF-8 is kept: each such byte is a character of its own, so
  * it comes back from its byte token as it was. U+2581 in a text cannot be told from a space: that
  * is SentencePiece's convention.
@@ -23,6 +24,7 @@ struct tok_spm {
     int32_t bytes[256]; /* id of <0xHH>, -1: none */
     size_t longest;     /* bytes of the longest text in the map */
     int by_word;        /* no token has a space behind another character: words merge separately */
+    struct tok_pairs pairs; /* rows NULL: merged by score */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -31,6 +33,7 @@ static void spm_close(struct tok *t)
 {
     if (t->spm) {
         tok_map_free(&t->spm->map);
+        tok_pairs_free(&t->spm->pairs);
         free(t->spm->orders);
     }
     free(t->spm);
@@ -117,6 +120,11 @@ static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     s->by_word = 1;
     for (size_t i = 0; i < t->n; i++)
         index_token(t, (uint32_t)i);
+    int ranked = 0;
+    if (gguf_bool(g, "mgpt.tokenizer.ranked", &ranked, err) < 0)
+        return MGPT_EFILE;
+    if (ranked)
+        return tok_pairs_load(&s->pairs, t, &s->map, g, err);
     return load_scores(t, g, err);
 }
 
@@ -131,6 +139,8 @@ static int spm_pair(const struct tok_call *c, const struct merge_symbol *left,
                     const struct merge_symbol *right, struct merge_pair *pair)
 {
     size_t n = (size_t)left->n + right->n;
+    if (c->t->spm->pairs.rows)
+        return tok_pairs_find(&c->t->spm->pairs, left->id, right->id, pair);
     if (n > c->t->spm->longest)
         return 0;
     pair->id = find(c->t, c->base + left->at, n);
@@ -161,13 +171,14 @@ static char *escape(const char *p, size_t n, int in_front, size_t *n_escaped)
     return escaped;
 }
 
-/* The end of the run that begins at `from`: before the next word where words merge separately. */
-static size_t run_end(const struct tok_spm *s, const char *p, size_t n, size_t from)
+/* The end of the run that begins at `from`: before the next word where words merge separately,
+ * before the next space where not even spaces merge with each other. */
+static size_t run_end(const struct tok *t, const char *p, size_t n, size_t from)
 {
     int letters = 0;
-    for (size_t i = from; s->by_word && i < n;) {
+    for (size_t i = from; (t->spm->by_word || t->space_alone) && i < n;) {
         int space = begins_with_space(p + i, n - i);
-        if (space && letters)
+        if (space && (letters || (t->space_alone && i > from)))
             return i;
         letters = !space;
         i += space ? SPACE_BYTES : 1;
@@ -197,8 +208,9 @@ static int put_symbols(struct tok_call *c, size_t *where)
 {
     for (uint32_t i = 0; i != MERGE_END;) {
         struct merge_symbol *s = &c->symbols[i];
-        int32_t id = find(c->t, c->base + s->at, s->n);
-        int unused = id >= 0 && c->t->entries[id].type == TOK_UNUSED;
+        int ranked = c->t->spm->pairs.rows != NULL;
+        int32_t id = ranked ? s->id : find(c->t, c->base + s->at, s->n);
+        int unused = !ranked && id >= 0 && c->t->entries[id].type == TOK_UNUSED;
         *where = s->at;
         if (unused && s->last != MERGE_END) {
             merge_undo(c, i);
@@ -214,12 +226,13 @@ static int put_symbols(struct tok_call *c, size_t *where)
 }
 
 /* Names the symbol `where` bytes into the escaped form of p, and its place in p. */
-static int refuse(struct tok_call *c, const char *p, const char *escaped, size_t n, size_t where)
+static int refuse(struct tok_call *c, const char *p, int in_front, const char *escaped, size_t n,
+                  size_t where)
 {
     char name[TOK_NAME_MAX];
     tok_name_unit(name, escaped + where, n - where);
     uint64_t offset = (uint64_t)(p - c->text);
-    for (size_t at = c->t->adds_space ? SPACE_BYTES : 0; at < where; offset++)
+    for (size_t at = in_front ? SPACE_BYTES : 0; at < where; offset++)
         at += c->text[offset] == ' ' ? SPACE_BYTES : 1;
     return err_set(c->err, MGPT_ETEXT, offset,
                    "%s at byte %llu is not in the vocabulary (%zu tokens, no bytes)", name,
@@ -229,29 +242,39 @@ static int refuse(struct tok_call *c, const char *p, const char *escaped, size_t
 /* One run of the escaped text. Returns 0 when out of memory. */
 static int merge_text(struct tok_call *c, const char *p, size_t n)
 {
+    int ranked = c->t->spm->pairs.rows != NULL;
     if (!merge_begin(c, p, n))
         return 0;
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
-        merge_add(c, (uint32_t)i, (uint32_t)length, -1);
+        merge_add(c, (uint32_t)i, (uint32_t)length, ranked ? find(c->t, p + i, length) : -1);
     }
     return merge_run(c);
+}
+
+/* Does a space go in front of a stretch of text? */
+static int wants_space(const struct tok_call *c, const char *p, size_t n)
+{
+    const struct tok *t = c->t;
+    if (!t->adds_space || (t->space_first && p != c->text))
+        return 0;
+    return !t->space_missing || !(p[0] == ' ' || begins_with_space(p, n));
 }
 
 static int spm_encode(struct tok_call *c, const char *p, size_t n)
 {
     size_t n_escaped, where;
-    int status = MGPT_OK;
-    char *escaped = escape(p, n, c->t->adds_space, &n_escaped);
+    int status = MGPT_OK, in_front = wants_space(c, p, n);
+    char *escaped = escape(p, n, in_front, &n_escaped);
     if (!escaped)
         return err_memory(c->err, "a copy of the text", n);
     for (size_t from = 0, end; status == MGPT_OK && from < n_escaped; from = end) {
-        end = run_end(c->t->spm, escaped, n_escaped, from);
+        end = run_end(c->t, escaped, n_escaped, from);
         if (!merge_text(c, escaped + from, end - from))
             status = err_memory(c->err, "the text's symbols", (end - from) * sizeof *c->symbols);
         else if (!put_symbols(c, &where))
-            status = refuse(c, p, escaped, n_escaped, from + where);
+            status = refuse(c, p, in_front, escaped, n_escaped, from + where);
     }
     free(escaped);
     return status;

@@ -58,20 +58,27 @@ static int is_concatenation(struct gguf_str text, struct gguf_str a, struct gguf
            memcmp(text.p + a.n, b.p, b.n) == 0;
 }
 
+/* What the map calls token id's text. */
+static struct gguf_str text_of(const struct tok_map *m, const struct tok *t, uint32_t id)
+{
+    const struct tok_entry *e = &t->entries[id];
+    return m->pieces ? (struct gguf_str){e->piece, e->n_piece} : e->text;
+}
+
 /* The slot that holds the text a followed by b, or the free one where it belongs. */
 static size_t find_slot(const struct tok_map *m, const struct tok *t, struct gguf_str a,
                         struct gguf_str b)
 {
     uint64_t h = hash(hash(m->seed ^ UINT64_C(0xCBF29CE484222325), a), b);
     size_t i = (size_t)(h ^ h >> 32) & m->mask;
-    while (m->slots[i] && !is_concatenation(t->entries[m->slots[i] - 1].text, a, b))
+    while (m->slots[i] && !is_concatenation(text_of(m, t, m->slots[i] - 1), a, b))
         i = (i + 1) & m->mask;
     return i;
 }
 
 void tok_map_add(struct tok_map *m, const struct tok *t, uint32_t id)
 {
-    struct gguf_str text = t->entries[id].text;
+    struct gguf_str text = text_of(m, t, id);
     size_t i = find_slot(m, t, text, (struct gguf_str){text.p, 0});
     if (!m->slots[i])
         m->slots[i] = id + 1;
@@ -156,6 +163,8 @@ static size_t put_piece(const struct tok_entry *e, int spaces, char *out)
     case TOK_NORMAL:
         return spaces ? put_spaced(e->text, out) : put_alphabet(e->text, out);
     case TOK_USER:
+        if (spaces)
+            return put_spaced(e->text, out);
         memcpy(out, e->text.p, e->text.n);
         return e->text.n;
     case TOK_BYTE:

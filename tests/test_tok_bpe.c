@@ -1,5 +1,5 @@
-/* Floor 3: byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt) and against
- * llama.cpp's cases (../shared), splitting, merging, ill-formed text, bounded work. */
+/* Floor 3: byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
+ * ill-formed text, bounded work. Splitting: test_tok_rules.c. */
 #include "build_model.h"
 #include "file.h"
 #include "tok_file.h"
@@ -50,163 +50,6 @@ static void test_vectors(void **state)
     for (size_t i = 0; i < arr_len(v->cases); i++)
         tok_gives_ids(v->t, v->cases[i].text.p, v->cases[i].text.n, 0, v->cases[i].ids,
                       arr_len(v->cases[i].ids));
-}
-
-/* ---- llama.cpp's cases ----------------------------------------------------------------------- */
-
-static char *next_line(char **p, const char *separator)
-{
-    char *line = *p, *end = strstr(line, separator);
-    *p = end ? end + strlen(separator) : line + strlen(line);
-    if (end)
-        *end = 0;
-    return line;
-}
-
-static char *read_text(const char *name)
-{
-    char path[512];
-    struct file file;
-    if (file_open(&file, tok_source_path(name, path, sizeof path), NULL) < 0)
-        return NULL;
-    char *text = calloc(file.size + 1, 1);
-    assert_non_null(text);
-    memcpy(text, file.data, file.size);
-    file_close(&file);
-    return text;
-}
-
-#define SHARED "../shared/cases/gpt2-tokenizer/ggml-vocab-gpt-2.gguf"
-
-static void test_gpt2(void **state)
-{
-    (void)state;
-    char path[512], *inputs = read_text(SHARED ".inp"), *outputs = read_text(SHARED ".out");
-    struct file file;
-    struct gguf g;
-    if (!inputs || !outputs || file_open(&file, tok_source_path(SHARED, path, 512), NULL) < 0) {
-        free(inputs);
-        free(outputs);
-        skip();
-    }
-    assert_int_equal(gguf_parse(&g, file.data, file.size, NULL), MGPT_OK);
-    struct tok *t = tok_open(&g, NULL);
-    assert_non_null(t);
-    assert_int_equal(tok_count(t), 50257);
-    assert_int_equal(tok_is_end(t, 50256), 1);
-    char *in = inputs, *out = outputs;
-    for (int i = 0; i < 47; i++) {
-        char *text = next_line(&in, "\n__ggml_vocab_test__\n"), *line = next_line(&out, "\n");
-        int32_t ids[512];
-        size_t n = 0;
-        for (char *end; n < 512; line = end, n++) {
-            ids[n] = (int32_t)strtol(line, &end, 10);
-            if (end == line)
-                break;
-        }
-        tok_gives_ids(t, text, strlen(text), MGPT_NO_SPECIAL_TOKENS, ids, n);
-    }
-    assert_int_equal(*in, 0);
-    assert_int_equal(*out, 0);
-    tok_free(t);
-    gguf_free(&g);
-    file_close(&file);
-    free(inputs);
-    free(outputs);
-}
-
-/* ---- splitting ------------------------------------------------------------------------------- */
-
-/* A vocabulary in which every substring of the text is a token and any two neighbours merge: each
- * piece of the split text becomes one token. */
-static void add_substrings(struct tok_file *f, const char *text)
-{
-    size_t n = strlen(text);
-    tok_file_alphabet(f);
-    for (size_t length = 2; length <= n; length++)
-        for (size_t at = 0; at + length <= n; at++)
-            for (size_t left = 0; left < length; left++) {
-                char line[256] = "";
-                for (size_t i = 0; i < length; i++) {
-                    char byte[3];
-                    tok_file_byte((uint8_t)text[at + i], byte);
-                    if (left > 0 && i == left)
-                        strcat(line, " ");
-                    strcat(line, byte);
-                }
-                if (left > 0)
-                    tok_file_merge(f, line);
-                else
-                    tok_file_token(f, line, 1, 0);
-            }
-}
-
-static void test_splitting(void **state)
-{
-    (void)state;
-    const char *const rows[] = {
-        /* every alternative of the pattern */
-        "I|'|M| can|'t",
-        "x| | y|  | z| ",
-        "12345| 6",
-        "a|\n\n | b|\n",
-        "foo|(|bar|);|\n\n|\t|baz",
-        "h\xC3\xA9llo| \xE6\x97\xA5\xE6\x9C\xAC| \xE2\x85\xA7\xC2\xBD",
-        " '|quoted|'",
-        /* the trailing space is a piece, and so is a run of spaces at the end */
-        "Once| upon| ",
-        "a|   ",
-        /* contractions, in lower case only */
-        "it|'s| we|'ll| I|'d|'ve",
-        "'|S|'re|x",
-        /* U+0085, U+00A0, U+3000 are white space */
-        "a|\xC2\x85|b",
-        "a|\xC2\xA0|b",
-        " |\xE3\x80\x80|x",
-        /* U+200B, U+FEFF, U+180E are not */
-        "a| \xE2\x80\x8B|b",
-        "a| \xEF\xBB\xBF|b",
-        "a| \xE1\xA0\x8E|b",
-        /* a combining mark is no letter; digits of any script are numbers */
-        "e|\xCC\x81|x",
-        "\xD9\xA1\xD9\xA2\x33|a",
-        /* ill-formed bytes are neither letters, numbers nor space, and stay */
-        "a| \xFF| b",
-        " | \xFF",
-        "a|\xC3(|b",
-        "\xED\xA0\x80\xC0\xAF|\xC3\xA9|\xF0\x9F",
-        "\x01\x02|a|\x7F",
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct tok_file f;
-        char text[64] = "", got[128];
-        for (const char *p = rows[i]; *p; p++)
-            if (*p != '|')
-                text[strlen(text)] = *p;
-        tok_file_begin(&f, "gpt2", i % 2 ? "gpt-2" : NULL);
-        add_substrings(&f, text);
-        assert_string_equal(tok_split(tok_file_open(&f), text, got, sizeof got), rows[i]);
-        tok_file_free(&f);
-    }
-}
-
-static void test_rules(void **state)
-{
-    (void)state;
-    const char *const known[] = {"gpt-2", "phi-2", "mpt", "olmo", "jais", "default"};
-    struct tok_file f;
-    for (size_t i = 0; i < 6; i++) {
-        tok_file_begin(&f, "gpt2", known[i]);
-        tok_file_alphabet(&f);
-        tok_gives(tok_file_open(&f), "!\"", 0, 0, 1, -1);
-        tok_file_free(&f);
-    }
-    tok_file_begin(&f, "gpt2", "tekken");
-    tok_file_alphabet(&f);
-    tok_file_refused(&f, "tokenizer.ggml.pre 'tekken' is not supported");
-    tok_file_begin(&f, "gpt2", "gpt-");
-    tok_file_alphabet(&f);
-    tok_file_refused(&f, "tokenizer.ggml.pre 'gpt-' is not supported");
 }
 
 /* ---- merging --------------------------------------------------------------------------------- */
@@ -389,12 +232,15 @@ static void test_two_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),         cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_splitting),       cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_order_of_merges), cmocka_unit_test(test_merging_by_definition),
-        cmocka_unit_test(test_odd_merges),      cmocka_unit_test(test_missing_merges),
-        cmocka_unit_test(test_missing_byte),    cmocka_unit_test(test_alphabet),
-        cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_one_long_piece),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_order_of_merges),
+        cmocka_unit_test(test_merging_by_definition),
+        cmocka_unit_test(test_odd_merges),
+        cmocka_unit_test(test_missing_merges),
+        cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_alphabet),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_one_long_piece),
         cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, load_vectors, free_vectors);

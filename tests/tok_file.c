@@ -58,6 +58,15 @@ void tok_file_bool(struct tok_file *f, const char *key, int v)
     add_uint(&f->entries, (uint64_t)v, 1);
 }
 
+void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n)
+{
+    add_key(f, key, GGUF_ARRAY);
+    add_uint(&f->entries, GGUF_I32, 4);
+    add_uint(&f->entries, n, 8);
+    for (size_t i = 0; i < n; i++)
+        add_uint(&f->entries, (uint32_t)v[i], 4);
+}
+
 void tok_file_begin(struct tok_file *f, const char *model, const char *pre)
 {
     memset(f, 0, sizeof *f);

@@ -35,6 +35,7 @@ void tok_file_free(struct tok_file *f);
 void tok_file_string(struct tok_file *f, const char *key, const char *v);
 void tok_file_u32(struct tok_file *f, const char *key, uint32_t v);
 void tok_file_bool(struct tok_file *f, const char *key, int v);
+void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n);
 
 /* Types are those of tokenizer.ggml.token_type. Returns the id. */
 int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score);
