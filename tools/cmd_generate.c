@@ -5,6 +5,7 @@
  * BOS, as in microgpt. All samples draw from one stream of random numbers, so seed and options fix
  * the bytes.
  */
+#include "chat.h"
 #include "commands.h"
 #include "engine.h"
 #include "interrupt.h"
@@ -24,7 +25,8 @@ struct generate {
     struct sampling sampling;
     const char *text, *file;
     int32_t n_predict, n_samples;
-    int special, no_prompt, json;
+    int special, no_prompt, json, chat;
+    const char *chat_format, *system;
     int32_t *prompt; /* malloc'ed */
     size_t n_prompt;
     int32_t *shown; /* stb_ds array: the tokens of this sample's text, for --json */
@@ -36,9 +38,14 @@ struct generate {
 static const char notes[] =
     "Without a prompt the text begins with the model's BOS token. With -f, one line end at the\n"
     "end of the file is not part of the prompt. Several samples print one per line.\n\n"
+    "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
+    "answers are printed. The format is recognised by the model's chat template, which is never\n"
+    "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
+    "model gets no system text, although its template may have one.\n\n"
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  echo 'Once upon a time' | mgpt generate -m stories.gguf -f - -n 100 --temp 0\n"
+    "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
     "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
     "lacks, 3 model refused, 4 prompt longer than the context, 5 input/output, 130 interrupted\n";
@@ -198,6 +205,32 @@ static void release(struct generate *g)
     engine_close(&g->engine);
 }
 
+/* ---- a conversation ---- */
+
+static int converse(struct generate *g, const struct cli_command *command)
+{
+    const struct chat_request request = {g->text, g->file, g->chat_format, g->system, g->n_predict};
+    if (g->json || g->n_samples != 1 || g->special || g->no_prompt)
+        return cli_usage(command,
+                         "--chat goes with none of --samples, --special, --no-prompt, --json");
+    if (g->text && g->file)
+        return cli_usage(command, "-p and -f: give one of them");
+    int code = engine_session(&g->engine);
+    return code == EXIT_OK ? chat_run(&g->engine, &g->sampling.sampler, &request, command) : code;
+}
+
+static int generate(struct generate *g, const struct cli_command *command)
+{
+    if (g->chat)
+        return converse(g, command);
+    if (g->chat_format || g->system)
+        return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
+    int code = read_prompt(g, command);
+    if (code == EXIT_OK)
+        code = engine_session(&g->engine);
+    return code == EXIT_OK ? run(g) : code;
+}
+
 int cmd_generate(int argc, char **argv)
 {
     struct generate g = {
@@ -217,6 +250,11 @@ int cmd_generate(int argc, char **argv)
          "control tokens such as <|endoftext|> in the prompt count"},
         {"--no-prompt", NULL, CLI_FLAG, &g.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.json, 0, 0, "one JSON object per sample"},
+        {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
+        {"--chat-format", "NAME", CLI_TEXT, &g.chat_format, 0, 0,
+         "how turns are written (default: as the model's template says)"},
+        {"--system", "TEXT", CLI_TEXT, &g.system, 0, 0,
+         "with --chat: what the model is told first"},
     };
     const struct cli_command command = {
         "generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
@@ -232,11 +270,7 @@ int cmd_generate(int argc, char **argv)
     if (code == EXIT_OK)
         code = engine_open(&g.engine);
     if (code == EXIT_OK)
-        code = read_prompt(&g, &command);
-    if (code == EXIT_OK)
-        code = engine_session(&g.engine);
-    if (code == EXIT_OK)
-        code = run(&g);
+        code = generate(&g, &command);
     release(&g);
     return code;
 }

@@ -4,6 +4,7 @@
 #include "ck.h"
 #include "error.h"
 #include "interrupt.h"
+#include "nfc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void put_bos(int32_t *tokens, size_t *n, int32_t bos)
         ++*n;
 }
 
-int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+static int encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
 {
     mgpt_error err;
@@ -124,6 +125,23 @@ int engine_encode(const struct engine *e, const char *what, const char *text, si
         }
         cap = *n;
     }
+}
+
+int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
+{
+    size_t n_normal = n_bytes;
+    char *normal = e->info.nfc ? nfc_copy(text, n_bytes, &n_normal) : NULL;
+    *tokens = NULL;
+    *n = 0;
+    if (e->info.nfc && !normal) {
+        mgpt_error err;
+        err_memory(&err, "a copy of the text", n_bytes);
+        return cli_fail(what, &err);
+    }
+    int code = encode(e, what, normal ? normal : text, n_normal, flags, bos, tokens, n);
+    free(normal);
+    return code;
 }
 
 int engine_fits(const struct engine *e, const char *what, size_t n)

@@ -36,7 +36,7 @@ struct engine {
 #define ENGINE_OPT_ISA(e)                                                                          \
     {                                                                                              \
         "--isa", "NAME", CLI_TEXT, &(e).isa, 0, 0,                                                 \
-            "instruction set: scalar, avx2, avx512, neon (default: the best)"                      \
+            "instruction set: scalar, avx2, avx512 (default: the best)"                      \
     }
 
 /* Takes the model from -m or, failing that, from the first operand, and stores the n_others
@@ -55,8 +55,9 @@ int engine_session(struct engine *e);
 int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err);
 int engine_sync(struct engine *e, const int32_t *tokens, size_t n);
 
-/* Encodes into a malloc'ed array of *n tokens with room for one more behind them. `bos` goes in
- * front unless it is negative or there already; flags as for mgpt_encode; `what` names the text in
+/* Encodes into a malloc'ed array of *n tokens with room for one more behind them, after bringing the
+ * text into normal form C where the model wants that (offsets in messages then count in the result).
+ * `bos` goes in front unless it is negative or there already; flags as for mgpt_encode; `what` names the text in
  * messages. */
 int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n);

@@ -73,30 +73,29 @@ static int take_number(struct scan *s, uint64_t *n)
     return s->p > from;
 }
 
+/* "<f4", "|b1", "<U12", "|O" */
 static int parse_descr(struct scan *s, struct npy *npy, mgpt_error *err)
 {
-    static const char known[][4] = {"<f2", "<f4", "<f8", "<i4", "<i8"};
-    char descr[16];
-    if (!take_string(s, descr, sizeof descr))
+    uint64_t width = 0;
+    if (!take_string(s, npy->descr, sizeof npy->descr))
         return bad(s, err, "a simple element type such as '<f4'");
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(descr, known[i]) == 0) {
-            npy->kind = descr[1];
-            npy->width = (unsigned)(descr[2] - '0');
-            return MGPT_OK;
-        }
-    }
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", descr);
+    const char *text = npy->descr;
+    struct scan digits = {text + 2, text + strlen(text), text, 0};
+    npy->kind = text[0] ? text[1] : (char)0;
+    int ends = npy->kind && (!text[2] || take_number(&digits, &width)) && digits.p == digits.end;
+    int known = ends && (text[0] == '<' || text[0] == '|') && strchr("fiubUSO", npy->kind);
+    if (!known || width > 1u << 20)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", npy->descr);
+    npy->width = (unsigned)width * (npy->kind == 'U' ? 4 : 1);
+    return MGPT_OK;
 }
 
-static int parse_order(struct scan *s, mgpt_error *err)
+static int parse_order(struct scan *s, struct npy *npy, mgpt_error *err)
 {
-    if (take_word(s, "False"))
+    npy->fortran = take_word(s, "True");
+    if (npy->fortran || take_word(s, "False"))
         return MGPT_OK;
-    if (take_word(s, "True"))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "npy header: Fortran order, expected C order (numpy.ascontiguousarray)");
     return bad(s, err, "False");
 }
 
@@ -136,7 +135,7 @@ static int parse_entry(struct scan *s, struct npy *npy, unsigned *seen, mgpt_err
         return bad(s, err, "':'");
     if (k == 0)
         return parse_descr(s, npy, err);
-    return k == 1 ? parse_order(s, err) : parse_shape(s, npy, err);
+    return k == 1 ? parse_order(s, npy, err) : parse_shape(s, npy, err);
 }
 
 static int parse_dictionary(struct scan *s, struct npy *npy, mgpt_error *err)
@@ -166,7 +165,7 @@ static int measure(struct npy *npy, mgpt_error *err)
     return MGPT_OK;
 }
 
-int npy_parse(struct npy *npy, const void *data, size_t n, mgpt_error *err)
+int npy_header(struct npy *npy, const void *data, size_t n, mgpt_error *err)
 {
     struct cursor c = cursor_over(data, n);
     const uint8_t *magic = cursor_take(&c, 6);
@@ -188,6 +187,25 @@ int npy_parse(struct npy *npy, const void *data, size_t n, mgpt_error *err)
     *npy = (struct npy){.header = c.pos};
     int status = parse_dictionary(&s, npy, err);
     return status < 0 ? status : measure(npy, err);
+}
+
+int npy_plain(const struct npy *npy, mgpt_error *err)
+{
+    static const char known[][4] = {"<f2", "<f4", "<f8", "<i4", "<i8"};
+    if (npy->fortran)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "npy header: Fortran order, expected C order (numpy.ascontiguousarray)");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(npy->descr, known[i]) == 0)
+            return MGPT_OK;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", npy->descr);
+}
+
+int npy_parse(struct npy *npy, const void *data, size_t n, mgpt_error *err)
+{
+    int status = npy_header(npy, data, n, err);
+    return status < 0 ? status : npy_plain(npy, err);
 }
 
 double npy_real(const struct npy *npy, const uint8_t *data, size_t i)

@@ -3,7 +3,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 
-packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libzip-dev libpcre2-dev libedit-dev"
+packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libzip-dev libpcre2-dev libedit-dev libutf8proc-dev"
 
 install_missing() {
     missing=

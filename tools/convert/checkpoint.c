@@ -26,8 +26,15 @@ struct ckpt_block {
 void ckpt_init(struct checkpoint *c)
 {
     *c = (struct checkpoint){.name = ""};
-    c->vocab = (struct ckpt_vocab){
-        .bos = -1, .eos = -1, .unknown = -1, .add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
+    c->vocab = (struct ckpt_vocab){.bos = -1,
+                                   .eos = -1,
+                                   .eot = -1,
+                                   .unknown = -1,
+                                   .add_bos = -1,
+                                   .add_eos = -1,
+                                   .add_space_prefix = -1,
+                                   .nfc = -1,
+                                   .whole_pieces = -1};
 }
 
 void ckpt_free(struct checkpoint *c)
@@ -43,6 +50,8 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.types);
     arr_free(c->vocab.scores);
     arr_free(c->vocab.merges);
+    arr_free(c->vocab.lstrip);
+    arr_free(c->vocab.rstrip);
     arr_free(c->tensors);
     arr_free(c->notes);
     ckpt_init(c);
@@ -55,22 +64,42 @@ int ckpt_clip(const char *p, size_t n)
     return (int)n;
 }
 
-char *ckpt_text(struct checkpoint *c, const char *p, size_t n)
+/* n bytes of the newest block, or of a new one. */
+static char *take(struct checkpoint *c, size_t n)
 {
     struct ckpt_block *b = c->blocks;
-    if (!b || n >= b->cap - b->used) {
-        size_t cap = n < BLOCK_BYTES ? BLOCK_BYTES : n + 1;
-        if (n > SIZE_MAX - sizeof *b - 1 || !(b = malloc(sizeof *b + cap)))
+    if (!b || n > b->cap - b->used) {
+        size_t cap = n < BLOCK_BYTES ? BLOCK_BYTES : n;
+        if (n > SIZE_MAX - sizeof *b || !(b = malloc(sizeof *b + cap)))
             return NULL;
         *b = (struct ckpt_block){.next = c->blocks, .cap = cap};
         c->blocks = b;
     }
-    char *copy = b->bytes + b->used;
+    b->used += n;
+    return b->bytes + b->used - n;
+}
+
+char *ckpt_text(struct checkpoint *c, const char *p, size_t n)
+{
+    char *copy = n < SIZE_MAX ? take(c, n + 1) : NULL;
+    if (!copy)
+        return NULL;
     if (n)
         memcpy(copy, p, n);
     copy[n] = 0;
-    b->used += n + 1;
     return copy;
+}
+
+void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each)
+{
+    const size_t align = _Alignof(max_align_t);
+    size_t bytes;
+    char *p = ck_bytes(n, each, &bytes) && bytes < SIZE_MAX - align ? take(c, bytes + align) : NULL;
+    if (!p)
+        return NULL;
+    p += (align - (uintptr_t)p % align) % align;
+    memset(p, 0, bytes);
+    return p;
 }
 
 void ckpt_note(struct checkpoint *c, const char *fmt, ...)

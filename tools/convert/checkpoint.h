@@ -39,7 +39,8 @@ int ckpt_clip(const char *p, size_t n);
 
 struct ckpt_tensor;
 
-/* Stores values [first, first + n), counted along the rows, as float32. Cannot fail. */
+/* Stores values [first, first + n), counted along the rows, as float32. A source that can break (a
+ * compressed one) sets the checkpoint's `failed`; no other can fail. */
 typedef void ckpt_values_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
 
 struct ckpt_tensor {
@@ -52,6 +53,7 @@ struct ckpt_tensor {
     ckpt_values_fn *values;   /* how to get at them, from */
     const void *source;
     uint64_t at;
+    int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */
 };
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
@@ -59,11 +61,20 @@ struct ckpt_tensor {
 struct ckpt_hparams {
     const char *arch; /* general.architecture */
     uint32_t n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv, n_vocab;
-    uint32_t n_rot;         /* rope.dimension_count; 0: no rope, no key */
-    float rope_base;        /* 0: no key */
-    float norm_eps;         /* RMSNorm; 0 is a value */
-    const char *activation; /* NULL: this and the two below are the architecture's, no keys */
-    int embedding_norm, final_norm;
+    uint32_t head_dim;     /* attention.key_length and value_length; 0: n_embd / n_head, no keys */
+    uint32_t n_rot;        /* rope.dimension_count; 0: no rope, no key */
+    uint32_t window;       /* attention.sliding_window: visible keys incl. self; 0: none */
+    float rope_base;       /* 0: no key */
+    float rope_base_local; /* rope.freq_base_swa (gemma3: 10000); 0: no key */
+    float rope_factor;     /* rope.scaling.type linear + rope.scaling.factor; 0 or 1: none */
+    float norm_eps;        /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
+    float attn_scale;      /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
+    float qkv_clamp;       /* attention.clamp_kqv (olmo); 0: none */
+    float logit_softcap;   /* final_logit_softcapping; 0: none */
+    int parallel;          /* gptneox alone: use_parallel_residual; -1 no key, 0, 1 */
+    const int32_t *windows; /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
+    const char *activation; /* mgpt.activation; NULL: the architecture's, no key */
+    int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
 };
 
 /* ---- vocabulary -------------------------------------------------------------------------------- */
@@ -72,6 +83,8 @@ enum ckpt_token_type { /* GGUF's numbers */
                        TOKEN_NORMAL = 1,
                        TOKEN_UNKNOWN = 2,
                        TOKEN_CONTROL = 3,
+                       TOKEN_USER = 4,
+                       TOKEN_UNUSED = 5,
                        TOKEN_BYTE = 6
 };
 
@@ -81,8 +94,14 @@ struct ckpt_vocab {
     int32_t *types;
     float *scores;                          /* NULL: none */
     struct gguf_str *merges;                /* written for model "gpt2", empty or not */
-    int32_t bos, eos, unknown;              /* -1: none */
+    int32_t bos, eos, eot, unknown;         /* -1: none */
     int add_bos, add_eos, add_space_prefix; /* -1: no key */
+    int nfc;          /* mgpt.tokenizer.nfc: texts are to be normalised; -1: no key */
+    int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */
+    int ranked;       /* model "llama": merges, not scores, decide (mgpt.tokenizer.ranked) */
+    int space_missing, space_first, space_alone; /* mgpt.tokenizer.space_*: 0: no key */
+    int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
+    struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
 };
 
 /* ---- the whole --------------------------------------------------------------------------------- */
@@ -96,8 +115,12 @@ struct checkpoint {
     struct ckpt_tensor *tensors; /* stb_ds array, in the order of the file to be */
     char **notes;                /* stb_ds array of lines */
     struct ckpt_block *blocks;   /* memory that lives as long as the checkpoint */
-    void *source;                /* what the reader needs to stay alive, and how to free it */
+    mgpt_error failed; /* status < 0: a source broke while values were read; the writer gives up */
+    void *source;      /* what the reader needs to stay alive, and how to free it */
     void (*release)(void *source);
+    /* NULL, or called while the file is written: values done, and all of them */
+    void (*progress)(void *user, uint64_t n_done, uint64_t n_values);
+    void *progress_user;
 };
 
 void ckpt_init(struct checkpoint *c);
@@ -105,6 +128,9 @@ void ckpt_free(struct checkpoint *c);
 
 /* A copy of n bytes, NUL-terminated, that lives as long as c; NULL when out of memory. */
 char *ckpt_text(struct checkpoint *c, const char *p, size_t n);
+
+/* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of it. */
+void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each);
 
 /* One line for the user, of at most 200: a file must not flood a terminal. When memory runs out the line is lost: whatever follows will say why. */
 __attribute__((format(printf, 2, 3))) void ckpt_note(struct checkpoint *c, const char *fmt, ...);

@@ -21,7 +21,8 @@ static int add_tensor(struct checkpoint *c, const struct gguf_tensor *from, mgpt
     struct ckpt_tensor t = {.n_dims = from->n_dims,
                             .n_values = from->n_values,
                             .type = from->type,
-                            .bytes = from->data};
+                            .bytes = from->data,
+                            .exact = 1};
     memcpy(t.dims, from->dims, sizeof t.dims);
     memcpy(t.name, from->name, strlen(from->name) + 1); /* gguf_parse: at most 63 bytes */
     if (!arr_push(c->tensors, t))

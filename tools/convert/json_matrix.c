@@ -5,9 +5,7 @@
  * last place from a direct conversion, but it is what every Python program gets, which is the
  * reference. Values beyond float32 become infinite; the writer counts them.
  */
-#include "error.h"
 #include "json_model.h"
-#include "mem.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,57 +58,43 @@ static void row_values(const struct ckpt_tensor *t, uint64_t first, size_t n, fl
 
 /* ---- one matrix -------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct json_model *m, const char *name,
-                                                        const char *fmt, ...)
+static int add(struct mg_parts *m, const char *name, struct mg_matrix matrix)
 {
-    char why[160];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
-                   CKPT_CLIP(name, strlen(name)), why);
+    return mg_add(m, name, strlen(name), matrix);
 }
 
-static int add(struct json_model *m, const char *name, struct mg_matrix matrix)
-{
-    matrix.name = ckpt_text(m->c, name, strlen(name));
-    if (!matrix.name || !arr_push(m->matrices, matrix))
-        return err_memory(m->err, "the list of matrices", sizeof matrix);
-    return MGPT_OK;
-}
-
-int json_check_numbers(struct json_model *m, const char *name, const json_t *list)
+int json_check_numbers(struct mg_parts *m, const char *name, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!json_is_number(json_array_get(list, i)))
-            return refuse(m, name, "number %zu: expected a number, found %s", i,
-                          json_kind(json_array_get(list, i)));
+            return mg_refuse(m, name, "number %zu: expected a number, found %s", i,
+                             json_kind(json_array_get(list, i)));
     return MGPT_OK;
 }
 
-static int check_row(struct json_model *m, const char *name, const json_t *rows, size_t i)
+static int check_row(struct mg_parts *m, const char *name, const json_t *rows, size_t i)
 {
     const json_t *row = json_array_get(rows, i);
     size_t n = json_array_size(row), expected = json_array_size(json_array_get(rows, 0));
     if (!json_is_array(row))
-        return refuse(m, name, "row %zu: expected a list of numbers, found %s", i, json_kind(row));
+        return mg_refuse(m, name, "row %zu: expected a list of numbers, found %s", i,
+                         json_kind(row));
     if (n == 0)
-        return refuse(m, name, "row %zu is empty", i);
+        return mg_refuse(m, name, "row %zu is empty", i);
     if (n != expected)
-        return refuse(m, name, "row %zu has %zu numbers, row 0 has %zu", i, n, expected);
+        return mg_refuse(m, name, "row %zu has %zu numbers, row 0 has %zu", i, n, expected);
     for (size_t j = 0; j < n; j++)
         if (!json_is_number(json_array_get(row, j)))
-            return refuse(m, name, "row %zu, column %zu: expected a number, found %s", i, j,
-                          json_kind(json_array_get(row, j)));
+            return mg_refuse(m, name, "row %zu, column %zu: expected a number, found %s", i, j,
+                             json_kind(json_array_get(row, j)));
     return MGPT_OK;
 }
 
-static int add_rows(struct json_model *m, const char *name, const json_t *rows)
+static int add_rows(struct mg_parts *m, const char *name, const json_t *rows)
 {
     size_t n = json_array_size(rows);
     if (n == 0)
-        return refuse(m, name, "it has no rows");
+        return mg_refuse(m, name, "it has no rows");
     for (size_t i = 0; i < n; i++)
         if (check_row(m, name, rows, i) < 0)
             return MGPT_EFILE;
@@ -121,7 +105,7 @@ static int add_rows(struct json_model *m, const char *name, const json_t *rows)
     return add(m, name, matrix);
 }
 
-int json_add_flat(struct json_model *m, const char *name, const json_t *list, uint64_t at,
+int json_add_flat(struct mg_parts *m, const char *name, const json_t *list, uint64_t at,
                   uint64_t rows, uint64_t cols)
 {
     struct mg_matrix matrix = {
@@ -129,35 +113,71 @@ int json_add_flat(struct json_model *m, const char *name, const json_t *list, ui
     return add(m, name, matrix);
 }
 
-/* {"shape": [rows, cols], "data": [...]}; data flat or in rows. */
-static int add_shaped(struct json_model *m, const char *name, const json_t *v)
+/* The shape of {"shape": [rows, cols]}, {"shape": [cols]} or {"nout": rows, "nin": cols}; rows is 0
+ * for a vector. */
+static int shape_of(struct mg_parts *m, const char *name, const json_t *v, uint64_t *rows,
+                    uint64_t *cols)
 {
-    const json_t *shape = json_object_get(v, "shape"), *data = json_object_get(v, "data");
-    json_int_t rows = json_integer_value(json_array_get(shape, 0));
-    json_int_t cols = json_integer_value(json_array_get(shape, 1));
-    if (json_array_size(shape) != 2 || rows < 1 || cols < 1)
-        return refuse(m, name, "shape: expected two numbers above 0");
-    if (!json_is_array(data))
-        return refuse(m, name, "data: expected a list of numbers, found %s", json_kind(data));
+    const json_t *shape = json_object_get(v, "shape");
+    size_t n = json_array_size(shape);
+    json_int_t last = json_integer_value(json_array_get(shape, n - 1));
+    json_int_t first = json_integer_value(json_array_get(shape, 0));
+    if (!shape) {
+        n = 2;
+        first = json_integer_value(json_object_get(v, "nout"));
+        last = json_integer_value(json_object_get(v, "nin"));
+    }
+    if (n < 1 || n > 2 || first < 1 || last < 1)
+        return mg_refuse(m, name, "shape: expected two numbers above 0");
+    *rows = n == 2 ? (uint64_t)first : 0;
+    *cols = (uint64_t)last;
+    return MGPT_OK;
+}
+
+static int add_flat_data(struct mg_parts *m, const char *name, const json_t *data, uint64_t rows,
+                         uint64_t cols)
+{
     size_t n = json_array_size(data);
-    int nested = json_is_array(json_array_get(data, 0));
-    size_t per_row = nested ? json_array_size(json_array_get(data, 0)) : (size_t)cols;
-    size_t n_rows = nested ? n : n / per_row;
-    if (per_row != (size_t)cols || n_rows != (size_t)rows || (!nested && n % per_row))
-        return refuse(m, name, "shape is [%lld, %lld], data has %zu %s", (long long)rows,
-                      (long long)cols, n, nested ? "rows of another length" : "numbers");
-    if (nested)
-        return add_rows(m, name, data);
+    if (n % cols || n / cols != (rows ? rows : 1))
+        return mg_refuse(m, name, "shape is [%llu, %llu], data has %zu numbers",
+                         (unsigned long long)rows, (unsigned long long)cols, n);
     if (json_check_numbers(m, name, data) < 0)
         return MGPT_EFILE;
-    return json_add_flat(m, name, data, 0, (uint64_t)rows, (uint64_t)cols);
+    return json_add_flat(m, name, data, 0, rows, cols);
+}
+
+/* An object with a shape and data: numbers, flat or in rows, or base64. */
+static int add_shaped(struct mg_parts *m, const char *name, const json_t *v)
+{
+    const json_t *data = json_object_get(v, "data"), *row = json_array_get(data, 0);
+    uint64_t rows = 0, cols = 1;
+    if (shape_of(m, name, v, &rows, &cols) < 0)
+        return MGPT_EFILE;
+    if (json_is_string(data))
+        return json_add_base64(m, name, v, rows, cols);
+    if (!json_is_array(data))
+        return mg_refuse(m, name, "data: expected a list of numbers or base64, found %s",
+                         json_kind(data));
+    if (!json_is_array(row))
+        return add_flat_data(m, name, data, rows, cols);
+    if (json_array_size(data) != rows || json_array_size(row) != cols)
+        return mg_refuse(m, name, "shape is [%llu, %llu], data has %zu rows of %zu numbers",
+                         (unsigned long long)rows, (unsigned long long)cols, json_array_size(data),
+                         json_array_size(row));
+    return add_rows(m, name, data);
+}
+
+static int is_shaped(const json_t *v)
+{
+    return json_is_object(v) && json_object_get(v, "data") &&
+           (json_object_get(v, "shape") || json_object_get(v, "nout"));
 }
 
 /* ---- collections ------------------------------------------------------------------------------- */
 
-static int add_any(struct json_model *m, const char *name, const json_t *v, int nesting);
+static int add_any(struct mg_parts *m, const char *name, const json_t *v, int nesting);
 
-static int add_members(struct json_model *m, const char *name, const json_t *v, int nesting)
+static int add_members(struct mg_parts *m, const char *name, const json_t *v, int nesting)
 {
     const char *key;
     json_t *member;
@@ -172,7 +192,7 @@ static int add_members(struct json_model *m, const char *name, const json_t *v, 
     return MGPT_OK;
 }
 
-static int add_elements(struct json_model *m, const char *name, const char *join, const json_t *v,
+static int add_elements(struct mg_parts *m, const char *name, const char *join, const json_t *v,
                         int nesting)
 {
     char path[MAX_PATH];
@@ -185,12 +205,12 @@ static int add_elements(struct json_model *m, const char *name, const char *join
     return MGPT_OK;
 }
 
-static int add_any(struct json_model *m, const char *name, const json_t *v, int nesting)
+static int add_any(struct mg_parts *m, const char *name, const json_t *v, int nesting)
 {
     const json_t *first = json_array_get(v, 0);
     if (nesting > MAX_NESTING)
-        return refuse(m, name, "nested too deeply");
-    if (json_is_object(v) && json_object_get(v, "shape") && json_object_get(v, "data"))
+        return mg_refuse(m, name, "nested too deeply");
+    if (is_shaped(v))
         return add_shaped(m, name, v);
     if (json_is_object(v))
         return add_members(m, name, v, nesting);
@@ -198,15 +218,16 @@ static int add_any(struct json_model *m, const char *name, const json_t *v, int 
         return add_elements(m, name, ".", v, nesting);
     if (json_is_array(json_array_get(first, 0)))
         return add_elements(m, name, "_", v, nesting);
-    if (json_is_number(first))
-        return refuse(m, name, "a flat list of %zu numbers; a microgpt has only matrices (rows)",
-                      json_array_size(v));
+    if (json_is_number(first) && json_check_numbers(m, name, v) < 0)
+        return MGPT_EFILE;
+    if (json_is_number(first)) /* a gain */
+        return json_add_flat(m, name, v, 0, 0, json_array_size(v));
     if (json_is_array(v))
         return add_rows(m, name, v);
-    return refuse(m, name, "expected rows of numbers, found %s", json_kind(v));
+    return mg_refuse(m, name, "expected rows of numbers, found %s", json_kind(v));
 }
 
-int json_add_matrices(struct json_model *m, const char *name, const json_t *v)
+int json_add_matrices(struct mg_parts *m, const char *name, const json_t *v)
 {
     return add_any(m, name, v, 0);
 }

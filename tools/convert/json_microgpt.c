@@ -11,59 +11,10 @@
  */
 #include "error.h"
 #include "json_model.h"
-#include "mem.h"
 
 #include <string.h>
 
 #define MAX_BYTES ((size_t)512 << 20)
-
-enum kind { K_OTHER, K_SIZE, K_BOS, K_VOCAB, K_ACTIVATION, K_CONFIG, K_WEIGHTS };
-
-static const struct known {
-    const char *name; /* without leading underscores */
-    enum kind kind;
-    enum mg_size size;
-} known[] = {
-    {"vocab_size", K_SIZE, MG_VOCAB},
-    {"n_vocab", K_SIZE, MG_VOCAB},
-    {"n_embd", K_SIZE, MG_EMBD},
-    {"n_embed", K_SIZE, MG_EMBD},
-    {"d_model", K_SIZE, MG_EMBD},
-    {"embedding_dim", K_SIZE, MG_EMBD},
-    {"n_layer", K_SIZE, MG_LAYERS},
-    {"n_layers", K_SIZE, MG_LAYERS},
-    {"num_layers", K_SIZE, MG_LAYERS},
-    {"block_size", K_SIZE, MG_CONTEXT},
-    {"n_ctx", K_SIZE, MG_CONTEXT},
-    {"context_length", K_SIZE, MG_CONTEXT},
-    {"max_seq_len", K_SIZE, MG_CONTEXT},
-    {"n_head", K_SIZE, MG_HEADS},
-    {"n_heads", K_SIZE, MG_HEADS},
-    {"num_heads", K_SIZE, MG_HEADS},
-    {"head_dim", K_SIZE, MG_HEAD_DIM},
-    {"BOS", K_BOS, 0},
-    {"bos", K_BOS, 0},
-    {"bos_id", K_BOS, 0},
-    {"BOS_ID", K_BOS, 0},
-    {"bos_token_id", K_BOS, 0},
-    {"uchars", K_VOCAB, 0},
-    {"vocab", K_VOCAB, 0},
-    {"chars", K_VOCAB, 0},
-    {"itos", K_VOCAB, 0},
-    {"stoi", K_VOCAB, 0},
-    {"activation", K_ACTIVATION, 0},
-    {"config", K_CONFIG, 0},
-    {"hyperparameters", K_CONFIG, 0},
-    {"hparams", K_CONFIG, 0},
-    {"model_args", K_CONFIG, 0},
-    {"tokenizer", K_CONFIG, 0},
-    {"meta", K_CONFIG, 0},
-    {"weights", K_WEIGHTS, 0},
-    {"state_dict", K_WEIGHTS, 0},
-    {"params", K_WEIGHTS, 0},
-    {"parameters", K_WEIGHTS, 0},
-    {"tensors", K_WEIGHTS, 0},
-};
 
 static int is_container(const json_t *v)
 {
@@ -71,68 +22,55 @@ static int is_container(const json_t *v)
 }
 
 /* A name counts only with a value of its kind: "params": 4192 is not a list of parameters. */
-static struct known classify(const char *key, const json_t *v)
+static enum mg_kind classify(const char *key, const json_t *v, enum mg_size *size)
 {
-    struct known other = {key, K_OTHER, 0};
-    while (*key == '_')
-        key++;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, key) != 0)
-            continue;
-        switch (known[i].kind) {
-        case K_SIZE:
-        case K_BOS:
-            return json_is_number(v) ? known[i] : other;
-        case K_VOCAB:
-            return json_is_number(v) ? (struct known){key, K_SIZE, MG_VOCAB} : known[i];
-        case K_ACTIVATION:
-            return json_is_string(v) ? known[i] : other;
-        case K_CONFIG:
-            return json_is_object(v) ? known[i] : other;
-        default:
-            return is_container(v) ? known[i] : other;
-        }
+    enum mg_kind kind = mg_kind_of(key, size);
+    switch (kind) {
+    case MG_SIZE:
+    case MG_BOS:
+    case MG_EPS:
+    case MG_ROPE_BASE:
+        return json_is_number(v) ? kind : MG_OTHER;
+    case MG_VOCABULARY:
+        *size = MG_VOCAB;
+        return json_is_number(v) ? MG_SIZE : kind;
+    case MG_ACTIVATION:
+        return json_is_string(v) ? kind : MG_OTHER;
+    case MG_CONFIG:
+        return json_is_object(v) ? kind : MG_OTHER;
+    case MG_WEIGHTS:
+        return is_container(v) ? kind : MG_OTHER;
+    default:
+        return MG_OTHER;
     }
-    return other;
 }
 
 /* ---- keys -------------------------------------------------------------------------------------- */
 
-/* Stores a stated id or size; saying it twice is allowed, saying two things is not. */
-static int state(struct json_model *m, const char *key, const json_t *v, int64_t *to)
-{
-    double number = json_number_value(v);
-    if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.*s: expected a whole number from 0 to %d", CKPT_CLIP(key, strlen(key)),
-                       INT32_MAX);
-    if (*to >= 0 && *to != (int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is %llu here and %llu elsewhere",
-                       CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
-                       (unsigned long long)*to);
-    *to = (int64_t)number;
-    return MGPT_OK;
-}
+static int read_object(struct mg_parts *m, const json_t *object, int strict);
 
-static int read_object(struct json_model *m, const json_t *object, int strict);
-
-static int read_key(struct json_model *m, const char *key, const json_t *v, int strict)
+static int read_key(struct mg_parts *m, const char *key, const json_t *v, int strict)
 {
-    struct known k = classify(key, v);
-    switch (k.kind) {
-    case K_SIZE:
-        return state(m, key, v, &m->facts.sizes[k.size]);
-    case K_BOS:
-        return state(m, key, v, &m->facts.bos);
-    case K_VOCAB:
+    enum mg_size size = MG_VOCAB;
+    enum mg_kind kind = classify(key, v, &size);
+    switch (kind) {
+    case MG_SIZE:
+    case MG_BOS:
+    case MG_EPS:
+    case MG_ROPE_BASE:
+        return mg_state(m, key, json_number_value(v), kind, size);
+    case MG_VOCABULARY:
+        if (json_is_object(json_object_get(v, "itos")) ||
+            json_is_object(json_object_get(v, "stoi")))
+            return read_object(m, v, 0);
         return m->entries || json_is_null(v) ? MGPT_OK : json_vocabulary(m, key, v);
-    case K_ACTIVATION:
+    case MG_ACTIVATION:
         m->facts.activation = json_string_value(v);
         return MGPT_OK;
-    case K_CONFIG:
+    case MG_CONFIG:
         return read_object(m, v, 0);
-    case K_WEIGHTS: /* the root has taken its own out: two of them, or one inside the other */
-    case K_OTHER:
+    case MG_WEIGHTS: /* the root has taken its own out: two of them, or one inside the other */
+    case MG_OTHER:
         break;
     }
     if (strict && is_container(v))
@@ -141,7 +79,7 @@ static int read_key(struct json_model *m, const char *key, const json_t *v, int 
     return MGPT_OK;
 }
 
-static int read_object(struct json_model *m, const json_t *object, int strict)
+static int read_object(struct mg_parts *m, const json_t *object, int strict)
 {
     const char *key;
     json_t *v;
@@ -159,13 +97,17 @@ static int read_object(struct json_model *m, const json_t *object, int strict)
 static const json_t *find_weights(const json_t *root, const char **name)
 {
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)root, *name,
-                        v) if (classify(*name, v).kind == K_WEIGHTS) return v;
+    enum mg_size size;
+    json_object_foreach((json_t *)(uintptr_t)root, *name, v)
+    {
+        if (classify(*name, v, &size) == MG_WEIGHTS)
+            return v;
+    }
     return NULL;
 }
 
 /* The keys around the weights first: a parameter list needs what they say. */
-static int read_wrapped(struct json_model *m, const json_t *root, const json_t *weights,
+static int read_wrapped(struct mg_parts *m, const json_t *root, const json_t *weights,
                         const char *name)
 {
     const char *key;
@@ -181,7 +123,7 @@ static int read_wrapped(struct json_model *m, const json_t *root, const json_t *
     return json_is_array(weights) ? json_add_params(m, weights) : read_object(m, weights, 1);
 }
 
-static int read_layout(struct json_model *m, const json_t *root)
+static int read_layout(struct mg_parts *m, const json_t *root)
 {
     const char *name = NULL;
     if (json_is_array(root)) {
@@ -190,11 +132,7 @@ static int read_layout(struct json_model *m, const json_t *root)
     }
     const json_t *weights = find_weights(root, &name);
     m->c->format = weights ? "microgpt JSON, wrapped" : "microgpt JSON, flat";
-    int status = weights ? read_wrapped(m, root, weights, name) : read_object(m, root, 1);
-    if (status == MGPT_OK && !m->matrices)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "JSON, but not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
-    return status;
+    return weights ? read_wrapped(m, root, weights, name) : read_object(m, root, 1);
 }
 
 /* ---- the text ---------------------------------------------------------------------------------- */
@@ -263,14 +201,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
         return syntax_error(text, in->bytes.size - text.size, &e, err);
     c->source = root;
     c->release = release;
-    struct json_model m = {.c = c, .in = in, .err = err};
-    mg_facts_init(&m.facts);
-    int status = read_layout(&m, root);
-    m.facts.entries = m.entries;
-    m.facts.n_entries = arr_len(m.entries);
-    if (status == MGPT_OK)
-        status = microgpt_build(c, m.matrices, arr_len(m.matrices), &m.facts, in, err);
-    arr_free(m.matrices);
-    arr_free(m.entries);
-    return status;
+    struct mg_parts m;
+    mg_parts_init(&m, c, in, err);
+    return mg_parts_build(&m, read_layout(&m, root));
 }

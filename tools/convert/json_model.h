@@ -1,7 +1,7 @@
 /* microgpt JSON, inside: what the files json_*.c share.
  *
  * The text is parsed by jansson into a tree that stays alive until the model is written; matrices
- * point into it. What is collected here goes to microgpt_build.
+ * point into it.
  */
 #ifndef MGPT_CONVERT_JSON_MODEL_H
 #define MGPT_CONVERT_JSON_MODEL_H
@@ -10,40 +10,39 @@
 
 #include <jansson.h>
 
-struct json_model {
-    struct checkpoint *c;
-    const struct ckpt_input *in;
-    struct mg_matrix *matrices; /* stb_ds arrays */
-    struct gguf_str *entries;
-    struct mg_facts facts;
-    mgpt_error *err;
-};
-
 /* "an array", "a string", ... */
 const char *json_kind(const json_t *v);
 
 /* ---- json_matrix.c ----------------------------------------------------------------------------- */
 
-/* Adds all matrices of v under the name: rows of numbers, {"shape": [r, c], "data": [...]}, an object
- * of matrices ("NAME.KEY"), a list of objects ("NAME.i") or of matrices ("NAME_i", one per layer). */
-int json_add_matrices(struct json_model *m, const char *name, const json_t *v);
+/* Adds all matrices of v under the name: rows of numbers, a list of numbers (a gain), an object with a
+ * shape and data, an object of matrices ("NAME.KEY"), a list of objects ("NAME.i") or of matrices
+ * ("NAME_i", one per layer). */
+int json_add_matrices(struct mg_parts *m, const char *name, const json_t *v);
 
-/* Adds rows x cols numbers of a flat list, from number `at` on. They have been checked. */
-int json_add_flat(struct json_model *m, const char *name, const json_t *list, uint64_t at,
+/* Adds rows x cols numbers (cols where rows is 0) of a flat list, from number `at` on. They have been
+ * checked. */
+int json_add_flat(struct mg_parts *m, const char *name, const json_t *list, uint64_t at,
                   uint64_t rows, uint64_t cols);
 
 /* All elements are numbers. */
-int json_check_numbers(struct json_model *m, const char *name, const json_t *list);
+int json_check_numbers(struct mg_parts *m, const char *name, const json_t *list);
+
+/* ---- json_base64.c ----------------------------------------------------------------------------- */
+
+/* Adds {"shape": ..., "dtype": "f32", "data": "base64"}, little-endian. rows 0: a vector. */
+int json_add_base64(struct mg_parts *m, const char *name, const json_t *v, uint64_t rows,
+                    uint64_t cols);
 
 /* ---- json_params.c ----------------------------------------------------------------------------- */
 
 /* The matrices of a parameter list, in microgpt's order: all numbers in one list, or a list of
  * matrices. Needs the facts of the file. */
-int json_add_params(struct json_model *m, const json_t *list);
+int json_add_params(struct mg_parts *m, const json_t *list);
 
 /* ---- json_vocab.c ------------------------------------------------------------------------------ */
 
 /* Sets m->entries from a list of strings, one string, {"character": id} or {"id": "character"}. */
-int json_vocabulary(struct json_model *m, const char *key, const json_t *v);
+int json_vocabulary(struct mg_parts *m, const char *key, const json_t *v);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static int refuse(struct json_model *m, const char *key, const char *what, const char *found)
+static int refuse(struct mg_parts *m, const char *key, const char *what, const char *found)
 {
     return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: expected %s, found %s",
                    CKPT_CLIP(key, strlen(key)), what, found);
@@ -17,7 +17,7 @@ static struct gguf_str text_of(const json_t *v)
     return (struct gguf_str){json_string_value(v), json_string_length(v)};
 }
 
-static int from_list(struct json_model *m, const char *key, const json_t *v)
+static int from_list(struct mg_parts *m, const char *key, const json_t *v)
 {
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *entry = json_array_get(v, i);
@@ -29,7 +29,7 @@ static int from_list(struct json_model *m, const char *key, const json_t *v)
 }
 
 /* jansson has checked that it is UTF-8. */
-static int from_string(struct json_model *m, const json_t *v)
+static int from_string(struct mg_parts *m, const json_t *v)
 {
     struct gguf_str all = text_of(v);
     for (size_t i = 0; i < all.n;) {
@@ -57,7 +57,7 @@ static json_int_t key_number(const char *key)
 }
 
 /* {"a": 0, ...} or {"0": "a", ...}; the ids must be 0 to n - 1, each once. */
-static int from_object(struct json_model *m, const char *key, const json_t *v)
+static int from_object(struct mg_parts *m, const char *key, const json_t *v)
 {
     const char *name;
     json_t *value;
@@ -80,7 +80,7 @@ static int from_object(struct json_model *m, const char *key, const json_t *v)
     return MGPT_OK;
 }
 
-int json_vocabulary(struct json_model *m, const char *key, const json_t *v)
+int json_vocabulary(struct mg_parts *m, const char *key, const json_t *v)
 {
     size_t n = json_is_string(v) ? json_string_length(v) : json_array_size(v);
     if (json_is_object(v))

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Text that may come from a file: nothing that moves a cursor. */
 static void line(const char *label, const char *text)
@@ -18,16 +19,20 @@ static void print_model(const struct checkpoint *c)
 {
     const struct ckpt_hparams *hp = &c->hp;
     printf("%-14s %u layers, %u wide, %u heads of %u", "shape", hp->n_layer, hp->n_embd, hp->n_head,
-           hp->n_embd / hp->n_head);
+           hp->head_dim ? hp->head_dim : hp->n_embd / hp->n_head);
     if (hp->n_head_kv && hp->n_head_kv != hp->n_head)
         printf(" (%u for keys and values)", hp->n_head_kv);
     printf(", mlp %u\n%-14s %u positions\n", hp->n_ff, "context", hp->n_ctx);
-    printf("%-14s rmsnorm eps %g", "dialect", (double)hp->norm_eps);
+    printf("%-14s norm eps %g", "dialect", (double)hp->norm_eps);
     if (hp->rope_base > 0)
         printf(", rope base %g on %u of each head", (double)hp->rope_base, hp->n_rot);
     if (hp->activation)
-        printf(", %s, %s after the embedding, %s before the head", hp->activation,
+        printf(", %s", hp->activation);
+    if (hp->arch && strcmp(hp->arch, "microgpt") == 0)
+        printf(", %s after the embedding, %s before the head",
                hp->embedding_norm ? "norm" : "no norm", hp->final_norm ? "norm" : "no norm");
+    if (hp->window)
+        printf(", window %u", hp->window);
     printf("\n%-14s %zu tokens (%s), logits %u, BOS %d\n", "vocabulary", arr_len(c->vocab.tokens),
            c->vocab.model ? c->vocab.model : "none", hp->n_vocab, (int)c->vocab.bos);
 }

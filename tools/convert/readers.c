@@ -11,11 +11,29 @@
 
 #define MICROGPT_OPTIONS                                                                           \
     (OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS | \
-     OPT_BOS | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS)
+     OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
+     OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
+
+/* Of all mappings (from_torch.c); each checks its own. */
+#define TORCH_OPTIONS                                                                              \
+    (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
+     OPT_WINDOW)
+
+#define RAW "numbers without a header"
 
 const struct ckpt_reader ckpt_readers[] = {
     {"GGUF", 0, gguf_sniff, gguf_read},
+    {"microgpt .npz", MICROGPT_OPTIONS, npz_sniff, npz_read},
+    {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
+    {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
     {"llama2.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llama2c_sniff, llama2c_read},
+    {"Hugging Face safetensors", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_safetensors_sniff,
+     hf_safetensors_read},
+    {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_json_sniff, hf_json_read},
+    {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},
+    {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
+    {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},
+    {RAW, MICROGPT_OPTIONS | OPT_RAW, raw_sniff, raw_read},
     {"microgpt JSON", MICROGPT_OPTIONS, microgpt_json_sniff, microgpt_json_read},
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
@@ -37,6 +55,14 @@ static const struct {
     {OPT_CHARS, "--chars"},
     {OPT_TOKENIZER, "--tokenizer"},
     {OPT_NO_TOKENIZER, "--no-tokenizer"},
+    {OPT_ROPE, "--rope"},
+    {OPT_SOFTCAP, "--softcap"},
+    {OPT_QK_SCALE, "--qk-scale"},
+    {OPT_WINDOW, "--window"},
+    {OPT_EMBEDDING_NORM, "--embedding-norm"},
+    {OPT_POSITIONS, "--positions"},
+    {OPT_RAW, "--raw"},
+    {OPT_HEAD_LAST, "--head-last"},
 };
 
 const char *ckpt_option_name(enum ckpt_option option)
@@ -47,37 +73,40 @@ const char *ckpt_option_name(enum ckpt_option option)
     return "?";
 }
 
-/* An option that changes nothing would be a silent mistake. */
-static int check_options(const struct ckpt_reader *r, const struct ckpt_options *o, mgpt_error *err)
+int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
+                       mgpt_error *err)
 {
-    unsigned idle = o->given & ~r->options;
+    unsigned idle = o->given & ~apply;
     for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++)
         if (idle & option_names[i].option)
             return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s does not apply to %s",
-                           option_names[i].name, r->name);
+                           option_names[i].name, format);
     return MGPT_OK;
 }
 
 static int unknown(struct span bytes, mgpt_error *err)
 {
-    char first[40] = "", names[80] = "";
-    size_t n = 0, m = 0;
+    char first[40] = "";
+    size_t n = 0;
     for (size_t i = 0; i < bytes.size && i < 8; i++)
         n += (size_t)snprintf(first + n, sizeof first - n, " %02x", bytes.data[i]);
-    for (size_t i = 0; i < ckpt_n_readers && m < sizeof names; i++)
-        m += (size_t)snprintf(names + m, sizeof names - m, "%s%s", i ? ", " : "",
-                              ckpt_readers[i].name);
     if (bytes.size == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "the file is empty");
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "not a checkpoint that mgpt can read (first bytes%s); it reads: %s", first,
-                   names);
+    return err_set(
+        err, MGPT_EFILE, MGPT_NO_OFFSET,
+        "not a checkpoint that mgpt can read (first bytes%s); it reads: GGUF, safetensors, "
+        "PyTorch, pickle, .npy, .npz, JSON, llama2.c; bare numbers with --raw",
+        first);
 }
 
-int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+/* The best match; what has no marks at all must be named by the user. */
+static const struct ckpt_reader *choose(const struct ckpt_input *in)
 {
     const struct ckpt_reader *best = NULL;
     enum ckpt_match match = MATCH_NO;
+    for (size_t i = 0; i < ckpt_n_readers; i++)
+        if (in->options->given & OPT_RAW & ckpt_readers[i].options)
+            return &ckpt_readers[i];
     for (size_t i = 0; i < ckpt_n_readers; i++) {
         enum ckpt_match m = ckpt_readers[i].sniff(in->bytes);
         if (m > match) {
@@ -85,10 +114,16 @@ int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
             best = &ckpt_readers[i];
         }
     }
+    return best;
+}
+
+int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    const struct ckpt_reader *best = choose(in);
     if (!best)
         return unknown(in->bytes, err);
     c->format = best->name;
     c->name = in->name;
-    int status = check_options(best, in->options, err);
+    int status = ckpt_check_options(best->name, best->options, in->options, err);
     return status < 0 ? status : best->read(c, in, err);
 }

@@ -24,14 +24,22 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_FINAL_NORM = 1 << 9,
                    OPT_CHARS = 1 << 10,
                    OPT_TOKENIZER = 1 << 11,
-                   OPT_NO_TOKENIZER = 1 << 12
+                   OPT_NO_TOKENIZER = 1 << 12,
+                   OPT_ROPE = 1 << 13,
+                   OPT_SOFTCAP = 1 << 14,
+                   OPT_QK_SCALE = 1 << 15,
+                   OPT_WINDOW = 1 << 16,
+                   OPT_EMBEDDING_NORM = 1 << 17,
+                   OPT_POSITIONS = 1 << 18,
+                   OPT_RAW = 1 << 19,
+                   OPT_HEAD_LAST = 1 << 20
 };
 
 struct ckpt_options {
     unsigned given; /* which of these mean something */
-    int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos;
-    double eps;
-    const char *activation;
+    int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos, window;
+    double eps, rope_base, softcap, qk_scale;
+    const char *activation, *positions, *raw;
 };
 
 /* "--heads" for OPT_HEADS. */
@@ -44,9 +52,9 @@ struct ckpt_side {
     struct span bytes;
 };
 
-/* Opens a side file: the one that the user gave with `option`, otherwise the first of the candidates
- * (names, beside the input) that exists. The bytes stay until the conversion ends. Returns 1, 0 when
- * there is none, or negative with *err. */
+/* Opens a side file: the one that the user gave with `option` (0: it cannot), otherwise the first of the
+ * candidates (names, beside the input) that exists. The bytes stay until the conversion ends. Returns 1,
+ * 0 when there is none, or negative with *err. */
 typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const *candidates,
                          size_t n_candidates, struct ckpt_side *side, mgpt_error *err);
 
@@ -56,6 +64,8 @@ struct ckpt_input {
     const struct ckpt_options *options;
     ckpt_side_fn *side;
     void *user;
+    const char
+        *directory; /* name of the input's directory, for formats of fixed file names; or NULL */
 };
 
 /* ---- the table --------------------------------------------------------------------------------- */
@@ -76,6 +86,10 @@ struct ckpt_reader {
 extern const struct ckpt_reader ckpt_readers[];
 extern const size_t ckpt_n_readers;
 
+/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in `apply`. */
+int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
+                       mgpt_error *err);
+
 /* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
  * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
@@ -85,6 +99,32 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
 
 enum ckpt_match llama2c_sniff(struct span bytes);
 int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match hf_safetensors_sniff(struct span bytes);
+int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match hf_json_sniff(struct span bytes);
+int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match torch_reader_sniff(struct span bytes);
+int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match microgpt_pickle_sniff(struct span bytes);
+int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match npy_sniff(struct span bytes);
+int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match npz_sniff(struct span bytes);
+int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+/* raw_floats.c */
+enum ckpt_match mgpt_bin_sniff(struct span bytes);
+int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+enum ckpt_match microgpt_c_sniff(struct span bytes);
+int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+enum ckpt_match raw_sniff(struct span bytes);
+int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match gguf_sniff(struct span bytes);
 int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);

@@ -117,7 +117,7 @@ static size_t put_byte(uint8_t byte, char *out)
     return utf8_put(code, out);
 }
 
-static size_t put_bytes(const char *p, size_t n, char *out)
+size_t vocab_put_bytes(const char *p, size_t n, char *out)
 {
     size_t len = 0;
     for (size_t i = 0; i < n; i++)
@@ -156,7 +156,7 @@ static int add_merge(struct checkpoint *c, struct prefix p, mgpt_error *err)
     char bytes[4], text[16];
     for (uint32_t i = 0; i < 4; i++)
         bytes[i] = (char)(uint8_t)(p.bytes >> (24 - 8 * i));
-    size_t n = put_bytes(bytes, p.n - 1, text);
+    size_t n = vocab_put_bytes(bytes, p.n - 1, text);
     text[n++] = ' ';
     n += put_byte((uint8_t)bytes[p.n - 1], text + n);
     struct gguf_str merge = {ckpt_text(c, text, n), n};
@@ -190,7 +190,7 @@ static int add_entry(struct checkpoint *c, struct gguf_str s, mgpt_error *err)
     char text[8];
     if (character(s) == UTF8_BAD)
         return ckpt_token(c, s.p, s.n, TOKEN_CONTROL, err);
-    size_t n = put_bytes(s.p, s.n, text);
+    size_t n = vocab_put_bytes(s.p, s.n, text);
     return ckpt_token(c, text, n, TOKEN_NORMAL, err);
 }
 

@@ -23,4 +23,7 @@ int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t
 int vocab_chars_from_text(struct checkpoint *c, struct gguf_str **entries, struct span text,
                           const char *name, uint64_t n_vocab, mgpt_error *err);
 
+/* n bytes in GPT-2's byte alphabet: at most 2 n bytes of UTF-8 at out; returns how many. */
+size_t vocab_put_bytes(const char *p, size_t n, char *out);
+
 #endif

@@ -18,48 +18,7 @@
 enum { CHUNK = 16384 }; /* values: a whole number of blocks of any element type */
 
 #define FILE_TYPE_KEY "general.file_type"
-#define N_TOTALS 64 /* element type ids that are counted */
-
-/* ---- element types ----------------------------------------------------------------------------- */
-
-const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type)
-{
-    if (!type)
-        return t->type;
-    int small = t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0;
-    return small ? dtype_find(DTYPE_F32) : type;
-}
-
-void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w)
-{
-    uint64_t totals[N_TOTALS] = {0}, most = 0;
-    *w = (struct ckpt_written){.type = type ? type->name : "F32"};
-    for (size_t i = 0; i < arr_len(c->tensors); i++) {
-        const struct ckpt_tensor *t = &c->tensors[i];
-        const struct dtype *to = ckpt_type_of(t, type);
-        uint64_t *total = &totals[to->id % N_TOTALS];
-        *total += t->n_values;
-        if (*total > most) {
-            most = *total;
-            w->type = to->name;
-        }
-        w->n_values += t->n_values;
-        w->n_bytes += t->n_values / to->block * to->block_bytes;
-    }
-}
-
-/* general.file_type of files whose weights are mostly of this type. */
-static uint32_t file_type(const struct dtype *type)
-{
-    switch (type->id) {
-    case DTYPE_F16:
-        return 1;
-    case DTYPE_BF16:
-        return 32;
-    default:
-        return 0;
-    }
-}
+#define QUANTIZATION_KEY "general.quantization_version"
 
 /* ---- metadata ---------------------------------------------------------------------------------- */
 
@@ -74,6 +33,77 @@ static const char *arch_key(char buf[128], const struct ckpt_hparams *hp, const 
     return buf;
 }
 
+/* What the keys of an architecture say that others leave to it. */
+enum { LAYER_NORM = 1, PARALLEL = 2, NORMS = 4 };
+
+static int states(const struct ckpt_hparams *hp, int what)
+{
+    static const struct {
+        const char *arch;
+        int what;
+    } rows[] = {{"gpt2", LAYER_NORM},
+                {"gptneox", LAYER_NORM | PARALLEL},
+                {"phi2", LAYER_NORM},
+                {"olmo", LAYER_NORM},
+                {"microgpt", NORMS}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].arch, hp->arch) == 0)
+            return rows[i].what & what;
+    return 0;
+}
+
+/* A number that the architecture does without. */
+static void put_some_u32(struct gguf_writer *w, const char *key, uint32_t v)
+{
+    if (v)
+        gguf_put_u32(w, key, v);
+}
+
+static void put_some_f32(struct gguf_writer *w, const char *key, float v)
+{
+    if (v > 0 || v < 0)
+        gguf_put_f32(w, key, v);
+}
+
+static void put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
+    put_some_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
+    put_some_u32(w, arch_key(key, hp, "attention.key_length"), hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.value_length"), hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
+    put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
+    put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
+    const char *eps = states(hp, LAYER_NORM) ? "attention.layer_norm_epsilon"
+                                             : "attention.layer_norm_rms_epsilon";
+    gguf_put_f32(w, arch_key(key, hp, eps), hp->norm_eps);
+}
+
+static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    put_some_u32(w, arch_key(key, hp, "rope.dimension_count"), hp->n_rot);
+    put_some_f32(w, arch_key(key, hp, "rope.freq_base"), hp->rope_base);
+    put_some_f32(w, arch_key(key, hp, "rope.freq_base_swa"), hp->rope_base_local);
+    if (!(hp->rope_factor > 0) || hp->rope_factor == 1)
+        return;
+    put_text(w, arch_key(key, hp, "rope.scaling.type"), "linear");
+    gguf_put_f32(w, arch_key(key, hp, "rope.scaling.factor"), hp->rope_factor);
+}
+
+static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    if (hp->activation)
+        put_text(w, "mgpt.activation", hp->activation);
+    if (hp->windows)
+        gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
+    if (!states(hp, NORMS))
+        return;
+    gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);
+    gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
+}
+
 static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
@@ -81,20 +111,13 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_u32(w, arch_key(key, hp, "embedding_length"), hp->n_embd);
     gguf_put_u32(w, arch_key(key, hp, "block_count"), hp->n_layer);
     gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
-    gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
-    if (hp->n_head_kv)
-        gguf_put_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
-    gguf_put_f32(w, arch_key(key, hp, "attention.layer_norm_rms_epsilon"), hp->norm_eps);
-    if (hp->n_rot)
-        gguf_put_u32(w, arch_key(key, hp, "rope.dimension_count"), hp->n_rot);
-    if (hp->rope_base > 0)
-        gguf_put_f32(w, arch_key(key, hp, "rope.freq_base"), hp->rope_base);
+    put_attention(w, hp);
+    put_rope(w, hp);
+    put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
+    if (states(hp, PARALLEL) && hp->parallel >= 0)
+        gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
     gguf_put_u32(w, arch_key(key, hp, "vocab_size"), hp->n_vocab);
-    if (!hp->activation)
-        return;
-    put_text(w, "mgpt.activation", hp->activation);
-    gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);
-    gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
+    put_dialect(w, hp);
 }
 
 static void put_id(struct gguf_writer *w, const char *key, int32_t id)
@@ -109,57 +132,94 @@ static void put_choice(struct gguf_writer *w, const char *key, int choice)
         gguf_put_bool(w, key, choice);
 }
 
+/* What GGUF's own keys cannot say about a tokenizer. */
+static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab *v)
+{
+    put_choice(w, "mgpt.tokenizer.nfc", v->nfc);
+    put_choice(w, "mgpt.tokenizer.whole_pieces", v->whole_pieces);
+    put_choice(w, "mgpt.tokenizer.ranked", v->ranked ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_missing", v->space_missing ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_first", v->space_first ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_alone", v->space_alone ? 1 : -1);
+    if (v->lstrip)
+        gguf_put_i32s(w, "mgpt.tokenizer.lstrip", v->lstrip, arr_len(v->lstrip));
+    if (v->rstrip)
+        gguf_put_i32s(w, "mgpt.tokenizer.rstrip", v->rstrip, arr_len(v->rstrip));
+}
+
 static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)
 {
     size_t n = arr_len(v->tokens);
+    put_text(w, "tokenizer.ggml.model", v->model ? v->model : "none"); /* llama.cpp asks for it */
     if (!v->model)
         return;
-    put_text(w, "tokenizer.ggml.model", v->model);
     if (v->pre)
         put_text(w, "tokenizer.ggml.pre", v->pre);
     gguf_put_strings(w, "tokenizer.ggml.tokens", v->tokens, n);
     if (v->scores)
         gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, n);
     gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, n);
-    if (strcmp(v->model, "gpt2") == 0) /* llama.cpp asks for the key even when nothing merges */
+    if (v->ranked ||
+        strcmp(v->model, "gpt2") == 0) /* llama.cpp asks for the key even when nothing merges */
         gguf_put_strings(w, "tokenizer.ggml.merges", v->merges, arr_len(v->merges));
     put_id(w, "tokenizer.ggml.bos_token_id", v->bos);
     put_id(w, "tokenizer.ggml.eos_token_id", v->eos);
+    put_id(w, "tokenizer.ggml.eot_token_id", v->eot);
     put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
     put_choice(w, "tokenizer.ggml.add_bos_token", v->add_bos);
     put_choice(w, "tokenizer.ggml.add_eos_token", v->add_eos);
     put_choice(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    if (v->chat_template.n > 0)
+        gguf_put_string(w, "tokenizer.chat_template", v->chat_template.p, v->chat_template.n);
+    put_tokenizer_dialect(w, v);
+}
+
+static int is_key(const struct gguf_str *key, const char *name)
+{
+    return key->n == strlen(name) && memcmp(key->p, name, key->n) == 0;
+}
+
+/* How the blocks of quantised types are laid out: version 2, as ggml has it. */
+static void put_quantization(struct gguf_writer *w, const struct ckpt_written *totals)
+{
+    if (totals->is_quantised)
+        gguf_put_u32(w, QUANTIZATION_KEY, 2);
 }
 
 /* The entries of another GGUF file, in order; only what the element types change is changed. */
-static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct dtype *type)
+static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct dtype *type,
+                     const struct ckpt_written *totals)
 {
-    int has_type = 0;
+    int has_type = 0, has_version = 0;
     for (size_t i = 0; i < arr_len(g->kv); i++) {
         const struct gguf_str *key = &g->kv[i].key;
-        int is_type = key->n == strlen(FILE_TYPE_KEY) && memcmp(key->p, FILE_TYPE_KEY, key->n) == 0;
+        int is_type = is_key(key, FILE_TYPE_KEY);
         has_type |= is_type;
+        has_version |= is_key(key, QUANTIZATION_KEY);
         if (is_type && type)
-            gguf_put_u32(w, FILE_TYPE_KEY, file_type(type));
+            gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
         else
             gguf_put_kv(w, &g->kv[i]);
     }
     if (type && !has_type)
-        gguf_put_u32(w, FILE_TYPE_KEY, file_type(type));
+        gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
+    if (type && !has_version)
+        put_quantization(w, totals);
 }
 
 static void put_metadata(struct gguf_writer *w, const struct checkpoint *c,
                          const struct dtype *type)
 {
-    if (c->metadata) {
-        put_copy(w, c->metadata, type);
-        return;
-    }
     struct ckpt_written totals;
     ckpt_measure(c, type, &totals);
+    if (c->metadata) {
+        put_copy(w, c->metadata, type, &totals);
+        return;
+    }
     put_text(w, "general.architecture", c->hp.arch);
     put_text(w, "general.name", c->name);
-    gguf_put_u32(w, FILE_TYPE_KEY, file_type(dtype_named(totals.type)));
+    gguf_put_u32(w, FILE_TYPE_KEY, totals.file_type);
+    put_quantization(w, &totals);
     put_hparams(w, &c->hp);
     put_vocab(w, &c->vocab);
 }
@@ -172,6 +232,7 @@ struct stream {
     uint8_t *encoded;       /* encoded, */
     float *decoded;         /* and read back */
     uint64_t n_bad, n_lost; /* of this tensor: not finite in the source; only after rounding */
+    uint64_t n_done, n_all; /* values of the model */
 };
 
 static uint64_t count_bad(const float *v, size_t n)
@@ -208,7 +269,11 @@ static void write_tensor(struct stream *s, struct checkpoint *c, const struct ck
     s->n_bad = s->n_lost = 0;
     for (uint64_t first = 0; first < t->n_values; first += CHUNK) {
         uint64_t left = t->n_values - first;
-        write_chunk(s, t, to, first, left < CHUNK ? (size_t)left : CHUNK);
+        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        write_chunk(s, t, to, first, n);
+        s->n_done += n;
+        if (c->progress)
+            c->progress(c->progress_user, s->n_done, s->n_all);
     }
     if (s->n_bad)
         ckpt_note(c, "warning: tensor %s: %llu of %llu values are NaN or infinite", t->name,
@@ -241,19 +306,32 @@ static int has_failed(const struct gguf_writer *w)
     return w->failed.status < 0 || w->out.failed.status < 0;
 }
 
+/* A source that broke leaves nothing behind. */
+static int finish(struct gguf_writer *w, const struct checkpoint *c, mgpt_error *err)
+{
+    if (c->failed.status == MGPT_OK)
+        return gguf_commit(w, err);
+    gguf_discard(w);
+    if (err)
+        *err = c->failed;
+    return c->failed.status;
+}
+
 int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err)
 {
     struct stream s;
     int status = stream_open(&s, path, err);
     if (status == MGPT_OK) {
+        ckpt_note_types(c, type);
         put_metadata(&s.w, c, type);
         for (size_t i = 0; i < arr_len(c->tensors); i++) {
             const struct ckpt_tensor *t = &c->tensors[i];
             gguf_put_tensor(&s.w, t->name, ckpt_type_of(t, type), t->n_dims, t->dims);
+            s.n_all += t->n_values;
         }
-        for (size_t i = 0; i < arr_len(c->tensors) && !has_failed(&s.w); i++)
+        for (size_t i = 0; i < arr_len(c->tensors) && !has_failed(&s.w) && !c->failed.status; i++)
             write_tensor(&s, c, &c->tensors[i], ckpt_type_of(&c->tensors[i], type));
-        status = gguf_commit(&s.w, err);
+        status = finish(&s.w, c, err);
     }
     stream_close(&s);
     return status;

@@ -7,11 +7,18 @@
 struct ckpt_written {
     uint64_t n_values, n_bytes; /* weights, and the bytes they take in the file */
     const char *type;           /* element type of most of them */
+    uint32_t file_type;         /* general.file_type for that */
+    int is_quantised;           /* some tensor is */
 };
 
 /* The element type that a tensor gets: `type`, or the source's when that is NULL. Vectors and the
- * position table stay F32, as every other converter has it, unless nothing is asked for. */
+ * position table are F32, as every other converter has it, unless GGUF is copied as it is. Rows that
+ * are not whole blocks of `type` get another: Q4_K becomes Q5_0, Q6_K becomes Q8_0, these become F16.
+ * With Q4_K, token_embd.weight and output.weight are Q6_K (types.c). */
 const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type);
+
+/* Says in a note how many tensors get another type because of their rows. */
+void ckpt_note_types(struct checkpoint *c, const struct dtype *type);
 
 /* Totals, as they will be written. */
 void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w);

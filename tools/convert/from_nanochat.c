@@ -1,0 +1,292 @@
+/* Mapping: nanochat's model_NNNNNN.pt with meta_NNNNNN.json and tokenizer/tokenizer.pkl.
+ *
+ * The file does not record its constants; which generation it is from follows from its tensors:
+ *
+ *     no resid_lambdas                    October 2025 to January 2026  rope 10000, all keys
+ *     resid_lambdas, no value embeddings  January 2026                  the same, windows
+ *     value_embeds, ve_gate, smear, ...   later: refused by name
+ *
+ * The rotation goes the other way round than everybody else's; with the halves of every head
+ * swapped in the rows of queries and keys it is the usual one. Queries and keys are multiplied by m
+ * after their norm: a score scale of m * m / sqrt(head_dim).
+ */
+#include "error.h"
+#include "mem.h"
+#include "torch_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EPS 1.1920929e-7 /* of float32: what PyTorch's rms_norm takes when none is given */
+#define ROPE_BASE 10000.0
+#define SOFTCAP 15.0
+
+static const struct state_row rows[] = {
+    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', STATE_FIRST_ROWS},
+    {"resid_lambdas", "resid_lambdas", 0, 'L', STATE_OPTIONAL},
+    {"x0_lambdas", "x0_lambdas", 0, 'L', STATE_OPTIONAL},
+    {"transformer.h.N.attn.c_q.weight", "blk.N.attn_q.weight", 'Q', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_k.weight", "blk.N.attn_k.weight", 'K', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_v.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
+    {"transformer.h.N.attn.c_proj.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
+    {"transformer.h.N.mlp.c_fc.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
+    {"transformer.h.N.mlp.c_proj.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
+    {"lm_head.weight", "output.weight", 'V', 'E', STATE_FIRST_ROWS},
+};
+
+struct stated { /* model_config; 0: absent */
+    int64_t sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd;
+    char pattern[CKPT_MAX_LAYERS + 1]; /* of windows */
+    const char *source;
+};
+
+/* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
+
+static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
+{
+    const json_t *config = json_object_get(root, "model_config");
+    const json_t *at = json_is_object(config) ? config : root;
+    const char *pattern = json_string_value(json_object_get(at, "window_pattern"));
+    s->sequence_len = json_integer_value(json_object_get(at, "sequence_len"));
+    s->vocab_size = json_integer_value(json_object_get(at, "vocab_size"));
+    s->n_layer = json_integer_value(json_object_get(at, "n_layer"));
+    s->n_head = json_integer_value(json_object_get(at, "n_head"));
+    s->n_kv_head = json_integer_value(json_object_get(at, "n_kv_head"));
+    s->n_embd = json_integer_value(json_object_get(at, "n_embd"));
+    if (pattern && strlen(pattern) >= sizeof s->pattern)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: window_pattern is too long",
+                       s->source);
+    if (pattern)
+        memcpy(s->pattern, pattern, strlen(pattern) + 1);
+    return MGPT_OK;
+}
+
+/* model_000123.pt has meta_000123.json. */
+static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
+{
+    char own[128] = "meta.json";
+    const char *name = m->in->name;
+    json_t *root;
+    *s = (struct stated){.source = ""};
+    if (strncmp(name, "model_", 6) == 0)
+        snprintf(own, sizeof own, "meta_%.100s.json", name + 6);
+    const char *const candidates[] = {own, "meta.json", "config.json"};
+    int found = torch_json(m, candidates, 3, &root, &s->source, err);
+    if (found < 0)
+        return found;
+    if (!found) {
+        ckpt_note(m->c, "no %s beside the input: its numbers are inferred", own);
+        return MGPT_OK;
+    }
+    int status = read_config(root, s, err);
+    json_decref(root);
+    return status;
+}
+
+/* ---- what cannot be run ---------------------------------------------------------------------- */
+
+static int refuse(const struct torch_model *m, mgpt_error *err)
+{
+    static const struct {
+        const char *part, *what;
+    } features[] = {
+        {"value_embeds.", "value embeddings"}, {"attn.ve_gate.", "gated value embeddings"},
+        {"smear_", "smeared embeddings"},      {"backout_", "backout"},
+        {"ve_projs.", "value embeddings"},
+    };
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+        for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
+            const char *name = m->state.tensors[i].name;
+            if (strstr(name, features[k].part))
+                return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                               "tensor %.*s: nanochat %s are not supported",
+                               CKPT_CLIP(name, strlen(name)), features[k].what);
+        }
+    return MGPT_OK;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static int check(const char *key, int64_t stated, uint64_t found, const char *source,
+                 mgpt_error *err)
+{
+    if (stated > 0 && (uint64_t)stated != found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
+                       (long long)stated, (unsigned long long)found);
+    return MGPT_OK;
+}
+
+static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
+                        mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint32_t guess = hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
+    int status = torch_heads(m, s->n_head, guess, "heads of 128", err);
+    if (status < 0)
+        return status;
+    uint64_t hd = hp->n_embd / hp->n_head;
+    if (hd % 2 || k_rows % hd || k_rows / hd == 0 || hp->n_head % (k_rows / hd))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "c_k has %llu rows, which are no heads of width %llu that divide %u heads",
+                       (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+    hp->n_head_kv = (uint32_t)(k_rows / hd);
+    hp->n_rot = (uint32_t)hd;
+    return check("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
+}
+
+static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint64_t rows_of_wte,
+                             mgpt_error *err)
+{
+    uint64_t V = s->vocab_size > 0 ? (uint64_t)s->vocab_size : rows_of_wte;
+    if (V > rows_of_wte)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: vocab_size is stated as %llu, the embedding has %llu rows", s->source,
+                       (unsigned long long)V, (unsigned long long)rows_of_wte);
+    if (V < rows_of_wte)
+        ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
+                  (unsigned long long)(rows_of_wte - V));
+    return ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, err);
+}
+
+static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t V, E, F, E2, k_rows;
+    int64_t context = o->given & OPT_CONTEXT ? o->n_ctx : s->sequence_len;
+    hp->arch = "nanochat";
+    hp->n_layer = state_count_layers(&m->state, "transformer.h.N.attn.c_q.weight");
+    if (torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
+        torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err) < 0 ||
+        torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2, err) < 0)
+        return MGPT_EFILE;
+    if (hp->n_layer > CKPT_MAX_LAYERS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
+                       CKPT_MAX_LAYERS);
+    if (context <= 0) {
+        context = 2048;
+        ckpt_note(m->c, "inferred: context = 2048 (nanochat's; set it with --context)");
+    }
+    if (ckpt_size(&hp->n_embd, "n_embd", E, err) < 0 ||
+        ckpt_size(&hp->n_ctx, "sequence_len", (uint64_t)context, err) < 0 ||
+        ckpt_size(&hp->n_ff, "the hidden width", F, err) < 0 ||
+        check("n_embd", s->n_embd, E, s->source, err) < 0 ||
+        check("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
+        settle_vocab_size(m, s, V, err) < 0)
+        return MGPT_EFILE;
+    return settle_heads(m, s, k_rows, err);
+}
+
+/* ---- the constants of a generation ----------------------------------------------------------- */
+
+/* An option, or the usual value with a note. */
+static float choose(struct torch_model *m, enum ckpt_option option, double given, const char *what,
+                    double usual)
+{
+    if (m->in->options->given & option)
+        return (float)given;
+    ckpt_note(m->c, "inferred: %s = %g (from its tensors; set it with %s)", what, usual,
+              ckpt_option_name(option));
+    return (float)usual;
+}
+
+/* Layers of pattern letter S see `window` keys; the last layer sees all. */
+static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    size_t n = strlen(s->pattern);
+    int any = 0;
+    if (strspn(s->pattern, "SLsl") != n)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: window_pattern %.*s: expected letters S and L", s->source,
+                       CKPT_CLIP(s->pattern, n));
+    /* W positions back, and the token itself */
+    uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : hp->n_ctx / 2 + 1;
+    int32_t *windows = ckpt_alloc(m->c, hp->n_layer, sizeof *windows);
+    if (!windows)
+        return err_memory(err, "the windows of the layers", hp->n_layer * sizeof *windows);
+    for (uint32_t i = 0; n && i + 1 < hp->n_layer; i++) {
+        int is_short = s->pattern[i % n] == 'S' || s->pattern[i % n] == 's';
+        windows[i] = is_short ? (int32_t)window : 0;
+        any |= is_short;
+    }
+    if (!any)
+        return MGPT_OK;
+    hp->windows = windows;
+    if (!(o->given & OPT_WINDOW))
+        ckpt_note(m->c,
+                  "inferred: short layers see %u keys (half the context and the token; --window)",
+                  window);
+    return MGPT_OK;
+}
+
+static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    struct ckpt_hparams *hp = &m->c->hp;
+    int lambdas = state_has(&m->state, "resid_lambdas");
+    ckpt_note(m->c, "inferred: nanochat of %s",
+              lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
+                      : "October 2025 to January 2026 (no resid_lambdas)");
+    hp->norm_eps = torch_eps(m, EPS);
+    hp->rope_base = choose(m, OPT_ROPE, o->rope_base, "rope base", ROPE_BASE);
+    hp->logit_softcap = choose(m, OPT_SOFTCAP, o->softcap, "softcap", SOFTCAP);
+    double qk = (double)choose(m, OPT_QK_SCALE, o->qk_scale, "factor of q and k", 1.0);
+    if (qk < 1 || qk > 1)
+        hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
+    return settle_windows(m, s, err);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static int vocabulary(struct torch_model *m, mgpt_error *err)
+{
+    static const char *const candidates[] = {"tokenizer.pkl", "tokenizer/tokenizer.pkl",
+                                             "../tokenizer/tokenizer.pkl",
+                                             "../../tokenizer/tokenizer.pkl"};
+    struct ckpt_side side;
+    if (m->in->options->given & OPT_NO_TOKENIZER)
+        return torch_vocab(m, NULL, err);
+    int found = m->in->side(m->in->user, OPT_TOKENIZER, candidates, 4, &side, err);
+    if (found < 0)
+        return found;
+    if (!found || !pickle_sniff(side.bytes))
+        return torch_vocab(m, NULL, err);
+    if (!(m->in->options->given & OPT_TOKENIZER))
+        ckpt_note(m->c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
+    return torch_vocab_pickle(m, &side, err);
+}
+
+static int match(const struct torch_model *m)
+{
+    return state_has(&m->state, "transformer.h.0.attn.c_q.weight") &&
+           state_has(&m->state, "transformer.wte.weight");
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    struct stated s;
+    int status = refuse(m, err);
+    if (status == MGPT_OK)
+        status = find_stated(m, &s, err);
+    if (status == MGPT_OK)
+        status = sizes(m, &s, err);
+    if (status == MGPT_OK)
+        status = settle_constants(m, &s, err);
+    if (status == MGPT_OK)
+        status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    state_skip_suffix(&m->state, ".cos");
+    state_skip_suffix(&m->state, ".sin");
+    if (status == MGPT_OK)
+        status = state_check_used(&m->state, "nanochat that can be run", err);
+    return status == MGPT_OK ? vocabulary(m, err) : status;
+}
+
+const struct torch_mapping nanochat_mapping = {"nanochat",
+                                               OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE |
+                                                   OPT_SOFTCAP | OPT_QK_SCALE | OPT_WINDOW |
+                                                   OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                               match, map};

@@ -1,0 +1,172 @@
+/* Mapping: nanoGPT's ckpt.pt, and its relatives of the same names.
+ *
+ *     {"model": state dict, "model_args": {n_layer, n_head, n_embd, block_size, bias, vocab_size},
+ *      "config": {"dataset": ...}, "optimizer": ...}                          nanoGPT
+ *     {"model": state dict, "config": GPTConfig object, ...}                  build-nanogpt
+ *
+ * Matrices lie as Linear has them. The head is tied. A model without biases gets zeros, which other
+ * readers of GGUF ask for. nanoGPT's GELU is the exact one since May 2023; before, and in
+ * build-nanogpt, it is the tanh form, and the file does not say which.
+ */
+#include "error.h"
+#include "torch_model.h"
+
+#include <string.h>
+
+#define GPT2_EPS 1e-5
+
+static const struct state_row rows[] = {
+    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', 0},
+    {"transformer.wpe.weight", "position_embd.weight", 'T', 'E', 0},
+    {"transformer.h.N.ln_1.weight", "blk.N.attn_norm.weight", 0, 'E', 0},
+    {"transformer.h.N.ln_1.bias", "blk.N.attn_norm.bias", 0, 'E', STATE_ZEROS},
+    {"transformer.h.N.attn.c_attn.weight", "blk.N.attn_qkv.weight", 'P', 'E', 0},
+    {"transformer.h.N.attn.c_attn.bias", "blk.N.attn_qkv.bias", 0, 'P', STATE_ZEROS},
+    {"transformer.h.N.attn.c_proj.weight", "blk.N.attn_output.weight", 'E', 'E', 0},
+    {"transformer.h.N.attn.c_proj.bias", "blk.N.attn_output.bias", 0, 'E', STATE_ZEROS},
+    {"transformer.h.N.ln_2.weight", "blk.N.ffn_norm.weight", 0, 'E', 0},
+    {"transformer.h.N.ln_2.bias", "blk.N.ffn_norm.bias", 0, 'E', STATE_ZEROS},
+    {"transformer.h.N.mlp.c_fc.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
+    {"transformer.h.N.mlp.c_fc.bias", "blk.N.ffn_up.bias", 0, 'F', STATE_ZEROS},
+    {"transformer.h.N.mlp.c_proj.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
+    {"transformer.h.N.mlp.c_proj.bias", "blk.N.ffn_down.bias", 0, 'E', STATE_ZEROS},
+    {"transformer.ln_f.weight", "output_norm.weight", 0, 'E', 0},
+    {"transformer.ln_f.bias", "output_norm.bias", 0, 'E', STATE_ZEROS},
+};
+
+static const struct state_row head[] = {{"lm_head.weight", "output.weight", 'V', 'E', 0}};
+
+/* ---- what minGPT has, too -------------------------------------------------------------------- */
+
+int nanogpt_sizes(struct torch_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t V, E, T, F = 0, E2;
+    int status = torch_shape(m, "transformer.wte.weight", &V, &E, err);
+    if (status == MGPT_OK)
+        status = torch_shape(m, "transformer.wpe.weight", &T, &E2, err);
+    hp->arch = "gpt2";
+    hp->n_layer = state_count_layers(&m->state, "transformer.h.N.ln_1.weight");
+    if (status == MGPT_OK && hp->n_layer)
+        status = torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err);
+    if (status < 0)
+        return status;
+    if (hp->n_layer > CKPT_MAX_LAYERS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
+                       CKPT_MAX_LAYERS);
+    if (ckpt_size(&hp->n_vocab, "vocab_size", V, err) < 0 ||
+        ckpt_size(&hp->n_embd, "n_embd", E, err) < 0 ||
+        ckpt_size(&hp->n_ctx, "block_size", T, err) < 0 ||
+        ckpt_size(&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E, err) < 0)
+        return MGPT_EFILE;
+    return MGPT_OK;
+}
+
+int nanogpt_tensors(struct torch_model *m, mgpt_error *err)
+{
+    int tied = !state_has(&m->state, "lm_head.weight") ||
+               torch_same(m, "lm_head.weight", "transformer.wte.weight");
+    int status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    if (status == MGPT_OK && !tied)
+        status = state_map(&m->state, head, 1, err);
+    if (tied) {
+        state_find(&m->state, "lm_head.weight");
+        ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
+    }
+    state_skip_suffix(&m->state, ".attn.bias"); /* causal masks */
+    state_skip_suffix(&m->state, ".attn.masked_bias");
+    return status == MGPT_OK ? state_check_used(&m->state, "nanoGPT or minGPT", err) : status;
+}
+
+/* ---- nanoGPT --------------------------------------------------------------------------------- */
+
+/* model_args, or an object with such attributes; 0: a bare state dict. */
+static pickle_id config_of(const struct torch_model *m)
+{
+    static const char *const names[] = {"model_args", "config", "model_config", "gpt_config"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        pickle_id id = torch_member(m, names[i]);
+        if (pickle_get(&m->file.pickle, id, "n_head"))
+            return id;
+    }
+    return 0;
+}
+
+/* A linear layer is stored [out, in]; GPT-2's own files (Conv1D) have it the other way round. */
+static int is_linear(const struct torch_model *m)
+{
+    uint64_t rows_of, columns;
+    if (torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &rows_of, &columns, NULL) < 0)
+        return 1;
+    return rows_of >= columns;
+}
+
+static int match(const struct torch_model *m)
+{
+    if (!state_has(&m->state, "transformer.wte.weight") ||
+        !state_has(&m->state, "transformer.wpe.weight") || !is_linear(m))
+        return 0;
+    return config_of(m) || torch_same(m, "lm_head.weight", "transformer.wte.weight");
+}
+
+static int check_stated(const struct torch_model *m, pickle_id config, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    const struct {
+        const char *key;
+        uint64_t found;
+    } sizes[] = {{"n_layer", hp->n_layer},
+                 {"n_embd", hp->n_embd},
+                 {"block_size", hp->n_ctx},
+                 {"vocab_size", hp->n_vocab}};
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < sizeof sizes / sizeof *sizes; i++)
+        status = torch_agree(m, config, sizes[i].key, sizes[i].found, err);
+    return status;
+}
+
+/* config["dataset"], where it is a plain name; NULL otherwise. It will be part of a file's name. */
+static const char *dataset(struct torch_model *m)
+{
+    const struct pickle *p = &m->file.pickle;
+    const struct pickle_node *n = pickle_at(p, pickle_get(p, torch_member(m, "config"), "dataset"));
+    if (n->kind != PICKLE_TEXT || n->n == 0 || n->n > 64 || n->as.text[0] == '.')
+        return NULL;
+    for (uint32_t i = 0; i < n->n; i++) {
+        char c = n->as.text[i];
+        int plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_' || c == '-' || c == '.';
+        if (!plain)
+            return NULL;
+    }
+    return ckpt_text(m->c, n->as.text, n->n);
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    pickle_id config = config_of(m);
+    int is_object = pickle_at(&m->file.pickle, config)->kind == PICKLE_OBJECT;
+    int64_t n_head = 0;
+    int status = nanogpt_sizes(m, err);
+    if (status == MGPT_OK)
+        status = check_stated(m, config, err);
+    if (status == MGPT_OK)
+        status = torch_fact(m, config, "n_head", &n_head, err);
+    if (status >= 0)
+        status = torch_heads(m, n_head, 0, "", err);
+    if (status < 0)
+        return status;
+    if (is_object)
+        status = torch_activation(m, "gelu_tanh", "gelu_tanh", "build-nanogpt's", err);
+    else
+        status = torch_activation(
+            m, "gelu_erf", "gelu_tanh",
+            "nanoGPT's since May 2023; before, and for imported GPT-2: gelu_tanh", err);
+    m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);
+    if (status == MGPT_OK)
+        status = nanogpt_tensors(m, err);
+    return status == MGPT_OK ? torch_vocab(m, dataset(m), err) : status;
+}
+
+const struct torch_mapping nanogpt_mapping = {
+    "nanoGPT", OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};

@@ -1,0 +1,134 @@
+/* Reader: PyTorch files and pickles. It finds the weights in what was saved, and the mapping that
+ * knows their names.
+ *
+ * The weights are a dict of tensors: the whole, or a member of a training checkpoint under one of
+ * the usual names. Everything else in the file is left alone.
+ */
+#include "error.h"
+#include "hf.h"
+#include "mem.h"
+#include "torch_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
+ * the weights; a file of Hugging Face is the weights. */
+static int hf_match(const struct torch_model *m)
+{
+    return m->weights == m->root && hf_is_beside(m->in);
+}
+
+static int hf_map(struct torch_model *m, mgpt_error *err)
+{
+    return hf_read_state(m->c, m->in, &m->state, err);
+}
+
+static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                                hf_match, hf_map};
+
+/* microgpt last: it refuses what it does not know. */
+static const struct torch_mapping *const mappings[] = {
+    &hf_mapping,      &nanogpt_mapping,  &mingpt_mapping,        &llama2c_pt_mapping,
+    &scratch_mapping, &nanochat_mapping, &microgpt_state_mapping};
+
+enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
+
+enum ckpt_match torch_reader_sniff(struct span bytes)
+{
+    int is = torch_sniff(bytes);
+    if (is < 0)
+        return MATCH_MAYBE;
+    return is ? MATCH_YES : MATCH_NO;
+}
+
+/* A dict that holds a tensor or an array. */
+static int is_weights(const struct torch_model *m, pickle_id id)
+{
+    const struct pickle *p = &m->file.pickle;
+    if (pickle_at(p, id)->kind != PICKLE_DICT)
+        return 0;
+    for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);)
+        if (torch_is_tensor(&m->file, i.value) ||
+            pickle_is_call(p, i.value, NULL, "_reconstruct") ||
+            pickle_is_call(p, i.value, NULL, "_frombuffer"))
+            return 1;
+    return 0;
+}
+
+/* 0: there is none; the model is in lists, or there is no model. */
+static int find_weights(struct torch_model *m)
+{
+    static const char *const names[] = {"model",  "model_state_dict", "state_dict", "model_state",
+                                        "module", "weights",          "params",     "parameters"};
+    m->root = m->file.pickle.root;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        m->weights = torch_member(m, names[i]);
+        if (is_weights(m, m->weights))
+            return 1;
+    }
+    m->weights = m->root;
+    return is_weights(m, m->weights);
+}
+
+static int no_weights(const struct torch_model *m, mgpt_error *err)
+{
+    const struct pickle *p = &m->file.pickle;
+    int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: no state dict in it: it holds %s%s",
+                   m->file.container, pickle_kind_name(p, m->root),
+                   is_object ? "; save model.state_dict(), not the model" : "");
+}
+
+static int unknown(const struct torch_model *m, mgpt_error *err)
+{
+    char names[160] = "";
+    size_t at = 0;
+    const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
+    for (size_t i = 0; i < N_MAPPINGS && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "",
+                               mappings[i]->name);
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "tensor %.*s: not a name of a model that mgpt knows in this form: %s",
+                   CKPT_CLIP(first, strlen(first)), names);
+}
+
+static int run_mapping(struct torch_model *m, const struct torch_mapping *mapping, mgpt_error *err)
+{
+    char format[80];
+    int n = snprintf(format, sizeof format, "%s (%s)", mapping->name, m->file.container);
+    m->c->format = ckpt_text(m->c, format, (size_t)n);
+    if (!m->c->format)
+        return err_memory(err, "a name", sizeof format);
+    int status = ckpt_check_options(mapping->name, mapping->options, m->in->options, err);
+    return status < 0 ? status : mapping->map(m, err);
+}
+
+static int read_model(struct torch_model *m, mgpt_error *err)
+{
+    int found = find_weights(m);
+    if (!found && strcmp(m->file.container, "pickle") == 0)
+        return run_mapping(m, &microgpt_state_mapping, err);
+    if (!found)
+        return no_weights(m, err);
+    int status = torch_state(&m->file, m->weights, &m->state, err);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < N_MAPPINGS; i++)
+        if (mappings[i]->match(m))
+            return run_mapping(m, mappings[i], err);
+    return unknown(m, err);
+}
+
+int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct torch_model m = {.c = c, .in = in};
+    int status = torch_open(&m.file, in->bytes, err);
+    if (status < 0)
+        return status;
+    state_init(&m.state, c);
+    status = read_model(&m, err);
+    state_free(&m.state);
+    torch_close(&m.file);
+    return status;
+}

@@ -1,0 +1,153 @@
+/* microgpt's vocabulary and dialect: stated, given or inferred, and said. See microgpt_impl.h. */
+#include "microgpt_impl.h"
+
+#include "error.h"
+#include "mem.h"
+#include "vocab_chars.h"
+
+#include <string.h>
+
+#define DEFAULT_EPS 1e-5
+
+/* ---- vocabulary -------------------------------------------------------------------------------- */
+
+static int set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
+{
+    return vocab_chars_set(b->c, entries, n, bos, b->V, b->err);
+}
+
+static int vocab_from_option(struct mg_build *b, int64_t bos)
+{
+    struct ckpt_side side;
+    struct gguf_str *entries = NULL;
+    int status = b->in->side(b->in->user, OPT_CHARS, NULL, 0, &side, b->err);
+    if (status == 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "--chars: no such file");
+    if (status > 0)
+        status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->V, b->err);
+    if (status == MGPT_OK)
+        status = set_entries(b, entries, arr_len(entries), bos);
+    arr_free(entries);
+    return status;
+}
+
+static int vocab_a_to_z(struct mg_build *b, int64_t bos)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+    struct gguf_str entries[26];
+    for (size_t i = 0; i < 26; i++)
+        entries[i] = (struct gguf_str){letters + i, 1};
+    ckpt_note(b->c,
+              "inferred: vocabulary = a to z (none in the file, 27 tokens; set it with --chars)");
+    return set_entries(b, entries, 26, bos);
+}
+
+int mg_settle_vocabulary(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    int64_t bos = o->given & OPT_BOS ? o->bos : b->facts->bos;
+    if (o->given & OPT_CHARS)
+        return vocab_from_option(b, bos);
+    if (b->facts->entries)
+        return set_entries(b, b->facts->entries, b->facts->n_entries, bos);
+    if (b->V == 27)
+        return vocab_a_to_z(b, bos);
+    ckpt_note(b->c, "no vocabulary in the file: the model will run on token ids only (give it the "
+                    "training text or the characters with --chars)");
+    return MGPT_OK;
+}
+
+/* ---- activation -------------------------------------------------------------------------------- */
+
+static const char *known_activation(const char *name)
+{
+    static const char *const names[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return names[i];
+    return NULL;
+}
+
+/* What a microgpt of these matrices and this vocabulary has, and why. */
+static const char *usual_activation(const struct mg_build *b, const char **why)
+{
+    const struct ckpt_vocab *v = &b->c->vocab;
+    int bos_first = v->model ? v->bos == 0 && v->types[0] == TOKEN_CONTROL : b->facts->bos == 0;
+    if (mg_has(b, MG_GATE)) {
+        *why = "the mlp has a gate";
+        return "silu";
+    }
+    *why = bos_first ? "BOS is token 0, as in the first version of microgpt" : "default";
+    return bos_first ? "relu2" : "relu";
+}
+
+static int settle_activation(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    struct ckpt_hparams *hp = &b->c->hp;
+    const char *said = o->given & OPT_ACTIVATION ? o->activation : b->facts->activation, *why;
+    const char *usual = usual_activation(b, &why);
+    hp->activation = said ? known_activation(said) : usual;
+    if (!hp->activation)
+        return err_set(b->err, o->given & OPT_ACTIVATION ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       CKPT_CLIP(said, strlen(said)));
+    if (!said)
+        ckpt_note(b->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+    if (strcmp(hp->arch, "llama") == 0 && strcmp(hp->activation, "silu") == 0)
+        hp->activation = NULL; /* that is what llama has */
+    return MGPT_OK;
+}
+
+/* ---- norms ------------------------------------------------------------------------------------- */
+
+static void settle_eps(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    double eps = b->facts->eps >= 0 ? b->facts->eps : DEFAULT_EPS;
+    b->c->hp.norm_eps = (float)(o->given & OPT_EPS ? o->eps : eps);
+    if (!(o->given & OPT_EPS) && b->facts->eps < 0)
+        ckpt_note(b->c, "inferred: eps = %g (default; set it with --eps)", DEFAULT_EPS);
+}
+
+/* Where norms have gains, one without would be an odd one: no gain for it means no such norm. */
+static int settle_norms(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    struct ckpt_hparams *hp = &b->c->hp;
+    int gains = mg_has(b, MG_ATTN_NORM);
+    hp->embedding_norm = !gains;
+    hp->final_norm = mg_has(b, MG_FINAL_NORM) || (o->given & OPT_FINAL_NORM) != 0;
+    if (o->given & (OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM))
+        hp->embedding_norm = (o->given & OPT_EMBEDDING_NORM) != 0;
+    else if (gains)
+        ckpt_note(b->c, "inferred: embedding_norm = false (the other norms have gains; "
+                        "--embedding-norm)");
+    else
+        ckpt_note(b->c, "inferred: embedding_norm = true (default; --no-embedding-norm)");
+    if (!hp->final_norm)
+        ckpt_note(b->c, "inferred: final_norm = false (default; --final-norm)");
+    return MGPT_OK;
+}
+
+/* Architecture "llama" has no norm after the embedding. */
+static int settle_llama(struct mg_build *b)
+{
+    struct ckpt_hparams *hp = &b->c->hp;
+    hp->n_rot = hp->n_embd / hp->n_head;
+    hp->final_norm = 1;
+    if (b->in->options->given & OPT_EMBEDDING_NORM)
+        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--embedding-norm: not with rotated q and k (rope)");
+    return MGPT_OK;
+}
+
+int mg_settle_dialect(struct mg_build *b)
+{
+    int status = settle_activation(b);
+    if (status == MGPT_OK)
+        status = strcmp(b->c->hp.arch, "llama") == 0 ? settle_llama(b) : settle_norms(b);
+    if (status == MGPT_OK)
+        settle_eps(b);
+    return status;
+}

@@ -1,0 +1,353 @@
+/* Reader: microgpt in a pickle. See microgpt.h.
+ *
+ *     {"wte": ndarray, ...}                                          numpy arrays, referenced in place
+ *     {"wte": [[0.1, ...], ...], ...}                                rows of numbers
+ *     {"wte": [[Value, ...], ...], ...}                              of Value objects: their .data
+ *     {"state_dict": {...}, "uchars": [...]}, (state_dict, uchars)   wrapped
+ *     [Value, ...], [[[...]]]                                        parameter list
+ *
+ * Nothing in the pickle runs: see pickle.h. What was described needs the file's bytes, not the pickle.
+ */
+#include "pickle_model.h"
+#include "error.h"
+#include "mem.h"
+#include "microgpt_impl.h"
+#include "torch.h"
+#include "utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- parameter lists --------------------------------------------------------------------------- */
+
+static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at_value,
+                   uint64_t rows, uint64_t cols)
+{
+    struct mg_matrix matrix = {.rows = rows,
+                               .cols = cols,
+                               .type = dtype_find(DTYPE_F32),
+                               .bytes = (const uint8_t *)((const float *)list + at_value)};
+    return mg_add(m, name, strlen(name), matrix);
+}
+
+static int read_params(struct reading *r, pickle_id list)
+{
+    char name[32];
+    size_t n = pm_at(r, list)->n, k = 0;
+    if (pm_is_cell(r, pm_first(r, list))) {
+        const float *values = pm_gather(r, "params", list, n);
+        return values ? mg_add_params(r->m, n, add_cut, values) : r->m->err->status;
+    }
+    if (mg_check_order(r->m, n) < 0)
+        return MGPT_EFILE;
+    for (struct pickle_iter i = pickle_items(r->p, list); pickle_next(&i); k++) {
+        mg_name_in_order(r->m, k, n, name);
+        int status = pm_add(r, name, i.value);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+/* ---- vocabulary -------------------------------------------------------------------------------- */
+
+static int no_vocabulary(struct reading *r, const char *key)
+{
+    return err_set(r->m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "%.*s: expected characters as a list, a text, or a dict of ids 0 to n - 1",
+                   CKPT_CLIP(key, strlen(key)));
+}
+
+static int entries_of_text(struct reading *r, const char *key, const struct pickle_node *text)
+{
+    for (size_t i = 0; i < text->n;) {
+        uint32_t code;
+        struct gguf_str s = {text->as.text + i, 0};
+        s.n = utf8_next(s.p, text->n - i, &code);
+        if (code == UTF8_BAD)
+            return no_vocabulary(r, key);
+        arr_put(r->m->entries, s);
+        i += s.n;
+    }
+    return MGPT_OK;
+}
+
+static int entries_of_list(struct reading *r, const char *key, pickle_id list)
+{
+    for (struct pickle_iter i = pickle_items(r->p, list); pickle_next(&i);) {
+        const struct pickle_node *n = pm_at(r, i.value);
+        if (n->kind != PICKLE_TEXT)
+            return no_vocabulary(r, key);
+        arr_put(r->m->entries, ((struct gguf_str){n->as.text, n->n}));
+    }
+    return MGPT_OK;
+}
+
+/* {"a": 0} or {0: "a"} */
+static int entries_of_dict(struct reading *r, const char *key, pickle_id dict, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        arr_put(r->m->entries, ((struct gguf_str){NULL, 0}));
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
+        int by_id = pm_at(r, i.value)->kind == PICKLE_TEXT;
+        const struct pickle_node *text = pm_at(r, by_id ? i.value : i.key);
+        int64_t id;
+        if (text->kind != PICKLE_TEXT || !pickle_int(r->p, by_id ? i.key : i.value, &id) ||
+            id < 0 || (uint64_t)id >= n || r->m->entries[id].p)
+            return no_vocabulary(r, key);
+        r->m->entries[id] = (struct gguf_str){text->as.text, text->n};
+    }
+    return MGPT_OK;
+}
+
+static int read_vocabulary(struct reading *r, const char *key, pickle_id id)
+{
+    const struct pickle_node *node = pm_at(r, id);
+    size_t n = node->n;
+    if (r->m->entries || node->kind == PICKLE_NONE)
+        return MGPT_OK;
+    if (!arr_reserve(r->m->entries, n + 1))
+        return err_memory(r->m->err, "the vocabulary", n * sizeof *r->m->entries);
+    if (node->kind == PICKLE_TEXT)
+        return entries_of_text(r, key, node);
+    if (node->kind == PICKLE_DICT)
+        return entries_of_dict(r, key, id, n / 2);
+    return pm_is_list(r, id) ? entries_of_list(r, key, id) : no_vocabulary(r, key);
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------- */
+
+/* Attributes of an object: the dict in its state. */
+static pickle_id dict_of(const struct reading *r, pickle_id id)
+{
+    if ((pm_at(r, id)->kind == PICKLE_OBJECT || pm_at(r, id)->kind == PICKLE_CALL) &&
+        pm_at(r, id)->state)
+        id = pm_at(r, id)->state;
+    for (size_t i = 0; i < 2 && pm_at(r, id)->kind == PICKLE_TUPLE; i++)
+        if (pm_at(r, pickle_item(r->p, id, i))->kind == PICKLE_DICT)
+            return pickle_item(r->p, id, i);
+    return pm_at(r, id)->kind == PICKLE_DICT ? id : 0;
+}
+
+static int is_container(const struct reading *r, pickle_id id)
+{
+    uint8_t kind = pm_at(r, id)->kind;
+    return pm_is_list(r, id) || kind == PICKLE_DICT || kind == PICKLE_CALL || kind == PICKLE_OBJECT;
+}
+
+static enum mg_kind classify(const struct reading *r, const char *key, pickle_id id,
+                             enum mg_size *size)
+{
+    double v;
+    enum mg_kind kind = mg_kind_of(key, size);
+    switch (kind) {
+    case MG_SIZE:
+    case MG_BOS:
+    case MG_EPS:
+    case MG_ROPE_BASE:
+        return pickle_real(r->p, id, &v) ? kind : MG_OTHER;
+    case MG_VOCABULARY:
+        *size = MG_VOCAB;
+        return pickle_real(r->p, id, &v) ? MG_SIZE : kind;
+    case MG_ACTIVATION:
+        return pm_at(r, id)->kind == PICKLE_TEXT ? kind : MG_OTHER;
+    case MG_CONFIG:
+        return dict_of(r, id) ? kind : MG_OTHER;
+    case MG_WEIGHTS:
+        return pm_is_list(r, id) || dict_of(r, id) ? kind : MG_OTHER;
+    default:
+        return MG_OTHER;
+    }
+}
+
+static int read_dict(struct reading *r, pickle_id dict, int strict, int nesting);
+
+static int read_key(struct reading *r, const char *key, pickle_id id, int strict, int nesting)
+{
+    enum mg_size size = MG_VOCAB;
+    double v = 0;
+    enum mg_kind kind = classify(r, key, id, &size);
+    switch (kind) {
+    case MG_SIZE:
+    case MG_BOS:
+    case MG_EPS:
+    case MG_ROPE_BASE:
+        pickle_real(r->p, id, &v);
+        return mg_state(r->m, key, v, kind, size);
+    case MG_VOCABULARY:
+        return read_vocabulary(r, key, id);
+    case MG_ACTIVATION:
+        r->m->facts.activation = ckpt_text(r->m->c, pm_at(r, id)->as.text, pm_at(r, id)->n);
+        return MGPT_OK;
+    case MG_CONFIG:
+        return read_dict(r, dict_of(r, id), 0, nesting + 1);
+    case MG_WEIGHTS: /* the root has taken its own out */
+    case MG_OTHER:
+        break;
+    }
+    if (strict && is_container(r, id))
+        return pm_add(r, key, id);
+    ckpt_note(r->m->c, "ignored: %s (%s)", key, pickle_kind_name(r->p, id));
+    return MGPT_OK;
+}
+
+static int read_dict(struct reading *r, pickle_id dict, int strict, int nesting)
+{
+    char key[PM_MAX_PATH];
+    if (nesting > PM_MAX_NESTING)
+        return err_set(r->m->err, MGPT_EFILE, MGPT_NO_OFFSET, "pickle: nested too deeply");
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
+        if (!pm_key(r, i.key, key))
+            snprintf(key, sizeof key, "(a key that is no name)");
+        int status = read_key(r, key, i.value, strict, nesting);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+/* The keys around the weights first: a parameter list needs what they say. */
+static int read_root(struct reading *r, pickle_id dict)
+{
+    char key[PM_MAX_PATH];
+    enum mg_size size;
+    pickle_id weights = 0;
+    for (struct pickle_iter i = pickle_items(r->p, dict); !weights && pickle_next(&i);)
+        if (pm_key(r, i.key, key) && classify(r, key, i.value, &size) == MG_WEIGHTS)
+            weights = i.value;
+    if (!weights)
+        return read_dict(r, dict, 1, 0);
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
+        int named = pm_key(r, i.key, key), status = MGPT_OK;
+        if (named && i.value != weights)
+            status = read_key(r, key, i.value, 0, 0);
+        if (status < 0)
+            return status;
+    }
+    return pm_is_list(r, weights) ? read_params(r, weights)
+                                  : read_dict(r, dict_of(r, weights), 1, 0);
+}
+
+/* (state_dict, uchars, ...): what a member is shows in its kind. */
+static int read_members(struct reading *r, pickle_id list)
+{
+    for (struct pickle_iter i = pickle_items(r->p, list); pickle_next(&i);) {
+        int status = MGPT_OK;
+        if (dict_of(r, i.value))
+            status = read_root(r, dict_of(r, i.value));
+        else if (pm_at(r, i.value)->kind == PICKLE_TEXT ||
+                 pm_at(r, pm_first(r, i.value))->kind == PICKLE_TEXT)
+            status = read_vocabulary(r, "vocabulary", i.value);
+        else
+            ckpt_note(r->m->c, "ignored: %s beside the weights", pickle_kind_name(r->p, i.value));
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+static int read_layout(struct reading *r, pickle_id root)
+{
+    if (dict_of(r, root) && !(pm_is_list(r, root) && pm_at(r, root)->n > 1))
+        return read_root(r, dict_of(r, root));
+    for (struct pickle_iter i = pickle_items(r->p, root); pm_is_list(r, root) && pickle_next(&i);)
+        if (dict_of(r, i.value) && !pm_is_cell(r, i.value))
+            return read_members(r, root);
+    if (pm_is_list(r, root) && pm_at(r, root)->n)
+        return read_params(r, root);
+    return err_set(r->m->err, MGPT_EFILE, MGPT_NO_OFFSET, "a pickle of %s: not a microgpt",
+                   pickle_kind_name(r->p, root));
+}
+
+int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root, size_t n_bytes,
+                    const struct ckpt_input *in, mgpt_error *err)
+{
+    mgpt_error local; /* so that there always is one */
+    struct mg_parts m;
+    struct reading r = {&m, p, n_bytes};
+    mg_parts_init(&m, c, in, &local);
+    int status = mg_parts_build(&m, read_layout(&r, root));
+    if (status < 0 && err)
+        *err = local;
+    return status;
+}
+
+int mg_add_pickled(struct mg_parts *m, const char *key, const struct pickle *p, pickle_id id,
+                   size_t n_bytes)
+{
+    struct reading r = {m, p, n_bytes};
+    enum mg_size size;
+    enum mg_kind kind = classify(&r, key, id, &size);
+    if (kind == MG_WEIGHTS || (kind == MG_OTHER && is_container(&r, id)))
+        return read_layout(&r, id);
+    return read_key(&r, key, id, 0, 0);
+}
+
+static int read_facts(struct reading *r, pickle_id dict, int nesting)
+{
+    char key[PM_MAX_PATH];
+    enum mg_size size;
+    int status = MGPT_OK;
+    for (struct pickle_iter i = pickle_items(r->p, dict); status == MGPT_OK && pickle_next(&i);) {
+        enum mg_kind kind = pm_key(r, i.key, key) ? classify(r, key, i.value, &size) : MG_OTHER;
+        if (kind == MG_CONFIG && nesting < PM_MAX_NESTING)
+            status = read_facts(r, dict_of(r, i.value), nesting + 1);
+        else if (kind != MG_OTHER && kind != MG_CONFIG && kind != MG_WEIGHTS)
+            status = read_key(r, key, i.value, 0, 0);
+    }
+    return status;
+}
+
+int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, size_t n_bytes)
+{
+    struct reading r = {m, p, n_bytes};
+    return read_facts(&r, dict, 0);
+}
+
+/* ---- bare pickles ------------------------------------------------------------------------------ */
+
+/* Lists are ours. A dict is when it has a matrix called wte and not nanoGPT's fused projections, which
+ * the reader of PyTorch's files knows. */
+static int looks_like(const struct reading *r, pickle_id root)
+{
+    char key[PM_MAX_PATH];
+    enum mg_size size;
+    uint32_t layer;
+    int has_wte = 0;
+    pickle_id dict = dict_of(r, root);
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)
+        if (pm_key(r, i.key, key) && classify(r, key, i.value, &size) == MG_WEIGHTS) {
+            dict = pm_is_list(r, i.value) ? 0 : dict_of(r, i.value);
+            break;
+        }
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
+        int named = pm_key(r, i.key, key);
+        if (named && strstr(key, "c_attn"))
+            return 0;
+        has_wte |= named && mg_recognise(key, &layer) == MG_WTE;
+    }
+    return has_wte || pm_is_list(r, root) || !dict;
+}
+
+enum ckpt_match microgpt_pickle_sniff(struct span bytes)
+{
+    return pickle_sniff(bytes) && !torch_legacy_sniff(bytes) ? MATCH_YES : MATCH_NO;
+}
+
+int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct pickle p;
+    int status = pickle_read(&p, in->bytes, err);
+    if (status < 0)
+        return status;
+    struct reading r = {NULL, &p, in->bytes.size};
+    int ours = looks_like(&r, p.root);
+    if (ours) {
+        c->format = "microgpt pickle";
+        if (p.size < in->bytes.size)
+            ckpt_note(c, "ignored: %zu bytes behind the first pickle", in->bytes.size - p.size);
+        status = microgpt_pickle(c, &p, p.root, in->bytes.size, in, err);
+    }
+    pickle_free(&p);
+    return ours ? status : torch_reader_read(c, in, err);
+}

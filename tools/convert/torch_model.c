@@ -1,0 +1,141 @@
+/* Numbers of models in PyTorch files: stated, given, or inferred. See torch_model.h. */
+#include "torch_model.h"
+
+#include "error.h"
+#include "mem.h"
+
+#include <string.h>
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+pickle_id torch_member(const struct torch_model *m, const char *name)
+{
+    return pickle_get(&m->file.pickle, m->root, name);
+}
+
+int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
+               mgpt_error *err)
+{
+    const struct pickle *p = &m->file.pickle;
+    pickle_id id = pickle_get(p, dict, key);
+    if (!id || pickle_at(p, id)->kind == PICKLE_NONE)
+        return 0;
+    if (!pickle_int(p, id, v) || *v < 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: expected a whole number, found %s",
+                       key, pickle_kind_name(p, id));
+    return 1;
+}
+
+int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
+                mgpt_error *err)
+{
+    int64_t v;
+    int stated = torch_fact(m, dict, key, &v, err);
+    if (stated < 0)
+        return stated;
+    if (stated && (uint64_t)v != found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s is stated as %lld, the tensors say %llu", key, (long long)v,
+                       (unsigned long long)found);
+    return MGPT_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
+                mgpt_error *err)
+{
+    const struct state_tensor *t = state_peek(&m->state, name);
+    if (!t)
+        return state_missing(name, err);
+    if (t->n_dims != 2)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: %u dimensions, expected 2",
+                       name, t->n_dims);
+    *rows = t->shape[0];
+    *columns = t->shape[1];
+    return MGPT_OK;
+}
+
+int torch_same(const struct torch_model *m, const char *a, const char *b)
+{
+    const struct state_tensor *x = state_peek(&m->state, a), *y = state_peek(&m->state, b);
+    return x && y && x->bytes.data == y->bytes.data && x->type == y->type &&
+           x->n_dims == y->n_dims &&
+           memcmp(x->shape, y->shape, x->n_dims * sizeof *x->shape) == 0 &&
+           memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) == 0;
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
+                mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    int64_t heads = o->given & OPT_HEADS ? o->n_head : stated;
+    if (heads <= 0 && guess) {
+        heads = guess;
+        ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", guess, why);
+    }
+    if (heads <= 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the number of heads is not in the file (n_embd is %u): set it with --heads",
+                       hp->n_embd);
+    if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "n_head is %lld, it must divide n_embd = %u", (long long)heads, hp->n_embd);
+    return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
+}
+
+int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
+                     mgpt_error *err)
+{
+    static const char *const names[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf"};
+    const struct ckpt_options *o = m->in->options;
+    int given = (o->given & OPT_ACTIVATION) != 0;
+    const char *name = given ? o->activation : usual;
+    m->c->hp.activation = NULL;
+    if (!given)
+        ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+    if (strcmp(name, own) == 0)
+        return MGPT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            m->c->hp.activation = names[i];
+    if (!m->c->hp.activation)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       CKPT_CLIP(name, strlen(name)));
+    return MGPT_OK;
+}
+
+float torch_eps(struct torch_model *m, double usual)
+{
+    const struct ckpt_options *o = m->in->options;
+    if (o->given & OPT_EPS)
+        return (float)o->eps;
+    ckpt_note(m->c, "inferred: eps = %g (the program's; set it with --eps)", usual);
+    return (float)usual;
+}
+
+/* ---- side files ------------------------------------------------------------------------------ */
+
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
+               const char **name, mgpt_error *err)
+{
+    struct ckpt_side side;
+    json_error_t e;
+    *root = NULL;
+    int found = m->in->side(m->in->user, 0, candidates, n, &side, err);
+    if (found <= 0)
+        return found;
+    *name = ckpt_text(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
+    if (!*name)
+        return err_memory(err, "a file name", strlen(side.name));
+    *root = json_loadb((const char *)side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
+    if (*root && json_is_object(*root))
+        return 1;
+    json_decref(*root);
+    *root = NULL;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file %s: not a JSON object", side.name);
+}

@@ -1,0 +1,94 @@
+/* Models in PyTorch files, inside: what from_torch.c and the mappings from_*.c share.
+ *
+ * A mapping is one training program's checkpoint: it recognises the names of its tensors, finds the
+ * numbers that the names do not say (in the file, beside it, from the user, by inference, in this
+ * order of trust), and describes the model. Everything inferred becomes a note.
+ */
+#ifndef MGPT_CONVERT_TORCH_MODEL_H
+#define MGPT_CONVERT_TORCH_MODEL_H
+
+#include "readers.h"
+#include "state.h"
+#include "torch.h"
+
+#include <jansson.h>
+
+struct torch_model {
+    struct checkpoint *c;
+    const struct ckpt_input *in;
+    struct torch_file file;
+    pickle_id root;    /* what was saved */
+    pickle_id weights; /* the dict of tensors in it, or the root itself */
+    struct state state;
+};
+
+struct torch_mapping {
+    const char *name; /* "nanoGPT" */
+    unsigned options; /* that apply */
+    int (*match)(const struct torch_model *m);
+    int (*map)(struct torch_model *m, mgpt_error *err);
+};
+
+extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_mapping,
+    scratch_mapping, nanochat_mapping, microgpt_state_mapping;
+
+/* ---- torch_model.c: numbers ------------------------------------------------------------------ */
+
+/* The root's dict or object of this name, or the id 0. */
+pickle_id torch_member(const struct torch_model *m, const char *name);
+
+/* An int of a dict or object: 1, 0 when it is absent or None, negative when it is something
+ * else. */
+int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
+               mgpt_error *err);
+
+/* What is stated must be what the shapes say. */
+int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
+                mgpt_error *err);
+
+/* Rows and columns of a matrix that must be there; marks nothing. */
+int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
+                mgpt_error *err);
+
+/* Settles hp.n_head: --heads, then `stated` (0: not), which must divide n_embd. `guess` (0: none)
+ * is taken with a note that says why; without any of them an error asks for --heads. */
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
+                mgpt_error *err);
+
+/* Settles hp.activation: --activation, or `usual` with a note that says `why`. `own` is the
+ * architecture's, which needs no key. */
+int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
+                     mgpt_error *err);
+
+/* --eps, or the usual value with a note. */
+float torch_eps(struct torch_model *m, double usual);
+
+/* Whether both names stand for the same bytes: a tied head. */
+int torch_same(const struct torch_model *m, const char *a, const char *b);
+
+/* A JSON file beside the input, or NULL: absent. Negative: it cannot be read, or is no object. */
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
+               const char **name, mgpt_error *err);
+
+/* ---- torch_vocab.c --------------------------------------------------------------------------- */
+
+/* nanoGPT's characters out of meta.pkl, found beside the input or in ../data/DATASET/ (NULL:
+ * unknown), or given with --tokenizer; otherwise a Hugging Face or GPT-2 tokenizer beside the
+ * input; otherwise none, with a note. */
+int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
+
+/* A side file that is a pickle: meta.pkl, or nanochat's tokenizer.pkl. */
+int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt_error *err);
+
+/* Appends the characters of a list, of {character: id} or of {id: character} to an stb_ds array,
+ * which is the caller's to free. They point into the pickle's bytes. */
+int torch_entries(const struct pickle *p, pickle_id id, struct gguf_str **entries, const char *name,
+                  mgpt_error *err);
+
+/* ---- from_nanogpt.c: GPT-2 as nanoGPT and minGPT name it ------------------------------------- */
+
+/* Sizes from the shapes, tensors, the head, and the buffers that are skipped. */
+int nanogpt_sizes(struct torch_model *m, mgpt_error *err);
+int nanogpt_tensors(struct torch_model *m, mgpt_error *err);
+
+#endif

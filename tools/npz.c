@@ -1,0 +1,107 @@
+/* .npz archives. See npz.h.
+ *
+ * Sizes in an archive can lie, and a few bytes can inflate to many: an entry is a stream, and what its
+ * own header says is compared with the size that the archive gives before anybody allocates.
+ */
+#include "npz.h"
+
+#include "ck.h"
+#include "error.h"
+
+#include <string.h>
+
+zip_t *npz_archive(const void *data, size_t size, mgpt_error *err)
+{
+    zip_error_t failed;
+    zip_error_init(&failed);
+    zip_source_t *source = zip_source_buffer_create(data, size, 0, &failed);
+    zip_t *zip = source ? zip_open_from_source(source, ZIP_RDONLY, &failed) : NULL;
+    if (!zip) {
+        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz: %s", zip_error_strerror(&failed));
+        zip_source_free(source);
+    }
+    zip_error_fini(&failed);
+    return zip;
+}
+
+int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_error *err)
+{
+    uint8_t *at = to;
+    while (n > 0) {
+        zip_int64_t got = zip_fread(stream, at, n);
+        if (got < 0)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", name,
+                           zip_file_strerror(stream));
+        if (got == 0)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "npz entry %.60s: ends %zu bytes before its size", name, n);
+        at += got;
+        n -= (size_t)got;
+    }
+    return MGPT_OK;
+}
+
+/* Behind the last byte libzip compares the checksum: one more read makes it do so. */
+int npz_end(zip_file_t *stream, const char *name, mgpt_error *err)
+{
+    uint8_t more;
+    if (zip_fread(stream, &more, 1) == 0)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: bad checksum or end", name);
+}
+
+/* The header of an entry, which is read up to the first byte of the data: first the part that tells
+ * the length of the rest. */
+static int take_header(zip_file_t *stream, const char *name, struct npy *npy, mgpt_error *err)
+{
+    uint8_t bytes[NPY_MAX_HEADER];
+    int status = npz_take(stream, bytes, 10, name, err);
+    if (status < 0)
+        return status;
+    int wide = bytes[6] > 1; /* from version 2 on the length has four bytes */
+    if (wide && (status = npz_take(stream, bytes + 10, 2, name, err)) < 0)
+        return status;
+    size_t begin = wide ? 12 : 10;
+    uint64_t length = (uint64_t)bytes[8] | (uint64_t)bytes[9] << 8;
+    if (wide)
+        length |= (uint64_t)bytes[10] << 16 | (uint64_t)bytes[11] << 24;
+    if (memcmp(bytes, "\x93NUMPY", 6) != 0 || length > sizeof bytes - begin)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "npz entry %.60s: not a .npy array with a header under %d bytes", name,
+                       (int)NPY_MAX_HEADER);
+    status = npz_take(stream, bytes + begin, (size_t)length, name, err);
+    return status < 0 ? status : npy_header(npy, bytes, begin + (size_t)length, err);
+}
+
+static int check_size(const char *name, const struct npy *npy, uint64_t found, mgpt_error *err)
+{
+    uint64_t size;
+    int is_object = npy->kind == 'O';
+    if (ck_add(npy->header, npy->n_bytes, &size) && (is_object ? size <= found : size == found))
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "npz entry %.60s: %llu bytes, its header says %llu and %llu of data", name,
+                   (unsigned long long)found, (unsigned long long)npy->header,
+                   (unsigned long long)npy->n_bytes);
+}
+
+zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error *err)
+{
+    zip_stat_t st;
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_NAME;
+    if (zip_stat_index(zip, index, 0, &st) < 0 || (st.valid & needed) != needed) {
+        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %llu: no name or size",
+                (unsigned long long)index);
+        return NULL;
+    }
+    zip_file_t *stream = zip_fopen_index(zip, index, 0);
+    if (!stream) {
+        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", st.name, zip_strerror(zip));
+        return NULL;
+    }
+    if (take_header(stream, st.name, npy, err) == MGPT_OK &&
+        check_size(st.name, npy, st.size, err) == MGPT_OK)
+        return stream;
+    zip_fclose(stream);
+    return NULL;
+}
