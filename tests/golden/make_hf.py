@@ -1,0 +1,263 @@
+"""Makes the golden models of this directory with Hugging Face transformers (README.md: versions).
+
+Each is a random model of a few thousand weights, written by save_pretrained exactly as people's
+checkpoints are, with what transformers computes from those files beside it:
+
+    NAME/config.json, generation_config.json, model.safetensors (NAME/model-*.safetensors: sharded)
+    NAME/ref.npz   tokens int64 [T]; logits float64 [T, V]; and float32 by TransformerLens names
+                   blocks.0.hook_resid_pre, blocks.N.hook_resid_post [T, E], of a layer or two
+                   blocks.N.attn.hook_pattern [H, T, T], and ln_final.hook_normalized [T, E]
+
+The reference is float64 throughout: transformers' own code runs with every request for float32
+(norms, softmax, rope tables) turned into float64, on the stored weights. Weights are drawn so that
+mistakes show: gains and biases far from 1 and 0, peaked attention, logits of a few units.
+
+    make_hf.py [--out DIR] [NAME …]      prints a table; no NAME: all
+"""
+
+import argparse
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+from torch.overrides import TorchFunctionMode
+
+T = 24  # positions of a reference
+
+
+class Float64(TorchFunctionMode):
+    """Turns requests for float32 into float64 in whatever code runs inside."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        def widen(value):
+            return torch.float64 if value is torch.float32 else value
+
+        if func is torch.Tensor.float:
+            func = torch.Tensor.double
+        return func(*map(widen, args), **{k: widen(v) for k, v in (kwargs or {}).items()})
+
+    def __enter__(self):
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        torch.set_default_dtype(torch.float32)
+
+
+# ---- random weights ----
+
+
+def spread(name, shape, transposed):
+    """Standard deviation of a matrix: rows that map unit variance to about the variance wanted."""
+    if any(part in name for part in ("embed_tokens", "wte", "wpe", "embed_in")):
+        return 0.35
+    n_in = shape[0] if transposed else shape[1]
+    for part, gain in (("lm_head", 1.5), ("embed_out", 1.5), ("attention.q_proj", 0.9),
+                       ("attention.k_proj", 0.9), ("q_proj", 1.4), ("k_proj", 1.4),
+                       ("c_attn", 1.5), ("query_key_value", 1.5)):
+        if part in name:
+            return gain / n_in**0.5
+    return 1.0 / n_in**0.5
+
+
+def randomise(model):
+    """Draws every parameter. Gemma's norms multiply by 1 + weight, so theirs are centred on 0."""
+    centre = 0.0 if model.config.model_type.startswith("gemma") else 1.0
+    transposed = model.config.model_type == "gpt2"
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            parameter.data.normal_(0.0, spread(name, parameter.shape, transposed))
+        elif "q_norm" in name or "k_norm" in name:
+            parameter.data.uniform_(centre, centre + 0.9)
+        elif name.endswith(".weight"):
+            parameter.data.uniform_(centre - 0.5, centre + 0.5)
+        else:
+            parameter.data.normal_(0.0, 0.3)
+
+
+# ---- what the model computes ----
+
+
+def parts(model):
+    """The list of layers and the final norm, by the names the families have for them."""
+    inner = model.base_model
+    layers = inner.h if hasattr(inner, "h") else inner.layers
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm"):
+        if hasattr(inner, name):
+            return layers, getattr(inner, name)
+    raise SystemExit(f"{type(model).__name__}: no final norm")
+
+
+def watch(model, seen):
+    """Hooks that store what flows between the layers under its TransformerLens name."""
+
+    def tensor(value):
+        return (value if torch.is_tensor(value) else value[0])[0].detach().numpy()
+
+    def keep(name):
+        return lambda module, args, out: seen.update({name: tensor(out)})
+
+    def keep_input(module, args, kwargs):
+        seen["blocks.0.hook_resid_pre"] = tensor(args[0] if args else kwargs["hidden_states"])
+
+    layers, final = parts(model)
+    layers[0].register_forward_pre_hook(keep_input, with_kwargs=True)
+    for n, layer in enumerate(layers):
+        layer.register_forward_hook(keep(f"blocks.{n}.hook_resid_post"))
+    final.register_forward_hook(keep("ln_final.hook_normalized"))
+
+
+def run(directory, tokens, dtype):
+    """Logits [T, V] and intermediates of a saved model, computed in dtype."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=dtype, attn_implementation="eager").eval()
+    seen = {}
+    watch(model, seen)
+    with torch.no_grad():
+        out = model(tokens[None], output_attentions=True, use_cache=False)
+    for n, pattern in enumerate(out.attentions):
+        seen[f"blocks.{n}.attn.hook_pattern"] = pattern[0].numpy()
+    return out.logits[0].numpy(), seen
+
+
+def focus(seen):
+    """Entropy of attention over its entropy if it were uniform, averaged: 1 would test nothing."""
+    ratios = []
+    for name, pattern in seen.items():
+        if name.endswith("hook_pattern"):
+            visible = np.maximum((pattern > 0).sum(-1), 2)
+            entropy = -(pattern * np.log(np.maximum(pattern, 1e-300))).sum(-1)
+            ratios.append((entropy / np.log(visible))[:, 4:].mean())
+    return float(np.mean(ratios))
+
+
+# ---- one model ----
+
+
+def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, patterns=(1,)):
+    """Writes a model and its reference (`patterns`: layers whose attention is kept, to save space);
+    returns a line of facts about them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.iterdir():
+        old.unlink()
+    torch.manual_seed(seed)
+    config.dtype = dtype
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    randomise(model)
+    model.to(dtype).save_pretrained(directory, max_shard_size=shard)
+
+    tokens = torch.randint(0, config.vocab_size, (n_tokens,))
+    tokens[1], tokens[2] = config.vocab_size - 1, 0
+    with Float64():
+        logits, seen = run(directory, tokens, torch.float64)
+    if logits.dtype != np.float64 or any(v.dtype != np.float64 for v in seen.values()):
+        raise SystemExit(f"{directory.name}: the reference is not float64")
+    keep = {k: v.astype(np.float32) for k, v in seen.items()
+            if not k.endswith("pattern") or int(k.split(".")[1]) in patterns}
+    np.savez(directory / "ref.npz", tokens=tokens.numpy(), logits=logits, **keep)
+
+    plain = run(directory, tokens, torch.float32)[0]
+    size = sum(f.stat().st_size for f in directory.iterdir())
+    return (f"{directory.name:20} {size:7} bytes  logits std {logits.std():.2f} max "
+            f"{abs(logits).max():5.2f}  attention entropy {focus(seen):.2f}  "
+            f"float32 differs by {abs(plain - logits).max():.1e}")
+
+
+# ---- the models ----
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+
+
+def rope(theta, **more):
+    return {"rope_type": "default", "rope_theta": theta, **more}
+
+
+def shape(embd, head, kv, ff, layers=2, vocab=33, context=64, **more):
+    """The keys that the llama family shares."""
+    return dict(hidden_size=embd, num_attention_heads=head, num_key_value_heads=kv,
+                intermediate_size=ff, num_hidden_layers=layers, vocab_size=vocab,
+                max_position_embeddings=context, bos_token_id=0, eos_token_id=1,
+                pad_token_id=None, **more)
+
+
+def models():
+    """name: (config, keyword arguments of make). Shapes differ from each other on purpose."""
+    hf = transformers
+    return {
+        "gpt2": (hf.GPT2Config(
+            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0,
+            eos_token_id=0), {}),
+        "gpt_neo": (hf.GPTNeoConfig(
+            hidden_size=18, num_heads=3, num_layers=2, attention_types=[[["global", "local"], 1]],
+            window_size=7, max_position_embeddings=32, vocab_size=33, bos_token_id=0,
+            eos_token_id=0), {}),
+        "llama": (hf.LlamaConfig(
+            **shape(24, 4, 2, 28), rms_norm_eps=1e-5, tie_word_embeddings=False,
+            rope_parameters=rope(10000.0)), {}),
+        "llama3_rope": (hf.LlamaConfig(
+            **shape(24, 2, 1, 30, context=128), rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters=LLAMA3), dict(patterns=())),
+        "smollm2_bf16": (hf.LlamaConfig(
+            **shape(30, 3, 1, 44, vocab=37), rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters=rope(100000.0)), dict(dtype=torch.bfloat16, patterns=())),
+        "qwen2_sharded": (hf.Qwen2Config(
+            **shape(24, 4, 2, 26), rms_norm_eps=1e-6, tie_word_embeddings=True,
+            rope_parameters=rope(1e6)), dict(shard="20KB", patterns=())),
+        "qwen3": (hf.Qwen3Config(
+            **shape(24, 3, 1, 26), head_dim=10, rms_norm_eps=1e-6, tie_word_embeddings=True,
+            rope_parameters=rope(1e6)), {}),
+        "gemma3": (hf.Gemma3TextConfig(
+            **shape(14, 2, 1, 14, layers=6, vocab=35), head_dim=8, rms_norm_eps=1e-6,
+            query_pre_attn_scalar=11, sliding_window=9, tie_word_embeddings=True,
+            rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope(10000.0)}),
+            dict(patterns=(0, 5))),
+        "gpt_neox": (neox(True, 24, 0.34), {}),
+        "gpt_neox_serial": (neox(False, 20, 0.4), dict(patterns=())),
+        "phi": (hf.PhiConfig(
+            **shape(24, 2, 2, 30), layer_norm_eps=1e-5, tie_word_embeddings=False,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
+        "olmo": (hf.OlmoConfig(
+            **shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
+            dict(patterns=())),
+        "olmo2": (hf.Olmo2Config(
+            **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False,
+            rope_parameters=rope(500000.0)), {}),
+        "smollm3": (hf.SmolLM3Config(
+            **shape(16, 2, 1, 24, layers=4), rms_norm_eps=1e-6, tie_word_embeddings=True,
+            no_rope_layer_interval=4, rope_parameters=rope(5e6)), dict(patterns=(3,))),
+        "nanochat": (hf.NanoChatConfig(
+            **shape(24, 2, 1, 48), rms_norm_eps=1e-6, final_logit_softcapping=15.0,
+            tie_word_embeddings=False, rope_parameters=rope(10000.0)), {}),
+    }
+
+
+def neox(parallel, embd, rotated):
+    return transformers.GPTNeoXConfig(
+        hidden_size=embd, num_attention_heads=2, intermediate_size=34, num_hidden_layers=2,
+        vocab_size=33, max_position_embeddings=64, layer_norm_eps=1e-5, hidden_act="gelu",
+        use_parallel_residual=parallel, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0,
+        rope_parameters=rope(10000.0, partial_rotary_factor=rotated))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    args = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    print(f"# Python {sys.version.split()[0]}, torch {torch.__version__}, transformers "
+          f"{transformers.__version__}, numpy {np.__version__}")
+    all_models = models()
+    for seed, name in enumerate(all_models):
+        if not args.names or name in args.names:
+            config, how = all_models[name]
+            print(make(args.out / name, config, seed, **how), flush=True)
+
+
+if __name__ == "__main__":
+    main()
