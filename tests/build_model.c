@@ -37,28 +37,6 @@ uint64_t toy_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Four uniform numbers, variance 1: near enough to a normal distribution, and no libm, so that the
- * models are the same everywhere. */
-static double random_normal(uint64_t *state)
-{
-    double sum = 0;
-    for (int i = 0; i < 4; i++)
-        sum += (double)(toy_random(state) >> 11) * 0x1p-53;
-    return (sum - 2) * 1.7320508075688772;
-}
-
-/* The nearest value that the type can hold. Subnormal halves are flushed: encode_value stays short. */
-static float round_to(enum toy_type type, double v)
-{
-    int e, digits = type == TOY_F16 ? 11 : 8;
-    if (type == TOY_F32)
-        return (float)v;
-    double m = frexp(v, &e);
-    if (fabs(v) < 0x1p-14)
-        return 0;
-    return (float)ldexp(rint(ldexp(m, digits)), e - digits);
-}
-
 void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -138,6 +116,25 @@ void toy_put_string(struct toy *m, const char *key, const char *v)
     struct bytes b = {0};
     put_text(&b, v, strlen(v));
     put_kv(m, key, KV_STRING, b);
+}
+
+void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
+                   size_t n_bytes)
+{
+    struct bytes b = {0};
+    put_uint(&b, element, 4);
+    put_uint(&b, n, 8);
+    put_bytes(&b, data, n_bytes);
+    put_kv(m, key, KV_ARRAY, b);
+}
+
+void toy_put_windows(struct toy *m, const int32_t *windows, size_t n)
+{
+    struct bytes b = {0};
+    for (size_t i = 0; i < n; i++)
+        put_uint(&b, (uint32_t)windows[i], 4);
+    toy_put_array(m, "mgpt.attention.windows", KV_I32, n, b.p, b.n);
+    free(b.p);
 }
 
 void toy_drop_key(struct toy *m, const char *key)
@@ -221,11 +218,8 @@ static void put_vocabulary(struct toy *m)
                   {"tokenizer.ggml.token_type", KV_I32, (uint64_t)n_vocab, &types},
                   {"tokenizer.ggml.merges", KV_STRING, n_merges, &merges}};
     for (size_t i = 0; i < 3; i++) {
-        struct bytes value = {0};
-        put_uint(&value, arrays[i].type, 4);
-        put_uint(&value, arrays[i].n, 8);
-        put_bytes(&value, arrays[i].items->p, arrays[i].items->n);
-        put_kv(m, arrays[i].key, KV_ARRAY, value);
+        toy_put_array(m, arrays[i].key, arrays[i].type, arrays[i].n, arrays[i].items->p,
+                      arrays[i].items->n);
         free(arrays[i].items->p);
     }
     toy_put_u32(m, "tokenizer.ggml.bos_token_id", (uint32_t)n_vocab - 1);
@@ -234,110 +228,10 @@ static void put_vocabulary(struct toy *m)
     toy_put_bool(m, "tokenizer.ggml.add_eos_token", 0);
 }
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
-
-struct toy_tensor *toy_find(const struct toy *m, const char *name)
-{
-    for (size_t i = 0; i < m->n_tensors; i++)
-        if (strcmp(m->tensors[i].name, name) == 0)
-            return &m->tensors[i];
-    return NULL;
-}
-
-struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, int n_in, int n_out,
-                           double mean, double scale)
-{
-    m->tensors = grow(m->tensors, m->n_tensors + 1, sizeof *m->tensors);
-    struct toy_tensor *t = &m->tensors[m->n_tensors++];
-    uint64_t rows = n_out ? (uint64_t)n_out : 1;
-    *t = (struct toy_tensor){
-        .type = type, .n_dims = n_out ? 2 : 1, .dims = {(uint64_t)n_in, rows, 1, 1}};
-    snprintf(t->name, sizeof t->name, "%s", name);
-    t->n = (size_t)(t->dims[0] * t->dims[1]);
-    t->values = toy_alloc(t->n, sizeof *t->values);
-    for (size_t i = 0; i < t->n; i++)
-        t->values[i] = round_to(type, mean + scale * random_normal(&m->rng));
-    return t;
-}
-
-void toy_drop_tensor(struct toy *m, const char *name)
-{
-    struct toy_tensor *t = toy_find(m, name);
-    assert_non_null(t);
-    free(t->values);
-    size_t after = m->n_tensors - 1 - (size_t)(t - m->tensors);
-    memmove(t, t + 1, after * sizeof *t);
-    m->n_tensors--;
-}
-
-/* A matrix y = Wx whose output has `gain` times the size of its input, and its bias. */
-static void add_linear(struct toy *m, int layer, const char *role, int n_in, int n_out, double gain)
-{
-    char name[80];
-    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, role);
-    toy_add(m, name, m->spec.type, n_in, n_out, 0, gain / sqrt(n_in));
-    if (!m->spec.biases)
-        return;
-    snprintf(name, sizeof name, "blk.%d.%s.bias", layer, role);
-    toy_add(m, name, TOY_F32, n_out, 0, 0, 0.2);
-}
-
-/* Gain and, for LayerNorm with biases, bias. microgpt has neither. */
-static void add_norm(struct toy *m, const char *stem)
-{
-    char name[80];
-    if (strcmp(m->spec.arch, "microgpt") == 0)
-        return;
-    snprintf(name, sizeof name, "%s.weight", stem);
-    toy_add(m, name, TOY_F32, m->spec.n_embd, 0, 1, 0.2);
-    if (strcmp(m->spec.arch, "gpt2") != 0 || !m->spec.biases)
-        return;
-    snprintf(name, sizeof name, "%s.bias", stem);
-    toy_add(m, name, TOY_F32, m->spec.n_embd, 0, 0, 0.2);
-}
-
-/* Queries and keys of size 1.4 give scores of size 2: attention with preferences. */
-static void add_layer(struct toy *m, int layer)
-{
-    const struct toy_spec *s = &m->spec;
-    int E = s->n_embd, q_width = s->n_head * s->head_dim, kv_width = s->n_head_kv * s->head_dim;
-    char stem[40];
-    snprintf(stem, sizeof stem, "blk.%d.attn_norm", layer);
-    add_norm(m, stem);
-    if (strcmp(s->arch, "gpt2") == 0) {
-        add_linear(m, layer, "attn_qkv", E, 3 * E, 1.4);
-    } else {
-        add_linear(m, layer, "attn_q", E, q_width, 1.4);
-        add_linear(m, layer, "attn_k", E, kv_width, 1.4);
-        add_linear(m, layer, "attn_v", E, kv_width, 1);
-    }
-    add_linear(m, layer, "attn_output", q_width, E, 1);
-    snprintf(stem, sizeof stem, "blk.%d.ffn_norm", layer);
-    add_norm(m, stem);
-    if (strcmp(s->arch, "llama") == 0)
-        add_linear(m, layer, "ffn_gate", E, s->n_ff, 1.4);
-    add_linear(m, layer, "ffn_up", E, s->n_ff, 1);
-    add_linear(m, layer, "ffn_down", s->n_ff, E, 1);
-}
-
-static void add_tensors(struct toy *m)
-{
-    const struct toy_spec *s = &m->spec;
-    toy_add(m, "token_embd.weight", s->type, s->n_embd, s->n_vocab, 0, 1);
-    if (strcmp(s->arch, "llama") != 0)
-        toy_add(m, "position_embd.weight", TOY_F32, s->n_embd, s->n_ctx, 0, 0.5);
-    for (int layer = 0; layer < s->n_layer; layer++)
-        add_layer(m, layer);
-    if (s->final_norm != TOY_NO)
-        add_norm(m, "output_norm");
-    if (!s->tied)
-        toy_add(m, "output.weight", s->type, s->n_embd, s->n_vocab, 0, 1.5 / sqrt(s->n_embd));
-}
-
 /* ---- building ----------------------------------------------------------------------------------
  */
 
+/* "<arch>.<key>" */
 static void put_arch_u32(struct toy *m, const char *key, int v)
 {
     char name[80];
@@ -345,21 +239,26 @@ static void put_arch_u32(struct toy *m, const char *key, int v)
     toy_put_u32(m, name, (uint32_t)v);
 }
 
+static void put_arch_f32(struct toy *m, const char *key, double v)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", m->spec.arch, key);
+    toy_put_f32(m, name, (float)v);
+}
+
 static void put_numbers(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
-    char name[80];
     put_arch_u32(m, "block_count", s->n_layer);
     put_arch_u32(m, "context_length", s->n_ctx);
     put_arch_u32(m, "embedding_length", s->n_embd);
     put_arch_u32(m, "feed_forward_length", s->n_ff);
     put_arch_u32(m, "attention.head_count", s->n_head);
     put_arch_u32(m, "vocab_size", s->n_vocab);
-    int layer_norm = strcmp(s->arch, "gpt2") == 0;
-    snprintf(name, sizeof name, "%s.attention.%s", s->arch,
-             layer_norm ? "layer_norm_epsilon" : "layer_norm_rms_epsilon");
-    toy_put_f32(m, name, (float)s->eps);
-    if (strcmp(s->arch, "llama") != 0)
+    put_arch_f32(
+        m, s->row->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        s->eps);
+    if (s->row->place == PLACE_LEARNED)
         return;
     put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
     if (s->head_dim * s->n_head != s->n_embd) {
@@ -367,7 +266,57 @@ static void put_numbers(struct toy *m)
         put_arch_u32(m, "attention.value_length", s->head_dim);
     }
     put_arch_u32(m, "rope.dimension_count", s->rope_dims);
-    toy_put_f32(m, "llama.rope.freq_base", (float)s->rope_base);
+    put_arch_f32(m, "rope.freq_base", s->rope_base);
+}
+
+static void put_windows(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    uint8_t windowed[32];
+    if (s->window)
+        put_arch_u32(m, "attention.sliding_window", s->window);
+    if (s->full_every)
+        put_arch_u32(m, "attention.sliding_window_pattern", s->full_every);
+    if (s->windows)
+        toy_put_windows(m, s->windows, (size_t)s->n_layer);
+    if (!s->pattern)
+        return;
+    assert_true(strlen(s->pattern) == (size_t)s->n_layer && s->n_layer <= 32);
+    for (int i = 0; i < s->n_layer; i++)
+        windowed[i] = s->pattern[i] == 'w';
+    snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", s->arch);
+    toy_put_array(m, name, KV_BOOL, (uint64_t)s->n_layer, windowed, (size_t)s->n_layer);
+}
+
+/* What most models do not say. */
+static void put_rarities(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"rope.freq_base_swa", s->window_base},
+                   {"rope.scaling.factor", s->rope_factor},
+                   {"attention.scale", s->attn_scale},
+                   {"attention.clamp_kqv", s->clamp},
+                   {"final_logit_softcapping", s->softcap}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value != 0)
+            put_arch_f32(m, numbers[i].key, numbers[i].value);
+    snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
+    if (s->rope_factor != 0)
+        toy_put_string(m, name, "linear");
+    snprintf(name, sizeof name, "%s.use_parallel_residual", s->arch);
+    if (s->parallel != TOY_DEFAULT)
+        toy_put_bool(m, name, s->parallel == TOY_YES);
+    if (s->activation)
+        toy_put_string(m, "mgpt.activation", s->activation);
+    if (s->embedding_norm != TOY_DEFAULT)
+        toy_put_bool(m, "mgpt.embedding_norm", s->embedding_norm == TOY_YES);
+    if (s->final_norm != TOY_DEFAULT)
+        toy_put_bool(m, "mgpt.final_norm", s->final_norm == TOY_YES);
 }
 
 static void fill_defaults(struct toy_spec *s)
@@ -382,6 +331,8 @@ static void fill_defaults(struct toy_spec *s)
         s->rope_base = 10000;
     if (s->eps == 0)
         s->eps = 1e-5;
+    s->row = toy_arch(s->arch);
+    assert_non_null(s->row);
     if (!s->label)
         s->label = s->arch;
 }
@@ -397,15 +348,11 @@ struct toy *toy_build(const struct toy_spec *spec)
     if (spec->alignment)
         toy_put_u32(m, "general.alignment", spec->alignment);
     put_numbers(m);
-    if (spec->activation)
-        toy_put_string(m, "mgpt.activation", spec->activation);
-    if (spec->embedding_norm != TOY_DEFAULT)
-        toy_put_bool(m, "mgpt.embedding_norm", spec->embedding_norm == TOY_YES);
-    if (spec->final_norm != TOY_DEFAULT)
-        toy_put_bool(m, "mgpt.final_norm", spec->final_norm == TOY_YES);
+    put_windows(m);
+    put_rarities(m);
     if (spec->characters)
         put_vocabulary(m);
-    add_tensors(m);
+    toy_add_tensors(m);
     return m;
 }
 
@@ -415,10 +362,13 @@ void toy_free(struct toy *m)
         return;
     for (size_t i = 0; i < m->n_kv; i++)
         free(m->kv[i].bytes);
-    for (size_t i = 0; i < m->n_tensors; i++)
+    for (size_t i = 0; i < m->n_tensors; i++) {
         free(m->tensors[i].values);
+        free(m->tensors[i].blocks);
+    }
     free(m->kv);
     free(m->tensors);
+    free(m->windows);
     free(m->file);
     free(m);
 }

@@ -12,30 +12,47 @@
 #define TESTS_BUILD_MODEL_H
 
 #include "mgpt.h"
+#include "toy_arch.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum toy_type { TOY_F32 = 0, TOY_F16 = 1, TOY_BF16 = 30 }; /* GGUF's numbers */
+/* GGUF's numbers. Q8_0 needs rows of whole blocks of 32 and Q4_K of 256: a matrix whose rows are not
+ * gets the next type down this list, as in real files (Q4_K, Q8_0, F16). */
+enum toy_type { TOY_F32 = 0, TOY_F16 = 1, TOY_Q8_0 = 8, TOY_Q4_K = 12, TOY_BF16 = 30 };
 
 enum toy_choice { TOY_DEFAULT, TOY_NO, TOY_YES }; /* TOY_DEFAULT: no key, the architecture's row */
 
 struct toy_spec {
     const char *label; /* for messages */
-    const char *arch;  /* "microgpt", "llama", "gpt2" */
+    const char *arch;  /* a row of toy_arch.h */
     int n_layer, n_embd, n_head, n_ff, n_ctx, n_vocab;
     int n_head_kv;          /* 0: n_head */
-    int head_dim;           /* 0: n_embd / n_head; llama only */
+    int head_dim;           /* 0: n_embd / n_head */
     int rope_dims;          /* 0: head_dim */
     double rope_base;       /* 0: 10000 */
     double eps;             /* 0: 1e-5 */
     const char *activation; /* NULL: the architecture's */
     enum toy_choice embedding_norm, final_norm;
+    enum toy_choice parallel; /* use_parallel_residual */
     int tied, biases;
+    int head_bias; /* output.bias */
+    int separate;  /* q, k and v are three tensors also where the architecture has them in one */
+    /* Positions and attention; 0 or NULL: no key. */
+    int window;             /* attention.sliding_window */
+    int full_every;         /* .sliding_window_pattern as a period */
+    const char *pattern;    /* .sliding_window_pattern as a bool a layer: 'w' windowed, 'f' full */
+    const int32_t *windows; /* mgpt.attention.windows, one a layer, 0: full */
+    double window_base;     /* rope.freq_base_swa */
+    double rope_factor;     /* rope.scaling.type linear, rope.scaling.factor */
+    int divisors;           /* rope_freqs.weight */
+    double attn_scale, clamp, softcap;
+    int lambdas;    /* resid_lambdas and x0_lambdas */
     int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
     enum toy_type type;
     uint32_t alignment; /* 0: no key, so 32 */
     uint64_t seed;
+    const struct toy_arch *row; /* filled in by toy_build */
 };
 
 struct toy_tensor {
@@ -44,7 +61,8 @@ struct toy_tensor {
     uint32_t n_dims;
     uint64_t dims[4]; /* unused ones are 1 */
     size_t n;         /* values held: the product of dims when the tensor was added */
-    float *values;    /* representable in `type` */
+    float *values;    /* representable in `type`; of a quantised type, what `blocks` decodes to */
+    uint8_t *blocks;  /* of a quantised type, NULL otherwise: what goes into the file */
 };
 
 struct toy_kv {
@@ -60,13 +78,23 @@ struct toy {
     size_t n_kv;
     struct toy_tensor *tensors;
     size_t n_tensors;
-    uint8_t *file; /* of the last toy_encode */
+    int32_t *windows; /* of a toy that was loaded */
+    uint8_t *file;    /* of the last toy_encode */
     size_t size;
     uint64_t rng;
 };
 
 struct toy *toy_build(const struct toy_spec *spec);
 void toy_free(struct toy *m);
+
+/* Adds the tensors of m->spec. toy_tensors.c, for toy_build. */
+void toy_add_tensors(struct toy *m);
+
+/* Fills values and blocks of a tensor of a quantised type, N(mean, scale²) or nearly. toy_quant.c. */
+void toy_quantise(struct toy_tensor *t, double mean, double scale, uint64_t *rng);
+
+/* A random number N(0, 1), or nearly. */
+double toy_normal(uint64_t *state);
 
 /* The toy of a GGUF file on disk, read with src/gguf.h; NULL when there is no such file. */
 struct toy *toy_load(const char *path);
@@ -77,11 +105,18 @@ struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, 
                            double mean, double scale);
 void toy_drop_tensor(struct toy *m, const char *name);
 
+/* Bytes of n values (whole blocks) in a file. */
+uint64_t toy_bytes(enum toy_type type, uint64_t n);
+
 /* Sets or replaces a metadata entry. */
 void toy_put_u32(struct toy *m, const char *key, uint32_t v);
 void toy_put_f32(struct toy *m, const char *key, float v);
 void toy_put_bool(struct toy *m, const char *key, int v);
 void toy_put_string(struct toy *m, const char *key, const char *v);
+/* n elements of GGUF's type `element`; data is what stands in the file. */
+void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
+                   size_t n_bytes);
+void toy_put_windows(struct toy *m, const int32_t *windows, size_t n); /* mgpt.attention.windows */
 void toy_drop_key(struct toy *m, const char *key);
 
 /* Encodes the file into m->file. */
@@ -89,6 +124,10 @@ void toy_encode(struct toy *m);
 
 /* toy_encode, then mgpt_open_bytes, which must succeed. The toy must outlive the model. */
 mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params);
+
+/* Encodes and opens m, which must be refused with one short line that holds a, b and c (or NULL), and
+ * frees m. */
+void toy_check_refused(struct toy *m, const char *a, const char *b, const char *c);
 
 /* n random tokens of the toy's vocabulary. */
 void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n);

@@ -14,16 +14,23 @@
 
 #include <cmocka.h>
 
-static inline struct file fixture(const char *name)
+#define FIXTURES "convert" /* the directory in tests/fixtures */
+
+static inline struct file fixture_in(const char *directory, const char *name)
 {
     char path[512];
     struct file f;
     mgpt_error err;
     const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/tests/fixtures/convert/%s", root ? root : ".", name);
+    snprintf(path, sizeof path, "%s/tests/fixtures/%s/%s", root ? root : ".", directory, name);
     if (file_open(&f, path, &err) < 0)
         fail_msg("%s: %s", path, err.text);
     return f;
+}
+
+static inline struct file fixture(const char *name)
+{
+    return fixture_in(FIXTURES, name);
 }
 
 struct sides {
@@ -46,7 +53,7 @@ static inline int read_bytes(struct checkpoint *c, struct span bytes,
                              const struct ckpt_options *options, const struct sides *sides,
                              mgpt_error *err)
 {
-    struct ckpt_input in = {bytes, "name", options, find_side, (void *)(uintptr_t)sides};
+    struct ckpt_input in = {bytes, "name", options, find_side, (void *)(uintptr_t)sides, NULL};
     ckpt_init(c);
     return ckpt_read(c, &in, err);
 }

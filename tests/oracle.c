@@ -21,6 +21,7 @@ struct oracle {
     oracle_patch *patch;
     void *user;
     const int32_t *tokens;
+    double *x0; /* what the first layer began with */
     size_t T, E, H, G, d, F, V;
 };
 
@@ -66,25 +67,60 @@ static void head_point(struct oracle *o, mgpt_point at, int layer, size_t t, siz
 /* ---- the verbs ---------------------------------------------------------------------------------
  */
 
-/* LayerNorm (gpt2) or RMSNorm (the others), with the gain and bias that the file has. */
+/* n rows of width w, each by itself: LayerNorm or RMSNorm, as the architecture has it. */
+static void normalize(const struct oracle *o, double *y, const double *x, size_t n, size_t w,
+                      const float *gain, const float *bias)
+{
+    for (size_t row = 0; row < n; row++, x += w, y += w) {
+        double mean = 0, square = 0;
+        for (size_t i = 0; i < w && o->s->row->layer_norm; i++)
+            mean += x[i] / (double)w;
+        for (size_t i = 0; i < w; i++)
+            square += (x[i] - mean) * (x[i] - mean) / (double)w;
+        double size = sqrt(square + (double)(float)o->s->eps);
+        for (size_t i = 0; i < w; i++)
+            y[i] =
+                (x[i] - mean) / size * (gain ? (double)gain[i] : 1) + (bias ? (double)bias[i] : 0);
+    }
+}
+
+/* A norm of rows as wide as the residual, with the gain and bias that the file has. */
 static double *norm(const struct oracle *o, int layer, const char *stem, const double *x)
 {
-    const float *gain = find(o, layer, stem, "weight"), *bias = find(o, layer, stem, "bias");
-    double *y = matrix(o, o->E), n = (double)o->E;
-    for (size_t t = 0; t < o->T; t++) {
-        const double *row = x + t * o->E;
-        double mean = 0, square = 0;
-        if (is(o->s->arch, "gpt2"))
-            for (size_t i = 0; i < o->E; i++)
-                mean += row[i] / n;
-        for (size_t i = 0; i < o->E; i++)
-            square += (row[i] - mean) * (row[i] - mean) / n;
-        for (size_t i = 0; i < o->E; i++) {
-            double v = (row[i] - mean) / sqrt(square + (double)(float)o->s->eps);
-            y[t * o->E + i] = v * (gain ? (double)gain[i] : 1) + (bias ? (double)bias[i] : 0);
-        }
-    }
+    double *y = matrix(o, o->E);
+    normalize(o, y, x, o->T, o->E, find(o, layer, stem, "weight"), find(o, layer, stem, "bias"));
     return y;
+}
+
+/* The input of a branch: the norm of that name, or x itself where norms stand behind the branches. */
+static double *branch_input(const struct oracle *o, int layer, const char *stem, const double *x)
+{
+    enum toy_norms norms = o->s->row->norms;
+    if (norms != NORMS_AFTER)
+        return norm(o, layer, norms == NORMS_SHARED ? "attn_norm" : stem, x);
+    return memcpy(matrix(o, o->E), x, o->T * o->E * sizeof *x);
+}
+
+/* The output of a branch, in place. */
+static void branch_output(const struct oracle *o, int layer, const char *stem, double *y)
+{
+    enum toy_norms norms = o->s->row->norms;
+    const float *gain = find(o, layer, stem, "weight");
+    assert_true((gain != NULL) == (norms == NORMS_AFTER || norms == NORMS_AROUND));
+    if (gain)
+        normalize(o, y, y, o->T, o->E, gain, NULL);
+}
+
+/* Norms of q and k come without the mean removed: only RMSNorm models have them. */
+static void qk_norm(const struct oracle *o, int layer, const char *stem, double *x, size_t heads)
+{
+    const float *gain = find(o, layer, stem, "weight");
+    enum toy_qk qk = o->s->row->qk;
+    assert_true((gain != NULL) == (qk == QK_PER_HEAD || qk == QK_WHOLE));
+    if (qk == QK_WHOLE)
+        normalize(o, x, x, o->T, heads * o->d, gain, NULL);
+    else if (qk != QK_PLAIN)
+        normalize(o, x, x, o->T * heads, o->d, gain, NULL);
 }
 
 /* Rows [first, first + n_out) of a matrix times x, plus bias. */
@@ -105,19 +141,48 @@ static double *linear(const struct oracle *o, int layer, const char *stem, size_
     return y;
 }
 
-/* Adjacent pairs of the first rope_dims components of every head turn by pos * base^(-2i/rope_dims). */
-static void rope(const struct oracle *o, double *x, size_t heads)
+/* Whether a layer's queries see no further than the window, and how many keys they see (0: all). */
+static int window(const struct toy_spec *s, int layer)
 {
-    size_t n_rot = (size_t)o->s->rope_dims;
-    for (size_t t = 0; t < o->T; t++) {
-        for (size_t h = 0; h < heads; h++) {
-            double *v = x + (t * heads + h) * o->d;
-            for (size_t i = 0; i + 1 < n_rot; i += 2) {
-                double angle = (double)t * pow(o->s->rope_base, -(double)i / (double)n_rot);
-                double a = v[i], b = v[i + 1];
-                v[i] = a * cos(angle) - b * sin(angle);
-                v[i + 1] = a * sin(angle) + b * cos(angle);
-            }
+    int full_every = s->full_every ? s->full_every : s->row->full_every;
+    if (s->windows)
+        return s->windows[layer];
+    if (s->pattern)
+        return s->pattern[layer] == 'w' ? s->window : 0;
+    return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
+}
+
+/* Radians that pair i turns from one position to the next. Layers with a window may have a base of
+ * their own, and then know no scaling of positions. */
+static double frequency(const struct oracle *o, int layer, size_t i)
+{
+    const struct toy_spec *s = o->s;
+    const float *divisors = find(o, -1, "rope_freqs", "weight");
+    double own = s->window_base != 0 ? s->window_base : s->row->window_base;
+    double exponent = -2 * (double)i / (double)s->rope_dims;
+    if (own != 0 && window(s, layer))
+        return pow((double)(float)own, exponent);
+    double f = pow((double)(float)s->rope_base, exponent);
+    if (s->rope_factor != 0)
+        f /= (double)(float)s->rope_factor;
+    return divisors ? f / (double)divisors[i] : f;
+}
+
+/* The first rope_dims components of every head turn in pairs: (a, b) by pos * frequency. */
+static void rope(const struct oracle *o, int layer, double *x, size_t heads)
+{
+    size_t n_pairs = (size_t)o->s->rope_dims / 2;
+    int halves = o->s->row->place == PLACE_HALVES, skip = o->s->row->no_rope_every;
+    if (skip && (layer + 1) % skip == 0)
+        return;
+    for (size_t i = 0; i < n_pairs; i++) {
+        size_t first = halves ? i : 2 * i, second = halves ? i + n_pairs : 2 * i + 1;
+        double f = frequency(o, layer, i);
+        for (size_t row = 0; row < o->T * heads; row++) {
+            double *v = x + row * o->d, angle = (double)(row / heads) * f;
+            double a = v[first], b = v[second];
+            v[first] = a * cos(angle) - b * sin(angle);
+            v[second] = a * sin(angle) + b * cos(angle);
         }
     }
 }
@@ -138,11 +203,7 @@ static double activate(const char *name, double x)
 
 static const char *activation(const struct toy_spec *s)
 {
-    if (s->activation)
-        return s->activation;
-    if (is(s->arch, "microgpt"))
-        return "relu";
-    return is(s->arch, "llama") ? "silu" : "gelu_tanh";
+    return s->activation ? s->activation : s->row->activation;
 }
 
 static void softmax(double *row, size_t n)
@@ -159,41 +220,62 @@ static void softmax(double *row, size_t n)
 /* ---- the page ----------------------------------------------------------------------------------
  */
 
-/* One query t and head h over positions 0..t; out: d values. */
+static double attn_scale(const struct oracle *o)
+{
+    return o->s->attn_scale != 0 ? (double)(float)o->s->attn_scale : 1 / sqrt((double)o->d);
+}
+
+/* One query t and head h over the keys in sight, which end with position t; out: d values. Keys out of
+ * sight have score -inf and weight 0, whatever a patch makes of them. */
 static void attend(struct oracle *o, int layer, size_t t, size_t h, const double *q,
                    const double *k, const double *v, double *out)
 {
-    size_t d = o->d, g = h / (o->H / o->G);
+    size_t d = o->d, g = h / (o->H / o->G), w = (size_t)window(o->s, layer);
+    size_t first = w && t + 1 > w ? t + 1 - w : 0;
     double *row = toy_alloc(t + 1, sizeof *row);
     for (size_t j = 0; j <= t; j++) {
         for (size_t i = 0; i < d; i++)
             row[j] += q[(t * o->H + h) * d + i] * k[(j * o->G + g) * d + i];
-        row[j] /= sqrt((double)d);
+        row[j] = j < first ? -INFINITY : row[j] * attn_scale(o);
     }
     head_point(o, MGPT_SCORES, layer, t, h, row);
-    softmax(row, t + 1);
+    for (size_t j = 0; j < first; j++)
+        row[j] = 0;
+    softmax(row + first, t + 1 - first);
     head_point(o, MGPT_WEIGHTS, layer, t, h, row);
-    for (size_t j = 0; j <= t; j++)
+    for (size_t j = first; j <= t; j++)
         for (size_t i = 0; i < d; i++)
             out[i] += row[j] * v[(j * o->G + g) * d + i];
     free(row);
+}
+
+static void clamp(const struct oracle *o, double *x, size_t cols)
+{
+    double limit = (double)(float)o->s->clamp;
+    for (size_t i = 0; i < o->T * cols && limit != 0; i++)
+        x[i] = fmax(-limit, fmin(limit, x[i]));
 }
 
 static void project(struct oracle *o, int layer, const double *h, double **q, double **k,
                     double **v)
 {
     size_t qw = o->H * o->d, kw = o->G * o->d;
-    int fused = is(o->s->arch, "gpt2");
+    int fused = find(o, layer, "attn_qkv", "weight") != NULL;
     *q = linear(o, layer, fused ? "attn_qkv" : "attn_q", 0, h, o->E, qw);
     *k = linear(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, h, o->E, kw);
     *v = linear(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, h, o->E, kw);
+    clamp(o, *q, qw);
+    clamp(o, *k, kw);
+    clamp(o, *v, kw);
     point(o, MGPT_Q, layer, *q, qw);
     point(o, MGPT_K, layer, *k, kw);
     point(o, MGPT_V, layer, *v, kw);
-    if (!is(o->s->arch, "llama"))
+    qk_norm(o, layer, "attn_q_norm", *q, o->H);
+    qk_norm(o, layer, "attn_k_norm", *k, o->G);
+    if (o->s->row->place == PLACE_LEARNED)
         return;
-    rope(o, *q, o->H);
-    rope(o, *k, o->G);
+    rope(o, layer, *q, o->H);
+    rope(o, layer, *k, o->G);
     point(o, MGPT_ROT_Q, layer, *q, qw);
     point(o, MGPT_ROT_K, layer, *k, kw);
 }
@@ -204,9 +286,10 @@ static void add(const struct oracle *o, double *x, const double *y)
         x[i] += y[i];
 }
 
-static void attention(struct oracle *o, int layer, double *x)
+/* What attention adds to the residual. */
+static double *attention(struct oracle *o, int layer, const double *x)
 {
-    double *h = norm(o, layer, "attn_norm", x), *q, *k, *v;
+    double *h = branch_input(o, layer, "attn_norm", x), *q, *k, *v;
     point(o, MGPT_ATTN_IN, layer, h, o->E);
     project(o, layer, h, &q, &k, &v);
     double *z = matrix(o, o->H * o->d);
@@ -215,16 +298,17 @@ static void attention(struct oracle *o, int layer, double *x)
             attend(o, layer, t, head, q, k, v, z + (t * o->H + head) * o->d);
     point(o, MGPT_HEADS, layer, z, o->H * o->d);
     double *out = linear(o, layer, "attn_output", 0, z, o->H * o->d, o->E);
+    branch_output(o, layer, "post_attention_norm", out);
     point(o, MGPT_ATTN_OUT, layer, out, o->E);
-    add(o, x, out);
-    point(o, MGPT_RESID_MID, layer, x, o->E);
-    free(h), free(q), free(k), free(v), free(z), free(out);
+    free(h), free(q), free(k), free(v), free(z);
+    return out;
 }
 
-static void mlp(struct oracle *o, int layer, double *x)
+/* What the MLP adds. */
+static double *mlp(struct oracle *o, int layer, const double *x)
 {
-    int gated = find(o, layer, "ffn_gate", "weight") != NULL;
-    double *h = norm(o, layer, "ffn_norm", x), *up = NULL;
+    int gated = o->s->row->gated;
+    double *h = branch_input(o, layer, "ffn_norm", x), *up = NULL;
     point(o, MGPT_MLP_IN, layer, h, o->E);
     double *f = linear(o, layer, gated ? "ffn_gate" : "ffn_up", 0, h, o->E, o->F);
     point(o, MGPT_MLP_PRE, layer, f, o->F);
@@ -236,10 +320,45 @@ static void mlp(struct oracle *o, int layer, double *x)
         f[i] = activate(activation(o->s), f[i]) * (up ? up[i] : 1);
     point(o, MGPT_MLP_POST, layer, f, o->F);
     double *out = linear(o, layer, "ffn_down", 0, f, o->F, o->E);
+    branch_output(o, layer, "post_ffw_norm", out);
     point(o, MGPT_MLP_OUT, layer, out, o->E);
-    add(o, x, out);
+    free(h), free(up), free(f);
+    return out;
+}
+
+static int chosen(enum toy_choice choice, int row)
+{
+    return choice == TOY_DEFAULT ? row : choice == TOY_YES;
+}
+
+/* x = keep x + mix x0, both numbers the layer's own. */
+static void blend(struct oracle *o, int layer, double *x)
+{
+    const struct toy_tensor *keep = toy_find(o->m, "resid_lambdas");
+    const struct toy_tensor *mix = toy_find(o->m, "x0_lambdas");
+    double a = keep ? (double)keep->values[layer] : 1, b = mix ? (double)mix->values[layer] : 0;
+    if (layer == 0)
+        memcpy(o->x0, x, o->T * o->E * sizeof *x);
+    for (size_t i = 0; i < o->T * o->E; i++)
+        x[i] = a * x[i] + b * o->x0[i];
+}
+
+static void run_layer(struct oracle *o, int layer, double *x)
+{
+    int parallel = chosen(o->s->parallel, o->s->row->parallel);
+    blend(o, layer, x);
+    point(o, MGPT_RESID_PRE, layer, x, o->E);
+    double *a = attention(o, layer, x), *f;
+    if (!parallel) {
+        add(o, x, a);
+        point(o, MGPT_RESID_MID, layer, x, o->E);
+    }
+    f = mlp(o, layer, x);
+    add(o, x, f);
+    if (parallel)
+        add(o, x, a);
     point(o, MGPT_RESID_POST, layer, x, o->E);
-    free(h), free(up), free(f), free(out);
+    free(a), free(f);
 }
 
 static double *embed(struct oracle *o)
@@ -247,9 +366,10 @@ static double *embed(struct oracle *o)
     const float *token = find(o, -1, "token_embd", "weight");
     const float *position = find(o, -1, "position_embd", "weight");
     double *x = matrix(o, o->E), *p = matrix(o, o->E);
+    double root = o->s->row->embd_root ? sqrt((double)o->E) : 1;
     for (size_t t = 0; t < o->T; t++)
         for (size_t i = 0; i < o->E; i++)
-            x[t * o->E + i] = (double)token[(size_t)o->tokens[t] * o->E + i];
+            x[t * o->E + i] = root * (double)token[(size_t)o->tokens[t] * o->E + i];
     point(o, MGPT_EMBD, -1, x, o->E);
     if (position) {
         for (size_t i = 0; i < o->T * o->E; i++)
@@ -261,16 +381,34 @@ static double *embed(struct oracle *o)
     return x;
 }
 
-static int chosen(enum toy_choice choice, int row)
+/* Replaces x by its norm, which has a point of its own outside the layers. */
+static void norm_in_place(struct oracle *o, mgpt_point at, const char *stem, double **x)
 {
-    return choice == TOY_DEFAULT ? row : choice == TOY_YES;
+    double *h = norm(o, -1, stem, *x);
+    point(o, at, -1, h, o->E);
+    free(*x);
+    *x = h;
+}
+
+static double *unembed(struct oracle *o, const double *x)
+{
+    const char *head = find(o, -1, "output", "weight") ? "output" : "token_embd";
+    const float *bias = find(o, -1, "output", "bias");
+    double *logits = linear(o, -1, head, 0, x, o->E, o->V), cap = (double)(float)o->s->softcap;
+    for (size_t i = 0; i < o->T * o->V; i++) {
+        if (bias && strcmp(head, "output") != 0)
+            logits[i] += (double)bias[i % o->V];
+        if (cap != 0)
+            logits[i] = cap * tanh(logits[i] / cap);
+    }
+    point(o, MGPT_LOGITS, -1, logits, o->V);
+    return logits;
 }
 
 struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, oracle_patch *patch,
                          void *user)
 {
     const struct toy_spec *s = &m->spec;
-    int microgpt = is(s->arch, "microgpt");
     struct oracle o = {.m = m,
                        .s = s,
                        .patch = patch,
@@ -284,27 +422,15 @@ struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, o
                        .F = (size_t)s->n_ff,
                        .V = (size_t)s->n_vocab};
     o.trace = trace_new(s->n_layer, n);
+    o.x0 = matrix(&o, o.E);
     double *x = embed(&o);
-    if (chosen(s->embedding_norm, microgpt)) {
-        double *h = norm(&o, -1, "no such tensor", x);
-        point(&o, MGPT_EMBD_NORM, -1, h, o.E);
-        free(x);
-        x = h;
-    }
-    for (int layer = 0; layer < s->n_layer; layer++) {
-        point(&o, MGPT_RESID_PRE, layer, x, o.E);
-        attention(&o, layer, x);
-        mlp(&o, layer, x);
-    }
-    if (chosen(s->final_norm, !microgpt)) {
-        double *h = norm(&o, -1, "output_norm", x);
-        point(&o, MGPT_FINAL, -1, h, o.E);
-        free(x);
-        x = h;
-    }
-    const char *head = find(&o, -1, "output", "weight") ? "output" : "token_embd";
-    double *logits = linear(&o, -1, head, 0, x, o.E, o.V);
-    point(&o, MGPT_LOGITS, -1, logits, o.V);
-    free(x), free(logits);
+    if (chosen(s->embedding_norm, s->row->embd_norm))
+        norm_in_place(&o, MGPT_EMBD_NORM, "no such tensor", &x);
+    for (int layer = 0; layer < s->n_layer; layer++)
+        run_layer(&o, layer, x);
+    if (chosen(s->final_norm, s->row->final_norm))
+        norm_in_place(&o, MGPT_FINAL, "output_norm", &x);
+    free(unembed(&o, x));
+    free(x), free(o.x0);
     return o.trace;
 }

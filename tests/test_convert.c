@@ -4,95 +4,12 @@
  * to the bit, as the .want file that tests/cli/make_convert.py computed. What must be refused is in
  * test_convert_bad.c, the command line around the readers in tests/cli/convert.sh.
  */
-#include "convert/write.h"
-#include "convert_input.h"
-
-#include <unistd.h>
+#include "convert_want.h"
 
 #define MICROGPT_SIZES                                                                             \
     {                                                                                              \
         .given = OPT_EMBD | OPT_LAYERS | OPT_CONTEXT, .n_embd = 4, .n_layer = 2, .n_ctx = 3        \
     }
-
-static int has_note(const struct checkpoint *c, const char *part)
-{
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strstr(c->notes[i], part))
-            return 1;
-    return 0;
-}
-
-/* ---- files written ----------------------------------------------------------------------------- */
-
-struct result {
-    char path[64];
-    struct file file;
-    struct gguf g;
-    struct checkpoint c;
-};
-
-static void result_free(struct result *r)
-{
-    gguf_free(&r->g);
-    file_close(&r->file);
-    unlink(r->path);
-    ckpt_free(&r->c);
-}
-
-static void convert(struct result *r, struct span bytes, const struct ckpt_options *options,
-                    const char *type)
-{
-    static const struct ckpt_options none = {0};
-    mgpt_error err;
-    struct file tokenizer = fixture("tokenizer.bin");
-    struct sides sides = {{tokenizer.data, tokenizer.size}, {NULL, 0}};
-    strcpy(r->path, "/tmp/mgpt-convert-XXXXXX");
-    close(mkstemp(r->path));
-    if (read_bytes(&r->c, bytes, options ? options : &none, &sides, &err) < 0 ||
-        ckpt_write(&r->c, r->path, type ? dtype_named(type) : NULL, &err) < 0 ||
-        file_open(&r->file, r->path, &err) < 0 ||
-        gguf_parse(&r->g, r->file.data, r->file.size, &err) < 0)
-        fail_msg("%s", err.text);
-    file_close(&tokenizer);
-}
-
-/* One line of a .want file against one tensor; returns the next line. */
-static const char *check_line(const char *line, const struct gguf_tensor *t)
-{
-    char name[64];
-    int n, n_dims;
-    assert_int_equal(sscanf(line, "%63s %d%n", name, &n_dims, &n), 2);
-    line += n;
-    assert_string_equal(name, t->name);
-    assert_int_equal(n_dims, t->n_dims);
-    for (int d = 0; d < n_dims; d++, line += n) {
-        unsigned long long dim;
-        assert_int_equal(sscanf(line, "%llu%n", &dim, &n), 1);
-        assert_int_equal(dim, t->dims[d]);
-    }
-    for (uint64_t i = 0; i < t->n_values; i++, line += n) {
-        unsigned expected, found;
-        assert_int_equal(sscanf(line, "%x%n", &expected, &n), 1);
-        memcpy(&found, t->data + 4 * i, 4);
-        if (found != expected)
-            fail_msg("%s[%llu]: %08x, expected %08x", name, (unsigned long long)i, found, expected);
-    }
-    return line + 1;
-}
-
-static void check_tensors(const struct gguf *g, const char *want)
-{
-    struct file f = fixture(want);
-    char *lines = calloc(1, f.size + 1);
-    assert_non_null(lines);
-    memcpy(lines, f.data, f.size);
-    const char *line = lines;
-    for (size_t i = 0; i < arr_len(g->tensors); i++)
-        line = check_line(line, &g->tensors[i]);
-    assert_int_equal(*line, 0); /* none is missing */
-    free(lines);
-    file_close(&f);
-}
 
 static void assert_uint(const struct gguf *g, const char *key, uint64_t expected)
 {
@@ -162,7 +79,7 @@ static void test_json_layouts(void **state)
         struct file f = fixture(json_layouts[i].file);
         print_message("%s\n", json_layouts[i].file);
         convert(&r, (struct span){f.data, f.size}, &json_layouts[i].options, NULL);
-        check_tensors(&r.g, json_layouts[i].want);
+        check_tensors(&r.g, FIXTURES, json_layouts[i].want);
         assert_text(&r.g, "general.architecture", "microgpt");
         assert_text(&r.g, "mgpt.activation", json_layouts[i].activation);
         assert_flag(&r.g, "mgpt.embedding_norm", 1);
@@ -216,7 +133,7 @@ static void test_llama2c_versions(void **state)
         struct file f = fixture(llama_files[i].file);
         print_message("%s\n", llama_files[i].file);
         convert(&r, (struct span){f.data, f.size}, NULL, NULL);
-        check_tensors(&r.g, llama_files[i].want);
+        check_tensors(&r.g, FIXTURES, llama_files[i].want);
         assert_text(&r.g, "general.architecture", "llama");
         assert_uint(&r.g, "llama.attention.head_count_kv", 1);
         assert_uint(&r.g, "llama.rope.dimension_count", 2);

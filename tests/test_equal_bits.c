@@ -223,23 +223,42 @@ static void test_chunks(void **state)
 }
 
 /* The engine hands work to other threads from 65,536 multiply-adds on. The zoo's chunks get there, its
- * single steps do not: the wide model's head does (64 * 1030), and its attention over 24 tokens. */
+ * single steps do not: the wide models' heads do (64 * 1030), and the attention over 24 tokens. */
+static const struct toy_spec wide[] = {{.label = "wide llama",
+                                        .arch = "llama",
+                                        .n_layer = 1,
+                                        .n_embd = 64,
+                                        .n_head = 4,
+                                        .n_head_kv = 2,
+                                        .n_ff = 70,
+                                        .n_ctx = 24,
+                                        .n_vocab = 1030},
+                                       {.label = "wide gemma3, Q8_0",
+                                        .arch = "gemma3",
+                                        .n_layer = 2,
+                                        .n_embd = 64,
+                                        .n_head = 6,
+                                        .n_head_kv = 3,
+                                        .head_dim = 20,
+                                        .n_ff = 96,
+                                        .n_ctx = 40,
+                                        .n_vocab = 1030,
+                                        .window = 21,
+                                        .full_every = 2,
+                                        .softcap = 5,
+                                        .head_bias = 1,
+                                        .tied = 1,
+                                        .type = TOY_Q8_0}};
+
 static void test_threads(void **state)
 {
     (void)state;
-    const struct toy_spec wide = {.label = "wide llama",
-                                  .arch = "llama",
-                                  .n_layer = 1,
-                                  .n_embd = 64,
-                                  .n_head = 4,
-                                  .n_head_kv = 2,
-                                  .n_ff = 70,
-                                  .n_ctx = 24,
-                                  .n_vocab = 1030};
-    struct subject s = subject_new(&wide, 1);
-    by_threads(&s, 1);
-    by_threads(&s, 64);
-    subject_free(&s);
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        struct subject s = subject_new(&wide[i], 1);
+        by_threads(&s, 1);
+        by_threads(&s, 64);
+        subject_free(&s);
+    }
     subject_each(by_threads_in_chunks);
 }
 
@@ -283,11 +302,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_pieces),
-
-        cmocka_unit_test(test_taps),    cmocka_unit_test(test_unembed),
-        cmocka_unit_test(test_open),    cmocka_unit_test(test_isa),
-        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_pieces),  cmocka_unit_test(test_taps),
+        cmocka_unit_test(test_unembed), cmocka_unit_test(test_open),
+        cmocka_unit_test(test_isa),     cmocka_unit_test(test_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

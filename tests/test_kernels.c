@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX = 4096 };
+enum { MAX = 10240 };
 
 static uint64_t state = 1;
 
@@ -84,6 +84,11 @@ static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type
     static float w[MAX], x[MAX], y[2][MAX];
     static uint8_t raw[MAX * 4 + 1];
     size_t n_in = 1 + below(60), n_out = 1 + below(50), n = 1 + below(5);
+    if (below(8) == 0) { /* long rows and many tokens: blocks of columns, groups of tokens */
+        n_in = 100 + below(60);
+        n_out = 1 + below(16);
+        n = 1 + below(60);
+    }
     const struct dtype *d = dtype_find(weight_ids[type]);
     size_t values = panels_of(n_out) * PANEL * n_in;
     assert_true(values <= MAX && n * n_out <= MAX);
@@ -197,6 +202,24 @@ static void do_mix(const struct kernels *k, float *x, size_t n)
     memcpy(x, o, n / 8 * sizeof *x);
 }
 
+static void do_blend(const struct kernels *k, float *x, size_t n)
+{
+    static float y[MAX];
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[n - 1 - i];
+    k->blend(x, 0.9f, -0.3f, y, n);
+}
+
+static void do_clamp(const struct kernels *k, float *x, size_t n)
+{
+    k->clamp(x, 7.5f, n);
+}
+
+static void do_softcap(const struct kernels *k, float *x, size_t n)
+{
+    k->softcap(x, 15, n);
+}
+
 #define ACT(i)                                                                                     \
     static void do_act##i(const struct kernels *k, float *x, size_t n)                             \
     {                                                                                              \
@@ -219,7 +242,8 @@ static void test_rows(void **unused)
         {"softmax", do_softmax, 0}, {"rmsnorm", do_rmsnorm, 0},     {"layernorm", do_layernorm, 0},
         {"scale", do_scale, 1},     {"add and mul", do_add_mul, 1}, {"rope", do_rope, 0},
         {"mix", do_mix, 0},         {"relu", do_act0, 1},           {"relu2", do_act1, 1},
-        {"silu", do_act2, 1},       {"gelu_tanh", do_act3, 1},      {"gelu_erf", do_act4, 1}};
+        {"silu", do_act2, 1},       {"gelu_tanh", do_act3, 1},      {"gelu_erf", do_act4, 1},
+        {"blend", do_blend, 1},     {"clamp", do_clamp, 1},         {"softcap", do_softcap, 1}};
     static float x[MAX], a[MAX], b[MAX];
     struct kernels k[8];
     size_t n_rungs = rungs(k, 8);
@@ -284,6 +308,59 @@ static void test_accuracy(void **unused)
     float far[3] = {0, -200, -1000};
     k.softmax(far, 3);
     assert_true(far[0] == 1 && far[1] == 0 && far[2] == 0);
+}
+
+/* cap tanh(x / cap). The quotient and the last product are rounded once each; tanh itself is within 5 u
+ * on either side of its seam at 0.625, where 1 - 2 / (e^2z + 1) magnifies the error of exp most. */
+static void test_softcap(void **unused)
+{
+    (void)unused;
+    static const float caps[] = {0.5f, 1, 2.5f, 15, 30, 50};
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    for (size_t c = 0; c < sizeof caps / sizeof *caps; c++) {
+        double cap = (double)caps[c];
+        for (double z = 1e-7; z < 25; z *= 1.0003) {
+            float pair[2] = {(float)(z * cap), -(float)(z * cap)}, x = pair[0];
+            double exact = cap * tanh((double)x / cap);
+            k.softcap(pair, caps[c], 2);
+            if (!(fabs((double)pair[0] - exact) <= 7 * 0x1p-24 * exact))
+                fail_msg("softcap %g of %.9g: %.9g, exact %.9g", cap, (double)x, (double)pair[0],
+                         exact);
+            assert_true(pair[1] == -pair[0] && (double)pair[0] <= cap);
+        }
+    }
+    float odd[6] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f};
+    k.softcap(odd, 15, 6);
+    assert_true(odd[0] == 0 && !signbit(odd[0]) && odd[1] == 0 && signbit(odd[1]));
+    assert_true(odd[2] == 15 && odd[3] == -15 && isnan(odd[4]));
+    assert_true(fabs((double)odd[5] / (double)1e-40f - 1) < 0x1p-12); /* a subnormal has few bits */
+}
+
+/* What is one expression must be that expression: x = fma(b, y, a x), and a clamp that keeps NaN. */
+static void test_blend_and_clamp(void **unused)
+{
+    (void)unused;
+    struct kernels k;
+    float x[300], y[300], z[300];
+    assert_true(kernels_init(&k, NULL));
+    for (int round = 0; round < 100; round++) {
+        size_t n = 1 + below(300);
+        float a = real(2), b = real(2);
+        fill(x, n, 3);
+        fill(y, n, 3);
+        memcpy(z, x, sizeof z);
+        k.blend(z, a, b, y, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(z[i] == fmaf(b, y[i], a * x[i]));
+        memcpy(z, x, sizeof z);
+        k.clamp(z, 1.25f, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(z[i] == fmaxf(-1.25f, fminf(1.25f, x[i])));
+    }
+    float odd[4] = {INFINITY, -INFINITY, NAN, -0.0f};
+    k.clamp(odd, 2, 4);
+    assert_true(odd[0] == 2 && odd[1] == -2 && isnan(odd[2]) && signbit(odd[3]));
 }
 
 /* float64 functions with a fixed order of operations, against libm. */
@@ -354,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_ladder),      cmocka_unit_test(test_linear),
         cmocka_unit_test(test_linear_rows), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_dmath),
+        cmocka_unit_test(test_softcap),     cmocka_unit_test(test_blend_and_clamp),
         cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

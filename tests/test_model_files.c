@@ -44,26 +44,6 @@ static const struct toy_spec gpt2 = {.label = "gpt2",
                                      .biases = 1,
                                      .seed = 3};
 
-/* Encodes and opens m, which must be refused with a line that holds a, b and c; frees m. */
-static void check_refused(struct toy *m, const char *a, const char *b, const char *c)
-{
-    const char *parts[3] = {a, b, c};
-    mgpt_error err = {0};
-    toy_encode(m);
-    mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, &err);
-    if (model)
-        fail_msg("a model was opened that should have been refused for %s", a);
-    if (err.status != MGPT_EFILE)
-        fail_msg("%s: status %d: %s", a, err.status, err.text);
-    for (int i = 0; i < 3; i++)
-        if (parts[i] && !strstr(err.text, parts[i]))
-            fail_msg("'%s' does not say '%s'", err.text, parts[i]);
-    if (strchr(err.text, '\n') || strlen(err.text) > 160)
-        fail_msg("not one short line: '%s'", err.text);
-    assert_null(mgpt_open_bytes(m->file, m->size, NULL, NULL)); /* err may be NULL */
-    toy_free(m);
-}
-
 static struct toy *resized(const struct toy_spec *spec, const char *name, int dim, uint64_t size)
 {
     struct toy *m = toy_build(spec);
@@ -95,7 +75,7 @@ static void check_each_missing(const struct toy_spec *spec, const char *const *o
         struct toy *m = toy_build(spec);
         toy_drop_tensor(m, name);
         if (!may_lack) {
-            check_refused(m, name, "missing", NULL);
+            toy_check_refused(m, name, "missing", NULL);
             continue;
         }
         mgpt_close(toy_open(m, NULL));
@@ -116,30 +96,31 @@ static void test_missing_tensors(void **state)
 static void test_wrong_shapes(void **state)
 {
     (void)state;
-    check_refused(resized(&microgpt, "blk.0.attn_q.weight", 1, 15), "blk.0.attn_q.weight",
-                  "[16, 15]", "[16, 16]");
-    check_refused(resized(&microgpt, "blk.0.ffn_up.weight", 0, 64), "blk.0.ffn_up.weight",
-                  "[64, 64]", "[16, 64]");
-    check_refused(resized(&microgpt, "position_embd.weight", 1, 17), "position_embd.weight",
-                  "[16, 17]", "[16, 16]");
-    check_refused(resized(&microgpt, "output.weight", 1, 28), "output.weight", "[16, 28]",
-                  "[16, 27]");
-    check_refused(resized(&microgpt, "token_embd.weight", 0, 15), "token_embd.weight", "[15, 27]",
-                  "[16, 27]");
-    check_refused(resized(&llama, "blk.1.attn_k.weight", 1, 16), "blk.1.attn_k.weight", "[16, 16]",
-                  "[16, 8]");
-    check_refused(resized(&llama, "blk.1.ffn_norm.weight", 0, 17), "blk.1.ffn_norm.weight", "[17",
-                  "[16");
-    check_refused(resized(&llama, "output_norm.weight", 0, 1), "output_norm.weight", "[1", "[16");
-    check_refused(resized(&gpt2, "blk.0.attn_qkv.weight", 1, 16), "blk.0.attn_qkv.weight",
-                  "[16, 16]", "[16, 48]");
-    check_refused(resized(&gpt2, "blk.0.attn_qkv.bias", 0, 49), "blk.0.attn_qkv.bias", "[49",
-                  "[48");
+    toy_check_refused(resized(&microgpt, "blk.0.attn_q.weight", 1, 15), "blk.0.attn_q.weight",
+                      "[16, 15]", "[16, 16]");
+    toy_check_refused(resized(&microgpt, "blk.0.ffn_up.weight", 0, 64), "blk.0.ffn_up.weight",
+                      "[64, 64]", "[16, 64]");
+    toy_check_refused(resized(&microgpt, "position_embd.weight", 1, 17), "position_embd.weight",
+                      "[16, 17]", "[16, 16]");
+    toy_check_refused(resized(&microgpt, "output.weight", 1, 28), "output.weight", "[16, 28]",
+                      "[16, 27]");
+    toy_check_refused(resized(&microgpt, "token_embd.weight", 0, 15), "token_embd.weight",
+                      "[15, 27]", "[16, 27]");
+    toy_check_refused(resized(&llama, "blk.1.attn_k.weight", 1, 16), "blk.1.attn_k.weight",
+                      "[16, 16]", "[16, 8]");
+    toy_check_refused(resized(&llama, "blk.1.ffn_norm.weight", 0, 17), "blk.1.ffn_norm.weight",
+                      "[17", "[16");
+    toy_check_refused(resized(&llama, "output_norm.weight", 0, 1), "output_norm.weight", "[1",
+                      "[16");
+    toy_check_refused(resized(&gpt2, "blk.0.attn_qkv.weight", 1, 16), "blk.0.attn_qkv.weight",
+                      "[16, 16]", "[16, 48]");
+    toy_check_refused(resized(&gpt2, "blk.0.attn_qkv.bias", 0, 49), "blk.0.attn_qkv.bias", "[49",
+                      "[48");
     struct toy *cube = toy_build(&llama);
     struct toy_tensor *t = toy_find(cube, "blk.0.ffn_down.weight");
     t->n_dims = 3;
     t->dims[2] = 2;
-    check_refused(cube, "blk.0.ffn_down.weight", "[24, 16, 2", "[24, 16]");
+    toy_check_refused(cube, "blk.0.ffn_down.weight", "[24, 16, 2", "[24, 16]");
 }
 
 static void test_unknown_tensors(void **state)
@@ -150,11 +131,11 @@ static void test_unknown_tensors(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct toy *m = toy_build(&llama);
         toy_add(m, names[i], TOY_F32, 16, 16, 0, 1);
-        check_refused(m, names[i], "unknown", NULL);
+        toy_check_refused(m, names[i], "unknown", NULL);
     }
     struct toy *m = toy_build(&microgpt);
     toy_add(m, "blk.0.attn_qkv.bias", TOY_F32, 48, 0, 0, 1);
-    check_refused(m, "blk.0.attn_qkv.bias", "unknown", NULL);
+    toy_check_refused(m, "blk.0.attn_qkv.bias", "unknown", NULL);
 }
 
 /* A name of the greatest length is printed without spoiling the line. */
@@ -166,10 +147,10 @@ static void test_long_and_dirty_names(void **state)
     name[63] = 0;
     struct toy *m = toy_build(&llama);
     toy_add(m, name, TOY_F32, 16, 16, 0, 1);
-    check_refused(m, "nnnnnnnn", "unknown", NULL);
+    toy_check_refused(m, "nnnnnnnn", "unknown", NULL);
     m = toy_build(&llama);
     toy_add(m, "a\nb\033[31m", TOY_F32, 16, 16, 0, 1);
-    check_refused(m, "a?b?[31m", NULL, NULL);
+    toy_check_refused(m, "a?b?[31m", NULL, NULL);
 }
 
 /* ---- keys --------------------------------------------------------------------------------------
@@ -188,7 +169,7 @@ static void test_missing_keys(void **state)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         struct toy *m = toy_build(&llama);
         toy_drop_key(m, keys[i]);
-        check_refused(m, keys[i], "missing", NULL);
+        toy_check_refused(m, keys[i], "missing", NULL);
     }
 }
 
@@ -197,50 +178,52 @@ static void test_wrong_types_of_keys(void **state)
     (void)state;
     struct toy *m = toy_build(&llama);
     toy_put_string(m, "llama.block_count", "two");
-    check_refused(m, "llama.block_count", "integer", "string");
+    toy_check_refused(m, "llama.block_count", "integer", "string");
     m = toy_build(&llama);
     toy_put_f32(m, "llama.embedding_length", 16);
-    check_refused(m, "llama.embedding_length", "integer", "f32");
+    toy_check_refused(m, "llama.embedding_length", "integer", "f32");
     m = toy_build(&llama);
     toy_put_u32(m, "llama.attention.layer_norm_rms_epsilon", 0);
-    check_refused(m, "llama.attention.layer_norm_rms_epsilon", "float", NULL);
+    toy_check_refused(m, "llama.attention.layer_norm_rms_epsilon", "float", NULL);
     m = toy_build(&llama);
     toy_put_u32(m, "mgpt.final_norm", 1);
-    check_refused(m, "mgpt.final_norm", "bool", NULL);
+    toy_check_refused(m, "mgpt.final_norm", "bool", NULL);
     m = toy_build(&llama);
     toy_put_u32(m, "mgpt.activation", 1);
-    check_refused(m, "mgpt.activation", "string", NULL);
+    toy_check_refused(m, "mgpt.activation", "string", NULL);
     m = toy_build(&llama);
     toy_put_bool(m, "general.architecture", 1);
-    check_refused(m, "general.architecture", "string", "bool");
+    toy_check_refused(m, "general.architecture", "string", "bool");
 }
 
 static void test_numbers_out_of_range(void **state)
 {
     (void)state;
-    check_refused(with_u32(&llama, "llama.block_count", 1000000), "block_count", "1000000", NULL);
-    check_refused(with_u32(&llama, "llama.context_length", 0), "context_length", "0", NULL);
-    check_refused(with_u32(&llama, "llama.context_length", UINT32_MAX), "context_length",
-                  "4294967295", NULL);
-    check_refused(with_u32(&llama, "llama.embedding_length", 0), "embedding_length", "0", NULL);
-    check_refused(with_u32(&llama, "llama.embedding_length", 32), "token_embd.weight", "[16, 20]",
-                  "[32, 20]");
-    check_refused(with_u32(&llama, "llama.attention.head_count", 0), "head_count", "0", NULL);
-    check_refused(with_u32(&llama, "llama.attention.head_count_kv", 0), "head_count_kv", "0", NULL);
-    check_refused(with_u32(&llama, "llama.feed_forward_length", 23), "ffn_", "[16, 24]",
-                  "[16, 23]");
-    check_refused(with_u32(&llama, "llama.rope.dimension_count", 6), "rope.dimension_count", "6",
-                  "4");
-    check_refused(with_u32(&llama, "llama.vocab_size", 21), "vocab_size", "21", "20");
-    check_refused(with_u32(&llama, "llama.expert_count", 8), "expert_count", NULL, NULL);
+    toy_check_refused(with_u32(&llama, "llama.block_count", 1000000), "block_count", "1000000",
+                      NULL);
+    toy_check_refused(with_u32(&llama, "llama.context_length", 0), "context_length", "0", NULL);
+    toy_check_refused(with_u32(&llama, "llama.context_length", UINT32_MAX), "context_length",
+                      "4294967295", NULL);
+    toy_check_refused(with_u32(&llama, "llama.embedding_length", 0), "embedding_length", "0", NULL);
+    toy_check_refused(with_u32(&llama, "llama.embedding_length", 32), "token_embd.weight",
+                      "[16, 20]", "[32, 20]");
+    toy_check_refused(with_u32(&llama, "llama.attention.head_count", 0), "head_count", "0", NULL);
+    toy_check_refused(with_u32(&llama, "llama.attention.head_count_kv", 0), "head_count_kv", "0",
+                      NULL);
+    toy_check_refused(with_u32(&llama, "llama.feed_forward_length", 23), "ffn_", "[16, 24]",
+                      "[16, 23]");
+    toy_check_refused(with_u32(&llama, "llama.rope.dimension_count", 6), "rope.dimension_count",
+                      "6", "4");
+    toy_check_refused(with_u32(&llama, "llama.vocab_size", 21), "vocab_size", "21", "20");
+    toy_check_refused(with_u32(&llama, "llama.expert_count", 8), "expert_count", NULL, NULL);
     const float eps[] = {-1, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
         struct toy *m = toy_build(&llama);
         toy_put_f32(m, "llama.attention.layer_norm_rms_epsilon", eps[i]);
-        check_refused(m, "layer_norm_rms_epsilon", NULL, NULL);
+        toy_check_refused(m, "layer_norm_rms_epsilon", NULL, NULL);
         m = toy_build(&llama);
         toy_put_f32(m, "llama.rope.freq_base", eps[i]);
-        check_refused(m, "rope.freq_base", NULL, NULL);
+        toy_check_refused(m, "rope.freq_base", NULL, NULL);
     }
 }
 
@@ -248,13 +231,13 @@ static void test_numbers_out_of_range(void **state)
 static void test_head_counts(void **state)
 {
     (void)state;
-    check_refused(with_u32(&microgpt, "microgpt.attention.head_count", 3), "16", "3", NULL);
-    check_refused(with_u32(&llama, "llama.attention.head_count_kv", 3), "4", "3", NULL);
-    check_refused(with_u32(&llama, "llama.attention.head_count_kv", 8), "4", "8", NULL);
-    check_refused(with_u32(&microgpt, "microgpt.attention.head_count", 17), "16", "17", NULL);
+    toy_check_refused(with_u32(&microgpt, "microgpt.attention.head_count", 3), "16", "3", NULL);
+    toy_check_refused(with_u32(&llama, "llama.attention.head_count_kv", 3), "4", "3", NULL);
+    toy_check_refused(with_u32(&llama, "llama.attention.head_count_kv", 8), "4", "8", NULL);
+    toy_check_refused(with_u32(&microgpt, "microgpt.attention.head_count", 17), "16", "17", NULL);
     struct toy_spec odd = llama; /* head_dim 5 cannot rotate in pairs */
     odd.n_embd = 20;
-    check_refused(toy_build(&odd), "rope", "5", NULL);
+    toy_check_refused(toy_build(&odd), "rope", "5", NULL);
 }
 
 /* head_dim is free when the file says it: 4 heads of 4 in a model 18 wide. */
@@ -274,16 +257,16 @@ static void test_unknown_words(void **state)
     (void)state;
     struct toy *m = toy_build(&llama);
     toy_put_string(m, "general.architecture", "mamba");
-    check_refused(m, "mamba", NULL, NULL);
+    toy_check_refused(m, "mamba", NULL, NULL);
     m = toy_build(&llama);
     toy_put_string(m, "mgpt.activation", "swish");
-    check_refused(m, "mgpt.activation", "swish", NULL);
+    toy_check_refused(m, "mgpt.activation", "swish", NULL);
     m = toy_build(&llama);
     toy_put_string(m, "general.type", "adapter");
-    check_refused(m, "general.type", "adapter", NULL);
+    toy_check_refused(m, "general.type", "adapter", NULL);
     m = toy_build(&llama);
     toy_put_string(m, "llama.rope.scaling.type", "yarn");
-    check_refused(m, "rope.scaling.type", "yarn", NULL);
+    toy_check_refused(m, "rope.scaling.type", "yarn", NULL);
 }
 
 /* ---- whole files -------------------------------------------------------------------------------
@@ -355,7 +338,7 @@ static void test_vocab_only(void **state)
     assert_null(mgpt_session_new(model, NULL, &err));
     assert_int_equal(err.status, MGPT_EARG);
     mgpt_close(model);
-    check_refused(m, "token_embd.weight", "missing", NULL);
+    toy_check_refused(m, "token_embd.weight", "missing", NULL);
     m = toy_build(&microgpt); /* vocab_only on a whole model is allowed */
     model = toy_open(m, &params);
     assert_null(mgpt_session_new(model, NULL, &err));

@@ -184,11 +184,13 @@ static void sweep_sync(const struct subject *s)
     }
 }
 
-/* One member of every architecture, one of them with a vocabulary. */
+/* Members that between them allocate everything there is, one of them with a vocabulary. */
 static void over_some(void sweep(const struct subject *))
 {
-    const size_t chosen[] = {ZOO_MICROGPT, ZOO_LLAMA_TIED, ZOO_GPT2};
-    for (size_t i = 0; i < 3; i++) {
+    const size_t chosen[] = {ZOO_MICROGPT,      ZOO_LLAMA_TIED,   ZOO_GPT2,
+                             ZOO_GEMMA3_PERIOD, ZOO_LLAMA_SCALED, ZOO_NANOCHAT_2026,
+                             ZOO_OLMO2,         ZOO_QWEN3_Q4_K,   ZOO_PHI2};
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
         struct subject s = subject_new(&toy_zoo[chosen[i]], 3000 + i);
         sweep(&s);
         subject_free(&s);

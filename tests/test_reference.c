@@ -41,7 +41,7 @@ static void drop(struct bytes *b)
 }
 
 /* The header as NumPy writes it, around any dictionary. */
-static struct bytes npy_header(const char *dictionary)
+static struct bytes header_of(const char *dictionary)
 {
     struct bytes b = {0};
     size_t n = (strlen(dictionary) + 10 + 1 + 63) / 64 * 64 - 10;
@@ -60,7 +60,7 @@ static struct bytes npy_of(const char *descr, const char *shape)
     char dictionary[128];
     snprintf(dictionary, sizeof dictionary,
              "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
-    return npy_header(dictionary);
+    return header_of(dictionary);
 }
 
 static struct bytes npy_ids(void)
@@ -315,7 +315,7 @@ static void npy_headers_are_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct bytes b = npy_header(bad[i].dictionary);
+        struct bytes b = header_of(bad[i].dictionary);
         struct npy npy;
         mgpt_error err = {0};
         assert_int_equal(npy_parse(&npy, b.data, arr_len(b.data), &err), MGPT_EFILE);

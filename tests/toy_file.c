@@ -1,6 +1,7 @@
 /* Tests: GGUF files of toys. The encoder is our own, so that reader and writer in src/ meet a third
  * party; toy_load reads foreign files (weights/) with src/gguf, for the oracle. */
 #include "build_model.h"
+#include "cursor.h"
 #include "gguf.h"
 #include "mem.h"
 
@@ -49,11 +50,6 @@ static void put_padding(struct sink *s, size_t alignment)
         put_uint(s, 0, 1);
 }
 
-static unsigned value_bytes(enum toy_type type)
-{
-    return type == TOY_F32 ? 4 : 2;
-}
-
 /* The value is representable (toy_add saw to that), so this only rearranges bits. */
 static uint32_t encode_value(enum toy_type type, float v)
 {
@@ -90,6 +86,15 @@ static void put_info(struct sink *s, const struct toy_tensor *t, uint64_t offset
     put_uint(s, offset, 8);
 }
 
+static void put_data(struct sink *s, const struct toy_tensor *t)
+{
+    unsigned width = t->type == TOY_F32 ? 4 : 2;
+    for (uint64_t i = 0; !t->blocks && i < dims_values(t); i++)
+        put_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
+    for (uint64_t i = 0; t->blocks && i < toy_bytes(t->type, dims_values(t)); i++)
+        put_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
+}
+
 static void put_file(struct sink *s, const struct toy *m)
 {
     size_t alignment = m->spec.alignment ? m->spec.alignment : 32;
@@ -106,13 +111,12 @@ static void put_file(struct sink *s, const struct toy *m)
     for (size_t i = 0; i < m->n_tensors; i++) {
         const struct toy_tensor *t = &m->tensors[i];
         put_info(s, t, offset);
-        offset += padded(dims_values(t) * value_bytes(t->type), alignment);
+        offset += padded(toy_bytes(t->type, dims_values(t)), alignment);
     }
     put_padding(s, alignment);
     for (size_t i = 0; i < m->n_tensors; i++) {
         const struct toy_tensor *t = &m->tensors[i];
-        for (uint64_t j = 0; j < dims_values(t); j++)
-            put_uint(s, j < t->n ? encode_value(t->type, t->values[j]) : 0, value_bytes(t->type));
+        put_data(s, t);
         put_padding(s, alignment);
     }
 }
@@ -136,6 +140,25 @@ mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params)
     if (!model)
         fail_msg("%s: %s", m->spec.label, err.text);
     return model;
+}
+
+void toy_check_refused(struct toy *m, const char *a, const char *b, const char *c)
+{
+    const char *parts[3] = {a, b, c};
+    mgpt_error err = {0};
+    toy_encode(m);
+    mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, &err);
+    if (model)
+        fail_msg("a model was opened that should have been refused for %s", a);
+    if (err.status != MGPT_EFILE)
+        fail_msg("%s: status %d: %s", a, err.status, err.text);
+    for (int i = 0; i < 3; i++)
+        if (parts[i] && !strstr(err.text, parts[i]))
+            fail_msg("'%s' does not say '%s'", err.text, parts[i]);
+    if (strchr(err.text, '\n') || strlen(err.text) > 160)
+        fail_msg("not one short line: '%s'", err.text);
+    assert_null(mgpt_open_bytes(m->file, m->size, NULL, NULL)); /* err may be NULL */
+    toy_free(m);
 }
 
 /* ---- loading -----------------------------------------------------------------------------------
@@ -182,11 +205,9 @@ static enum toy_choice choice(const struct gguf *g, const char *key)
     return v ? TOY_YES : TOY_NO;
 }
 
-/* One of the names a spec may hold, so that it outlives the file. */
-static const char *known(const struct gguf *g, const char *key)
+/* The text of an entry, compared with the names that a spec may hold, so that it outlives the file. */
+static const char *known(const struct gguf *g, const char *key, const char *const *names)
 {
-    static const char *const names[] = {"microgpt", "llama",     "gpt2",     "relu", "relu2",
-                                        "silu",     "gelu_tanh", "gelu_erf", NULL};
     struct gguf_str v;
     if (gguf_string(g, key, &v, NULL) != 1)
         return NULL;
@@ -197,12 +218,25 @@ static const char *known(const struct gguf *g, const char *key)
     return NULL;
 }
 
-static void read_spec(struct toy_spec *s, const struct gguf *g)
+static void read_words(struct toy_spec *s, const struct gguf *g)
 {
-    s->arch = known(g, "general.architecture");
-    s->activation = known(g, "mgpt.activation");
+    static const char *const archs[] = {"microgpt", "gpt2",     "llama", "qwen2", "qwen3",
+                                        "gemma3",   "gptneox",  "phi2",  "olmo",  "olmo2",
+                                        "smollm3",  "nanochat", NULL};
+    static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
+    char parallel[80];
+    s->arch = known(g, "general.architecture", archs);
+    s->row = toy_arch(s->arch);
+    assert_non_null(s->row);
+    s->activation = known(g, "mgpt.activation", acts);
     s->embedding_norm = choice(g, "mgpt.embedding_norm");
     s->final_norm = choice(g, "mgpt.final_norm");
+    snprintf(parallel, sizeof parallel, "%s.use_parallel_residual", s->arch);
+    s->parallel = choice(g, parallel);
+}
+
+static void read_numbers(struct toy_spec *s, const struct gguf *g)
+{
     s->n_layer = number(g, s->arch, "block_count", 0);
     s->n_ctx = number(g, s->arch, "context_length", 0);
     s->n_embd = number(g, s->arch, "embedding_length", 0);
@@ -212,12 +246,33 @@ static void read_spec(struct toy_spec *s, const struct gguf *g)
     s->head_dim = number(g, s->arch, "attention.key_length", s->n_embd / s->n_head);
     s->rope_dims = number(g, s->arch, "rope.dimension_count", s->head_dim);
     s->rope_base = real(g, s->arch, "rope.freq_base", 10000);
-    const char *eps = strcmp(s->arch, "gpt2") == 0 ? "attention.layer_norm_epsilon"
-                                                   : "attention.layer_norm_rms_epsilon";
-    s->eps = real(g, s->arch, eps, 1e-5);
+    s->window = number(g, s->arch, "attention.sliding_window", 0);
+    s->full_every = number(g, s->arch, "attention.sliding_window_pattern", 0);
+    s->window_base = real(g, s->arch, "rope.freq_base_swa", 0);
+    s->rope_factor = real(g, s->arch, "rope.scaling.factor", 0);
+    s->attn_scale = real(g, s->arch, "attention.scale", 0);
+    s->clamp = real(g, s->arch, "attention.clamp_kqv", 0);
+    s->softcap = real(g, s->arch, "final_logit_softcapping", 0);
+    s->eps = real(g, s->arch,
+                  s->row->layer_norm ? "attention.layer_norm_epsilon"
+                                     : "attention.layer_norm_rms_epsilon",
+                  1e-5);
     const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
     assert_non_null(embd);
     s->n_vocab = (int)embd->dims[1];
+}
+
+static void read_windows(struct toy *m, const struct gguf *g)
+{
+    const struct gguf_kv *kv;
+    if (gguf_array(g, "mgpt.attention.windows", GGUF_I32, &kv, NULL) != 1)
+        return;
+    assert_int_equal(kv->n, m->spec.n_layer);
+    m->windows = toy_alloc((size_t)kv->n, sizeof *m->windows);
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (uint64_t i = 0; i < kv->n; i++)
+        m->windows[i] = cursor_i32(&c);
+    m->spec.windows = m->windows;
 }
 
 static void copy_tensor(struct toy_tensor *to, const struct gguf_tensor *t)
@@ -242,7 +297,9 @@ struct toy *toy_load(const char *path)
         fail_msg("%s: %s", path, err.text);
     struct toy *m = toy_alloc(1, sizeof *m);
     m->spec.label = path;
-    read_spec(&m->spec, &g);
+    read_words(&m->spec, &g);
+    read_numbers(&m->spec, &g);
+    read_windows(m, &g);
     m->n_tensors = arr_len(g.tensors);
     m->tensors = toy_alloc(m->n_tensors, sizeof *m->tensors);
     for (size_t i = 0; i < m->n_tensors; i++)

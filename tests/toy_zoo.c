@@ -2,7 +2,8 @@
  *
  * Every architecture, every dialect, sizes that are no multiple of any vector width, grouped heads, and
  * the corners: no layers, the smallest sizes there are. n_ctx 80 leaves room for a chunk of 64 and
- * something after it. */
+ * something after it; windows are shorter than that, and shorter, as long as, and longer than a panel of
+ * 16 keys. */
 #include "toy_zoo.h"
 
 #include <setjmp.h>
@@ -73,6 +74,102 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_GPT2_BIGRAM] = {
      .label = "gpt2, no layers", .arch = "gpt2", .n_layer = 0, .n_embd = 17, .n_head = 1,
      .n_ff = 32, .n_ctx = 80, .n_vocab = 27, .tied = 1, .biases = 1},
+    [ZOO_GPT2_NEO] = {
+     .label = "gpt2, GPT-Neo: q, k, v apart, scores not scaled, every other layer a window",
+     .arch = "gpt2", .n_layer = 3, .n_embd = 20, .n_head = 4, .n_ff = 41, .n_ctx = 80,
+     .n_vocab = 65, .tied = 1, .biases = 1, .separate = 1, .attn_scale = 1,
+     .windows = (const int32_t[]){0, 9, 33}},
+    [ZOO_LLAMA_WINDOW] = {
+     .label = "llama, window of 19, soft cap, head bias", .arch = "llama", .n_layer = 2,
+     .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 40, .n_ctx = 80, .n_vocab = 65,
+     .window = 19, .softcap = 1.5, .tied = 1, .head_bias = 1},
+    [ZOO_LLAMA_PATTERN] = {
+     .label = "llama, window of 16 in two of three layers, one rope base", .arch = "llama",
+     .n_layer = 4, .n_embd = 16, .n_head = 2, .n_ff = 20, .n_ctx = 80, .n_vocab = 27,
+     .window = 16, .full_every = 3, .rope_base = 500},
+    [ZOO_LLAMA_TWO_BASES] = {
+     .label = "llama, a flag a layer, a rope base of its own for windowed layers", .arch = "llama",
+     .n_layer = 2, .n_embd = 16, .n_head = 2, .n_ff = 22, .n_ctx = 80, .n_vocab = 27,
+     .window = 18, .pattern = "wf", .window_base = 700},
+    [ZOO_LLAMA_SCALED] = {
+     .label = "llama, rope divisors and positions divided by 2.5", .arch = "llama", .n_layer = 2,
+     .n_embd = 24, .n_head = 2, .n_ff = 31, .n_ctx = 80, .n_vocab = 27, .rope_base = 500000,
+     .rope_dims = 10, .rope_factor = 2.5, .divisors = 1},
+    [ZOO_QWEN2] = {
+     .label = "qwen2, GQA 4/2, tied", .arch = "qwen2", .n_layer = 2, .n_embd = 24, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 37, .n_ctx = 80, .n_vocab = 65, .rope_base = 1e6, .eps = 1e-6,
+     .tied = 1},
+    [ZOO_QWEN2_SCALED] = {
+     .label = "qwen2, positions divided by 4, biases everywhere, F16", .arch = "qwen2",
+     .n_layer = 1, .n_embd = 20, .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27,
+     .rope_base = 300, .rope_factor = 4, .biases = 1, .head_bias = 1, .type = TOY_F16},
+    [ZOO_QWEN3] = {
+     .label = "qwen3, heads wider than their share, BF16", .arch = "qwen3", .n_layer = 2,
+     .n_embd = 20, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 45, .n_ctx = 80,
+     .n_vocab = 65, .rope_base = 1e6, .eps = 1e-6, .tied = 1, .type = TOY_BF16},
+    [ZOO_GEMMA3] = {
+     .label = "gemma3, five of six layers a window of 17", .arch = "gemma3", .n_layer = 7,
+     .n_embd = 16, .n_head = 4, .n_head_kv = 1, .head_dim = 6, .n_ff = 24, .n_ctx = 80,
+     .n_vocab = 65, .window = 17, .rope_base = 1e6, .eps = 1e-6, .attn_scale = 0.35, .tied = 1},
+    [ZOO_GEMMA3_PERIOD] = {
+     .label = "gemma3, every other layer a window of 5, both bases, full layers stretched",
+     .arch = "gemma3", .n_layer = 3, .n_embd = 20, .n_head = 2, .n_head_kv = 1, .head_dim = 12,
+     .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .window = 5, .full_every = 2, .rope_base = 40000,
+     .window_base = 300, .rope_factor = 8, .tied = 1},
+    [ZOO_GEMMA3_FLAGS] = {
+     .label = "gemma3, a flag a layer, window longer than the context, soft cap",
+     .arch = "gemma3", .n_layer = 3, .n_embd = 12, .n_head = 2, .n_ff = 20, .n_ctx = 70,
+     .n_vocab = 27, .window = 100, .pattern = "wfw", .rope_base = 1e6, .softcap = 3, .tied = 1},
+    [ZOO_GPTNEOX] = {
+     .label = "gptneox, half of each head rotates", .arch = "gptneox", .n_layer = 2, .n_embd = 24,
+     .n_head = 3, .rope_dims = 4, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .biases = 1},
+    [ZOO_GPTNEOX_SERIAL] = {
+     .label = "gptneox, branches in turn, q, k, v apart, GQA 4/2, no biases", .arch = "gptneox",
+     .n_layer = 2, .n_embd = 28, .n_head = 4, .n_head_kv = 2, .rope_dims = 6, .n_ff = 51,
+     .n_ctx = 80, .n_vocab = 27, .parallel = TOY_NO, .separate = 1},
+    [ZOO_PHI2] = {
+     .label = "phi2, 4 of 10 components rotate, head bias", .arch = "phi2", .n_layer = 2,
+     .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 80, .n_ctx = 80, .n_vocab = 65,
+     .biases = 1, .head_bias = 1},
+    [ZOO_PHI2_SEPARATE] = {
+     .label = "phi2, q, k, v apart, GQA 6/3, windows", .arch = "phi2", .n_layer = 2,
+     .n_embd = 36, .n_head = 6, .n_head_kv = 3, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
+     .biases = 1, .separate = 1, .windows = (const int32_t[]){18, 0}, .parallel = TOY_YES},
+    [ZOO_OLMO] = {
+     .label = "olmo, clamped q, k, v", .arch = "olmo", .n_layer = 2, .n_embd = 24, .n_head = 4,
+     .n_ff = 35, .n_ctx = 80, .n_vocab = 65, .clamp = 0.9, .tied = 1},
+    [ZOO_OLMO2] = {
+     .label = "olmo2, GQA 4/2", .arch = "olmo2", .n_layer = 3, .n_embd = 20, .n_head = 4,
+     .n_head_kv = 2, .head_dim = 8, .n_ff = 34, .n_ctx = 80, .n_vocab = 65, .rope_base = 500000,
+     .eps = 1e-6},
+    [ZOO_SMOLLM3] = {
+     .label = "smollm3, the fourth layer does not rotate, GQA 4/2", .arch = "smollm3",
+     .n_layer = 5, .n_embd = 16, .n_head = 4, .n_head_kv = 2, .n_ff = 30, .n_ctx = 80,
+     .n_vocab = 27, .rope_base = 5e6, .eps = 1e-6, .tied = 1},
+    [ZOO_NANOCHAT_2025] = {
+     .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
+     .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},
+    [ZOO_NANOCHAT_2026] = {
+     .label = "nanochat of 2026: windows, lambdas, q and k times 1.2", .arch = "nanochat",
+     .n_layer = 4, .n_embd = 20, .n_head = 2, .n_head_kv = 1, .n_ff = 80, .n_ctx = 80,
+     .n_vocab = 65, .rope_base = 100000, .eps = 0x1p-23, .softcap = 2,
+     .attn_scale = 1.44 / 3.1622776601683795, .windows = (const int32_t[]){6, 17, 32, 0},
+     .lambdas = 1},
+    [ZOO_NANOCHAT_ONE_KEY] = {
+     .label = "nanochat, a window of one key", .arch = "nanochat", .n_layer = 1, .n_embd = 12,
+     .n_head = 3, .n_ff = 15, .n_ctx = 80, .n_vocab = 27,
+     .windows = (const int32_t[]){1}},
+    [ZOO_LLAMA_Q8_0] = {
+     .label = "llama, Q8_0, tied", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .tied = 1, .type = TOY_Q8_0},
+    [ZOO_QWEN3_Q4_K] = {
+     .label = "qwen3, Q4_K down, Q8_0 and F16 elsewhere", .arch = "qwen3", .n_layer = 2,
+     .n_embd = 32, .n_head = 3, .head_dim = 6, .n_ff = 256, .n_ctx = 80, .n_vocab = 65,
+     .type = TOY_Q4_K},
+    [ZOO_GPTNEOX_Q4_K] = {
+     .label = "gptneox, Q4_K, fused GQA 8/2", .arch = "gptneox", .n_layer = 1, .n_embd = 256,
+     .n_head = 8, .n_head_kv = 2, .head_dim = 4, .n_ff = 24, .n_ctx = 80, .n_vocab = 27,
+     .biases = 1, .type = TOY_Q4_K},
 };
 /* clang-format on */
 

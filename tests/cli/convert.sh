@@ -122,7 +122,7 @@ denies 3 '4191 numbers do not fit n_embd 16, n_layer 1' less.json no.gguf
 plans 'relu, norm after the embedding, no norm before the head' flat.json
 plans 'relu2, no norm after the embedding, norm before the head' flat.json --activation relu2 \
     --no-embedding-norm --final-norm
-plans 'rmsnorm eps 0.001' --eps 1e-3 flat.json
+plans 'norm eps 0.001' --eps 1e-3 flat.json
 plans '2 layers, 4 wide, 2 heads of 2, mlp 16' --heads 2 flat.json
 plans '5 tokens (gpt2), logits 5, BOS 1' --bos 1 state_dict.json
 plans 'blk.1.ffn_up.weight          F16   [4, 16]' --type f16 flat.json
@@ -205,16 +205,16 @@ denies 3 'BOS id is 9, the model has 5 tokens' --bos 9 flat.json no.gguf
 denies 2 'activation gelu: expected relu, relu2' --activation gelu flat.json no.gguf
 echo '{"wte": [[0.5, NaN]]}' >nan.json
 denies 3 'NaN or Infinity is not JSON (Python writes it)' nan.json no.gguf
-sed 's/"wpe"/"rms_1":[1,2,3,4],"wpe"/' flat.json >fork.json
-denies 3 'tensor rms_1: a flat list of 4 numbers' fork.json no.gguf
+sed 's/"wpe"/"rms_x":[1,2,3,4],"wpe"/' flat.json >fork.json
+denies 3 'tensor rms_x: not part of a microgpt' fork.json no.gguf
 sed 's/"layer1.mlp_fc2"/"layer1.mlp_gate"/' flat.json >fork.json
-denies 3 'tensor layer1.mlp_gate: not part of a microgpt' fork.json no.gguf
+denies 3 'tensor layer0.mlp_gate: missing (a later layer has one)' fork.json no.gguf
 sed 's/"wpe":\[\[/"wpe":[[0.25,/' flat.json >ragged.json
 denies 3 'tensor wpe: row 1 has 4 numbers, row 0 has 5' ragged.json no.gguf
 head -c 2000 flat.json >cut.json
 denies 3 'JSON: line 1 column' cut.json no.gguf
-denies 2 '--type: Q8_0 cannot be written yet; f32, f16, bf16 or keep' --type q8_0 flat.json no.gguf
-denies 2 "--type: expected f32, f16, bf16 or keep, found 'int3'" --type int3 flat.json no.gguf
+denies 2 '--type: Q3_K cannot be written; f32 f16 bf16 q8_0' --type q3_k flat.json no.gguf
+denies 2 "q4_k q6_k or keep, found 'int3'" --type int3 flat.json no.gguf
 denies 2 'unknown option --head, did you mean --heads?' --head 2 flat.json no.gguf
 denies 2 '--eps: expected a number from 0 to 1' --eps nan flat.json no.gguf
 denies 2 'OUT is missing (or --dry-run)' flat.json

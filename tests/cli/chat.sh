@@ -1,0 +1,78 @@
+#!/bin/sh
+# mgpt generate --chat: what the model sees is what its format writes, turn by turn, and what a user types
+# is never more than text. The model is tests/golden/qwen3 with a vocabulary of 33 letters and marks.
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+mkdir "$tmp/qwen" && cp "$MGPT_SOURCE_ROOT"/tests/golden/qwen3/* "$tmp/qwen" || exit 1
+
+# The letters as tokens 3 to 32, in the byte alphabet: a line end, a space, letters, two marks.
+letters=$(awk 'BEGIN { n = split("\\u010a \\u0120 a b c d e f g h i j k l m n o p q r s t u v w x y z . ?", t, " ")
+    for (i = 1; i <= n; i++) printf("%s\"%s\":%d", (i > 1) ? "," : "", t[i], i + 2) }')
+cat >"$tmp/qwen/tokenizer.json" <<END
+{"added_tokens":[{"id":0,"content":"<|endoftext|>","special":true},{"id":1,"content":"<|im_start|>","special":true},
+ {"id":2,"content":"<|im_end|>","special":true}],"normalizer":{"type":"NFC"},
+ "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"model":{"type":"BPE","vocab":{$letters},"merges":[]}}
+END
+cat >"$tmp/qwen/tokenizer_config.json" <<'END'
+{"eos_token":"<|im_end|>","model_max_length":1000000000000000019884624838656,
+ "chat_template":"{% for m in messages %}{{ '<|im_start|>' + m.role }}{% endfor %}"}
+END
+
+run convert "$tmp/qwen" "$tmp/chat.gguf"
+check "convert" [ "$code" -eq 0 ]
+tells "the vocabulary is that of tokenizer.json" 'vocabulary: 33 tokens of tokenizer.json'
+
+# continues TEXT: what the model continues this with, control tokens counting, 6 tokens at most.
+continues()
+{
+    "$MGPT" generate "$tmp/chat.gguf" --special --no-prompt --temp 0 -n 6 -p "$1"
+}
+
+nl='
+'
+turn="<|im_start|>user${nl}hi there<|im_end|>${nl}<|im_start|>assistant${nl}"
+first=$(continues "$turn")
+prints "one turn" "$first" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p 'hi there'
+prints "the format by its name" "$first" generate "$tmp/chat.gguf" --chat --chat-format chatml --temp 0 -n 6 -p 'hi there'
+
+second=$(continues "$turn$first<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
+printf 'hi there\n\nwhy?\n' >"$tmp/turns"
+prints "two turns of a file" "$first$nl$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/turns"
+code=0
+"$MGPT" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 <"$tmp/turns" >"$tmp/out" 2>"$tmp/err" || code=$?
+printf '%s\n' "$first$nl$second" >"$tmp/want"
+check "two turns of stdin" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
+
+system=$(continues "<|im_start|>system${nl}be kind<|im_end|>${nl}$turn")
+prints "--system" "$system" generate "$tmp/chat.gguf" --chat --system 'be kind' --temp 0 -n 6 -p 'hi there'
+
+# '<' is not in the vocabulary: were the mark parsed, there would be no error
+refuses "control tokens that a user types are text" 2 "'<' (U+003C)" \
+    generate "$tmp/chat.gguf" --chat -p 'hi<|im_end|>'
+
+printf 'aaaaaaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n' >"$tmp/turns"
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 4 -f "$tmp/turns"
+check "a turn beyond the context ends it" eval '[ $code -eq 4 ] && [ "$(wc -l <"$tmp/out")" -ge 1 ]'
+tells "and says so" 'the conversation: '
+
+refuses "an unknown format" 2 "--chat-format: expected one of chatml, llama3" \
+    generate "$tmp/chat.gguf" --chat --chat-format alpaca -p hi
+refuses "a format of other tokens" 2 "chat format llama3: the vocabulary has no token <|start_header_id|>" \
+    generate "$tmp/chat.gguf" --chat --chat-format llama3 -p hi
+refuses "a model without a format" 2 "the model says nothing about a chat format" generate "$names" --chat -p hi
+refuses "--json" 2 "--chat goes with none of" generate "$tmp/chat.gguf" --chat --json -p hi
+refuses "--system without --chat" 2 "--system goes with --chat" generate "$tmp/chat.gguf" --system x -p hi
+
+# without a template the tokens tell
+sed 's/"chat_template"/"other"/' "$tmp/qwen/tokenizer_config.json" >"$tmp/config" && mv "$tmp/config" "$tmp/qwen/tokenizer_config.json"
+run convert "$tmp/qwen" "$tmp/plain.gguf"
+run generate "$tmp/plain.gguf" --chat --temp 0 -n 6 -p 'hi there'
+check "recognised by its tokens" eval '[ $code -eq 0 ] && [ "$(cat "$tmp/out")" = "$first" ]'
+tells "which is said" 'chat format: chatml'
+
+# normal form C: e and an acute accent are one letter, which this vocabulary lacks
+refuses "texts are normalised where the model asks" 2 '(U+00E9)' tokenize "$tmp/chat.gguf" -p "e$(printf '\314\201')"
+finish

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Hugging Face directories: what transformers computes is what mgpt computes from the converted file, for
+# every golden model; each file of a directory may be the input; error lines and exit codes.
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+golden=$MGPT_SOURCE_ROOT/tests/golden
+mkdir "$tmp/work" && cd "$tmp/work" || exit 1
+
+# converts CODE TEXT ARGS...: this exit code, TEXT on stderr, nothing on stdout.
+converts()
+{
+    want_code=$1 text=$2
+    shift 2
+    run convert --no-tokenizer "$@"
+    [ "$code" -eq "$want_code" ] && grep -qF -- "$text" "$tmp/err" && [ ! -s "$tmp/out" ]
+}
+
+# computes DIR: converted, it gives the logits of DIR/ref.npz. Float32 sums in another order than float64
+# stay below 2e-5 where logits are a few units.
+computes()
+{
+    converts 0 'wrote model.gguf' "$1" model.gguf || return 1
+    run check -m model.gguf "$1/ref.npz" --tol 2e-5
+    [ "$code" -eq 0 ] && grep -q '^verdict *same' "$tmp/out"
+}
+
+n=0
+for config in "$golden"/*/config.json; do
+    dir=${config%/config.json}
+    grep -q '"model_type"' "$config" && [ -e "$dir/ref.npz" ] || continue
+    check "${dir##*/}: what transformers computes" computes "$dir"
+    n=$((n + 1))
+done
+check "there are golden models" [ "$n" -ge 15 ]
+
+# ---- one model, many ways to name it ----
+
+copy() { rm -rf "$2" && cp -R "$golden/$1" "$2"; }
+same() { check "$3" cmp -s "$1" "$2"; }
+
+copy llama tiny
+check "a directory" converts 0 'wrote a.gguf' tiny a.gguf
+for input in tiny/ ./tiny tiny/config.json tiny/model.safetensors "$PWD/tiny"; do
+    check "convert $input" converts 0 'wrote b.gguf' "$input" b.gguf
+    same a.gguf b.gguf "$input gives the file that tiny gives"
+done
+(cd tiny && "$MGPT" convert --no-tokenizer . ../b.gguf 2>"$tmp/err")
+same a.gguf b.gguf ". gives the file that its name gives"
+run info -m a.gguf
+check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
+
+copy qwen2_sharded sharded
+check "shards" converts 0 'wrote a.gguf' sharded a.gguf
+check "their index" converts 0 'wrote b.gguf' sharded/model.safetensors.index.json b.gguf
+same a.gguf b.gguf "the index gives the file that the directory gives"
+check "one shard alone" converts 3 'missing' sharded/model-00001-of-00002.safetensors no.gguf
+
+run convert --dry-run --no-tokenizer tiny
+check "the plan names the format" grep -q '^format *Hugging Face llama' "$tmp/out"
+check "and the tensors" grep -q '^blk.0.attn_q.weight *F32 *\[24, 24\]' "$tmp/out"
+check "q8_0" converts 0 'wrote q.gguf' --type q8_0 tiny q.gguf
+
+# ---- what is refused ----
+
+copy llama bad
+rm bad/config.json
+check "no config.json" converts 3 'side file config.json' bad/model.safetensors no.gguf
+check "a directory without it" converts 5 'bad: is a directory without config.json' bad no.gguf
+copy llama bad
+rm bad/model.safetensors
+check "no weights" converts 3 'looked for model.safetensors, pytorch_model.bin' bad no.gguf
+copy qwen2_sharded bad
+rm bad/model-00002-of-00002.safetensors
+check "a missing shard" converts 3 'side file model-00002-of-00002.safetensors' bad no.gguf
+copy llama bad
+sed 's/"hidden_act": "silu"/"hidden_act": "tanh"/' tiny/config.json >bad/config.json
+check "an activation" converts 3 'hidden_act: tanh is not supported' bad no.gguf
+check "an option of another format" converts 2 '--heads does not apply to Hugging Face' \
+    --heads 2 tiny no.gguf
+copy llama bad
+head -c 4000 tiny/model.safetensors >bad/model.safetensors
+check "a short file" converts 3 'the file has' bad/model.safetensors no.gguf
+check "nothing was written" [ ! -e no.gguf ]
+
+finish

@@ -1,0 +1,145 @@
+#!/bin/sh
+# mgpt convert --type with quantised types: which tensors get which, what the file says of itself, and
+# that the model computes with exactly the values that the file holds.
+# That the bytes are right is tested in tests/test_dtype.c.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+npz=$MGPT_SOURCE_ROOT/weights/shakespeare.ref.npz
+cd "$tmp" || exit 1
+
+# converts ARGS...: success.
+converts()
+{
+    run convert "$@"
+    [ "$code" -eq 0 ]
+}
+
+# number_of KEY FILE: the value of a u32 entry; nothing when the entry is absent or of another type.
+number_of()
+{
+    at=$(grep -abo "$1" "$2" | head -n 1 | cut -d: -f1)
+    [ -n "$at" ] && od -An -tu4 -j $((at + ${#1})) -N 8 "$2" | awk '$1 == 4 { print $2 }'
+}
+
+# states FILE FILE_TYPE: general.file_type, and the version that quantised files must have.
+states()
+{
+    [ "$(number_of general.file_type "$1")" = "$2" ] &&
+        [ "$(number_of general.quantization_version "$1")" = 2 ]
+}
+
+# planned TYPE TENSOR: the last dry run gives this tensor this type.
+planned()
+{
+    check "$2 is $1" grep -q "^$2 *$1 " "$tmp/out"
+}
+
+# same_logits A B REF: bit for bit, as far as all digits of all differences from REF show it.
+same_logits()
+{
+    "$MGPT" check --json --tol 1e9 "$1" "$3" >a.json && "$MGPT" check --json --tol 1e9 "$2" "$3" >b.json &&
+        cmp -s a.json b.json
+}
+
+# ---- rows of 128 and 352: shakespeare.gguf and its float64 logits ----
+
+# tries TYPE FILE_TYPE BYTES KL: converts, and compares. BYTES is what the weights must take; the header
+# and padding add less than 8 kB. KL: twice to three times the mean that was seen; wrong nibbles or
+# scales give a mean above 1.
+tries()
+{
+    quantised=$1.gguf most=$4
+    check "--type $1" converts --type "$1" "$lines" "$quantised"
+    size=$(wc -c <"$quantised")
+    check "$1: $size bytes, of which $3 are weights" \
+        [ "$size" -gt "$3" -a "$size" -lt $(($3 + 8192)) ]
+    check "$1: file type $2, quantisation version 2" states "$quantised" "$2"
+    run check "$quantised" "$npz" --tol 100
+    kl=$(awk '/^mean KL/ { print $3 }' "$tmp/out")
+    check "$1: mean KL $kl, at most $most" \
+        awk -v x="$kl" -v most="$most" 'BEGIN { exit !(x > 0 && x <= most) }'
+    run generate -m "$quantised" -p 'ROMEO:' -n 40 --temp 0
+    check "$1: generates" eval '[ $code -eq 0 ] && [ "$(wc -c <"$tmp/out")" -ge 40 ]'
+    check "$1 to f32" converts --type f32 "$quantised" plain.gguf
+    check "$1: the logits are those of the decoded weights" same_logits "$quantised" plain.gguf "$npz"
+}
+
+# 1,114,240 values in matrices, of which the embedding has 65 rows of 128; 13 vectors of 128 in F32
+blocks=$((1114240 / 32)) embedding=$((65 * 128 / 32)) vectors_bytes=$((13 * 128 * 4))
+tries q8_0 7 $((blocks * 34 + vectors_bytes)) 1e-4
+tries q4_0 2 $((blocks * 18 + vectors_bytes)) 0.02
+tries q4_1 3 $((blocks * 20 + vectors_bytes)) 0.025
+tries q5_0 8 $((blocks * 22 + vectors_bytes)) 0.01
+tries q5_1 9 $((blocks * 24 + vectors_bytes)) 0.006
+# No row is a multiple of 256: Q5_0, with the embedding in Q8_0; all in Q8_0.
+tries q4_k 8 $(((blocks - embedding) * 22 + embedding * 34 + vectors_bytes)) 0.006
+tries q6_k 7 $((blocks * 34 + vectors_bytes)) 1e-4
+
+run convert --type q4_k "$lines" x.gguf
+tells "a note says what took the place of Q4_K" \
+    '43 tensors have rows that do not fit Q4_K: token_embd.weight, rows of 128, is written as Q8_0'
+check "as it is" converts q4_0.gguf x.gguf
+check "without --type a quantised file is copied" cmp -s q4_0.gguf x.gguf
+check "q8_0 to f32" converts --type f32 q8_0.gguf plain.gguf
+check "and back" converts --type q8_0 plain.gguf x.gguf
+check "the largest value of a block is 127 steps, so Q8_0 is found again" cmp -s q8_0.gguf x.gguf
+
+# ---- short rows: F16 ----
+
+run convert --dry-run --type q4_0 "$names" # rows of 16, and of 64
+planned F16 blk.0.attn_q.weight
+planned Q4_0 blk.0.ffn_down.weight
+cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" . # rows of 4 and 16
+check "rows of 4: --type q4_0" converts --type q4_0 flat.json x.gguf
+check "rows of 4: --type f16" converts --type f16 flat.json half.gguf
+check "are the same file" cmp -s x.gguf half.gguf
+check "without a quantisation version" \
+    eval '[ -z "$(number_of general.quantization_version x.gguf)" ]'
+
+# ---- rows of 256 and 1024: a microgpt of random weights ----
+
+printf 'abcdefgh' >chars.txt
+awk 'BEGIN { s = 1; printf "["
+    for (i = 0; i < 2 * 9 * 256 + 8 * 256 + 12 * 65536; i++) {
+        s = s * 16807 % 2147483647
+        printf "%s%.4f", i ? "," : "", (s % 2001 - 1000) / 10000
+    }
+    print "]" }' >wide.json
+check "a wide model" \
+    converts wide.json wide.gguf --chars chars.txt --embd 256 --layers 1 --context 8
+zeros=$(awk 'BEGIN { for (i = 0; i < 9; i++) printf "%s0", i ? "," : "" }')
+printf '{"input": [8, 0, 1, 2], "logits": [[%s], [%s], [%s], [%s]]}' "$zeros" "$zeros" "$zeros" \
+    "$zeros" >zeros.json
+
+run convert --dry-run --type q4_k wide.gguf
+planned Q6_K token_embd.weight
+planned F32 position_embd.weight
+planned Q6_K output.weight
+planned Q4_K blk.0.attn_q.weight
+planned Q4_K blk.0.ffn_down.weight
+for type in q4_k:14 q6_k:18; do
+    name=${type%:*}
+    check "wide: --type $name" converts --type "$name" wide.gguf "wide-$name.gguf"
+    check "wide: nothing is replaced" eval '! grep -q "do not fit" "$tmp/err"'
+    check "wide: file type ${type#*:}, quantisation version 2" states "wide-$name.gguf" "${type#*:}"
+    check "wide: $name to f32" converts --type f32 "wide-$name.gguf" plain.gguf
+    check "wide: the logits of $name are those of the decoded weights" \
+        same_logits "wide-$name.gguf" plain.gguf zeros.json
+    check "wide: and not those of the model before" \
+        eval '! same_logits "wide-$name.gguf" wide.gguf zeros.json'
+    run generate -m "wide-$name.gguf" -n 6 --temp 0
+    check "wide: $name generates" [ "$code" -eq 0 ]
+done
+
+# A weight that is NaN: it cannot be kept, so it is reported.
+size=$(wc -c <wide.gguf)
+head -c $((size - 4000)) wide.gguf >nan.gguf
+printf '\000\000\300\177' >>nan.gguf
+tail -c 3996 wide.gguf >>nan.gguf
+check "NaN among the weights" converts --type q4_k nan.gguf x.gguf
+tells "is told" 'output.weight: 1 of 2304 values are NaN or infinite'
+
+finish

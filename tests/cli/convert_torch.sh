@@ -1,0 +1,110 @@
+#!/bin/sh
+# mgpt convert of PyTorch files and pickles as a user types it: the models of tests/fixtures/torch compute
+# what their programs compute, what is inferred is said, what cannot be run is refused.
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+fixtures=$MGPT_SOURCE_ROOT/tests/fixtures/torch
+mkdir "$tmp/work" && cd "$tmp/work" && cp -r "$fixtures"/* . || exit 1
+
+# equal DIRECTORY FILE ARGS...: converts, and its logits are the program's. The references are float64; models
+# of one or two layers reach 2e-6 in float32, so 1e-5 leaves room for other orders of summation only.
+equal()
+{
+    equal_name=$1/$2 equal_ref=$1/ref.npz
+    shift 2
+    run convert "$@" "$equal_name" x.gguf
+    check "convert $equal_name $*" [ "$code" -eq 0 ]
+    cp "$tmp/err" said
+    run check x.gguf "$equal_ref" --tol 1e-5
+    check "$equal_name has the logits of its program" [ "$code" -eq 0 ]
+}
+
+# said NAME TEXT: the last conversion noted it.
+said()
+{
+    check "$1" grep -qF -- "$2" said
+}
+
+# denies CODE TEXT ARGS...: this exit code, TEXT on stderr, no OUT left behind.
+denies()
+{
+    deny_code=$1 text=$2
+    shift 2
+    rm -f no.gguf
+    run convert "$@" no.gguf
+    check "convert: exit $deny_code $*" eval \
+        '[ $code -eq $deny_code ] && [ ! -e no.gguf ] && grep -qF -- "$text" "$tmp/err"'
+}
+
+# ---- the models ----
+
+equal nanogpt ckpt.pt
+said "nanoGPT: which GELU is said" 'inferred: activation = gelu_erf (nanoGPT'
+said "nanoGPT: the head is tied" 'inferred: the head is the token embedding (tied)'
+said "nanoGPT: where the characters are from" 'inferred: the vocabulary is meta.pkl'
+run generate -m x.gguf -p 'abc' -n 4 --seed 1
+check "nanoGPT: characters in, characters out" [ "$code" -eq 0 ]
+equal nanogpt-nobias ckpt.pt
+equal nanogpt-legacy ckpt.pt
+equal build-nanogpt model.pt
+said "build-nanogpt: GELU is the tanh form" 'inferred: activation = gelu_tanh (build-nanogpt'
+equal mingpt model.pt
+said "minGPT: heads of config.json" 'inferred: n_head = 4 (from config.json)'
+equal scratch model.pth --heads 2
+equal scratch-bias model.pth --heads 2
+equal llama2c ckpt.pt
+equal meta-llama consolidated.00.pth
+said "Meta: the context is not in the file" 'inferred: context = 2048'
+equal nanochat-2025 model_000010.pt
+said "nanochat: its generation" 'inferred: nanochat of October 2025 to January 2026'
+equal nanochat-2026-01 model_000010.pt
+said "nanochat: windows" 'inferred: short layers see 5 keys'
+said "nanochat: padding of the vocabulary" 'the last 50 rows of the embedding are padding, left out'
+equal microgpt state.pt --heads 2
+equal microgpt lists.pkl
+equal microgpt arrays2.pkl --heads 2
+equal microgpt arrays5.pkl --heads 2
+equal microgpt values.pkl --heads 2
+
+# ---- what was saved another way ----
+
+mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.pkl data/made_up
+mkdir -p run/data && mv data/made_up run/data
+run convert run/out/ckpt.pt x.gguf
+tells "meta.pkl of the data set that the checkpoint names" '../data/made_up/meta.pkl'
+run convert --no-tokenizer nanogpt/ckpt.pt x.gguf
+tells "--no-tokenizer" 'no vocabulary: the model will run on token ids only'
+run convert --activation gelu_tanh --eps 1e-6 nanogpt/ckpt.pt x.gguf
+check "--activation and --eps" eval '[ $code -eq 0 ] && ! grep -q "activation =\|eps =" "$tmp/err"'
+run convert --tokenizer nanogpt/meta.pkl mingpt/model.pt x.gguf
+check "--tokenizer meta.pkl" [ "$code" -eq 0 ]
+run generate -m x.gguf -p 'abc' -n 2 --seed 1
+check "its characters" [ "$code" -eq 0 ]
+
+# ---- what is refused ----
+
+denies 3 'tensor value_embeds.0.weight: nanochat value embeddings are not supported' \
+    nanochat-value-embeds/model_000001.pt
+denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth
+denies 3 'n_head is 3, it must divide n_embd = 8' --heads 3 scratch/model.pth
+denies 2 '--rope does not apply to nanoGPT' --rope 5000 nanogpt/ckpt.pt
+denies 2 'activation gelu: expected relu' --activation gelu nanogpt/ckpt.pt
+denies 3 'not a name of a model that mgpt knows' views/views.pt
+cp nanogpt/meta.pkl scratch/meta.pkl
+denies 3 'vocabulary of 12 entries, the model has 17 tokens' --heads 2 scratch/model.pth
+printf '\200\002cos\nsystem\nX\007\000\000\000touch x\205R.' >evil.pkl
+denies 3 'pickle: global os.system is not allowed (byte 2)' evil.pkl
+printf '\200\004\214\010builtins\214\004eval\223\214\0011\205R.' >evil.pkl
+denies 3 'pickle: global builtins.eval is not allowed' evil.pkl
+check "nothing was run" [ ! -e x ]
+head -c 9000 nanogpt/ckpt.pt >cut.pt
+denies 3 'there is no end record' cut.pt
+head -c 3000 nanogpt-legacy/ckpt.pt >cut.pt
+denies 3 'ends at byte 3000' cut.pt
+head -c 100 microgpt/values.pkl >cut.pkl
+denies 3 'ends at byte 100' cut.pkl
+
+finish

@@ -1,0 +1,296 @@
+/* Tools: tokenizers that are refused, with the words that say why; the files that stand beside one; and
+ * hostile files: cut anywhere, any bit changed. */
+#include "tok_directory.h"
+
+#include <stdio.h>
+
+/* ---- tokenizer.json ---------------------------------------------------------------------------- */
+
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+#define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
+#define MERGES "\"merges\":[[\"a\",\"b\"]]"
+#define MODEL "{\"type\":\"BPE\"," VOCAB "," MERGES "}"
+#define FALLBACK "{\"type\":\"BPE\",\"byte_fallback\":true," VOCAB "," MERGES "}"
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}"
+
+/* A tokenizer.json of parts; NULL: null. */
+static char *json_of(const char *normalizer, const char *pre, const char *model, const char *more)
+{
+    static char text[4096];
+    snprintf(text, sizeof text, "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":%s%s%s}",
+             normalizer ? normalizer : "null", pre ? pre : "null", model, more ? "," : "",
+             more ? more : "");
+    return text;
+}
+
+static void test_components(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *normalizer, *pre, *model, *more, *message;
+    } rows[] = {
+        {"{\"type\":\"NFKC\"}", BYTE_LEVEL, MODEL, NULL, "normalizer NFKC: not supported here"},
+        {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}",
+         BYTE_LEVEL, MODEL, NULL, "normalizer Lowercase: not supported here"},
+        {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", MODEL, NULL,
+         "pre_tokenizer: ByteLevel+"},
+        {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}", MODEL,
+         NULL, "pre_tokenizer: ByteLevel-"},
+        {NULL,
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," BYTE_LEVEL "]}",
+         MODEL, NULL, "pre_tokenizer: Whitespace !, ByteLevel"},
+        {NULL,
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+         "\"\\\\w+\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+         "false,"
+         "\"use_regex\":false}]}",
+         MODEL, NULL, "pre_tokenizer: Split \\w+ Isolated, ByteLevel-"},
+        {NULL, NULL, MODEL, NULL, "pre_tokenizer: neither ByteLevel nor U+2581 for spaces"},
+        {REPLACE, NULL, MODEL, NULL, "model: byte_fallback is off"},
+        {REPLACE, "{\"type\":\"Digits\"}", FALLBACK, NULL,
+         "pre_tokenizer Digits: not supported here"},
+        {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"y\"}", NULL, FALLBACK,
+         NULL, "normalizer Replace: not supported here"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"Unigram\",\"vocab\":[]}", NULL,
+         "model Unigram: not supported here"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"WordPiece\",\"vocab\":{}}", NULL,
+         "model WordPiece: not supported here"},
+        {NULL, BYTE_LEVEL,
+         "{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"," VOCAB "," MERGES "}", NULL,
+         "model: end_of_word_suffix"},
+        {NULL, BYTE_LEVEL, MODEL, "\"post_processor\":{\"type\":\"RobertaProcessing\"}",
+         "post_processor RobertaProcessing: not supported here"},
+        {NULL, BYTE_LEVEL, MODEL,
+         "\"added_tokens\":[{\"id\":3,\"content\":\"x\",\"single_word\":true}]",
+         "added_tokens: single_word"},
+        {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"content\":\"x\"}]",
+         "added_tokens: an entry without id and content"},
+        {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]",
+         "id 1 is both 'b' and 'x'"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":-1},\"merges\":[]}", NULL,
+         "token 'b': its id is not a number from 0 on"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", NULL,
+         "id 0 is both 'a' and 'b'"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}", NULL,
+         "merge 0 is not two texts, the left without a space"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a b\",\"c\"]]}",
+         NULL, "merge 0 is not two texts, the left without a space"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
+         "merge 0 is not two texts, the left without a space"},
+        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL,
+         "model: no vocab"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct directory d = {.n = 0};
+        char message[256];
+        snprintf(message, sizeof message, "tokenizer.json: %s", rows[i].message);
+        add_file(&d, "tokenizer.json",
+                 json_of(rows[i].normalizer, rows[i].pre, rows[i].model, rows[i].more));
+        refuses(&d, 100, message);
+    }
+}
+
+static void test_too_large(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_file(&d, "tokenizer.json",
+             json_of(NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"id\":9,\"content\":\"x\"}]"));
+    refuses(&d, 9, "tokenizer.json has 10 tokens, the embedding 9 rows");
+    reads(&c, &d, 10);
+    has_token(&c, 2, "ab", TOKEN_NORMAL);
+    has_token(&c, 3, "[PAD3]", TOKEN_UNUSED);
+    has_token(&c, 9, "x", TOKEN_USER);
+    assert_int_equal(arr_len(c.vocab.tokens), 10);
+    assert_string_equal(c.notes[0],
+                        "vocabulary: 6 ids without a token in tokenizer.json are marked as unused");
+    ckpt_free(&c);
+}
+
+static void test_sentencepiece_json(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_file(&d, "tokenizer.json",
+             json_of("{\"type\":\"Sequence\",\"normalizers\":[" PREPEND "," REPLACE "]}", NULL,
+                     "{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"<unk>\",\"vocab\":"
+                     "{\"<unk>\":0,\"<0x41>\":1,\"a\":2,\"b\":3,\"ab\":4,\"ba\":5,\"zz\":6},"
+                     "\"merges\":[\"b a\",\"a b\"]}",
+                     "\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},"
+                     "{\"id\":7,\"content\":\"\u2581\u2581\",\"normalized\":true},"
+                     "{\"id\":6,\"content\":\"zz\",\"normalized\":false}]"));
+    reads(&c, &d, 100);
+    assert_string_equal(c.vocab.model, "llama");
+    assert_int_equal(c.vocab.add_space_prefix, 1);
+    assert_int_equal(c.vocab.ranked, 1);
+    assert_int_equal(c.vocab.unknown, 0);
+    has_token(&c, 0, "<unk>", TOKEN_UNKNOWN);
+    has_token(&c, 1, "<0x41>", TOKEN_BYTE);
+    has_token(&c, 6, "zz", TOKEN_USER);
+    has_token(&c, 7, "  ", TOKEN_USER);                 /* as texts have it */
+    assert_true(c.vocab.scores[5] > c.vocab.scores[4]); /* "b a" merges first */
+    assert_true(c.vocab.scores[4] > c.vocab.scores[2]); /* no merge makes a letter */
+    assert_int_equal(arr_len(c.vocab.scores), 8);
+    ckpt_free(&c);
+}
+
+/* ---- the files beside it ----------------------------------------------------------------------- */
+
+#define SPECIALS                                                                                   \
+    "\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},{\"id\":4,\"content\":"     \
+    "\"</s>\",\"special\":true},{\"id\":5,\"content\":\"<end>\",\"special\":true}]"
+#define TEMPLATE                                                                                   \
+    ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"  \
+    "\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}}]}"
+
+static void test_ids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *post, *tokenizer, *generation, *model;
+        int bos, eos, eot, add_bos;
+    } rows[] = {
+        {"", NULL, NULL, NULL, -1, -1, -1, 0},
+        {"", NULL, NULL, "{\"bos_token_id\":3,\"eos_token_id\":4}", 3, 4, -1, 0},
+        {"", NULL, "{\"eos_token_id\":[5,4]}", "{\"eos_token_id\":4}", -1, 5, 4, 0},
+        {"", "{\"eos_token\":\"</s>\",\"bos_token\":{\"content\":\"<s>\"}}",
+         "{\"eos_token_id\":[5,4]}", NULL, 3, 4, 5, 0},
+        {"", "{\"bos_token\":\"<s>\",\"add_bos_token\":true}", NULL, NULL, 3, -1, -1, 1},
+        {"", "{\"bos_token\":null,\"model_max_length\":1000000000000000019884624838656}", NULL,
+         "{\"bos_token_id\":99,\"eos_token_id\":null}", -1, -1, -1, 0},
+        {TEMPLATE, NULL, NULL, NULL, 3, -1, -1, 1},
+        {TEMPLATE, "{\"add_bos_token\":false}", NULL, NULL, 3, -1, -1, 1},
+        {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"LlamaTokenizer\"}", NULL, NULL,
+         3, -1, -1, 0},
+        {"", NULL, NULL, "{\"text_config\":{\"eos_token_id\":5}}", -1, 5, -1, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        char more[600];
+        snprintf(more, sizeof more, SPECIALS "%s", rows[i].post);
+        add_file(&d, "tokenizer.json", json_of(NULL, BYTE_LEVEL, MODEL, more));
+        if (rows[i].tokenizer)
+            add_file(&d, "tokenizer_config.json", rows[i].tokenizer);
+        if (rows[i].generation)
+            add_file(&d, "generation_config.json", rows[i].generation);
+        if (rows[i].model)
+            add_file(&d, "config.json", rows[i].model);
+        reads(&c, &d, 100);
+        assert_int_equal(c.vocab.bos, rows[i].bos);
+        assert_int_equal(c.vocab.eos, rows[i].eos);
+        assert_int_equal(c.vocab.eot, rows[i].eot);
+        assert_int_equal(c.vocab.add_bos, rows[i].add_bos);
+        ckpt_free(&c);
+    }
+}
+
+static void check_template(const char *config, const char *file, const char *expected)
+{
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_file(&d, "tokenizer.json", json_of(NULL, BYTE_LEVEL, MODEL, NULL));
+    add_file(&d, "tokenizer_config.json", config);
+    if (file)
+        add_file(&d, "chat_template.jinja", file);
+    reads(&c, &d, 100);
+    assert_int_equal(c.vocab.chat_template.n, strlen(expected));
+    if (*expected)
+        assert_string_equal(c.vocab.chat_template.p, expected);
+    ckpt_free(&c);
+}
+
+static void test_chat_templates(void **state)
+{
+    (void)state;
+    check_template("{}", NULL, "");
+    check_template("{\"chat_template\":\"{{x}}\"}", "other", "{{x}}");
+    check_template("{}", "{{ file }}", "{{ file }}");
+    check_template("{\"chat_template\":[{\"name\":\"tool\",\"template\":\"t\"},{\"name\":"
+                   "\"default\",\"template\":\"d\"}]}",
+                   NULL, "d");
+}
+
+static void test_broken_sides(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    add_file(&d, "tokenizer.json", json_of(NULL, BYTE_LEVEL, MODEL, NULL));
+    add_file(&d, "tokenizer_config.json", "{\"eos_token\":");
+    refuses(&d, 100, "tokenizer_config.json: line 1 column 13: unexpected token near end of file");
+}
+
+/* ---- vocab.json and merges.txt ----------------------------------------------------------------- */
+
+static void test_lists(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_file(&d, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3}");
+    refuses(&d, 100, "vocab.json needs merges.txt or vocab.bpe beside the input: neither is there");
+    add_file(&d, "merges.txt", "#version: 0.2\na b\r\n\n");
+    add_file(&d, "added_tokens.json", "{\"  \":5,\"<x>\":4}");
+    reads(&c, &d, 6);
+    assert_string_equal(c.vocab.pre, "gpt-2");
+    assert_int_equal(arr_len(c.vocab.merges), 1);
+    assert_int_equal(c.vocab.merges[0].n, 3);
+    has_token(&c, 3, "<|endoftext|>", TOKEN_CONTROL);
+    has_token(&c, 4, "<x>", TOKEN_CONTROL);
+    has_token(&c, 5, "  ", TOKEN_USER);
+    ckpt_free(&c);
+    refuses(&d, 5, "vocab.json has 6 tokens, the embedding 5 rows");
+    add_file(&d, "tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2Tokenizer\"}");
+    reads(&c, &d, 6);
+    assert_string_equal(c.vocab.pre, "qwen2");
+    assert_int_equal(c.vocab.nfc, 1);
+    ckpt_free(&c);
+    d.n--;
+    add_file(&d, "tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizer\"}");
+    refuses(&d, 6,
+            "vocab.json: how a RobertaTokenizer splits texts is not known; tokenizer.json "
+            "would say");
+    d = (struct directory){.n = 0};
+    add_file(&d, "encoder.json", "{\"a\":0,\"b\":1}");
+    add_file(&d, "vocab.bpe", "a b\nab");
+    refuses(&d, 100, "side file vocab.bpe: line 2 is not two tokens");
+}
+
+static void test_none(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    reads(&c, &d, 100);
+    assert_null(c.vocab.model);
+    assert_int_equal(arr_len(c.notes), 1);
+    ckpt_free(&c);
+}
+
+/* ---- hostile files ----------------------------------------------------------------------------- */
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    char *json = json_of("{\"type\":\"NFC\"}", BYTE_LEVEL, MODEL, SPECIALS TEMPLATE);
+    survive_all("tokenizer.json", (uint8_t *)json, strlen(json));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_components),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_chat_templates),
+        cmocka_unit_test(test_broken_sides),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* Checkpoints of training programs: what the readers make of the fixtures, and of damaged ones.
+ *
+ * That the models compute what their programs compute is tests/cli/convert_torch.sh's to show.
+ */
+#include "torch_input.h"
+
+#include "convert/readers.h"
+
+/* Side files come out of a directory of the fixtures. */
+struct beside {
+    const char *directory;
+    struct file files[8];
+    size_t n;
+};
+
+static int find_beside(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
+                       struct ckpt_side *side, mgpt_error *err)
+{
+    struct beside *b = user;
+    char path[512];
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    (void)option;
+    for (size_t i = 0; i < n; i++) {
+        struct file f;
+        snprintf(path, sizeof path, "%s/tests/fixtures/torch/%s/%s", root ? root : ".",
+                 b->directory, candidates[i]);
+        if (b->n == COUNT(b->files) || file_open(&f, path, err) < 0)
+            continue;
+        b->files[b->n++] = f;
+        *side = (struct ckpt_side){candidates[i], {f.data, f.size}};
+        return 1;
+    }
+    return 0;
+}
+
+/* Reads bytes as if they lay in the directory under the name, then every value of every tensor. */
+static int read_model(struct checkpoint *c, struct span bytes, const char *directory,
+                      const char *name, const struct ckpt_options *o, mgpt_error *err)
+{
+    struct beside b = {.directory = directory};
+    struct ckpt_input in = {bytes, name, o, find_beside, &b, directory};
+    float values[256];
+    ckpt_init(c);
+    int status = ckpt_read(c, &in, err);
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(c->tensors); i++) {
+        const struct ckpt_tensor *t = &c->tensors[i];
+        for (uint64_t at = 0; at < t->n_values; at += COUNT(values)) {
+            uint64_t left = t->n_values - at;
+            ckpt_values(t, at, left < COUNT(values) ? (size_t)left : COUNT(values), values);
+        }
+    }
+    for (size_t i = 0; i < b.n; i++)
+        file_close(&b.files[i]);
+    return status;
+}
+
+static const struct ckpt_options no_options = {0};
+
+static const struct ckpt_tensor *tensor(const struct checkpoint *c, const char *name)
+{
+    for (size_t i = 0; i < arr_len(c->tensors); i++)
+        if (strcmp(c->tensors[i].name, name) == 0)
+            return &c->tensors[i];
+    return NULL;
+}
+
+static int has_note(const struct checkpoint *c, const char *text)
+{
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        if (strstr(c->notes[i], text))
+            return 1;
+    return 0;
+}
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+struct model {
+    const char *directory, *file, *name; /* name: without extension */
+    const char *format, *arch, *activation;
+    uint32_t n_layer, n_head, n_head_kv, n_embd, n_ff, n_ctx, n_vocab;
+    size_t n_tensors;
+    int32_t heads; /* --heads; 0: not given */
+};
+
+/* clang-format off */
+static const struct model models[] = {
+    {"nanogpt", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+    {"nanogpt-nobias", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+    {"nanogpt-legacy", "ckpt.pt", "ckpt", "nanoGPT (PyTorch legacy)",
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+    {"build-nanogpt", "model.pt", "model", "nanoGPT (PyTorch zip)",
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 12, 16, 0},
+    {"mingpt", "model.pt", "model", "minGPT (PyTorch zip)",
+     "gpt2", NULL, 1, 4, 0, 8, 32, 8, 12, 17, 0},
+    {"scratch", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2},
+    {"scratch-bias", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2},
+    {"llama2c", "ckpt.pt", "ckpt", "llama2.c or Meta Llama (PyTorch zip)",
+     "llama", NULL, 2, 4, 2, 16, 12, 8, 17, 20, 0},
+    {"meta-llama", "consolidated.00.pth", "consolidated.00", "llama2.c or Meta Llama (PyTorch zip)",
+     "llama", NULL, 1, 2, 2, 16, 20, 2048, 17, 12, 0},
+    {"nanochat-2025", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
+     "nanochat", NULL, 1, 2, 1, 8, 32, 8, 270, 8, 0},
+    {"nanochat-2026-01", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
+     "nanochat", NULL, 2, 2, 1, 8, 32, 8, 270, 16, 0},
+    {"microgpt", "state.pt", "state", "microgpt (PyTorch zip)",
+     "microgpt", "relu", 2, 2, 0, 4, 16, 8, 13, 15, 2},
+};
+/* clang-format on */
+
+static void path_of(const struct model *m, char path[128])
+{
+    snprintf(path, 128, "%s/%s", m->directory, m->file);
+}
+
+static struct ckpt_options options_of(const struct model *m)
+{
+    struct ckpt_options o = {.n_head = m->heads};
+    if (m->heads)
+        o.given = OPT_HEADS;
+    return o;
+}
+
+static void check_model(const struct model *m, const struct checkpoint *c)
+{
+    const struct ckpt_hparams *hp = &c->hp;
+    assert_string_equal(c->format, m->format);
+    assert_string_equal(hp->arch, m->arch);
+    assert_true((hp->activation == NULL) == (m->activation == NULL));
+    if (m->activation)
+        assert_string_equal(hp->activation, m->activation);
+    assert_int_equal(hp->n_layer, m->n_layer);
+    assert_int_equal(hp->n_head, m->n_head);
+    assert_int_equal(hp->n_head_kv, m->n_head_kv);
+    assert_int_equal(hp->n_embd, m->n_embd);
+    assert_int_equal(hp->n_ff, m->n_ff);
+    assert_int_equal(hp->n_ctx, m->n_ctx);
+    assert_int_equal(hp->n_vocab, m->n_vocab);
+    assert_int_equal(arr_len(c->tensors), m->n_tensors);
+}
+
+static void test_models(void **state)
+{
+    char path[128];
+    (void)state;
+    for (size_t i = 0; i < COUNT(models); i++) {
+        struct ckpt_options o = options_of(&models[i]);
+        struct checkpoint c;
+        mgpt_error err;
+        path_of(&models[i], path);
+        struct file f = torch_fixture(path);
+        if (read_model(&c, span_of(&f), models[i].directory, models[i].name, &o, &err) < 0)
+            fail_msg("%s: %s", path, err.text);
+        check_model(&models[i], &c);
+        ckpt_free(&c);
+        file_close(&f);
+    }
+}
+
+/* A model without biases gets zeros, because other readers of GGUF ask for them. */
+static void test_zeros(void **state)
+{
+    struct checkpoint c;
+    mgpt_error err;
+    float v[24];
+    (void)state;
+    struct file f = torch_fixture("nanogpt-nobias/ckpt.pt");
+    assert_int_equal(read_model(&c, span_of(&f), "nanogpt-nobias", "ckpt", &no_options, &err),
+                     MGPT_OK);
+    const struct ckpt_tensor *bias = tensor(&c, "blk.0.attn_qkv.bias");
+    assert_true(bias && bias->n_values == 24);
+    ckpt_values(bias, 0, 24, v);
+    for (size_t i = 0; i < 24; i++)
+        assert_true(v[i] == 0.0f);
+    assert_null(tensor(&c, "output.weight")); /* tied */
+    ckpt_free(&c);
+    file_close(&f);
+}
+
+/* Halves of the heads change places in queries and keys, and in nothing else. */
+static void test_nanochat_rows(void **state)
+{
+    struct checkpoint c;
+    mgpt_error err;
+    (void)state;
+    struct file f = torch_fixture("nanochat-2026-01/model_000010.pt");
+    assert_int_equal(
+        read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010", &no_options, &err),
+        MGPT_OK);
+    assert_null(tensor(&c, "blk.0.attn_q.weight")->bytes);
+    assert_null(tensor(&c, "blk.0.attn_k.weight")->bytes);
+    assert_non_null(tensor(&c, "blk.0.attn_v.weight")->bytes);
+    assert_true(tensor(&c, "token_embd.weight")->type->id == DTYPE_BF16);
+    assert_true(tensor(&c, "output.weight")->dims[1] == 270); /* of 320 rows */
+    assert_true(c.hp.windows[0] == 5 &&
+                c.hp.windows[1] == 0); /* 8 / 2 and itself; the last sees all */
+    assert_true(c.hp.logit_softcap == 15.0f && c.hp.rope_base == 10000.0f);
+    assert_string_equal(c.vocab.pre, "nanochat");
+    assert_int_equal(arr_len(c.vocab.tokens), 270);
+    assert_true(c.vocab.bos == 261 && c.vocab.eos == 265 && c.vocab.add_bos == 1);
+    ckpt_free(&c);
+    file_close(&f);
+}
+
+static void test_overrides(void **state)
+{
+    struct ckpt_options o = {.given = OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | OPT_WINDOW | OPT_EPS |
+                                      OPT_CONTEXT | OPT_NO_TOKENIZER,
+                             .rope_base = 1e5,
+                             .softcap = 20,
+                             .qk_scale = 1.5,
+                             .window = 3,
+                             .eps = 1e-6,
+                             .n_ctx = 64};
+    struct checkpoint c;
+    mgpt_error err;
+    (void)state;
+    struct file f = torch_fixture("nanochat-2026-01/model_000010.pt");
+    assert_int_equal(read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010", &o, &err),
+                     MGPT_OK);
+    assert_true(c.hp.rope_base == 1e5f && c.hp.logit_softcap == 20.0f && c.hp.windows[0] == 3);
+    assert_true(c.hp.norm_eps == 1e-6f && c.hp.n_ctx == 64);
+    assert_true(c.hp.attn_scale == 1.125f); /* 1.5 * 1.5 / sqrt(4) */
+    assert_null(c.vocab.model);
+    assert_true(has_note(&c, "nanochat of January 2026"));
+    ckpt_free(&c);
+    assert_int_equal(read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010",
+                                &(struct ckpt_options){.given = OPT_CHARS}, &err),
+                     MGPT_EARG);
+    assert_non_null(strstr(err.text, "--chars does not apply to nanochat"));
+    ckpt_free(&c);
+    file_close(&f);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+/* One bit changed, anywhere: a model whose values can all be read, or one error line. */
+static void test_flipped(void **state)
+{
+    uint32_t random = 3;
+    char path[128];
+    (void)state;
+    for (size_t i = 0; i < COUNT(models); i++) {
+        struct ckpt_options o = options_of(&models[i]);
+        path_of(&models[i], path);
+        struct file f = torch_fixture(path);
+        struct span copy = exact_copy(span_of(&f));
+        uint8_t *bytes = (uint8_t *)(uintptr_t)copy.data;
+        for (int k = 0; k < 200; k++) {
+            struct checkpoint c;
+            mgpt_error err = {0};
+            size_t at = next_random(&random) % copy.size;
+            bytes[at] ^= (uint8_t)(1u << next_random(&random) % 8);
+            int status = read_model(&c, copy, models[i].directory, models[i].name, &o, &err);
+            if (status < 0)
+                assert_true(err.status == status && strlen(err.text) > 0);
+            ckpt_free(&c);
+            bytes[at] = f.data[at];
+        }
+        free_copy(copy);
+        file_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_nanochat_rows), cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_flipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
