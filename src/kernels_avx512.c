@@ -31,7 +31,7 @@
 void kernels_init_avx512(struct kernels *k)
 {
     template_init(k);
-    k->linear[WEIGHT_F32] = tile_linear_f32;
+    k->linear[WEIGHT_F32] = rung_linear_f32;
     k->linear[WEIGHT_F16] = tile_linear_f16;
     k->linear[WEIGHT_BF16] = tile_linear_bf16;
 }

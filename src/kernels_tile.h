@@ -124,3 +124,12 @@ static inline void tile_fold(float *y, const struct tile *t, size_t rows)
 DEFINE_TILE(f32, float)
 DEFINE_TILE(f16, uint16_t)
 DEFINE_TILE(bf16, uint16_t)
+
+/* A single token has no use for a tile: the template's loop over one panel costs less to enter, which is
+ * what counts for narrow layers, and wide ones wait for memory either way. */
+static void rung_linear_f32(float *y, size_t ldy, const void *w, const float *x, size_t ldx,
+                            size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
+{
+    linear_fn *fn = n > 1 ? tile_linear_f32 : linear_f32;
+    fn(y, ldy, w, x, ldx, n, n_in, n_out, p0, p1);
+}
