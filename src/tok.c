@@ -83,8 +83,8 @@ static void set_defaults(struct tok *t, int sentencepiece)
     t->nfc = (flags & RULE_NFC) != 0;
 }
 
-/* The row of tokenizer.ggml.pre, for byte-level BPE. That there is none matters only to tok_bpe.c: a
- * vocabulary of characters needs no rule. */
+/* The row of tokenizer.ggml.pre, for byte-level BPE. That there is none matters only to tok_bpe.c:
+ * a vocabulary of characters needs no rule. */
 static int choose_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     struct gguf_str pre = {"default", 7};

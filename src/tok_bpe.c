@@ -2,8 +2,8 @@
  *
  * A text is split into pieces by the rule of the model's family (tok_split.c), and each piece, byte
  * by byte, is merged by the ranks of the merge list. Rules are made for valid UTF-8 only: where a
- * text is ill-formed, a copy of it has U+0001 for each such byte, which is of the same length and of
- * the same class for every rule (neither letter, number, punctuation nor space), while the bytes
+ * text is ill-formed, a copy of it has U+0001 for each such byte, which is of the same length and
+ * of the same class for every rule (neither letter, number, punctuation nor space), while the bytes
  * that become tokens are those of the text. So nothing is lost.
  */
 #include "error.h"

@@ -136,7 +136,7 @@ int merge_run(struct tok_call *c);
  * caller sets its id. */
 void merge_undo(struct tok_call *c, uint32_t i);
 
-/* ---- special tokens (tok_special.c) ----------------------------------------------------------- */
+/* ---- special tokens (tok_special.c) ---------------------------------------------------------- */
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 

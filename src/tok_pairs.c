@@ -1,8 +1,8 @@
 /* Floor 3. The merge list as a table: two neighbouring tokens to their rank and what they become.
  *
  * Byte-level BPE lives on it; SentencePiece vocabularies have it when they come from a file that
- * ranks merges instead of scoring tokens. Open addressing, linear probing, at most half full; seeded
- * as struct tok_map is.
+ * ranks merges instead of scoring tokens. Open addressing, linear probing, at most half full;
+ * seeded as struct tok_map is.
  */
 #include "error.h"
 #include "tok_impl.h"

@@ -152,8 +152,8 @@ static int is_phi3(const struct gguf *g)
     return 0;
 }
 
-/* Files of llama.cpp do not say which tokens swallow white space; the one family where it matters is
- * known by its name, there as here. */
+/* Files of llama.cpp do not say which tokens swallow white space; the one family where it matters
+ * is known by its name, there as here. */
 static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int phi3 = t->kind == &tok_kind_spm && !gguf_find(g, KEY_RIGHT) && is_phi3(g);

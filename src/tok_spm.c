@@ -3,10 +3,11 @@
  * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front.
  * Characters are then merged as long as two neighbours together are a token, highest score first;
  * files with mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging
- * Face does, which differs where a token can come about in several ways. A character that is no token is written as its bytes, <0xHH>, or as the unknown token if the
- * vocabulary has no bytes. Ill-formed UTF-8 is kept: each such byte is a character of its own, so
- * it comes back from its byte token as it was. U+2581 in a text cannot be told from a space: that
- * is SentencePiece's convention.
+ * Face does, which differs where a token can come about in several ways. A character that is no
+ * token is written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes.
+ * Ill-formed UTF-8 is kept: each such byte is a character of its own, so it comes back from its
+ * byte token as it was. U+2581 in a text cannot be told from a space: that is SentencePiece's
+ * convention.
  */
 #include "error.h"
 #include "tok_impl.h"

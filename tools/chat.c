@@ -1,8 +1,8 @@
 /* Chat formats as data, and their tokens. See chat.h.
  *
  * A format's texts are templates of three marks: what stands between TOKEN and END is one control
- * token, TEXT is the user's (or the system's) text. Everything else is plain text, and it is encoded
- * together with the user's text beside it, as the models saw it in training.
+ * token, TEXT is the user's (or the system's) text. Everything else is plain text, and it is
+ * encoded together with the user's text beside it, as the models saw it in training.
  */
 #include "chat.h"
 
@@ -104,7 +104,7 @@ const char *chat_format_name(const struct chat *chat)
     return chat->format->name;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static int no_memory(void)
 {
@@ -185,7 +185,7 @@ static int add(struct chat *c, const char *template, const char *text, size_t n)
     return code;
 }
 
-/* ---- which format ------------------------------------------------------------------------------ */
+/* ---- which format ---------------------------------------------------------------------------- */
 
 static int has_marks(const struct chat_format *f, const char *template)
 {
@@ -236,7 +236,7 @@ static int choose(struct chat *c, const struct cli_command *command, const char 
                      chat_format_names());
 }
 
-/* ---- turns ------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 static void trim(const char **p, size_t *n)
 {

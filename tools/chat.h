@@ -1,8 +1,9 @@
-/* Conversations with a model that was trained for them: turns as tokens, by a fixed list of formats.
+/* Conversations with a model that was trained for them: turns as tokens, by a fixed list of
+ * formats.
  *
- * A model file may bring a chat template, a program in a language of its own. It is never run: it is
- * only looked at for marks that tell which of the formats here it writes. What a user types is text,
- * whatever it contains; control tokens come from the format alone.
+ * A model file may bring a chat template, a program in a language of its own. It is never run: it
+ * is only looked at for marks that tell which of the formats here it writes. What a user types is
+ * text, whatever it contains; control tokens come from the format alone.
  */
 #ifndef MGPT_CHAT_H
 #define MGPT_CHAT_H
@@ -25,8 +26,8 @@ const char *chat_format_names(void);
 const char *chat_format_name(const struct chat *chat);
 
 /* Begins a conversation in the named format, or, when `name` is NULL, in the one that the model's
- * template or vocabulary tells. `system` may be NULL. Returns an exit code; after a failure the user
- * has been told. */
+ * template or vocabulary tells. `system` may be NULL. Returns an exit code; after a failure the
+ * user has been told. */
 int chat_open(struct chat *chat, const struct engine *engine, const struct cli_command *command,
               const char *name, const char *system);
 void chat_close(struct chat *chat);
@@ -41,7 +42,7 @@ int chat_answered(struct chat *chat);
 /* 1 when the token ends an answer. */
 int chat_is_end(const struct chat *chat, int32_t token);
 
-/* ---- mgpt generate --chat (chat_run.c) --------------------------------------------------------- */
+/* ---- mgpt generate --chat (chat_run.c) ------------------------------------------------------- */
 
 struct chat_request {
     const char *text, *file;     /* the user's turns: one; or one a line; both NULL: stdin */

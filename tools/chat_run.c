@@ -1,7 +1,7 @@
 /* mgpt generate --chat: turns in, answers out. See chat.h.
  *
- * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to stdout,
- * one after the other, each with a line end; what the user types is not repeated.
+ * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
+ * stdout, one after the other, each with a line end; what the user types is not repeated.
  */
 #include "chat.h"
 #include "interrupt.h"
@@ -66,7 +66,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
     return code == EXIT_OK ? chat_answered(&r->chat) : code;
 }
 
-/* ---- where turns come from --------------------------------------------------------------------- */
+/* ---- where turns come from ------------------------------------------------------------------- */
 
 /* Ends are "\n" and "\r\n"; an empty line is no turn. */
 static int answer_lines(struct run *r, const char *text, size_t n)

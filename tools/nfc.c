@@ -1,7 +1,8 @@
 /* Normal form C by utf8proc. See nfc.h.
  *
- * utf8proc refuses ill-formed text as a whole, so well-formed stretches are handed to it one by one.
- * Most texts are in normal form already; the copy is made all the same, which keeps callers simple.
+ * utf8proc refuses ill-formed text as a whole, so well-formed stretches are handed to it one by
+ * one. Most texts are in normal form already; the copy is made all the same, which keeps callers
+ * simple.
  */
 #include "nfc.h"
 

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* A malloc'ed copy of n bytes in normal form C and its length; NULL when out of memory. Bytes that are
- * not UTF-8 stay as they are and separate what stands around them. */
+/* A malloc'ed copy of n bytes in normal form C and its length; NULL when out of memory. Bytes that
+ * are not UTF-8 stay as they are and separate what stands around them. */
 char *nfc_copy(const char *text, size_t n, size_t *n_copy);
 
 #endif

@@ -1,7 +1,7 @@
 /* The tokenizer beside a checkpoint: which file, and what the other files say about it.
  *
- * tokenizer.json comes first, since it is what Hugging Face itself runs. Ids of BOS and EOS are taken
- * from the most specific file that has them: the post-processor (what is put around texts),
+ * tokenizer.json comes first, since it is what Hugging Face itself runs. Ids of BOS and EOS are
+ * taken from the most specific file that has them: the post-processor (what is put around texts),
  * tokenizer_config.json (names), generation_config.json, config.json (numbers).
  */
 #include "hf_tokenizer.h"
@@ -20,7 +20,7 @@ int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mg
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: %.60s: %.90s", t->file, part, what);
 }
 
-/* ---- side files of JSON ------------------------------------------------------------------------ */
+/* ---- side files of JSON ---------------------------------------------------------------------- */
 
 /* What the three configurations say; each may be NULL. */
 struct configs {
@@ -64,9 +64,10 @@ static int config_flag(const struct configs *f, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* ---- BOS and EOS ------------------------------------------------------------------------------- */
+/* ---- BOS and EOS ----------------------------------------------------------------------------- */
 
-/* A token by the name that tokenizer_config.json gives it: a text, or an object with its content. */
+/* A token by the name that tokenizer_config.json gives it: a text, or an object with its content.
+ */
 static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
 {
     const json_t *v = json_object_get(f->tokenizer, key);
@@ -153,7 +154,7 @@ static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err
     return MGPT_OK;
 }
 
-/* ---- the chat template ------------------------------------------------------------------------- */
+/* ---- the chat template ----------------------------------------------------------------------- */
 
 /* One text, or a list of named ones of which "default" counts; newer directories have a file. */
 static int read_template(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
@@ -181,7 +182,7 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
     return t->c->vocab.chat_template.p ? MGPT_OK : err_memory(err, "the chat template", text.n);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Other readers look for user-defined tokens in texts as they are: with spaces. */
 static int write_spaces(struct hf_tok *t, mgpt_error *err)

@@ -1,5 +1,5 @@
-/* The parts of hf_tokenizer.c: readers of one kind of file each. They fill c->vocab and leave the ids
- * of BOS and EOS to hf_tokenizer.c, which sees the other files. */
+/* The parts of hf_tokenizer.c: readers of one kind of file each. They fill c->vocab and leave the
+ * ids of BOS and EOS to hf_tokenizer.c, which sees the other files. */
 #ifndef MGPT_CONVERT_HF_TOKENIZER_IMPL_H
 #define MGPT_CONVERT_HF_TOKENIZER_IMPL_H
 
@@ -24,15 +24,15 @@ struct hf_tok {
 /* "tokenizer.json: PART: WHAT" */
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err);
 
-/* ---- tokenizer.json (hf_tokenizer_json.c, hf_tokenizer_shape.c) -------------------------------- */
+/* ---- tokenizer.json (hf_tokenizer_json.c, hf_tokenizer_shape.c) ------------------------------ */
 
 int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
-/* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...; refuses
- * what is not one of the known shapes. */
+/* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...;
+ * refuses what is not one of the known shapes. */
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
-/* ---- vocab.json and merges.txt (hf_tokenizer_lists.c) ------------------------------------------ */
+/* ---- vocab.json and merges.txt (hf_tokenizer_lists.c) ---------------------------------------- */
 
 int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
                  mgpt_error *err);
@@ -41,7 +41,7 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
  * elsewhere. */
 int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err);
 
-/* ---- tokenizer.model (sentencepiece.c) --------------------------------------------------------- */
+/* ---- tokenizer.model (sentencepiece.c) ------------------------------------------------------- */
 
 int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err);
 

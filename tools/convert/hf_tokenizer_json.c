@@ -1,4 +1,5 @@
-/* tokenizer.json: tokens, added tokens, merges. What kind of tokenizer it is: hf_tokenizer_shape.c. */
+/* tokenizer.json: tokens, added tokens, merges. What kind of tokenizer it is: hf_tokenizer_shape.c.
+ */
 #include "error.h"
 #include "hf_tokenizer_impl.h"
 #include "mem.h"
@@ -8,7 +9,7 @@
 
 #define SPACE "\xE2\x96\x81" /* U+2581 */
 
-/* ---- tokens ------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
 {
@@ -61,7 +62,7 @@ static void mark_bytes(struct hf_tok *t)
             t->slots.slots[i].type = TOKEN_BYTE;
 }
 
-/* ---- added tokens ------------------------------------------------------------------------------ */
+/* ---- added tokens ---------------------------------------------------------------------------- */
 
 static uint64_t count_added(const json_t *added)
 {
@@ -112,12 +113,12 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
     return MGPT_OK;
 }
 
-/* ---- merges ------------------------------------------------------------------------------------ */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 enum { MAX_LINE = 2 * 65535 + 2 };
 
-/* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is that
- * of the left part. GGUF splits at the first space behind the first byte. */
+/* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
+ * that of the left part. GGUF splits at the first space behind the first byte. */
 static size_t line_of(const json_t *merge, char line[MAX_LINE], size_t *n_left)
 {
     const char *left = json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge);
@@ -171,7 +172,7 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[MAX_LINE
     return MGPT_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {

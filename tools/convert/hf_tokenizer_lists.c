@@ -1,5 +1,6 @@
-/* vocab.json and merges.txt (GPT-2's encoder.json and vocab.bpe): byte-level BPE without a word about
- * how texts are split. That is GPT-2's rule unless tokenizer_config.json names another tokenizer.
+/* vocab.json and merges.txt (GPT-2's encoder.json and vocab.bpe): byte-level BPE without a word
+ * about how texts are split. That is GPT-2's rule unless tokenizer_config.json names another
+ * tokenizer.
  */
 #include "error.h"
 #include "hf_tokenizer_impl.h"
@@ -8,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- the rule ---------------------------------------------------------------------------------- */
+/* ---- the rule -------------------------------------------------------------------------------- */
 
 static int set_rule(struct hf_tok *t, mgpt_error *err)
 {
@@ -38,7 +39,7 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- merges.txt -------------------------------------------------------------------------------- */
+/* ---- merges.txt ------------------------------------------------------------------------------ */
 
 /* A line is a merge when there is a space in it, and it is not the line that gives a version. */
 static int is_merge(const char *line, size_t n)
@@ -67,7 +68,7 @@ static int read_merges(struct hf_tok *t, struct span bytes, const char *name, mg
     return MGPT_OK;
 }
 
-/* ---- added tokens ------------------------------------------------------------------------------ */
+/* ---- added tokens ---------------------------------------------------------------------------- */
 
 static int in_brackets(const char *text)
 {
@@ -106,7 +107,7 @@ static uint64_t count_added(const json_t *added)
     return n;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Looks for a side file of JSON; *root is NULL when there is none. */
 static int open_json(const struct ckpt_input *in, const char *name, json_t **root, mgpt_error *err)

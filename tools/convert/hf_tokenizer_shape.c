@@ -1,8 +1,8 @@
 /* tokenizer.json: which of the known tokenizers is it?
  *
  * Byte-level BPE is known by its list of pre-tokenizers, each written as one word here and compared
- * with a table; SentencePiece by how it treats spaces. Anything else is refused: a normalizer that is
- * skipped or a pattern that is nearly right gives a model that runs on another text.
+ * with a table; SentencePiece by how it treats spaces. Anything else is refused: a normalizer that
+ * is skipped or a pattern that is nearly right gives a model that runs on another text.
  */
 #include "hf_tokenizer_impl.h"
 #include "mem.h"
@@ -18,7 +18,7 @@ enum { MAX_PARTS = 8, MAX_WORD = 640 };
 
 #define SPACE "\xE2\x96\x81" /* U+2581 */
 
-/* ---- the JSON ---------------------------------------------------------------------------------- */
+/* ---- the JSON -------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -65,43 +65,47 @@ static int refuse_type(const struct hf_tok *t, const char *what, const json_t *p
     return hf_tok_refuse(t, name, "not supported here", err);
 }
 
-/* ---- byte-level BPE ---------------------------------------------------------------------------- */
+/* ---- byte-level BPE -------------------------------------------------------------------------- */
 
-/* The pre-tokenizers of a family, and the rule that does the same (NULL: by the Split's pattern). */
+/* The pre-tokenizers of a family, and the rule that does the same (NULL: by the Split's pattern).
+ */
 static const struct shape {
     const char *parts[MAX_PARTS];
     const char *pre;
 } shapes[] = {
     {{"ByteLevel"}, "gpt-2"},
-    {{"Digits1", "ByteLevel"}, "smollm"},
-    {{"Split ?", "ByteLevel-"}, NULL},
+    {{"Digits individual", "ByteLevel"}, "smollm"},
+    {{"Split ?", "ByteLevel no-regex"}, NULL},
     {{"Punctuation Contiguous", "ByteLevel", "Digits", "Split [0-9][0-9][0-9] Isolated"}, "falcon"},
     {{"Split [\r\n] Isolated", "Split \\s?\\p{L}+ Isolated", "Split \\s?\\p{P}+ Isolated",
-      "Split [\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+ Isolated", "Digits1", "ByteLevel-"},
+      "Split [\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+ Isolated", "Digits individual",
+      "ByteLevel no-regex"},
      "deepseek-coder"},
     {{"Split \\p{N}{1,3} Isolated", "Split [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+ Isolated",
       "Split [!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
       "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+ Isolated",
-      "ByteLevel-"},
+      "ByteLevel no-regex"},
      "deepseek-v3"},
 };
 
-/* One pre-tokenizer in one word. ByteLevel- has no regex; Digits1 takes each alone. */
+/* One pre-tokenizer in a few words. */
 static void describe(const json_t *part, char word[MAX_WORD])
 {
     const json_t *pattern = json_object_get(part, "pattern");
     const char *regex = text_of(pattern, "Regex");
     if (is(part, "ByteLevel"))
-        snprintf(word, MAX_WORD, "ByteLevel%s%s", flag(part, "add_prefix_space", 1) ? "+" : "",
-                 flag(part, "use_regex", 1) ? "" : "-");
+        snprintf(word, MAX_WORD, "ByteLevel%s%s",
+                 flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
+                 flag(part, "use_regex", 1) ? "" : " no-regex");
     else if (is(part, "Digits"))
-        snprintf(word, MAX_WORD, "Digits%s", flag(part, "individual_digits", 0) ? "1" : "");
+        snprintf(word, MAX_WORD, "Digits%s",
+                 flag(part, "individual_digits", 0) ? " individual" : "");
     else if (is(part, "Punctuation"))
         snprintf(word, MAX_WORD, "Punctuation %s", text_of(part, "behavior"));
     else if (is(part, "Split") && *regex && !flag(part, "invert", 0))
         snprintf(word, MAX_WORD, "Split %s %s", regex, text_of(part, "behavior"));
     else
-        snprintf(word, MAX_WORD, "%s !", text_of(part, "type"));
+        snprintf(word, MAX_WORD, "%s", text_of(part, "type"));
 }
 
 static int fits(const struct shape *s, char words[][MAX_WORD], int n)
@@ -139,10 +143,11 @@ static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mg
     size_t len = 0;
     for (int i = 0; i < n && len < 90; i++)
         len += (size_t)snprintf(what + len, 64, "%s%.50s", i ? ", " : "", words[i]);
-    return hf_tok_refuse(t, "pre_tokenizer", n ? what : "missing", err);
+    return hf_tok_refuse(t, "pre_tokenizer not supported", what, err);
 }
 
-/* Two rules differ in whether a piece that is a token is taken whole; the key says what is meant. */
+/* Two rules differ in whether a piece that is a token is taken whole; the key says what is meant.
+ */
 static void set_whole(struct ckpt_vocab *v, int ignore_merges)
 {
     if (strcmp(v->pre, "llama-bpe") == 0 && !ignore_merges)
@@ -176,7 +181,7 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
     return MGPT_OK;
 }
 
-/* ---- SentencePiece ----------------------------------------------------------------------------- */
+/* ---- SentencePiece --------------------------------------------------------------------------- */
 
 /* Prepend U+2581, then replace spaces by it; either way round in the file it is the same. */
 static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
@@ -249,7 +254,7 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
     return status;
 }
 
-/* ---- what is added ----------------------------------------------------------------------------- */
+/* ---- what is added --------------------------------------------------------------------------- */
 
 /* TemplateProcessing: special tokens around the text, at most one on each side. */
 static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
@@ -286,7 +291,7 @@ static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return status;
 }
 
-/* ---- the model --------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *err)
 {

@@ -5,8 +5,8 @@
  *     3  normalizer  1 name, 2 charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
  *                    5 escape_whitespaces
  *
- * Unknown fields are skipped, as protobuf wants it. Refused: unigram models, and texts that would be
- * normalised (a charsmap, spaces collapsed), since the library takes texts as they are.
+ * Unknown fields are skipped, as protobuf wants it. Refused: unigram models, and texts that would
+ * be normalised (a charsmap, spaces collapsed), since the library takes texts as they are.
  */
 #include "cursor.h"
 #include "error.h"
@@ -71,7 +71,7 @@ static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *er
                    c->pos);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static uint64_t count_pieces(struct span bytes)
 {
@@ -112,7 +112,7 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
     return status;
 }
 
-/* ---- settings ---------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {

@@ -1,8 +1,8 @@
 /* tiktoken vocabularies: ranks to tokens and merges. See tiktoken.h.
  *
- * The merge that makes a token is found by merging its bytes with the tokens of lower rank only: two
- * parts remain. A token for which more remain is never made by merging; it counts where a whole piece
- * is looked up first, as tiktoken does.
+ * The merge that makes a token is found by merging its bytes with the tokens of lower rank only:
+ * two parts remain. A token for which more remain is never made by merging; it counts where a whole
+ * piece is looked up first, as tiktoken does.
  */
 #include "tiktoken.h"
 
@@ -32,7 +32,7 @@ struct reader {
     size_t n_whole; /* tokens that no merge makes */
 };
 
-/* ---- texts to ranks ---------------------------------------------------------------------------- */
+/* ---- texts to ranks -------------------------------------------------------------------------- */
 
 static uint32_t *find_slot(const struct reader *r, const char *p, size_t n)
 {
@@ -97,10 +97,10 @@ static int index_ranks(struct reader *r, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- merges ------------------------------------------------------------------------------------ */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
-/* Merges the bytes of a token with the tokens below its rank. Parts begin at starts[0 .. n); returns
- * n, and n is at least 2. */
+/* Merges the bytes of a token with the tokens below its rank. Parts begin at starts[0 .. n);
+ * returns n, and n is at least 2. */
 static size_t merge_below(const struct reader *r, struct gguf_str s, int64_t below,
                           uint16_t starts[MAX_BYTES + 1])
 {
@@ -156,7 +156,7 @@ static int add_token(struct reader *r, size_t rank, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static int add_specials(struct reader *r, mgpt_error *err)
 {
@@ -179,7 +179,8 @@ static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_
     return MGPT_OK;
 }
 
-/* Chat models end a turn with a token of its own, and a document with BOS, where the next begins. */
+/* Chat models end a turn with a token of its own, and a document with BOS, where the next begins.
+ */
 static int set_ids(struct reader *r, mgpt_error *err)
 {
     struct ckpt_vocab *v = &r->c->vocab;
@@ -248,7 +249,7 @@ int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_row
     return read_named(c, t, "the tokenizer", n_rows, err);
 }
 
-/* ---- .tiktoken files --------------------------------------------------------------------------- */
+/* ---- .tiktoken files ------------------------------------------------------------------------- */
 
 /* The value of a base64 digit, -1 for anything else. */
 static int digit(char c)

@@ -1,5 +1,5 @@
-/* A vocabulary whose tokens come in any order: ids to texts, checked, then written into a checkpoint
- * in order of id. */
+/* A vocabulary whose tokens come in any order: ids to texts, checked, then written into a
+ * checkpoint in order of id. */
 #ifndef MGPT_VOCAB_SLOTS_H
 #define MGPT_VOCAB_SLOTS_H
 
