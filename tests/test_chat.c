@@ -1,5 +1,6 @@
-/* Tools: chat formats: for texts without control tokens the tokens of a conversation are those of the text
- * that the format's template would write; a format is known by its marks; what users type stays text. */
+/* Tools: chat formats: for texts without control tokens the tokens of a conversation are those of
+ * the text that the format's template would write; a format is known by its marks; what users type
+ * stays text. */
 #include "chat.h"
 #include "mem.h"
 #include "tok_file.h"

@@ -1,6 +1,6 @@
-/* Tools: tokenizer.json through the converter and the library: the ids of Hugging Face's tokenizers, for
- * every family and for texts in many scripts (vectors/tok_split.txt, made by tok_split.py); and what is
- * refused. */
+/* Tools: tokenizer.json through the converter and the library: the ids of Hugging Face's
+ * tokenizers, for every family and for texts in many scripts (vectors/tok_split.txt, made by
+ * tok_split.py); and what is refused. */
 #include "file.h"
 #include "nfc.h"
 #include "tok_directory.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ---- golden files ------------------------------------------------------------------------------ */
+/* ---- golden files ---------------------------------------------------------------------------- */
 
 static const char *source_path(const char *name, char *buf, size_t cap)
 {

@@ -1,10 +1,10 @@
-/* Tools: tokenizers that are refused, with the words that say why; the files that stand beside one; and
- * hostile files: cut anywhere, any bit changed. */
+/* Tools: tokenizers that are refused, with the words that say why; the files that stand beside one;
+ * and hostile files: cut anywhere, any bit changed. */
 #include "tok_directory.h"
 
 #include <stdio.h>
 
-/* ---- tokenizer.json ---------------------------------------------------------------------------- */
+/* ---- tokenizer.json -------------------------------------------------------------------------- */
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
 #define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
@@ -24,69 +24,67 @@ static char *json_of(const char *normalizer, const char *pre, const char *model,
     return text;
 }
 
+/* What makes each unacceptable. */
+static const struct {
+    const char *normalizer, *pre, *model, *more, *message;
+} refused[] = {
+    {"{\"type\":\"NFKC\"}", BYTE_LEVEL, MODEL, NULL, "normalizer NFKC: not supported here"},
+    {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}",
+     BYTE_LEVEL, MODEL, NULL, "normalizer Lowercase: not supported here"},
+    {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", MODEL, NULL,
+     "pre_tokenizer not supported: ByteLevel add_prefix_space"},
+    {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}", MODEL, NULL,
+     "pre_tokenizer not supported: ByteLevel no-regex"},
+    {NULL, "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," BYTE_LEVEL "]}",
+     MODEL, NULL, "pre_tokenizer not supported: Whitespace, ByteLevel"},
+    {NULL,
+     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+     "\"\\\\w+\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+     "false,"
+     "\"use_regex\":false}]}",
+     MODEL, NULL, "pre_tokenizer not supported: Split \\w+ Isolated, ByteLevel no-regex"},
+    {NULL, NULL, MODEL, NULL, "pre_tokenizer: neither ByteLevel nor U+2581 for spaces"},
+    {REPLACE, NULL, MODEL, NULL, "model: byte_fallback is off"},
+    {REPLACE, "{\"type\":\"Digits\"}", FALLBACK, NULL, "pre_tokenizer Digits: not supported here"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"y\"}", NULL, FALLBACK,
+     NULL, "normalizer Replace: not supported here"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"Unigram\",\"vocab\":[]}", NULL,
+     "model Unigram: not supported here"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"WordPiece\",\"vocab\":{}}", NULL,
+     "model WordPiece: not supported here"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"," VOCAB "," MERGES "}",
+     NULL, "model: end_of_word_suffix"},
+    {NULL, BYTE_LEVEL, MODEL, "\"post_processor\":{\"type\":\"RobertaProcessing\"}",
+     "post_processor RobertaProcessing: not supported here"},
+    {NULL, BYTE_LEVEL, MODEL,
+     "\"added_tokens\":[{\"id\":3,\"content\":\"x\",\"single_word\":true}]",
+     "added_tokens: single_word"},
+    {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"content\":\"x\"}]",
+     "added_tokens: an entry without id and content"},
+    {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]",
+     "id 1 is both 'b' and 'x'"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":-1},\"merges\":[]}", NULL,
+     "token 'b': its id is not a number from 0 on"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", NULL,
+     "id 0 is both 'a' and 'b'"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a b\",\"c\"]]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL, "model: no vocab"},
+};
+
 static void test_components(void **state)
 {
     (void)state;
-    static const struct {
-        const char *normalizer, *pre, *model, *more, *message;
-    } rows[] = {
-        {"{\"type\":\"NFKC\"}", BYTE_LEVEL, MODEL, NULL, "normalizer NFKC: not supported here"},
-        {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}",
-         BYTE_LEVEL, MODEL, NULL, "normalizer Lowercase: not supported here"},
-        {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", MODEL, NULL,
-         "pre_tokenizer: ByteLevel+"},
-        {NULL, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}", MODEL,
-         NULL, "pre_tokenizer: ByteLevel-"},
-        {NULL,
-         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," BYTE_LEVEL "]}",
-         MODEL, NULL, "pre_tokenizer: Whitespace !, ByteLevel"},
-        {NULL,
-         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
-         "\"\\\\w+\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":"
-         "false,"
-         "\"use_regex\":false}]}",
-         MODEL, NULL, "pre_tokenizer: Split \\w+ Isolated, ByteLevel-"},
-        {NULL, NULL, MODEL, NULL, "pre_tokenizer: neither ByteLevel nor U+2581 for spaces"},
-        {REPLACE, NULL, MODEL, NULL, "model: byte_fallback is off"},
-        {REPLACE, "{\"type\":\"Digits\"}", FALLBACK, NULL,
-         "pre_tokenizer Digits: not supported here"},
-        {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"y\"}", NULL, FALLBACK,
-         NULL, "normalizer Replace: not supported here"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"Unigram\",\"vocab\":[]}", NULL,
-         "model Unigram: not supported here"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"WordPiece\",\"vocab\":{}}", NULL,
-         "model WordPiece: not supported here"},
-        {NULL, BYTE_LEVEL,
-         "{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"," VOCAB "," MERGES "}", NULL,
-         "model: end_of_word_suffix"},
-        {NULL, BYTE_LEVEL, MODEL, "\"post_processor\":{\"type\":\"RobertaProcessing\"}",
-         "post_processor RobertaProcessing: not supported here"},
-        {NULL, BYTE_LEVEL, MODEL,
-         "\"added_tokens\":[{\"id\":3,\"content\":\"x\",\"single_word\":true}]",
-         "added_tokens: single_word"},
-        {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"content\":\"x\"}]",
-         "added_tokens: an entry without id and content"},
-        {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]",
-         "id 1 is both 'b' and 'x'"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":-1},\"merges\":[]}", NULL,
-         "token 'b': its id is not a number from 0 on"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", NULL,
-         "id 0 is both 'a' and 'b'"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}", NULL,
-         "merge 0 is not two texts, the left without a space"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a b\",\"c\"]]}",
-         NULL, "merge 0 is not two texts, the left without a space"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
-         "merge 0 is not two texts, the left without a space"},
-        {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL,
-         "model: no vocab"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct directory d = {.n = 0};
         char message[256];
-        snprintf(message, sizeof message, "tokenizer.json: %s", rows[i].message);
+        snprintf(message, sizeof message, "tokenizer.json: %s", refused[i].message);
         add_file(&d, "tokenizer.json",
-                 json_of(rows[i].normalizer, rows[i].pre, rows[i].model, rows[i].more));
+                 json_of(refused[i].normalizer, refused[i].pre, refused[i].model, refused[i].more));
         refuses(&d, 100, message);
     }
 }
@@ -137,7 +135,7 @@ static void test_sentencepiece_json(void **state)
     ckpt_free(&c);
 }
 
-/* ---- the files beside it ----------------------------------------------------------------------- */
+/* ---- the files beside it --------------------------------------------------------------------- */
 
 #define SPECIALS                                                                                   \
     "\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},{\"id\":4,\"content\":"     \
@@ -223,7 +221,7 @@ static void test_broken_sides(void **state)
     refuses(&d, 100, "tokenizer_config.json: line 1 column 13: unexpected token near end of file");
 }
 
-/* ---- vocab.json and merges.txt ----------------------------------------------------------------- */
+/* ---- vocab.json and merges.txt --------------------------------------------------------------- */
 
 static void test_lists(void **state)
 {
@@ -270,7 +268,7 @@ static void test_none(void **state)
     ckpt_free(&c);
 }
 
-/* ---- hostile files ----------------------------------------------------------------------------- */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
 static void test_hostile(void **state)
 {

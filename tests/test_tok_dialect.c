@@ -1,5 +1,5 @@
-/* Floor 3: what mgpt's own keys say about a tokenizer, and what is known without a key: white space that
- * special tokens swallow, where SentencePiece puts spaces, merging by rank. */
+/* Floor 3: what mgpt's own keys say about a tokenizer, and what is known without a key: white space
+ * that special tokens swallow, where SentencePiece puts spaces, merging by rank. */
 #include "tok_file.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* Floor 3: splitting rules of byte-level BPE: the published cases of each family, all names, bounded
- * work; and llama.cpp's own cases where its vocabularies are at hand. Ids of many texts in many scripts
- * against Hugging Face's tokenizers: test_hf_tokenizer.c. */
+/* Floor 3: splitting rules of byte-level BPE: the published cases of each family, all names,
+ * bounded work; and llama.cpp's own cases where its vocabularies are at hand. Ids of many texts in
+ * many scripts against Hugging Face's tokenizers: test_hf_tokenizer.c. */
 #include "file.h"
 #include "tok_file.h"
 

@@ -1,11 +1,11 @@
-/* Tools: vocabularies that are not JSON: SentencePiece's tokenizer.model, tiktoken's ranks and files; what
- * comes out, what is refused, and hostile files. */
+/* Tools: vocabularies that are not JSON: SentencePiece's tokenizer.model, tiktoken's ranks and
+ * files; what comes out, what is refused, and hostile files. */
 #include "tiktoken.h"
 #include "tok_directory.h"
 
 #include <stdio.h>
 
-/* ---- tokenizer.model --------------------------------------------------------------------------- */
+/* ---- tokenizer.model ------------------------------------------------------------------------- */
 
 struct message {
     uint8_t bytes[1024];
@@ -117,7 +117,7 @@ static void test_bad_sentencepiece(void **state)
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
 }
 
-/* ---- tiktoken ---------------------------------------------------------------------------------- */
+/* ---- tiktoken -------------------------------------------------------------------------------- */
 
 #define NANOCHAT                                                                                   \
     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| ?[^\\s\\p{L}\\p{N}]++"      \
@@ -229,7 +229,7 @@ static void test_tiktoken_files(void **state)
     refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
 }
 
-/* ---- hostile files ----------------------------------------------------------------------------- */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
 static void test_hostile(void **state)
 {
