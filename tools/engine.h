@@ -36,7 +36,7 @@ struct engine {
 #define ENGINE_OPT_ISA(e)                                                                          \
     {                                                                                              \
         "--isa", "NAME", CLI_TEXT, &(e).isa, 0, 0,                                                 \
-            "instruction set: scalar, avx2, avx512 (default: the best)"                      \
+            "instruction set: scalar, avx2, avx512 (default: the best)"                            \
     }
 
 /* Takes the model from -m or, failing that, from the first operand, and stores the n_others
