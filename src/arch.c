@@ -32,11 +32,6 @@ static const struct arch rows[] = {
 };
 /* clang-format on */
 
-const struct arch *arch_row(size_t i)
-{
-    return i < sizeof rows / sizeof *rows ? &rows[i] : NULL;
-}
-
 const struct arch *arch_find(const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

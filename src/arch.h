@@ -57,9 +57,6 @@ struct arch {
 /* NULL when unknown. The name need not be NUL-terminated. */
 const struct arch *arch_find(const char *name, size_t n);
 
-/* The i-th row, NULL past the end. */
-const struct arch *arch_row(size_t i);
-
 /* Keys (behind the architecture's prefix) whose presence with a value other than `neutral` changes the
  * forward pass in a way this engine does not know: such a file is refused, never run wrongly. */
 struct arch_refused {

@@ -104,16 +104,6 @@ static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int check(const char *key, int64_t stated, uint64_t found, const char *source,
-                 mgpt_error *err)
-{
-    if (stated > 0 && (uint64_t)stated != found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
-                       (long long)stated, (unsigned long long)found);
-    return MGPT_OK;
-}
-
 static void settle_context(struct torch_model *m, const struct stated *s)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -144,7 +134,7 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
                        (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
-    return check("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
+    return torch_agrees("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
 }
 
 static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
@@ -163,9 +153,9 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
     if (ckpt_size(&hp->n_vocab, "vocab_size", V, err) < 0 ||
         ckpt_size(&hp->n_embd, "dim", E, err) < 0 ||
         ckpt_size(&hp->n_ff, "hidden_dim", F, err) < 0 ||
-        check("dim", s->dim, E, s->source, err) < 0 ||
-        check("n_layers", s->n_layers, hp->n_layer, s->source, err) < 0 ||
-        check("vocab_size", s->vocab_size, V, s->source, err) < 0)
+        torch_agrees("dim", s->dim, E, s->source, err) < 0 ||
+        torch_agrees("n_layers", s->n_layers, hp->n_layer, s->source, err) < 0 ||
+        torch_agrees("vocab_size", s->vocab_size, V, s->source, err) < 0)
         return MGPT_EFILE;
     settle_context(m, s);
     return settle_heads(m, s, k_rows, err);

@@ -108,16 +108,6 @@ static int refuse(const struct torch_model *m, mgpt_error *err)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int check(const char *key, int64_t stated, uint64_t found, const char *source,
-                 mgpt_error *err)
-{
-    if (stated > 0 && (uint64_t)stated != found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
-                       (long long)stated, (unsigned long long)found);
-    return MGPT_OK;
-}
-
 static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
                         mgpt_error *err)
 {
@@ -133,7 +123,7 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
                        (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
-    return check("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
+    return torch_agrees("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
 }
 
 static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint64_t rows_of_wte,
@@ -172,8 +162,8 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
     if (ckpt_size(&hp->n_embd, "n_embd", E, err) < 0 ||
         ckpt_size(&hp->n_ctx, "sequence_len", (uint64_t)context, err) < 0 ||
         ckpt_size(&hp->n_ff, "the hidden width", F, err) < 0 ||
-        check("n_embd", s->n_embd, E, s->source, err) < 0 ||
-        check("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
+        torch_agrees("n_embd", s->n_embd, E, s->source, err) < 0 ||
+        torch_agrees("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
         settle_vocab_size(m, s, V, err) < 0)
         return MGPT_EFILE;
     return settle_heads(m, s, k_rows, err);

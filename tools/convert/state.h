@@ -135,12 +135,6 @@ struct state_part {
 int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
               const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err);
 
-/* The same without adding it: type, values and source of what the parts make, and how many rows
- * that is. */
-int state_source(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-                 const struct state_part *parts, size_t n_parts, float plus,
-                 struct ckpt_tensor *from, uint64_t *n_rows, mgpt_error *err);
-
 /* ---- mapping by a table ---------------------------------------------------------------------- */
 
 enum {

@@ -174,9 +174,10 @@ static const struct dtype *common_type(const struct stack *s)
     return type && s->plus == 0 ? type : dtype_find(DTYPE_F32);
 }
 
-int state_source(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-                 const struct state_part *parts, size_t n_parts, float plus,
-                 struct ckpt_tensor *from, uint64_t *n_rows, mgpt_error *err)
+/* Type, values and source of what the parts make, and how many rows that is. */
+static int source_of(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+                     const struct state_part *parts, size_t n_parts, float plus,
+                     struct ckpt_tensor *from, uint64_t *n_rows, mgpt_error *err)
 {
     size_t bytes = sizeof(struct stack) + n_parts * sizeof(struct part);
     struct stack *s = ckpt_alloc(c, bytes, 1);
@@ -202,7 +203,7 @@ int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
 {
     struct ckpt_tensor from;
     uint64_t n_rows;
-    int status = state_source(c, gguf_name, n_in, parts, n_parts, plus, &from, &n_rows, err);
+    int status = source_of(c, gguf_name, n_in, parts, n_parts, plus, &from, &n_rows, err);
     if (status < 0)
         return status;
     const struct stack *s = from.source;

@@ -139,3 +139,13 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     *root = NULL;
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file %s: not a JSON object", side.name);
 }
+
+int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
+                 mgpt_error *err)
+{
+    if (stated > 0 && (uint64_t)stated != found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
+                       (long long)stated, (unsigned long long)found);
+    return MGPT_OK;
+}

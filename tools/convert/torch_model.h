@@ -80,10 +80,9 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
 /* A side file that is a pickle: meta.pkl, or nanochat's tokenizer.pkl. */
 int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt_error *err);
 
-/* Appends the characters of a list, of {character: id} or of {id: character} to an stb_ds array,
- * which is the caller's to free. They point into the pickle's bytes. */
-int torch_entries(const struct pickle *p, pickle_id id, struct gguf_str **entries, const char *name,
-                  mgpt_error *err);
+/* MGPT_EFILE when a side file states a size (above 0) that the tensors contradict. */
+int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
+                 mgpt_error *err);
 
 /* ---- from_nanogpt.c: GPT-2 as nanoGPT and minGPT name it ------------------------------------- */
 

@@ -52,8 +52,10 @@ static int from_dict(const struct pickle *p, pickle_id dict, struct gguf_str *en
     return MGPT_OK;
 }
 
-int torch_entries(const struct pickle *p, pickle_id id, struct gguf_str **entries, const char *name,
-                  mgpt_error *err)
+/* Appends the characters of a list, of {character: id} or of {id: character} to an stb_ds array,
+ * which is the caller's to free. They point into the pickle's bytes. */
+static int entries_of(const struct pickle *p, pickle_id id, struct gguf_str **entries,
+                      const char *name, mgpt_error *err)
 {
     const struct pickle_node *node = pickle_at(p, id);
     size_t n = node->kind == PICKLE_DICT ? node->n / 2 : node->n;
@@ -76,7 +78,7 @@ static int chars_of_meta(struct torch_model *m, const struct pickle *p, const ch
     pickle_id itos = pickle_get(p, p->root, "itos");
     pickle_id from = itos ? itos : pickle_get(p, p->root, "stoi");
     struct gguf_str *entries = NULL;
-    int status = torch_entries(p, from, &entries, name, err);
+    int status = entries_of(p, from, &entries, name, err);
     if (status == MGPT_OK)
         status = vocab_chars_set(m->c, entries, arr_len(entries), o->given & OPT_BOS ? o->bos : -1,
                                  m->c->hp.n_vocab, err);
