@@ -4,6 +4,7 @@
  * panels by three tokens by four chains takes 24.
  */
 #define RUNG_INIT template_init
+#define RUNG_SAMPLE sample_kernels_avx512
 #define RUNG_NAME "avx512"
 #define RUNG_STATIC static
 #include "kernels_tmpl.h"
@@ -12,14 +13,16 @@
 
 #define VEC __m512
 #define LANES 16
-#define TILE_VECTORS 2
-#define TILE_TOKENS 3
+#define TILE_PANELS 2
+#define TILE_TOKENS 12
 #define V_ZERO() _mm512_setzero_ps()
 #define V_BROADCAST(x) _mm512_set1_ps(x)
 #define V_FMA(w, x, sum) _mm512_fmadd_ps(w, x, sum)
 #define V_ADD(a, b) _mm512_add_ps(a, b)
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
+#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define V_KEEP(v) __asm__("" : "+v"(v))
 #define V_LOAD_f32(p) _mm512_loadu_ps(p)
 #define V_LOAD_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
@@ -28,10 +31,65 @@
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
 #include "kernels_tile.h"
 
+#define ATTEND_CHAINS 24
+#define FIRST_LANES(n) ((__mmask16)((1u << (n)) - 1))
+#define V_MUL(a, b) _mm512_mul_ps(a, b)
+#define V_MAX(a, b) _mm512_max_ps(a, b) /* a > b ? a : b */
+#define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(FIRST_LANES(n), p)
+#define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(FIRST_LANES(n), p))
+#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, FIRST_LANES(n), v)
+#include "kernels_attend.h"
+
+static void f16c_halve(uint16_t *dst, const float *src, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        _mm256_storeu_si256((__m256i *)(void *)(dst + i), _mm512_cvtps_ph(V_LOAD(src + i), 0));
+    halve(dst + i, src + i, n - i);
+}
+
+/* exp_f32 in half the instructions: its two factors 2^n are one vscalefps, which rounds as the second
+ * product does (the first is exact), and whose n is `whole`. */
+static inline __m512 exp_512(__m512 x)
+{
+    __m512 c = _mm512_max_ps(_mm512_set1_ps(-104.0f), x); /* of a NaN: the second, the NaN */
+    c = _mm512_min_ps(_mm512_set1_ps(89.0f), c);
+    __m512 shift = _mm512_set1_ps(0x1.8p23f);
+    __m512 whole = _mm512_sub_ps(V_FMA(c, _mm512_set1_ps(0x1.715476p0f), shift), shift);
+    __m512 r = V_FMA(whole, _mm512_set1_ps(-0x1.62e4p-1f), c);
+    r = V_FMA(whole, _mm512_set1_ps(-0x1.7f7d1cp-20f), r);
+    __m512 p = _mm512_set1_ps(0x1.6a1a76p-10f);
+    p = V_FMA(p, r, _mm512_set1_ps(0x1.123fc6p-7f));
+    p = V_FMA(p, r, _mm512_set1_ps(0x1.555916p-5f));
+    p = V_FMA(p, r, _mm512_set1_ps(0x1.55548ap-3f));
+    p = V_FMA(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
+    p = V_ADD(V_FMA(p, V_MUL(r, r), r), _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(p, whole);
+}
+
+static void exp_less_512(float *x, float max, size_t n)
+{
+    __m512 m = V_BROADCAST(max);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        V_STORE(x + i, exp_512(_mm512_sub_ps(V_LOAD(x + i), m)));
+    if (i < n)
+        V_STORE_PART(x + i, exp_512(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
+}
+
+static void lanes_softmax(float *x, size_t n)
+{
+    softmax_by(x, n, lanes_maximum, exp_less_512, lanes_sum);
+}
+
 void kernels_init_avx512(struct kernels *k)
 {
     template_init(k);
-    k->linear[WEIGHT_F32] = rung_linear_f32;
-    k->linear[WEIGHT_F16] = tile_linear_f16;
-    k->linear[WEIGHT_BF16] = tile_linear_bf16;
+    rung_init(k);
+    k->scores[KV_F32] = tile_scores_f32;
+    k->scores[KV_F16] = tile_scores_f16;
+    k->mix[KV_F32] = tile_mix_f32;
+    k->mix[KV_F16] = tile_mix_f16;
+    k->halve = f16c_halve;
+    k->softmax = lanes_softmax;
 }

@@ -2,6 +2,7 @@
  * fmaf is a library call and this rung is slow; its bits are the specification.
  */
 #define RUNG_INIT kernels_init_scalar
+#define RUNG_SAMPLE sample_kernels_scalar
 #define RUNG_NAME "scalar"
 #define RUNG_STATIC
 #include "kernels_tmpl.h"

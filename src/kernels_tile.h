@@ -1,135 +1,402 @@
-/* Floor 1. linear by hand, for rungs whose vectors the including file describes.
+/* Floor 1. linear for float types by hand, for rungs whose vectors the including file describes.
  *
- * The same sums in the same order as kernels_tmpl.h (four chains per row, folded as (c0 + c1) +
- * (c2 + c3)); what differs is what stays in registers: a tile of TILE_VECTORS vectors of rows by
- * TILE_TOKENS tokens by four chains. A weight that has been loaded meets all tokens of the tile, an
- * activation all rows. For prompts the columns are cut into blocks, so that a block of weights stays in
- * L1 while all tokens of a group pass over it; their unfinished chains wait in `chains`.
+ * The same sums in the same order as kernels_tmpl.h: of wide matrices here, of narrow ones in
+ * kernels_narrow.h. Three shapes of the same work:
+ *   one token    several panels side by side, so that the latency of one chain is not what counts;
+ *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A weight
+ *                that has been loaded meets all tokens of the tile, an activation all rows;
+ *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while all
+ *                tokens of a group pass. Unfinished sums wait in y, where there is one chain per number.
  *
  * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x, sum),
- * V_ADD, V_LOAD (of floats), V_STORE, V_LOAD_f32 / _f16 / _bf16 (of weights), and V_KEEP, which keeps a
- * compiler from loading a weight again for every token of the tile.
+ * V_ADD, V_LOAD (of floats), V_STORE, V_LOAD_f32 / _f16 / _bf16 (of weights), V_PREFETCH, V_KEEP, which
+ * keeps a compiler from loading a value again for each use, and TILE_PANELS and TILE_TOKENS.
  */
 #include "kernels.h"
 
 #include <string.h>
 
-enum {
-    GROUP_TOKENS = 48, /* tokens whose chains wait at a time */
-    BLOCK_COLUMNS = 64 /* of a block; a multiple of 4 */
-};
-
-/* Unfinished chains of a tile's tokens. */
-struct tile {
-    float c[4][TILE_VECTORS][LANES];
-};
-
+#define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Adds `columns` columns (the first is number 0 modulo 4) to the chains of n tokens, n a constant. The
- * weights of vector v begin at w[v]; consecutive columns are PANEL elements apart. */
-#define DEFINE_TILE(TYPE, ELEMENT)                                                                 \
-    ALWAYS_INLINE void tile_run_##TYPE(struct tile *t, const ELEMENT *const w[TILE_VECTORS],       \
-                                       const float *x, size_t ldx, size_t columns, size_t n,       \
-                                       int first)                                                  \
-    {                                                                                              \
-        VEC c[4][TILE_TOKENS][TILE_VECTORS];                                                       \
-        for (size_t j = 0; j < 4; j++)                                                             \
-            for (size_t i = 0; i < n; i++)                                                         \
-                for (size_t v = 0; v < TILE_VECTORS; v++)                                          \
-                    c[j][i][v] = first ? V_ZERO() : V_LOAD(t[i].c[j][v]);                          \
-        size_t k = 0;                                                                              \
-        for (; k + 4 <= columns; k += 4)                                                           \
-            for (size_t j = 0; j < 4; j++) {                                                       \
-                VEC a[TILE_VECTORS];                                                               \
-                for (size_t v = 0; v < TILE_VECTORS; v++) {                                        \
-                    a[v] = V_LOAD_##TYPE(w[v] + (k + j) * PANEL);                                  \
-                    V_KEEP(a[v]);                                                                  \
-                }                                                                                  \
-                for (size_t i = 0; i < n; i++)                                                     \
-                    for (size_t v = 0; v < TILE_VECTORS; v++)                                      \
-                        c[j][i][v] = V_FMA(a[v], V_BROADCAST(x[i * ldx + k + j]), c[j][i][v]);     \
-            }                                                                                      \
-        for (size_t j = 0; j < 3; j++) /* chain j takes the j-th of the columns left over */       \
-            for (size_t i = 0; i < n && k + j < columns; i++)                                      \
-                for (size_t v = 0; v < TILE_VECTORS; v++)                                          \
-                    c[j][i][v] = V_FMA(V_LOAD_##TYPE(w[v] + (k + j) * PANEL),                      \
-                                       V_BROADCAST(x[i * ldx + k + j]), c[j][i][v]);               \
-        for (size_t j = 0; j < 4; j++)                                                             \
-            for (size_t i = 0; i < n; i++)                                                         \
-                for (size_t v = 0; v < TILE_VECTORS; v++)                                          \
-                    V_STORE(t[i].c[j][v], c[j][i][v]);                                             \
-    }                                                                                              \
-                                                                                                   \
-    static void tile_some_##TYPE(struct tile *t, const ELEMENT *const w[TILE_VECTORS],             \
-                                 const float *x, size_t ldx, size_t columns, size_t n, int first)  \
-    {                                                                                              \
-        if (n == 1)                                                                                \
-            tile_run_##TYPE(t, w, x, ldx, columns, 1, first);                                      \
-        else if (n == 2)                                                                           \
-            tile_run_##TYPE(t, w, x, ldx, columns, 2, first);                                      \
-        else                                                                                       \
-            tile_run_##TYPE(t, w, x, ldx, columns, 3, first);                                      \
-    }                                                                                              \
-                                                                                                   \
-    /* All columns of TILE_VECTORS vectors of rows for one group of tokens. */                     \
-    static void tile_group_##TYPE(struct tile *t, const ELEMENT *const w[TILE_VECTORS],            \
-                                  const float *x, size_t ldx, size_t n_in, size_t n)               \
-    {                                                                                              \
-        size_t block = n > TILE_TOKENS ? BLOCK_COLUMNS : n_in;                                     \
-        for (size_t k = 0; k < n_in; k += block) {                                                 \
-            const ELEMENT *at[TILE_VECTORS];                                                       \
-            for (size_t v = 0; v < TILE_VECTORS; v++)                                              \
-                at[v] = w[v] + k * PANEL;                                                          \
-            size_t columns = n_in - k < block ? n_in - k : block;                                  \
-            for (size_t i = 0; i < n; i += TILE_TOKENS)                                            \
-                tile_some_##TYPE(t + i, at, x + i * ldx + k, ldx, columns,                         \
-                                 n - i < TILE_TOKENS ? n - i : TILE_TOKENS, k == 0);               \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void tile_linear_##TYPE(float *y, size_t ldy, const void *weights, const float *x,      \
-                                   size_t ldx, size_t n, size_t n_in, size_t n_out, size_t p0,     \
-                                   size_t p1)                                                      \
-    {                                                                                              \
-        struct tile t[GROUP_TOKENS];                                                               \
-        size_t rows = p1 * PANEL < n_out ? p1 * PANEL : n_out;                                     \
-        for (size_t r = p0 * PANEL; r < rows; r += TILE_VECTORS * LANES) {                         \
-            const ELEMENT *w[TILE_VECTORS];                                                        \
-            for (size_t v = 0; v < TILE_VECTORS; v++) {                                            \
-                size_t row =                                                                       \
-                    r + v * LANES < rows ? r + v * LANES : r; /* none left: any will do */         \
-                w[v] = (const ELEMENT *)weights + row / PANEL * PANEL * n_in + row % PANEL;        \
-            }                                                                                      \
-            for (size_t i = 0; i < n; i += GROUP_TOKENS) {                                         \
-                size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;                        \
-                tile_group_##TYPE(t, w, x + i * ldx, ldx, n_in, group);                            \
-                for (size_t j = 0; j < group; j++)                                                 \
-                    tile_fold(y + (i + j) * ldy + r, &t[j], rows - r);                             \
-            }                                                                                      \
-        }                                                                                          \
-    }
+/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told to
+ * unroll does so too late to keep the registers. */
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 24")
+#endif
 
-/* y[row] = (c0 + c1) + (c2 + c3) for the first `rows` rows of the tile. */
-static inline void tile_fold(float *y, const struct tile *t, size_t rows)
+enum {
+    VECTORS = PANEL / LANES, /* of a column of a panel */
+    TILE_ROWS = TILE_PANELS * PANEL,
+    STREAM_PANELS = 6, /* that one token meets side by side */
+    COLUMNS = 384,     /* of a block, at most */
+    /* From a token's block to the next one's: no power of two, or all would share a few lines of L1. */
+    X_ROW = COLUMNS + PANEL,
+    GROUP_TOKENS = 64, /* tokens that pass a block: 100 KiB of x, which stay in L2 */
+    SET_PANELS = 128,  /* panels that share a copy of x */
+    AHEAD = 1024       /* bytes that a tile alone fetches in advance */
+};
+
+/* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
+struct parts {
+    size_t each, more;
+};
+
+ALWAYS_INLINE struct parts parts_of(size_t n, size_t n_parts)
 {
-    float out[TILE_VECTORS * LANES];
-    for (size_t v = 0; v < TILE_VECTORS; v++)
-        V_STORE(out + v * LANES, V_ADD(V_ADD(V_LOAD(t->c[0][v]), V_LOAD(t->c[1][v])),
-                                       V_ADD(V_LOAD(t->c[2][v]), V_LOAD(t->c[3][v]))));
-    size_t n = rows < TILE_VECTORS * LANES ? rows : TILE_VECTORS * LANES;
-    memcpy(y, out, n * sizeof *y);
+    return (struct parts){n / n_parts, n % n_parts};
 }
 
-DEFINE_TILE(f32, float)
-DEFINE_TILE(f16, uint16_t)
-DEFINE_TILE(bf16, uint16_t)
-
-/* A single token has no use for a tile: the template's loop over one panel costs less to enter, which is
- * what counts for narrow layers, and wide ones wait for memory either way. */
-static void rung_linear_f32(float *y, size_t ldy, const void *w, const float *x, size_t ldx,
-                            size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
+ALWAYS_INLINE size_t bytes_of(enum weight_type type)
 {
-    linear_fn *fn = n > 1 ? tile_linear_f32 : linear_f32;
-    fn(y, ldy, w, x, ldx, n, n_in, n_out, p0, p1);
+    return type == WEIGHT_F32 ? 4 : 2;
+}
+
+/* Vector v of column k of a panel. */
+ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
+{
+    const char *at = panel + (k * PANEL + v * LANES) * bytes_of(type);
+    if (type == WEIGHT_F32)
+        return V_LOAD_f32((const float *)(const void *)at);
+    if (type == WEIGHT_F16)
+        return V_LOAD_f16((const uint16_t *)(const void *)at);
+    return V_LOAD_bf16((const uint16_t *)(const void *)at);
+}
+
+#include "kernels_narrow.h"
+
+/* ---- one token ----------------------------------------------------------------------------------- */
+
+/* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. */
+ALWAYS_INLINE void stream_run(enum weight_type type, float *y, const char *w, size_t panel_bytes,
+                              const float *x, size_t n_in, size_t rows, size_t panels)
+{
+    VEC c[STREAM_PANELS * VECTORS];
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
+    for (size_t k = 0; k < n_in; k++) {
+        VEC b = V_BROADCAST(x[k]);
+        V_KEEP(b);
+        UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
+            V_FMA(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+    }
+    float out[STREAM_PANELS * PANEL];
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) V_STORE(out + v * LANES, c[v]);
+    memcpy(y, out, rows * sizeof *y);
+}
+
+#define STREAM_CASE(N)                                                                             \
+    case N:                                                                                        \
+        stream_run(type, y + p * PANEL, w + p * bytes, bytes, x, n_in, rows,                       \
+                   N < STREAM_PANELS ? N : STREAM_PANELS);                                         \
+        break;
+
+ALWAYS_INLINE void stream(enum weight_type type, float *y, const char *w, const float *x,
+                          size_t n_in, size_t n_out, size_t p0, size_t p1)
+{
+    size_t bytes = n_in * PANEL * bytes_of(type);
+    size_t groups = (p1 - p0 + STREAM_PANELS - 1) / STREAM_PANELS;
+    if (groups == 0)
+        return;
+    struct parts parts = parts_of(p1 - p0, groups);
+    for (size_t g = 0, p = p0; g < groups; g++) {
+        size_t panels = parts.each + (g < parts.more), rows = panels * PANEL;
+        if (rows > n_out - p * PANEL)
+            rows = n_out - p * PANEL;
+        switch (panels) {
+            STREAM_CASE(1)
+            STREAM_CASE(2)
+            STREAM_CASE(3)
+            STREAM_CASE(4)
+            STREAM_CASE(5)
+            STREAM_CASE(6)
+        default:
+            break;
+        }
+        p += panels;
+    }
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------- */
+
+/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. */
+struct ahead {
+    const char *at;
+    size_t gap, step;
+};
+
+/* A tile's weights: column k of panel p is at w + p * panel_bytes + k * PANEL elements. */
+struct side {
+    const char *w;
+    size_t panel_bytes, columns;
+};
+
+/* Goes on with the sums of `tokens` tokens by `panels` panels over a block of columns; column k of token
+ * i is x[i * X_ROW + k]. type, tokens and panels are constants. */
+ALWAYS_INLINE void tile_run(enum weight_type type, float *y, size_t ldy, struct side side,
+                            const float *x, int first, struct ahead ahead, size_t tokens,
+                            size_t panels)
+{
+    VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
+    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
+        c[i][v] = first ? V_ZERO() : V_LOAD(y + i * ldy + v * LANES);
+    for (size_t k = 0; k < side.columns; k++) {
+        V_PREFETCH(ahead.at);
+        V_PREFETCH(ahead.at + ahead.gap);
+        ahead.at += ahead.step;
+        UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
+        {
+            a[v] = weights_at(type, side.w + v / VECTORS * side.panel_bytes, k, v % VECTORS);
+            V_KEEP(a[v]);
+        }
+        UNROLL for (size_t i = 0; i < tokens; i++)
+        {
+            VEC b = V_BROADCAST(x[i * X_ROW + k]);
+            V_KEEP(b);
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_FMA(a[v], b, c[i][v]);
+        }
+    }
+    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
+        V_STORE(y + i * ldy + v * LANES, c[i][v]);
+}
+
+#define TILE_CASE(N)                                                                               \
+    case N:                                                                                        \
+        tile_run(type, y, ldy, side, x, first, ahead, N < TILE_TOKENS ? N : TILE_TOKENS, panels);  \
+        break;
+
+ALWAYS_INLINE void tile_some(enum weight_type type, float *y, size_t ldy, struct side side,
+                             const float *x, int first, struct ahead ahead, size_t tokens,
+                             size_t panels)
+{
+    switch (tokens) {
+        TILE_CASE(1)
+        TILE_CASE(2)
+        TILE_CASE(3)
+        TILE_CASE(4)
+        TILE_CASE(5)
+        TILE_CASE(6)
+        TILE_CASE(7)
+        TILE_CASE(8)
+        TILE_CASE(9)
+        TILE_CASE(10)
+        TILE_CASE(11)
+        TILE_CASE(12)
+    default:
+        break;
+    }
+}
+
+/* `rows` rows: whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
+ALWAYS_INLINE void tile(enum weight_type type, float *y, size_t ldy, struct side side,
+                        const float *x, int first, struct ahead ahead, size_t tokens, size_t rows)
+{
+    float edge[TILE_TOKENS * TILE_ROWS];
+    int whole = rows % PANEL == 0;
+    float *to = whole ? y : edge;
+    size_t ld = whole ? ldy : TILE_ROWS;
+    for (size_t i = 0; !whole && !first && i < tokens; i++)
+        memcpy(edge + i * TILE_ROWS, y + i * ldy, rows * sizeof *y);
+    if (rows > TILE_ROWS - PANEL)
+        tile_some(type, to, ld, side, x, first, ahead, tokens, TILE_PANELS);
+    else
+        tile_some(type, to, ld, side, x, first, ahead, tokens, 1);
+    for (size_t i = 0; !whole && i < tokens; i++)
+        memcpy(y + i * ldy, edge + i * TILE_ROWS, rows * sizeof *y);
+}
+
+typedef void tile_fn(float *y, size_t ldy, struct side side, const float *x, int first,
+                     struct ahead ahead, size_t tokens, size_t rows);
+
+static void tile_f32(float *y, size_t ldy, struct side side, const float *x, int first,
+                     struct ahead ahead, size_t tokens, size_t rows)
+{
+    tile(WEIGHT_F32, y, ldy, side, x, first, ahead, tokens, rows);
+}
+
+static void tile_f16(float *y, size_t ldy, struct side side, const float *x, int first,
+                     struct ahead ahead, size_t tokens, size_t rows)
+{
+    tile(WEIGHT_F16, y, ldy, side, x, first, ahead, tokens, rows);
+}
+
+static void tile_bf16(float *y, size_t ldy, struct side side, const float *x, int first,
+                      struct ahead ahead, size_t tokens, size_t rows)
+{
+    tile(WEIGHT_BF16, y, ldy, side, x, first, ahead, tokens, rows);
+}
+
+/* One call's arguments. */
+struct product {
+    enum weight_type type;
+    tile_fn *tile; /* for a tile that is alone; others multiply floats */
+    float *y;
+    size_t ldy;
+    const char *w;
+    const char *x;
+    size_t x_stride, n, n_in, n_out, p0, p1;
+};
+
+/* A block: columns [k, k + columns) of `panels` panels from p on. */
+struct block {
+    size_t p, panels, k, columns;
+    ptrdiff_t next; /* bytes from here to the block that comes then, 0: none */
+};
+
+ALWAYS_INLINE const char *weights_of(const struct product *m, size_t p, size_t k)
+{
+    return m->w + (p * m->n_in + k) * PANEL * bytes_of(m->type);
+}
+
+/* Half weights as floats, once for all tiles of a group. */
+ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct product *m,
+                               const struct block *b)
+{
+    for (size_t p = 0; p < b->panels; p++) {
+        const char *panel = weights_of(m, b->p + p, b->k);
+        float *to = wide + p * COLUMNS * PANEL;
+        for (size_t k = 0; k < b->columns; k++)
+            UNROLL for (size_t v = 0; v < VECTORS; v++)
+                V_STORE(to + k * PANEL + v * LANES, weights_at(type, panel, k, v));
+    }
+}
+
+/* What tile t of n_tiles fetches: its share of the next block; a tile that is alone what is AHEAD of
+ * it. */
+static struct ahead ahead_of(const struct product *m, const struct block *b, const char *w,
+                             size_t t, size_t n_tiles)
+{
+    size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
+    if (n_tiles == 1)
+        return (struct ahead){w + AHEAD, gap, column};
+    size_t sharers = n_tiles < 4 ? 2 : 4;
+    if (t >= sharers || b->next == 0)
+        return (struct ahead){w, 0, 0};
+    size_t step = column / sharers;
+    return (struct ahead){w + b->next + (ptrdiff_t)(t * step * b->columns), gap, step};
+}
+
+/* A block for tokens [i, i + n), whose columns have been copied to x. */
+static void block_run(const struct product *m, const float *x, size_t i, size_t n,
+                      const struct block *b)
+{
+    float wide[TILE_PANELS * COLUMNS * PANEL];
+    const char *w = weights_of(m, b->p, b->k);
+    struct side side = {w, m->n_in * PANEL * bytes_of(m->type), b->columns};
+    tile_fn *run = m->tile;
+    size_t rows = m->n_out - b->p * PANEL, n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
+    if (rows > b->panels * PANEL)
+        rows = b->panels * PANEL;
+    if (n_tiles > 1 && m->type != WEIGHT_F32) {
+        if (m->type == WEIGHT_F16)
+            widen_block(WEIGHT_F16, wide, m, b);
+        else
+            widen_block(WEIGHT_BF16, wide, m, b);
+        side.w = (const char *)wide;
+        side.panel_bytes = COLUMNS * PANEL * sizeof *wide;
+        run = tile_f32;
+    }
+    struct parts parts = parts_of(n, n_tiles);
+    float *y = m->y + i * m->ldy + b->p * PANEL;
+    for (size_t t = 0; t < n_tiles; t++) {
+        size_t tokens = parts.each + (t < parts.more);
+        run(y, m->ldy, side, x, b->k == 0, ahead_of(m, b, w, t, n_tiles), tokens, rows);
+        y += tokens * m->ldy;
+        x += tokens * X_ROW;
+    }
+}
+
+/* How far behind a block the one is that follows it among panels [p0, p1); 0 behind the last. */
+static ptrdiff_t next_block(const struct product *m, const struct block *b, size_t p0, size_t p1)
+{
+    const char *here = weights_of(m, b->p, b->k);
+    if (b->p + TILE_PANELS < p1)
+        return weights_of(m, b->p + TILE_PANELS, b->k) - here;
+    if (b->k + b->columns < m->n_in)
+        return weights_of(m, p0, b->k + b->columns) - here;
+    return 0;
+}
+
+/* Panels [p0, p1) for tokens [i, i + n). */
+static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
+{
+    float x[GROUP_TOKENS * X_ROW];
+    size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
+    size_t most =
+        (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
+    for (size_t k = 0; k < m->n_in; k += most) {
+        struct block b = {.p = p0, .k = k, .columns = m->n_in - k < most ? m->n_in - k : most};
+        for (size_t j = 0; j < n; j++)
+            memcpy(x + j * X_ROW, m->x + (i + j) * m->x_stride + k * sizeof *x,
+                   b.columns * sizeof *x);
+        for (; b.p < p1; b.p += TILE_PANELS) {
+            b.panels = p1 - b.p < TILE_PANELS ? p1 - b.p : TILE_PANELS;
+            b.next = next_block(m, &b, p0, p1);
+            block_run(m, x, i, n, &b);
+        }
+    }
+}
+
+static void tiles(const struct product *m)
+{
+    size_t n_groups = (m->n + GROUP_TOKENS - 1) / GROUP_TOKENS;
+    struct parts parts = parts_of(m->n, n_groups);
+    for (size_t p = m->p0; p < m->p1; p += SET_PANELS)
+        for (size_t g = 0, i = 0; g < n_groups; g++) {
+            size_t n = parts.each + (g < parts.more);
+            set_run(m, i, n, p, m->p1 - p < SET_PANELS ? m->p1 : p + SET_PANELS);
+            i += n;
+        }
+}
+
+/* ---- entries ------------------------------------------------------------------------------------- */
+
+/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a layer 16
+ * wide does not need would take as long as the layer. */
+#define DEFINE_LINEAR(TYPE, ID)                                                                    \
+    static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
+                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
+                                           size_t p0, size_t p1)                                   \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n;                                                        \
+        narrow_one(ID, y, w, x, n_in, n_out, p0, p1);                                              \
+    }                                                                                              \
+    static NOINLINE void narrow_many_##TYPE(float *y, size_t ldy, const void *w, const void *x,    \
+                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,  \
+                                            size_t p0, size_t p1)                                  \
+    {                                                                                              \
+        narrow_many(ID, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                           \
+    }                                                                                              \
+    static NOINLINE void stream_##TYPE(float *y, size_t ldy, const void *w, const void *x,         \
+                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,       \
+                                       size_t p0, size_t p1)                                       \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n;                                                        \
+        stream(ID, y, w, x, n_in, n_out, p0, p1);                                                  \
+    }                                                                                              \
+    static NOINLINE void tiles_##TYPE(float *y, size_t ldy, const void *w, const void *x,          \
+                                      size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
+                                      size_t p0, size_t p1)                                        \
+    {                                                                                              \
+        struct product m = {ID, tile_##TYPE, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1};      \
+        tiles(&m);                                                                                 \
+    }                                                                                              \
+    static void rung_linear_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
+                                   size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
+                                   size_t p0, size_t p1)                                           \
+    {                                                                                              \
+        linear_fn *one = n_out > NARROW ? stream_##TYPE : narrow_one_##TYPE;                       \
+        linear_fn *many = n_out > NARROW ? tiles_##TYPE : narrow_many_##TYPE;                      \
+        (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                     \
+    }
+DEFINE_LINEAR(f32, WEIGHT_F32)
+DEFINE_LINEAR(f16, WEIGHT_F16)
+DEFINE_LINEAR(bf16, WEIGHT_BF16)
+
+static inline void rung_init(struct kernels *k)
+{
+    k->linear[WEIGHT_F32] = rung_linear_f32;
+    k->linear[WEIGHT_F16] = rung_linear_f16;
+    k->linear[WEIGHT_BF16] = rung_linear_bf16;
 }

@@ -1,12 +1,14 @@
 /* Floor 1. The kernels' specification, compiled once per rung.
  *
- * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or empty)
- * and RUNG_NAME. Every loop over
+ * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or empty),
+ * RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over
  * lanes has a constant count and no dependence between lanes, which is what lets a compiler turn it
  * into vectors without changing a bit; every sum is written in the order that kernels.h states. Build
  * with -ffp-contract=off and without any -ffast-math.
  */
 #include "kernels.h"
+#include "kernels_sample_tmpl.h"
+#include "kernels_step_tmpl.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,38 +29,18 @@ static inline uint32_t bits_of(float f)
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-/* The four chains of one panel's 16 rows. */
+/* The unfinished sums of one panel's 16 rows: one chain, or four of a narrow matrix. */
 struct chains {
     float c[4][PANEL];
 };
 
-/* Continues the chains over n columns of a panel; the first column is number 0 modulo 4. */
-static inline void chains_run(struct chains *sum, const float *w, const float *x, size_t n)
+/* Goes on with n columns of a panel, the first of them number 0 modulo 4. */
+static inline void chains_run(struct chains *s, size_t n_chains, const float *w, const float *x,
+                              size_t n)
 {
-    struct chains s = *sum;
-    size_t k = 0;
-    for (; k + 4 <= n; k += 4) {
+    for (size_t k = 0; k < n; k++)
         for (size_t l = 0; l < PANEL; l++)
-            s.c[0][l] = fmaf(w[k * PANEL + l], x[k], s.c[0][l]);
-        for (size_t l = 0; l < PANEL; l++)
-            s.c[1][l] = fmaf(w[k * PANEL + PANEL + l], x[k + 1], s.c[1][l]);
-        for (size_t l = 0; l < PANEL; l++)
-            s.c[2][l] = fmaf(w[k * PANEL + 2 * PANEL + l], x[k + 2], s.c[2][l]);
-        for (size_t l = 0; l < PANEL; l++)
-            s.c[3][l] = fmaf(w[k * PANEL + 3 * PANEL + l], x[k + 3], s.c[3][l]);
-    }
-    for (size_t c = 0; k < n; c++, k++)
-        for (size_t l = 0; l < PANEL; l++)
-            s.c[c][l] = fmaf(w[k * PANEL + l], x[k], s.c[c][l]);
-    *sum = s;
-}
-
-static inline void chains_fold(float *y, const struct chains *s, size_t rows)
-{
-    float out[PANEL];
-    for (size_t l = 0; l < PANEL; l++)
-        out[l] = (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
-    memcpy(y, out, rows * sizeof *out);
+            s->c[k % n_chains][l] = fmaf(w[k * PANEL + l], x[k], s->c[k % n_chains][l]);
 }
 
 static inline size_t rows_of_panel(size_t p, size_t n_out)
@@ -66,55 +48,55 @@ static inline size_t rows_of_panel(size_t p, size_t n_out)
     return n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
 }
 
-static void linear_f32(float *y, size_t ldy, const void *w, const float *x, size_t ldx, size_t n,
-                       size_t n_in, size_t n_out, size_t p0, size_t p1)
+static inline void chains_fold(float *y, const struct chains *s, size_t n_chains, size_t rows)
 {
-    for (size_t p = p0; p < p1; p++) {
-        const float *panel = (const float *)w + p * PANEL * n_in;
-        for (size_t i = 0; i < n; i++) {
-            struct chains s = {0};
-            chains_run(&s, panel, x + i * ldx, n_in);
-            chains_fold(y + i * ldy + p * PANEL, &s, rows_of_panel(p, n_out));
-        }
-    }
+    for (size_t l = 0; l < rows; l++)
+        y[l] = n_chains == 1 ? s->c[0][l] : (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
 }
 
-/* Columns of a narrower type that are widened at a time: 4 KiB of floats, and a multiple of 4. */
-enum { WIDEN = 64 };
+enum { WIDEN = 64 }; /* columns that are widened at a time: 4 KiB of floats, and a multiple of 4 */
 
-typedef void widen_fn(float *dst, const uint16_t *src, size_t n);
+/* Weights of `each` bytes, made floats a few columns at a time. */
+typedef void widen_fn(float *dst, const void *src, size_t n);
 
-static inline void linear_widened(widen_fn *widen, float *y, size_t ldy, const void *w,
-                                  const float *x, size_t ldx, size_t n, size_t n_in, size_t n_out,
-                                  size_t p0, size_t p1)
+static inline void linear_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
+                                  const void *x, size_t x_stride, size_t n, size_t n_in,
+                                  size_t n_out, size_t p0, size_t p1)
 {
-    for (size_t p = p0; p < p1; p++) {
-        const uint16_t *panel = (const uint16_t *)w + p * PANEL * n_in;
+    size_t n_chains = n_out > NARROW ? 1 : 4;
+    for (size_t p = p0; p < p1; p++)
         for (size_t i = 0; i < n; i++) {
+            const float *row = (const float *)((const char *)x + i * x_stride);
             struct chains s = {0};
             for (size_t k = 0; k < n_in; k += WIDEN) {
                 float wide[WIDEN * PANEL];
                 size_t columns = n_in - k < WIDEN ? n_in - k : WIDEN;
-                widen(wide, panel + k * PANEL, columns * PANEL);
-                chains_run(&s, wide, x + i * ldx + k, columns);
+                widen(wide, (const char *)w + (p * n_in + k) * PANEL * each, columns * PANEL);
+                chains_run(&s, n_chains, wide, row + k, columns);
             }
-            chains_fold(y + i * ldy + p * PANEL, &s, rows_of_panel(p, n_out));
+            chains_fold(y + i * ldy + p * PANEL, &s, n_chains, rows_of_panel(p, n_out));
         }
-    }
 }
 
-static void widen_bf16(float *dst, const uint16_t *src, size_t n)
+static void widen_f32(float *dst, const void *src, size_t n)
 {
+    memcpy(dst, src, n * sizeof *dst);
+}
+
+static void widen_bf16(float *dst, const void *src, size_t n)
+{
+    const uint16_t *from = src;
     for (size_t i = 0; i < n; i++)
-        dst[i] = float_of((uint32_t)src[i] << 16);
+        dst[i] = float_of((uint32_t)from[i] << 16);
 }
 
 /* The same values as f16_to_f32 in dtype.c, without a branch and without subnormal arithmetic: a
  * subnormal half is a float of [2^-14, 2^-13) less 2^-14. */
-static void widen_f16(float *dst, const uint16_t *src, size_t n)
+static void widen_f16(float *dst, const void *src, size_t n)
 {
+    const uint16_t *from = src;
     for (size_t i = 0; i < n; i++) {
-        uint32_t h = src[i], magnitude = (h & 0x7FFF) << 13;
+        uint32_t h = from[i], magnitude = (h & 0x7FFF) << 13;
         uint32_t normal = magnitude + 0x38000000u;
         uint32_t subnormal = bits_of(float_of(magnitude + 0x38800000u) - 0x1p-14f);
         uint32_t bits = (int32_t)magnitude < 0x00800000 ? subnormal : normal;
@@ -123,40 +105,22 @@ static void widen_f16(float *dst, const uint16_t *src, size_t n)
     }
 }
 
-static void linear_f16(float *y, size_t ldy, const void *w, const float *x, size_t ldx, size_t n,
-                       size_t n_in, size_t n_out, size_t p0, size_t p1)
+static void linear_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    linear_widened(widen_f16, y, ldy, w, x, ldx, n, n_in, n_out, p0, p1);
+    linear_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
-static void linear_bf16(float *y, size_t ldy, const void *w, const float *x, size_t ldx, size_t n,
-                        size_t n_in, size_t n_out, size_t p0, size_t p1)
+static void linear_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    linear_widened(widen_bf16, y, ldy, w, x, ldx, n, n_in, n_out, p0, p1);
+    linear_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
-static void pack_panels(uint8_t *dst, const uint8_t *src, size_t each, size_t n_in, size_t n_out,
-                        size_t p0, size_t p1)
+static void linear_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    for (size_t r = p0 * PANEL; r < p1 * PANEL; r++) {
-        uint8_t *lane = dst + (r / PANEL * n_in * PANEL + r % PANEL) * each;
-        for (size_t k = 0; k < n_in; k++, lane += PANEL * each) {
-            if (r < n_out)
-                memcpy(lane, src + (r * n_in + k) * each, each);
-            else
-                memset(lane, 0, each);
-        }
-    }
-}
-
-static void pack_32(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
-{
-    pack_panels(dst, src, 4, n_in, n_out, p0, p1);
-}
-
-static void pack_16(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
-{
-    pack_panels(dst, src, 2, n_in, n_out, p0, p1);
+    linear_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
 /* ---- sums over a row -------------------------------------------------------------------------- */
@@ -249,16 +213,34 @@ static inline float exp_f32(float x)
     return p * float_of((half + 127) << 23) * float_of((rest + 127) << 23);
 }
 
-static void softmax(float *x, size_t n)
+static float maximum(const float *x, size_t n)
 {
     float max = x[0];
     for (size_t i = 1; i < n; i++)
         max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+static void exp_less(float *x, float max, size_t n)
+{
     for (size_t i = 0; i < n; i++)
         x[i] = exp_f32(x[i] - max);
-    float inverse = 1.0f / sum(x, n);
+}
+
+/* A rung may bring its own passes. */
+static inline void softmax_by(float *x, size_t n, float maximum_of(const float *, size_t),
+                              void exp_of(float *, float, size_t),
+                              float sum_of(const float *, size_t))
+{
+    exp_of(x, maximum_of(x, n), n);
+    float inverse = 1.0f / sum_of(x, n);
     for (size_t i = 0; i < n; i++)
         x[i] *= inverse;
+}
+
+static void softmax(float *x, size_t n)
+{
+    softmax_by(x, n, maximum, exp_less, sum);
 }
 
 static void act_relu(float *x, size_t n)
@@ -375,30 +357,15 @@ static void softcap(float *x, float cap, size_t n)
     }
 }
 
-static void mix(float *o, const float *a, const float *v, size_t n, size_t d)
-{
-    size_t j = 0;
-    for (; j + PANEL <= d; j += PANEL) {
-        float acc[PANEL] = {0};
-        for (size_t t = 0; t < n; t++)
-            for (size_t l = 0; l < PANEL; l++)
-                acc[l] = fmaf(a[t], v[t * d + j + l], acc[l]);
-        memcpy(o + j, acc, sizeof acc);
-    }
-    for (; j < d; j++) {
-        float acc = 0;
-        for (size_t t = 0; t < n; t++)
-            acc = fmaf(a[t], v[t * d + j], acc);
-        o[j] = acc;
-    }
-}
+#include "kernels_attend_tmpl.h"
+
+const struct sample_kernels RUNG_SAMPLE = {sample_biggest, sample_weigh, sample_sum_exp};
 
 RUNG_STATIC void RUNG_INIT(struct kernels *k)
 {
     *k = (struct kernels){
         .isa = RUNG_NAME,
         .linear = {linear_f32, linear_f16, linear_bf16},
-        .pack = {pack_32, pack_16, pack_16},
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
         .rope = rope,
@@ -410,6 +377,11 @@ RUNG_STATIC void RUNG_INIT(struct kernels *k)
         .clamp = clamp,
         .softcap = softcap,
         .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
-        .mix = mix,
+        .scores = {scores_f32, scores_f16},
+        .mix = {mix_f32, mix_f16},
+        .halve = halve,
+        .sample = &RUNG_SAMPLE,
+        .narrow_begin = narrow_begin,
+        .narrow_step = narrow_step,
     };
 }
