@@ -1,100 +1,315 @@
-/* Floor 5. Softmax attention of a query over the growing cache (Vaswani et al. 2017, eq. 1).
+/* Floor 5. Softmax attention of queries over the growing cache (Vaswani et al. 2017, eq. 1).
  *
- * One query sees the keys 0..pos of its own session, or the last `window` of them: causality is the
- * length of the loop, there is no mask. Work is split by KV head; the query heads of a group share its keys and values. A query that is
- * tapped goes through the same three stages, only with the callbacks between them.
+ * A query sees the keys 0..pos of its own session, or the last `window` of them: causality is the
+ * bounds of the loops, there is no mask. The query heads of a group share its keys and values
+ * (Ainslie et al. 2023), so they go together, and so do consecutive queries of a chunk: a block is as
+ * many rows (a query of one head each) as keep the registers busy, and it reads each key and value
+ * once. Its scores, [rows][keys], are all that is ever held of the matrix of scores. What a row gives
+ * does not depend on its block.
+ *
+ * Blocks are dealt to the session's threads in turn. Where that would leave some idle (one query, and
+ * few KV heads), and for taps, scores, softmax and mix are three steps one after the other, each of them
+ * spread evenly: scores by panels of keys, softmax by heads, mix by columns of values.
  */
 #include "session.h"
 
 #include <math.h>
+#include <string.h>
+
+enum {
+    WORK_WORTH_SPLITTING = 1 << 16, /* multiply-adds, as in verbs.c */
+    MIX_ROWS = 6,                   /* of a block that are mixed together */
+    MIX_KEYS = 128,                 /* values that stay in the nearest cache meanwhile */
+    UNITS_ENOUGH = 4                /* blocks per thread from which a remainder does not matter */
+};
 
 struct attend_job {
     struct run *r;
-    const struct segment *seg;
     size_t layer;
-    size_t i; /* row within the segment */
-    int stages;
+    size_t window, group, block_queries; /* of this layer; query heads of a KV head; of a block */
+    /* For steps of one query: */
+    const struct segment *seg;
+    size_t i; /* its row within the segment */
 };
 
-enum { SCORE = 1, SOFTMAX = 2, MIX = 4 };
+/* Queries [i, i + n_queries) of a segment, n_heads query heads of one KV head from `head` on. Row
+ * number (query * n_heads + head) of its scores is at scores + number * stride. */
+struct block {
+    const struct segment *seg;
+    size_t kv_head, head, n_heads, i, n_queries;
+    float *scores;
+};
 
-static void fill(float *x, float value, size_t n)
+/* The keys [first, end) that a query sees. */
+struct sight {
+    size_t first, end;
+};
+
+static struct sight sight_of(const struct attend_job *job, const struct segment *seg, size_t i)
 {
-    for (size_t i = 0; i < n; i++)
-        x[i] = value;
+    size_t end = seg->pos + i + 1;
+    return (struct sight){job->window && end > job->window ? end - job->window : 0, end};
 }
 
-/* scores = scale q . k over the keys in sight; weights = softmax(scores); o = weights . v */
-static void attend_head(const struct attend_job *job, size_t head)
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Pointers to the block's rows of q or o, from column j on. */
+static void rows_of(const struct attend_job *job, const struct block *b, float *base, size_t j,
+                    float **rows)
+{
+    const struct shape *d = &job->r->model->shape;
+    float *at = base + (b->seg->row + b->i) * d->n_q + b->head * d->head_dim + j;
+    for (size_t i = 0; i < b->n_queries; i++)
+        for (size_t h = 0; h < b->n_heads; h++)
+            *rows++ = at + i * d->n_q + h * d->head_dim;
+}
+
+/* scores = scale q . k against panels [p0, p1). Rows whose sight ends earlier or begins later get
+ * scores of keys they do not see: nobody reads those. */
+static void score(const struct attend_job *job, const struct block *b, size_t p0, size_t p1)
 {
     const struct run *r = job->r;
-    const struct shape *d = &r->model->shape;
-    const struct kv *kv = &job->seg->session->kv;
-    size_t group = head / (d->n_head / d->n_head_kv), n_keys = job->seg->pos + job->i + 1;
-    size_t window = r->model->layers[job->layer].window, row = job->seg->row + job->i;
-    size_t first = window && n_keys > window ? n_keys - window : 0; /* key in sight */
-    float *scores = r->s->scores + head * r->s->score_stride;
-    int watched = job->stages != (SCORE | SOFTMAX | MIX);
-    if (job->stages & SCORE) {
-        const float *q = r->s->q + row * d->n_q + head * d->head_dim;
-        r->kernels->linear[WEIGHT_F32](scores, 0, kv_keys(kv, job->layer, group), q, 0, 1,
-                                       d->head_dim, n_keys, first / PANEL, panels_of(n_keys));
-        r->kernels->scale(scores + first, r->model->attn_scale, n_keys - first);
-        if (watched)
-            fill(scores, -INFINITY, first);
+    const struct kv *kv = &b->seg->session->kv;
+    float *q[BLOCK_ROWS];
+    rows_of(job, b, r->s->q, 0, q);
+    r->kernels->scores[kv->type](b->scores, r->s->score_stride, kv_keys(kv, job->layer, b->kv_head),
+                                 (const float *const *)q, b->n_queries * b->n_heads, kv->head_dim,
+                                 r->model->attn_scale, p0, p1);
+}
+
+/* Goes on with the mixes of n rows by the values of keys [t0, t1), columns [j0, j1). */
+static void mix_keys(const struct attend_job *job, const struct block *b, float *const *o,
+                     size_t row, size_t n, size_t t0, size_t t1, size_t j0, size_t j1)
+{
+    const struct run *r = job->r;
+    const struct kv *kv = &b->seg->session->kv;
+    if (t0 < t1)
+        r->kernels->mix[kv->type](o + row, b->scores + row * r->s->score_stride + t0,
+                                  r->s->score_stride, kv_values(kv, job->layer, b->kv_head, t0, j0),
+                                  kv->head_dim, n, t1 - t0, j1 - j0);
+}
+
+/* The same for queries [i0, i1) of the block, as far as each sees: first what only some see, query by
+ * query, then what all see, then again what some do. */
+static void mix_some(const struct attend_job *job, const struct block *b, float *const *o,
+                     size_t i0, size_t i1, size_t t0, size_t t1, size_t j0, size_t j1)
+{
+    size_t H = b->n_heads;
+    size_t all0 = larger(sight_of(job, b->seg, b->i + i1 - 1).first, t0);
+    size_t all1 = smaller(sight_of(job, b->seg, b->i + i0).end, t1);
+    if (all0 >= all1)
+        all0 = all1 = t1;
+    for (size_t i = i0; i < i1; i++) {
+        struct sight s = sight_of(job, b->seg, b->i + i);
+        mix_keys(job, b, o, i * H, H, larger(s.first, t0), smaller(s.end, all0), j0, j1);
     }
-    if (job->stages & SOFTMAX) {
-        r->kernels->softmax(scores + first, n_keys - first);
-        if (watched)
-            fill(scores, 0, first);
+    mix_keys(job, b, o, i0 * H, (i1 - i0) * H, all0, all1, j0, j1);
+    for (size_t i = i0; i < i1; i++) {
+        struct sight s = sight_of(job, b->seg, b->i + i);
+        mix_keys(job, b, o, i * H, H, all1, smaller(s.end, t1), j0, j1);
     }
-    if (job->stages & MIX)
-        r->kernels->mix(r->s->o + row * d->n_q + head * d->head_dim, scores + first,
-                        kv_values(kv, job->layer, group) + first * d->head_dim, n_keys - first,
-                        d->head_dim);
+}
+
+/* o = weights . v in columns [j0, j1), which are columns of `o` too. */
+static void mix(const struct attend_job *job, const struct block *b, size_t j0, size_t j1)
+{
+    float *o[BLOCK_ROWS];
+    size_t rows = b->n_queries * b->n_heads, queries = larger(MIX_ROWS / b->n_heads, 1);
+    size_t first = sight_of(job, b->seg, b->i).first;
+    size_t end = sight_of(job, b->seg, b->i + b->n_queries - 1).end;
+    rows_of(job, b, job->r->s->o, j0, o);
+    for (size_t i = 0; i < rows; i++)
+        memset(o[i], 0, (j1 - j0) * sizeof **o);
+    for (size_t t = first; t < end; t += MIX_KEYS)
+        for (size_t i = 0; i < b->n_queries; i += queries)
+            mix_some(job, b, o, i, smaller(i + queries, b->n_queries), t,
+                     smaller(t + MIX_KEYS, end), j0, j1);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------ */
+
+static void attend_block(const struct attend_job *job, struct block *b)
+{
+    const struct run *r = job->r;
+    struct sight s = sight_of(job, b->seg, b->i + b->n_queries - 1);
+    size_t first = sight_of(job, b->seg, b->i).first;
+    score(job, b, first / PANEL, panels_of(s.end));
+    for (size_t i = 0; i < b->n_queries; i++) {
+        s = sight_of(job, b->seg, b->i + i);
+        for (size_t h = 0; h < b->n_heads; h++)
+            r->kernels->softmax(b->scores + (i * b->n_heads + h) * r->s->score_stride + s.first,
+                                s.end - s.first);
+    }
+    mix(job, b, 0, r->model->shape.head_dim);
+}
+
+/* A group of more heads than a block has rows takes several. */
+static void attend_heads(const struct attend_job *job, struct block b)
+{
+    size_t end = (b.kv_head + 1) * job->group;
+    for (b.head = b.kv_head * job->group; b.head < end; b.head += b.n_heads) {
+        b.n_heads = smaller(end - b.head, BLOCK_ROWS);
+        attend_block(job, &b);
+    }
 }
 
 static void attend_part(void *ctx, int worker, int n_workers)
 {
-    struct attend_job job = *(const struct attend_job *)ctx;
-    const struct shape *d = &job.r->model->shape;
-    size_t g0, g1, per_group = d->n_head / d->n_head_kv;
-    pool_split(d->n_head_kv, worker, n_workers, &g0, &g1);
-    size_t rows = job.stages == (SCORE | SOFTMAX | MIX) ? job.seg->n : job.i + 1;
-    for (; job.i < rows; job.i++)
-        for (size_t head = g0 * per_group; head < g1 * per_group; head++)
-            attend_head(&job, head);
+    const struct attend_job *job = ctx;
+    const struct run *r = job->r;
+    size_t n_head_kv = r->model->shape.n_head_kv, turn = 0, mine = (size_t)worker;
+    struct block b = {.scores = r->s->scores + mine * BLOCK_ROWS * r->s->score_stride};
+    for (size_t s = 0; s < r->n_segments; s++) {
+        b.seg = &r->segments[s];
+        for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
+            for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries)
+                if (turn++ % (size_t)n_workers == mine) {
+                    b.n_queries = smaller(job->block_queries, b.seg->n - b.i);
+                    attend_heads(job, b);
+                }
+    }
 }
 
-/* Row by row with the taps between the stages. */
-static void attend_tapped(struct attend_job *job)
+/* ---- one query in three steps ------------------------------------------------------------------ */
+
+/* All heads' scores are there at once, [n_head][score_stride]. */
+static struct block block_of(const struct attend_job *job, size_t head)
+{
+    size_t end = (head / job->group + 1) * job->group;
+    return (struct block){.seg = job->seg,
+                          .kv_head = head / job->group,
+                          .head = head,
+                          .n_heads = smaller(end - head, BLOCK_ROWS),
+                          .i = job->i,
+                          .n_queries = 1,
+                          .scores = job->r->s->scores + head * job->r->s->score_stride};
+}
+
+typedef void step_fn(const struct attend_job *job, const struct block *b, size_t from, size_t to);
+
+/* `each` units of work per KV head, dealt evenly to the workers; fn does some of one KV head's. */
+static void spread(const struct attend_job *job, size_t each, int worker, int n_workers,
+                   step_fn *fn)
+{
+    const struct shape *d = &job->r->model->shape;
+    size_t first, last;
+    pool_split(d->n_head_kv * each, worker, n_workers, &first, &last);
+    for (size_t u = first, next; u < last; u = next) {
+        size_t g = u / each;
+        next = smaller((g + 1) * each, last);
+        for (size_t head = g * job->group; head < (g + 1) * job->group;) {
+            struct block b = block_of(job, head);
+            fn(job, &b, u - g * each, next - g * each);
+            head += b.n_heads;
+        }
+    }
+}
+
+static void score_panels(const struct attend_job *job, const struct block *b, size_t from,
+                         size_t to)
+{
+    size_t p0 = sight_of(job, b->seg, b->i).first / PANEL;
+    score(job, b, p0 + from, p0 + to);
+}
+
+static void score_part(void *ctx, int worker, int n_workers)
+{
+    const struct attend_job *job = ctx;
+    struct sight s = sight_of(job, job->seg, job->i);
+    spread(job, panels_of(s.end) - s.first / PANEL, worker, n_workers, score_panels);
+}
+
+static void softmax_part(void *ctx, int worker, int n_workers)
+{
+    const struct attend_job *job = ctx;
+    const struct run *r = job->r;
+    struct sight s = sight_of(job, job->seg, job->i);
+    size_t h0, h1;
+    pool_split(r->model->shape.n_head, worker, n_workers, &h0, &h1);
+    for (size_t h = h0; h < h1; h++)
+        r->kernels->softmax(r->s->scores + h * r->s->score_stride + s.first, s.end - s.first);
+}
+
+static void mix_columns(const struct attend_job *job, const struct block *b, size_t from, size_t to)
+{
+    mix(job, b, from * PANEL, smaller(to * PANEL, job->r->model->shape.head_dim));
+}
+
+static void mix_part(void *ctx, int worker, int n_workers)
+{
+    const struct attend_job *job = ctx;
+    spread(job, panels_of(job->r->model->shape.head_dim), worker, n_workers, mix_columns);
+}
+
+/* What lies before the first key in sight, for those who watch. */
+static void hide(const struct attend_job *job, float value)
+{
+    const struct run *r = job->r;
+    size_t first = sight_of(job, job->seg, job->i).first;
+    for (size_t h = 0; h < r->model->shape.n_head; h++)
+        for (size_t t = 0; t < first; t++)
+            r->s->scores[h * r->s->score_stride + t] = value;
+}
+
+static void attend_in_steps(struct attend_job *job, struct pool *pool, int watched)
 {
     struct run *r = job->r;
-    size_t stride = r->s->score_stride;
-    for (job->i = 0; job->i < job->seg->n; job->i++) {
-        size_t pos = job->seg->pos + job->i;
-        job->stages = SCORE;
-        attend_part(job, 0, 1);
-        tap_heads(r, job->seg, MGPT_SCORES, job->layer, pos, r->s->scores, stride);
-        job->stages = SOFTMAX;
-        attend_part(job, 0, 1);
-        tap_heads(r, job->seg, MGPT_WEIGHTS, job->layer, pos, r->s->scores, stride);
-        job->stages = MIX;
-        attend_part(job, 0, 1);
+    for (size_t s = 0; s < r->n_segments; s++) {
+        job->seg = &r->segments[s];
+        for (job->i = 0; job->i < job->seg->n; job->i++) {
+            size_t pos = job->seg->pos + job->i, stride = r->s->score_stride;
+            pool_run(pool, score_part, job);
+            if (watched) {
+                hide(job, -INFINITY);
+                tap_heads(r, job->seg, MGPT_SCORES, job->layer, pos, r->s->scores, stride);
+            }
+            pool_run(pool, softmax_part, job);
+            if (watched) {
+                hide(job, 0);
+                tap_heads(r, job->seg, MGPT_WEIGHTS, job->layer, pos, r->s->scores, stride);
+            }
+            pool_run(pool, mix_part, job);
+        }
     }
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------- */
+
+/* Multiply-adds, and blocks, of a pass. */
+static size_t count_work(const struct attend_job *job, size_t *n_blocks)
+{
+    const struct run *r = job->r;
+    const struct shape *d = &r->model->shape;
+    size_t work = 0;
+    *n_blocks = 0;
+    for (size_t s = 0; s < r->n_segments; s++) {
+        const struct segment *seg = &r->segments[s];
+        work += d->n_q * seg->n * (seg->pos + seg->n) * 2;
+        *n_blocks += d->n_head_kv * ((seg->n + job->block_queries - 1) / job->block_queries);
+    }
+    return work;
 }
 
 void attend(struct run *r, size_t layer)
 {
     const struct shape *d = &r->model->shape;
-    for (size_t s = 0; s < r->n_segments; s++) {
-        const struct segment *seg = &r->segments[s];
-        struct attend_job job = {r, seg, layer, 0, SCORE | SOFTMAX | MIX};
-        if (TAPPED(r, MGPT_SCORES) || TAPPED(r, MGPT_WEIGHTS)) {
-            attend_tapped(&job);
-            continue;
-        }
-        size_t work = d->n_q * seg->n * (seg->pos + seg->n) * 2;
-        pool_run(work >= (1 << 16) ? r->pool : NULL, attend_part, &job);
-    }
+    struct attend_job job = {.r = r, .layer = layer, .window = r->model->layers[layer].window};
+    size_t n_blocks;
+    job.group = d->n_head / d->n_head_kv;
+    job.block_queries = larger(BLOCK_ROWS / job.group, 1);
+    struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? r->pool : NULL;
+    size_t workers = (size_t)pool_size(pool);
+    int watched = TAPPED(r, MGPT_SCORES) || TAPPED(r, MGPT_WEIGHTS);
+    if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
+        attend_in_steps(&job, pool, watched);
+    else
+        pool_run(pool, attend_part, &job);
 }
