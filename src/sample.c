@@ -1,16 +1,23 @@
 /* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best ones.
  *
- * Nothing is sorted or allocated. A filter is a threshold on the logit plus a number of ties that still
- * fit, lowest ids first; it is found digit by digit in the logits' bit patterns (mapped so that unsigned
- * order is numeric order): four passes with 256 counters. The draw adds probabilities in float64 in
- * order of token id and takes the first id whose sum exceeds u * total, which is what Python's
- * random.choices does.
+ * Nothing is sorted or allocated. Weights are integers (kernels_sample.h), so their sums are exact; they
+ * are made for a chunk of tokens at a time, in one pass, and once more for the chunk in which the draw
+ * falls. Top-k and top-p are a threshold on the logit plus a number of ties that still fit, lowest ids
+ * first; it is found digit by digit in the logits' bit patterns (mapped so that unsigned order is
+ * numeric order): four passes with 256 counters. The draw takes the first token, in order of id, at
+ * which the sum exceeds u * total, which is what Python's random.choices does.
  */
-#include "dmath.h"
 #include "error.h"
+#include "kernels.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum {
+    CHUNK = 512,   /* tokens of which weights are at hand at a time */
+    N_PLACES = 256 /* of a vocabulary, at which the sum so far is noted */
+};
 
 /* Bit pattern as an unsigned number in numeric order; NaN counts as minus infinity, -0 as 0. */
 static uint32_t key_of(float logit)
@@ -41,93 +48,108 @@ static int kept(const struct keep *keep, float logit, size_t *ties_seen)
 }
 
 struct dist {
+    const struct sample_kernels *kernels;
     const float *logits;
     size_t n;
-    double max, inverse_t; /* weight of a token: exp((logit - max) * inverse_t) */
+    float max, inverse_t, least; /* weight of a token: exp((logit - max) * inverse_t), or 0 */
+    struct keep keep;
 };
 
-static double weight_of(const struct dist *d, float logit)
+/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen counts on. */
+static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
 {
-    if ((double)logit == d->max)
-        return 1; /* also for an infinite maximum */
-    if (!(logit > -INFINITY))
-        return 0; /* NaN, and a masked token at infinite temperature */
-    return d_exp(((double)logit - d->max) * d->inverse_t);
+    const float *logits = d->logits + from;
+    uint64_t sum = d->kernels->weigh(w, logits, n, d->max, d->inverse_t, d->least);
+    if (d->keep.key == KEEP_ALL.key) /* no key is 0 */
+        return sum;
+    sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        w[i] = kept(&d->keep, logits[i], ties_seen) ? w[i] : 0;
+        sum += w[i];
+    }
+    return sum;
 }
 
-/* The largest k, or with mass > 0 the fewest largest whose weights reach `mass`. Ties at the threshold
- * are counted, not weighed, in the end: each tie has the same weight. */
-static struct keep select_top(const struct dist *d, struct keep from, size_t k, double mass)
+static size_t chunk_at(const struct dist *d, size_t from)
 {
-    uint32_t prefix = 0, known = 0; /* digits of the threshold found so far, and their mask */
-    size_t above = 0;
-    double weight_above = 0;
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        size_t count[256] = {0}, ties_seen = 0;
-        double weight[256] = {0};
-        for (size_t i = 0; i < d->n; i++) {
-            uint32_t key = key_of(d->logits[i]);
-            if (!kept(&from, d->logits[i], &ties_seen) || (key & known) != prefix)
-                continue;
-            count[key >> shift & 255]++;
-            weight[key >> shift & 255] += mass > 0 ? weight_of(d, d->logits[i]) : 0;
-        }
-        int digit = 255, lowest = 0;
-        while (lowest < 255 && count[lowest] == 0)
-            lowest++;
-        for (; digit > lowest; digit--) {
-            if (mass > 0 ? weight_above + weight[digit] >= mass : above + count[digit] >= k)
-                break;
-            above += count[digit];
-            weight_above += weight[digit];
-        }
-        prefix |= (uint32_t)digit << shift;
-        known |= UINT32_C(255) << shift;
-    }
-    size_t ties = mass > 0 ? 1 : k - above;
-    if (mass > 0) {
-        uint32_t bits = prefix & 0x80000000 ? prefix & 0x7FFFFFFF : ~prefix;
-        float threshold;
-        memcpy(&threshold, &bits, sizeof threshold);
-        double each = weight_of(d, threshold);
-        while (weight_above + (double)ties * each < mass && ties < d->n)
-            ties++;
-    }
-    if (prefix == from.key && ties > from.ties)
-        ties = from.ties;
-    return (struct keep){prefix, ties};
+    return d->n - from < CHUNK ? d->n - from : CHUNK;
 }
 
-static double total_weight(const struct dist *d, struct keep keep)
+static uint64_t total_weight(const struct dist *d)
 {
-    double total = 0;
+    uint64_t w[CHUNK], total = 0;
     size_t ties_seen = 0;
-    for (size_t i = 0; i < d->n; i++)
-        if (kept(&keep, d->logits[i], &ties_seen))
-            total += weight_of(d, d->logits[i]);
+    for (size_t from = 0; from < d->n; from += CHUNK)
+        total += weigh(d, w, from, chunk_at(d, from), &ties_seen);
     return total;
 }
 
-/* Number of kept tokens that are at least `ratio` times as likely as the likeliest. */
-static size_t count_likely(const struct dist *d, struct keep keep, double ratio)
+/* ---- filters ---- */
+
+/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the tokens whose
+ * digits above are those of `prefix`. */
+static void count_digits(const struct dist *d, int by_weight, int shift, uint32_t prefix,
+                         uint64_t amount[256])
 {
-    size_t n = 0, ties_seen = 0;
-    for (size_t i = 0; i < d->n; i++)
-        n += kept(&keep, d->logits[i], &ties_seen) && weight_of(d, d->logits[i]) >= ratio;
-    return n ? n : 1;
+    uint32_t known = shift < 24 ? UINT32_MAX << (shift + 8) : 0;
+    uint64_t w[CHUNK];
+    size_t ties_seen = 0;
+    for (size_t from = 0; from < d->n; from += CHUNK) {
+        size_t n = chunk_at(d, from);
+        if (by_weight)
+            weigh(d, w, from, n, &ties_seen);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t key = key_of(d->logits[from + i]);
+            if ((key & known) == prefix)
+                amount[key >> shift & 255] += by_weight ? w[i] : 1;
+        }
+    }
 }
 
-static struct keep filter(const mgpt_sampler *s, const struct dist *d)
+static uint64_t weight_of_key(const struct dist *d, uint32_t key)
 {
-    struct keep keep = KEEP_ALL;
-    if (s->top_k > 0 && (size_t)s->top_k < d->n)
-        keep = select_top(d, keep, (size_t)s->top_k, 0);
-    if (s->top_p > 0 && s->top_p < 1)
-        keep = select_top(d, keep, 0, (double)s->top_p * total_weight(d, keep));
-    if (s->min_p > 0)
-        keep = select_top(d, keep, count_likely(d, keep, (double)s->min_p), 0);
-    return keep;
+    uint32_t bits = key & 0x80000000 ? key & 0x7FFFFFFF : ~key;
+    uint64_t w[PANEL];
+    float logit;
+    memcpy(&logit, &bits, sizeof logit);
+    return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
 }
+
+/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach `goal`
+ * together, which they can. */
+static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal)
+{
+    uint32_t prefix = 0; /* the threshold's digits found so far */
+    uint64_t above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        uint64_t amount[256] = {0};
+        uint32_t digit = 255;
+        count_digits(d, by_weight, shift, prefix, amount);
+        while (digit > 0 && above + amount[digit] < goal)
+            above += amount[digit--];
+        prefix |= digit << shift;
+    }
+    uint64_t each = by_weight ? weight_of_key(d, prefix) : 1;
+    size_t ties = each ? (size_t)((goal - above + each - 1) / each) : SIZE_MAX;
+    if (prefix == d->keep.key && ties > d->keep.ties)
+        ties = d->keep.ties;
+    return (struct keep){prefix, ties};
+}
+
+static void filter(const mgpt_sampler *s, struct dist *d)
+{
+    if (s->top_k > 0 && (size_t)s->top_k < d->n)
+        d->keep = select_top(d, 0, (uint64_t)s->top_k);
+    if (s->top_p > 0 && s->top_p < 1) {
+        uint64_t total = total_weight(d), goal = (uint64_t)((double)s->top_p * (double)total);
+        if (total > 0)
+            d->keep = select_top(d, 1, goal < 1 ? 1 : goal);
+    }
+    if (s->min_p > 0)
+        d->least = s->min_p < 1 ? s->min_p : 1;
+}
+
+/* ---- the draw ---- */
 
 /* SplitMix64 (Steele, Lea & Flood 2014): any state is a good one. The top 53 bits as [0, 1). */
 static double next_uniform(mgpt_sampler *s)
@@ -140,44 +162,88 @@ static double next_uniform(mgpt_sampler *s)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/* The first of the largest. */
-static size_t argmax(const float *logits, size_t n)
+/* u * total, which is less than total > 0 whatever u is. */
+static uint64_t target_of(double u, uint64_t total)
 {
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (key_of(logits[i]) > key_of(logits[best]))
-            best = i;
-    return best;
+    double target = u * (double)total;
+    uint64_t whole = target > 0 && target < 0x1p63 ? (uint64_t)target : 0;
+    return whole < total ? whole : total - 1;
+}
+
+/* How many of n tokens the sum passes before it exceeds the target. */
+static size_t passed(const uint64_t *w, size_t n, uint64_t below, uint64_t target)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        below += w[i];
+        count += below <= target; /* no branch: nobody could foretell it */
+    }
+    return count;
+}
+
+/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
+static size_t draw(const struct dist *d, double u)
+{
+    struct {
+        uint64_t below; /* weight of all tokens before this place */
+        size_t ties_seen;
+    } places[N_PLACES];
+    uint64_t w[CHUNK], total = 0;
+    size_t span = CHUNK * (1 + (d->n - 1) / (CHUNK * N_PLACES)), n_places = 0, ties_seen = 0;
+    for (size_t from = 0; from < d->n; from += CHUNK) {
+        if (from % span == 0) {
+            places[n_places].below = total;
+            places[n_places++].ties_seen = ties_seen;
+        }
+        total += weigh(d, w, from, chunk_at(d, from), &ties_seen);
+    }
+    if (total == 0)
+        return 0;
+    uint64_t target = target_of(u, total);
+    if (d->n <= CHUNK)
+        return passed(w, d->n, 0, target);
+    while (places[n_places - 1].below > target)
+        n_places--;
+    uint64_t below = places[n_places - 1].below;
+    ties_seen = places[n_places - 1].ties_seen;
+    for (size_t from = (n_places - 1) * span;; from += CHUNK) {
+        uint64_t sum = weigh(d, w, from, chunk_at(d, from), &ties_seen);
+        if (below + sum > target)
+            return from + passed(w, chunk_at(d, from), below, target);
+        below += sum;
+    }
+}
+
+/* The first of the largest, which is `max`. */
+static size_t argmax(const float *logits, size_t n, float max)
+{
+    for (size_t i = 0; i < n && max > -INFINITY; i++)
+        if (logits[i] == max)
+            return i;
+    return 0;
 }
 
 int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
 {
     if (!s || !logits || n == 0 || n > INT32_MAX)
         return MGPT_EARG;
-    size_t best = argmax(logits, n);
+    const struct sample_kernels *kernels = kernels_sample();
+    float max = kernels->biggest(logits, n);
     if (!(s->temperature > 0))
-        return (int32_t)best;
-    struct dist d = {logits, n, logits[best], 1.0 / (double)s->temperature};
-    struct keep keep = filter(s, &d);
-    double target = next_uniform(s) * total_weight(&d, keep), sum = 0;
-    size_t last = best, ties_seen = 0;
-    for (size_t i = 0; i < n; i++) {
-        double w = kept(&keep, logits[i], &ties_seen) ? weight_of(&d, logits[i]) : 0;
-        if (w <= 0)
-            continue;
-        sum += w;
-        last = i;
-        if (sum > target)
-            break;
-    }
-    return (int32_t)last;
+        return (int32_t)argmax(logits, n, max);
+    float inverse_t = 1.0f / s->temperature;
+    struct dist d = {kernels, logits,  n, max, inverse_t < FLT_MAX ? inverse_t : FLT_MAX,
+                     0,       KEEP_ALL};
+    filter(s, &d);
+    return (int32_t)draw(&d, next_uniform(s));
 }
 
 /* log of the sum of exp(logits), in float64. */
 static double log_sum(const float *logits, size_t n)
 {
-    struct dist d = {logits, n, logits[argmax(logits, n)], 1.0};
-    return d.max + log(total_weight(&d, KEEP_ALL));
+    const struct sample_kernels *kernels = kernels_sample();
+    double max = (double)kernels->biggest(logits, n);
+    return isinf(max) ? max : max + log(kernels->sum_exp(logits, n, max));
 }
 
 double mgpt_logprob(const float *logits, size_t n, int32_t token)
@@ -186,6 +252,8 @@ double mgpt_logprob(const float *logits, size_t n, int32_t token)
         return NAN;
     return (double)logits[token] - log_sum(logits, n);
 }
+
+/* ---- the best ones ---- */
 
 /* 1 when a stands before b: larger logit, then lower id. */
 static int before(const mgpt_candidate *a, const mgpt_candidate *b)

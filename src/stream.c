@@ -31,6 +31,12 @@ static void put_byte(struct writer *w, mgpt_stream *s, char byte)
 {
     char held[sizeof s->held];
     size_t n = s->n_held & 3u, length;
+    if (n == 0 && (unsigned char)byte < 0x80) { /* the usual case is a character of its own */
+        if (w->n < w->cap)
+            w->buf[w->n] = byte;
+        w->n++;
+        return;
+    }
     memcpy(held, s->held, sizeof held);
     held[n++] = byte;
     for (; n > 0 && utf8_incomplete(held, n) < n; n -= length) {

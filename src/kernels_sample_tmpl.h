@@ -1,0 +1,104 @@
+/* Floor 1. What a draw computes per logit. The including rung says how (kernels_lanes.h).
+ *
+ * Weights are integers, multiples of 2^-40 of the largest one: their sums are exact, so neither the
+ * order of adding nor the width of vectors can change which token is drawn, and 2^23 of them cannot
+ * overflow 64 bits. sum_exp is for probabilities that are read: float64, sixteen partial sums.
+ */
+#ifndef MGPT_KERNELS_SAMPLE_TMPL_H
+#define MGPT_KERNELS_SAMPLE_TMPL_H
+
+#include "dmath.h"
+#include "kernels.h"
+#include "kernels_lanes.h"
+
+#include <float.h>
+
+/* Anything as small counts as minus infinity, and so does NaN. */
+#define MASKED (-FLT_MAX)
+
+static float sample_biggest(const float *x, size_t n)
+{
+    lanes most = lanes_of(-INFINITY);
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        most = lanes_max(lanes_load(x + i), most); /* in this order a NaN is passed over */
+    if (i < n)
+        most = lanes_max(lanes_load_some(x + i, n - i, -INFINITY), most);
+    return lanes_biggest(most);
+}
+
+/* e^-45 is a weight of zero; smaller floats would cost time. */
+static inline lanes sample_weight(lanes x, lanes max, lanes inverse_t, lanes least)
+{
+    lanes c = lanes_min(lanes_max(x, lanes_of(MASKED)), lanes_of(FLT_MAX));
+    lanes e = lanes_max(lanes_mul(lanes_sub(c, max), inverse_t), lanes_of(-45.0f));
+    lanes w = lanes_exp(e);
+    w = lanes_at_least(w, least, w);
+    return lanes_at_least(c, lanes_of(-0x1.fffffcp127f), w);
+}
+
+static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, float inverse_t,
+                             float least)
+{
+    lanes max16 = lanes_of(max < FLT_MAX ? max : FLT_MAX), by = lanes_of(inverse_t);
+    lanes least16 = lanes_of(least);
+    struct fixed sum = fixed_zero();
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL) {
+        struct fixed row = fixed_of(sample_weight(lanes_load(x + i), max16, by, least16));
+        fixed_store(w + i, row);
+        sum = fixed_add(sum, row);
+    }
+    if (i < n) {
+        lanes rest = lanes_load_some(x + i, n - i, -INFINITY);
+        struct fixed row = fixed_of(sample_weight(rest, max16, by, least16));
+        fixed_store(w + i, row);
+        sum = fixed_add(sum, row);
+    }
+    return fixed_sum(sum);
+}
+
+/* e^x for x <= 0 (NaN: 0) as d_exp has it, without a branch: multiples of ln 2 by the low bits of a
+ * number to which 1.5 * 2^52 was added, and reciprocal factorials instead of divisions. */
+static inline double sample_exp(double x)
+{
+    static const double f[] = {1 / 87178291200.0,
+                               1 / 6227020800.0,
+                               1 / 479001600.0,
+                               1 / 39916800.0,
+                               1 / 3628800.0,
+                               1 / 362880.0,
+                               1 / 40320.0,
+                               1 / 5040.0,
+                               1 / 720.0,
+                               1 / 120.0,
+                               1 / 24.0,
+                               1 / 6.0,
+                               0.5,
+                               1.0,
+                               1.0};
+    double c = x > -700.0 ? x : -700.0;
+    double shifted = c * 0x1.71547652b82fep0 + 0x1.8p52, n = shifted - 0x1.8p52;
+    double r = (c - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33, sum = f[0];
+    for (size_t i = 1; i < sizeof f / sizeof *f; i++)
+        sum = sum * r + f[i];
+    double power = d_from_bits((d_bits(shifted) + 1023) << 52); /* the other bits are shifted out */
+    return x > -700.0 ? sum * power : 0.0;
+}
+
+static double sample_sum_exp(const float *x, size_t n, double max)
+{
+    double p[PANEL] = {0};
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        for (size_t l = 0; l < PANEL; l++)
+            p[l] += sample_exp((double)x[i + l] - max);
+    for (size_t l = 0; i + l < n; l++)
+        p[l] += sample_exp((double)x[i + l] - max);
+    for (size_t width = PANEL / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++)
+            p[l] += p[l + width];
+    return p[0];
+}
+
+#endif
