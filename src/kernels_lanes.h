@@ -1,0 +1,200 @@
+/* Floor 1. Sixteen floats as one value, in the instructions of the rung that includes this.
+ *
+ * A lane never meets another but in lanes_fold and lanes_biggest, whose orders are written. Each
+ * function gives the same bits for every set of instructions: comparisons are written so that they
+ * agree with max and min of x86 for zeros and NaN.
+ */
+#ifndef MGPT_KERNELS_LANES_H
+#define MGPT_KERNELS_LANES_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+#include "kernels_lanes_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__)
+#include "kernels_lanes_avx2.h"
+#else
+#include "kernels_lanes_plain.h"
+#endif
+
+/* ---- four of them ---- */
+
+#if defined(__AVX2__) && defined(__FMA__)
+
+typedef __m128 quad;
+
+static inline quad quad_of(float x)
+{
+    return _mm_set1_ps(x);
+}
+
+static inline quad quad_load(const float *p)
+{
+    return _mm_loadu_ps(p);
+}
+
+static inline void quad_store(float *p, quad a)
+{
+    _mm_storeu_ps(p, a);
+}
+
+static inline quad quad_fma(quad a, quad b, quad c)
+{
+    return _mm_fmadd_ps(a, b, c);
+}
+
+#else
+
+typedef struct {
+    float v[4];
+} quad;
+
+static inline quad quad_of(float x)
+{
+    return (quad){{x, x, x, x}};
+}
+
+static inline quad quad_load(const float *p)
+{
+    return (quad){{p[0], p[1], p[2], p[3]}};
+}
+
+static inline void quad_store(float *p, quad a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+static inline quad quad_fma(quad a, quad b, quad c)
+{
+    for (size_t i = 0; i < 4; i++)
+        c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    return c;
+}
+
+#endif
+
+#if !defined(MGPT_KERNELS_LANES_AVX512_H)
+
+/* ---- sixteen integers of 64 bits ---- */
+
+struct fixed {
+    uint64_t v[16];
+};
+
+static inline struct fixed fixed_zero(void)
+{
+    return (struct fixed){{0}};
+}
+
+/* By adding 2^52, whose low bits are then the integer. */
+static inline struct fixed fixed_of(lanes a)
+{
+    float x[16];
+    struct fixed f;
+    lanes_store(x, a);
+    for (size_t i = 0; i < 16; i++) {
+        double d = (double)(x[i] * 0x1p40f) + 0x1p52;
+        memcpy(&f.v[i], &d, sizeof d);
+        f.v[i] -= UINT64_C(0x4330000000000000);
+    }
+    return f;
+}
+
+static inline struct fixed fixed_add(struct fixed a, struct fixed b)
+{
+    for (size_t i = 0; i < 16; i++)
+        a.v[i] += b.v[i];
+    return a;
+}
+
+static inline void fixed_store(uint64_t *p, struct fixed a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+static inline uint64_t fixed_sum(struct fixed a)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 16; i++)
+        sum += a.v[i];
+    return sum;
+}
+
+#endif
+
+/* ---- across the lanes, and exp ---- */
+
+/* The sum of the lanes: p[i] += p[i + 8] for i < 8, then 4, 2, 1. */
+static inline float lanes_fold(lanes a)
+{
+#if defined(__AVX2__) && defined(__FMA__)
+    __m256 p8 = _mm256_add_ps(lanes_low(a), lanes_high(a));
+    __m128 p4 = _mm_add_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
+    __m128 p2 = _mm_add_ps(p4, _mm_movehl_ps(p4, p4));
+    return _mm_cvtss_f32(_mm_add_ss(p2, _mm_movehdup_ps(p2)));
+#else
+    for (size_t width = 8; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            a.v[i] += a.v[i + width];
+    return a.v[0];
+#endif
+}
+
+/* The largest lane. With a NaN among them it may be any lane or NaN. */
+static inline float lanes_biggest(lanes a)
+{
+#if defined(__AVX2__) && defined(__FMA__)
+    __m256 p8 = _mm256_max_ps(lanes_low(a), lanes_high(a));
+    __m128 p4 = _mm_max_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
+    __m128 p2 = _mm_max_ps(p4, _mm_movehl_ps(p4, p4));
+    return _mm_cvtss_f32(_mm_max_ss(p2, _mm_movehdup_ps(p2)));
+#else
+    for (size_t width = 8; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            a.v[i] = a.v[i] > a.v[i + width] ? a.v[i] : a.v[i + width];
+    return a.v[0];
+#endif
+}
+/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i]. AVX-512
+ * has its own, in which they share the shuffles. */
+#if !defined(MGPT_KERNELS_LANES_AVX512_H)
+
+static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        to[i] = lanes_of(lanes_biggest(a[i]));
+}
+
+static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        to[i] = lanes_of(1.0f / lanes_fold(a[i]));
+}
+
+#endif
+
+/* e^x for x <= 0, the polynomial of exp_f32 in kernels_tmpl.h. */
+static inline lanes lanes_exp(lanes x)
+{
+    lanes c = lanes_max(lanes_of(-104.0f), x);
+    lanes magic = lanes_of(0x1.8p23f);
+    lanes shifted = lanes_fma(c, lanes_of(0x1.715476p0f), magic);
+    lanes whole = lanes_sub(shifted, magic);
+    lanes r = lanes_fma(whole, lanes_of(-0x1.62e4p-1f), c);
+    r = lanes_fma(whole, lanes_of(-0x1.7f7d1cp-20f), r);
+    lanes p = lanes_fma(lanes_of(0x1.6a1a76p-10f), r, lanes_of(0x1.123fc6p-7f));
+    p = lanes_fma(p, r, lanes_of(0x1.555916p-5f));
+    p = lanes_fma(p, r, lanes_of(0x1.55548ap-3f));
+    p = lanes_fma(p, r, lanes_of(0x1.fffffcp-2f));
+    p = lanes_add(lanes_fma(p, lanes_mul(r, r), r), lanes_of(1.0f));
+    return lanes_scale2(p, shifted, whole);
+}
+
+#endif
