@@ -1,4 +1,5 @@
-/* Floor 4. Binding: the file's tensors get their meaning once, from a table of slots.
+/* Floor 4. Binding: the file's tensors get their meaning once, from a table of slots. Matrices are only
+ * planned here; pack.c makes panels of them when all is checked.
  *
  * A slot says a tensor's name, where it goes, its shape in the model's letters, and which
  * architectures require or allow it. The loop below is all there is: a tensor that is missing, has
@@ -28,7 +29,7 @@ enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
 
 enum kind {
     VECTOR,     /* const float *: converted to float32 */
-    MATRIX,     /* struct linear: packed */
+    MATRIX,     /* struct linear: to be packed */
     QKV_MATRIX, /* rows q, k, v of one tensor: three struct linear in a row */
     QKV_VECTOR, /* their biases */
     QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
@@ -136,57 +137,6 @@ static void *own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_er
     return p;
 }
 
-/* The type that a tensor's weights are kept as: types without a kernel are unpacked to F32. */
-static enum weight_type weight_type_of(const struct dtype *type)
-{
-    switch (type->id) {
-    case DTYPE_F16:
-        return WEIGHT_F16;
-    case DTYPE_BF16:
-        return WEIGHT_BF16;
-    default:
-        return WEIGHT_F32;
-    }
-}
-
-/* Packs rows [row, row + n_out) of a tensor panel by panel through float32. */
-static int pack_unpacked(const mgpt_model *m, const struct linear *l, float *w,
-                         const struct gguf_tensor *t, size_t row, mgpt_error *err)
-{
-    size_t row_bytes = l->n_in / t->type->block * t->type->block_bytes;
-    float *rows = mem_new(PANEL * l->n_in, sizeof *rows);
-    if (!rows)
-        return err_memory(err, t->name, PANEL * l->n_in * sizeof *rows);
-    for (size_t r = 0; r < l->n_out; r += PANEL) {
-        size_t n = l->n_out - r < PANEL ? l->n_out - r : PANEL;
-        for (size_t i = 0; i < n; i++)
-            t->type->to_float(t->data + (row + r + i) * row_bytes, rows + i * l->n_in, l->n_in);
-        m->kernels.pack[WEIGHT_F32](w + r * l->n_in, rows, l->n_in, n, 0, 1);
-    }
-    free(rows);
-    return MGPT_OK;
-}
-
-static int bind_rows(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
-                     size_t n_out, mgpt_error *err)
-{
-    l->type = weight_type_of(t->type);
-    l->n_in = (size_t)t->dims[0];
-    l->n_out = n_out;
-    size_t panels = panels_of(n_out), each = l->type == WEIGHT_F32 ? 4 : 2, values;
-    if (!ck_bytes(panels * PANEL, l->n_in, &values))
-        return err_memory(err, t->name, SIZE_MAX);
-    void *w = own(m, values, each, t->name, err);
-    if (!w)
-        return MGPT_EMEM;
-    m->packed_bytes += values * each;
-    l->w = w;
-    if (t->type->block > 1)
-        return pack_unpacked(m, l, w, t, row, err);
-    m->kernels.pack[l->type](w, t->data + row * l->n_in * each, l->n_in, n_out, 0, panels);
-    return MGPT_OK;
-}
-
 static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
 {
     float *v = own(m, (size_t)t->n_values, sizeof *v, t->name, err);
@@ -221,9 +171,9 @@ static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor 
     const struct shape *s = &m->shape;
     size_t rows[3] = {s->n_q, s->n_kv, s->n_kv}, row = 0;
     for (size_t i = 0; i < 3; i++) {
-        if (qkv[i].w)
+        if (qkv[i].n_out)
             return given_twice(t, err);
-        int status = bind_rows(m, &qkv[i], t, row, rows[i], err);
+        int status = pack_plan(m, &qkv[i], t, row, rows[i], err);
         if (status < 0)
             return status;
         row += rows[i];
@@ -267,12 +217,15 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
 static int bind_tensor(mgpt_model *m, const struct slot *slot, void *where,
                        const struct gguf_tensor *t, mgpt_error *err)
 {
+    int matrix = slot->kind == MATRIX || slot->kind == QKV_MATRIX;
+    if (!matrix && file_load(&m->file, t->offset, t->size, err) < 0)
+        return MGPT_EIO;
     switch (slot->kind) {
     case VECTOR:
         *(const float **)where = floats_of(m, t, err);
         return *(const float **)where ? MGPT_OK : MGPT_EMEM;
     case MATRIX:
-        return bind_rows(m, where, t, 0, (size_t)t->dims[1], err);
+        return pack_plan(m, where, t, 0, (size_t)t->dims[1], err);
     case QKV_MATRIX:
         return bind_qkv(m, where, t, err);
     case QKV_VECTOR:
@@ -353,7 +306,7 @@ static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
         const struct layer *l = &m->layers[i];
-        if (!l->q.w || !l->k.w || !l->v.w)
+        if (!l->q.n_out || !l->k.n_out || !l->v.n_out)
             return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
                            "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
                            (int)i, m->arch->name);
@@ -379,8 +332,8 @@ static int check_final_norm(const mgpt_model *m, mgpt_error *err)
 /* Without output.weight the head is the token table. */
 static int bind_head(mgpt_model *m, mgpt_error *err)
 {
-    m->tied = m->head.w == NULL;
-    return m->tied ? bind_rows(m, &m->head, m->token_embd, 0, m->shape.n_vocab, err) : MGPT_OK;
+    m->tied = m->head.n_out == 0;
+    return m->tied ? pack_plan(m, &m->head, m->token_embd, 0, m->shape.n_vocab, err) : MGPT_OK;
 }
 
 static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *err)

@@ -5,9 +5,12 @@
 #include "ck.h"
 #include "error.h"
 #include "mem.h"
+#include "narrow.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { THREADS_MAX = 256, READ_PIECE = 1 << 14, FIRST_BYTES = 1 << 20 };
 
 /* A copy of a string of the file; "" when it has none. */
 static int read_text(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
@@ -99,7 +102,29 @@ static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err
         status = model_bind(m, err);
     if (status == MGPT_OK)
         status = check_vocabulary(m, err);
+    if (status == MGPT_OK)
+        status = model_pack(m, params->n_threads, err);
+    if (status == MGPT_OK)
+        status = narrow_init(m, err);
     return status;
+}
+
+/* The structure of a file that is open partly: as much is loaded as it turns out to need. What parsing
+ * saw was all loaded when the structure ends there; an error counts when everything is. */
+static int parse(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
+{
+    size_t loaded = m->file.partly ? FIRST_BYTES : size;
+    for (;;) {
+        int status = gguf_parse(&m->gguf, data, size, err);
+        int complete = arr_len(m->gguf.tensors) && m->gguf.tensors[0].offset <= loaded;
+        if (loaded == size || status == MGPT_EMEM || complete)
+            return status;
+        gguf_free(&m->gguf);
+        size_t more = size - loaded < 3 * loaded ? size - loaded : 3 * loaded;
+        if (file_load(&m->file, loaded, more, err) < 0)
+            return MGPT_EIO;
+        loaded += more;
+    }
 }
 
 /* Takes over m (and its file); returns it open, or frees it. */
@@ -114,8 +139,11 @@ static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
         status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET,
                          "instruction set '%.20s' is unknown or not present on this machine",
                          params->isa);
+    if (status == MGPT_OK && (params->n_threads < 0 || params->n_threads > THREADS_MAX))
+        status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET, "%d threads, allowed are 1 to %d",
+                         params->n_threads, THREADS_MAX);
     if (status == MGPT_OK)
-        status = gguf_parse(&m->gguf, data, size, &local);
+        status = parse(m, data, size, &local);
     if (status == MGPT_OK)
         status = build(m, params, &local);
     if (status == MGPT_OK)
@@ -143,7 +171,7 @@ mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_er
     mgpt_model *m = model_new(err);
     if (!m)
         return NULL;
-    if (file_open(&m->file, path, err) < 0) {
+    if (file_open_partly(&m->file, path, FIRST_BYTES, err) < 0) {
         mgpt_close(m);
         return NULL;
     }
@@ -168,6 +196,7 @@ void mgpt_close(mgpt_model *m)
     for (size_t i = 0; i < arr_len(m->owned); i++)
         free(m->owned[i]);
     arr_free(m->owned);
+    arr_free(m->plans);
     for (int i = 0; i < N_ROPES; i++)
         free(m->ropes[i].freq);
     free(m->name);
@@ -185,21 +214,36 @@ const struct tok *model_tok(const mgpt_model *m)
 
 enum { N_TYPE_IDS = 64 }; /* ids of the types that dtype_find knows are below */
 
-/* Element type that most weights have. */
-static const char *main_type(const mgpt_model *m)
+/* Element type that most weights have, or NULL. */
+static const struct dtype *main_type(const mgpt_model *m)
 {
     uint64_t values[N_TYPE_IDS] = {0}, most = 0;
-    const char *best = "none";
+    const struct dtype *best = NULL;
     for (size_t i = 0; i < arr_len(m->gguf.tensors); i++) {
         const struct gguf_tensor *t = &m->gguf.tensors[i];
         uint64_t *n = &values[t->type->id % N_TYPE_IDS];
         *n += t->n_values;
         if (*n > most) {
             most = *n;
-            best = t->type->name;
+            best = t->type;
         }
     }
     return best;
+}
+
+/* Bytes of the cache per position, with elements of `each` bytes. */
+static uint64_t kv_bytes(const mgpt_model *m, size_t each)
+{
+    return (uint64_t)m->shape.n_layer * m->shape.n_kv * 2 * each;
+}
+
+enum { KV_F16_FROM = 32768 }; /* bytes per position in F32 */
+
+enum kv_type model_kv_type(const mgpt_model *m)
+{
+    const struct dtype *type = main_type(m);
+    int narrow = type && type->id != DTYPE_F32;
+    return narrow && kv_bytes(m, sizeof(float)) >= KV_F16_FROM ? KV_F16 : KV_F32;
 }
 
 static uint64_t count_values(const mgpt_model *m)
@@ -231,7 +275,7 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
         info->position = "learned";
     else if (s->n_rot)
         info->position = "rope";
-    info->kv_bytes = (uint64_t)s->n_layer * s->n_kv * 2 * sizeof(float);
+    info->kv_bytes = kv_bytes(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
     uint64_t row = m->token_embd->size / s->n_vocab;
     info->bytes_per_token = m->packed_bytes + row * (m->position_embd ? 2 : 1);
 }
@@ -246,7 +290,7 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->chat_template = m->chat_template;
     info->tokenizer = tok_kind(m->tok);
     info->isa = m->kernels.isa;
-    info->type = main_type(m);
+    info->type = main_type(m) ? main_type(m)->name : "none";
     info->n_vocab = (int32_t)m->shape.n_vocab;
     info->n_tokens = (int32_t)tok_count(m->tok);
     if (info->n_tokens == 0)
@@ -283,6 +327,28 @@ int mgpt_get_tensor(const mgpt_model *m, size_t i, mgpt_tensor *tensor, mgpt_err
     return MGPT_OK;
 }
 
+/* Blocks [first, first + n) of a tensor. A piece at a time, for the bytes may be in the file only. */
+static int read_blocks(const mgpt_model *m, const struct gguf_tensor *t, size_t first, size_t n,
+                       float *out, mgpt_error *err)
+{
+    uint8_t piece[READ_PIECE];
+    size_t each = t->type->block_bytes, fits = sizeof piece / each;
+    for (size_t done = 0; done < n;) {
+        size_t some = n - done < fits ? n - done : fits;
+        const uint8_t *bytes = t->data + (first + done) * each;
+        if (m->file.partly) {
+            int status =
+                file_read(&m->file, t->offset + (first + done) * each, some * each, piece, err);
+            if (status < 0)
+                return status;
+            bytes = piece;
+        }
+        t->type->to_float(bytes, out + done * t->type->block, some * t->type->block);
+        done += some;
+    }
+    return MGPT_OK;
+}
+
 int mgpt_read_tensor(const mgpt_model *m, const char *name, uint64_t first, size_t n, float *out,
                      mgpt_error *err)
 {
@@ -290,13 +356,12 @@ int mgpt_read_tensor(const mgpt_model *m, const char *name, uint64_t first, size
     if (!t || (!out && n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_read_tensor: no tensor %.60s",
                        name ? name : "NULL");
-    if (first > t->n_values || n > t->n_values - first || first % t->type->block ||
-        n % t->type->block)
+    size_t block = t->type->block;
+    if (first > t->n_values || n > t->n_values - first || first % block || n % block)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "mgpt_read_tensor: %.60s has %llu values in blocks of %u", t->name,
-                       (unsigned long long)t->n_values, t->type->block);
-    t->type->to_float(t->data + first / t->type->block * t->type->block_bytes, out, n);
-    return MGPT_OK;
+                       "mgpt_read_tensor: %.60s has %llu values in blocks of %zu", t->name,
+                       (unsigned long long)t->n_values, block);
+    return read_blocks(m, t, (size_t)first / block, n / block, out, err);
 }
 
 int64_t mgpt_encode(const mgpt_model *m, const char *text, size_t n_bytes, unsigned flags,

@@ -23,7 +23,7 @@ struct linear {
     const void *w; /* packed panels of kernels.h, or NULL: absent */
     enum weight_type type;
     const float *bias; /* or NULL */
-    size_t n_in, n_out;
+    size_t n_in, n_out, panel_bytes;
 };
 
 struct layer {
@@ -72,13 +72,24 @@ struct mgpt_model {
     struct norm embd_norm, final_norm;
     struct linear head;
     struct layer *layers;
-    void **owned; /* stb_ds array: every block that packing and binding allocated */
-    uint64_t packed_bytes;
+    void **owned;          /* stb_ds array: every block that packing and binding allocated */
+    struct plan *plans;    /* stb_ds array: what is to be packed; NULL once the model is open */
+    uint64_t packed_bytes; /* of all panels */
+    uint64_t packed_end;   /* of the same with each matrix aligned */
+    size_t x_bytes;        /* of the widest row of quantised activations; 0: no integer types */
     int tied;
+    const struct narrow *narrow; /* NULL: the page runs it (narrow.h) */
 };
 
-/* Binds all tensors of the file to model->layers and the rest, and packs them. bind.c. */
+/* Binds all tensors of the file to model->layers and the rest, and plans what is to be packed. bind.c. */
 int model_bind(mgpt_model *m, mgpt_error *err);
+
+/* Plans that rows [row, row + n_out) of a tensor become l. pack.c. */
+int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
+              size_t n_out, mgpt_error *err);
+
+/* Carries the plans out, on so many threads; 0: chosen. */
+int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
 
 /* Reads the hyper-parameters into model->shape and the fields beside it. hyper.c. */
 int model_hyper(mgpt_model *m, mgpt_error *err);
@@ -88,6 +99,9 @@ int model_positions(mgpt_model *m, mgpt_error *err);
 
 /* What layers do not have tensors for: norm kinds, windows, ropes. After model_bind's slots. */
 int model_layers(mgpt_model *m, mgpt_error *err);
+
+/* What a session's cache holds unless it asks otherwise (mgpt.h, mgpt_session_params). */
+enum kv_type model_kv_type(const mgpt_model *m);
 
 const struct tok *model_tok(const mgpt_model *m);
 
