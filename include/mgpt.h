@@ -81,10 +81,12 @@ typedef struct mgpt_model mgpt_model;
 typedef struct mgpt_model_params {
     const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512" */
     int vocab_only; /* 1: only the tokenizer; the file may hold no tensors, no session can be made */
+    int32_t n_threads; /* that pack the weights while the file is opened, up to 256; 0: chosen */
 } mgpt_model_params;
 
 /* Opens a GGUF file. The file is read into memory up to 256 MiB and mapped above that; a mapped file
- * must not be truncated while the model is open. Every size and shape is checked before it is used.
+ * must not be truncated while the model is open. Every size and shape is checked before it is used;
+ * then the weights are packed for the kernels, and the file's own copy of them leaves memory.
  * Errors: MGPT_EIO (cannot open or read), MGPT_EFILE (with byte offset), MGPT_EMEM, MGPT_EARG. */
 MGPT_API mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err);
 
@@ -119,7 +121,7 @@ typedef struct mgpt_info {
     uint64_t n_params;        /* weights, counted once when tied */
     uint64_t file_bytes;      /* size of the file */
     uint64_t bytes_per_token; /* weight bytes that one mgpt_step reads */
-    uint64_t kv_bytes;        /* KV cache bytes per position, all layers */
+    uint64_t kv_bytes; /* KV cache bytes per position, all layers, of the type chosen for 0 */
 } mgpt_info;
 
 /* Fills *info. The strings live as long as the model. */
@@ -140,7 +142,8 @@ MGPT_API int mgpt_get_tensor(const mgpt_model *model, size_t i, mgpt_tensor *ten
                              mgpt_error *err);
 
 /* Copies elements [first, first + n) of a tensor, counted in file order, to out as float32. `first`
- * and `n` must be multiples of the type's block (1 for F32, F16, BF16). */
+ * and `n` must be multiples of the type's block (1 for F32, F16, BF16). They come from the file again:
+ * MGPT_EIO when it has become shorter, what then stands there when it was overwritten. */
 MGPT_API int mgpt_read_tensor(const mgpt_model *model, const char *name, uint64_t first, size_t n,
                               float *out, mgpt_error *err);
 
@@ -192,12 +195,20 @@ MGPT_API size_t mgpt_stream_end(mgpt_stream *stream, char *buf, size_t cap);
 
 typedef struct mgpt_session mgpt_session;
 
+/* What keys and values are kept as. They are rounded to IEEE halves (nearest even) once, when they are
+ * appended, and everything is computed in float32: F16 gives the bits that F32 gives for keys and values
+ * so rounded. The taps MGPT_K, MGPT_V and MGPT_ROT_K show them before, mgpt_read_kv after rounding. */
+enum { MGPT_KV_F32 = 1, MGPT_KV_F16 = 2 };
+
 typedef struct mgpt_session_params {
     int32_t n_ctx;     /* most positions, up to the model's; 0: the model's. Memory is that of the
                           tokens seen, not of n_ctx */
     int32_t n_threads; /* up to 256; 0: chosen from the work per token and the cores present */
     int32_t n_chunk; /* tokens per pass over the weights in mgpt_feed, up to 4096; 0: chosen. Never
                           changes a bit */
+    /* MGPT_KV_F32 or MGPT_KV_F16. 0: F32, or F16 where most weights are narrower than F32 and an F32
+     * cache would take 32 KiB per position or more. */
+    int32_t kv_type;
 } mgpt_session_params;
 
 /* Makes an empty session. The model must outlive it. */
@@ -223,7 +234,8 @@ MGPT_API int mgpt_sync(mgpt_session *session, const int32_t *tokens, size_t n, m
 /* Forgets all tokens from position pos on; constant time. mgpt_logits() is NULL until the next step. */
 MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
 
-/* An independent copy: tokens, cache, logits and settings, without taps. The caller frees it. */
+/* An independent copy: tokens, cache, logits and settings, without taps. The caller frees it. Its scratch
+ * and threads come with its first pass of its own (which can then fail with MGPT_EMEM). */
 MGPT_API mgpt_session *mgpt_fork(const mgpt_session *session, mgpt_error *err);
 
 /* One step of n different sessions of one model with one pass over the weights: sessions[i] gets

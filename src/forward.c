@@ -16,9 +16,8 @@ static void attention(struct run *r, size_t il)
     struct scratch *s = r->s;
     normalize(r, &l->attn_norm, s->h, s->x, r->n);
     TAP(r, MGPT_ATTN_IN, il, s->h, d->n_embd);
-    linear(r, &l->q, s->q, s->h, r->n);
-    linear(r, &l->k, s->k, s->h, r->n);
-    linear(r, &l->v, s->v, s->h, r->n);
+    const struct product qkv[3] = {{&l->q, s->q}, {&l->k, s->k}, {&l->v, s->v}};
+    linears(r, qkv, 3, s->h, r->n);
     clamp_qkv(r);
     TAP(r, MGPT_Q, il, s->q, d->n_q);
     TAP(r, MGPT_K, il, s->k, d->n_kv);
@@ -47,16 +46,7 @@ static void mlp(struct run *r, size_t il)
     struct scratch *s = r->s;
     normalize(r, &l->ffn_norm, s->h, s->x, r->n);
     TAP(r, MGPT_MLP_IN, il, s->h, d->n_embd);
-    if (l->gate.w) {
-        linear(r, &l->gate, s->gate, s->h, r->n);
-        linear(r, &l->up, s->up, s->h, r->n);
-    } else {
-        linear(r, &l->up, s->gate, s->h, r->n);
-    }
-    TAP(r, MGPT_MLP_PRE, il, s->gate, d->n_ff);
-    if (l->gate.w)
-        TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, d->n_ff);
-    activate(r, l);
+    expand(r, il); /* gate = act(gate h) * (up h); taps MGPT_MLP_PRE and MGPT_MLP_PRE_LINEAR */
     TAP(r, MGPT_MLP_POST, il, s->gate, d->n_ff);
     linear(r, &l->down, s->h, s->gate, r->n);
     normalize(r, &l->post_ffn_norm, s->h, s->h, r->n);

@@ -1,9 +1,14 @@
 /* Floor 0. Worker threads. See pool.h.
  *
- * A job is announced by a new value of `job`. A worker spins on it for some microseconds, since the
- * next job of the same token usually follows at once, and then sleeps on a condition variable. Both
- * sides order their two accesses (job, sleeping) sequentially: either the worker sees the new job
- * before it sleeps, or the caller sees that it sleeps and wakes it.
+ * A job is announced by a new number in `job`. Part i belongs to whoever moves worker i's `taken` from
+ * the last number to this one: the worker, or the caller when it has nothing else to do. So the fast
+ * path takes no lock, and two cache lines travel: the job's to the worker, the worker's back.
+ *
+ * A worker spins on `job` for some microseconds, since the next job of the same token usually follows
+ * at once, then yields, then sleeps on a condition variable; the caller waits for a part that another
+ * thread has begun in the same three steps. Both sides of each sleep order their two accesses (job and
+ * sleeping, done and waiting) sequentially: either the sleeper sees the news, or the other side sees
+ * that it sleeps and wakes it.
  */
 #include "pool.h"
 
@@ -14,27 +19,33 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 20000 };
+/* A pause is 10 to 50 ns. A few yields let a thread run that shares the core; then sleep is better: who
+ * wakes up is given an idle core, who yields stays where he is. */
+enum { SPINS = 6000, YIELDS = 10, CORES_MAX = 16, LINE = 64 };
 
 struct worker {
+    _Alignas(LINE) atomic_uint taken; /* the last job whose part has an owner */
+    atomic_uint done;                 /* the last job whose part the worker has finished */
     struct pool *pool;
     pthread_t thread;
     int index;
 };
 
 struct pool {
-    int n;      /* workers, the caller included */
-    int n_made; /* threads that exist */
-    struct worker *workers;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    atomic_uint job; /* number of the current job */
-    atomic_int sleeping;
-    atomic_int left; /* workers that have not finished the current job */
-    atomic_int quit;
+    _Alignas(LINE) atomic_uint job; /* number of the current job */
     pool_fn *fn;
     void *ctx;
+    int n; /* workers, the caller included */
+    atomic_int quit;
+    _Alignas(LINE) atomic_int sleeping; /* workers */
+    atomic_int waiting;                 /* the caller sleeps until a part is done */
+    int n_made;                         /* threads that exist */
+    unsigned calls;                     /* of pool_wake, under the lock */
+    struct worker *workers;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished;
 };
 
 static inline void pause_cpu(void)
@@ -46,46 +57,84 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void sleep_until_job(struct pool *p, unsigned seen)
+/* Spins, then yields, until *number is `value` (or, with `other`, is not). Returns 0 when patience has
+ * run out. */
+static int wait_awake(const atomic_uint *number, unsigned value, int other)
+{
+    for (int i = 0; i < SPINS + YIELDS; i++) {
+        if ((atomic_load_explicit(number, memory_order_acquire) == value) != other)
+            return 1;
+        if (i < SPINS)
+            pause_cpu();
+        else
+            sched_yield();
+    }
+    return 0;
+}
+
+static void sleep_until_called(struct pool *p, unsigned seen)
 {
     pthread_mutex_lock(&p->lock);
+    unsigned calls = p->calls;
     atomic_fetch_add(&p->sleeping, 1);
-    while (atomic_load(&p->job) == seen)
+    while (atomic_load(&p->job) == seen && p->calls == calls)
         pthread_cond_wait(&p->wake, &p->lock);
     atomic_fetch_sub(&p->sleeping, 1);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* Worker w's part of `job`, for the one thread that gets it. */
+static int take(struct worker *w, unsigned job)
+{
+    unsigned last = job - 1;
+    return atomic_compare_exchange_strong(&w->taken, &last, job);
 }
 
 static void *work(void *arg)
 {
     struct worker *w = arg;
     struct pool *p = w->pool;
-    for (unsigned seen = 0;; seen++) {
-        for (int i = 0; i < SPINS_BEFORE_SLEEP && atomic_load(&p->job) == seen; i++)
-            pause_cpu();
-        if (atomic_load(&p->job) == seen)
-            sleep_until_job(p, seen);
+    for (unsigned seen = 0;;) {
+        if (!wait_awake(&p->job, seen, 1))
+            sleep_until_called(p, seen);
+        unsigned job = atomic_load(&p->job);
         if (atomic_load(&p->quit))
             return NULL;
+        if (job == seen || !take(w, seen = job))
+            continue;
         p->fn(p->ctx, w->index, p->n);
-        atomic_fetch_sub(&p->left, 1);
+        atomic_store(&w->done, seen);
+        if (atomic_load(&p->waiting)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->finished);
+            pthread_mutex_unlock(&p->lock);
+        }
     }
 }
 
-static void announce(struct pool *p)
+void pool_wake(struct pool *p)
 {
-    atomic_fetch_add(&p->job, 1);
-    if (atomic_load(&p->sleeping) == 0)
+    if (!p || atomic_load(&p->sleeping) == 0)
         return;
     pthread_mutex_lock(&p->lock);
+    p->calls++;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
+}
+
+static unsigned announce(struct pool *p, int wake)
+{
+    unsigned job = atomic_fetch_add(&p->job, 1) + 1;
+    if (wake)
+        pool_wake(p);
+    return job;
 }
 
 static int start(struct pool *p)
 {
     for (int i = 1; i < p->n; i++) {
-        p->workers[i] = (struct worker){.pool = p, .index = i};
+        p->workers[i].pool = p;
+        p->workers[i].index = i;
         if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0)
             return 0;
         p->n_made++;
@@ -104,6 +153,7 @@ struct pool *pool_new(int n_threads, mgpt_error *err)
     p->n = n_threads;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->finished, NULL);
     if (!start(p)) {
         err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "cannot start thread %d of %d", p->n_made + 2,
                 n_threads);
@@ -118,13 +168,22 @@ void pool_free(struct pool *p)
     if (!p)
         return;
     atomic_store(&p->quit, 1);
-    announce(p);
+    announce(p, 1);
     for (int i = 1; i <= p->n_made; i++)
         pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->finished);
     pthread_mutex_destroy(&p->lock);
     free(p->workers);
     free(p);
+}
+
+int pool_cores(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores < 1)
+        return 1;
+    return cores < CORES_MAX ? (int)cores : CORES_MAX;
 }
 
 int pool_size(const struct pool *p)
@@ -132,21 +191,47 @@ int pool_size(const struct pool *p)
     return p ? p->n : 1;
 }
 
-void pool_run(struct pool *p, pool_fn *fn, void *ctx)
+static void sleep_until_done(struct pool *p, struct worker *w, unsigned job)
 {
-    if (pool_size(p) == 1) {
-        fn(ctx, 0, 1);
-        return;
-    }
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->waiting, 1);
+    while (atomic_load(&w->done) != job)
+        pthread_cond_wait(&p->finished, &p->lock);
+    atomic_store(&p->waiting, 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run(struct pool *p, pool_fn *fn, void *ctx, int wake)
+{
     p->fn = fn;
     p->ctx = ctx;
-    atomic_store(&p->left, p->n - 1);
-    announce(p);
+    unsigned job = announce(p, wake);
     fn(ctx, 0, p->n);
-    for (int i = 0; atomic_load(&p->left) != 0; i++) {
-        if (i < SPINS_BEFORE_YIELD)
-            pause_cpu();
-        else
-            sched_yield();
+    for (int i = 1; i < p->n; i++) {
+        struct worker *w = &p->workers[i];
+        if (atomic_load_explicit(&w->done, memory_order_acquire) == job)
+            continue;
+        if (take(w, job))
+            fn(ctx, i, p->n);
+        else if (!wait_awake(&w->done, job, 0))
+            sleep_until_done(p, w, job);
     }
+}
+
+void pool_run(struct pool *p, pool_fn *fn, void *ctx)
+{
+    if (pool_size(p) == 1)
+        fn(ctx, 0, 1);
+    else
+        run(p, fn, ctx, 1);
+}
+
+void pool_run_sized(struct pool *p, size_t bytes, pool_fn *fn, void *ctx)
+{
+    int wake = bytes >= POOL_WORTH_WAKING;
+    if (pool_size(p) == 1 || bytes < POOL_WORTH_SPLITTING ||
+        (!wake && atomic_load_explicit(&p->sleeping, memory_order_relaxed) == p->n - 1))
+        fn(ctx, 0, 1);
+    else
+        run(p, fn, ctx, wake);
 }

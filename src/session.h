@@ -12,6 +12,8 @@
 #include "model.h"
 #include "pool.h"
 
+enum { BLOCK_ROWS = 24 }; /* queries times heads that a thread attends for at a time */
+
 struct tap {
     uint64_t points;
     mgpt_tap_fn *fn;
@@ -21,9 +23,10 @@ struct tap {
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
     float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
-    float *x0;     /* [n_chunk][E] what the first layer began with, for a model that blends it in */
-    float *cs;     /* [n_chunk][n_cs] cos and sin of the rope angles */
-    float *scores; /* [n_head][score_stride], stb_ds array */
+    float *x0; /* [n_chunk][E] what the first layer began with, for a model that blends it in */
+    const float **cs; /* [n_chunk] cos and sin of the row's rope angles, in its session's table */
+    uint8_t *qx;      /* [n_chunk][model's x_bytes] a matrix's input as integer types take it */
+    float *scores;    /* [n_threads * BLOCK_ROWS, at least n_head][score_stride], stb_ds array */
     size_t score_stride;
     float *logits;            /* [rows][n_vocab], stb_ds array, batches and taps */
     struct segment *segments; /* [n_chunk] */
@@ -33,12 +36,15 @@ struct mgpt_session {
     const mgpt_model *model;
     size_t n_ctx, n_chunk;
     int n_threads;
+    enum kv_type kv_type;
     struct pool *pool; /* NULL: one thread */
     int32_t *tokens;   /* stb_ds array; its length is the position */
     struct kv kv;
+    float *angles; /* stb_ds array [positions seen][n_cs]: cos and sin of the rope angles */
     struct scratch scratch;
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
+    int ready;    /* scratch and threads are there */
     int in_batch; /* marked while mgpt_step_many looks for duplicates */
     struct tap tap;
 };
@@ -64,8 +70,18 @@ struct run {
     int stopped;
 };
 
+/* Gets scratch and threads at the first pass of a fork: one that is only ever stepped behind others in
+ * mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do. session.c. */
+int session_ready(mgpt_session *s, mgpt_error *err);
+
 /* The page: runs r->tokens through the model, fills r->logits. forward.c. */
 void forward(struct run *r);
+
+/* The same for a narrow model, untapped; the logits go to the sessions' spare buffers. narrow_run.c. */
+void narrow_forward(struct run *r);
+
+/* A narrow model's next token of one session that has room for it; to its spare logits. */
+void narrow_one(mgpt_session *s, int32_t token);
 
 /* Softmax attention of the rows of a pass over their caches: q to o. attend.c. */
 void attend(struct run *r, size_t layer);

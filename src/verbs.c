@@ -1,12 +1,42 @@
-/* Floor 5. The verbs of the page. See verbs.h. */
+/* Floor 5. The verbs of the page but for the matrices. See verbs.h. */
 #include "verbs.h"
 
 #include "dmath.h"
+#include "mem.h"
 
 #include <string.h>
 
-/* Fewer multiply-adds than this are not worth a hand-over to other threads. */
-enum { WORK_WORTH_SPLITTING = 1 << 16 };
+/* ---- splitting ---------------------------------------------------------------------------------- */
+
+/* A verb's work on units [first, last) of n: rows, or elements. */
+struct split {
+    struct run *r;
+    size_t n;
+    void (*fn)(const struct split *s, size_t first, size_t last);
+    const struct norm *norm;
+    const struct layer *layer;
+    float *to;
+    const float *from;
+};
+
+static void split_part(void *ctx, int worker, int n_workers)
+{
+    const struct split *s = ctx;
+    size_t first, last;
+    pool_split(s->n, worker, n_workers, &first, &last);
+    if (first < last)
+        s->fn(s, first, last);
+}
+
+static void split_run(struct split *s, size_t bytes_each)
+{
+    pool_run_sized(s->n > 1 ? s->r->pool : NULL, s->n * bytes_each, split_part, s);
+}
+
+/* ---- embedding ---------------------------------------------------------------------------------- */
+
+/* Keys and values of chunks are worth it, those of a step are not. */
+enum { STORES_WORTH_SPLITTING = 8192 };
 
 static void lookup(const struct gguf_tensor *table, size_t row, float *out)
 {
@@ -30,30 +60,57 @@ static void angles(const mgpt_model *m, size_t pos, float *row)
     }
 }
 
+/* A session computes the angles of a position once, when it first gets there. */
+static void find_angles(struct run *r)
+{
+    const mgpt_model *m = r->model;
+    for (size_t i = 0; m->n_cs && i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        mgpt_session *s = seg->session;
+        for (size_t pos = arr_len(s->angles) / m->n_cs; pos < seg->pos + seg->n; pos++) {
+            angles(m, pos, s->angles + pos * m->n_cs);
+            arr_set_len(s->angles, (pos + 1) * m->n_cs);
+        }
+        for (size_t j = 0; j < seg->n; j++)
+            r->s->cs[seg->row + j] = s->angles + (seg->pos + j) * m->n_cs;
+    }
+}
+
+static void token_rows(const struct split *s, size_t first, size_t last)
+{
+    const mgpt_model *m = s->r->model;
+    size_t E = m->shape.n_embd;
+    for (size_t i = first; i < last; i++)
+        lookup(m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
+    if (m->embd_scale != 1)
+        s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
+}
+
 void embed(struct run *r)
 {
     const mgpt_model *m = r->model;
     size_t E = m->shape.n_embd;
-    for (size_t i = 0; i < r->n; i++)
-        lookup(m->token_embd, (size_t)r->tokens[i], r->s->x + i * E);
-    if (m->embd_scale != 1)
-        r->kernels->scale(r->s->x, m->embd_scale, r->n * E);
+    if (m->packed_bytes * r->n >= POOL_WORTH_WAKING)
+        pool_wake(r->pool);
+    split_run(&(struct split){.r = r, .n = r->n, .fn = token_rows, .to = r->s->x},
+              E * sizeof(float));
     TAP(r, MGPT_EMBD, -1, r->s->x, E);
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        for (size_t j = 0; j < seg->n; j++) {
-            angles(m, seg->pos + j, r->s->cs + (seg->row + j) * m->n_cs);
-            if (m->position_embd)
-                lookup(m->position_embd, seg->pos + j, r->s->h + (seg->row + j) * E);
-        }
-    }
+    find_angles(r);
     if (!m->position_embd)
         return;
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        for (size_t j = 0; j < seg->n; j++)
+            lookup(m->position_embd, seg->pos + j, r->s->h + (seg->row + j) * E);
+    }
     TAP(r, MGPT_POS_EMBD, -1, r->s->h, E);
     r->kernels->add(r->s->x, r->s->h, r->n * E);
 }
 
-void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n)
+/* ---- rows --------------------------------------------------------------------------------------- */
+
+static void norm_rows(const struct run *r, const struct norm *norm, float *y, const float *x,
+                      size_t n)
 {
     size_t w = norm->width;
     float eps = r->model->eps;
@@ -65,47 +122,83 @@ void normalize(struct run *r, const struct norm *norm, float *y, const float *x,
         r->kernels->layernorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
 }
 
-void blend(struct run *r, const struct layer *l)
+static void normalize_part(const struct split *s, size_t first, size_t last)
 {
-    size_t n = r->n * r->model->shape.n_embd;
-    if (!r->model->blends)
-        return;
-    if (l == r->model->layers)
-        memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
-    r->kernels->blend(r->s->x, l->keep, l->blend, r->s->x0, n);
+    size_t w = s->norm->width;
+    norm_rows(s->r, s->norm, s->to + first * w, s->from + first * w, last - first);
 }
 
-struct linear_job {
-    const struct kernels *kernels;
-    const struct linear *l;
-    float *y;
-    const float *x;
-    size_t n;
+void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n)
+{
+    if (norm->kind == NORM_NONE && y == x)
+        return;
+    split_run(
+        &(struct split){.r = r, .n = n, .fn = normalize_part, .norm = norm, .to = y, .from = x},
+        2 * norm->width * sizeof(float));
+}
+
+static void position_part(const struct split *s, size_t first, size_t last)
+{
+    const struct run *r = s->r;
+    const struct shape *d = &r->model->shape;
+    const struct layer *l = s->layer;
+    enum rope_pairs pairs = r->model->arch->pairs;
+    float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
+    norm_rows(r, &l->q_norm, q, q, (last - first) * d->n_q / l->q_norm.width);
+    norm_rows(r, &l->k_norm, k, k, (last - first) * d->n_kv / l->k_norm.width);
+    for (size_t i = first; l->rope && i < last; i++, q += d->n_q, k += d->n_kv) {
+        const float *cs = r->s->cs[i] + l->rope->row;
+        r->kernels->rope(q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
+        r->kernels->rope(k, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
+    }
+}
+
+void position_qk(struct run *r, const struct layer *l)
+{
+    const struct shape *d = &r->model->shape;
+    if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
+        split_run(&(struct split){.r = r, .n = r->n, .fn = position_part, .layer = l},
+                  2 * (d->n_q + d->n_kv) * sizeof(float));
+}
+
+struct remember_job {
+    struct run *r;
+    size_t layer;
 };
 
-static void linear_part(void *ctx, int worker, int n_workers)
+/* Heads are dealt as attend.c deals them to the threads, which have their newest keys at hand then. */
+static void remember_part(void *ctx, int worker, int n_workers)
 {
-    const struct linear_job *job = ctx;
-    const struct linear *l = job->l;
-    size_t p0, p1;
-    pool_split(panels_of(l->n_out), worker, n_workers, &p0, &p1);
-    if (p0 == p1)
-        return;
-    job->kernels->linear[l->type](job->y, l->n_out, l->w, job->x, l->n_in, job->n, l->n_in,
-                                  l->n_out, p0, p1);
-    size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
-    for (size_t i = 0; l->bias && i < job->n; i++)
-        job->kernels->add(job->y + i * l->n_out + r0, l->bias + r0, r1 - r0);
+    const struct remember_job *job = ctx;
+    const struct run *r = job->r;
+    size_t n_kv = r->model->shape.n_kv, turn = 0;
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        for (size_t h = 0; h < r->model->shape.n_head_kv; h++)
+            if (turn++ % (size_t)n_workers == (size_t)worker)
+                kv_put(&seg->session->kv, r->kernels, job->layer, h, seg->pos, seg->n,
+                       r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
+    }
 }
 
-void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n)
+void remember(struct run *r, size_t layer)
 {
-    if (n == 0)
-        return;
-    struct linear_job job = {r->kernels, l, y, x, n};
-    int worth = l->n_in * l->n_out * n >= WORK_WORTH_SPLITTING;
-    pool_run(worth ? r->pool : NULL, linear_part, &job);
+    struct remember_job job = {r, layer};
+    int worth = r->n * r->model->shape.n_kv >= STORES_WORTH_SPLITTING;
+    pool_run(worth ? r->pool : NULL, remember_part, &job);
 }
+
+void gather_out(struct run *r, float *h)
+{
+    size_t E = r->model->shape.n_embd;
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        const float *from = r->s->x + (seg->row + seg->n - seg->n_out) * E;
+        memcpy(h + seg->out * E, from, seg->n_out * E * sizeof *h);
+    }
+}
+
+/* ---- elements ----------------------------------------------------------------------------------- */
 
 void clamp_qkv(struct run *r)
 {
@@ -118,58 +211,52 @@ void clamp_qkv(struct run *r)
     r->kernels->clamp(r->s->v, limit, r->n * d->n_kv);
 }
 
-void position_qk(struct run *r, const struct layer *l)
+static void blend_part(const struct split *s, size_t first, size_t last)
 {
-    const struct shape *d = &r->model->shape;
-    enum rope_pairs pairs = r->model->arch->pairs;
-    float *q = r->s->q, *k = r->s->k;
-    normalize(r, &l->q_norm, q, q, r->n * d->n_q / l->q_norm.width);
-    normalize(r, &l->k_norm, k, k, r->n * d->n_kv / l->k_norm.width);
-    for (size_t i = 0; l->rope && i < r->n; i++) {
-        const float *cs = r->s->cs + i * r->model->n_cs + l->rope->row;
-        r->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
-        r->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
-    }
+    s->r->kernels->blend(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
+                         last - first);
 }
 
-void remember(struct run *r, size_t layer)
+void blend(struct run *r, const struct layer *l)
 {
-    size_t n_kv = r->model->shape.n_kv;
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        for (size_t j = seg->row; j < seg->row + seg->n; j++)
-            kv_put(&seg->session->kv, layer, seg->pos + j - seg->row, r->s->k + j * n_kv,
-                   r->s->v + j * n_kv);
-    }
+    size_t n = r->n * r->model->shape.n_embd;
+    if (!r->model->blends)
+        return;
+    if (l == r->model->layers)
+        memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
+    split_run(
+        &(struct split){
+            .r = r, .n = n, .fn = blend_part, .layer = l, .to = r->s->x, .from = r->s->x0},
+        2 * sizeof(float));
 }
 
-void activate(struct run *r, const struct layer *l)
+static void add_part(const struct split *s, size_t first, size_t last)
 {
-    size_t n = r->n * r->model->shape.n_ff;
-    r->kernels->act[r->model->act](r->s->gate, n);
-    if (l->gate.w)
-        r->kernels->mul(r->s->gate, r->s->up, n);
+    s->r->kernels->add(s->to + first, s->from + first, last - first);
 }
 
 void residual(struct run *r, const float *y, int now)
 {
     if (now)
-        r->kernels->add(r->s->x, y, r->n * r->model->shape.n_embd);
+        split_run(&(struct split){.r = r,
+                                  .n = r->n * r->model->shape.n_embd,
+                                  .fn = add_part,
+                                  .to = r->s->x,
+                                  .from = y},
+                  2 * sizeof(float));
+}
+
+static void softcap_part(const struct split *s, size_t first, size_t last)
+{
+    s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
 }
 
 void softcap(struct run *r)
 {
     const mgpt_model *m = r->model;
     if (m->logit_softcap > 0)
-        r->kernels->softcap(r->logits, m->logit_softcap, r->n_out * m->shape.n_vocab);
-}
-
-void gather_out(struct run *r, float *h)
-{
-    size_t E = r->model->shape.n_embd;
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        const float *from = r->s->x + (seg->row + seg->n - seg->n_out) * E;
-        memcpy(h + seg->out * E, from, seg->n_out * E * sizeof *h);
-    }
+        split_run(
+            &(struct split){
+                .r = r, .n = r->n_out * m->shape.n_vocab, .fn = softcap_part, .to = r->logits},
+            2 * sizeof(float));
 }

@@ -1,0 +1,153 @@
+/* Floor 5. Matrices times rows: the part of the page that costs the time.
+ *
+ * Products that read the same input are one job: the input is quantised once, and the threads are
+ * called once. A job is cut by panels, so that every thread reads about as many bytes of weights, and
+ * every output is computed by one thread in the order that kernels.h states. What a thread has just
+ * computed it also finishes: biases, and in the MLP the activation, while the rows are in its cache.
+ */
+#include "verbs.h"
+
+enum { MOST = 3 }; /* products of a job */
+
+struct linear_job {
+    const struct run *r;
+    struct product p[MOST];
+    size_t count, n;
+    const float *x;
+    size_t x_bytes; /* of a row of quantised input */
+};
+
+/* ---- quantised input ---------------------------------------------------------------------------- */
+
+static void quantize_part(void *ctx, int worker, int n_workers)
+{
+    const struct linear_job *job = ctx;
+    size_t i0, i1, n_in = job->p[0].l->n_in;
+    pool_split(job->n, worker, n_workers, &i0, &i1);
+    for (size_t i = i0; i < i1; i++)
+        job->r->kernels->quantize(job->r->s->qx + i * job->x_bytes, job->x + i * n_in, n_in);
+}
+
+/* Integer types share one format of activations. */
+static void quantize(struct run *r, struct linear_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (weight_is_integer(job->p[i].l->type))
+            job->x_bytes = kernels_x_bytes(job->p[i].l->type, job->p[i].l->n_in);
+    if (job->x_bytes)
+        pool_run_sized(job->n > 1 ? r->pool : NULL, job->n * job->p[0].l->n_in * sizeof(float),
+                       quantize_part, job);
+}
+
+/* ---- products ----------------------------------------------------------------------------------- */
+
+static void multiply(const struct linear_job *job, const struct product *p, size_t p0, size_t p1)
+{
+    const struct linear *l = p->l;
+    const struct kernels *kernels = job->r->kernels;
+    if (p0 == p1)
+        return;
+    int integer = weight_is_integer(l->type);
+    const void *x = integer ? (const void *)job->r->s->qx : job->x;
+    size_t stride = integer ? job->x_bytes : l->n_in * sizeof(float);
+    kernels->linear[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1);
+    size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
+    for (size_t i = 0; l->bias && i < job->n; i++)
+        kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);
+}
+
+static size_t bytes_of(const struct linear *l)
+{
+    return panels_of(l->n_out) * l->panel_bytes;
+}
+
+/* The first panel of a matrix that does not begin before byte `at` of its panels. */
+static size_t panel_at(const struct linear *l, size_t at)
+{
+    size_t p = (at + l->panel_bytes - 1) / l->panel_bytes, panels = panels_of(l->n_out);
+    return p < panels ? p : panels;
+}
+
+/* The worker's share of the panels of all matrices one behind the other. */
+static void linears_part(void *ctx, int worker, int n_workers)
+{
+    const struct linear_job *job = ctx;
+    size_t total = 0, begin = 0, w = (size_t)worker, of = (size_t)n_workers;
+    for (size_t i = 0; i < job->count; i++)
+        total += bytes_of(job->p[i].l);
+    size_t from = total / of * w + total % of * w / of;
+    size_t to = total / of * (w + 1) + total % of * (w + 1) / of;
+    for (size_t i = 0; i < job->count; i++) {
+        const struct linear *l = job->p[i].l;
+        multiply(job, &job->p[i], from > begin ? panel_at(l, from - begin) : 0,
+                 to > begin ? panel_at(l, to - begin) : 0);
+        begin += bytes_of(l);
+    }
+}
+
+/* The worker's share of gate and of up are the same rows, which it then multiplies. */
+static void gate_up_part(void *ctx, int worker, int n_workers)
+{
+    const struct linear_job *job = ctx;
+    const struct kernels *kernels = job->r->kernels;
+    size_t p0, p1, F = job->p[0].l->n_out;
+    pool_split(panels_of(F), worker, n_workers, &p0, &p1);
+    for (size_t i = 0; i < job->count; i++)
+        multiply(job, &job->p[i], p0, p1);
+    size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
+    for (size_t i = 0; p0 < p1 && i < job->n; i++) {
+        float *gate = job->p[0].y + i * F + r0;
+        kernels->act[job->r->model->act](gate, r1 - r0);
+        if (job->count > 1)
+            kernels->mul(gate, job->p[1].y + i * F + r0, r1 - r0);
+    }
+}
+
+static void run_job(struct run *r, struct linear_job *job, pool_fn *part)
+{
+    size_t bytes = 0;
+    if (job->n == 0)
+        return;
+    quantize(r, job);
+    for (size_t i = 0; i < job->count; i++)
+        bytes += bytes_of(job->p[i].l);
+    pool_run_sized(r->pool, bytes * job->n, part, job);
+}
+
+void linears(struct run *r, const struct product *p, size_t count, const float *x, size_t n)
+{
+    struct linear_job job = {.r = r, .count = count, .n = n, .x = x};
+    for (size_t i = 0; i < count; i++)
+        job.p[i] = p[i];
+    run_job(r, &job, linears_part);
+}
+
+void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n)
+{
+    struct linear_job job = {.r = r, .p = {{l, y}}, .count = 1, .n = n, .x = x};
+    run_job(r, &job, linears_part);
+}
+
+void expand(struct run *r, size_t il)
+{
+    const struct layer *l = &r->model->layers[il];
+    struct scratch *s = r->s;
+    struct linear_job job = {.r = r, .p = {{&l->up, s->gate}}, .count = 1, .n = r->n, .x = s->h};
+    if (l->gate.w) {
+        job.p[0] = (struct product){&l->gate, s->gate};
+        job.p[1] = (struct product){&l->up, s->up};
+        job.count = 2;
+    }
+    if (!TAPPED(r, MGPT_MLP_PRE) && !TAPPED(r, MGPT_MLP_PRE_LINEAR)) {
+        run_job(r, &job, gate_up_part);
+        return;
+    }
+    run_job(r, &job, linears_part);
+    TAP(r, MGPT_MLP_PRE, il, s->gate, l->up.n_out);
+    if (l->gate.w)
+        TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, l->up.n_out);
+    size_t n = r->n * l->up.n_out;
+    r->kernels->act[r->model->act](s->gate, n);
+    if (l->gate.w)
+        r->kernels->mul(s->gate, s->up, n);
+}
