@@ -1,5 +1,6 @@
 /* Tests: the engine's distance from the oracle. See agree.h. */
 #include "agree.h"
+#include "oracle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,4 +114,48 @@ struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32
     mgpt_session_free(session);
     check_complete(s, t);
     return t;
+}
+
+/* ---- beside the engine -------------------------------------------------------------------------
+ */
+
+struct beside {
+    const struct trace *ours;
+    struct trace *own; /* what the oracle made of the engine's values */
+    size_t n_heads;
+    size_t *n_rows; /* seen so far at [layer + 1][point] */
+};
+
+/* Rows come in order: positions, and at points of attention the heads of each. */
+static void take_ours(mgpt_point point, int layer, double *row, size_t n, void *user)
+{
+    struct beside *b = user;
+    size_t n_rows = trace_is_attention(point) ? b->n_heads : 1;
+    size_t i = b->n_rows[(size_t)(layer + 1) * MGPT_N_POINTS + point]++;
+    size_t pos = i / n_rows, at = i % n_rows;
+    assert_true(trace_put(b->own, point, layer, pos, at, n_rows, row, n));
+    const struct trace_value *ours = trace_at(b->ours, point, layer);
+    if (ours->data)
+        memcpy(row, ours->data + pos * ours->cols + at * b->ours->n_tokens, n * sizeof *row);
+}
+
+static int has_blocks(const struct toy *m)
+{
+    for (size_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].blocks)
+            return 1;
+    return 0;
+}
+
+struct trace *agree_oracle(const struct toy *m, const struct trace *ours, const int32_t *tokens,
+                           size_t n)
+{
+    if (!has_blocks(m))
+        return oracle_run(m, tokens, n, NULL, NULL);
+    size_t n_counts = (size_t)(m->spec.n_layer + 1) * MGPT_N_POINTS;
+    struct beside b = {ours, trace_new(m->spec.n_layer, n), (size_t)m->spec.n_head,
+                       toy_alloc(n_counts, sizeof *b.n_rows)};
+    trace_free(oracle_run(m, tokens, n, take_ours, &b));
+    free(b.n_rows);
+    return b.own;
 }

@@ -17,9 +17,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* GGUF's numbers. Q8_0 needs rows of whole blocks of 32 and Q4_K of 256: a matrix whose rows are not
- * gets the next type down this list, as in real files (Q4_K, Q8_0, F16). */
-enum toy_type { TOY_F32 = 0, TOY_F16 = 1, TOY_Q8_0 = 8, TOY_Q4_K = 12, TOY_BF16 = 30 };
+/* GGUF's numbers. Types that have blocks need rows of whole blocks, 32 or (K) 256 values: a matrix whose
+ * rows are not gets the next type down its list, as in real files (Q4_K, Q8_0, F16). */
+enum toy_type {
+    TOY_F32 = 0,
+    TOY_F16 = 1,
+    TOY_Q4_0 = 2,
+    TOY_Q4_1 = 3,
+    TOY_Q5_0 = 6,
+    TOY_Q5_1 = 7,
+    TOY_Q8_0 = 8,
+    TOY_Q4_K = 12,
+    TOY_Q5_K = 13,
+    TOY_Q6_K = 14,
+    TOY_BF16 = 30
+};
 
 enum toy_choice { TOY_DEFAULT, TOY_NO, TOY_YES }; /* TOY_DEFAULT: no key, the architecture's row */
 
@@ -104,6 +116,12 @@ struct toy_tensor *toy_find(const struct toy *m, const char *name); /* NULL: abs
 struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, int n_in, int n_out,
                            double mean, double scale);
 void toy_drop_tensor(struct toy *m, const char *name);
+
+/* Values and bytes of a block; n_values is 1 for types that have none. toy_quant.c. */
+struct toy_block {
+    uint32_t n_values, n_bytes;
+};
+struct toy_block toy_block(enum toy_type type);
 
 /* Bytes of n values (whole blocks) in a file. */
 uint64_t toy_bytes(enum toy_type type, uint64_t n);

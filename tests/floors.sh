@@ -12,8 +12,8 @@ floor_of() {
     dmath | dtype* | kernels*) echo 1 ;;
     gguf*) echo 2 ;;
     tok*) echo 3 ;;
-    arch | bind | hyper* | model) echo 4 ;;
-    attend | forward | kv | sample | session | step | stream | taps | verbs) echo 5 ;;
+    arch | bind | hyper* | model | narrow | pack) echo 4 ;;
+    attend | forward | kv | linear | narrow_run | sample | session | step | stream | taps | verbs) echo 5 ;;
     *) echo none ;;
     esac
 }

@@ -30,14 +30,20 @@ static double *matrix(const struct oracle *o, size_t cols)
     return toy_alloc(o->T * cols, sizeof(double));
 }
 
-static const float *find(const struct oracle *o, int layer, const char *stem, const char *kind)
+static const struct toy_tensor *find_tensor(const struct oracle *o, int layer, const char *stem,
+                                            const char *kind)
 {
     char name[80];
     if (layer < 0)
         snprintf(name, sizeof name, "%s.%s", stem, kind);
     else
         snprintf(name, sizeof name, "blk.%d.%s.%s", layer, stem, kind);
-    const struct toy_tensor *t = toy_find(o->m, name);
+    return toy_find(o->m, name);
+}
+
+static const float *find(const struct oracle *o, int layer, const char *stem, const char *kind)
+{
+    const struct toy_tensor *t = find_tensor(o, layer, stem, kind);
     return t ? t->values : NULL;
 }
 
@@ -123,21 +129,40 @@ static void qk_norm(const struct oracle *o, int layer, const char *stem, double 
         normalize(o, x, x, o->T * heads, o->d, gain, NULL);
 }
 
+/* What integer weights are multiplied with: 32 activations at a time as whole multiples of a step, 127
+ * of which reach the largest. The rule is src/kernels.h's, in float32; the rest is float64. */
+static void to_int8_blocks(double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 32) {
+        float largest = 0;
+        for (size_t j = i; j < i + 32; j++)
+            largest = fmaxf(largest, fabsf((float)x[j]));
+        float step = largest / 127, per_step = largest > 0 ? 127 / largest : 0;
+        for (size_t j = i; j < i + 32; j++)
+            x[j] = (double)step * (double)rintf((float)x[j] * per_step);
+    }
+}
+
 /* Rows [first, first + n_out) of a matrix times x, plus bias. */
 static double *linear(const struct oracle *o, int layer, const char *stem, size_t first,
                       const double *x, size_t n_in, size_t n_out)
 {
-    const float *w = find(o, layer, stem, "weight"), *bias = find(o, layer, stem, "bias");
+    const struct toy_tensor *w = find_tensor(o, layer, stem, "weight");
+    const float *bias = find(o, layer, stem, "bias");
     assert_non_null(w);
-    double *y = matrix(o, n_out);
+    double *y = matrix(o, n_out), *in = toy_alloc(n_in, sizeof *in);
     for (size_t t = 0; t < o->T; t++) {
+        memcpy(in, x + t * n_in, n_in * sizeof *in);
+        if (w->blocks)
+            to_int8_blocks(in, n_in);
         for (size_t r = 0; r < n_out; r++) {
             double sum = bias ? (double)bias[first + r] : 0;
             for (size_t i = 0; i < n_in; i++)
-                sum += (double)w[(first + r) * n_in + i] * x[t * n_in + i];
+                sum += (double)w->values[(first + r) * n_in + i] * in[i];
             y[t * n_out + r] = sum;
         }
     }
+    free(in);
     return y;
 }
 

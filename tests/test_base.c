@@ -272,6 +272,48 @@ static void test_pool_sleeps_and_wakes(void **state)
     pool_free(pool_new(4, NULL)); /* never used */
 }
 
+/* Every size of job is done completely, by however many: pool_split's parts of n units. */
+struct marks {
+    uint8_t units[100];
+    int n_workers;
+};
+
+static void mark_units(void *ctx, int worker, int n_workers)
+{
+    struct marks *marks = ctx;
+    size_t first, last;
+    pool_split(100, worker, n_workers, &first, &last);
+    for (size_t i = first; i < last; i++)
+        marks->units[i]++;
+    if (worker == 0)
+        marks->n_workers = n_workers;
+}
+
+static void test_pool_by_size(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, POOL_WORTH_SPLITTING - 1, POOL_WORTH_SPLITTING,
+                                   POOL_WORTH_WAKING, SIZE_MAX};
+    struct pool *pool = pool_new(3, NULL);
+    assert_non_null(pool);
+    for (int asleep = 0; asleep <= 1; asleep++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            struct marks marks = {.n_workers = 0};
+            struct timespec pause = {0, asleep ? 2000000 : 0};
+            nanosleep(&pause, NULL);
+            pool_run_sized(pool, sizes[i], mark_units, &marks);
+            for (size_t u = 0; u < 100; u++)
+                assert_int_equal(marks.units[u], 1);
+            assert_true(marks.n_workers == 1 || marks.n_workers == 3);
+            if (sizes[i] < POOL_WORTH_SPLITTING)
+                assert_int_equal(marks.n_workers, 1);
+            if (sizes[i] >= POOL_WORTH_WAKING)
+                assert_int_equal(marks.n_workers, 3);
+        }
+    }
+    pool_free(pool);
+}
+
 static void test_pool_without_threads(void **state)
 {
     (void)state;
@@ -315,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_mem_new),
         cmocka_unit_test(test_pool_runs_each_worker),
         cmocka_unit_test(test_pool_sleeps_and_wakes),
+        cmocka_unit_test(test_pool_by_size),
         cmocka_unit_test(test_pool_without_threads),
         cmocka_unit_test(test_pool_split_is_complete),
     };

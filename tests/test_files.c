@@ -114,6 +114,36 @@ static void test_file_maps_large(void **state)
     unlink(place->path);
 }
 
+static void test_file_loads_partly(void **state)
+{
+    struct place *place = *state;
+    struct file file;
+    mgpt_error err = {0};
+    char bytes[4];
+    put_file(place->path, "0123456789");
+    assert_int_equal(file_open_partly(&file, place->path, 5, NULL), MGPT_OK);
+    assert_false(file.partly); /* the rest is not worth a second look */
+    file_close(&file);
+    assert_int_equal(file_open_partly(&file, place->path, 3, NULL), MGPT_OK);
+    assert_true(file.partly);
+    assert_int_equal(file.size, 10);
+    assert_memory_equal(file.data, "012\0\0\0\0\0\0\0", 10);
+    assert_int_equal(file_load(&file, 4, 2, NULL), MGPT_OK);
+    assert_memory_equal(file.data, "012\00045\0\0\0\0", 10);
+    assert_int_equal(file_read(&file, 6, 4, bytes, NULL), MGPT_OK);
+    assert_memory_equal(bytes, "6789", 4);
+    file_drop(&file, file.data, 10);
+    assert_memory_equal(file.data, "012", 3);
+    assert_int_equal(truncate(place->path, 7), 0);
+    assert_int_equal(file_read(&file, 6, 4, bytes, &err), MGPT_EIO);
+    assert_true(err.offset == 7);
+    assert_string_equal(err.text, "the file ended at byte 7 while it was read up to byte 10");
+    assert_int_equal(file_load(&file, 8, 1, &err), MGPT_EIO);
+    file_close(&file);
+    file_close(&file);
+    unlink(place->path);
+}
+
 static void test_file_refuses(void **state)
 {
     struct place *place = *state;
@@ -337,12 +367,19 @@ static void test_outfile_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_place(test_file_reads),           in_place(test_file_maps_large),
-        in_place(test_file_refuses),         in_place(test_outfile_creates),
-        in_place(test_outfile_large),        in_place(test_outfile_replaces_or_aborts),
-        in_place(test_outfile_follows_link), in_place(test_outfile_long_name),
-        in_place(test_outfile_refuses),      in_place(test_outfile_directory_vanishes),
-        in_place(test_outfile_disk_full),    cmocka_unit_test(test_outfile_devices),
+        in_place(test_file_reads),
+        in_place(test_file_maps_large),
+        in_place(test_file_loads_partly),
+        in_place(test_file_refuses),
+        in_place(test_outfile_creates),
+        in_place(test_outfile_large),
+        in_place(test_outfile_replaces_or_aborts),
+        in_place(test_outfile_follows_link),
+        in_place(test_outfile_long_name),
+        in_place(test_outfile_refuses),
+        in_place(test_outfile_directory_vanishes),
+        in_place(test_outfile_disk_full),
+        cmocka_unit_test(test_outfile_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,11 +58,9 @@ static const char *main_type(const struct toy *m)
     static const struct {
         enum toy_type type;
         const char *name;
-    } types[] = {{TOY_F32, "F32"},
-                 {TOY_F16, "F16"},
-                 {TOY_BF16, "BF16"},
-                 {TOY_Q8_0, "Q8_0"},
-                 {TOY_Q4_K, "Q4_K"}};
+    } types[] = {{TOY_F32, "F32"},   {TOY_F16, "F16"},   {TOY_BF16, "BF16"}, {TOY_Q8_0, "Q8_0"},
+                 {TOY_Q4_0, "Q4_0"}, {TOY_Q4_1, "Q4_1"}, {TOY_Q5_0, "Q5_0"}, {TOY_Q5_1, "Q5_1"},
+                 {TOY_Q4_K, "Q4_K"}, {TOY_Q5_K, "Q5_K"}, {TOY_Q6_K, "Q6_K"}};
     size_t most = 0;
     const char *name = "";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -149,9 +147,7 @@ static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
     assert_string_equal(got.name, t->name);
     assert_int_equal(got.n_dims, t->n_dims);
     assert_memory_equal(got.dims, t->dims, sizeof got.dims);
-    size_t block = t->type == TOY_Q4_K ? 256 : 32;
-    if (!t->blocks)
-        block = 1;
+    size_t block = toy_block(t->type).n_values;
     assert_true(got.n_bytes == toy_bytes(t->type, t->n));
     assert_true(got.offset % (m->spec.alignment ? m->spec.alignment : 32) == 0);
     assert_true(got.offset + got.n_bytes <= m->size);

@@ -76,76 +76,6 @@ static void same_bits(const char *isa, const char *what, const float *a, const f
                      (double)a[i], (double)b[i]);
 }
 
-static const uint32_t weight_ids[WEIGHT_N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-
-/* Packs a random matrix and multiplies a random range of its panels. */
-static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type type)
-{
-    static float w[MAX], x[MAX], y[2][MAX];
-    static uint8_t raw[MAX * 4 + 1];
-    size_t n_in = 1 + below(60), n_out = 1 + below(50), n = 1 + below(5);
-    if (below(8) == 0) { /* long rows and many tokens: blocks of columns, groups of tokens */
-        n_in = 100 + below(60);
-        n_out = 1 + below(16);
-        n = 1 + below(60);
-    }
-    const struct dtype *d = dtype_find(weight_ids[type]);
-    size_t values = panels_of(n_out) * PANEL * n_in;
-    assert_true(values <= MAX && n * n_out <= MAX);
-    fill(w, n_in * n_out, 1);
-    d->from_float(w, raw + 1, n_in * n_out); /* unaligned on purpose */
-    fill(x, n * n_in, 1);
-    void *packed = aligned_alloc(64, (values * d->block_bytes + 63) / 64 * 64);
-    size_t p0 = below(panels_of(n_out) + 1), p1 = p0 + below(panels_of(n_out) - p0 + 1);
-    for (size_t i = 0; i < n_rungs; i++) {
-        memset(y[i > 0], 0xAB, sizeof y[0]);
-        k[i].pack[type](packed, raw + 1, n_in, n_out, 0, panels_of(n_out));
-        k[i].linear[type](y[i > 0], n_out, packed, x, n_in, n, n_in, n_out, p0, p1);
-        if (i > 0)
-            same_bits(k[i].isa, d->name, y[1], y[0], MAX);
-    }
-    d->to_float(raw + 1, w, n_in * n_out);
-    for (size_t i = 0; i < n; i++)
-        for (size_t r = p0 * PANEL; r < p1 * PANEL && r < n_out; r++) {
-            double sum = 0, size = 0;
-            for (size_t c = 0; c < n_in; c++) {
-                sum += (double)w[r * n_in + c] * (double)x[i * n_in + c];
-                size += fabs((double)w[r * n_in + c] * (double)x[i * n_in + c]);
-            }
-            /* n_in fmas and two adds: at most (n_in + 2) half-ulps of the sum of magnitudes. */
-            assert_true(fabs((double)y[0][i * n_out + r] - sum) <=
-                        (double)(n_in + 2) * 0x1p-24 * size);
-        }
-    free(packed);
-}
-
-static void test_linear(void **unused)
-{
-    (void)unused;
-    struct kernels k[8];
-    size_t n = rungs(k, 8);
-    for (int round = 0; round < 300; round++)
-        for (int type = 0; type < WEIGHT_N_TYPES; type++)
-            one_linear(k, n, (enum weight_type)type);
-}
-
-/* linear of n tokens equals n linears of one: what prefill = decode rests on. */
-static void test_linear_rows(void **unused)
-{
-    (void)unused;
-    static float w[16 * 40], packed[16 * 40], x[7 * 40], y[7 * 16], one[16];
-    struct kernels k;
-    assert_true(kernels_init(&k, NULL));
-    fill(w, 16 * 40, 1);
-    fill(x, 7 * 40, 1);
-    k.pack[WEIGHT_F32](packed, w, 40, 16, 0, 1);
-    k.linear[WEIGHT_F32](y, 16, packed, x, 40, 7, 40, 16, 0, 1);
-    for (size_t i = 0; i < 7; i++) {
-        k.linear[WEIGHT_F32](one, 16, packed, x + i * 40, 40, 1, 40, 16, 0, 1);
-        assert_memory_equal(one, y + i * 16, sizeof one);
-    }
-}
-
 typedef void row_fn(const struct kernels *k, float *x, size_t n);
 
 static void do_softmax(const struct kernels *k, float *x, size_t n)
@@ -191,17 +121,6 @@ static void do_rope(const struct kernels *k, float *x, size_t n)
     k->rope(x, cs, 1, n, n / 3 * 2, ROPE_HALVES);
 }
 
-static void do_mix(const struct kernels *k, float *x, size_t n)
-{
-    static float v[MAX], a[8], o[MAX];
-    for (size_t i = 0; i < 8; i++)
-        a[i] = (float)i * 0.1f;
-    for (size_t i = 0; i < n; i++)
-        v[i] = x[i];
-    k->mix(o, a, v, 8, n / 8);
-    memcpy(x, o, n / 8 * sizeof *x);
-}
-
 static void do_blend(const struct kernels *k, float *x, size_t n)
 {
     static float y[MAX];
@@ -241,9 +160,9 @@ static void test_rows(void **unused)
     } entries[] = {
         {"softmax", do_softmax, 0}, {"rmsnorm", do_rmsnorm, 0},     {"layernorm", do_layernorm, 0},
         {"scale", do_scale, 1},     {"add and mul", do_add_mul, 1}, {"rope", do_rope, 0},
-        {"mix", do_mix, 0},         {"relu", do_act0, 1},           {"relu2", do_act1, 1},
-        {"silu", do_act2, 1},       {"gelu_tanh", do_act3, 1},      {"gelu_erf", do_act4, 1},
-        {"blend", do_blend, 1},     {"clamp", do_clamp, 1},         {"softcap", do_softcap, 1}};
+        {"relu", do_act0, 1},       {"relu2", do_act1, 1},          {"silu", do_act2, 1},
+        {"gelu_tanh", do_act3, 1},  {"gelu_erf", do_act4, 1},       {"blend", do_blend, 1},
+        {"clamp", do_clamp, 1},     {"softcap", do_softcap, 1}};
     static float x[MAX], a[MAX], b[MAX];
     struct kernels k[8];
     size_t n_rungs = rungs(k, 8);
@@ -428,10 +347,9 @@ static void test_ladder(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ladder),      cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_linear_rows), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_dmath),
-        cmocka_unit_test(test_softcap),     cmocka_unit_test(test_blend_and_clamp),
+        cmocka_unit_test(test_ladder),   cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_dmath),
+        cmocka_unit_test(test_softcap),  cmocka_unit_test(test_blend_and_clamp),
         cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,33 +36,18 @@ static float round_to(enum toy_type type, double v)
     return (float)ldexp(rint(ldexp(m, digits)), e - digits);
 }
 
-static uint64_t block_of(enum toy_type type)
-{
-    if (type == TOY_Q4_K)
-        return 256;
-    return type == TOY_Q8_0 ? 32 : 1;
-}
-
 uint64_t toy_bytes(enum toy_type type, uint64_t n)
 {
-    switch (type) {
-    case TOY_F32:
-        return 4 * n;
-    case TOY_Q8_0:
-        return n / 32 * 34;
-    case TOY_Q4_K:
-        return n / 256 * 144;
-    default:
-        return 2 * n;
-    }
+    struct toy_block block = toy_block(type);
+    return n / block.n_values * block.n_bytes;
 }
 
 /* The type of a matrix with rows of n_in. */
 static enum toy_type type_for(enum toy_type type, int n_in)
 {
-    if (type == TOY_Q4_K && n_in % 256)
+    if (toy_block(type).n_values == 256 && n_in % 256)
         type = TOY_Q8_0;
-    return type == TOY_Q8_0 && n_in % 32 ? TOY_F16 : type;
+    return toy_block(type).n_values == 32 && n_in % 32 ? TOY_F16 : type;
 }
 
 /* ---- single tensors ----------------------------------------------------------------------------
@@ -89,9 +74,9 @@ struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, 
     snprintf(t->name, sizeof t->name, "%s", name);
     t->n = (size_t)(t->dims[0] * t->dims[1]);
     t->values = toy_alloc(t->n, sizeof *t->values);
-    if (block_of(t->type) > 1)
+    if (toy_block(t->type).n_values > 1)
         toy_quantise(t, mean, scale, &m->rng);
-    for (size_t i = 0; block_of(t->type) == 1 && i < t->n; i++)
+    for (size_t i = 0; toy_block(t->type).n_values == 1 && i < t->n; i++)
         t->values[i] = round_to(t->type, mean + scale * toy_normal(&m->rng));
     return t;
 }

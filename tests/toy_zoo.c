@@ -170,6 +170,25 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "gptneox, Q4_K, fused GQA 8/2", .arch = "gptneox", .n_layer = 1, .n_embd = 256,
      .n_head = 8, .n_head_kv = 2, .head_dim = 4, .n_ff = 24, .n_ctx = 80, .n_vocab = 27,
      .biases = 1, .type = TOY_Q4_K},
+    [ZOO_LLAMA_Q4_0] = {
+     .label = "llama, Q4_0", .arch = "llama", .n_layer = 2, .n_embd = 64, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .type = TOY_Q4_0},
+    [ZOO_LLAMA_Q4_1] = {
+     .label = "llama, Q4_1", .arch = "llama", .n_layer = 1, .n_embd = 32, .n_head = 2,
+     .n_ff = 160, .n_ctx = 80, .n_vocab = 40, .tied = 1, .type = TOY_Q4_1},
+    [ZOO_GPT2_Q5_0] = {
+     .label = "gpt2, Q5_0", .arch = "gpt2", .n_layer = 1, .n_embd = 96, .n_head = 4,
+     .n_ff = 128, .n_ctx = 80, .n_vocab = 27, .biases = 1, .type = TOY_Q5_0},
+    [ZOO_GPT2_Q5_1] = {
+     .label = "gpt2, Q5_1", .arch = "gpt2", .n_layer = 1, .n_embd = 32, .n_head = 4,
+     .n_ff = 64, .n_ctx = 80, .n_vocab = 27, .biases = 1, .type = TOY_Q5_1},
+    [ZOO_QWEN2_Q5_K] = {
+     .label = "qwen2, Q5_K", .arch = "qwen2", .n_layer = 1, .n_embd = 256, .n_head = 4,
+     .n_head_kv = 2, .head_dim = 24, .n_ff = 40, .n_ctx = 80, .n_vocab = 30, .biases = 1,
+     .type = TOY_Q5_K},
+    [ZOO_LLAMA_Q6_K] = {
+     .label = "llama, Q6_K", .arch = "llama", .n_layer = 1, .n_embd = 256, .n_head = 8,
+     .n_head_kv = 8, .head_dim = 16, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q6_K},
 };
 /* clang-format on */
 

@@ -50,6 +50,12 @@ enum {
     ZOO_LLAMA_Q8_0,
     ZOO_QWEN3_Q4_K,
     ZOO_GPTNEOX_Q4_K,
+    ZOO_LLAMA_Q4_0,
+    ZOO_LLAMA_Q4_1,
+    ZOO_GPT2_Q5_0,
+    ZOO_GPT2_Q5_1,
+    ZOO_QWEN2_Q5_K,
+    ZOO_LLAMA_Q6_K,
     ZOO_SIZE
 };
 extern const struct toy_spec toy_zoo[ZOO_SIZE];

@@ -1,0 +1,260 @@
+/* Tests of the fused step (narrow.h): it is a second implementation of the page and must give its bits.
+ *
+ * A tapped token goes by the page, so every narrow model is run twice, tapped and not, on every
+ * instruction set, by steps and by chunks, alone and in a batch, and its cache must be the same as well.
+ */
+#include "build_model.h"
+#include "mgpt.h"
+#include "model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TOKENS = 40 };
+
+static const struct toy_spec narrow[] = {
+    {.label = "canonical",
+     .arch = "microgpt",
+     .n_layer = 1,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 16,
+     .n_vocab = 27},
+    {.label = "canonical, long",
+     .arch = "microgpt",
+     .n_layer = 3,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 80,
+     .n_vocab = 65},
+    {.label = "32 wide, relu2",
+     .arch = "microgpt",
+     .n_layer = 2,
+     .n_embd = 32,
+     .n_head = 2,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 70,
+     .activation = "relu2",
+     .final_norm = TOY_YES,
+     .embedding_norm = TOY_NO},
+    {.label = "48 wide, head of 16",
+     .arch = "microgpt",
+     .n_layer = 2,
+     .n_embd = 48,
+     .n_head = 3,
+     .n_ff = 192,
+     .n_ctx = 80,
+     .n_vocab = 33,
+     .activation = "gelu_tanh"},
+    {.label = "64 wide, head of 8",
+     .arch = "microgpt",
+     .n_layer = 1,
+     .n_embd = 64,
+     .n_head = 8,
+     .n_ff = 256,
+     .n_ctx = 80,
+     .n_vocab = 64,
+     .activation = "silu"},
+    {.label = "gpt2",
+     .arch = "gpt2",
+     .n_layer = 2,
+     .n_embd = 32,
+     .n_head = 4,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 65,
+     .biases = 1},
+    {.label = "no layers",
+     .arch = "microgpt",
+     .n_layer = 0,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 80,
+     .n_vocab = 27},
+};
+enum { N_NARROW = sizeof narrow / sizeof *narrow };
+
+static int look(const mgpt_value *value, void *user)
+{
+    (void)value;
+    (void)user;
+    return 0;
+}
+
+static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk)
+{
+    const mgpt_session_params params = {.n_chunk = n_chunk};
+    mgpt_session *s = mgpt_session_new(model, &params, NULL);
+    assert_non_null(s);
+    return s;
+}
+
+struct subject {
+    const mgpt_model *model;
+    const int32_t *tokens;
+    size_t n, n_vocab;
+    float *logits; /* [n][n_vocab], by the page */
+};
+
+static void check(const struct subject *s, size_t pos, const mgpt_session *session,
+                  const char *what)
+{
+    if (memcmp(s->logits + pos * s->n_vocab, mgpt_logits(session), s->n_vocab * sizeof(float)) != 0)
+        fail_msg("%s: logits of position %zu differ from the page's", what, pos);
+}
+
+/* Keys and values are compared through the public door. */
+static void check_cache(const struct subject *s, const mgpt_session *a, const mgpt_session *b)
+{
+    const struct shape *d = &s->model->shape;
+    size_t n = s->n * d->head_dim;
+    float *k = toy_alloc(4 * n, sizeof *k), *v = k + 2 * n;
+    for (size_t i = 0; i < d->n_layer * d->n_head_kv; i++) {
+        int32_t layer = (int32_t)(i / d->n_head_kv), head = (int32_t)(i % d->n_head_kv);
+        assert_int_equal(mgpt_read_kv(a, layer, head, 0, s->n, k, v, NULL), MGPT_OK);
+        assert_int_equal(mgpt_read_kv(b, layer, head, 0, s->n, k + n, v + n, NULL), MGPT_OK);
+        assert_memory_equal(k, k + n, n * sizeof *k);
+        assert_memory_equal(v, v + n, n * sizeof *v);
+    }
+    free(k);
+}
+
+static void by_chunks(const struct subject *s, const mgpt_session *page)
+{
+    const size_t chunks[] = {1, 2, 7, 16, 33, N_TOKENS};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        mgpt_session *session = session_of(s->model, (int32_t)(s->n < 33 ? s->n : 33));
+        for (size_t pos = 0; pos < s->n; pos += chunks[i]) {
+            size_t n = s->n - pos < chunks[i] ? s->n - pos : chunks[i];
+            assert_int_equal(mgpt_feed(session, s->tokens + pos, n, NULL), MGPT_OK);
+            check(s, pos + n - 1, session, "chunks");
+        }
+        check_cache(s, page, session);
+        mgpt_session_free(session);
+    }
+}
+
+/* Sessions at different depths in one batch; one of them goes back on the way. */
+static void by_batches(const struct subject *s)
+{
+    enum { N = 11 };
+    mgpt_session *sessions[N];
+    int32_t tokens[N];
+    for (size_t i = 0; i < N; i++) {
+        sessions[i] = session_of(s->model, 4);
+        assert_int_equal(mgpt_feed(sessions[i], s->tokens, i % (s->n / 2), NULL), MGPT_OK);
+    }
+    for (size_t step = 0; step < s->n / 2; step++) {
+        if (step == 3)
+            assert_int_equal(mgpt_rewind(sessions[2], 1, NULL), MGPT_OK);
+        for (size_t i = 0; i < N; i++)
+            tokens[i] = s->tokens[mgpt_pos(sessions[i])];
+        assert_int_equal(mgpt_step_many(sessions, tokens, N, NULL), MGPT_OK);
+        for (size_t i = 0; i < N; i++)
+            check(s, mgpt_pos(sessions[i]) - 1, sessions[i], "batch");
+    }
+    for (size_t i = 0; i < N; i++)
+        mgpt_session_free(sessions[i]);
+}
+
+static void compare(const struct toy_spec *spec, const char *isa)
+{
+    struct toy *m = toy_build(spec);
+    if (spec->activation && strcmp(spec->activation, "silu") == 0) /* its usual company */
+        toy_add(m, "blk.0.ffn_gate.weight", TOY_F32, spec->n_embd, spec->n_ff, 0, 0.2);
+    mgpt_model *model = toy_open(m, &(mgpt_model_params){.isa = isa});
+    int32_t tokens[N_TOKENS];
+    struct subject s = {model, tokens, spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS,
+                        (size_t)spec->n_vocab, NULL};
+    assert_non_null(model->narrow); /* otherwise nothing is tested here */
+    s.logits = toy_alloc(s.n * s.n_vocab, sizeof *s.logits);
+    toy_tokens(m, 7, tokens, s.n);
+    mgpt_session *page = session_of(model, 1);
+    assert_int_equal(mgpt_tap(page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
+    for (size_t i = 0; i < s.n; i++) {
+        const float *logits = mgpt_step(page, tokens[i], NULL);
+        assert_non_null(logits);
+        memcpy(s.logits + i * s.n_vocab, logits, s.n_vocab * sizeof *logits);
+    }
+    by_chunks(&s, page);
+    by_batches(&s);
+    mgpt_session_free(page);
+    free(s.logits);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static void test_bits_of_the_page(void **state)
+{
+    (void)state;
+    int runs;
+    const char *isa;
+    for (size_t i = 0; (isa = kernels_rung(i, &runs)) != NULL; i++)
+        for (size_t j = 0; runs && j < N_NARROW; j++)
+            compare(&narrow[j], isa);
+}
+
+/* What the fused step does not know goes by the page. */
+static void test_what_does_not_qualify(void **state)
+{
+    (void)state;
+    const struct toy_spec others[] = {
+        {.label = "wide",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 80,
+         .n_head = 5,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "odd",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 20,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "halves",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27,
+         .type = TOY_F16},
+        {.label = "rotated",
+         .arch = "llama",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct toy *m = toy_build(&others[i]);
+        mgpt_model *model = toy_open(m, NULL);
+        assert_null(model->narrow);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_of_the_page),
+        cmocka_unit_test(test_what_does_not_qualify),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
