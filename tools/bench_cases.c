@@ -1,0 +1,319 @@
+/* The cases of bench_cases.h: calls, buffers, sizes. */
+#include "bench_cases.h"
+
+#include "dtype.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROW = 4096,   /* values of entries without a matrix; columns of the large matrix */
+    SIDE = 1024,  /* columns of the others, rows of the prompt's */
+    PROMPT = 128, /* tokens of the prompt */
+    KEYS = 1024,  /* tokens of the cache that scores and mix see */
+    HEAD = 64,    /* values of a key */
+    QUERIES = 16, /* queries of the prompt at a time */
+};
+
+static const size_t largest = (size_t)512 << 20;
+
+static const uint32_t type_ids[WEIGHT_N_TYPES] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q8_0,
+                                                  DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
+                                                  DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K};
+
+/* ---- calls ---- */
+
+static size_t x_stride(const struct kernel_case *c)
+{
+    return kernels_x_bytes((enum weight_type)c->index, c->n_in);
+}
+
+static void call_linear(const struct kernel_case *c)
+{
+    const void *x =
+        weight_is_integer((enum weight_type)c->index) ? (void *)c->bank->rows : (void *)c->bank->x;
+    c->k->linear[c->index](c->bank->y, c->n_out, c->matrix, x, x_stride(c), c->n, c->n_in, c->n_out,
+                           0, panels_of(c->n_out));
+}
+
+static void call_pack(const struct kernel_case *c)
+{
+    c->k->pack[c->index](c->matrix, c->bank->file, c->n_in, c->n_out, 0, panels_of(c->n_out));
+}
+
+static void call_quantize(const struct kernel_case *c)
+{
+    c->k->quantize(c->bank->rows, c->bank->x, c->n);
+}
+
+static void call_halve(const struct kernel_case *c)
+{
+    c->k->halve((uint16_t *)(void *)c->bank->rows, c->bank->x, c->n);
+}
+
+static void call_rmsnorm(const struct kernel_case *c)
+{
+    c->k->rmsnorm(c->bank->y, c->bank->x, c->bank->ones, NULL, c->n, 1e-5f);
+}
+
+static void call_layernorm(const struct kernel_case *c)
+{
+    c->k->layernorm(c->bank->y, c->bank->x, c->bank->ones, c->bank->ones, c->n, 1e-5f);
+}
+
+static void call_rope(const struct kernel_case *c)
+{
+    c->k->rope(c->bank->y, c->bank->ones, c->n / HEAD, HEAD, HEAD, (enum rope_pairs)c->index);
+}
+
+static void call_softmax(const struct kernel_case *c)
+{
+    c->k->softmax(c->bank->y, c->n);
+}
+
+static void call_scale(const struct kernel_case *c)
+{
+    c->k->scale(c->bank->y, 1, c->n);
+}
+
+static void call_add(const struct kernel_case *c)
+{
+    c->k->add(c->bank->y, c->bank->ones, c->n);
+}
+
+static void call_mul(const struct kernel_case *c)
+{
+    c->k->mul(c->bank->y, c->bank->ones, c->n);
+}
+
+static void call_blend(const struct kernel_case *c)
+{
+    c->k->blend(c->bank->y, 0.5f, 0.5f, c->bank->ones, c->n);
+}
+
+static void call_clamp(const struct kernel_case *c)
+{
+    c->k->clamp(c->bank->y, 10, c->n);
+}
+
+/* These would lead their own results to zero, and get a fresh row instead: a copy in L1 is a few percent
+ * of all but relu. */
+static void call_softcap(const struct kernel_case *c)
+{
+    memcpy(c->bank->y, c->bank->x, c->n * sizeof(float));
+    c->k->softcap(c->bank->y, 30, c->n);
+}
+
+static void call_act(const struct kernel_case *c)
+{
+    memcpy(c->bank->y, c->bank->x, c->n * sizeof(float));
+    c->k->act[c->index](c->bank->y, c->n);
+}
+
+static void call_scores(const struct kernel_case *c)
+{
+    const float *q[QUERIES];
+    for (size_t i = 0; i < c->n; i++)
+        q[i] = c->bank->x + i * HEAD;
+    c->k->scores[c->index](c->bank->y, KEYS, c->bank->small, q, c->n, HEAD, 0.125f, 0,
+                           panels_of(KEYS));
+}
+
+static void call_mix(const struct kernel_case *c)
+{
+    float *o[QUERIES];
+    for (size_t i = 0; i < c->n; i++)
+        o[i] = c->bank->y + i * HEAD;
+    c->k->mix[c->index](o, c->bank->x, KEYS, c->bank->small, HEAD, c->n, KEYS, HEAD);
+}
+
+/* ---- buffers ---- */
+
+static void fill_matrix(uint8_t *p, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++) /* halves near 0.1, floats near 1e-11 */
+        p[i] = (uint8_t)(0x28 + (i * 7 + i / 64) % 8);
+}
+
+static void fill_values(float *x, size_t n, float from, float to)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = from + (to - from) * (float)(i * 37 % 101) / 100;
+}
+
+static void *filled(size_t n_bytes)
+{
+    uint8_t *p = aligned_alloc(4096, (n_bytes + 4095) / 4096 * 4096);
+    if (p)
+        fill_matrix(p, n_bytes);
+    return p;
+}
+
+static float *values(float from, float to)
+{
+    float *x = aligned_alloc(64, (size_t)PROMPT * ROW * sizeof *x);
+    if (x)
+        fill_values(x, (size_t)PROMPT * ROW, from, to);
+    return x;
+}
+
+void bank_free(struct bank *b)
+{
+    void *const all[] = {b->large, b->small, b->prompt, b->file, b->x, b->y, b->ones, b->rows};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+int bank_open(struct bank *b, const struct machine *m)
+{
+    *b = (struct bank){.n_large = 4 * m->l3 < largest ? 4 * m->l3 : largest, .n_small = m->l2 / 2};
+    size_t panel = kernels_panel_bytes(WEIGHT_F32, ROW); /* the widest type */
+    b->n_small = b->n_small > 2 * panel ? b->n_small : 2 * panel;
+    b->large = filled(b->n_large + panel);
+    b->small = filled(b->n_small + panel);
+    b->prompt = filled((size_t)SIDE * SIDE * sizeof(float));
+    b->file = filled((size_t)SIDE * SIDE * sizeof(float) + (size_t)PANEL * ROW * sizeof(float));
+    b->x = values(-4, 4);
+    b->y = values(1, 2);
+    b->ones = values(1, 1);
+    b->rows = filled((size_t)PROMPT * ROW * sizeof(float));
+    return b->large && b->small && b->prompt && b->file && b->x && b->y && b->ones && b->rows;
+}
+
+void bank_refresh(struct bank *b)
+{
+    fill_values(b->y, ROW, 1, 2);
+}
+
+/* ---- cases ---- */
+
+static struct kernel_case *add(struct case_list *list, const struct kernel_case *like,
+                               const char *name)
+{
+    struct kernel_case *c = &list->c[list->n++];
+    *c = *like;
+    snprintf(c->name, sizeof c->name, "%s", name);
+    return c;
+}
+
+/* A matrix of about n_bytes, packed panel by panel from the first rows of `file`. */
+static void linear_case(struct case_list *list, const struct kernel_case *like, const char *name,
+                        uint8_t *matrix, size_t n_bytes, size_t n, size_t n_in)
+{
+    struct kernel_case *c = add(list, like, name);
+    size_t panel = kernels_panel_bytes((enum weight_type)c->index, n_in);
+    size_t panels = n == 1 ? n_bytes / panel : panels_of(SIDE);
+    *c = (struct kernel_case){.call = call_linear,
+                              .k = like->k,
+                              .bank = like->bank,
+                              .index = like->index,
+                              .matrix = matrix,
+                              .n = n,
+                              .n_in = n_in,
+                              .n_out = panels * PANEL,
+                              .bytes = n == 1 ? (double)(panels * panel) : 0,
+                              .peak = like->peak,
+                              .read = like->read};
+    c->ops = 2.0 * (double)n * (double)n_in * (double)c->n_out;
+    snprintf(c->name, sizeof c->name, "linear %s", name);
+    snprintf(c->shape, sizeof c->shape, "%zu token%s, %zu to %zu", n, n == 1 ? "" : "s", n_in,
+             c->n_out);
+    for (size_t p = 0; p < panels; p++)
+        c->k->pack[c->index](matrix + p * panel, c->bank->file, n_in, PANEL, 0, 1);
+    for (size_t i = 0; i < n && weight_is_integer((enum weight_type)c->index); i++)
+        c->k->quantize(c->bank->rows + i * x_stride(c), c->bank->x + i * n_in, n_in);
+}
+
+void cases_linear(struct case_list *list, const struct kernels *k, struct bank *bank,
+                  const struct limits *l, int type, const char *word)
+{
+    const struct dtype *d = dtype_find(type_ids[type]);
+    char names[48];
+    int integer = weight_is_integer((enum weight_type)type);
+    struct kernel_case like = {
+        .k = k, .bank = bank, .index = type, .peak = integer ? &l->int8 : &l->fma};
+    list->n = 0;
+    if (!d || !k->linear[type] || !k->pack[type])
+        return;
+    snprintf(names, sizeof names, "linear %s|pack %s", d->name, d->name);
+    if (word && !strstr(names, word)) /* large matrices take a while to pack */
+        return;
+    like.read = &l->dram;
+    linear_case(list, &like, d->name, bank->large, bank->n_large, 1, ROW);
+    like.read = &l->read;
+    linear_case(list, &like, d->name, bank->small, bank->n_small, 1, SIDE);
+    like.read = NULL;
+    linear_case(list, &like, d->name, bank->prompt, 0, PROMPT, SIDE);
+    struct kernel_case *pack = add(list, &list->c[list->n - 1], "");
+    pack->call = call_pack;
+    pack->peak = NULL;
+    pack->ops = 0;
+    pack->bytes = (double)SIDE * SIDE / d->block * d->block_bytes;
+    snprintf(pack->name, sizeof pack->name, "pack %s", d->name);
+    snprintf(pack->shape, sizeof pack->shape, "%d to %d", SIDE, SIDE);
+}
+
+/* Attention over a cache of floats or halves, of one query or a prompt's. */
+void cases_attention(struct case_list *list, const struct kernels *k, struct bank *bank,
+                     const struct limits *l, int type)
+{
+    static const char *const types[] = {"F32", "F16"};
+    list->n = 0;
+    fill_matrix(bank->small, (size_t)KEYS * HEAD * sizeof(float));
+    for (int mixes = 0; mixes < 2; mixes++)
+        for (size_t n = 1; n <= QUERIES; n += QUERIES - 1) {
+            if (mixes ? !k->mix[type] : !k->scores[type])
+                continue;
+            struct kernel_case *c = add(list, &(struct kernel_case){.k = k, .bank = bank}, "");
+            c->call = mixes ? call_mix : call_scores;
+            c->index = type;
+            c->n = n;
+            c->ops = 2.0 * (double)n * KEYS * HEAD;
+            c->bytes = n == 1 ? (double)KEYS * HEAD * (type == KV_F16 ? 2 : 4) : 0;
+            c->peak = &l->fma;
+            c->read = n == 1 ? &l->read : NULL;
+            snprintf(c->name, sizeof c->name, "%s %s", mixes ? "mix" : "scores", types[type]);
+            snprintf(c->shape, sizeof c->shape, "%zu quer%s, %d keys of %d", n,
+                     n == 1 ? "y" : "ies", KEYS, HEAD);
+        }
+}
+
+struct row_entry {
+    const char *name;
+    void (*call)(const struct kernel_case *c);
+    int index;
+};
+
+static const struct row_entry row_entries[N_ROW_ENTRIES] = {
+    {"quantize", call_quantize, 0},
+    {"halve", call_halve, 0},
+    {"rmsnorm", call_rmsnorm, 0},
+    {"layernorm", call_layernorm, 0},
+    {"softmax", call_softmax, 0},
+    {"rope adjacent", call_rope, ROPE_ADJACENT},
+    {"rope halves", call_rope, ROPE_HALVES},
+    {"scale", call_scale, 0},
+    {"add", call_add, 0},
+    {"mul", call_mul, 0},
+    {"blend", call_blend, 0},
+    {"clamp", call_clamp, 0},
+    {"softcap", call_softcap, 0},
+    {"relu", call_act, ACT_RELU},
+    {"relu2", call_act, ACT_RELU2},
+    {"silu", call_act, ACT_SILU},
+    {"gelu tanh", call_act, ACT_GELU_TANH},
+    {"gelu erf", call_act, ACT_GELU_ERF},
+};
+
+void cases_row(struct case_list *list, const struct kernels *k, struct bank *bank, size_t *at)
+{
+    list->n = 0;
+    for (; *at < N_ROW_ENTRIES && list->n < MAX_CASES; ++*at) {
+        const struct row_entry *e = &row_entries[*at];
+        struct kernel_case like = {
+            .call = e->call, .k = k, .bank = bank, .index = e->index, .n = ROW, .ops = ROW};
+        struct kernel_case *c = add(list, &like, e->name);
+        snprintf(c->shape, sizeof c->shape, "%d values", ROW);
+    }
+}

@@ -1,0 +1,101 @@
+/* The report for programs: JSON Lines, with llama-bench's names for what it has as well. See bench.h. */
+#include "bench.h"
+#include "text.h"
+
+#include <stdio.h>
+
+static json_t *samples(const struct series *s, double each)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->n; i++)
+        json_array_append_new(list, json_real(s->v[i] * each));
+    return list;
+}
+
+/* Adds a member when there is something to say. */
+static void put_median(json_t *object, const char *key, const struct series *s, double each)
+{
+    if (object && s->n > 0)
+        json_object_set_new(object, key, json_real(series_median(s) * each));
+}
+
+/* A file's name; one that is not UTF-8 cannot be said in JSON. */
+static json_t *file_name(const char *path)
+{
+    json_t *name = json_string(path);
+    return name ? name : json_string("");
+}
+
+static json_t *machine_line(const struct bench *b)
+{
+    const mgpt_info *info = &b->engine.info;
+    return json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I}",
+                     "kind", "model", "cpu_info", b->machine.cpu, "n_cpus", b->machine.n_cpus,
+                     "isa", info->isa, "model_filename", file_name(b->engine.path), "arch",
+                     info->arch, "type", info->type, "model_n_params", (json_int_t)info->n_params,
+                     "file_bytes", (json_int_t)info->file_bytes, "bytes_per_token",
+                     (json_int_t)info->bytes_per_token, "kv_bytes", (json_int_t)b->kv_bytes,
+                     "open_seconds", b->open_seconds, "first_token_seconds", b->first_seconds,
+                     "peak_memory_bytes", (json_int_t)b->peak_bytes);
+}
+
+static int limit_line(const struct limits *l, const char *limit, const char *how,
+                      const struct series *s)
+{
+    if (s->n == 0)
+        return EXIT_OK;
+    return text_json_line(json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:o}", "kind", "limit", "limit",
+                                    limit, "how", how, "n_threads", l->n_threads, "median_per_s",
+                                    series_median(s), "spread", series_spread(s), "samples_per_s",
+                                    samples(s, 1)));
+}
+
+static int limits_lines(const struct limits *l)
+{
+    char how[64];
+    snprintf(how, sizeof how, "%zu bytes (%s)", l->bytes, l->level);
+    int code = limit_line(l, "read", how, &l->read);
+    if (code == EXIT_OK)
+        code = limit_line(l, "read_dram", "memory", &l->dram);
+    if (code == EXIT_OK)
+        code = limit_line(l, "fma", limits_fma_name(l), &l->fma);
+    if (code == EXIT_OK && limits_int8_name(l))
+        code = limit_line(l, "int8", limits_int8_name(l), &l->int8);
+    return code;
+}
+
+static int test_line(const struct bench *b, const struct test *t)
+{
+    static const char *const kinds[] = {"prefill", "decode", "generate"};
+    const mgpt_info *info = &b->engine.info;
+    char name[64], type[96];
+    double rate = series_median(&t->rate), tokens = (double)t->n * t->n_sessions;
+    snprintf(type, sizeof type, "%.32s %.32s (mgpt)", info->arch, info->type);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:o, s:s, s:I, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:o}", "kind",
+        kinds[t->kind], "test", test_name(t, name, sizeof name), "model_filename",
+        file_name(b->engine.path), "model_type", type, "model_n_params", (json_int_t)info->n_params,
+        "isa", info->isa, "n_prompt", t->kind == TEST_PREFILL ? t->n : 0, "n_gen",
+        t->kind == TEST_PREFILL ? 0 : t->n, "n_depth", t->depth, "n_threads", t->limits->n_threads,
+        "n_sessions", t->n_sessions, "median_ts", rate, "avg_ts", series_mean(&t->rate),
+        "stddev_ts", series_deviation(&t->rate), "spread", series_spread(&t->rate), "samples_ts",
+        samples(&t->rate, 1));
+    if (o && t->step_bytes > 0)
+        json_object_set_new(o, "gb_per_s", json_real(t->step_bytes * rate / t->n_sessions / 1e9));
+    put_median(o, "share_of_read", &t->read_share, 1);
+    if (o)
+        json_object_set_new(o, "gop_per_s",
+                            json_real((t->linear_ops + t->attention_ops) / tokens * rate / 1e9));
+    put_median(o, "share_of_peak", &t->peak_share, 1);
+    return text_json_line(o);
+}
+
+int bench_json(const struct bench *b)
+{
+    int code = text_json_line(machine_line(b));
+    for (size_t i = 0; code == EXIT_OK && i < b->n_limits; i++)
+        code = limits_lines(&b->limits[i]);
+    for (size_t i = 0; code == EXIT_OK && i < b->n_tests; i++)
+        code = test_line(b, &b->tests[i]);
+    return code;
+}

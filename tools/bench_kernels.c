@@ -1,0 +1,177 @@
+/* mgpt bench --kernels: every entry of every rung's kernel table, one thread. See bench.h.
+ *
+ * The entries are those that the tests hold to the scalar rung bit for bit, called through the same
+ * table (bench_cases.h). They are measured a few at a time, in rounds that also measure the limits.
+ */
+#include "bench_cases.h"
+#include "interrupt.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double sample_seconds = 0.004;
+
+/* What is to be measured, and how. */
+struct kernel_request {
+    const char *isa, *word; /* NULL: all */
+    int rounds, json;
+};
+
+/* Drops cases whose name lacks the word. */
+static void keep(struct case_list *list, const char *word)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (!word || strstr(list->c[i].name, word))
+            list->c[n++] = list->c[i];
+    list->n = n;
+}
+
+static void call_often(void *ctx, size_t times)
+{
+    const struct kernel_case *c = ctx;
+    for (size_t i = 0; i < times; i++)
+        c->call(c);
+}
+
+static int measure(struct case_list *list, struct limits *l, int rounds)
+{
+    for (int round = -1; round < rounds; round++) { /* the first is not counted */
+        if (interrupted())
+            return EXIT_INTERRUPTED;
+        if (round == 0)
+            l->read.n = l->dram.n = l->fma.n = l->int8.n = 0;
+        limits_sample(l);
+        for (size_t i = 0; i < list->n; i++) {
+            struct kernel_case *c = &list->c[i];
+            bank_refresh(c->bank);
+            double seconds = bench_time(call_often, c, sample_seconds, &c->times);
+            if (round < 0)
+                continue;
+            series_add(&c->seconds, seconds);
+            if (c->peak && c->peak->n > round)
+                series_add(&c->peak_share, c->ops / seconds / c->peak->v[round]);
+            if (c->read && c->read->n > round)
+                series_add(&c->read_share, c->bytes / seconds / c->read->v[round]);
+        }
+    }
+    return EXIT_OK;
+}
+
+static int line_json(const struct kernel_case *c)
+{
+    double seconds = series_median(&c->seconds);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "kind", "kernel", "isa", c->k->isa,
+                          "kernel", c->name, "shape", c->shape, "seconds", seconds, "spread",
+                          series_spread(&c->seconds));
+    if (o && c->ops > 0)
+        json_object_set_new(o, "gop_per_s", json_real(c->ops / seconds / 1e9));
+    if (o && c->peak_share.n > 0)
+        json_object_set_new(o, "share_of_peak", json_real(series_median(&c->peak_share)));
+    if (o && c->bytes > 0)
+        json_object_set_new(o, "gb_per_s", json_real(c->bytes / seconds / 1e9));
+    if (o && c->read_share.n > 0)
+        json_object_set_new(o, "share_of_read", json_real(series_median(&c->read_share)));
+    return text_json_line(o);
+}
+
+/* "%8.2f", or "-" for what was not asked. */
+static void cell(double value, const char *unit)
+{
+    if (value > 0)
+        printf(" %8.2f%s", value, unit);
+    else
+        printf(" %8s%*s", "-", (int)strlen(unit), "");
+}
+
+static void line(const struct kernel_case *c)
+{
+    double seconds = series_median(&c->seconds);
+    printf("%-10s %-14s %-27s %10.2f", c->k->isa, c->name, c->shape, 1e6 * seconds);
+    cell(c->ops / seconds / 1e9, "");
+    cell(100 * series_median(&c->peak_share), "%");
+    cell(c->bytes / seconds / 1e9, "");
+    cell(100 * series_median(&c->read_share), "%");
+    printf("\n");
+}
+
+static int run_list(struct case_list *list, struct limits *l, const struct kernel_request *q)
+{
+    int code = EXIT_OK;
+    keep(list, q->word);
+    if (list->n == 0)
+        return EXIT_OK;
+    bench_progress("%s: %s", list->c[0].k->isa, list->c[0].name);
+    code = measure(list, l, q->rounds);
+    bench_progress("%s", "");
+    for (size_t i = 0; i < list->n && code == EXIT_OK; i++) {
+        if (q->json)
+            code = line_json(&list->c[i]);
+        else
+            line(&list->c[i]);
+    }
+    return code;
+}
+
+static int run_rung(const struct kernels *k, struct bank *bank, const struct machine *m,
+                    const struct kernel_request *q)
+{
+    struct limits l;
+    struct case_list list;
+    int code = EXIT_OK;
+    if (!limits_open(&l, m, k->isa, 1, bank->n_small)) {
+        cli_note("out of memory: measuring the machine");
+        return EXIT_FULL;
+    }
+    for (int type = 0; type < WEIGHT_N_TYPES && code == EXIT_OK; type++) {
+        cases_linear(&list, k, bank, &l, type, q->word);
+        code = run_list(&list, &l, q);
+    }
+    for (int type = 0; type < KV_N_TYPES && code == EXIT_OK; type++) {
+        cases_attention(&list, k, bank, &l, type);
+        code = run_list(&list, &l, q);
+    }
+    for (size_t at = 0; at < N_ROW_ENTRIES && code == EXIT_OK;) {
+        cases_row(&list, k, bank, &at);
+        code = run_list(&list, &l, q);
+    }
+    limits_close(&l);
+    return code;
+}
+
+int bench_kernels(const char *isa, const char *word, int rounds, int json)
+{
+    const struct kernel_request q = {isa, word, rounds, json};
+    struct machine m;
+    struct bank bank;
+    struct kernels k;
+    const char *name;
+    int runs, code = EXIT_OK;
+    memset(&k, 0, sizeof k);
+    if (isa && !kernels_init(&k, isa)) {
+        cli_note("--isa: this machine does not run '%s'", isa);
+        return EXIT_USAGE;
+    }
+    machine_look(&m);
+    interrupt_catch();
+    if (!bank_open(&bank, &m)) {
+        cli_note("out of memory: buffers for the kernels");
+        code = EXIT_FULL;
+    }
+    if (code == EXIT_OK && !json)
+        printf("%s, one thread, medians of %d\n\n%-10s %-14s %-27s %10s %8s %9s %8s %9s\n", m.cpu,
+               rounds, "isa", "kernel", "size", "us/call", "G/s", "of peak", "GB/s", "of read");
+    for (size_t i = 0; code == EXIT_OK && (name = kernels_rung(i, &runs)) != NULL; i++) {
+        memset(&k, 0, sizeof k);
+        if (runs && (!isa || strcmp(isa, name) == 0) && kernels_init(&k, name))
+            code = run_rung(&k, &bank, &m, &q);
+    }
+    if (code == EXIT_OK && !json)
+        printf(
+            "\nG/s: multiplications and additions of matrices, else values; of peak: FMA, or 8-bit "
+            "products\nfor quantised types; GB/s: bytes of the matrix, of read: from memory or "
+            "from L2, as its size\n");
+    bank_free(&bank);
+    return code;
+}
