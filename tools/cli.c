@@ -170,6 +170,13 @@ static const char *long_name(const struct cli_option *o)
     return at ? at + 2 : NULL;
 }
 
+static int value_of(const struct cli_option *o)
+{
+    if (o->kind == CLI_FLAG)
+        return no_argument;
+    return o->arg[0] == '[' ? optional_argument : required_argument;
+}
+
 static void build(struct parser *p, const struct cli_command *command)
 {
     size_t n_longs = 0;
@@ -181,7 +188,7 @@ static void build(struct parser *p, const struct cli_command *command)
     p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
     for (size_t i = 0; i < p->n_options; i++) {
         const struct cli_option *o = &command->options[i];
-        int has_arg = o->kind == CLI_FLAG ? no_argument : required_argument;
+        int has_arg = value_of(o);
         if (short_name(o))
             *s++ = short_name(o);
         if (short_name(o) && has_arg == required_argument)
@@ -306,6 +313,8 @@ static int set_option(const struct parser *p, const struct cli_option *o, const 
 {
     if (o->kind == CLI_FLAG)
         *(int *)o->to = 1;
+    else if (!text)
+        *(int32_t *)o->to = CLI_CHOSEN;
     else if (o->kind == CLI_TEXT)
         *(const char **)o->to = text;
     else if (!cli_set_number(o, text))
@@ -389,6 +398,15 @@ static int parse_word(struct parser *p, int id, const char *word, const char **o
     return set_option(p, o, optarg) < 0 ? -2 : n;
 }
 
+/* getopt takes an optional value only behind '='; here a number that follows counts, too. */
+static void take_number(const struct parser *p, int id, int argc, char **argv)
+{
+    const struct cli_option *o = id >= LONG_ID ? find_option(p, id) : NULL;
+    if (o && value_of(o) == optional_argument && !optarg && optind < argc &&
+        plain_number(argv[optind], "0123456789"))
+        optarg = argv[optind++];
+}
+
 int cli_parse(const struct cli_command *command, int argc, char **argv, const char **operands)
 {
     struct parser p;
@@ -401,6 +419,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, const ch
         int id = getopt_long(argc, argv, p.shorts, p.longs, NULL);
         if (id == -1)
             break;
+        take_number(&p, id, argc, argv);
         n = parse_word(&p, id, argv[at], operands, n);
     }
     while (n >= 0 && optind < argc)

@@ -20,10 +20,13 @@ enum {
     EXIT_INTERRUPTED = 130
 };
 
+enum { CLI_CHOSEN = -1 };
+
 enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_REAL, CLI_TEXT };
 
 /* One option. `to` points to int (CLI_FLAG: set to 1), int32_t, uint64_t, double, const char *.
- * Numbers must lie in [min, max] when min < max. */
+ * Numbers must lie in [min, max] when min < max. A CLI_INT whose arg begins with '[' may stand alone and
+ * is then CLI_CHOSEN; a number that follows it is its value. */
 struct cli_option {
     const char *name; /* "--temp"; with a short form: "-n, --tokens" */
     const char *arg;  /* "N", "FILE"; NULL for a flag */

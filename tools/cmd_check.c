@@ -173,7 +173,7 @@ static int prepare(struct check *c)
 
 int cmd_check(int argc, char **argv)
 {
-    struct check c = {.tol = 1e-4};
+    struct check c = {.tol = 1e-4, .engine.kv = "f32"}; /* as references are */
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(c.engine),
         {"--tol", "X", CLI_REAL, &c.tol, 0, 1e30, "largest difference allowed (default 1e-4)"},
@@ -182,6 +182,7 @@ int cmd_check(int argc, char **argv)
          "compare the first N positions of each sequence"},
         {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
         ENGINE_OPT_THREADS(c.engine),
+        ENGINE_OPT_KV(c.engine),
         ENGINE_OPT_ISA(c.engine),
     };
     const struct cli_command command = {"check",

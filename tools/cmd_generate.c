@@ -2,14 +2,14 @@
  *
  * A sample is the prompt plus what is drawn until an end token, the limit of -n, or the context.
  * The last token drawn needs no pass of its own: a context of 16 positions gives 16 tokens after
- * BOS, as in microgpt. All samples draw from one stream of random numbers, so seed and options fix
- * the bytes.
+ * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); how samples
+ * run side by side is in samples.c.
  */
 #include "chat.h"
 #include "commands.h"
 #include "engine.h"
 #include "interrupt.h"
-#include "mem.h"
+#include "samples.h"
 #include "sampling.h"
 #include "text.h"
 
@@ -18,32 +18,30 @@
 #include <time.h>
 #include <unistd.h>
 
-enum ending { END_STOP, END_LENGTH, END_FULL, END_INTERRUPTED, END_FAILED };
-
 struct generate {
     struct engine engine;
     struct sampling sampling;
+    struct samples samples;
     const char *text, *file;
-    int32_t n_predict, n_samples;
-    int special, no_prompt, json, chat;
+    int special, chat;
     const char *chat_format, *system;
     int32_t *prompt; /* malloc'ed */
     size_t n_prompt;
-    int32_t *shown; /* stb_ds array: the tokens of this sample's text, for --json */
-    struct text_out out;
-    size_t n_drawn, n_full;
-    int code; /* the exit code of END_FAILED */
 };
 
 static const char notes[] =
     "Without a prompt the text begins with the model's BOS token. With -f, one line end at the\n"
     "end of the file is not part of the prompt. Several samples print one per line.\n\n"
+    "--samples draws texts side by side. --lookup makes repetitive texts faster: it never changes "
+    "what\n"
+    "is drawn; several samples then come one after the other, as they do with --rng python.\n\n"
     "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
     "answers are printed. The format is recognised by the model's chat template, which is never\n"
     "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
     "model gets no system text, although its template may have one.\n\n"
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
+    "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
     "  echo 'Once upon a time' | mgpt generate -m stories.gguf -f - -n 100 --temp 0\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
@@ -73,94 +71,7 @@ static int read_prompt(struct generate *g, const struct cli_command *command)
     return code;
 }
 
-/* ---- one sample ---- */
-
-/* Adds a token to the sample's text. */
-static int show(struct generate *g, int32_t token, int quietly)
-{
-    text_out_token(&g->out, token, quietly);
-    if (!g->json || quietly || arr_push(g->shown, token))
-        return EXIT_OK;
-    cli_note("out of memory: the tokens of a sample");
-    return EXIT_FULL;
-}
-
-static enum ending fail(struct generate *g, int code)
-{
-    g->code = code;
-    return code == EXIT_INTERRUPTED ? END_INTERRUPTED : END_FAILED;
-}
-
-static enum ending begin_sample(struct generate *g)
-{
-    int code = engine_sync(&g->engine, g->prompt, g->n_prompt);
-    text_out_clear(&g->out);
-    if (g->shown)
-        arr_set_len(g->shown, 0);
-    for (size_t i = 0; i < g->n_prompt && code == EXIT_OK; i++)
-        code = show(g, g->prompt[i], g->no_prompt);
-    return code == EXIT_OK ? END_STOP : fail(g, code);
-}
-
-static enum ending draw_to_the_end(struct generate *g)
-{
-    mgpt_session *session = g->engine.session;
-    const float *logits = mgpt_logits(session);
-    size_t n_choices = engine_n_choices(&g->engine);
-    mgpt_error err;
-    for (int32_t n = 0; n != g->n_predict;) {
-        if (interrupted())
-            return END_INTERRUPTED;
-        if (ferror(stdout))
-            return fail(g, EXIT_IO);
-        int32_t token = mgpt_sample(&g->sampling.sampler, logits, n_choices);
-        if (mgpt_is_end(g->engine.model, token))
-            return END_STOP;
-        int code = show(g, token, 0);
-        if (code != EXIT_OK)
-            return fail(g, code);
-        g->n_drawn++;
-        if (++n == g->n_predict)
-            break;
-        if (mgpt_pos(session) == mgpt_n_ctx(session))
-            return END_FULL;
-        logits = mgpt_step(session, token, &err);
-        if (!logits)
-            return fail(g, cli_fail(NULL, &err));
-    }
-    return END_LENGTH;
-}
-
-/* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
-static int print_json(const struct generate *g, int32_t index, enum ending ending)
-{
-    const char *reasons[] = {"stop", "length", "length", NULL, NULL};
-    json_t *tokens = json_array();
-    for (size_t i = 0; i < arr_len(g->shown); i++)
-        json_array_append_new(tokens, json_integer(g->shown[i]));
-    return text_json_line(json_pack("{s:i, s:s%, s:o, s:s?}", "index", (int)index, "text",
-                                    g->out.buffer ? g->out.buffer : "", arr_len(g->out.buffer),
-                                    "tokens", tokens, "finish_reason", reasons[ending]));
-}
-
-static int sample(struct generate *g, int32_t index, enum ending *ending)
-{
-    *ending = begin_sample(g);
-    if (*ending == END_STOP)
-        *ending = draw_to_the_end(g);
-    text_out_end(&g->out);
-    g->n_full += *ending == END_FULL;
-    if (*ending == END_FAILED)
-        return g->code;
-    if (g->out.failed.status < 0)
-        return cli_fail(NULL, &g->out.failed);
-    if (g->json)
-        return print_json(g, index, *ending);
-    putchar('\n');
-    return EXIT_OK;
-}
-
-/* ---- all samples ---- */
+/* ---- the samples ---- */
 
 static double seconds(void)
 {
@@ -169,38 +80,42 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void report(const struct generate *g, double elapsed)
+static void report(const struct samples *s, double elapsed)
 {
-    if (g->n_full > 0 && g->n_samples == 1)
-        cli_note("the context is full (%zu positions): the text ends there",
-                 mgpt_n_ctx(g->engine.session));
-    else if (g->n_full > 0)
-        cli_note("the context is full (%zu positions): %zu of %d samples end there",
-                 mgpt_n_ctx(g->engine.session), g->n_full, (int)g->n_samples);
-    if (isatty(STDERR_FILENO) && g->n_drawn > 0 && elapsed > 0)
-        cli_note("%zu tokens, %.0f tokens/s", g->n_drawn, (double)g->n_drawn / elapsed);
+    const struct speculation *ahead = &s->speculation;
+    size_t n_ctx = mgpt_n_ctx(s->engine->session);
+    if (s->n_full > 0 && s->n == 1)
+        cli_note("the context is full (%zu positions): the text ends there", n_ctx);
+    else if (s->n_full > 0)
+        cli_note("the context is full (%zu positions): %zu of %d samples end there", n_ctx,
+                 s->n_full, (int)s->n);
+    if (s->lookup)
+        cli_note("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
+                 ahead->n_proposed, ahead->n_passes, ahead->n_steps);
+    if (isatty(STDERR_FILENO) && s->n_drawn > 0 && elapsed > 0)
+        cli_note("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
 }
 
 static int run(struct generate *g)
 {
-    enum ending ending = END_STOP;
+    struct samples *s = &g->samples;
     int code = engine_fits(&g->engine, "prompt", g->n_prompt);
     double start = seconds();
     if (code != EXIT_OK)
         return code;
-    text_out_open(&g->out, g->engine.model, g->json ? NULL : stdout);
+    s->engine = &g->engine;
+    s->sampling = &g->sampling;
+    s->prompt = g->prompt;
+    s->n_prompt = g->n_prompt;
     interrupt_catch();
-    for (int32_t i = 0; i < g->n_samples && code == EXIT_OK && ending != END_INTERRUPTED; i++)
-        code = sample(g, i, &ending);
-    code = cli_finish(ending == END_INTERRUPTED ? EXIT_INTERRUPTED : code);
-    report(g, seconds() - start);
+    code = cli_finish(samples_run(s));
+    report(s, seconds() - start);
     return code;
 }
 
 static void release(struct generate *g)
 {
-    text_out_close(&g->out);
-    arr_free(g->shown);
+    speculate_close(&g->samples.speculation);
     free(g->prompt);
     engine_close(&g->engine);
 }
@@ -209,10 +124,11 @@ static void release(struct generate *g)
 
 static int converse(struct generate *g, const struct cli_command *command)
 {
-    const struct chat_request request = {g->text, g->file, g->chat_format, g->system, g->n_predict};
-    if (g->json || g->n_samples != 1 || g->special || g->no_prompt)
-        return cli_usage(command,
-                         "--chat goes with none of --samples, --special, --no-prompt, --json");
+    const struct samples *s = &g->samples;
+    const struct chat_request request = {g->text, g->file, g->chat_format, g->system, s->n_predict};
+    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || g->special || s->no_prompt)
+        return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
+                                  "--special, --no-prompt, --json");
     if (g->text && g->file)
         return cli_usage(command, "-p and -f: give one of them");
     int code = engine_session(&g->engine);
@@ -221,10 +137,15 @@ static int converse(struct generate *g, const struct cli_command *command)
 
 static int generate(struct generate *g, const struct cli_command *command)
 {
+    struct samples *s = &g->samples;
+    if (s->lookup == CLI_CHOSEN)
+        s->lookup = SPECULATE_DEFAULT;
     if (g->chat)
         return converse(g, command);
     if (g->chat_format || g->system)
         return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
+    if (s->first && sampling_is_shared(&g->sampling))
+        return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
     int code = read_prompt(g, command);
     if (code == EXIT_OK)
         code = engine_session(&g->engine);
@@ -233,23 +154,30 @@ static int generate(struct generate *g, const struct cli_command *command)
 
 int cmd_generate(int argc, char **argv)
 {
-    struct generate g = {
-        .n_predict = -1, .n_samples = 1, .sampling = {.temperature = 0.8, .top_p = 1}};
+    struct generate g = {.samples = {.n_predict = -1, .n = 1},
+                         .sampling = {.temperature = 0.8, .top_p = 1}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),
         {"-p, --prompt", "TEXT", CLI_TEXT, &g.text, 0, 0, "the text to continue"},
         {"-f, --file", "FILE", CLI_TEXT, &g.file, 0, 0, "read it from a file; - is stdin"},
-        {"-n, --predict", "N", CLI_INT, &g.n_predict, -1, INT32_MAX,
+        {"-n, --predict", "N", CLI_INT, &g.samples.n_predict, -1, INT32_MAX,
          "most tokens to draw (default -1: until the end)"},
-        {"--samples", "N", CLI_INT, &g.n_samples, 1, INT32_MAX, "how many texts (default 1)"},
+        {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
+        {"--first", "N", CLI_U64, &g.samples.first, 0, 1e15,
+         "number of the first (default 0): sample N of a seed is always the same"},
+        {"--batch", "N", CLI_INT, &g.samples.batch, 1, 4096,
+         "samples side by side (default: chosen); never changes the result"},
+        {"--lookup", "[K]", CLI_INT, &g.samples.lookup, 1, SPECULATE_MAX,
+         "propose up to K tokens (16) from the text so far, verify them in one pass"},
         SAMPLING_OPTIONS(g.sampling),
         ENGINE_OPT_CTX(g.engine),
         ENGINE_OPT_THREADS(g.engine),
+        ENGINE_OPT_KV(g.engine),
         ENGINE_OPT_ISA(g.engine),
         {"--special", NULL, CLI_FLAG, &g.special, 0, 0,
          "control tokens such as <|endoftext|> in the prompt count"},
-        {"--no-prompt", NULL, CLI_FLAG, &g.no_prompt, 0, 0, "print the continuation only"},
-        {"--json", NULL, CLI_FLAG, &g.json, 0, 0, "one JSON object per sample"},
+        {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
+        {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
         {"--chat-format", "NAME", CLI_TEXT, &g.chat_format, 0, 0,
          "how turns are written (default: as the model's template says)"},

@@ -94,7 +94,7 @@ int cmd_repl(int argc, char **argv)
     struct repl r = {.sampling = {.top_p = 1}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(r.engine),   SAMPLING_OPTIONS(r.sampling), ENGINE_OPT_CTX(r.engine),
-        ENGINE_OPT_THREADS(r.engine), ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_THREADS(r.engine), ENGINE_OPT_KV(r.engine),      ENGINE_OPT_ISA(r.engine),
     };
     const struct cli_command command = {
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",

@@ -7,14 +7,21 @@
 #include "commands.h"
 #include "engine.h"
 #include "interrupt.h"
+#include "score_texts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* So many texts are scored together, or as many as have so many tokens: output does not wait long. */
+enum { WINDOW = 1024, WINDOW_TOKENS = 1 << 13 };
+
 struct score {
     struct engine engine;
+    struct scorer scorer;
+    struct scored_text window[WINDOW];
+    size_t n_window, n_waiting; /* texts in hand, and their tokens */
     const char *file;
     int each, no_bos, no_end;
     size_t n_texts, n_tokens, n_cut;
@@ -29,64 +36,52 @@ static const char notes[] =
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model refused,\n"
     "4 out of memory, 5 input/output, 130 interrupted\n";
 
-/* Sum of -log p over tokens[1 .. n_scored]; one step for each token before them. */
-static int add_up(struct score *s, const int32_t *tokens, size_t n_scored, double *nll)
+/* Scores the texts in hand and counts them, in their order. */
+static int score_window(struct score *s)
 {
-    mgpt_error err;
-    mgpt_session *session = s->engine.session;
-    *nll = 0;
-    if (mgpt_rewind(session, 0, &err) < 0)
-        return cli_fail(NULL, &err);
-    for (size_t i = 0; i < n_scored; i++) {
-        const float *logits = mgpt_step(session, tokens[i], &err);
-        if (interrupted())
-            return EXIT_INTERRUPTED;
-        if (!logits)
-            return cli_fail(NULL, &err);
-        *nll -= mgpt_logprob(logits, (size_t)s->engine.info.n_vocab, tokens[i + 1]);
+    int code = score_texts(&s->scorer, s->window, s->n_window);
+    for (size_t i = 0; i < s->n_window; i++) {
+        const struct scored_text *t = &s->window[i];
+        free(t->tokens);
+        if (code != EXIT_OK)
+            continue;
+        s->n_texts++;
+        s->n_tokens += t->n_scored;
+        s->nll += t->nll;
+        if (s->each) {
+            printf("%.17g\t%zu\t", t->nll, t->n_scored);
+            fwrite(t->text, 1, t->n_bytes, stdout);
+            putchar('\n');
+        }
     }
-    return EXIT_OK;
+    s->n_window = s->n_waiting = 0;
+    return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
-static int score_tokens(struct score *s, const char *text, size_t n_bytes, const int32_t *tokens,
-                        size_t n)
-{
-    size_t n_scored = n > 0 ? n - 1 : 0, n_ctx = mgpt_n_ctx(s->engine.session);
-    double nll;
-    if (n_scored > n_ctx) {
-        n_scored = n_ctx;
-        s->n_cut++;
-    }
-    int code = add_up(s, tokens, n_scored, &nll);
-    if (code != EXIT_OK)
-        return code;
-    s->n_texts++;
-    s->n_tokens += n_scored;
-    s->nll += nll;
-    if (s->each) {
-        printf("%.17g\t%zu\t", nll, n_scored);
-        fwrite(text, 1, n_bytes, stdout);
-        putchar('\n');
-    }
-    return ferror(stdout) ? EXIT_IO : EXIT_OK;
-}
-
-static int score_text(struct score *s, size_t line, const char *text, size_t n_bytes)
+static int add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
 {
     const mgpt_info *info = &s->engine.info;
+    struct scored_text *t = &s->window[s->n_window];
+    size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
     char what[32];
-    int32_t *tokens;
-    size_t n;
+    *t = (struct scored_text){.text = text, .n_bytes = n_bytes};
     snprintf(what, sizeof what, "line %zu", line);
     int code = engine_encode(&s->engine, what, text, n_bytes, MGPT_NO_SPECIAL_TOKENS,
-                             s->no_bos ? -1 : info->bos, &tokens, &n);
-    if (code == EXIT_OK) {
-        if (info->eos >= 0 && !s->no_end)
-            tokens[n++] = info->eos;
-        code = score_tokens(s, text, n_bytes, tokens, n);
+                             s->no_bos ? -1 : info->bos, &t->tokens, &n);
+    if (code != EXIT_OK) {
+        free(t->tokens);
+        return code;
     }
-    free(tokens);
-    return code;
+    if (info->eos >= 0 && !s->no_end)
+        t->tokens[n++] = info->eos;
+    t->n_scored = n > 0 ? n - 1 : 0;
+    if (t->n_scored > n_ctx) {
+        t->n_scored = n_ctx;
+        s->n_cut++;
+    }
+    s->n_waiting += t->n_scored;
+    s->n_window++;
+    return s->n_window == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
 }
 
 static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
@@ -100,10 +95,11 @@ static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
         if (n > 0 && bytes[at + n - 1] == '\r')
             n--;
         if (n > 0)
-            code = score_text(s, line, bytes + at, n);
+            code = add_text(s, line, bytes + at, n);
         at = next;
     }
-    return code;
+    int rest = score_window(s); /* also those before a line that cannot be scored */
+    return code == EXIT_OK ? rest : code;
 }
 
 static int report(const struct score *s)
@@ -131,6 +127,7 @@ static int run(struct score *s)
     char *bytes = cli_read(s->file, &n, &err);
     if (!bytes)
         return cli_fail(strcmp(s->file, "-") == 0 ? "stdin" : s->file, &err);
+    s->scorer.engine = &s->engine;
     interrupt_catch();
     int code = score_lines(s, bytes, n);
     free(bytes);
@@ -151,6 +148,7 @@ int cmd_score(int argc, char **argv)
         {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token behind it"},
         ENGINE_OPT_CTX(s.engine),
         ENGINE_OPT_THREADS(s.engine),
+        ENGINE_OPT_KV(s.engine),
         ENGINE_OPT_ISA(s.engine),
     };
     const struct cli_command command = {"score",
@@ -174,6 +172,7 @@ int cmd_score(int argc, char **argv)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)
         code = run(&s);
+    score_close(&s.scorer);
     engine_close(&s.engine);
     return code;
 }

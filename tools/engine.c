@@ -36,10 +36,25 @@ int engine_open(struct engine *e)
     return EXIT_OK;
 }
 
+/* What --kv says as a kv_type, -1 for something else. */
+static int32_t kv_type(const char *name)
+{
+    if (!name)
+        return 0;
+    if (strcmp(name, "f32") == 0)
+        return MGPT_KV_F32;
+    return strcmp(name, "f16") == 0 ? MGPT_KV_F16 : -1;
+}
+
 int engine_session(struct engine *e)
 {
-    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = e->n_threads};
+    mgpt_session_params params = {
+        .n_ctx = e->n_ctx, .n_threads = e->n_threads, .kv_type = kv_type(e->kv)};
     mgpt_error err;
+    if (params.kv_type < 0) {
+        cli_note("--kv: expected f32 or f16, found '%s'", e->kv);
+        return EXIT_USAGE;
+    }
     e->session = mgpt_session_new(e->model, &params, &err);
     return e->session ? EXIT_OK : cli_fail(NULL, &err);
 }
@@ -51,9 +66,13 @@ static int stop_if_interrupted(const mgpt_value *value, void *user)
     return interrupted();
 }
 
+enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt them */
+
 /* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
-static int watch(struct engine *e, mgpt_error *err)
+static int watch(struct engine *e, size_t n, mgpt_error *err)
 {
+    if (n < WATCHED)
+        return MGPT_OK;
     uint64_t points = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
     return mgpt_tap(e->session, points, stop_if_interrupted, NULL, err);
 }
@@ -65,20 +84,22 @@ static void unwatch(struct engine *e)
 
 int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err)
 {
-    int status = watch(e, err);
+    int status = watch(e, n, err);
     if (status == MGPT_OK)
         status = mgpt_feed(e->session, tokens, n, err);
-    unwatch(e);
+    if (n >= WATCHED)
+        unwatch(e);
     return status;
 }
 
 int engine_sync(struct engine *e, const int32_t *tokens, size_t n)
 {
     mgpt_error err;
-    int status = watch(e, &err);
+    int status = watch(e, n, &err);
     if (status == MGPT_OK)
         status = mgpt_sync(e->session, tokens, n, &err);
-    unwatch(e);
+    if (n >= WATCHED)
+        unwatch(e);
     return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
 }
 

@@ -10,7 +10,7 @@
 #include "mgpt.h"
 
 struct engine {
-    const char *path, *isa; /* options */
+    const char *path, *isa, *kv; /* options */
     int32_t n_ctx, n_threads;
     int vocab_only;
     mgpt_model *model;
@@ -32,6 +32,10 @@ struct engine {
     {                                                                                              \
         "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, 1024,                                    \
             "threads (default: chosen); never changes the result"                                  \
+    }
+#define ENGINE_OPT_KV(e)                                                                           \
+    {                                                                                              \
+        "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0, "keys and values in f32 or f16 (default: chosen)" \
     }
 #define ENGINE_OPT_ISA(e)                                                                          \
     {                                                                                              \

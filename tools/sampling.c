@@ -27,6 +27,29 @@ void sampling_apply(struct sampling *s)
     s->sampler.min_p = (float)s->min_p;
 }
 
+/* The number that SplitMix64 gives in state `state`. */
+static uint64_t splitmix(uint64_t state)
+{
+    uint64_t z = state;
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+mgpt_sampler sampling_of_sample(const struct sampling *s, uint64_t sample)
+{
+    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
+    mgpt_sampler sampler = s->sampler;
+    if (sample > 0)
+        sampler.rng = splitmix(splitmix(s->seed + step) + sample * step);
+    return sampler;
+}
+
+int sampling_is_shared(const struct sampling *s)
+{
+    return s->sampler.uniform != NULL;
+}
+
 void sampling_seed(struct sampling *s, uint64_t seed)
 {
     s->seed = seed;

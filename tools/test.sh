@@ -4,6 +4,7 @@
 set -eu
 . "$(dirname "$0")/setup.sh"
 
+packages="$packages valgrind" # counts instructions
 install_missing
 directory=build
 [ $# -eq 0 ] || directory=build-$(echo "$@" | tr -c 'a-zA-Z0-9\n' '-')

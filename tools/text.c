@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TEXT_AT_FIRST = 64, TEXT_TOGETHER = 4096 }; /* bytes of a stream's buffer */
+
 /* ---- in ---- */
 
 int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
@@ -232,47 +234,59 @@ void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)
     out->terminal = to && isatty(fileno(to));
 }
 
-static void deliver(struct text_out *out, const char *bytes, size_t n)
+/* Room for n more bytes of text. */
+static int make_room(struct text_out *out, size_t n)
 {
-    if (n == 0)
+    if (arr_reserve(out->buffer, arr_len(out->buffer) + n))
+        return 1;
+    if (out->failed.status == MGPT_OK)
+        err_memory(&out->failed, "the text", n);
+    return 0;
+}
+
+/* Hands the buffer on: at once to a terminal, else when enough has come together. */
+static void deliver(struct text_out *out, int all)
+{
+    size_t n = arr_len(out->buffer);
+    if (!out->to || n == 0)
         return;
-    if (!out->to) {
-        if (!arr_reserve(out->buffer, arr_len(out->buffer) + n))
-            err_memory(&out->failed, "the text", n);
-        else
-            memcpy(stbds_arraddnptr(out->buffer, n), bytes, n);
-    } else if (out->terminal) {
-        print_safely(out->to, bytes, n);
+    if (out->terminal) {
+        print_safely(out->to, out->buffer, n);
         fflush(out->to);
+    } else if (all || n >= TEXT_TOGETHER) {
+        fwrite(out->buffer, 1, n, out->to);
     } else {
-        fwrite(bytes, 1, n, out->to);
+        return;
     }
+    arr_set_len(out->buffer, 0);
 }
 
 void text_out_token(struct text_out *out, int32_t token, int quietly)
 {
-    char small[256], *buf = small;
-    size_t n_piece, cap = sizeof small;
-    mgpt_piece(out->model, token, &n_piece);
-    if (3 * n_piece + 9 > cap) { /* the bound that mgpt_stream_put promises */
-        cap = 3 * n_piece + 9;
-        buf = malloc(cap);
+    size_t length = arr_len(out->buffer), room = arr_cap(out->buffer) - length;
+    char *at = out->buffer ? out->buffer + length : NULL;
+    size_t n = mgpt_stream_put(&out->stream, out->model, token, at, room);
+    if (n > room) { /* nothing was written: again, with room */
+        if (!make_room(out, n > TEXT_AT_FIRST ? n : TEXT_AT_FIRST))
+            return;
+        at = out->buffer + length;
+        n = mgpt_stream_put(&out->stream, out->model, token, at, n);
     }
-    if (!buf) {
-        err_memory(&out->failed, "a token's text", cap);
+    if (quietly || n == 0)
         return;
-    }
-    size_t n = mgpt_stream_put(&out->stream, out->model, token, buf, cap);
-    if (!quietly)
-        deliver(out, buf, n);
-    if (buf != small)
-        free(buf);
+    arr_set_len(out->buffer, length + n);
+    if (out->to && !out->hold)
+        deliver(out, 0);
 }
 
 void text_out_end(struct text_out *out)
 {
-    char rest[8];
-    deliver(out, rest, mgpt_stream_end(&out->stream, rest, sizeof rest));
+    size_t length = arr_len(out->buffer);
+    if (out->stream.n_held > 0 && make_room(out, TEXT_AT_FIRST))
+        arr_set_len(out->buffer,
+                    length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
+    out->stream = (mgpt_stream){0};
+    deliver(out, 1);
 }
 
 void text_out_clear(struct text_out *out)

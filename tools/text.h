@@ -37,13 +37,15 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
  * left for cli_finish. */
 int text_json_line(json_t *value);
 
-/* Receives tokens, gives whole characters to a file or, when `to` is NULL, to a buffer. */
+/* Receives tokens, gives whole characters to a file or, when `to` is NULL, leaves them in the buffer.
+ * A terminal gets each token at once, a file gets what has come together. */
 struct text_out {
     const mgpt_model *model;
     FILE *to;
     int terminal; /* `to` is one: escape what it must not see, and flush after each token */
+    int hold;     /* 1: nothing goes to `to` before the text ends, or this is 0 at a token */
     mgpt_stream stream;
-    char *buffer; /* stb_ds array */
+    char *buffer; /* stb_ds array: what has not been handed on */
     mgpt_error failed;
 };
 

@@ -45,6 +45,26 @@ run score "$names" -f "$tmp/dos" --each
 check "Windows line ends and empty lines change nothing" cmp -s "$tmp/out" "$tmp/plain"
 "$MGPT" score "$names" -f - --each <"$tmp/words" >"$tmp/out" 2>"$tmp/err"
 check "from stdin" cmp -s "$tmp/out" "$tmp/plain"
+
+# Many short texts are stepped side by side, long ones and single ones are fed: the same numbers.
+"$MGPT" generate "$names" --samples 300 | grep . >"$tmp/many"
+while IFS= read -r line; do
+    printf '%s\n' "$line" | "$MGPT" score "$names" -f - --each | head -n 1
+done <"$tmp/many" >"$tmp/alone"
+run score "$names" -f "$tmp/many" --each
+sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
+check "each of many texts has the number that it has alone" cmp -s "$tmp/alone" "$tmp/together"
+cp "$tmp/out" "$tmp/plain"
+run score "$names" -f "$tmp/many" --each -t 2 --isa scalar
+check "... whatever threads and kernels" cmp -s "$tmp/out" "$tmp/plain"
+"$MGPT" generate "$lines" -p A --samples 12 -n 240 | sed 's/^.\{20\}$/&\n/' | grep . >"$tmp/mixed"
+while IFS= read -r line; do
+    printf '%s\n' "$line" | "$MGPT" score "$lines" -f - --each 2>/dev/null | head -n 1
+done <"$tmp/mixed" >"$tmp/alone"
+run score "$lines" -f "$tmp/mixed" --each
+sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
+check "short and long texts together" cmp -s "$tmp/alone" "$tmp/together"
+
 echo abcdefghijklmnopqrstuvwxyz >"$tmp/long"
 run score "$names" -f "$tmp/long"
 says "a long text is cut to the context" "tokens      16"

@@ -14,7 +14,7 @@ check "--help: on stdout, exit 0" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
 says "... with the exit codes" "exit codes: 0 ok"
 run --version
 check "--version" grep -q '^mgpt [0-9]*\.[0-9]*\.[0-9]*$' "$tmp/out"
-for command in generate repl check score tokenize info convert; do
+for command in generate repl check score tokenize info convert bench; do
     run "$command" --help
     check "$command --help: exit 0, nothing on stderr" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
     says "$command --help: usage" "usage: mgpt $command"
