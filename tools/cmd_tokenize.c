@@ -57,6 +57,7 @@ static int print_text(const struct tokenize *t, const char *ids)
     while ((got = text_next_id(&at, &id)) == 1 && id >= 0 && id < t->engine.info.n_tokens)
         text_out_token(&out, id, 0);
     text_out_end(&out);
+    text_out_close(&out);
     if (got == 0)
         return EXIT_OK;
     if (got < 0)
