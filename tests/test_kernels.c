@@ -4,9 +4,10 @@
  * which is the specification, and must give the same bits: no tolerance. How good those bits are is
  * asked separately, against float64. A rung that the machine lacks is named, not passed over.
  */
+#include "build_model.h"
 #include "dmath.h"
 #include "dtype.h"
-#include "kernels.h"
+#include "rungs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,21 +22,14 @@ enum { MAX = 10240 };
 
 static uint64_t state = 1;
 
-static uint64_t next(void)
-{
-    state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = (state ^ (state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    return z ^ (z >> 29);
-}
-
 static size_t below(size_t n)
 {
-    return (size_t)(next() % n);
+    return (size_t)(toy_random(&state) % n);
 }
 
 static float real(float scale)
 {
-    return ((float)(next() >> 40) / 8388608.0f - 1.0f) * scale;
+    return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
 }
 
 static void fill(float *x, size_t n, float scale)
@@ -51,21 +45,6 @@ static void fill_hard(float *x, size_t n)
                                  88.72f, -88.72f, 103.9f, -104.1f, INFINITY, -INFINITY};
     for (size_t i = 0; i < n; i++)
         x[i] = below(4) ? real(20) : hard[below(sizeof hard / sizeof *hard)];
-}
-
-/* The rungs to try beside the scalar one. */
-static size_t rungs(struct kernels *k, size_t cap)
-{
-    size_t n = 0;
-    int runs;
-    const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++) {
-        if (!runs)
-            print_message("rung %s: UNAVAILABLE on this machine\n", name);
-        else if (n < cap)
-            n += (size_t)kernels_init(&k[n], name);
-    }
-    return n;
 }
 
 static void same_bits(const char *isa, const char *what, const float *a, const float *b, size_t n)
@@ -164,8 +143,8 @@ static void test_rows(void **unused)
         {"gelu_tanh", do_act3, 1},  {"gelu_erf", do_act4, 1},       {"blend", do_blend, 1},
         {"clamp", do_clamp, 1},     {"softcap", do_softcap, 1}};
     static float x[MAX], a[MAX], b[MAX];
-    struct kernels k[8];
-    size_t n_rungs = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
     for (int round = 0; round < 200; round++)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
             size_t n = 1 + below(300);
@@ -287,7 +266,7 @@ static void test_dmath(void **unused)
 {
     (void)unused;
     for (int i = 0; i < 200000; i++) {
-        double u = (double)(next() >> 11) * 0x1p-53, x = (u - 0.5) * 1400, s, c;
+        double u = (double)(toy_random(&state) >> 11) * 0x1p-53, x = (u - 0.5) * 1400, s, c;
         /* Taylor series to the last term that counts: 3 ulps is generous */
         assert_true(fabs(d_exp(x) / exp(x) - 1) <= 3 * 0x1p-52);
         double y = exp((u - 0.5) * 600);

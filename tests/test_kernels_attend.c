@@ -4,7 +4,7 @@
  * not be touched; the scalar one against sums written out here; halves against dtype.c's.
  */
 #include "dtype.h"
-#include "kernels.h"
+#include "rungs.h"
 #include "toy_zoo.h"
 
 #include <setjmp.h>
@@ -14,8 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static uint64_t rng = 1;
 
@@ -24,72 +22,43 @@ static size_t below(size_t n)
     return (size_t)(toy_random(&rng) % n);
 }
 
-/* A block of memory; behind its last byte is a page without access. */
-struct fenced {
-    uint8_t *block;
-    size_t size, page;
-};
-
-static struct fenced fence(size_t most)
-{
-    struct fenced f = {.page = (size_t)sysconf(_SC_PAGESIZE)};
-    f.size = (most + f.page - 1) / f.page * f.page;
-    f.block = aligned_alloc(f.page, f.size + f.page);
-    assert_non_null(f.block);
-    assert_int_equal(mprotect(f.block + f.size, f.page, PROT_NONE), 0);
-    return f;
-}
-
-static void unfence(struct fenced *f)
-{
-    assert_int_equal(mprotect(f->block + f->size, f->page, PROT_READ | PROT_WRITE), 0);
-    free(f->block);
-}
-
-/* The last n bytes before the fence. */
-static void *last(const struct fenced *f, size_t n)
-{
-    assert_true(n <= f->size);
-    return f->block + f->size - n;
-}
-
 enum { KEYS_MOST = 150, ROWS_MOST = 17, D_MOST = 140, STRIDE = 176 };
 
 struct buffers {
-    struct fenced kv, a, rows[ROWS_MOST], outs[ROWS_MOST];
+    struct guarded kv, a, rows[ROWS_MOST], outs[ROWS_MOST];
 };
 
 static struct buffers buffers_new(void)
 {
-    struct buffers b = {.kv = fence((KEYS_MOST + PANEL) * D_MOST * sizeof(float)),
-                        .a = fence(ROWS_MOST * STRIDE * sizeof(float))};
+    struct buffers b = {.kv = guard_new((KEYS_MOST + PANEL) * D_MOST * sizeof(float)),
+                        .a = guard_new(ROWS_MOST * STRIDE * sizeof(float))};
     for (size_t i = 0; i < ROWS_MOST; i++) {
-        b.rows[i] = fence(D_MOST * sizeof(float));
-        b.outs[i] = fence(D_MOST * sizeof(float));
+        b.rows[i] = guard_new(D_MOST * sizeof(float));
+        b.outs[i] = guard_new(D_MOST * sizeof(float));
     }
     return b;
 }
 
 static void buffers_free(struct buffers *b)
 {
-    unfence(&b->kv);
-    unfence(&b->a);
+    guard_free(&b->kv);
+    guard_free(&b->a);
     for (size_t i = 0; i < ROWS_MOST; i++) {
-        unfence(&b->rows[i]);
-        unfence(&b->outs[i]);
+        guard_free(&b->rows[i]);
+        guard_free(&b->outs[i]);
     }
 }
 
-/* n random elements that end at the fence. Of halves, a few are subnormal. */
+/* n random elements that end at the guard. Of halves, a few are subnormal. */
 static void *fill_kv(const struct buffers *b, size_t n, enum kv_type type)
 {
     if (type == KV_F32) {
-        float *x = last(&b->kv, n * sizeof *x);
+        float *x = guard_last(&b->kv, n * sizeof *x);
         for (size_t i = 0; i < n; i++)
             x[i] = (float)toy_normal(&rng);
         return x;
     }
-    uint16_t *x = last(&b->kv, n * sizeof *x);
+    uint16_t *x = guard_last(&b->kv, n * sizeof *x);
     for (size_t i = 0; i < n; i++)
         x[i] = f16_from_f32((float)toy_normal(&rng) * (below(50) ? 1.0f : 1e-6f));
     return x;
@@ -110,12 +79,12 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar, st
     const void *keys = fill_kv(b, np * PANEL * d, type);
     const float *q[ROWS_MOST];
     for (size_t i = 0; i < n; i++) {
-        float *row = last(&b->rows[i], d * sizeof *row);
+        float *row = guard_last(&b->rows[i], d * sizeof *row);
         for (size_t j = 0; j < d; j++)
             row[j] = (float)toy_normal(&rng);
         q[i] = row;
     }
-    float *s = last(&b->a, size * sizeof *s);
+    float *s = guard_last(&b->a, size * sizeof *s);
     memset(s, 0xAB, size * sizeof *s);
     memset(want, 0xAB, size * sizeof *s);
     scalar->scores[type](want, lds, keys, q, n, d, 0.125f, p0, np);
@@ -132,12 +101,12 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
     size_t first = below(keys + 1), ldv = d + below(D_MOST - d + 1), lda = keys + below(3);
     size_t each = type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
     const uint8_t *values = fill_kv(b, (keys - 1) * ldv + d, type);
-    float *a = last(&b->a, ((n - 1) * lda + keys) * sizeof *a);
+    float *a = guard_last(&b->a, ((n - 1) * lda + keys) * sizeof *a);
     for (size_t i = 0; i < (n - 1) * lda + keys; i++)
         a[i] = (float)toy_normal(&rng);
     float *got[ROWS_MOST], *want[ROWS_MOST];
     for (size_t i = 0; i < n; i++) {
-        got[i] = last(&b->outs[i], d * sizeof(float));
+        got[i] = guard_last(&b->outs[i], d * sizeof(float));
         want[i] = outs[i];
         memset(got[i], 0, d * sizeof(float));
         memset(want[i], 0, d * sizeof(float));
@@ -149,23 +118,12 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
         same_bits(k->isa, "mixes", got[i], want[i], d * sizeof(float));
 }
 
-static size_t other_rungs(struct kernels *k, size_t cap)
-{
-    size_t n = 0;
-    int runs;
-    const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++)
-        if (runs && n < cap)
-            n += (size_t)kernels_init(&k[n], name);
-    return n;
-}
-
 static void test_kernels_agree(void **state)
 {
     (void)state;
-    struct kernels k[8];
+    struct kernels k[RUNGS_MOST];
     struct buffers b = buffers_new();
-    size_t n = other_rungs(k, 8); /* the scalar one is the first, and stands before the fence too */
+    size_t n = rungs_here(k); /* the scalar one is the first, and stands before the guard too */
     for (size_t i = 0; i < n; i++)
         for (int round = 0; round < 80; round++)
             for (int type = 0; type < KV_N_TYPES; type++) {
@@ -231,8 +189,8 @@ static void test_halve(void **state)
         memcpy(x + h * EACH, around, sizeof around);
         memcpy(x + h * EACH + 7, &bits, sizeof bits);
     }
-    struct kernels k[8];
-    size_t n = other_rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n = rungs_here(k);
     for (size_t r = 0; r < n; r++) {
         k[r].halve(half, x, N - 3); /* and a tail */
         for (size_t i = 0; i < N - 3; i++)

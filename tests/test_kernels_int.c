@@ -5,9 +5,10 @@
  * bytes; packed weights, activations and results end where the next page cannot be touched. How good the
  * bits are is asked separately, against float64.
  */
+#include "build_model.h"
 #include "dtype.h"
-#include "kernels.h"
 #include "kernels_quant.h"
+#include "rungs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static const uint32_t ids[WEIGHT_N_TYPES] = {
     [WEIGHT_Q8_0] = DTYPE_Q8_0, [WEIGHT_Q4_0] = DTYPE_Q4_0, [WEIGHT_Q4_1] = DTYPE_Q4_1,
@@ -29,62 +28,14 @@ static const uint32_t ids[WEIGHT_N_TYPES] = {
 
 static uint64_t state = 7;
 
-static uint64_t next(void)
-{
-    state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = (state ^ (state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    return z ^ (z >> 29);
-}
-
 static size_t below(size_t n)
 {
-    return (size_t)(next() % n);
+    return (size_t)(toy_random(&state) % n);
 }
 
 static float real(float scale)
 {
-    return ((float)(next() >> 40) / 8388608.0f - 1.0f) * scale;
-}
-
-static size_t rungs(struct kernels *k, size_t cap)
-{
-    size_t n = 0;
-    int runs;
-    const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++) {
-        if (!runs)
-            print_message("rung %s: UNAVAILABLE on this machine\n", name);
-        else if (n < cap)
-            n += (size_t)kernels_init(&k[n], name);
-    }
-    return n;
-}
-
-/* ---- memory that ends at a page that cannot be touched --------------------------------------------- */
-
-struct guarded {
-    char *map;
-    size_t bytes; /* of the map */
-    void *at;     /* `size` bytes that end at the guard */
-};
-
-static struct guarded guarded(size_t size)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page - 1) / page * page;
-    struct guarded g = {.bytes = body + page};
-    FILE *zero = fopen("/dev/zero", "r+");
-    assert_non_null(zero);
-    g.map = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(zero), 0);
-    assert_true(g.map != MAP_FAILED);
-    assert_int_equal(mprotect(g.map + body, page, PROT_NONE), 0);
-    fclose(zero);
-    g.at = g.map + body - size;
-    return g;
-}
-
-static void let_go(struct guarded *g)
-{
-    munmap(g->map, g->bytes);
+    return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
 }
 
 /* ---- one problem ----------------------------------------------------------------------------------- */
@@ -122,7 +73,7 @@ static void fill_weights(struct problem *p, enum content content)
     size_t d, min, bytes = p->n_out * p->row_bytes;
     halves_at(p->type, &d, &min);
     for (size_t i = 0; i < bytes; i++)
-        b[i] = (uint8_t)next();
+        b[i] = (uint8_t)toy_random(&state);
     for (size_t i = 0; i < bytes && content != WILD; i += p->d->block_bytes) {
         if (content == EXTREME)
             memset(b + i, below(2) ? 0xFF : below(2) ? 0x80 : 0x7F, p->d->block_bytes);
@@ -157,12 +108,12 @@ static void make(struct problem *p, enum weight_type type, size_t n, size_t n_in
     p->p1 = below(3) ? panels_of(n_out) : p->p0 + below(panels_of(n_out) - p->p0 + 1);
     p->x_stride = kernels_x_bytes(type, n_in) + 64 * below(2);
     p->ldy = n_out + below(3);
-    p->raw = guarded(n_out * p->row_bytes + 1);
+    p->raw = guard_new(n_out * p->row_bytes + 1);
     p->raw.at = (char *)p->raw.at + below(2); /* at an odd address, or up to the guard */
-    p->w = guarded(panels_of(n_out) * kernels_panel_bytes(type, n_in));
-    p->x = guarded((n - 1) * p->x_stride + kernels_x_bytes(type, n_in));
-    p->y = guarded(((n - 1) * p->ldy + n_out) * sizeof(float));
-    p->want = guarded(((n - 1) * p->ldy + n_out) * sizeof(float));
+    p->w = guard_new(panels_of(n_out) * kernels_panel_bytes(type, n_in));
+    p->x = guard_new((n - 1) * p->x_stride + kernels_x_bytes(type, n_in));
+    p->y = guard_new(((n - 1) * p->ldy + n_out) * sizeof(float));
+    p->want = guard_new(((n - 1) * p->ldy + n_out) * sizeof(float));
     p->floats = malloc(n * n_in * sizeof(float));
     assert_non_null(p->floats);
     fill_weights(p, content);
@@ -175,11 +126,11 @@ static void make(struct problem *p, enum weight_type type, size_t n, size_t n_in
 
 static void drop(struct problem *p)
 {
-    let_go(&p->raw);
-    let_go(&p->w);
-    let_go(&p->x);
-    let_go(&p->y);
-    let_go(&p->want);
+    guard_free(&p->raw);
+    guard_free(&p->w);
+    guard_free(&p->x);
+    guard_free(&p->y);
+    guard_free(&p->want);
     free(p->floats);
 }
 
@@ -231,8 +182,8 @@ static void one_shape(const struct kernels *k, size_t n_rungs, enum weight_type 
 static void test_random(void **unused)
 {
     (void)unused;
-    struct kernels k[8];
-    size_t n = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n = rungs_here(k);
     for (int round = 0; round < 150; round++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             enum weight_type type = (enum weight_type)t;
@@ -246,8 +197,8 @@ static void test_random(void **unused)
 static void test_tails(void **unused)
 {
     (void)unused;
-    struct kernels k[8];
-    size_t n = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n = rungs_here(k);
     for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
         for (size_t tokens = 1; tokens < 28; tokens++)
             for (size_t panels = 1; panels < 7; panels++)
@@ -258,11 +209,11 @@ static void test_tails(void **unused)
 static void test_quantize(void **unused)
 {
     (void)unused;
-    struct kernels k[8];
-    size_t n_rungs = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
     for (int round = 0; round < 3000; round++) {
         size_t n = BLOCK * (1 + below(20)), bytes = kernels_x_bytes(WEIGHT_Q8_0, n);
-        struct guarded x = guarded(n * sizeof(float)), a = guarded(bytes), b = guarded(bytes);
+        struct guarded x = guard_new(n * sizeof(float)), a = guard_new(bytes), b = guard_new(bytes);
         fill_floats(x.at, n, (enum content)(round % 3));
         for (size_t i = 0; i < n && below(4) == 0; i++)
             ((float *)x.at)[i] = (float)below(255) * 0.5f - 63.5f; /* ties */
@@ -279,9 +230,9 @@ static void test_quantize(void **unused)
                             (isnan(p[j].sum) && isnan(q[j].sum)));
             }
         }
-        let_go(&x);
-        let_go(&a);
-        let_go(&b);
+        guard_free(&x);
+        guard_free(&a);
+        guard_free(&b);
     }
 }
 
@@ -289,8 +240,8 @@ static void test_quantize(void **unused)
 static void test_rows(void **unused)
 {
     (void)unused;
-    struct kernels k[8];
-    size_t n_rungs = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
     for (size_t r = 0; r < n_rungs; r++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
@@ -369,8 +320,8 @@ static void test_not_a_number(void **unused)
 {
     (void)unused;
     static const float bad[] = {INFINITY, -INFINITY, NAN};
-    struct kernels k[8];
-    size_t n_rungs = rungs(k, 8);
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
     for (size_t r = 0; r < n_rungs; r++)
         for (size_t v = 0; v < 3; v++)
             for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {

@@ -6,9 +6,9 @@
  * aligned to an element only. What is read and written ends where memory ends: the page behind weights,
  * activations and results may not be touched. How good the bits are is asked of float64.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "build_model.h"
 #include "dtype.h"
-#include "kernels.h"
+#include "rungs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +17,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum { PAGE = 4096, MOST_RUNGS = 8, N_TYPES = WEIGHT_BF16 + 1 };
+enum { N_TYPES = WEIGHT_BF16 + 1 };
 
 static const uint32_t weight_ids[N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 
@@ -27,37 +26,13 @@ static uint64_t state = 1;
 
 static size_t below(size_t n)
 {
-    state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = (state ^ (state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    return (size_t)((z ^ (z >> 29)) % n);
+    return (size_t)(toy_random(&state) % n);
 }
 
 static void fill(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = (float)below(1 << 24) / 8388608.0f - 1.0f;
-}
-
-/* Bytes that end where a page begins that must not be touched. */
-struct guarded {
-    char *map;
-    size_t bytes;
-    void *at;
-};
-
-static struct guarded guard(size_t bytes)
-{
-    struct guarded g = {NULL, (bytes + PAGE - 1) / PAGE * PAGE + PAGE, NULL};
-    g.map = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(g.map != MAP_FAILED);
-    assert_int_equal(mprotect(g.map + g.bytes - PAGE, PAGE, PROT_NONE), 0);
-    g.at = g.map + g.bytes - PAGE - bytes;
-    return g;
-}
-
-static void unguard(struct guarded *g)
-{
-    munmap(g->map, g->bytes);
 }
 
 struct shape {
@@ -136,8 +111,8 @@ static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type
     size_t n_w = s.n_in * s.n_out, padded = panels_of(s.n_out) * PANEL * s.n_in;
     size_t x_bytes = span(s.n, s.ldx, s.n_in) * sizeof(float);
     size_t y_bytes = span(s.n, s.ldy, s.n_out) * sizeof(float);
-    struct buffers b = {guard(n_w * d->block_bytes), guard(padded * d->block_bytes), guard(x_bytes),
-                        guard(y_bytes), guard(y_bytes)};
+    struct buffers b = {guard_new(n_w * d->block_bytes), guard_new(padded * d->block_bytes),
+                        guard_new(x_bytes), guard_new(y_bytes), guard_new(y_bytes)};
     float *w = malloc(n_w * sizeof *w);
     assert_non_null(w);
     fill(w, n_w);
@@ -153,25 +128,18 @@ static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type
             fail_msg("%s, %s: %zu tokens, [%zu, %zu], panels %zu to %zu: other bits than scalar",
                      k[i].isa, d->name, s.n, s.n_in, s.n_out, s.p0, s.p1);
     }
-    unguard(&b.raw);
-    unguard(&b.packed);
-    unguard(&b.x);
-    unguard(&b.y);
-    unguard(&b.want);
+    guard_free(&b.raw);
+    guard_free(&b.packed);
+    guard_free(&b.x);
+    guard_free(&b.y);
+    guard_free(&b.want);
 }
 
 static void test_linear(void **unused)
 {
     (void)unused;
-    struct kernels k[MOST_RUNGS];
-    size_t n_rungs = 0;
-    int runs;
-    const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++)
-        if (!runs)
-            print_message("rung %s: UNAVAILABLE on this machine\n", name);
-        else if (n_rungs < MOST_RUNGS)
-            n_rungs += (size_t)kernels_init(&k[n_rungs], name);
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
     for (size_t kind = 0; kind < 240; kind++)
         for (int type = 0; type < N_TYPES; type++)
             one_linear(k, n_rungs, (enum weight_type)type, kind);
@@ -227,32 +195,28 @@ static void test_order(void **unused)
 static void test_pack(void **unused)
 {
     (void)unused;
-    struct kernels k;
-    int runs;
-    const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++) {
-        if (!runs)
-            continue;
-        assert_true(kernels_init(&k, name));
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
+    for (size_t i = 0; i < n_rungs; i++)
         for (int round = 0; round < 60; round++) {
             size_t n_in = 1 + below(200), n_out = 1 + below(40),
                    n = panels_of(n_out) * PANEL * n_in;
             size_t each = round % 2 ? 2 : 4;
-            struct guarded src = guard(n_in * n_out * each + 1), dst = guard(n * each);
+            struct guarded src = guard_new(n_in * n_out * each + 1), dst = guard_new(n * each);
             unsigned char *from = src.at, *to = dst.at; /* an odd address, mostly */
             for (size_t j = 0; j < n_in * n_out * each; j++)
                 from[j] = (unsigned char)below(256);
-            k.pack[each == 2 ? WEIGHT_F16 : WEIGHT_F32](to, from, n_in, n_out, 0, panels_of(n_out));
+            k[i].pack[each == 2 ? WEIGHT_F16 : WEIGHT_F32](to, from, n_in, n_out, 0,
+                                                           panels_of(n_out));
             for (size_t j = 0; j < n; j++) {
                 size_t c = j / PANEL % n_in, r = j / PANEL / n_in * PANEL + j % PANEL;
                 static const unsigned char zero[4];
                 const void *want = r < n_out ? from + (r * n_in + c) * each : zero;
                 assert_memory_equal(to + j * each, want, each);
             }
-            unguard(&src);
-            unguard(&dst);
+            guard_free(&src);
+            guard_free(&dst);
         }
-    }
 }
 
 int main(void)
