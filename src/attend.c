@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    WORK_WORTH_SPLITTING = 1 << 16, /* multiply-adds, as in verbs.c */
+    WORK_WORTH_SPLITTING = 1 << 16, /* multiply-adds that are worth a hand-over to another thread */
     MIX_ROWS = 6,                   /* of a block that are mixed together */
     MIX_KEYS = 128,                 /* values that stay in the nearest cache meanwhile */
     UNITS_ENOUGH = 4                /* blocks per thread from which a remainder does not matter */

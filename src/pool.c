@@ -100,7 +100,9 @@ static void *work(void *arg)
         unsigned job = atomic_load(&p->job);
         if (atomic_load(&p->quit))
             return NULL;
-        if (job == seen || !take(w, seen = job))
+        int mine = job != seen && take(w, job);
+        seen = job;
+        if (!mine)
             continue;
         p->fn(p->ctx, w->index, p->n);
         atomic_store(&w->done, seen);
