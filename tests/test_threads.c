@@ -1,0 +1,185 @@
+/* Many threads, one model: sessions of their own on threads of their own give the bits that one thread
+ * gives, while other threads open and close the same file and encode texts. In a build with
+ * -Db_sanitize=thread this is also where data races show.
+ */
+#include "mgpt.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS_MOST = 32, N_TOKENS = 16, N_BESIDE = 3, ROUNDS = 3 };
+
+struct shared {
+    char path[1024];
+    mgpt_model *model;
+    int32_t tokens[N_TOKENS];
+    size_t n_vocab;
+    float *logits; /* [N_TOKENS][n_vocab], of one thread */
+};
+
+/* What a thread found wrong; cmocka's assertions belong to the main thread. */
+struct job {
+    const struct shared *shared;
+    int index;
+    const char *wrong;
+    pthread_t thread;
+};
+
+static int same(const struct shared *s, size_t pos, const float *logits)
+{
+    return logits && memcmp(logits, s->logits + pos * s->n_vocab, s->n_vocab * sizeof *logits) == 0;
+}
+
+static mgpt_session *new_session(const struct shared *s, int32_t n_threads)
+{
+    const mgpt_session_params params = {.n_threads = n_threads, .n_chunk = 5};
+    return mgpt_session_new(s->model, &params, NULL);
+}
+
+/* ---- ways to the logits ------------------------------------------------------------------------ */
+
+static const char *by_steps(const struct shared *s, int32_t n_threads)
+{
+    const char *wrong = NULL;
+    mgpt_session *session = new_session(s, n_threads);
+    for (size_t i = 0; session && !wrong && i < N_TOKENS; i++)
+        if (!same(s, i, mgpt_step(session, s->tokens[i], NULL)))
+            wrong = "stepped";
+    mgpt_session_free(session);
+    return session ? wrong : "no session";
+}
+
+static const char *by_fork(const struct shared *s, int32_t n_threads)
+{
+    const char *wrong = "fed, forked, rewound";
+    mgpt_session *session = new_session(s, n_threads), *fork = NULL;
+    if (session && mgpt_feed(session, s->tokens, N_TOKENS / 2, NULL) == MGPT_OK)
+        fork = mgpt_fork(session, NULL);
+    if (fork && mgpt_sync(fork, s->tokens, N_TOKENS, NULL) == MGPT_OK &&
+        same(s, N_TOKENS - 1, mgpt_logits(fork)) && mgpt_rewind(fork, 3, NULL) == MGPT_OK &&
+        same(s, 3, mgpt_step(fork, s->tokens[3], NULL)))
+        wrong = NULL;
+    mgpt_session_free(fork);
+    mgpt_session_free(session);
+    return wrong;
+}
+
+static const char *by_batch(const struct shared *s, int32_t n_threads)
+{
+    const char *wrong = NULL;
+    mgpt_session *all[N_BESIDE];
+    int32_t tokens[N_BESIDE];
+    for (size_t k = 0; k < N_BESIDE; k++)
+        if (!(all[k] = new_session(s, n_threads)) ||
+            (k > 0 && mgpt_feed(all[k], s->tokens, k, NULL) < 0))
+            wrong = "no session";
+    for (size_t i = 0; !wrong && i < N_TOKENS / 2; i++) {
+        for (size_t k = 0; k < N_BESIDE; k++)
+            tokens[k] = s->tokens[i + k];
+        if (mgpt_step_many(all, tokens, N_BESIDE, NULL) < 0)
+            wrong = "batch refused";
+        for (size_t k = 0; !wrong && k < N_BESIDE; k++)
+            if (!same(s, i + k, mgpt_logits(all[k])))
+                wrong = "in a batch";
+    }
+    for (size_t k = 0; k < N_BESIDE; k++)
+        mgpt_session_free(all[k]);
+    return wrong;
+}
+
+static const char *by_opening(const struct shared *s, int32_t n_threads)
+{
+    const mgpt_model_params params = {.n_threads = n_threads};
+    struct shared own = *s;
+    int32_t ids[64];
+    own.model = mgpt_open(s->path, &params, NULL);
+    if (!own.model)
+        return "cannot be opened";
+    mgpt_encode(own.model, "anna and ben", 12, 0, ids, 64, NULL);
+    mgpt_encode(s->model, "anna and ben", 12, 0, ids, 64, NULL);
+    const char *wrong = by_steps(&own, 1);
+    mgpt_close(own.model);
+    return wrong;
+}
+
+static void *work(void *arg)
+{
+    static const char *(*const ways[])(const struct shared *, int32_t) = {by_steps, by_fork,
+                                                                          by_batch, by_opening};
+    struct job *job = arg;
+    for (int round = 0; round < ROUNDS && !job->wrong; round++)
+        job->wrong = ways[(job->index + round) % 4](job->shared, 1 + job->index % 2);
+    return NULL;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------- */
+
+static void run_threads(const struct shared *s, int n)
+{
+    struct job jobs[THREADS_MOST];
+    for (int i = 0; i < n; i++) {
+        jobs[i] = (struct job){.shared = s, .index = i};
+        assert_int_equal(pthread_create(&jobs[i].thread, NULL, work, &jobs[i]), 0);
+    }
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(pthread_join(jobs[i].thread, NULL), 0);
+        if (jobs[i].wrong)
+            fail_msg("%s: thread %d of %d: %s", s->path, i, n, jobs[i].wrong);
+    }
+}
+
+static void try_model(const char *name, const char *isa, size_t n_counts)
+{
+    static const int counts[] = {2, 8, 32};
+    struct shared s;
+    mgpt_info info;
+    mgpt_error err;
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    snprintf(s.path, sizeof s.path, "%s/weights/%s", root ? root : ".", name);
+    s.model = mgpt_open(s.path, &(mgpt_model_params){.isa = isa}, &err);
+    if (!s.model)
+        fail_msg("%s", err.text);
+    assert_int_equal(mgpt_get_info(s.model, &info, NULL), MGPT_OK);
+    assert_true(info.n_ctx >= N_TOKENS);
+    s.n_vocab = (size_t)info.n_vocab;
+    s.logits = malloc(N_TOKENS * s.n_vocab * sizeof *s.logits);
+    mgpt_session *session = mgpt_session_new(s.model, NULL, NULL);
+    assert_non_null(session);
+    for (int i = 0; i < N_TOKENS; i++) {
+        s.tokens[i] = (i * 7 + 3) % info.n_tokens;
+        const float *logits = mgpt_step(session, s.tokens[i], NULL);
+        assert_non_null(logits);
+        memcpy(s.logits + (size_t)i * s.n_vocab, logits, s.n_vocab * sizeof *logits);
+    }
+    mgpt_session_free(session);
+    for (size_t i = 0; i < n_counts; i++)
+        run_threads(&s, counts[i]);
+    free(s.logits);
+    mgpt_close(s.model);
+}
+
+static void test_narrow(void **unused)
+{
+    (void)unused;
+    try_model("names.gguf", NULL, 3);
+    try_model("names.gguf", "scalar", 3);
+}
+
+static void test_wide(void **unused)
+{
+    (void)unused;
+    try_model("shakespeare.gguf", NULL, 3);
+    try_model("shakespeare.gguf", "scalar", 1); /* slow, and the rung that sanitizers see */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_narrow), cmocka_unit_test(test_wide)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
