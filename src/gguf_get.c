@@ -68,13 +68,13 @@ static uint32_t *sorted_indices(const struct gguf *g, size_t n, name_fn *name)
         return NULL;
     for (size_t i = 0; i < n; i++)
         heap[i] = (uint32_t)i;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(g, heap, i, n, name);
-    for (size_t i = n; i-- > 1;) {
+    for (size_t i = n / 2; i > 0; i--)
+        sift_down(g, heap, i - 1, n, name);
+    for (size_t left = n; left > 1; left--) {
         uint32_t largest = heap[0];
-        heap[0] = heap[i];
-        heap[i] = largest;
-        sift_down(g, heap, 0, i, name);
+        heap[0] = heap[left - 1];
+        heap[left - 1] = largest;
+        sift_down(g, heap, 0, left - 1, name);
     }
     return heap;
 }

@@ -120,7 +120,7 @@ static int shape_of(struct mg_parts *m, const char *name, const json_t *v, uint6
 {
     const json_t *shape = json_object_get(v, "shape");
     size_t n = json_array_size(shape);
-    json_int_t last = json_integer_value(json_array_get(shape, n - 1));
+    json_int_t last = json_integer_value(json_array_get(shape, n > 1 ? 1 : 0));
     json_int_t first = json_integer_value(json_array_get(shape, 0));
     if (!shape) {
         n = 2;

@@ -91,8 +91,10 @@ static int solve(uint64_t n, struct sizes *s)
     uint64_t e = (uint64_t)s->e, used = 12 * e * e * (uint64_t)s->l;
     used += s->v > 0 ? 2 * e * (uint64_t)s->v : 0;
     used += s->t > 0 ? e * (uint64_t)s->t : 0;
+    if (used > n)
+        return 0;
     uint64_t left = n - used, each = s->v < 0 ? 2 * e : e;
-    if (used > n || left % each || (left == 0) != (s->v >= 0 && s->t >= 0))
+    if (left % each || (left == 0) != (s->v >= 0 && s->t >= 0))
         return 0;
     if (left == 0)
         return 1;

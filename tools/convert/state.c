@@ -55,9 +55,9 @@ void state_free(struct state *s)
 void state_contiguous(struct state_tensor *t)
 {
     uint64_t stride = 1;
-    for (uint32_t i = t->n_dims; i-- > 0;) {
-        t->strides[i] = stride;
-        if (!ck_mul(stride, t->shape[i], &stride))
+    for (uint32_t left = t->n_dims; left > 0; left--) {
+        t->strides[left - 1] = stride;
+        if (!ck_mul(stride, t->shape[left - 1], &stride))
             stride = UINT64_MAX; /* state_add refuses it */
     }
 }
@@ -82,9 +82,14 @@ static int bad(const struct state_tensor *t, const char *what, mgpt_error *err)
  * a contiguous tensor, so that nobody downstream takes such a tensor for a strided one. */
 static void set_idle_strides(struct state_tensor *t)
 {
-    for (uint32_t i = t->n_dims; i-- > 0;)
-        if (t->shape[i] == 1)
-            t->strides[i] = i + 1 < t->n_dims ? t->shape[i + 1] * t->strides[i + 1] : 1;
+    uint64_t stride = 1;
+    for (uint32_t left = t->n_dims; left > 0; left--) {
+        uint64_t *own = &t->strides[left - 1];
+        if (t->shape[left - 1] == 1)
+            *own = stride;
+        if (!ck_mul(*own, t->shape[left - 1], &stride))
+            stride = UINT64_MAX; /* state_add refuses it */
+    }
 }
 
 /* Shape and strides against the bytes there are. Everything later relies on this. */
