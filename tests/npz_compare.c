@@ -165,24 +165,22 @@ static struct array read_named(zip_t *zip, const char *hook)
     return read_array(zip, (zip_uint64_t)index);
 }
 
-/* A capture of step t: a row, rows of heads side by side, or [heads][t + 1] of attention. */
-static void compare_step(struct distance *d, const json_t *value, size_t t, const struct array *a,
-                         const struct array *plus)
+/* A capture of step t: a row, the heads' parts of a row, or [heads][t + 1] of attention. */
+static void compare_step(struct distance *d, const json_t *value, size_t t, size_t n_steps,
+                         int attention, const struct array *a, const struct array *plus)
 {
-    size_t n_steps = (size_t)a->npy.dims[a->npy.n_dims == 3 && a->npy.dims[1] == a->npy.dims[2]];
     int nested = json_is_array(json_array_get(value, 0));
     size_t n_rows = nested ? json_array_size(value) : 1;
     for (size_t r = 0; r < n_rows; r++) {
         const json_t *row = nested ? json_array_get(value, r) : value;
-        size_t n = json_array_size(row), at = t * (a->n / n_steps) + r * n;
-        if (n == t + 1 && n_rows == a->npy.dims[0]) /* attention: of head r, query t */
-            at = (r * n_steps + t) * n_steps;
+        size_t n = json_array_size(row);
+        size_t at = attention ? (r * n_steps + t) * n_steps : t * (a->n / n_steps) + r * n;
+        if (n == 0 || at + n > a->n)
+            die("a capture of another size", NULL);
         for (size_t i = 0; i < n; i++)
             add(d, json_number_value(json_array_get(row, i)),
                 npy_real(&a->npy, a->data, at + i) +
                     (plus->data ? npy_real(&plus->npy, plus->data, at + i) : 0));
-        if (n == 0)
-            die("an empty capture", NULL);
     }
 }
 
@@ -195,11 +193,13 @@ static int compare_captures(const char *path, const struct archive *ours)
         struct distance d = {0};
         if (c->plus)
             plus = read_named(ours->zip, c->plus);
+        int attention = !strncmp(c->name, "attention", strlen("attention"));
         for (size_t t = 0; t < json_array_size(steps); t++) {
             json_t *step = json_array_get(steps, t);
             if (c->inside)
                 step = json_array_get(json_object_get(step, "layers"), 0);
-            compare_step(&d, json_object_get(step, c->name), t, &a, &plus);
+            compare_step(&d, json_object_get(step, c->name), t, json_array_size(steps), attention,
+                         &a, &plus);
         }
         print_distance(&d, c->name);
         free(a.data);

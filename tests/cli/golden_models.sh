@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2034,SC2154
 # Golden models, for the tests that convert them (sourced after lib.sh).
 #
 # A directory of tests/golden holds config.json and safetensors, or one checkpoint file. A file named `options`

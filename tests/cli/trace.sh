@@ -1,7 +1,7 @@
 #!/bin/sh
 # mgpt trace as a user types it: what is in the file, against PyTorch and against other ways of running;
 # what is refused. $1 is npz_compare.
-# shellcheck disable=SC2016,SC2154
+# shellcheck disable=SC2016,SC2034,SC2154
 case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
 case $1 in /*) compare=$1 ;; *) compare=$PWD/$1 ;; esac
 MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
