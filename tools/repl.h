@@ -49,6 +49,13 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
+/* Runs the tokens of the current timeline anew in a session of its own, with the edits in force; fn (it
+ * may be NULL) is called at every point of the mask, on this thread. 1, or 0 after telling the user.
+ * repl_replay_kept hands that session over, with its cache and logits and without taps: the caller
+ * frees it. repl_replay.c */
+int repl_replay(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
+mgpt_session *repl_replay_kept(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
+
 /* Commands, by file. */
 void repl_run_feed(struct repl *repl, char *args, size_t n); /* repl_run.c */
 void repl_run_ids(struct repl *repl, char *args, size_t n);
