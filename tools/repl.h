@@ -2,12 +2,26 @@
 #ifndef MGPT_REPL_H
 #define MGPT_REPL_H
 
+#include "edits.h"
 #include "engine.h"
 #include "sampling.h"
 
+enum { REPL_NAME = 32, REPL_BRANCHES = 64 };
+
+/* A timeline: the tokens of its session, and behind them those that going back has left `ahead`. */
+struct repl_branch {
+    char name[REPL_NAME];
+    mgpt_session *session; /* NULL until the branch is used */
+    int32_t *ahead;        /* stb_ds array: tokens behind the session's */
+    size_t resume;         /* how many of them are fed when the branch is used next */
+};
+
 struct repl {
-    struct engine engine;
+    struct engine engine; /* engine.session is the current branch's */
     struct sampling sampling;
+    struct repl_branch *branches; /* stb_ds array, at least one */
+    size_t current;
+    struct edits edits; /* in force in all branches */
     int quit;
 };
 
@@ -66,5 +80,12 @@ void repl_run_reset(struct repl *repl, char *args, size_t n);
 void repl_run_top(struct repl *repl, char *args, size_t n); /* repl_look.c */
 void repl_run_p(struct repl *repl, char *args, size_t n);
 void repl_run_tokens(struct repl *repl, char *args, size_t n);
+
+/* Reads "L.H" or "mlp.L" (head -1) at *at and moves behind it and the spaces there. 0: said so. */
+int repl_read_part(const struct repl *repl, const char **at, int32_t *layer, int32_t *head);
+
+/* Reads a token: an id, or anything else, or anything in quotes, as the text of one token. The text may be
+ * changed. 0: said so. */
+int repl_read_token(const struct repl *repl, char *args, size_t n, int32_t *token);
 
 #endif
