@@ -9,6 +9,7 @@
 #include "interrupt.h"
 #include "line.h"
 #include "repl.h"
+#include "screen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,8 +94,16 @@ int cmd_repl(int argc, char **argv)
 {
     struct repl r = {.sampling = {.top_p = 1}};
     const struct cli_option options[] = {
-        ENGINE_OPT_MODEL(r.engine),   SAMPLING_OPTIONS(r.sampling), ENGINE_OPT_CTX(r.engine),
-        ENGINE_OPT_THREADS(r.engine), ENGINE_OPT_KV(r.engine),      ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_MODEL(r.engine),
+        SAMPLING_OPTIONS(r.sampling),
+        ENGINE_OPT_CTX(r.engine),
+        ENGINE_OPT_THREADS(r.engine),
+        ENGINE_OPT_KV(r.engine),
+        ENGINE_OPT_ISA(r.engine),
+        {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
+         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+        {"--width", "N", CLI_INT, &r.width, 20, 1000,
+         "columns of pictures (default: the terminal's)"},
     };
     const struct cli_command command = {
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",
@@ -104,6 +113,10 @@ int cmd_repl(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
+    struct screen screen;
+    if (!screen_look(&screen, r.screen_mode, r.width))
+        return cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+                         r.screen_mode);
     int code = engine_choose(&r.engine, &command, operands, n, NULL, 0);
     if (code == EXIT_OK)
         code = sampling_begin(&r.sampling, &command);

@@ -8,6 +8,8 @@
 struct repl {
     struct engine engine;
     struct sampling sampling;
+    const char *screen_mode; /* options, see screen_look */
+    int32_t width;
     int quit;
 };
 
@@ -56,6 +58,10 @@ size_t repl_rank(const float *logits, size_t n, int32_t token);
 int repl_replay(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
 mgpt_session *repl_replay_kept(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
 
+/* A number is an id; anything else, or anything in quotes, is the text of one token (args may be
+ * changed). 0 after telling the user. */
+int repl_token(const struct repl *repl, char *args, size_t n, int32_t *token);
+
 /* Commands, by file. */
 void repl_run_feed(struct repl *repl, char *args, size_t n); /* repl_run.c */
 void repl_run_ids(struct repl *repl, char *args, size_t n);
@@ -66,5 +72,15 @@ void repl_run_reset(struct repl *repl, char *args, size_t n);
 void repl_run_top(struct repl *repl, char *args, size_t n); /* repl_look.c */
 void repl_run_p(struct repl *repl, char *args, size_t n);
 void repl_run_tokens(struct repl *repl, char *args, size_t n);
+void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
+void view_heads(struct repl *repl, char *args, size_t n);
+void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */
+void view_mix(struct repl *repl, char *args, size_t n);
+void view_lens(struct repl *repl, char *args, size_t n);    /* view_lens.c */
+void view_dla(struct repl *repl, char *args, size_t n);     /* view_dla.c */
+void view_norms(struct repl *repl, char *args, size_t n);   /* view_resid.c */
+void view_neurons(struct repl *repl, char *args, size_t n); /* view_mlp.c */
+void view_cache(struct repl *repl, char *args, size_t n);   /* view_kv.c */
+void view_tensor(struct repl *repl, char *args, size_t n);  /* view_tensor.c */
 
 #endif

@@ -60,8 +60,7 @@ void repl_run_top(struct repl *r, char *args, size_t n)
     free(top);
 }
 
-/* A number is an id; anything else, or anything in quotes, is the text of one token. */
-static int find_token(const struct repl *r, char *args, size_t n, int32_t *token)
+int repl_token(const struct repl *r, char *args, size_t n, int32_t *token)
 {
     const struct cli_option row = {
         .kind = CLI_INT, .to = token, .min = 0, .max = r->engine.info.n_vocab - 1};
@@ -97,7 +96,7 @@ void repl_run_p(struct repl *r, char *args, size_t n)
         repl_error("which token? An id, or its text: /p 13, /p n, /p \"13\"");
         return;
     }
-    if (!find_token(r, args, n, &token) || !(logits = repl_logits(r)))
+    if (!repl_token(r, args, n, &token) || !(logits = repl_logits(r)))
         return;
     puts(" rank      id  probability      logit   token");
     print_candidate(r, repl_rank(logits, repl_n_logits(r), token), token,
