@@ -28,35 +28,10 @@ static const char *complete(const char *begin, size_t i)
 {
     size_t seen = 0;
     for (size_t k = 0; k < repl_n_commands; k++)
-        if (strncmp(repl_commands[k].name, begin, strlen(begin)) == 0 && seen++ == i)
+        if (repl_commands[k].name && strncmp(repl_commands[k].name, begin, strlen(begin)) == 0 &&
+            seen++ == i)
             return repl_commands[k].name;
     return NULL;
-}
-
-static void run_command(struct repl *r, char *line, size_t n)
-{
-    char *args = line + strcspn(line, " \t");
-    while (*args == ' ' || *args == '\t')
-        *args++ = 0;
-    const struct repl_command *command = repl_find(line);
-    if (!command)
-        return;
-    n -= (size_t)(args - line);
-    while (command->run != repl_run_feed && n > 0 && (args[n - 1] == ' ' || args[n - 1] == '\t'))
-        args[--n] = 0; /* in a text they count */
-    command->run(r, args, n);
-}
-
-static void run_line(struct repl *r, char *line, size_t n)
-{
-    if (n == 0)
-        repl_step(r);
-    else if (line[0] == '/' && line[1] != '/')
-        run_command(r, line, n);
-    else if (line[0] == '/')
-        repl_feed(r, line + 1, n - 1);
-    else
-        repl_feed(r, line, n);
 }
 
 static void greet(const struct repl *r)
@@ -82,7 +57,7 @@ static int loop(struct repl *r)
         if (!line)
             break;
         interrupt_catch();
-        run_line(r, line, n);
+        repl_line(r, line, n);
         stopped = interrupted() && !reader.terminal;
         interrupt_release();
     }
@@ -125,7 +100,8 @@ int cmd_repl(int argc, char **argv)
     if (code == EXIT_OK)
         code = engine_session(&r.engine);
     if (code == EXIT_OK)
-        code = cli_finish(loop(&r));
+        code = cli_finish(repl_begin(&r) ? loop(&r) : EXIT_FULL);
+    repl_end(&r);
     engine_close(&r.engine);
     return code;
 }

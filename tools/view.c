@@ -40,13 +40,23 @@ int view_open(struct view *v, struct repl *r, const char *command, char *args)
     return take_path(v);
 }
 
+/* A token in quotes may hold spaces. */
+static char *end_of_quoted(char *at)
+{
+    char *end = at + 1;
+    while (*end && *end != '"')
+        end += end[0] == '\\' && end[1] ? 2 : 1;
+    return *end ? end + 1 : at;
+}
+
 char *view_word(struct view *v)
 {
     char *word = v->rest + strspn(v->rest, " \t");
-    v->rest = word + strcspn(word, " \t");
+    char *end = *word == '"' ? end_of_quoted(word) : word;
+    v->rest = end + strcspn(end, " \t");
     if (*v->rest)
         *v->rest++ = 0;
-    return *word ? word : NULL;
+    return word;
 }
 
 int view_flag(struct view *v, const char *word)
@@ -62,60 +72,52 @@ int view_flag(struct view *v, const char *word)
 /* How the command is to be typed. */
 static const char *usage(const struct view *v)
 {
-    for (size_t i = 0; i < repl_n_commands; i++)
-        if (strcmp(repl_commands[i].name, v->command) == 0)
-            return repl_commands[i].args;
-    return "";
+    const struct repl_command *command = repl_find(v->command);
+    return command ? command->args : "";
 }
 
 int view_end(struct view *v)
 {
     char *word = view_word(v);
-    if (!word)
-        return 1;
-    repl_error("unexpected '%.40s': %s %s", word, v->command, usage(v));
-    return 0;
+    if (*word)
+        repl_error("unexpected '%.40s': %s %s", word, v->command, usage(v));
+    return !*word;
 }
 
-/* The next word as a number from min to n - 1. */
-static int read_number(struct view *v, const char *what, int32_t min, size_t n, const char *has,
-                       int32_t *value)
+/* The next word as one of 0 to n - 1. */
+static int read_index(struct view *v, const char *what, size_t n, int32_t *index)
 {
-    const struct cli_option row = {.kind = CLI_INT, .to = value, .min = min, .max = (double)n - 1};
     char *word = view_word(v);
-    if (!word)
-        repl_error("which %s? %s %s", what, v->command, usage(v));
-    else if (n == 0)
-        repl_error("%s %.20s: there are none", what, word);
-    else if (cli_set_number(&row, word) && *value >= min && *value < (int64_t)n)
-        return 1;
-    else
-        repl_error("%s %.20s: %s 0 to %zu", what, word, has, n - 1);
+    if (*word)
+        return repl_read_index(what, word, n, index);
+    repl_error("which %s? %s %s", what, v->command, usage(v));
     return 0;
 }
 
 int view_layer(struct view *v, int32_t *layer)
 {
-    size_t n = (size_t)v->repl->engine.info.n_layer;
-    return read_number(v, "layer", 0, n, "the model has", layer);
+    return read_index(v, "layer", (size_t)v->repl->engine.info.n_layer, layer);
 }
 
 int view_head(struct view *v, int32_t *head, int32_t n_heads, const char *what)
 {
-    return read_number(v, what, 0, (size_t)n_heads, "the model has", head);
+    return read_index(v, what, (size_t)n_heads, head);
 }
 
 int view_position(struct view *v, const char *what, int optional, size_t *pos)
 {
-    int32_t p = -1;
+    int32_t p;
+    int none = v->rest[strspn(v->rest, " \t")] == 0;
     if (v->n_pos == 0) {
         repl_error("nothing to look at yet: type a text first");
         return 0;
     }
-    int end = v->rest[strspn(v->rest, " \t")] == 0;
-    if (!(optional && end) && !read_number(v, what, -1, v->n_pos, "held are", &p))
+    *pos = v->n_pos - 1;
+    if ((optional && none) || view_flag(v, "-1"))
+        return 1;
+    if (!read_index(v, what, v->n_pos, &p))
         return 0;
-    *pos = p < 0 ? v->n_pos - 1 : (size_t)p;
+    *pos = (size_t)p;
     return 1;
 }
 

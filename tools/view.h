@@ -36,7 +36,7 @@ int view_position(struct view *v, const char *what, int optional, size_t *pos);
 /* 1 and takes the next word when it is this one. */
 int view_flag(struct view *v, const char *word);
 
-/* The next word, NULL when there is none. */
+/* The next word, "" when there is none; one that begins with a quote ends with it. */
 char *view_word(struct view *v);
 
 /* Nothing may be left: 0 after saying what is. */

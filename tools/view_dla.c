@@ -22,9 +22,11 @@ static int parse(struct attribution *a)
     a->token = a->other = DLA_MEAN;
     if (!view_position(&a->view, "position", 1, &a->dla.pos))
         return 0;
-    if ((word = view_word(&a->view)) && !repl_token(a->view.repl, word, strlen(word), &a->token))
+    word = view_word(&a->view);
+    if (*word && !repl_read_token(a->view.repl, word, strlen(word), &a->token))
         return 0;
-    if ((word = view_word(&a->view)) && !repl_token(a->view.repl, word, strlen(word), &a->other))
+    word = view_word(&a->view);
+    if (*word && !repl_read_token(a->view.repl, word, strlen(word), &a->other))
         return 0;
     return view_end(&a->view);
 }

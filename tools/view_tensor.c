@@ -169,7 +169,7 @@ void view_tensor(struct repl *r, char *args, size_t n)
     if (!view_open(&t.view, r, "/w", args))
         return;
     char *name = view_word(&t.view);
-    if (!name) {
+    if (!*name) {
         repl_error("which tensor? For example: /w token_embd.weight");
         return;
     }
