@@ -186,7 +186,8 @@ static void print_ruler(const struct heat *h, FILE *to)
     fputc('\n', to);
 }
 
-/* One character of each column's label: enough to find one's place in a text. */
+/* One character of each column's label: enough to find one's place in a text. What is no plain
+ * letter or sign is '_'. */
 static void print_initials(const struct heat *h, FILE *to)
 {
     char label[HEAT_LABEL];
@@ -195,7 +196,7 @@ static void print_initials(const struct heat *h, FILE *to)
         axis_label(&h->cols, j, HEAT_LABEL / 4, label);
         const char *at = *label == '"' && label[1] ? label + 1 : label;
         uint8_t lead = (uint8_t)*at;
-        fputc(lead > 32 && lead < 127 ? lead : '_', to);
+        fputc(lead > 32 && lead < 127 && lead != '\\' ? lead : '_', to);
     }
     fputc('\n', to);
 }
@@ -212,7 +213,7 @@ static void print_names(const struct heat *h, FILE *to)
 
 void heat_room(const struct screen *s, size_t *max_rows, size_t *max_cols)
 {
-    *max_rows = s->mode == SCREEN_PLAIN ? HEAT_LINES : 2 * HEAT_LINES;
+    *max_rows = s->mode == SCREEN_PLAIN ? SCREEN_LINES : 2 * SCREEN_LINES;
     *max_cols = s->width > SIDE + 4 ? s->width - SIDE : 4;
 }
 
@@ -220,7 +221,7 @@ static void print_cells(const struct heat *h, const struct screen *s, FILE *to)
 {
     size_t rows_of_line = s->mode == SCREEN_PLAIN ? 1 : 2;
     print_ruler(h, to);
-    if (h->cols.label && h->per_col == 1)
+    if (h->cols.label && !h->cols.unnumbered && h->per_col == 1)
         print_initials(h, to);
     for (size_t line = 0; line < heat_lines(h, s); line++) {
         size_t first = line * rows_of_line * h->per_row;
@@ -274,12 +275,13 @@ static void print_heads(const struct heat *h, size_t width, FILE *to)
 {
     char label[HEAT_LABEL];
     print_names(h, to);
-    for (size_t j = 0; j < h->n_cols; j++)
+    for (size_t j = 0; j < h->n_cols && !h->cols.unnumbered; j++)
         fprintf(to, " %*zu", (int)width, j);
-    fputc('\n', to);
+    if (!h->cols.unnumbered)
+        fputc('\n', to);
     if (!h->cols.label)
         return;
-    fprintf(to, "%*s", SIDE, "");
+    fprintf(to, "%*s", h->cols.unnumbered ? 0 : SIDE, "");
     for (size_t j = 0; j < h->n_cols; j++) {
         axis_label(&h->cols, j, width, label);
         fputc(' ', to);
@@ -324,7 +326,7 @@ void heat_print(const struct heat *h, const struct screen *s, FILE *to)
     int digits = 4;
     while (digits >= 2 && h->n_cols * (widest(h, digits) + 1) > room)
         digits -= 2;
-    if (h->per_row == 1 && h->per_col == 1 && digits >= 2 && h->n_rows <= HEAT_LINES)
+    if (h->per_row == 1 && h->per_col == 1 && digits >= 2 && h->n_rows <= SCREEN_LINES)
         print_numbers(h, s, digits, to);
     else
         print_cells(h, s, to);

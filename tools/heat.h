@@ -9,7 +9,7 @@
 
 #include "screen.h"
 
-enum { HEAT_LABEL = 96, HEAT_LINES = 64 }; /* bytes of a label; most lines of a picture */
+enum { HEAT_LABEL = 96 }; /* bytes of a label */
 
 /* What row or column i is: at most `columns` wide, in out[HEAT_LABEL]. */
 typedef void heat_label_fn(const void *user, size_t i, size_t columns, char *out);

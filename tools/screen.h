@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Most lines that a picture or a table takes: the one limit. */
+enum { SCREEN_LINES = 48 };
+
 enum screen_mode { SCREEN_PLAIN, SCREEN_256, SCREEN_TRUECOLOR };
 
 struct screen {

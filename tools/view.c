@@ -212,6 +212,17 @@ void view_file_close(struct view *v)
 
 enum { TABLE_LABEL = 20 };
 
+void view_print_label(const char *label)
+{
+    size_t used = screen_columns(label);
+    printf("%s%*s", label, used < TABLE_LABEL ? (int)(TABLE_LABEL - used) : 0, "");
+}
+
+double view_fixed(double x, int digits)
+{
+    return fabs(x) < 0.5 * pow(10, -digits) ? 0 : x;
+}
+
 int view_table_open(struct view *v, const char *first, const struct view_column *columns, size_t n)
 {
     if (v->path && !view_file_open(v, "%s", first))
@@ -237,13 +248,13 @@ void view_table_row(struct view *v, const char *label, const struct view_column 
         view_file_row(v, values, n);
         return;
     }
-    size_t used = screen_columns(label);
-    printf("%s%*s", label, used < TABLE_LABEL ? (int)(TABLE_LABEL - used) : 0, "");
+    view_print_label(label);
     for (size_t i = 0; i < n; i++)
         if (isnan(values[i]))
             printf(" %*s·", columns[i].width - 1, "");
         else
-            printf(" %*.*f", columns[i].width, columns[i].digits, values[i]);
+            printf(" %*.*f", columns[i].width, columns[i].digits,
+                   view_fixed(values[i], columns[i].digits));
     putchar('\n');
 }
 
@@ -259,7 +270,7 @@ static int larger_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The VIEW_ROWS-th largest size, and how many are above it. */
+/* The SCREEN_LINES-th largest size, and how many are above it. */
 static int find_threshold(const double *sizes, size_t n, double *threshold, size_t *n_above)
 {
     double *sorted = view_new(n, sizeof *sorted);
@@ -268,7 +279,7 @@ static int find_threshold(const double *sizes, size_t n, double *threshold, size
     for (size_t i = 0; i < n; i++)
         sorted[i] = isnan(sizes[i]) ? INFINITY : fabs(sizes[i]);
     qsort(sorted, n, sizeof *sorted, larger_first);
-    *threshold = sorted[VIEW_ROWS - 1];
+    *threshold = sorted[SCREEN_LINES - 1];
     for (*n_above = 0; sorted[*n_above] > *threshold;)
         ++*n_above;
     free(sorted);
@@ -283,19 +294,19 @@ uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, con
     if (!shown)
         return NULL;
     memset(shown, 1, n);
-    if (v->path || n <= VIEW_ROWS)
+    if (v->path || n <= SCREEN_LINES)
         return shown;
     if (!find_threshold(sizes, n, &threshold, &n_above)) {
         free(shown);
         return NULL;
     }
-    size_t ties = VIEW_ROWS - n_above; /* of those that are exactly as large, the first */
+    size_t ties = SCREEN_LINES - n_above; /* of those that are exactly as large, the first */
     for (size_t i = 0; i < n; i++) {
         double size = isnan(sizes[i]) ? INFINITY : fabs(sizes[i]);
         shown[i] = size > threshold || (size == threshold && ties > 0);
         ties -= size == threshold && ties > 0;
     }
-    printf("the strongest %d of %zu %s; -o FILE writes all\n", VIEW_ROWS, n, what);
+    printf("the strongest %d of %zu %s; -o FILE writes all\n", SCREEN_LINES, n, what);
     return shown;
 }
 

@@ -10,9 +10,6 @@
 #include "outfile.h"
 #include "repl.h"
 
-/* Most rows that a table prints: the one limit. Pictures have HEAT_LINES. */
-enum { VIEW_ROWS = HEAT_LINES };
-
 struct view {
     struct repl *repl;
     const char *command; /* "/a" */
@@ -67,14 +64,18 @@ struct view_column {
     int width, digits;
 };
 
-/* A table of labelled rows to the screen or the file. NaN is shown as '·'. At most VIEW_ROWS rows go to
+/* A table of labelled rows to the screen or the file. NaN is shown as '·'. At most SCREEN_LINES rows go to
  * the screen: see view_strongest. */
 int view_table_open(struct view *v, const char *first, const struct view_column *columns, size_t n);
 void view_table_row(struct view *v, const char *label, const struct view_column *columns,
                     const double *values, size_t n);
 void view_table_close(struct view *v);
 
-/* Marks (1) the rows to show: all, or the VIEW_ROWS largest in size, and says so. n bytes to be freed,
+/* The label of a table's row, padded. A number that is zero with so many digits, as a zero without sign. */
+void view_print_label(const char *label);
+double view_fixed(double x, int digits);
+
+/* Marks (1) the rows to show: all, or the SCREEN_LINES largest in size, and says so. n bytes to be freed,
  * NULL: out of memory, said. */
 uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, const char *what);
 

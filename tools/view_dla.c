@@ -96,7 +96,7 @@ static void column_label(const void *user, size_t i, size_t columns, char *out)
     const struct dla *d = user;
     (void)columns;
     if (i < d->n_head)
-        snprintf(out, HEAT_LABEL, "h%zu", i);
+        snprintf(out, HEAT_LABEL, "%zu", i);
     else
         snprintf(out, HEAT_LABEL, "mlp");
 }
@@ -126,13 +126,26 @@ static void print_layers(const struct attribution *a)
     heat_close(&heat);
 }
 
+/* By the name that /ab takes. */
+static void print_part(const struct dla *d, size_t layer, size_t column)
+{
+    char name[48];
+    if (column < d->n_head)
+        snprintf(name, sizeof name, "%zu.%zu", layer, column);
+    else
+        snprintf(name, sizeof name, "mlp.%zu", layer);
+    printf("  %-6s %+8.4f", name, part(d, layer, column));
+}
+
 /* The strongest parts, for models with more of them than eyes take in. */
 static void print_strongest(const struct attribution *a)
 {
-    enum { SHOWN = 10 };
+    enum { SHOWN = 12 };
     const struct dla *d = &a->dla;
     size_t columns = d->n_head + 1, n = d->n_layer * columns;
     uint8_t *taken = n > 2 * SHOWN ? view_new(n, 1) : NULL;
+    if (taken)
+        puts("the strongest (head L.H, MLP mlp.L):");
     for (size_t k = 0; taken && k < SHOWN; k++) {
         size_t best = n;
         for (size_t i = 0; i < n; i++)
@@ -140,15 +153,10 @@ static void print_strongest(const struct attribution *a)
                                                fabs(part(d, best / columns, best % columns))))
                 best = i;
         taken[best] = 1;
-        char label[HEAT_LABEL];
-        column_label(d, best % columns, 8, label);
-        printf("%s%zu.%s %+.3f", k ? "  " : "strongest: ", best / columns, label,
-               part(d, best / columns, best % columns));
-        if (k == SHOWN / 2 - 1)
-            printf("\n          ");
+        print_part(d, best / columns, best % columns);
+        if (k % 4 == 3 || k + 1 == SHOWN)
+            putchar('\n');
     }
-    if (taken)
-        putchar('\n');
     free(taken);
 }
 
@@ -165,7 +173,8 @@ static void print_sum(const struct attribution *a)
     if (d->has_position)
         printf("position embedding  %11.4f\n", d->position_part);
     printf("all heads           %11.4f\nall MLPs            %11.4f\n", heads, mlps);
-    printf("biases              %11.4f\nrounding            %11.4f\n", d->biases, d->rest);
+    printf("biases              %11.4f\nrounding            %11.4f\n", view_fixed(d->biases, 4),
+           view_fixed(d->rest, 4));
     printf("sum                 %11.4f\n", d->total);
     printf("engine              %11.4f%s\n", a->logit, cap > 0 ? "   (after its cap)" : "");
     if (cap > 0)

@@ -178,9 +178,9 @@ static double mix_error(const struct query *p)
 
 static void print_vector(const char *label, const float *x, double factor, size_t n)
 {
-    printf("%-20s", label);
+    view_print_label(label);
     for (size_t e = 0; e < n; e++)
-        printf(" %9.4f", factor * (double)x[e]);
+        printf(" %9.4f", view_fixed(factor * (double)x[e], 4));
     putchar('\n');
 }
 
@@ -218,7 +218,7 @@ static void print_mix(struct query *p, const uint8_t *shown)
         return;
     printf("|z| %.4f; the sum of w v differs from z by at most %.1e\n", length_of(p->z, p->d),
            mix_error(p));
-    if (p->i < VIEW_ROWS && 20 + 10 * p->d <= p->view.screen.width)
+    if (p->i < SCREEN_LINES && 20 + 10 * p->d <= p->view.screen.width)
         print_vectors(p);
 }
 

@@ -35,7 +35,7 @@ static void print_size(const struct cache *c)
 
 static void print_rows(const struct cache *c, const char *title, const float *rows)
 {
-    struct heat heat = {.rows = {c->view.n_pos, "position", view_token_label, &c->view, 0},
+    struct heat heat = {.rows = {c->view.n_pos, "pos", view_token_label, &c->view, 0},
                         .cols = {c->d, "dim", NULL, NULL, 0},
                         .cell = HEAT_LARGEST_SIZE};
     size_t max_rows, max_cols;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALVES = 3, TOPS_MAX = 8, FIXED = 32, EACH = 18 };
+enum { HALVES = 3, TOPS_MAX = 8, FIXED = 24, EACH = 15, TOKEN = EACH - 7 };
 
 static const mgpt_point points[HALVES] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
 static const char *const names[HALVES] = {"pre", "mid", "post"};
@@ -67,9 +67,9 @@ static void print_tops(const struct lens *l)
     char token[HEAT_LABEL];
     size_t n = mgpt_top(l->logits, l->n_vocab, top, l->n_tops);
     for (size_t k = 0; k < n; k++) {
-        view_token(l->view.repl, top[k].token, EACH - 7, token);
+        view_token(l->view.repl, top[k].token, TOKEN, token);
         printf(" %5.3f %s%*s", exp(top[k].logprob), token,
-               k + 1 < n ? (int)(EACH - 7 - screen_columns(token)) : 0, "");
+               k + 1 < n ? (int)(TOKEN - screen_columns(token)) : 0, "");
     }
     putchar('\n');
 }
@@ -87,7 +87,7 @@ static void put_row(struct lens *l, size_t i)
         return;
     }
     snprintf(label, sizeof label, "%zu %s", i / HALVES, names[i % HALVES]);
-    printf("%-10s %7zu %8.4f ", label, rank, p);
+    printf("%-7s %6zu %7.4f ", label, rank, p);
     print_tops(l);
 }
 
@@ -97,7 +97,7 @@ static void put_title(struct lens *l)
     view_token_label(&l->view, l->pos, 16, token);
     view_token(l->view.repl, l->final, 16, final);
     printf("after token %zu %s the model says %s; before:\n", l->pos, token, final);
-    printf("%-10s %7s %8s  likeliest\n", "layer", "rank", "of it");
+    printf("%-7s %6s %7s  likeliest\n", "layer", "rank", "of it");
 }
 
 static void print_lens(struct lens *l)

@@ -7,8 +7,8 @@
 
 enum { SHOWN = 16, COLUMNS = 3 };
 
-static const struct view_column columns[COLUMNS + 1] = {
-    {"neuron", 9, 0}, {"post", 11, 4}, {"pre", 11, 4}, {"linear", 11, 4}};
+static const struct view_column columns[COLUMNS] = {
+    {"post", 11, 4}, {"pre", 11, 4}, {"linear", 11, 4}};
 
 struct mlp {
     struct view view;
@@ -45,10 +45,12 @@ static size_t strongest(const struct mlp *m, const uint8_t *taken)
 
 static void put_row(struct mlp *m, size_t i)
 {
-    double row[COLUMNS + 1] = {(double)i};
+    double row[COLUMNS];
+    char label[32];
     for (size_t c = 0; c < COLUMNS; c++)
-        row[1 + c] = (double)m->values[c][i];
-    view_table_row(&m->view, "", columns, row, m->gated ? 4 : 3);
+        row[c] = (double)m->values[c][i];
+    snprintf(label, sizeof label, "%zu", i);
+    view_table_row(&m->view, label, columns, row, m->gated ? 3 : 2);
 }
 
 static void print_summary(const struct mlp *m)
@@ -67,7 +69,7 @@ static void print_summary(const struct mlp *m)
 
 static int open_table(struct mlp *m)
 {
-    return view_table_open(&m->view, "", columns, m->gated ? 4 : 3);
+    return view_table_open(&m->view, "neuron", columns, m->gated ? 3 : 2);
 }
 
 static void print_strongest(struct mlp *m)

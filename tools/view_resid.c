@@ -66,7 +66,7 @@ static void put_file(struct norms *m)
 static void print_norms(struct norms *m)
 {
     struct heat heat = {.rows = {m->n_rows, "layer", row_label, m, 1},
-                        .cols = {m->view.n_pos, "position", view_token_label, &m->view, 0}};
+                        .cols = {m->view.n_pos, "pos", view_token_label, &m->view, 0}};
     size_t rows, cols;
     heat_room(&m->view.screen, &rows, &cols);
     if (!heat_open(&heat, rows, cols)) {
