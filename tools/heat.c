@@ -89,26 +89,43 @@ static double place(const struct heat *h, const struct heat_value *v)
 
 /* ---- cells without numbers ---------------------------------------------------------------------- */
 
-size_t heat_lines(const struct heat *h, const struct screen *s)
+static size_t zoom_of(const struct heat *h)
 {
-    return s->mode == SCREEN_PLAIN ? h->n_rows : (h->n_rows + 1) / 2;
+    return h->zoom ? h->zoom : 1;
 }
 
-void heat_line(const struct heat *h, const struct screen *s, size_t line, FILE *to)
+size_t heat_lines(const struct heat *h, const struct screen *s)
+{
+    return s->mode == SCREEN_PLAIN ? h->n_rows : (h->n_rows * zoom_of(h) + 1) / 2;
+}
+
+static void plain_line(const struct heat *h, size_t line, FILE *to)
 {
     for (size_t j = 0; j < h->n_cols; j++) {
-        if (s->mode != SCREEN_PLAIN) {
-            screen_halves(s, to, place(h, cell_at(h, 2 * line, j)),
-                          place(h, cell_at(h, 2 * line + 1, j)));
-            continue;
-        }
         const struct heat_value *v = cell_at(h, line, j);
         if (v->state == NUMBER)
             fputc(screen_ramp(place(h, v)), to);
         else
             fputs(v->state == NOTHING ? "·" : "?", to);
     }
+}
+
+void heat_line(const struct heat *h, const struct screen *s, size_t line, FILE *to)
+{
+    size_t zoom = zoom_of(h);
+    if (s->mode == SCREEN_PLAIN) {
+        plain_line(h, line, to);
+        return;
+    }
+    for (size_t j = 0; j < h->n_cols * zoom; j++)
+        screen_halves(s, to, place(h, cell_at(h, 2 * line / zoom, j / zoom)),
+                      place(h, cell_at(h, (2 * line + 1) / zoom, j / zoom)));
     screen_reset(s, to);
+}
+
+size_t heat_columns(const struct heat *h, const struct screen *s)
+{
+    return s->mode == SCREEN_PLAIN ? h->n_cols : h->n_cols * zoom_of(h);
 }
 
 /* ---- labels ------------------------------------------------------------------------------------- */
@@ -314,9 +331,9 @@ void heat_legend(const struct heat *h, const struct screen *s, FILE *to)
     screen_reset(s, to);
     fprintf(to, h->logarithmic ? " %.1e" : " %.4f", h->high);
     if (h->per_row > 1 || h->per_col > 1)
-        fprintf(to, "\n%zu x %zu numbers: a cell is the largest%s of %zu x %zu; -o FILE writes all",
-                h->rows.n, h->cols.n, h->cell == HEAT_LARGEST ? "" : " in size", h->per_row,
-                h->per_col);
+        fprintf(to, "\na cell: largest%s of %zu x %zu; all %zu x %zu: -o FILE",
+                h->cell == HEAT_LARGEST ? "" : " in size", h->per_row, h->per_col, h->rows.n,
+                h->cols.n);
     fputc('\n', to);
 }
 

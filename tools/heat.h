@@ -27,6 +27,7 @@ enum heat_cell { HEAT_LARGEST, HEAT_LARGEST_SIZE }; /* what stands for a cell of
 struct heat {
     struct heat_axis rows, cols;
     enum heat_cell cell;
+    size_t zoom;               /* half blocks of a cell on each side; 0: one */
     int logarithmic;           /* colours are spread by the logarithm, from high / 10^4 on */
     size_t per_row, per_col;   /* numbers of a cell */
     size_t n_rows, n_cols;     /* cells */
@@ -48,8 +49,9 @@ void heat_end(struct heat *heat);
 /* The whole picture with labels and legend. */
 void heat_print(const struct heat *heat, const struct screen *screen, FILE *to);
 
-/* Lines that the cells alone take, and one of them, `columns` wide. For pictures side by side. */
+/* Lines and columns that the cells alone take, and one of the lines. For pictures side by side. */
 size_t heat_lines(const struct heat *heat, const struct screen *screen);
+size_t heat_columns(const struct heat *heat, const struct screen *screen);
 void heat_line(const struct heat *heat, const struct screen *screen, size_t line, FILE *to);
 void heat_legend(const struct heat *heat, const struct screen *screen, FILE *to);
 

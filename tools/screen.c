@@ -80,37 +80,24 @@ static struct rgb color_of(double value)
                         (int)lround(a->b + f * (b->b - a->b))};
 }
 
-static int distance(struct rgb a, struct rgb b)
+/* The like of it in the colours that every terminal of 256 has. */
+static int index_of(double value)
 {
-    return (a.r - b.r) * (a.r - b.r) + (a.g - b.g) * (a.g - b.g) + (a.b - b.b) * (a.b - b.b);
-}
-
-/* The nearest of the 6 x 6 x 6 colours and the 24 greys that every terminal of 256 colours has. */
-static int index_of(struct rgb c)
-{
-    static const int levels[] = {0, 95, 135, 175, 215, 255};
-    int best = 16, nearest = INT32_MAX;
-    for (int i = 0; i < 240; i++) {
-        int grey = 8 + 10 * (i - 216);
-        struct rgb one = {grey, grey, grey};
-        if (i < 216)
-            one = (struct rgb){levels[i / 36], levels[i / 6 % 6], levels[i % 6]};
-        if (distance(one, c) < nearest) {
-            nearest = distance(one, c);
-            best = 16 + i;
-        }
-    }
-    return best;
+    static const int indexes[] = {53, 54, 55, 24, 25, 30, 36, 71, 77, 149, 190, 226};
+    enum { N = sizeof indexes / sizeof *indexes };
+    double at = value > 0 ? value * N : 0;
+    return indexes[at < N ? (int)at : N - 1];
 }
 
 /* which: 38 for letters, 48 for the ground under them. */
 static void set_color(const struct screen *s, FILE *to, int which, double value)
 {
+    if (s->mode == SCREEN_256) {
+        fprintf(to, "\033[%d;5;%dm", which, index_of(value));
+        return;
+    }
     struct rgb c = color_of(value);
-    if (s->mode == SCREEN_TRUECOLOR)
-        fprintf(to, "\033[%d;2;%d;%d;%dm", which, c.r, c.g, c.b);
-    else
-        fprintf(to, "\033[%d;5;%dm", which, index_of(c));
+    fprintf(to, "\033[%d;2;%d;%d;%dm", which, c.r, c.g, c.b);
 }
 
 char screen_ramp(double value)
@@ -138,7 +125,7 @@ void screen_ground(const struct screen *s, FILE *to, double value)
     if (s->mode == SCREEN_PLAIN)
         return;
     set_color(s, to, 48, value);
-    fputs(value > 0.45 ? "\033[38;5;16m" : "\033[38;5;231m", to);
+    fputs(value > 0.5 ? "\033[38;5;16m" : "\033[38;5;231m", to);
 }
 
 void screen_reset(const struct screen *s, FILE *to)

@@ -210,7 +210,7 @@ void view_file_close(struct view *v)
 
 /* ---- tables ------------------------------------------------------------------------------------- */
 
-enum { TABLE_LABEL = 20 };
+enum { TABLE_LABEL = 16 };
 
 void view_print_label(const char *label)
 {

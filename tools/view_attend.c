@@ -212,7 +212,7 @@ void view_attention(struct repl *r, char *args, size_t n)
 
 /* ---- /h ----------------------------------------------------------------------------------------- */
 
-enum { CAPTION = 18, GAP = 2 };
+enum { CAPTION = 18, GAP = 2, ZOOM_MAX = 3 };
 
 /* "head 3 "n" 0.7026" in so many columns. */
 static void print_caption(const struct attention *a, size_t h, size_t columns)
@@ -236,7 +236,7 @@ static void print_row_of_heads(const struct attention *a, size_t first, size_t e
     for (size_t line = 0; line < heat_lines(a->heats, s); line++) {
         for (size_t h = first; h < end; h++) {
             heat_line(&a->heats[h], s, line, stdout);
-            printf("%*s", h + 1 < end ? (int)(slot - a->heats[h].n_cols) : 0, "");
+            printf("%*s", h + 1 < end ? (int)(slot - heat_columns(&a->heats[h], s)) : 0, "");
         }
         putchar('\n');
     }
@@ -256,7 +256,10 @@ static void share_scale(struct attention *a)
 
 static void print_heads(struct attention *a, size_t per_line, size_t slot)
 {
+    size_t fits = (slot - GAP) / a->heats->n_cols;
     share_scale(a);
+    for (size_t h = 0; h < a->n_heads; h++)
+        a->heats[h].zoom = fits < ZOOM_MAX ? fits : ZOOM_MAX;
     printf("layer %d: head, what the last token looks at most, weight\n", (int)a->layer);
     for (size_t h = 0; h < a->n_heads && !interrupted(); h += per_line)
         print_row_of_heads(a, h, h + per_line < a->n_heads ? h + per_line : a->n_heads, slot);

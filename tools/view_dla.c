@@ -154,7 +154,7 @@ static void print_strongest(const struct attribution *a)
                 best = i;
         taken[best] = 1;
         print_part(d, best / columns, best % columns);
-        if (k % 4 == 3 || k + 1 == SHOWN)
+        if (k % 3 == 2)
             putchar('\n');
     }
     free(taken);

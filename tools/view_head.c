@@ -1,5 +1,6 @@
 /* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output apart
  * by keys. Sums are in float64; the engine's own numbers stand beside them. */
+#include "mem.h"
 #include "view.h"
 
 #include <math.h>
@@ -69,13 +70,13 @@ static int sees(const struct query *p, size_t key)
 
 static void token_at(const struct query *p, size_t pos, char *out)
 {
-    view_token_label(&p->view, pos, 12, out);
+    view_token_label(&p->view, pos, 10, out);
 }
 
 /* ---- /qk ---------------------------------------------------------------------------------------- */
 
 static const struct view_column dot_columns[] = {
-    {"q", 11, 6}, {"k", 11, 6}, {"product", 11, 6}, {"share %", 9, 2}};
+    {"q", 10, 6}, {"k", 10, 6}, {"product", 10, 6}, {"share %", 8, 2}};
 
 static void print_scaling(const struct query *p, double sum)
 {
@@ -216,9 +217,9 @@ static void print_mix(struct query *p, const uint8_t *shown)
     view_table_close(&p->view);
     if (p->view.path)
         return;
-    printf("|z| %.4f; the sum of w v differs from z by at most %.1e\n", length_of(p->z, p->d),
-           mix_error(p));
-    if (p->i < SCREEN_LINES && 20 + 10 * p->d <= p->view.screen.width)
+    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s\n", length_of(p->z, p->d),
+           mix_error(p), arr_len(p->view.repl->edits.list) > 0 ? " (edits are in force)" : "");
+    if (p->i < SCREEN_LINES && 16 + 10 * p->d <= p->view.screen.width)
         print_vectors(p);
 }
 

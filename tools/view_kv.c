@@ -27,7 +27,7 @@ static void print_size(const struct cache *c)
 {
     size_t element, n_ctx = mgpt_n_ctx(c->view.repl->engine.session);
     uint64_t each = bytes_per_position(c->view.repl, &element);
-    printf("positions %zu of %zu, %s; %" PRIu64 " bytes each, %" PRIu64 " used, %" PRIu64
+    printf("positions %zu of %zu, %s\nbytes: %" PRIu64 " each, %" PRIu64 " used, %" PRIu64
            " when full\n",
            c->view.n_pos, n_ctx, element == 2 ? "f16" : "f32", each, each * c->view.n_pos,
            each * n_ctx);
