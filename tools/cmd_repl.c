@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "line.h"
+#include "mem.h"
 #include "repl.h"
 #include "screen.h"
 
@@ -23,17 +24,6 @@ static const char notes[] =
     "exit codes: 0 end of input or /quit, 2 usage, 3 model refused, 4 out of memory,\n"
     "5 input/output, 130 interrupted\n";
 
-/* The i-th command that begins like this; the slash is part of the word. */
-static const char *complete(const char *begin, size_t i)
-{
-    size_t seen = 0;
-    for (size_t k = 0; k < repl_n_commands; k++)
-        if (repl_commands[k].name && strncmp(repl_commands[k].name, begin, strlen(begin)) == 0 &&
-            seen++ == i)
-            return repl_commands[k].name;
-    return NULL;
-}
-
 static void greet(const struct repl *r)
 {
     const mgpt_info *i = &r->engine.info;
@@ -42,32 +32,45 @@ static void greet(const struct repl *r)
            mgpt_n_ctx(r->engine.session));
 }
 
-static int loop(struct repl *r)
+/* Reads and runs lines until the end. */
+static int read_lines(struct repl *r, struct line_reader *reader)
 {
-    struct line_reader reader;
-    char prompt[32], *line;
+    char prompt[REPL_NAME + 32], *line;
     size_t n;
     int stopped = 0;
-    line_open(&reader, complete);
-    if (reader.terminal)
-        greet(r);
     while (!r->quit && !ferror(stdout) && !stopped) {
-        snprintf(prompt, sizeof prompt, "%zu> ", mgpt_pos(r->engine.session));
-        line = line_next(&reader, prompt, &n);
+        int several = arr_len(r->branches) > 1;
+        snprintf(prompt, sizeof prompt, "%s%s%zu> ", several ? r->branches[r->current].name : "",
+                 several ? " " : "", mgpt_pos(r->engine.session));
+        line = line_next(reader, prompt, &n);
         if (!line)
             break;
         interrupt_catch();
         repl_line(r, line, n);
-        stopped = interrupted() && !reader.terminal;
+        stopped = interrupted() && !reader->terminal;
         interrupt_release();
     }
-    line_close(&reader);
     return stopped ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+static int loop(struct repl *r, const char *history)
+{
+    struct line_reader reader;
+    mgpt_error err;
+    if (line_open(&reader, history, repl_complete, r, &err) < 0)
+        cli_fail(history, &err);
+    if (reader.terminal)
+        greet(r);
+    int code = read_lines(r, &reader);
+    if (line_close(&reader, &err) < 0)
+        cli_fail(history, &err);
+    return code;
 }
 
 int cmd_repl(int argc, char **argv)
 {
     struct repl r = {.sampling = {.top_p = 1}};
+    const char *history = NULL;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(r.engine),
         SAMPLING_OPTIONS(r.sampling),
@@ -79,28 +82,23 @@ int cmd_repl(int argc, char **argv)
          "pictures in truecolor, 256 or plain (default: what the terminal can)"},
         {"--width", "N", CLI_INT, &r.width, 20, 1000,
          "columns of pictures (default: the terminal's)"},
+        {"--history", "FILE", CLI_TEXT, &history, 0, 0,
+         "in a terminal: keep the lines typed in a file (default: none is kept)"},
     };
     const struct cli_command command = {
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",
         notes,  options,   sizeof options / sizeof *options,
         0,      1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
     struct screen screen;
-    if (!screen_look(&screen, r.screen_mode, r.width))
-        return cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+    int code;
+    int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);
+    if (ready && !screen_look(&screen, r.screen_mode, r.width))
+        code = cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
                          r.screen_mode);
-    int code = engine_choose(&r.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        code = sampling_begin(&r.sampling, &command);
-    if (code == EXIT_OK)
-        code = engine_open(&r.engine);
-    if (code == EXIT_OK)
+    else if (ready)
         code = engine_session(&r.engine);
-    if (code == EXIT_OK)
-        code = cli_finish(repl_begin(&r) ? loop(&r) : EXIT_FULL);
+    if (r.engine.session)
+        code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);
     repl_end(&r);
     engine_close(&r.engine);
     return code;

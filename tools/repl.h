@@ -4,6 +4,8 @@
 
 #include "edits.h"
 #include "engine.h"
+#include "hooks.h"
+#include "line.h"
 #include "sampling.h"
 
 enum { REPL_NAME = 32, REPL_BRANCHES = 64 };
@@ -21,7 +23,10 @@ struct repl {
     struct sampling sampling;
     struct repl_branch *branches; /* stb_ds array, at least one */
     size_t current;
-    struct edits edits;      /* in force in all branches */
+    struct edits edits; /* in force in all branches */
+    uint64_t model_hash;
+    int model_hashed;
+    struct hook *hooks;      /* once somebody has asked */
     const char *screen_mode; /* options, see screen_look */
     int32_t width;
     int quit;
@@ -51,8 +56,9 @@ void repl_line(struct repl *repl, char *line, size_t n);
 /* A message about a command that failed; what was printed before it comes out first. */
 __attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
 
-/* The same for a failure of the library, and for a lack of memory of our own. */
+/* The same for a failure of the library, with a file, and for a lack of memory of our own. */
 void repl_failed(const mgpt_error *err);
+void repl_file_failed(const char *file, const mgpt_error *err);
 void repl_no_memory(void);
 void repl_bad_escape(void);
 
@@ -140,6 +146,12 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
+/* The model's hooks, an stb_ds array that the repl keeps; NULL after telling the user. */
+const struct hook *repl_hooks(struct repl *repl);
+
+/* What a word of a line can be completed to; user is the repl. */
+void repl_complete(const char *before, const char *begin, struct line_words *words, void *user);
+
 /* Runs the tokens of the current timeline anew in a session of its own, with the edits in force; fn (it
  * may be NULL) is called at every point of the mask, on this thread. 1, or 0 after telling the user.
  * repl_replay_kept hands that session over, with its cache and logits and without taps: the caller
@@ -166,6 +178,8 @@ void repl_run_diff(struct repl *repl, char *args, size_t n);
 void repl_run_edit(struct repl *repl, char *args, size_t n); /* repl_edit.c */
 void repl_run_ablate(struct repl *repl, char *args, size_t n);
 void repl_run_scale(struct repl *repl, char *args, size_t n);
+void repl_run_save(struct repl *repl, char *args, size_t n);  /* repl_save.c */
+void repl_run_load(struct repl *repl, char *args, size_t n);  /* repl_load.c */
 void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
 void view_heads(struct repl *repl, char *args, size_t n);
 void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */

@@ -19,13 +19,18 @@ void repl_error(const char *fmt, ...)
     cli_note("%s", line);
 }
 
-void repl_failed(const mgpt_error *err)
+void repl_file_failed(const char *file, const mgpt_error *err)
 {
     fflush(stdout);
     if (err->status == MGPT_ESTOP)
         cli_note("stopped");
     else
-        cli_fail(NULL, err);
+        cli_fail(file, err);
+}
+
+void repl_failed(const mgpt_error *err)
+{
+    repl_file_failed(NULL, err);
 }
 
 void repl_no_memory(void)

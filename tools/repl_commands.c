@@ -36,6 +36,14 @@ const float *repl_logits(struct repl *r)
     return NULL;
 }
 
+const struct hook *repl_hooks(struct repl *r)
+{
+    mgpt_error err;
+    if (!r->hooks && !(r->hooks = hooks_list(r->engine.model, &err)))
+        repl_failed(&err);
+    return r->hooks;
+}
+
 /* ---- settings ---- */
 
 static void print_settings(const struct repl *r)
@@ -172,6 +180,10 @@ const struct repl_command repl_commands[] = {
      repl_run_branches},
     {"/diff", "NAME", "where another timeline differs, and how its next token does", "/diff try",
      repl_run_diff},
+    {"/save", "FILE", "write timelines, settings and edits to a file", "/save names.session",
+     repl_run_save},
+    {"/load", "FILE", "read them back, in place of those here", "/load names.session",
+     repl_run_load},
     {NULL, NULL, "taking parts out", NULL, NULL},
     {"/ab", "[L.H|mlp.L zero|mean|off]",
      "ablate: head H of layer L, or an MLP, gives zeros, or its mean over this timeline as it is "

@@ -62,7 +62,7 @@ static void print_edit(const struct edit *e)
     else
         printf("%d.%d ", (int)e->layer, (int)e->head);
     if (e->kind == EDIT_SCALE)
-        printf("scale %.9g\n", (double)e->factor);
+        printf("scale %g\n", (double)e->factor);
     else
         puts(e->kind == EDIT_MEAN ? "mean" : "zero");
 }

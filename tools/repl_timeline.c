@@ -239,5 +239,7 @@ void repl_end(struct repl *r)
 {
     repl_free_branches(r->branches, r->engine.session);
     r->branches = NULL;
+    arr_free(r->hooks);
+    r->hooks = NULL;
     edits_clear(&r->edits);
 }
