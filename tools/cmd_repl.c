@@ -10,6 +10,7 @@
 #include "line.h"
 #include "mem.h"
 #include "repl.h"
+#include "screen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,10 @@ int cmd_repl(int argc, char **argv)
         ENGINE_OPT_THREADS(r.engine),
         ENGINE_OPT_KV(r.engine),
         ENGINE_OPT_ISA(r.engine),
+        {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
+         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+        {"--width", "N", CLI_INT, &r.width, 20, 1000,
+         "columns of pictures (default: the terminal's)"},
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
          "in a terminal: keep the lines typed in a file (default: none is kept)"},
     };
@@ -84,8 +89,13 @@ int cmd_repl(int argc, char **argv)
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",
         notes,  options,   sizeof options / sizeof *options,
         0,      1};
+    struct screen screen;
     int code;
-    if (engine_start(&r.engine, &r.sampling, &command, argc, argv, &code))
+    int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);
+    if (ready && !screen_look(&screen, r.screen_mode, r.width))
+        code = cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+                         r.screen_mode);
+    else if (ready)
         code = engine_session(&r.engine);
     if (r.engine.session)
         code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);

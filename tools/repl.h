@@ -26,7 +26,9 @@ struct repl {
     struct edits edits; /* in force in all branches */
     uint64_t model_hash;
     int model_hashed;
-    struct hook *hooks; /* once somebody has asked */
+    struct hook *hooks;      /* once somebody has asked */
+    const char *screen_mode; /* options, see screen_look */
+    int32_t width;
     int quit;
 };
 
@@ -177,7 +179,17 @@ void repl_run_diff(struct repl *repl, char *args, size_t n);
 void repl_run_edit(struct repl *repl, char *args, size_t n); /* repl_edit.c */
 void repl_run_ablate(struct repl *repl, char *args, size_t n);
 void repl_run_scale(struct repl *repl, char *args, size_t n);
-void repl_run_save(struct repl *repl, char *args, size_t n); /* repl_save.c */
-void repl_run_load(struct repl *repl, char *args, size_t n); /* repl_load.c */
+void repl_run_save(struct repl *repl, char *args, size_t n);  /* repl_save.c */
+void repl_run_load(struct repl *repl, char *args, size_t n);  /* repl_load.c */
+void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
+void view_heads(struct repl *repl, char *args, size_t n);
+void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */
+void view_mix(struct repl *repl, char *args, size_t n);
+void view_lens(struct repl *repl, char *args, size_t n);    /* view_lens.c */
+void view_dla(struct repl *repl, char *args, size_t n);     /* view_dla.c */
+void view_norms(struct repl *repl, char *args, size_t n);   /* view_resid.c */
+void view_neurons(struct repl *repl, char *args, size_t n); /* view_mlp.c */
+void view_cache(struct repl *repl, char *args, size_t n);   /* view_kv.c */
+void view_tensor(struct repl *repl, char *args, size_t n);  /* view_tensor.c */
 
 #endif
