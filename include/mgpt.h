@@ -118,6 +118,8 @@ typedef struct mgpt_info {
     int32_t gated, tied; /* 1: gated MLP; 1: the head is the token embedding */
     float norm_eps;
     float rope_base;
+    float attn_scale; /* scores are q . k times this: 1 / sqrt(head_dim) unless the file differs */
+    float logit_softcap;      /* logits are cap * tanh(x / cap); 0: no cap */
     uint64_t n_params;        /* weights, counted once when tied */
     uint64_t file_bytes;      /* size of the file */
     uint64_t bytes_per_token; /* weight bytes that one mgpt_step reads */

@@ -104,6 +104,11 @@ static void test_info(void **state)
         check_words(m, &info);
         if (m->spec.row->place != PLACE_LEARNED && m->spec.n_layer > 0)
             assert_true(info.rope_base == (float)m->spec.rope_base);
+        double scale = m->spec.attn_scale;
+        if (scale == 0)
+            scale = 1 / sqrt((double)info.head_dim);
+        assert_true(info.attn_scale == (float)scale);
+        assert_true(info.logit_softcap == (float)m->spec.softcap);
         mgpt_close(model);
         toy_free(m);
     }

@@ -96,13 +96,6 @@ static int answer_file(struct run *r)
     return code;
 }
 
-static const char *complete_nothing(const char *begin, size_t i)
-{
-    (void)begin;
-    (void)i;
-    return NULL;
-}
-
 /* As they are typed. In a terminal Ctrl-C stops an answer, and the conversation goes on. */
 static int answer_typed(struct run *r)
 {
@@ -110,7 +103,7 @@ static int answer_typed(struct run *r)
     char *line;
     size_t n;
     int code = EXIT_OK;
-    line_open(&reader, complete_nothing);
+    line_open(&reader, NULL, NULL, NULL, NULL);
     while (code == EXIT_OK && (line = line_next(&reader, "> ", &n))) {
         if (n == 0)
             continue;
@@ -120,7 +113,7 @@ static int answer_typed(struct run *r)
         if (code == EXIT_INTERRUPTED && reader.terminal)
             code = chat_answered(&r->chat);
     }
-    line_close(&reader);
+    line_close(&reader, NULL);
     return code;
 }
 

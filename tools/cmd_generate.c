@@ -188,16 +188,8 @@ int cmd_generate(int argc, char **argv)
         "generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
         notes,      options,   sizeof options / sizeof *options,
         0,          1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&g.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        code = sampling_begin(&g.sampling, &command);
-    if (code == EXIT_OK)
-        code = engine_open(&g.engine);
-    if (code == EXIT_OK)
+    int code;
+    if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
         code = generate(&g, &command);
     release(&g);
     return code;

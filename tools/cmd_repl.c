@@ -8,7 +8,9 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "line.h"
+#include "mem.h"
 #include "repl.h"
+#include "screen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,42 +24,6 @@ static const char notes[] =
     "exit codes: 0 end of input or /quit, 2 usage, 3 model refused, 4 out of memory,\n"
     "5 input/output, 130 interrupted\n";
 
-/* The i-th command that begins like this; the slash is part of the word. */
-static const char *complete(const char *begin, size_t i)
-{
-    size_t seen = 0;
-    for (size_t k = 0; k < repl_n_commands; k++)
-        if (strncmp(repl_commands[k].name, begin, strlen(begin)) == 0 && seen++ == i)
-            return repl_commands[k].name;
-    return NULL;
-}
-
-static void run_command(struct repl *r, char *line, size_t n)
-{
-    char *args = line + strcspn(line, " \t");
-    while (*args == ' ' || *args == '\t')
-        *args++ = 0;
-    const struct repl_command *command = repl_find(line);
-    if (!command)
-        return;
-    n -= (size_t)(args - line);
-    while (command->run != repl_run_feed && n > 0 && (args[n - 1] == ' ' || args[n - 1] == '\t'))
-        args[--n] = 0; /* in a text they count */
-    command->run(r, args, n);
-}
-
-static void run_line(struct repl *r, char *line, size_t n)
-{
-    if (n == 0)
-        repl_step(r);
-    else if (line[0] == '/' && line[1] != '/')
-        run_command(r, line, n);
-    else if (line[0] == '/')
-        repl_feed(r, line + 1, n - 1);
-    else
-        repl_feed(r, line, n);
-}
-
 static void greet(const struct repl *r)
 {
     const mgpt_info *i = &r->engine.info;
@@ -66,53 +32,74 @@ static void greet(const struct repl *r)
            mgpt_n_ctx(r->engine.session));
 }
 
-static int loop(struct repl *r)
+/* Reads and runs lines until the end. */
+static int read_lines(struct repl *r, struct line_reader *reader)
 {
-    struct line_reader reader;
-    char prompt[32], *line;
+    char prompt[REPL_NAME + 32], *line;
     size_t n;
     int stopped = 0;
-    line_open(&reader, complete);
-    if (reader.terminal)
-        greet(r);
     while (!r->quit && !ferror(stdout) && !stopped) {
-        snprintf(prompt, sizeof prompt, "%zu> ", mgpt_pos(r->engine.session));
-        line = line_next(&reader, prompt, &n);
+        int several = arr_len(r->branches) > 1;
+        snprintf(prompt, sizeof prompt, "%s%s%zu> ", several ? r->branches[r->current].name : "",
+                 several ? " " : "", mgpt_pos(r->engine.session));
+        line = line_next(reader, prompt, &n);
         if (!line)
             break;
         interrupt_catch();
-        run_line(r, line, n);
-        stopped = interrupted() && !reader.terminal;
+        repl_line(r, line, n);
+        stopped = interrupted() && !reader->terminal;
         interrupt_release();
     }
-    line_close(&reader);
     return stopped ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+static int loop(struct repl *r, const char *history)
+{
+    struct line_reader reader;
+    mgpt_error err;
+    if (line_open(&reader, history, repl_complete, r, &err) < 0)
+        cli_fail(history, &err);
+    if (reader.terminal)
+        greet(r);
+    int code = read_lines(r, &reader);
+    if (line_close(&reader, &err) < 0)
+        cli_fail(history, &err);
+    return code;
 }
 
 int cmd_repl(int argc, char **argv)
 {
     struct repl r = {.sampling = {.top_p = 1}};
+    const char *history = NULL;
     const struct cli_option options[] = {
-        ENGINE_OPT_MODEL(r.engine),   SAMPLING_OPTIONS(r.sampling), ENGINE_OPT_CTX(r.engine),
-        ENGINE_OPT_THREADS(r.engine), ENGINE_OPT_KV(r.engine),      ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_MODEL(r.engine),
+        SAMPLING_OPTIONS(r.sampling),
+        ENGINE_OPT_CTX(r.engine),
+        ENGINE_OPT_THREADS(r.engine),
+        ENGINE_OPT_KV(r.engine),
+        ENGINE_OPT_ISA(r.engine),
+        {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
+         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+        {"--width", "N", CLI_INT, &r.width, 20, 1000,
+         "columns of pictures (default: the terminal's)"},
+        {"--history", "FILE", CLI_TEXT, &history, 0, 0,
+         "in a terminal: keep the lines typed in a file (default: none is kept)"},
     };
     const struct cli_command command = {
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",
         notes,  options,   sizeof options / sizeof *options,
         0,      1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&r.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        code = sampling_begin(&r.sampling, &command);
-    if (code == EXIT_OK)
-        code = engine_open(&r.engine);
-    if (code == EXIT_OK)
+    struct screen screen;
+    int code;
+    int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);
+    if (ready && !screen_look(&screen, r.screen_mode, r.width))
+        code = cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+                         r.screen_mode);
+    else if (ready)
         code = engine_session(&r.engine);
-    if (code == EXIT_OK)
-        code = cli_finish(loop(&r));
+    if (r.engine.session)
+        code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);
+    repl_end(&r);
     engine_close(&r.engine);
     return code;
 }

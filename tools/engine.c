@@ -36,6 +36,23 @@ int engine_open(struct engine *e)
     return EXIT_OK;
 }
 
+int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
+                 int argc, char **argv, int *code)
+{
+    const char *operands[1];
+    int n = cli_parse(command, argc, argv, operands);
+    if (n < 0) {
+        *code = cli_parse_exit(n);
+        return 0;
+    }
+    *code = engine_choose(e, command, operands, n, NULL, 0);
+    if (*code == EXIT_OK)
+        *code = sampling_begin(sampling, command);
+    if (*code == EXIT_OK)
+        *code = engine_open(e);
+    return *code == EXIT_OK;
+}
+
 /* What --kv says as a kv_type, -1 for something else. */
 static int32_t kv_type(const char *name)
 {

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "mgpt.h"
+#include "sampling.h"
 
 struct engine {
     const char *path, *isa, *kv; /* options */
@@ -50,6 +51,11 @@ int engine_choose(struct engine *e, const struct cli_command *command, const cha
 
 /* Opens the model and fills info. */
 int engine_open(struct engine *e);
+
+/* From argv to an open model and a sampler, for a command whose only operand is the model. Returns 1 to go
+ * on; 0 with *code, the exit code, when that was all (--help, or a failure). */
+int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
+                 int argc, char **argv, int *code);
 
 /* Makes the session. */
 int engine_session(struct engine *e);

@@ -1,7 +1,11 @@
 /* Line input. See line.h. libedit (BSD licence), through its readline interface. */
 #include "line.h"
 
-#include <stdint.h>
+#include "file.h"
+#include "interrupt.h"
+#include "outfile.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,51 +13,161 @@
 
 #include <editline/readline.h>
 #include <locale.h>
+#include <wchar.h>
+
+enum { MAX_WORDS = 1000, MAX_HISTORY = 1000 };
+
+struct line_words {
+    char *list[MAX_WORDS];
+    size_t n;
+};
 
 /* libedit's callbacks carry no user pointer, hence one per process. */
-static line_complete_fn *complete_word;
+static struct {
+    line_complete_fn *fn;
+    void *user;
+} completion;
+
+/* ---- completion ---- */
+
+int line_add(struct line_words *words, const char *word)
+{
+    char *copy = words->n < MAX_WORDS ? strdup(word) : NULL;
+    if (copy)
+        words->list[words->n++] = copy;
+    return copy != NULL;
+}
+
+/* What all words begin with. */
+static char *common(const struct line_words *words)
+{
+    size_t same = strlen(words->list[0]);
+    for (size_t i = 1; i < words->n; i++)
+        for (size_t k = 0; k < same; k++)
+            if (words->list[i][k] != words->list[0][k])
+                same = k;
+    return strndup(words->list[0], same);
+}
 
 /* A list for libedit, which frees it: first what all matches have in common, then the matches. */
 static char **matches(const char *text, int start, int end)
 {
-    size_t n = 0, common = SIZE_MAX;
-    const char *first = complete_word(text, 0), *word;
+    struct line_words words = {.n = 0};
+    char *before = strndup(rl_line_buffer, (size_t)start);
     (void)end;
     rl_attempted_completion_over = 1; /* never fall back to file names */
-    while (start == 0 && (word = complete_word(text, n)) != NULL) {
-        size_t same = 0;
-        while (same < common && word[same] && word[same] == first[same])
-            same++;
-        common = same;
-        n++;
-    }
-    char **list = n > 0 ? calloc(n + 2, sizeof *list) : NULL;
-    for (size_t i = 0; list && i < n; i++)
-        list[i + 1] = strdup(complete_word(text, i));
+    if (before && completion.fn)
+        completion.fn(before, text, &words, completion.user);
+    free(before);
+    char **list = words.n > 0 ? calloc(words.n + 2, sizeof *list) : NULL;
     if (list)
-        list[0] = strndup(first, common);
+        list[0] = common(&words);
+    for (size_t i = 0; i < words.n; i++) {
+        if (list)
+            list[i + 1] = words.list[i];
+        else
+            free(words.list[i]);
+    }
     return list;
 }
 
-void line_open(struct line_reader *reader, line_complete_fn *complete)
+/* ---- history ---- */
+
+/* A file of lines, the oldest first. */
+static int read_lines(const char *path, mgpt_error *err)
+{
+    struct file file;
+    if (access(path, F_OK) < 0 && errno == ENOENT)
+        return MGPT_OK;
+    if (file_open(&file, path, err) < 0)
+        return err->status;
+    for (size_t at = 0, end; at < file.size; at = end + 1) {
+        for (end = at; end < file.size && file.data[end] != '\n';)
+            end++;
+        char *line = strndup((const char *)file.data + at, end - at);
+        if (line && *line)
+            add_history(line);
+        free(line);
+    }
+    file_close(&file);
+    return MGPT_OK;
+}
+
+static int write_lines(const char *path, mgpt_error *err)
+{
+    struct outfile out;
+    if (outfile_open(&out, path, err) < 0)
+        return err->status;
+    for (int i = 0; i < history_length; i++) {
+        const HIST_ENTRY *entry = history_get(history_base + i);
+        if (!entry || !entry->line)
+            continue;
+        outfile_write(&out, entry->line, strlen(entry->line));
+        outfile_write(&out, "\n", 1);
+    }
+    return outfile_commit(&out, err);
+}
+
+/* ---- the reader ---- */
+
+/* The next character of a terminal. After Ctrl-C it is the end of the line, which nobody will see: so
+ * libedit is left in good order. */
+static int read_key(FILE *from)
+{
+    mbstate_t state;
+    memset(&state, 0, sizeof state);
+    for (;;) {
+        char byte;
+        wchar_t c;
+        ssize_t n = read(fileno(from), &byte, 1);
+        if (n < 0 && errno == EINTR) { /* or the terminal has another size, or is back */
+            if (interrupted())
+                return '\n';
+            continue;
+        }
+        if (n <= 0)
+            return EOF;
+        size_t used = mbrtowc(&c, &byte, 1, &state);
+        if (used == (size_t)-1)
+            return 0xFFFD;
+        if (used != (size_t)-2)
+            return (int)c;
+    }
+}
+
+int line_open(struct line_reader *reader, const char *history, line_complete_fn *complete,
+              void *user, mgpt_error *err)
 {
     *reader = (struct line_reader){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     if (!reader->terminal)
-        return;
-    complete_word = complete;
+        return MGPT_OK;
+    completion.fn = complete;
+    completion.user = user;
     /* libedit edits characters, not bytes; numbers keep their point. */
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
         setlocale(LC_CTYPE, "C.UTF-8");
     rl_readline_name = "mgpt";
+    rl_getc_function = read_key;
     rl_attempted_completion_function = matches;
-    rl_basic_word_break_characters = " \t\n";
+    rl_basic_word_break_characters = " \t\n,";
     using_history();
+    stifle_history(MAX_HISTORY);
+    if (!history)
+        return MGPT_OK;
+    int status = read_lines(history, err);
+    reader->history = status == MGPT_OK ? history : NULL; /* what is no history stays as it is */
+    return status;
 }
 
+/* A line; after Ctrl-C the one being typed is dropped and another begins. */
 static char *edited(struct line_reader *reader, const char *prompt, size_t *n_bytes)
 {
-    free(reader->line);
-    reader->line = readline(prompt);
+    do {
+        free(reader->line);
+        interrupt_catch();
+        reader->line = readline(prompt);
+        interrupt_release();
+    } while (reader->line && interrupted());
     if (!reader->line) {
         putchar('\n');
         return NULL;
@@ -79,8 +193,9 @@ char *line_next(struct line_reader *reader, const char *prompt, size_t *n_bytes)
     return reader->line;
 }
 
-void line_close(struct line_reader *reader)
+int line_close(struct line_reader *reader, mgpt_error *err)
 {
     free(reader->line);
     reader->line = NULL;
+    return reader->history ? write_lines(reader->history, err) : MGPT_OK;
 }

@@ -2,21 +2,37 @@
 #ifndef MGPT_LINE_H
 #define MGPT_LINE_H
 
+#include "mgpt.h"
+
 #include <stddef.h>
 
 struct line_reader {
     int terminal; /* both ends are: there is a prompt */
     char *line;   /* the last line */
     size_t cap;
+    const char *history; /* a file, or NULL */
 };
 
-/* `complete` gets the beginning of a word at the start of a line and returns the i-th way to end it
- * (a literal), or NULL when there are no more. It must be the same for all readers of a process. */
-typedef const char *line_complete_fn(const char *begin, size_t i);
-void line_open(struct line_reader *reader, line_complete_fn *complete);
+/* What a word can be completed to, being collected. */
+struct line_words;
+
+/* Adds one; returns 0 when there are enough. */
+int line_add(struct line_words *words, const char *word);
+
+/* Adds the words that complete `begin`, the beginning of a word; `before` is the line in front of it. It
+ * must be the same for all readers of a process; NULL completes nothing. */
+typedef void line_complete_fn(const char *before, const char *begin, struct line_words *words,
+                              void *user);
+
+/* With a history file its lines are there to go back to, and a file that is not there yet is none. A
+ * negative status with *err when it cannot be read: the reader works all the same. */
+int line_open(struct line_reader *reader, const char *history, line_complete_fn *complete,
+              void *user, mgpt_error *err);
 
 /* The next line without its line end, NULL at the end of input. Lives until the next call. */
 char *line_next(struct line_reader *reader, const char *prompt, size_t *n_bytes);
-void line_close(struct line_reader *reader);
+
+/* Writes the history, where there is a file for it. */
+int line_close(struct line_reader *reader, mgpt_error *err);
 
 #endif

@@ -2,20 +2,43 @@
 #ifndef MGPT_REPL_H
 #define MGPT_REPL_H
 
+#include "edits.h"
 #include "engine.h"
+#include "hooks.h"
+#include "line.h"
 #include "sampling.h"
 
+enum { REPL_NAME = 32, REPL_BRANCHES = 64 };
+
+/* A timeline: the tokens of its session, and behind them those that going back has left `ahead`. */
+struct repl_branch {
+    char name[REPL_NAME];
+    mgpt_session *session; /* NULL until the branch is used */
+    int32_t *ahead;        /* stb_ds array: tokens behind the session's */
+    size_t resume;         /* how many of them are fed when the branch is used next */
+};
+
 struct repl {
-    struct engine engine;
+    struct engine engine; /* engine.session is the current branch's */
     struct sampling sampling;
+    struct repl_branch *branches; /* stb_ds array, at least one */
+    size_t current;
+    struct edits edits; /* in force in all branches */
+    uint64_t model_hash;
+    int model_hashed;
+    struct hook *hooks;      /* once somebody has asked */
+    const char *screen_mode; /* options, see screen_look */
+    int32_t width;
     int quit;
 };
 
+/* A row of the table; one without a name is a heading, its help the title. */
 struct repl_command {
-    const char *name;    /* "/top" */
-    const char *args;    /* "[N]" */
-    const char *help;    /* one line */
-    const char *example; /* a line to type, and what it does */
+    const char *name; /* "/top" */
+    const char *args; /* "[N]" */
+    const char *help; /* one line */
+    const char *
+        example; /* a line to type: tests run each, with a text, a timeline `try` and names.session */
     /* args: what follows the name, n bytes and a NUL; may be changed. */
     void (*run)(struct repl *repl, char *args, size_t n);
 };
@@ -26,20 +49,95 @@ extern const size_t repl_n_commands;
 /* The row with this name, or NULL after telling the user which one may have been meant. */
 const struct repl_command *repl_find(const char *name);
 
+/* One line of input, n bytes and a NUL, without its line end; may be changed. */
+void repl_line(struct repl *repl, char *line, size_t n);
+
+/* ---- messages and arguments: repl_args.c ---- */
+
+/* A message about a command that failed; what was printed before it comes out first. */
+__attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
+
+/* The same for a failure of the library, with a file, and for a lack of memory of our own. */
+void repl_failed(const mgpt_error *err);
+void repl_file_failed(const char *file, const mgpt_error *err);
+void repl_no_memory(void);
+void repl_bad_escape(void);
+
+/* Cuts the next word off: *at moves behind it and the spaces there. "" at the end. */
+char *repl_word(char **at);
+
+/* Reads the whole of args as a number from min on; `otherwise` when there is none. 0: said so. */
+int repl_count(const char *args, int32_t min, int32_t otherwise, int32_t *n);
+
+/* Reads a word as one of 0 .. n - 1; `what` names it in messages, which say the range. 0: said so. */
+int repl_read_index(const char *what, const char *word, size_t n, int32_t *index);
+
+/* Reads "L.H", a head, or "mlp.L", an MLP (head -1). The word may be changed. 0: said so. */
+int repl_read_part(const struct repl *repl, char *word, int32_t *layer, int32_t *head);
+
+/* Reads a token: an id, or anything else, or anything in quotes, as the text of one token. The text may be
+ * changed. 0: said so. */
+int repl_read_token(const struct repl *repl, char *args, size_t n, int32_t *token);
+
+/* ---- the timelines: repl_timeline.c ---- */
+
+/* Makes the first branch, of the engine's session. 0: said so. */
+int repl_begin(struct repl *repl);
+
+/* Frees the branches and the edits; the engine keeps the current session. */
+void repl_end(struct repl *repl);
+
+/* 1 for what may be a branch's name. The place of the branch called so; their number without one. */
+int repl_is_name(const char *name);
+size_t repl_find_branch(const struct repl_branch *branches, const char *name);
+
+/* How many tokens a branch holds, awake or not, which ones, and how many are ahead of them. */
+size_t repl_branch_tokens(const struct repl_branch *branch, const int32_t **held, size_t *n_ahead);
+
+/* Frees an array of branches, but one session. */
+void repl_free_branches(struct repl_branch *branches, const mgpt_session *except);
+
+/* Runs tokens in a session with the edits in force; Ctrl-C stops it. */
+int repl_run_tokens(struct repl *repl, mgpt_session *session, const int32_t *tokens, size_t n,
+                    mgpt_error *err);
+
+/* Appends tokens to the current branch; what was ahead is forgotten. */
+int repl_append(struct repl *repl, const int32_t *tokens, size_t n, mgpt_error *err);
+
+/* Goes to a position of the current branch, 0 .. tokens held and ahead. Going back leaves the tokens
+ * behind it ahead. After a failure the branch has the same tokens, but may be at an earlier position. */
+int repl_go(struct repl *repl, size_t pos, mgpt_error *err);
+
+/* Logits for the last token, if any: a failed move may have left it without. 0: said so. */
+int repl_settle(struct repl *repl);
+
+/* Brings a branch's session to where it was left. 0: said so, nothing has changed. */
+int repl_wake(struct repl *repl, size_t branch);
+
+/* A session of its own with the current tokens up to `keep`, then n others; as the edits want it. NULL:
+ * said so. The caller frees it or adopts it: then it is the current branch's from now on. */
+mgpt_session *repl_variant(struct repl *repl, size_t keep, const int32_t *tokens, size_t n);
+void repl_adopt(struct repl *repl, mgpt_session *session);
+
+/* Puts `next` in force in place of the edits, in all branches, and prints what that changes. 0: said
+ * so, and the edits are those of before. Owns `next` in either case. */
+int repl_set_edits(struct repl *repl, struct edits next);
+
+/* ---- what is printed in several places ---- */
+
 /* Feeds text (BOS first where the model wants it) and shows the tokens. */
 void repl_feed(struct repl *repl, const char *text, size_t n);
 
 /* Draws one token and keeps it: the empty line. */
 void repl_step(struct repl *repl);
 
-/* A message about a command that failed; what was printed before it comes out first. */
-__attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
+/* "N of N_CTX", and how many tokens are ahead. */
+void repl_print_place(const struct repl *repl);
 
-/* The same for a failure of the library. */
-void repl_failed(const mgpt_error *err);
-
-/* Reads the whole of args as a number from min on; `otherwise` when there is none. 0: said so. */
-int repl_count(const char *args, int32_t min, int32_t otherwise, int32_t *n);
+/* How a next-token distribution has changed: the divergence of `after` from `before`, and the tokens that
+ * are likely in one of them. The names are what the two are called. repl_effect.c */
+void repl_print_effect(const struct repl *repl, const char *name_before, const float *before,
+                       const char *name_after, const float *after);
 
 /* The logits to choose from, NULL when there are none (the user knows). An empty session of a model
  * with BOS hears it now. */
@@ -49,15 +147,49 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
-/* Commands, by file. */
+/* The model's hooks, an stb_ds array that the repl keeps; NULL after telling the user. */
+const struct hook *repl_hooks(struct repl *repl);
+
+/* What a word of a line can be completed to; user is the repl. */
+void repl_complete(const char *before, const char *begin, struct line_words *words, void *user);
+
+/* Runs the tokens of the current timeline anew in a session of its own, with the edits in force; fn (it
+ * may be NULL) is called at every point of the mask, on this thread. 1, or 0 after telling the user.
+ * repl_replay_kept hands that session over, with its cache and logits and without taps: the caller
+ * frees it. repl_replay.c */
+int repl_replay(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
+mgpt_session *repl_replay_kept(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
+
+/* ---- commands, by file ---- */
+
 void repl_run_feed(struct repl *repl, char *args, size_t n); /* repl_run.c */
 void repl_run_ids(struct repl *repl, char *args, size_t n);
 void repl_run_steps(struct repl *repl, char *args, size_t n);
 void repl_run_generate(struct repl *repl, char *args, size_t n);
 void repl_run_back(struct repl *repl, char *args, size_t n);
+void repl_run_goto(struct repl *repl, char *args, size_t n);
 void repl_run_reset(struct repl *repl, char *args, size_t n);
 void repl_run_top(struct repl *repl, char *args, size_t n); /* repl_look.c */
 void repl_run_p(struct repl *repl, char *args, size_t n);
-void repl_run_tokens(struct repl *repl, char *args, size_t n);
+void repl_run_tokens_held(struct repl *repl, char *args, size_t n);
+void repl_run_branch(struct repl *repl, char *args, size_t n); /* repl_branch.c */
+void repl_run_switch(struct repl *repl, char *args, size_t n);
+void repl_run_branches(struct repl *repl, char *args, size_t n);
+void repl_run_diff(struct repl *repl, char *args, size_t n);
+void repl_run_edit(struct repl *repl, char *args, size_t n); /* repl_edit.c */
+void repl_run_ablate(struct repl *repl, char *args, size_t n);
+void repl_run_scale(struct repl *repl, char *args, size_t n);
+void repl_run_save(struct repl *repl, char *args, size_t n);  /* repl_save.c */
+void repl_run_load(struct repl *repl, char *args, size_t n);  /* repl_load.c */
+void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
+void view_heads(struct repl *repl, char *args, size_t n);
+void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */
+void view_mix(struct repl *repl, char *args, size_t n);
+void view_lens(struct repl *repl, char *args, size_t n);    /* view_lens.c */
+void view_dla(struct repl *repl, char *args, size_t n);     /* view_dla.c */
+void view_norms(struct repl *repl, char *args, size_t n);   /* view_resid.c */
+void view_neurons(struct repl *repl, char *args, size_t n); /* view_mlp.c */
+void view_cache(struct repl *repl, char *args, size_t n);   /* view_kv.c */
+void view_tensor(struct repl *repl, char *args, size_t n);  /* view_tensor.c */
 
 #endif

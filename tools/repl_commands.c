@@ -1,67 +1,47 @@
 /* The table of the repl's commands, and what all of them share: messages, arguments, settings,
  * help. What is printed is the same in a terminal and through a pipe. */
+#include "mem.h"
 #include "repl.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-void repl_error(const char *fmt, ...)
-{
-    char line[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    fflush(stdout);
-    cli_note("%s", line);
-}
-
-void repl_failed(const mgpt_error *err)
-{
-    fflush(stdout);
-    if (err->status == MGPT_ESTOP)
-        cli_note("stopped");
-    else
-        cli_fail(NULL, err);
-}
 
 size_t repl_n_logits(const struct repl *r)
 {
     return (size_t)r->engine.info.n_vocab;
 }
 
-/* The whole of args as a number in [min, max]; absent: `otherwise`. */
-int repl_count(const char *args, int32_t min, int32_t otherwise, int32_t *n)
-{
-    const struct cli_option row = {.kind = CLI_INT, .to = n, .min = min, .max = INT32_MAX};
-    *n = otherwise;
-    if (!*args || cli_set_number(&row, args))
-        return 1;
-    repl_error("expected a whole number from %d on, found '%s'", (int)min, args);
-    return 0;
-}
-
-/* The logits to choose from; an empty session of a model with BOS begins with it. */
+/* An empty session of a model with BOS begins with it. */
 const float *repl_logits(struct repl *r)
 {
     mgpt_error err;
     int32_t bos = r->engine.info.bos;
-    const float *logits = mgpt_logits(r->engine.session);
-    if (logits)
-        return logits;
-    if (mgpt_pos(r->engine.session) > 0) {
-        repl_error("no logits for the last token: /b goes back to the one before it");
+    if (!repl_settle(r))
+        return NULL;
+    if (mgpt_pos(r->engine.session) > 0)
+        return mgpt_logits(r->engine.session);
+    const int32_t *ahead = r->branches[r->current].ahead;
+    if (arr_len(ahead) > 0 && ahead[0] != bos) { /* BOS would put an end to them */
+        repl_error("nothing before position 0: /goto 1 goes on");
         return NULL;
     }
     if (bos < 0) {
         repl_error("nothing to continue: type a text first (this model has no BOS token)");
         return NULL;
     }
-    logits = mgpt_step(r->engine.session, bos, &err);
-    if (!logits)
+    int status = arr_len(ahead) > 0 ? repl_go(r, 1, &err) : repl_append(r, &bos, 1, &err);
+    if (status == MGPT_OK)
+        return mgpt_logits(r->engine.session);
+    repl_failed(&err);
+    return NULL;
+}
+
+const struct hook *repl_hooks(struct repl *r)
+{
+    mgpt_error err;
+    if (!r->hooks && !(r->hooks = hooks_list(r->engine.model, &err)))
         repl_failed(&err);
-    return logits;
+    return r->hooks;
 }
 
 /* ---- settings ---- */
@@ -97,14 +77,12 @@ static int change(struct sampling *s, const char *name, const char *value)
 
 static void run_set(struct repl *r, char *args, size_t n)
 {
-    char *value = args + strcspn(args, " \t");
-    while (*value == ' ' || *value == '\t')
-        *value++ = 0;
+    char *value = args, *name = repl_word(&value);
     if (n == 0) {
         print_settings(r);
-    } else if (change(&r->sampling, args, value)) {
+    } else if (change(&r->sampling, name, value)) {
         sampling_apply(&r->sampling);
-        if (strcmp(args, "seed") == 0)
+        if (strcmp(name, "seed") == 0)
             sampling_seed(&r->sampling, r->sampling.seed);
     }
 }
@@ -115,6 +93,27 @@ static void print_one(const struct repl_command *c)
 {
     printf("%s%s%s\n  %s\n  example: %s\n", c->name, *c->args ? " " : "", c->args, c->help,
            c->example);
+}
+
+/* In the list: name and arguments, what it does, wrapped. */
+static void list_one(const struct repl_command *c)
+{
+    enum { NAMES = 22, WIDTH = 76 };
+    int at = printf("  %s %s", c->name, c->args), room = WIDTH - NAMES;
+    const char *rest = c->help;
+    if (at >= NAMES)
+        at = printf("\n") - 1;
+    for (;;) {
+        int n = (int)strlen(rest);
+        if (n > room)
+            for (n = room; n > 0 && rest[n] != ' ';)
+                n--;
+        printf("%*s%.*s\n", NAMES - at, "", n, rest);
+        if (!rest[n])
+            return;
+        rest += n + 1;
+        at = 0;
+    }
 }
 
 static void run_help(struct repl *r, char *args, size_t n)
@@ -132,8 +131,10 @@ static void run_help(struct repl *r, char *args, size_t n)
          "  Enter           draw one token and keep it");
     for (size_t i = 0; i < repl_n_commands; i++) {
         const struct repl_command *c = &repl_commands[i];
-        snprintf(name, sizeof name, "%s %s", c->name, c->args);
-        printf("  %-15s %s\n", name, c->help);
+        if (!c->name)
+            printf("%s:\n", c->help);
+        else
+            list_one(c);
     }
 }
 
@@ -147,38 +148,119 @@ static void run_quit(struct repl *r, char *args, size_t n)
 /* ---- the table ---- */
 
 const struct repl_command repl_commands[] = {
-    {"/feed", "TEXT", "feed text with escapes: \\n \\t \\\\ \\xFF \\u{1F600}",
-     "/feed one line\\n    feeds the line end too", repl_run_feed},
-    {"/ids", "N...", "feed tokens by id", "/ids 26 0 13", repl_run_ids},
-    {"/s", "[N]", "step: draw N tokens and keep them (default 1)", "/s 5", repl_run_steps},
-    {"/g", "[N]", "generate text until its end, the context, or N tokens", "/g 100",
+    {NULL, NULL, "moving", NULL, NULL},
+    {"/feed", "TEXT", "feed text with escapes: \\n \\t \\\\ \\xFF \\u{1F600}", "/feed ann\\x61",
+     repl_run_feed},
+    {"/ids", "TOKEN...", "feed tokens by id, or by their text in quotes", "/ids 11 \"e\" 0",
+     repl_run_ids},
+    {"/s", "[N]", "step: draw N tokens and keep them (default 1)", "/s 2", repl_run_steps},
+    {"/g", "[N]", "generate text until its end, the context, or N tokens", "/g 3",
      repl_run_generate},
-    {"/b", "[N]", "back: forget the last N tokens (default 1)", "/b 3", repl_run_back},
+    {"/b", "[N]", "back N tokens (default 1); they stay ahead until others are fed or drawn",
+     "/b 3", repl_run_back},
+    {"/goto", "P", "go to position P, back or forward again", "/goto 4", repl_run_goto},
+    {"/reset", "", "forget this timeline's tokens, start the random numbers anew", "/reset",
+     repl_run_reset},
+    {"/quit", "", "end the session", "/quit", run_quit},
+    {NULL, NULL, "the next token", NULL, NULL},
     {"/top", "[K]", "the K likeliest next tokens (default 10) and the entropy", "/top 3",
      repl_run_top},
-    {"/p", "TOKEN", "one next token: an id, or its text (in quotes if it is a number)",
-     "/p \"n\"    probability, logit and rank of the token n", repl_run_p},
-    {"/tokens", "", "the tokens held so far", "/tokens", repl_run_tokens},
+    {"/p", "TOKEN", "one next token by id or text (in quotes if it is a number): its probability",
+     "/p \"n\"", repl_run_p},
     {"/set", "[NAME X]", "choose by temp, top-k, top-p, min-p, seed; alone: show them",
      "/set temp 0.8", run_set},
-    {"/reset", "", "forget all tokens, start the random numbers anew", "/reset", repl_run_reset},
+    {NULL, NULL, "timelines", NULL, NULL},
+    {"/tokens", "", "the tokens held so far, and those ahead", "/tokens", repl_run_tokens_held},
+    {"/edit", "P TOKEN", "replace the token at position P, run the rest again: what changes?",
+     "/edit 2 \"m\"", repl_run_edit},
+    {"/branch", "NAME", "copy this timeline under a new name and go on there", "/branch other",
+     repl_run_branch},
+    {"/sw", "NAME", "switch to another timeline", "/sw main", repl_run_switch},
+    {"/branches", "", "all timelines; a star marks the current one", "/branches",
+     repl_run_branches},
+    {"/diff", "NAME", "where another timeline differs, and how its next token does", "/diff try",
+     repl_run_diff},
+    {"/save", "FILE", "write timelines, settings and edits to a file", "/save names.session",
+     repl_run_save},
+    {"/load", "FILE", "read them back, in place of those here", "/load names.session",
+     repl_run_load},
+    {NULL, NULL, "taking parts out", NULL, NULL},
+    {"/ab", "[L.H|mlp.L zero|mean|off]",
+     "ablate: head H of layer L, or an MLP, gives zeros, or its mean over this timeline as it is "
+     "without edits; for all tokens and timelines. off: end it; alone: list",
+     "/ab 0.1 zero", repl_run_ablate},
+    {"/scale", "L.H|mlp.L X", "multiply what a head or an MLP gives by X; 1 ends it",
+     "/scale mlp.0 0.5", repl_run_scale},
+    {NULL, NULL, "looking inside (each takes -o FILE: its numbers as text)", NULL, NULL},
+    {"/a", "L H [scores|log] [future]",
+     "attention of a head: weights, or scores before softmax; future: scores that keys would have "
+     "which are not seen",
+     "/a 0 3", view_attention},
+    {"/h", "L", "all heads of a layer side by side, and what the last token looks at most", "/h 0",
+     view_heads},
+    {"/qk", "L H I J", "query I times key J, dimension by dimension; -1 is the last position",
+     "/qk 0 0 -1 1", view_dot},
+    {"/v", "L H I", "the values that a head mixes for query I", "/v 0 3 -1", view_mix},
+    {"/lens", "[P]", "what the model would say at position P after every half layer", "/lens -1",
+     view_lens},
+    {"/dla", "[P [TOKEN [OTHER]]]",
+     "what each head and MLP adds to the logit of TOKEN (default: the likeliest), less that of "
+     "OTHER (default: the mean)",
+     "/dla -1 n a", view_dla},
+    {"/r", "", "length of the residual by layer and position", "/r", view_norms},
+    {"/m", "L [P]", "the strongest neurons of an MLP at a position", "/m 0 -1", view_neurons},
+    {"/kv", "L H", "the cache: bytes, positions, keys and values of a KV head", "/kv 0 0",
+     view_cache},
+    {"/w", "NAME", "a tensor of the file: shape, range, mean, histogram", "/w blk.0.attn_q.weight",
+     view_tensor},
+    {NULL, NULL, "help", NULL, NULL},
     {"/help", "[COMMAND]", "this list, or one command with an example", "/help top", run_help},
-    {"/quit", "", "end the session", "/quit", run_quit},
 };
 const size_t repl_n_commands = sizeof repl_commands / sizeof *repl_commands;
 
 const struct repl_command *repl_find(const char *name)
 {
     const char *names[sizeof repl_commands / sizeof *repl_commands], *near;
+    size_t n = 0;
     for (size_t i = 0; i < repl_n_commands; i++) {
-        names[i] = repl_commands[i].name;
-        if (strcmp(name, names[i]) == 0)
+        if (!repl_commands[i].name)
+            continue;
+        names[n++] = repl_commands[i].name;
+        if (strcmp(name, repl_commands[i].name) == 0)
             return &repl_commands[i];
     }
-    near = cli_nearest(name, names, repl_n_commands);
+    near = cli_nearest(name, names, n);
     if (near)
         repl_error("unknown command %s, did you mean %s? (/help lists them)", name, near);
     else
         repl_error("unknown command %s (/help lists them)", name);
     return NULL;
+}
+
+/* ---- lines ---- */
+
+static void run_command(struct repl *r, char *line, size_t n)
+{
+    char *args = line + strcspn(line, " \t");
+    while (*args == ' ' || *args == '\t')
+        *args++ = 0;
+    const struct repl_command *command = repl_find(line);
+    if (!command)
+        return;
+    n -= (size_t)(args - line);
+    while (command->run != repl_run_feed && n > 0 && (args[n - 1] == ' ' || args[n - 1] == '\t'))
+        args[--n] = 0; /* in a text they count */
+    command->run(r, args, n);
+}
+
+void repl_line(struct repl *r, char *line, size_t n)
+{
+    if (n == 0)
+        repl_step(r);
+    else if (line[0] == '/' && line[1] != '/')
+        run_command(r, line, n);
+    else if (line[0] == '/')
+        repl_feed(r, line + 1, n - 1);
+    else
+        repl_feed(r, line, n);
 }

@@ -46,7 +46,7 @@ void repl_run_top(struct repl *r, char *args, size_t n)
     size_t cap = (size_t)k < repl_n_logits(r) ? (size_t)k : repl_n_logits(r);
     mgpt_candidate *top = mem_new(cap, sizeof *top);
     if (!top) {
-        repl_error("out of memory");
+        repl_no_memory();
         return;
     }
     size_t n_top = mgpt_top(logits, repl_n_logits(r), top, cap);
@@ -60,51 +60,18 @@ void repl_run_top(struct repl *r, char *args, size_t n)
     free(top);
 }
 
-/* A number is an id; anything else, or anything in quotes, is the text of one token. */
-static int find_token(const struct repl *r, char *args, size_t n, int32_t *token)
-{
-    const struct cli_option row = {
-        .kind = CLI_INT, .to = token, .min = 0, .max = r->engine.info.n_vocab - 1};
-    size_t n_tokens;
-    int32_t *tokens;
-    if (strspn(args, "0123456789") == n) {
-        if (cli_set_number(&row, args) && *token < r->engine.info.n_vocab)
-            return 1;
-        repl_error("token %s, the model has 0 to %d", args, (int)r->engine.info.n_vocab - 1);
-        return 0;
-    }
-    if (n >= 2 && args[0] == '"' && args[n - 1] == '"') {
-        int64_t length = text_unescape(args + 1, n - 2);
-        args++;
-        n = length < 0 ? 0 : (size_t)length;
-    }
-    int code = engine_encode(&r->engine, "text", args, n,
-                             MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL, -1, &tokens, &n_tokens);
-    int one = code == EXIT_OK && n_tokens == 1;
-    if (one)
-        *token = tokens[0];
-    else if (code == EXIT_OK)
-        repl_error("this is %zu tokens, expected one: /tokens and /top show ids", n_tokens);
-    free(tokens);
-    return one;
-}
-
 void repl_run_p(struct repl *r, char *args, size_t n)
 {
     int32_t token;
     const float *logits;
-    if (n == 0) {
-        repl_error("which token? An id, or its text: /p 13, /p n, /p \"13\"");
-        return;
-    }
-    if (!find_token(r, args, n, &token) || !(logits = repl_logits(r)))
+    if (!repl_read_token(r, args, n, &token) || !(logits = repl_logits(r)))
         return;
     puts(" rank      id  probability      logit   token");
     print_candidate(r, repl_rank(logits, repl_n_logits(r), token), token,
                     mgpt_logprob(logits, repl_n_logits(r), token), logits[token]);
 }
 
-void repl_run_tokens(struct repl *r, char *args, size_t n)
+void repl_run_tokens_held(struct repl *r, char *args, size_t n)
 {
     const int32_t *tokens = mgpt_tokens(r->engine.session);
     size_t pos = mgpt_pos(r->engine.session);
@@ -115,5 +82,11 @@ void repl_run_tokens(struct repl *r, char *args, size_t n)
         text_print_token(stdout, r->engine.model, tokens[i]);
         putchar('\n');
     }
-    printf("%zu of %zu\n", pos, mgpt_n_ctx(r->engine.session));
+    const int32_t *ahead = r->branches[r->current].ahead;
+    for (size_t i = 0; i < arr_len(ahead); i++) {
+        printf("%4zu: %6d  ", pos + i, (int)ahead[i]);
+        text_print_token(stdout, r->engine.model, ahead[i]);
+        puts("  ahead");
+    }
+    repl_print_place(r);
 }

@@ -14,9 +14,18 @@ enum { SHOWN_TOKENS = 24 }; /* of a text that was fed */
 
 /* ---- feeding ---- */
 
+void repl_print_place(const struct repl *r)
+{
+    size_t n_ahead = arr_len(r->branches[r->current].ahead);
+    printf("%zu of %zu", mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
+    if (n_ahead > 0)
+        printf(", %zu ahead", n_ahead);
+    putchar('\n');
+}
+
 static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
 {
-    mgpt_session *session = r->engine.session;
+    const mgpt_session *session = r->engine.session;
     size_t free_positions = mgpt_n_ctx(session) - mgpt_pos(session);
     mgpt_error err;
     if (n > free_positions) {
@@ -24,7 +33,7 @@ static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
                    mgpt_n_ctx(session));
         return;
     }
-    if (engine_feed(&r->engine, tokens, n, &err) < 0) {
+    if (repl_append(r, tokens, n, &err) < 0) {
         repl_failed(&err);
         return;
     }
@@ -53,26 +62,44 @@ void repl_run_feed(struct repl *r, char *args, size_t n)
 {
     int64_t length = text_unescape(args, n);
     if (length < 0)
-        repl_error("a backslash begins one of \\n \\t \\r \\\\ \\\" \\xFF \\u{1F600}");
+        repl_bad_escape();
     else
         repl_feed(r, args, (size_t)length);
+}
+
+/* Cuts the next token of a list off: a number, or a text in quotes. Returns its length, 0 at the end. */
+static size_t next_item(char **at, char **item)
+{
+    char *p = *at + strspn(*at, " \t,"), *end = p + 1;
+    *item = p;
+    if (*p != '"')
+        end = p + strcspn(p, " \t,");
+    while (*p == '"' && *end && *end != '"')
+        end += end[0] == '\\' && end[1] ? 2 : 1;
+    if (*p == '"' && *end)
+        end++;
+    *at = *end ? end + 1 : end;
+    *end = 0;
+    return (size_t)(end - p);
 }
 
 void repl_run_ids(struct repl *r, char *args, size_t n)
 {
     int32_t *ids = NULL, id;
-    const char *at = args;
-    int got, room = 1;
+    char *item;
+    size_t length;
+    int good = 1;
     (void)n;
-    while ((got = text_next_id(&at, &id)) == 1 && room)
-        room = arr_push(ids, id);
-    if (got < 0)
-        repl_error("expected numbers, found '%s'", at);
-    else if (!room)
-        repl_error("out of memory");
-    else if (arr_len(ids) == 0)
-        repl_error("which ids? For example: /ids 1 2 3");
-    else
+    while (good && (length = next_item(&args, &item)) > 0) {
+        good = repl_read_token(r, item, length, &id);
+        if (good && !arr_push(ids, id)) {
+            repl_no_memory();
+            good = 0;
+        }
+    }
+    if (good && arr_len(ids) == 0)
+        repl_error("which tokens? For example: /ids 1 2 3");
+    else if (good)
         feed_tokens(r, ids, arr_len(ids));
     arr_free(ids);
 }
@@ -105,7 +132,7 @@ static int32_t draw(struct repl *r, const float **logits)
 static int keep(struct repl *r, int32_t token)
 {
     mgpt_error err;
-    if (mgpt_step(r->engine.session, token, &err))
+    if (repl_append(r, &token, 1, &err) == MGPT_OK)
         return 1;
     repl_failed(&err);
     return 0;
@@ -175,32 +202,34 @@ void repl_run_generate(struct repl *r, char *args, size_t n)
            mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
 }
 
+static void go(struct repl *r, size_t pos)
+{
+    mgpt_error err;
+    if (repl_go(r, pos, &err) < 0)
+        repl_failed(&err);
+    repl_print_place(r);
+}
+
 void repl_run_back(struct repl *r, char *args, size_t n)
 {
-    mgpt_session *session = r->engine.session;
-    size_t pos = mgpt_pos(session);
-    int32_t count, *tokens;
-    mgpt_error err;
+    size_t pos = mgpt_pos(r->engine.session);
+    int32_t count;
     (void)n;
     if (!repl_count(args, 1, 1, &count))
         return;
-    if ((size_t)count > pos) {
+    if ((size_t)count > pos)
         repl_error("back %d, but only %zu tokens are held", (int)count, pos);
-        return;
-    }
-    /* Logits are those of the last token: going back means hearing the one before again. */
-    size_t left = pos - (size_t)count;
-    tokens = mem_new(left, sizeof *tokens);
-    if (!tokens) {
-        repl_error("out of memory");
-        return;
-    }
-    if (left > 0)
-        memcpy(tokens, mgpt_tokens(session), left * sizeof *tokens);
-    if (mgpt_sync(session, tokens, left, &err) < 0)
-        repl_failed(&err);
-    printf("%zu of %zu\n", mgpt_pos(session), mgpt_n_ctx(session));
-    free(tokens);
+    else
+        go(r, pos - (size_t)count);
+}
+
+void repl_run_goto(struct repl *r, char *args, size_t n)
+{
+    size_t held = mgpt_pos(r->engine.session), ahead = arr_len(r->branches[r->current].ahead);
+    int32_t pos;
+    (void)n;
+    if (repl_read_index("position", args, held + ahead + 1, &pos))
+        go(r, (size_t)pos);
 }
 
 void repl_run_reset(struct repl *r, char *args, size_t n)
@@ -208,7 +237,10 @@ void repl_run_reset(struct repl *r, char *args, size_t n)
     mgpt_error err;
     (void)args;
     (void)n;
+    struct repl_branch *b = &r->branches[r->current];
     if (mgpt_rewind(r->engine.session, 0, &err) < 0)
         repl_failed(&err);
+    if (b->ahead)
+        arr_set_len(b->ahead, 0);
     sampling_seed(&r->sampling, r->sampling.seed);
 }

@@ -10,13 +10,16 @@ int sampling_begin(struct sampling *s, const struct cli_command *command)
         return cli_usage(command, "--rng: expected splitmix or python, found '%s'", s->rng);
     if (s->skip && !python)
         return cli_usage(command, "--rng-skip needs --rng python");
-    if (python) {
-        s->sampler.uniform = rng_python_uniform;
-        s->sampler.uniform_user = &s->python;
-    }
+    sampling_use_python(s, python);
     sampling_apply(s);
     sampling_seed(s, s->seed);
     return EXIT_OK;
+}
+
+void sampling_use_python(struct sampling *s, int python)
+{
+    s->sampler.uniform = python ? rng_python_uniform : NULL;
+    s->sampler.uniform_user = python ? &s->python : NULL;
 }
 
 void sampling_apply(struct sampling *s)

@@ -6,6 +6,8 @@
 #include "mgpt.h"
 #include "rng_python.h"
 
+#define SAMPLING_MAX_SKIP 1e10
+
 struct sampling {
     double temperature, top_p, min_p; /* options */
     int32_t top_k;
@@ -30,12 +32,15 @@ struct sampling {
      "drop tokens under P times the likeliest (default 0: none)"},                                 \
     {"--rng", "NAME", CLI_TEXT, &(s).rng, 0, 0,                                                    \
      "random numbers: splitmix (default), python (CPython's random)"},                             \
-    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, 1e10,                                               \
+    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, SAMPLING_MAX_SKIP,                                               \
      "with --rng python: skip N 32-bit words after seeding"}
 /* clang-format on */
 
 /* Fills the sampler from the options. Returns an exit code. The struct must not move afterwards. */
 int sampling_begin(struct sampling *s, const struct cli_command *command);
+
+/* Draws from CPython's numbers, or from SplitMix64. */
+void sampling_use_python(struct sampling *s, int python);
 
 /* Takes over changed temperature, top_k, top_p and min_p. */
 void sampling_apply(struct sampling *s);

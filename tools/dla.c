@@ -1,0 +1,374 @@
+/* Direct logit attribution. See dla.h.
+ *
+ * Everything is pulled back: a direction in the space of logits (W_U[token] - W_U[other]) becomes, norm
+ * by norm, a direction in the residual stream, and a component's part is its dot product with it. */
+#include "dla.h"
+
+#include "error.h"
+#include "mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+    struct dla *d;
+    const mgpt_model *model;
+    mgpt_info info;
+    mgpt_error *err;
+    double *direction;    /* [n_embd] of a residual that nothing comes after */
+    double *pulled;       /* [n_embd] the same before some norm */
+    double *sums;         /* [n_embd] of the heads and the bias of a layer */
+    double *parts;        /* [n_embd][n_head] what each head adds to each number of the residual */
+    double *keep, *blend; /* [n_layer] */
+    float *row, *vector, *gain; /* [widest row], [n_embd] */
+};
+
+/* ---- tensors ------------------------------------------------------------------------------------ */
+
+static int has_tensor(const mgpt_model *model, const char *name)
+{
+    mgpt_tensor t;
+    for (size_t i = 0; i < mgpt_n_tensors(model); i++)
+        if (mgpt_get_tensor(model, i, &t, NULL) == MGPT_OK && strcmp(t.name, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Reads n numbers of a tensor; `absent` everywhere when there is none. */
+static int read_vector(const struct work *w, const char *name, size_t n, float absent, float *out)
+{
+    if (has_tensor(w->model, name))
+        return mgpt_read_tensor(w->model, name, 0, n, out, w->err);
+    for (size_t i = 0; i < n; i++)
+        out[i] = absent;
+    return MGPT_OK;
+}
+
+static int read_of_layer(const struct work *w, size_t layer, const char *name, float absent,
+                         float *out)
+{
+    char full[64];
+    snprintf(full, sizeof full, "blk.%zu.%s", layer, name);
+    return read_vector(w, full, w->d->n_embd, absent, out);
+}
+
+static double dot(const double *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += a[i] * (double)b[i];
+    return sum;
+}
+
+/* ---- norms -------------------------------------------------------------------------------------- */
+
+/* The direction before a norm of x whose scale is frozen: to' such that to . norm(x) = to' . x + bias.
+ * `to` and `from` may be the same. */
+static void pull_norm(const struct work *w, const double *x, const float *gain, const double *from,
+                      double *to)
+{
+    size_t n = w->d->n_embd;
+    int layer_norm = strcmp(w->info.norm, "layernorm") == 0;
+    double mean = 0, squares = 0, mean_to = 0;
+    for (size_t i = 0; i < n && layer_norm; i++)
+        mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean) / (double)n;
+    double scale = 1 / sqrt(squares + (double)w->info.norm_eps);
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i] * (gain ? (double)gain[i] : 1) * scale;
+        mean_to += to[i] / (double)n;
+    }
+    for (size_t i = 0; i < n && layer_norm; i++)
+        to[i] -= mean_to;
+}
+
+/* ---- the head ----------------------------------------------------------------------------------- */
+
+static int add_head_row(const struct work *w, const char *name, size_t token, double factor)
+{
+    size_t n = w->d->n_embd;
+    int status = mgpt_read_tensor(w->model, name, token * n, n, w->row, w->err);
+    for (size_t i = 0; i < n && status == MGPT_OK; i++)
+        w->direction[i] += factor * (double)w->row[i];
+    return status;
+}
+
+static int bias_of(const struct work *w, size_t token, double factor)
+{
+    float bias;
+    int status = mgpt_read_tensor(w->model, "output.bias", token, 1, &bias, w->err);
+    if (status == MGPT_OK)
+        w->d->biases += factor * (double)bias;
+    return status;
+}
+
+/* w->direction: from the normed residual to the difference of logits. */
+static int head_direction(const struct work *w, int32_t token, int32_t other, size_t n_choices)
+{
+    const char *name = w->info.tied ? "token_embd.weight" : "output.weight";
+    int has_bias = has_tensor(w->model, "output.bias"), status = MGPT_OK;
+    size_t first = other == DLA_MEAN ? 0 : (size_t)other;
+    size_t n = other == DLA_MEAN ? n_choices : 1;
+    for (size_t i = 0; i <= n && status == MGPT_OK; i++) { /* the token last */
+        size_t row = i < n ? first + i : (size_t)token;
+        double factor = i < n ? -1 / (double)n : 1;
+        status = add_head_row(w, name, row, factor);
+        if (status == MGPT_OK && has_bias)
+            status = bias_of(w, row, factor);
+    }
+    return status;
+}
+
+/* Goes before the final norm; the total is then direction . final + biases. */
+static int pull_final(const struct work *w)
+{
+    struct dla *d = w->d;
+    if (d->has_final_norm) {
+        int status = read_vector(w, "output_norm.weight", d->n_embd, 1, w->gain);
+        if (status == MGPT_OK)
+            status = read_vector(w, "output_norm.bias", d->n_embd, 0, w->vector);
+        if (status != MGPT_OK)
+            return status;
+        d->biases += dot(w->direction, w->vector, d->n_embd);
+        for (size_t i = 0; i < d->n_embd; i++)
+            w->sums[i] = (double)d->final[i];
+        pull_norm(w, w->sums, w->gain, w->direction, w->direction);
+    }
+    d->total = d->biases + dot(w->direction, d->final, d->n_embd);
+    return MGPT_OK;
+}
+
+/* ---- layers ------------------------------------------------------------------------------------- */
+
+/* What each head adds to the residual (parts), and their sum with the bias (sums). */
+static int split_heads(const struct work *w, size_t layer)
+{
+    struct dla *d = w->d;
+    char name[64];
+    size_t each = d->n_q / d->n_head;
+    const float *z = d->z + layer * d->n_q;
+    snprintf(name, sizeof name, "blk.%zu.attn_output.weight", layer);
+    int status = read_of_layer(w, layer, "attn_output.bias", 0, w->vector);
+    for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
+        status = mgpt_read_tensor(w->model, name, i * d->n_q, d->n_q, w->row, w->err);
+        w->sums[i] = (double)w->vector[i];
+        for (size_t h = 0; h < d->n_head; h++) {
+            double sum = 0;
+            for (size_t e = h * each; e < (h + 1) * each; e++)
+                sum += (double)w->row[e] * (double)z[e];
+            w->parts[i * d->n_head + h] = sum;
+            w->sums[i] += sum;
+        }
+    }
+    return status;
+}
+
+/* factor: what later layers make of this layer's output (1, or products of resid_lambdas). */
+static int attribute_layer(const struct work *w, size_t layer, double factor)
+{
+    struct dla *d = w->d;
+    char name[64];
+    int status = split_heads(w, layer);
+    snprintf(name, sizeof name, "blk.%zu.post_attention_norm.weight", layer);
+    int post_norm = has_tensor(w->model, name);
+    if (status == MGPT_OK && post_norm)
+        status = read_vector(w, name, d->n_embd, 1, w->gain);
+    if (status != MGPT_OK)
+        return status;
+    memcpy(w->pulled, w->direction, d->n_embd * sizeof *w->pulled);
+    if (post_norm)
+        pull_norm(w, w->sums, w->gain, w->direction, w->pulled);
+    for (size_t i = 0; i < d->n_embd; i++)
+        for (size_t h = 0; h < d->n_head; h++)
+            d->heads[layer * d->n_head + h] += factor * w->pulled[i] * w->parts[i * d->n_head + h];
+    d->biases += factor * dot(w->pulled, w->vector, d->n_embd);
+    d->mlps[layer] = factor * dot(w->direction, d->mlp_out + layer * d->n_embd, d->n_embd);
+    return MGPT_OK;
+}
+
+/* Without blending keep is 1 and blend is 0. */
+static int read_blending(const struct work *w)
+{
+    size_t n = w->d->n_layer;
+    float *v = mem_new(n, sizeof *v);
+    if (!v)
+        return err_memory(w->err, "blending", n * sizeof *v);
+    int status = read_vector(w, "resid_lambdas", n, 1, v);
+    for (size_t i = 0; i < n; i++)
+        w->keep[i] = (double)v[i];
+    if (status == MGPT_OK)
+        status = read_vector(w, "x0_lambdas", n, 0, v);
+    for (size_t i = 0; i < n; i++)
+        w->blend[i] = (double)v[i];
+    free(v);
+    return status;
+}
+
+static int attribute_layers(const struct work *w)
+{
+    double factor = 1;
+    int status = read_blending(w);
+    for (size_t i = w->d->n_layer; i-- > 0 && status == MGPT_OK;) {
+        status = attribute_layer(w, i, factor);
+        factor *= w->keep[i];
+    }
+    return status;
+}
+
+/* ---- the embedding ------------------------------------------------------------------------------ */
+
+static void attribute_embedding(const struct work *w)
+{
+    struct dla *d = w->d;
+    double factor = 1;
+    for (size_t i = 0; i < d->n_layer; i++)
+        factor = w->keep[i] * factor + w->blend[i];
+    memcpy(w->pulled, w->direction, d->n_embd * sizeof *w->pulled);
+    for (size_t i = 0; i < d->n_embd; i++)
+        w->sums[i] = (double)d->embedding[i] + (d->has_position ? (double)d->position[i] : 0);
+    if (d->has_embedding_norm)
+        pull_norm(w, w->sums, NULL, w->direction, w->pulled);
+    d->token_part = factor * dot(w->pulled, d->embedding, d->n_embd);
+    if (d->has_position)
+        d->position_part = factor * dot(w->pulled, d->position, d->n_embd);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
+{
+    size_t E = (size_t)info->n_embd, L = (size_t)info->n_layer;
+    *d = (struct dla){.n_layer = L, .n_embd = E, .n_head = (size_t)info->n_head, .pos = pos};
+    d->n_q = d->n_head * (size_t)info->head_dim;
+    size_t n = 3 * E + L * (d->n_q + E);
+    d->values = mem_new(n, sizeof(float));
+    d->heads = mem_new(L * d->n_head, sizeof *d->heads);
+    d->mlps = mem_new(L, sizeof *d->mlps);
+    if (!d->values || !d->heads || !d->mlps)
+        return err_memory(err, "an attribution", n * sizeof(float));
+    d->embedding = d->values;
+    d->position = d->embedding + E;
+    d->final = d->position + E;
+    d->z = d->final + E;
+    d->mlp_out = d->z + L * d->n_q;
+    return MGPT_OK;
+}
+
+void dla_free(struct dla *d)
+{
+    free(d->values);
+    free(d->heads);
+    free(d->mlps);
+}
+
+uint64_t dla_points(void)
+{
+    return MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_POS_EMBD) |
+           MGPT_POINT_BIT(MGPT_EMBD_NORM) | MGPT_POINT_BIT(MGPT_HEADS) |
+           MGPT_POINT_BIT(MGPT_MLP_OUT) | MGPT_POINT_BIT(MGPT_RESID_POST);
+}
+
+/* Each write to the residual outside and behind the layers leaves what would be the last residual. */
+static void keep(struct dla *d, const mgpt_value *value, const float *row)
+{
+    size_t n = d->n_embd, layer = value->layer < 0 ? 0 : (size_t)value->layer;
+    float *to = d->final;
+    if (value->point == MGPT_HEADS) {
+        to = d->z + layer * d->n_q;
+        n = d->n_q;
+    } else if (value->point == MGPT_MLP_OUT) {
+        to = d->mlp_out + layer * n;
+    } else if (value->point == MGPT_EMBD) {
+        memcpy(d->final, row, n * sizeof *row);
+        to = d->embedding;
+    } else if (value->point == MGPT_POS_EMBD) {
+        for (size_t i = 0; i < n; i++)
+            d->final[i] += row[i];
+        to = d->position;
+    }
+    memcpy(to, row, n * sizeof *row);
+    d->has_position |= value->point == MGPT_POS_EMBD;
+    d->has_embedding_norm |= value->point == MGPT_EMBD_NORM;
+}
+
+int dla_tap(const mgpt_value *value, void *user)
+{
+    struct dla *d = user;
+    size_t first = (size_t)value->pos, rows = (size_t)value->rows;
+    if (MGPT_POINT_BIT(value->point) & dla_points() && d->pos >= first && d->pos < first + rows)
+        keep(d, value, value->data + (d->pos - first) * value->stride);
+    return 0;
+}
+
+static int see_final(const mgpt_value *value, void *user)
+{
+    (void)value;
+    *(int *)user = 1;
+    return 0;
+}
+
+int dla_find_norm(struct dla *d, mgpt_session *s, mgpt_error *err)
+{
+    d->has_final_norm = 0;
+    int status = mgpt_rewind(s, 0, err);
+    if (status == MGPT_OK)
+        status = mgpt_tap(s, MGPT_POINT_BIT(MGPT_FINAL), see_final, &d->has_final_norm, err);
+    if (status == MGPT_OK)
+        status = mgpt_feed(s, &(int32_t){0}, 1, err);
+    mgpt_tap(s, 0, NULL, NULL, NULL);
+    return status == MGPT_OK ? mgpt_rewind(s, 0, err) : status;
+}
+
+static int run(const struct work *w, int32_t token, int32_t other, size_t n_choices)
+{
+    struct dla *d = w->d;
+    int status = head_direction(w, token, other, n_choices);
+    if (status == MGPT_OK)
+        status = pull_final(w);
+    if (status == MGPT_OK)
+        status = attribute_layers(w);
+    if (status != MGPT_OK)
+        return status;
+    attribute_embedding(w);
+    d->rest = d->total - d->token_part - d->position_part - d->biases;
+    for (size_t i = 0; i < d->n_layer; i++)
+        d->rest -= d->mlps[i];
+    for (size_t i = 0; i < d->n_layer * d->n_head; i++)
+        d->rest -= d->heads[i];
+    return MGPT_OK;
+}
+
+int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other, size_t n_choices,
+            mgpt_error *err)
+{
+    struct work w = {.d = d, .model = model, .err = err};
+    size_t E = d->n_embd, widest = d->n_q > E ? d->n_q : E;
+    int status = mgpt_get_info(model, &w.info, err);
+    if (status != MGPT_OK)
+        return status;
+    size_t n = E * (3 + d->n_head) + 2 * d->n_layer;
+    double *memory = mem_new(n, sizeof *memory);
+    float *rows = mem_new(widest + 2 * E, sizeof *rows);
+    if (memory && rows) {
+        w.direction = memory;
+        w.pulled = w.direction + E;
+        w.sums = w.pulled + E;
+        w.parts = w.sums + E;
+        w.keep = w.parts + E * d->n_head;
+        w.blend = w.keep + d->n_layer;
+        w.row = rows;
+        w.vector = w.row + widest;
+        w.gain = w.vector + E;
+        d->biases = 0;
+        memset(d->heads, 0, d->n_layer * d->n_head * sizeof *d->heads);
+        status = run(&w, token, other, n_choices);
+    } else {
+        status = err_memory(err, "an attribution", n * sizeof *memory);
+    }
+    free(memory);
+    free(rows);
+    return status;
+}

@@ -1,0 +1,353 @@
+/* Reading a session file (repl_save.c says what is in it). The file is hostile: every number is checked
+ * against the model before it is used. All of it is built beside the present session, the current timeline
+ * is run, and only then does it take the present session's place; other timelines are run when they are
+ * used. What is refused changes nothing.
+ */
+#include "error.h"
+#include "file.h"
+#include "mem.h"
+#include "repl_session.h"
+
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t MAX_BYTES = (size_t)64 << 20;
+
+struct load {
+    struct repl *repl;
+    json_t *tree;
+    struct sampling sampling;
+    struct edits edits;
+    struct repl_branch *branches; /* stb_ds array; without sessions */
+    size_t current;
+};
+
+#define bad(err, ...) err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)
+
+/* ---- values ---- */
+
+static int read_integer(const json_t *object, const char *key, int32_t min, int32_t max,
+                        int64_t *to, mgpt_error *err)
+{
+    char number[24]; /* err_set prints 32 bits */
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value))
+        return bad(err, "no whole number called %s", key);
+    *to = json_integer_value(value);
+    if (*to >= min && *to <= max)
+        return MGPT_OK;
+    snprintf(number, sizeof number, "%" PRId64, *to);
+    return bad(err, "%s is %s, expected %d to %d", key, number, (int)min, (int)max);
+}
+
+/* A number that is a float again: finite, and within [min, max]. */
+static int read_real(const json_t *value, const char *what, double min, double max, double *to,
+                     mgpt_error *err)
+{
+    if (!json_is_number(value))
+        return bad(err, "no number called %s", what);
+    *to = json_number_value(value);
+    return *to >= min && *to <= max ? MGPT_OK : bad(err, "%s is out of range", what);
+}
+
+/* 64 bits in a string. */
+static int read_u64(const json_t *object, const char *key, int base, uint64_t *to, mgpt_error *err)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    size_t n = text ? strlen(text) : 0;
+    const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
+    if (n == 0 || n > 20 || (base == 16 && n != 16) || strspn(text, digits) != n)
+        return bad(err, "no number in quotes called %s", key);
+    errno = 0;
+    *to = strtoull(text, NULL, base);
+    return errno == 0 ? MGPT_OK : bad(err, "%s is above 64 bits", key);
+}
+
+/* ---- head of the file ---- */
+
+static int other_model(uint64_t theirs, uint64_t ours, mgpt_error *err)
+{
+    char hashes[2][17];
+    snprintf(hashes[0], sizeof hashes[0], "%016" PRIx64, theirs);
+    snprintf(hashes[1], sizeof hashes[1], "%016" PRIx64, ours);
+    return bad(err, "made with the model of hash %s, this one has %s", hashes[0], hashes[1]);
+}
+
+static int check_model(struct load *l, mgpt_error *err)
+{
+    const json_t *model = json_object_get(l->tree, "model");
+    const char *kv = json_string_value(json_object_get(l->tree, "kv"));
+    uint64_t theirs = 0, ours;
+    if (read_u64(model, "xxh64", 16, &theirs, err) < 0 || repl_model_hash(l->repl, &ours, err) < 0)
+        return err->status;
+    if (theirs != ours)
+        return other_model(theirs, ours, err);
+    if (!kv || (strcmp(kv, "f32") != 0 && strcmp(kv, "f16") != 0))
+        return bad(err, "kv is neither f32 nor f16");
+    if (strcmp(kv, repl_kv_type(l->repl)) != 0)
+        return bad(err, "keys and values were in %s, here they are in %s: start with --kv %s", kv,
+                   repl_kv_type(l->repl), kv);
+    return MGPT_OK;
+}
+
+static int check_format(struct load *l, mgpt_error *err)
+{
+    const char *format = json_string_value(json_object_get(l->tree, "format"));
+    int64_t version;
+    if (!format || strcmp(format, REPL_SESSION_FORMAT) != 0)
+        return bad(err, "is not a session file: format is not '%s'", REPL_SESSION_FORMAT);
+    return read_integer(l->tree, "version", REPL_SESSION_VERSION, REPL_SESSION_VERSION, &version,
+                        err);
+}
+
+/* ---- sampling ---- */
+
+static int read_python(const json_t *python, struct sampling *s, mgpt_error *err)
+{
+    enum { N = sizeof s->python.state / sizeof *s->python.state };
+    const json_t *state = json_object_get(python, "state");
+    int64_t next = 0;
+    if (read_u64(python, "skip", 10, &s->skip, err) < 0 ||
+        read_integer(python, "next", 0, N, &next, err) < 0)
+        return err->status;
+    if (s->skip > SAMPLING_MAX_SKIP)
+        return bad(err, "skip is out of range");
+    if (json_array_size(state) != N)
+        return bad(err, "state has %zu numbers, expected %d", json_array_size(state), (int)N);
+    for (size_t i = 0; i < N; i++) {
+        const json_t *word = json_array_get(state, i);
+        json_int_t value = json_integer_value(word);
+        if (!json_is_integer(word) || value < 0 || value > UINT32_MAX)
+            return bad(err, "state, number %zu is not one of 32 bits", i);
+        s->python.state[i] = (uint32_t)value;
+    }
+    s->python.next = (unsigned)next;
+    return MGPT_OK;
+}
+
+static int read_sampling(struct load *l, mgpt_error *err)
+{
+    const json_t *part = json_object_get(l->tree, "sampling");
+    const json_t *python = json_object_get(part, "python");
+    struct sampling *s = &l->sampling;
+    int64_t top_k = 0;
+    if (read_real(json_object_get(part, "temp"), "temp", 0, 1e30, &s->temperature, err) < 0 ||
+        read_integer(part, "top_k", 0, INT32_MAX, &top_k, err) < 0 ||
+        read_real(json_object_get(part, "top_p"), "top_p", 0, 1, &s->top_p, err) < 0 ||
+        read_real(json_object_get(part, "min_p"), "min_p", 0, 1, &s->min_p, err) < 0 ||
+        read_u64(part, "seed", 10, &s->seed, err) < 0 ||
+        read_u64(part, "rng", 10, &s->sampler.rng, err) < 0)
+        return err->status;
+    s->top_k = (int32_t)top_k;
+    sampling_apply(s);
+    sampling_use_python(s, python != NULL);
+    return python ? read_python(python, s, err) : MGPT_OK;
+}
+
+/* ---- edits ---- */
+
+static int read_mean(struct load *l, const json_t *part, struct edit *e, mgpt_error *err)
+{
+    const json_t *list = json_object_get(part, "mean");
+    size_t n = edit_width(&l->edits, e);
+    if (json_array_size(list) != n)
+        return bad(err, "mean has %zu numbers, expected %zu", json_array_size(list), n);
+    e->mean = mem_new(n, sizeof *e->mean);
+    if (!e->mean)
+        return err_memory(err, "a mean", n * sizeof *e->mean);
+    for (size_t i = 0; i < n; i++) {
+        double value = 0;
+        if (read_real(json_array_get(list, i), "a number of mean", -FLT_MAX, FLT_MAX, &value, err) <
+            0)
+            return err->status;
+        e->mean[i] = (float)value;
+    }
+    return MGPT_OK;
+}
+
+/* Kind and place; the mean is read when there is one. */
+static int read_edit(struct load *l, const json_t *part, struct edit *e, mgpt_error *err)
+{
+    const mgpt_info *info = &l->repl->engine.info;
+    const char *kind = json_string_value(json_object_get(part, "kind"));
+    int64_t layer = 0, head = -1;
+    double factor = 1;
+    if (read_integer(part, "layer", 0, info->n_layer - 1, &layer, err) < 0 ||
+        (json_object_get(part, "head") &&
+         read_integer(part, "head", 0, info->n_head - 1, &head, err) < 0))
+        return err->status;
+    *e = (struct edit){.layer = (int32_t)layer, .head = (int32_t)head};
+    if (kind && strcmp(kind, "zero") == 0)
+        return MGPT_OK;
+    if (kind && strcmp(kind, "mean") == 0) {
+        e->kind = EDIT_MEAN;
+        return read_mean(l, part, e, err);
+    }
+    if (!kind || strcmp(kind, "scale") != 0)
+        return bad(err, "kind is none of zero, mean, scale");
+    if (read_real(json_object_get(part, "factor"), "factor", -1e30, 1e30, &factor, err) < 0)
+        return err->status;
+    e->kind = EDIT_SCALE;
+    e->factor = (float)factor;
+    return MGPT_OK;
+}
+
+static int read_edits(struct load *l, mgpt_error *err)
+{
+    const json_t *list = json_object_get(l->tree, "edits");
+    if (!json_is_array(list))
+        return bad(err, "no list called edits");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct edit e = {.mean = NULL};
+        int status = read_edit(l, json_array_get(list, i), &e, err);
+        if (status == MGPT_OK && !edits_set(&l->edits, e))
+            status = err_memory(err, "edits", (i + 1) * sizeof e);
+        if (status == MGPT_OK && arr_len(l->edits.list) != i + 1) {
+            bad(err, "edit %zu is of the same part as one before it", i);
+            return err->status; /* it has taken that one's place: the mean is the list's */
+        }
+        if (status < 0) {
+            free(e.mean);
+            return status;
+        }
+    }
+    return MGPT_OK;
+}
+
+/* ---- branches ---- */
+
+static int read_tokens(struct load *l, const json_t *list, struct repl_branch *b, mgpt_error *err)
+{
+    size_t n = json_array_size(list), n_ctx = mgpt_n_ctx(l->repl->engine.session);
+    int32_t n_vocab = l->repl->engine.info.n_vocab;
+    if (!json_is_array(list))
+        return bad(err, "timeline %s: no list called tokens", b->name);
+    if (n > n_ctx)
+        return bad(err, "timeline %s: %zu tokens, but the context holds %zu", b->name, n, n_ctx);
+    if (!arr_reserve(b->ahead, n))
+        return err_memory(err, "tokens", n * sizeof *b->ahead);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(list, i);
+        json_int_t token = json_integer_value(value);
+        if (!json_is_integer(value) || token < 0 || token >= n_vocab)
+            return bad(err, "timeline %s, token %zu: expected one of 0 to %d", b->name, i,
+                       (int)n_vocab - 1);
+        arr_put(b->ahead, (int32_t)token);
+    }
+    return MGPT_OK;
+}
+
+static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error *err)
+{
+    const char *name = json_string_value(json_object_get(part, "name"));
+    int64_t position = 0;
+    if (!name || !repl_is_name(name))
+        return bad(err, "timeline %zu: the name is not 1 to %d letters, digits, or _ . -", i,
+                   REPL_NAME - 1);
+    if (repl_find_branch(l->branches, name) < i)
+        return bad(err, "two timelines are called %s", name);
+    if (!arr_push(l->branches, (struct repl_branch){.resume = 0}))
+        return err_memory(err, "timelines", (i + 1) * sizeof *l->branches);
+    struct repl_branch *b = &l->branches[i];
+    memcpy(b->name, name, strlen(name) + 1);
+    if (read_tokens(l, json_object_get(part, "tokens"), b, err) < 0 ||
+        read_integer(part, "position", 0, (int32_t)arr_len(b->ahead), &position, err) < 0)
+        return err->status;
+    b->resume = (size_t)position;
+    return MGPT_OK;
+}
+
+static int read_branches(struct load *l, mgpt_error *err)
+{
+    const json_t *list = json_object_get(l->tree, "branches");
+    const char *current = json_string_value(json_object_get(l->tree, "current"));
+    size_t n = json_array_size(list);
+    if (n == 0 || n > REPL_BRANCHES)
+        return bad(err, "%zu timelines, expected 1 to %d", n, REPL_BRANCHES);
+    for (size_t i = 0; i < n; i++)
+        if (read_branch(l, json_array_get(list, i), i, err) < 0)
+            return err->status;
+    l->current = current ? repl_find_branch(l->branches, current) : n;
+    return l->current < n ? MGPT_OK : bad(err, "current is the name of no timeline");
+}
+
+/* ---- all of it ---- */
+
+static int read_tree(struct load *l, const char *path, mgpt_error *err)
+{
+    struct file file;
+    json_error_t failed;
+    if (file_open(&file, path, err) < 0)
+        return err->status;
+    if (file.size <= MAX_BYTES)
+        l->tree = json_loadb((const char *)file.data, file.size, JSON_REJECT_DUPLICATES, &failed);
+    int too_large = file.size > MAX_BYTES;
+    file_close(&file);
+    if (too_large)
+        return bad(err, "is larger than a session file can be, %zu MiB", MAX_BYTES >> 20);
+    if (l->tree)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, (uint64_t)(failed.position > 0 ? failed.position : 0),
+                   "bad JSON: %.120s", failed.text);
+}
+
+static int read_all(struct load *l, const char *path, mgpt_error *err)
+{
+    if (read_tree(l, path, err) < 0 || check_format(l, err) < 0 || check_model(l, err) < 0 ||
+        read_sampling(l, err) < 0 || read_edits(l, err) < 0)
+        return err->status;
+    return read_branches(l, err);
+}
+
+static void release(struct load *l)
+{
+    json_decref(l->tree);
+    edits_clear(&l->edits);
+    repl_free_branches(l->branches, NULL);
+}
+
+/* What l holds and what the repl holds change places. */
+static void exchange(struct load *l)
+{
+    struct repl *r = l->repl;
+    struct load old = {
+        .sampling = r->sampling, .edits = r->edits, .branches = r->branches, .current = r->current};
+    r->edits = l->edits;
+    r->branches = l->branches;
+    r->current = l->current;
+    r->sampling = l->sampling;
+    sampling_use_python(&r->sampling, sampling_is_shared(&r->sampling)); /* it has moved */
+    l->edits = old.edits;
+    l->branches = old.branches;
+    l->current = old.current;
+    l->sampling = old.sampling;
+}
+
+void repl_run_load(struct repl *r, char *args, size_t n)
+{
+    struct load l = {.repl = r, .sampling = r->sampling};
+    mgpt_error err;
+    if (n == 0) {
+        repl_error("from which file? /load FILE");
+        return;
+    }
+    l.edits = (struct edits){.head_dim = r->edits.head_dim, .n_embd = r->edits.n_embd};
+    if (read_all(&l, args, &err) < 0) {
+        repl_file_failed(args, &err);
+        release(&l);
+        return;
+    }
+    exchange(&l);
+    if (repl_wake(r, r->current)) {
+        r->engine.session = r->branches[r->current].session;
+        printf("on %s: ", r->branches[r->current].name);
+        repl_print_place(r);
+    } else {
+        exchange(&l);
+    }
+    release(&l);
+}

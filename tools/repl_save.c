@@ -1,0 +1,196 @@
+/* Writing a session: what is needed to compute it again, not what was computed. The file is JSON:
+ *
+ *   {"format": "mgpt session", "version": 1,
+ *    "model": {"xxh64": 16 hexadecimal digits over all bytes of the file, "bytes": its size},
+ *    "kv": "f32" or "f16",
+ *    "sampling": {"temp", "top_k", "top_p", "min_p": as in /set, "seed", "rng": decimal, as strings: 64 bits,
+ *                 "python": {"skip": decimal, "next", "state": [624 numbers]} with --rng python},
+ *    "edits": [{"layer", "head" (none: the MLP), "kind": "zero", "mean" or "scale",
+ *               "mean": [numbers], "factor"}],
+ *    "branches": [{"name", "position": tokens held, "tokens": [those, and those ahead]}],
+ *    "current": name}
+ *
+ * Numbers have 17 digits, so that floats come back to the bit.
+ */
+#include "repl_session.h"
+
+#include "error.h"
+#include "file.h"
+#include "mem.h"
+#include "outfile.h"
+#include "xxh64.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
+{
+    struct file file;
+    if (!r->model_hashed) {
+        if (file_open(&file, r->engine.path, err) < 0)
+            return err->status;
+        r->model_hash = xxh64(file.data, file.size);
+        r->model_hashed = file.size == r->engine.info.file_bytes;
+        file_close(&file);
+    }
+    *hash = r->model_hash;
+    if (r->model_hashed)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s has changed since it was opened",
+                   r->engine.path);
+}
+
+/* The default's width is in the model's own numbers; a model without layers keeps nothing. */
+const char *repl_kv_type(const struct repl *r)
+{
+    const mgpt_info *i = &r->engine.info;
+    uint64_t values = 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
+    if (r->engine.kv)
+        return r->engine.kv;
+    return i->kv_bytes < values * sizeof(float) ? "f16" : "f32";
+}
+
+/* ---- the parts; NULL when out of memory ---- */
+
+static json_t *hex64(uint64_t x)
+{
+    return json_sprintf("%016" PRIx64, x);
+}
+
+static json_t *decimal64(uint64_t x)
+{
+    return json_sprintf("%" PRIu64, x);
+}
+
+static json_t *list_of_floats(const float *values, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        if (json_array_append_new(list, json_real((double)values[i])) < 0)
+            break;
+    if (json_array_size(list) == n)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *python_part(const struct sampling *s)
+{
+    enum { N = sizeof s->python.state / sizeof *s->python.state };
+    json_t *state = json_array();
+    for (size_t i = 0; i < N; i++)
+        json_array_append_new(state, json_integer(s->python.state[i]));
+    if (json_array_size(state) != N) {
+        json_decref(state);
+        return NULL;
+    }
+    return json_pack("{so si so}", "skip", decimal64(s->skip), "next", (int)s->python.next, "state",
+                     state);
+}
+
+static json_t *sampling_part(const struct sampling *s)
+{
+    json_t *part = json_pack("{sf si sf sf so so}", "temp", s->temperature, "top_k", (int)s->top_k,
+                             "top_p", s->top_p, "min_p", s->min_p, "seed", decimal64(s->seed),
+                             "rng", decimal64(s->sampler.rng));
+    if (part && sampling_is_shared(s) && json_object_set_new(part, "python", python_part(s)) < 0) {
+        json_decref(part);
+        return NULL;
+    }
+    return part;
+}
+
+static json_t *edit_part(const struct edits *edits, const struct edit *e)
+{
+    static const char *const kinds[] = {[EDIT_ZERO] = "zero", "mean", "scale"};
+    json_t *part = json_pack("{si ss}", "layer", (int)e->layer, "kind", kinds[e->kind]);
+    int status = part ? 0 : -1;
+    if (status == 0 && e->head >= 0)
+        status = json_object_set_new(part, "head", json_integer(e->head));
+    if (status == 0 && e->kind == EDIT_MEAN)
+        status = json_object_set_new(part, "mean", list_of_floats(e->mean, edit_width(edits, e)));
+    if (status == 0 && e->kind == EDIT_SCALE)
+        status = json_object_set_new(part, "factor", json_real((double)e->factor));
+    if (status == 0)
+        return part;
+    json_decref(part);
+    return NULL;
+}
+
+static json_t *branch_part(const struct repl_branch *b)
+{
+    const int32_t *held;
+    size_t n_ahead, n = repl_branch_tokens(b, &held, &n_ahead);
+    json_t *tokens = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(tokens, json_integer(held[i]));
+    for (size_t i = 0; i < n_ahead; i++)
+        json_array_append_new(tokens, json_integer(b->ahead[arr_len(b->ahead) - n_ahead + i]));
+    if (json_array_size(tokens) != n + n_ahead) {
+        json_decref(tokens);
+        return NULL;
+    }
+    return json_pack("{ss sI so}", "name", b->name, "position", (json_int_t)n, "tokens", tokens);
+}
+
+static json_t *session_tree(struct repl *r, uint64_t hash)
+{
+    json_t *edits = json_array(), *branches = json_array();
+    int status = 0;
+    for (size_t i = 0; i < arr_len(r->edits.list) && status == 0; i++)
+        status = json_array_append_new(edits, edit_part(&r->edits, &r->edits.list[i]));
+    for (size_t i = 0; i < arr_len(r->branches) && status == 0; i++)
+        status = json_array_append_new(branches, branch_part(&r->branches[i]));
+    if (status < 0) {
+        json_decref(edits);
+        json_decref(branches);
+        return NULL;
+    }
+    return json_pack("{ss si s{so sI} ss so so so ss}", "format", REPL_SESSION_FORMAT, "version",
+                     REPL_SESSION_VERSION, "model", "xxh64", hex64(hash), "bytes",
+                     (json_int_t)r->engine.info.file_bytes, "kv", repl_kv_type(r), "sampling",
+                     sampling_part(&r->sampling), "edits", edits, "branches", branches, "current",
+                     r->branches[r->current].name);
+}
+
+/* ---- the file ---- */
+
+static int write_bytes(const char *bytes, size_t n, void *user)
+{
+    outfile_write(user, bytes, n);
+    return 0;
+}
+
+static int write_tree(const json_t *tree, const char *path, mgpt_error *err)
+{
+    struct outfile out;
+    if (outfile_open(&out, path, err) < 0)
+        return err->status;
+    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0) {
+        outfile_discard(&out);
+        return err_memory(err, "a line of JSON", 0);
+    }
+    outfile_write(&out, "\n", 1);
+    return outfile_commit(&out, err);
+}
+
+void repl_run_save(struct repl *r, char *args, size_t n)
+{
+    uint64_t hash;
+    mgpt_error err;
+    if (n == 0) {
+        repl_error("to which file? /save FILE");
+        return;
+    }
+    if (repl_model_hash(r, &hash, &err) < 0) {
+        repl_failed(&err);
+        return;
+    }
+    json_t *tree = session_tree(r, hash);
+    int status = tree ? write_tree(tree, args, &err) : err_memory(&err, "the session", 0);
+    json_decref(tree);
+    if (status < 0)
+        repl_file_failed(args, &err);
+    else
+        printf("saved %zu timelines\n", arr_len(r->branches));
+}

@@ -1,0 +1,18 @@
+/* Session files: what writing and reading them share. The format is described in repl_save.c. */
+#ifndef MGPT_REPL_SESSION_H
+#define MGPT_REPL_SESSION_H
+
+#include "repl.h"
+
+#include <jansson.h>
+
+#define REPL_SESSION_FORMAT "mgpt session"
+#define REPL_SESSION_VERSION 1
+
+/* The hash of the model's file, computed when it is asked for the first time. */
+int repl_model_hash(struct repl *repl, uint64_t *hash, mgpt_error *err);
+
+/* What keys and values are kept as: "f32" or "f16". Another type gives other logits. */
+const char *repl_kv_type(const struct repl *repl);
+
+#endif

@@ -1,0 +1,245 @@
+/* The repl's timelines. A branch is a session and the tokens ahead of it; the current branch's session is
+ * engine.session. What a session's cache holds is what its tokens give with the edits in force: a branch
+ * that new edits make wrong loses its session, and gets another one when it is used again.
+ *
+ * Every pass over tokens goes through repl_run_tokens, which sets the tap that the edits need. A change
+ * that can fail half-way is made in a second session, which then takes the place of the first.
+ */
+#include "error.h"
+#include "interrupt.h"
+#include "mem.h"
+#include "repl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt them */
+
+static int edit_value(const mgpt_value *value, void *user)
+{
+    const struct repl *r = user;
+    if (interrupted())
+        return 1;
+    edits_apply(&r->edits, value);
+    return 0;
+}
+
+int repl_run_tokens(struct repl *r, mgpt_session *session, const int32_t *tokens, size_t n,
+                    mgpt_error *err)
+{
+    uint64_t points = edits_points(&r->edits);
+    if (n >= WATCHED)
+        points |= MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
+    int status = mgpt_tap(session, points, points ? edit_value : NULL, r, err);
+    if (status == MGPT_OK)
+        status = mgpt_feed(session, tokens, n, err);
+    mgpt_tap(session, 0, NULL, NULL, NULL);
+    return status;
+}
+
+/* ---- moving in a branch ---- */
+
+int repl_append(struct repl *r, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    struct repl_branch *b = &r->branches[r->current];
+    int status = repl_run_tokens(r, r->engine.session, tokens, n, err);
+    if (status == MGPT_OK && b->ahead)
+        arr_set_len(b->ahead, 0);
+    return status;
+}
+
+/* The first n tokens ahead go into the session. */
+static int forward(struct repl *r, struct repl_branch *b, size_t n, mgpt_error *err)
+{
+    if (n == 0)
+        return MGPT_OK;
+    int status = repl_run_tokens(r, b->session, b->ahead, n, err);
+    if (status == MGPT_OK)
+        stbds_arrdeln(b->ahead, 0, n);
+    return status;
+}
+
+/* Room for all of a session's tokens ahead of it. */
+static int reserve_ahead(struct repl_branch *b)
+{
+    return arr_reserve(b->ahead, mgpt_pos(b->session) + arr_len(b->ahead));
+}
+
+/* The session's tokens from pos on go in front of those ahead, for which there is room; the session keeps
+ * them too. */
+static void copy_ahead(struct repl_branch *b, size_t pos)
+{
+    size_t n = mgpt_pos(b->session) - pos, old = arr_len(b->ahead);
+    if (n == 0)
+        return;
+    arr_set_len(b->ahead, n + old);
+    memmove(b->ahead + n, b->ahead, old * sizeof *b->ahead);
+    memcpy(b->ahead, mgpt_tokens(b->session) + pos, n * sizeof *b->ahead);
+}
+
+/* Logits are those of the last token: going back means hearing the one before again. */
+int repl_go(struct repl *r, size_t pos, mgpt_error *err)
+{
+    struct repl_branch *b = &r->branches[r->current];
+    size_t held = mgpt_pos(b->session);
+    if (pos < held || (pos == held && pos > 0 && !mgpt_logits(b->session))) {
+        held = pos > 0 ? pos - 1 : 0;
+        if (!reserve_ahead(b))
+            return err_memory(err, "the tokens ahead", pos * sizeof *b->ahead);
+        copy_ahead(b, held);
+        mgpt_rewind(b->session, held, NULL);
+    }
+    return forward(r, b, pos - held, err);
+}
+
+int repl_settle(struct repl *r)
+{
+    size_t pos = mgpt_pos(r->engine.session);
+    mgpt_error err;
+    if (pos == 0 || mgpt_logits(r->engine.session) || repl_go(r, pos, &err) == MGPT_OK)
+        return 1;
+    repl_failed(&err);
+    return 0;
+}
+
+/* ---- sessions ---- */
+
+/* An empty session with the settings of all. */
+static mgpt_session *new_session(const struct repl *r)
+{
+    struct engine other = r->engine;
+    other.session = NULL;
+    return engine_session(&other) == EXIT_OK ? other.session : NULL;
+}
+
+int repl_wake(struct repl *r, size_t branch)
+{
+    struct repl_branch *b = &r->branches[branch];
+    mgpt_error err;
+    if (b->session)
+        return 1;
+    b->session = new_session(r);
+    if (!b->session)
+        return 0;
+    if (forward(r, b, b->resume, &err) == MGPT_OK)
+        return 1;
+    repl_failed(&err);
+    mgpt_session_free(b->session);
+    b->session = NULL;
+    return 0;
+}
+
+/* The branch gives its session up, for which there is room ahead. */
+static void lay_down(struct repl_branch *b)
+{
+    b->resume = mgpt_pos(b->session);
+    copy_ahead(b, 0);
+    mgpt_session_free(b->session);
+    b->session = NULL;
+}
+
+mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, size_t n)
+{
+    mgpt_error err;
+    mgpt_session *session;
+    if (keep == 0) {
+        session = new_session(r);
+        if (!session)
+            return NULL;
+    } else {
+        session = mgpt_fork(r->engine.session, &err);
+    }
+    if (session && mgpt_rewind(session, keep, &err) == MGPT_OK &&
+        repl_run_tokens(r, session, tokens, n, &err) == MGPT_OK)
+        return session;
+    repl_failed(&err);
+    mgpt_session_free(session);
+    return NULL;
+}
+
+void repl_adopt(struct repl *r, mgpt_session *session)
+{
+    mgpt_session_free(r->engine.session);
+    r->engine.session = r->branches[r->current].session = session;
+}
+
+/* ---- edits ---- */
+
+/* Room for what laying the other branches down takes. */
+static int prepare_others(struct repl *r)
+{
+    for (size_t i = 0; i < arr_len(r->branches); i++) {
+        struct repl_branch *b = &r->branches[i];
+        if (i != r->current && b->session && !reserve_ahead(b)) {
+            repl_no_memory();
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The current tokens with the edits now in force: 0 when that failed. Without tokens there is nothing to
+ * run, and no effect. */
+static int replay_current(struct repl *r)
+{
+    mgpt_session *old = r->engine.session, *session;
+    if (mgpt_pos(old) == 0)
+        return 1;
+    session = repl_variant(r, 0, mgpt_tokens(old), mgpt_pos(old));
+    if (!session)
+        return 0;
+    repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(session));
+    repl_adopt(r, session);
+    return 1;
+}
+
+int repl_set_edits(struct repl *r, struct edits next)
+{
+    struct edits old = r->edits;
+    if (!repl_settle(r) || !prepare_others(r)) {
+        edits_clear(&next);
+        return 0;
+    }
+    r->edits = next;
+    if (!replay_current(r)) {
+        edits_clear(&r->edits);
+        r->edits = old;
+        return 0;
+    }
+    for (size_t i = 0; i < arr_len(r->branches); i++)
+        if (i != r->current && r->branches[i].session)
+            lay_down(&r->branches[i]);
+    edits_clear(&old);
+    return 1;
+}
+
+/* ---- begin and end ---- */
+
+int repl_begin(struct repl *r)
+{
+    struct repl_branch first = {.name = "main", .session = r->engine.session};
+    r->edits = (struct edits){.head_dim = r->engine.info.head_dim, .n_embd = r->engine.info.n_embd};
+    if (arr_push(r->branches, first))
+        return 1;
+    repl_no_memory();
+    return 0;
+}
+
+void repl_free_branches(struct repl_branch *branches, const mgpt_session *except)
+{
+    for (size_t i = 0; i < arr_len(branches); i++) {
+        if (branches[i].session != except)
+            mgpt_session_free(branches[i].session);
+        arr_free(branches[i].ahead);
+    }
+    arr_free(branches);
+}
+
+void repl_end(struct repl *r)
+{
+    repl_free_branches(r->branches, r->engine.session);
+    r->branches = NULL;
+    arr_free(r->hooks);
+    r->hooks = NULL;
+    edits_clear(&r->edits);
+}

@@ -1,0 +1,106 @@
+/* What the looking commands of the repl share: their arguments, labels, tables, files of numbers, and
+ * values gathered from a replay.
+ *
+ * A view prints what a person can read. With `-o FILE` it writes all its numbers as text instead (a line
+ * that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), whatever their number. */
+#ifndef MGPT_VIEW_H
+#define MGPT_VIEW_H
+
+#include "heat.h"
+#include "outfile.h"
+#include "repl.h"
+
+struct view {
+    struct repl *repl;
+    const char *command; /* "/a" */
+    char *rest;          /* words not read yet */
+    const char *path;    /* of -o, or NULL */
+    struct outfile file; /* while it is written */
+    struct screen screen;
+    size_t n_pos; /* tokens held */
+};
+
+/* Begins a command. 0 when there is nothing to look at (the user knows). */
+int view_open(struct view *v, struct repl *repl, const char *command, char *args);
+
+/* The next word as a layer, a head of n, or a position (-1 is the last one). Each tells the user what is
+ * wrong, with the range, and returns 0. view_position with optional != 0 takes the last one when no
+ * word is left. */
+int view_layer(struct view *v, int32_t *layer);
+int view_head(struct view *v, int32_t *head, int32_t n_heads, const char *what);
+int view_position(struct view *v, const char *what, int optional, size_t *pos);
+
+/* 1 and takes the next word when it is this one. */
+int view_flag(struct view *v, const char *word);
+
+/* The next word, "" when there is none; one that begins with a quote ends with it. */
+char *view_word(struct view *v);
+
+/* Nothing may be left: 0 after saying what is. */
+int view_end(struct view *v);
+
+/* ---- labels ---- */
+
+/* The token at a position: a label for heat_axis. user: the view. */
+heat_label_fn view_token_label;
+
+/* An id's text, escaped, at most `columns` wide. */
+void view_token(const struct repl *repl, int32_t token, size_t columns, char *out);
+
+/* ---- numbers into a file ---- */
+
+/* Opens the file of -o and writes the line of titles (after "# "); 0 after telling the user. */
+int view_file_open(struct view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void view_file_put(struct view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* n numbers, then the end of the line. */
+void view_file_row(struct view *v, const double *values, size_t n);
+/* Commits and says so. */
+void view_file_close(struct view *v);
+
+/* ---- tables ---- */
+
+struct view_column {
+    const char *title;
+    int width, digits;
+};
+
+/* A table of labelled rows to the screen or the file. NaN is shown as '·'. At most SCREEN_LINES rows go to
+ * the screen: see view_strongest. */
+int view_table_open(struct view *v, const char *first, const struct view_column *columns, size_t n);
+void view_table_row(struct view *v, const char *label, const struct view_column *columns,
+                    const double *values, size_t n);
+void view_table_close(struct view *v);
+
+/* The label of a table's row, padded. A number that is zero with so many digits, as a zero without sign. */
+void view_print_label(const char *label);
+double view_fixed(double x, int digits);
+
+/* Marks (1) the rows to show: all, or the SCREEN_LINES largest in size, and says so. n bytes to be freed,
+ * NULL: out of memory, said. */
+uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, const char *what);
+
+/* ---- values of a replay ---- */
+
+/* Columns [col, col + n_cols) of the rows of positions [first, first + n) at a point, to to[n][n_cols].
+ * At MGPT_SCORES and MGPT_WEIGHTS: of head `col`, keys 0 to first; n = 1. */
+struct view_want {
+    mgpt_point point;
+    int32_t layer;
+    size_t first, n, col, n_cols;
+    float *to;
+    int seen; /* set when it was there */
+};
+
+struct view_wants {
+    struct view_want *wants;
+    size_t n;
+};
+
+/* A mgpt_tap_fn, user: struct view_wants. */
+int view_gather(const mgpt_value *value, void *user);
+uint64_t view_points(const struct view_wants *wants);
+
+/* Memory, or NULL after telling the user. */
+void *view_new(size_t n, size_t each);
+
+#endif

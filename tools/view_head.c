@@ -1,0 +1,246 @@
+/* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output apart
+ * by keys. Sums are in float64; the engine's own numbers stand beside them. */
+#include "mem.h"
+#include "view.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct query {
+    struct view view;
+    int32_t layer, head;
+    size_t d, i, j;          /* width of a head, query, key */
+    float *q, *z;            /* [d] */
+    float *scores, *weights; /* [i + 1] */
+    float *k, *v;            /* [n_pos][d] */
+};
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+static int parse_head(struct query *p)
+{
+    const mgpt_info *info = &p->view.repl->engine.info;
+    p->d = (size_t)info->head_dim;
+    return view_layer(&p->view, &p->layer) && view_head(&p->view, &p->head, info->n_head, "head") &&
+           view_position(&p->view, "query", 0, &p->i);
+}
+
+/* Keys and values as the engine uses them: from the cache, which may hold halves. */
+static int read_cache(struct query *p, mgpt_session *s)
+{
+    const mgpt_info *info = &p->view.repl->engine.info;
+    mgpt_error err;
+    int32_t group = info->n_head / info->n_head_kv;
+    if (mgpt_read_kv(s, p->layer, p->head / group, 0, p->view.n_pos, p->k, p->v, &err) == MGPT_OK)
+        return 1;
+    repl_failed(&err);
+    return 0;
+}
+
+static int gather(struct query *p)
+{
+    size_t d = p->d, n = p->view.n_pos, at = (size_t)p->head * d;
+    p->q = view_new(2 * d + 2 * (p->i + 1) + 2 * n * d, sizeof *p->q);
+    if (!p->q)
+        return 0;
+    p->z = p->q + d;
+    p->scores = p->z + d;
+    p->weights = p->scores + p->i + 1;
+    p->k = p->weights + p->i + 1;
+    p->v = p->k + n * d;
+    struct view_want wants[] = {
+        {MGPT_Q, p->layer, p->i, 1, at, d, p->q, 0},
+        {MGPT_ROT_Q, p->layer, p->i, 1, at, d, p->q, 0}, /* after Q: where it exists it counts */
+        {MGPT_SCORES, p->layer, p->i, 1, (size_t)p->head, 0, p->scores, 0},
+        {MGPT_WEIGHTS, p->layer, p->i, 1, (size_t)p->head, 0, p->weights, 0},
+        {MGPT_HEADS, p->layer, p->i, 1, at, d, p->z, 0},
+    };
+    struct view_wants all = {wants, sizeof wants / sizeof *wants};
+    mgpt_session *s = repl_replay_kept(p->view.repl, view_points(&all), view_gather, &all);
+    int done = s && read_cache(p, s);
+    mgpt_session_free(s);
+    return done;
+}
+
+/* Does the query see the key? */
+static int sees(const struct query *p, size_t key)
+{
+    return key <= p->i && p->scores[key] != -INFINITY;
+}
+
+static void token_at(const struct query *p, size_t pos, char *out)
+{
+    view_token_label(&p->view, pos, 10, out);
+}
+
+/* ---- /qk ---------------------------------------------------------------------------------------- */
+
+static const struct view_column dot_columns[] = {
+    {"q", 10, 6}, {"k", 10, 6}, {"product", 10, 6}, {"share %", 8, 2}};
+
+static void print_scaling(const struct query *p, double sum)
+{
+    double scale = (double)p->view.repl->engine.info.attn_scale;
+    int root = fabs(scale * sqrt((double)p->d) - 1) < 1e-6;
+    printf("q . k               %.6f\n", sum);
+    if (root)
+        printf("/ sqrt(%zu)%*s %.6f\n", p->d, p->d < 10 ? 10 : (p->d < 100 ? 9 : 8), "",
+               sum * scale);
+    else
+        printf("* %-17.6g %.6f   (the model's own scale)\n", scale, sum * scale);
+    if (sees(p, p->j))
+        printf("engine's score      %.6f\nsoftmax weight      %.4f\n", (double)p->scores[p->j],
+               (double)p->weights[p->j]);
+    else
+        printf("softmax weight      ·   (query %zu does not see key %zu)\n", p->i, p->j);
+}
+
+static void print_dot(struct query *p)
+{
+    const float *k = p->k + p->j * p->d;
+    double sum = 0, *products = view_new(p->d, sizeof *products);
+    char label[32], query[HEAT_LABEL], key[HEAT_LABEL];
+    uint8_t *shown = NULL;
+    for (size_t e = 0; products && e < p->d; e++)
+        sum += products[e] = (double)p->q[e] * (double)k[e];
+    token_at(p, p->i, query);
+    token_at(p, p->j, key);
+    if (products && !p->view.path)
+        printf("layer %d, head %d: query %zu %s, key %zu %s\n", (int)p->layer, (int)p->head, p->i,
+               query, p->j, key);
+    if (products)
+        shown = view_strongest(&p->view, products, p->d, "dimensions");
+    if (shown && view_table_open(&p->view, "dimension", dot_columns, 4)) {
+        for (size_t e = 0; e < p->d; e++) {
+            double share = sum != 0 ? 100 * products[e] / sum : NAN;
+            snprintf(label, sizeof label, "%zu", e);
+            if (shown[e])
+                view_table_row(&p->view, label, dot_columns,
+                               (double[]){(double)p->q[e], (double)k[e], products[e], share}, 4);
+        }
+        view_table_close(&p->view);
+        if (!p->view.path)
+            print_scaling(p, sum);
+    }
+    free(shown);
+    free(products);
+}
+
+void view_dot(struct repl *r, char *args, size_t n)
+{
+    struct query p = {0};
+    (void)n;
+    if (!view_open(&p.view, r, "/qk", args) || !parse_head(&p) ||
+        !view_position(&p.view, "key", 0, &p.j) || !view_end(&p.view))
+        return;
+    if (gather(&p))
+        print_dot(&p);
+    free(p.q);
+}
+
+/* ---- /v ----------------------------------------------------------------------------------------- */
+
+enum { MIX_FIXED = 4 };
+
+static double length_of(const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t e = 0; e < n; e++)
+        sum += (double)x[e] * (double)x[e];
+    return sqrt(sum);
+}
+
+/* What key t brings: weight, |v|, |w v|, share of z (its part along z; shares add up to 100). */
+static void mix_row(const struct query *p, size_t t, double *row)
+{
+    const float *v = p->v + t * p->d;
+    double w = (double)p->weights[t], along = 0, z2 = length_of(p->z, p->d);
+    for (size_t e = 0; e < p->d; e++)
+        along += w * (double)v[e] * (double)p->z[e];
+    row[0] = w;
+    row[1] = length_of(v, p->d);
+    row[2] = w * row[1];
+    row[3] = z2 > 0 ? 100 * along / (z2 * z2) : NAN;
+}
+
+/* The largest difference between z and the sum of w v. */
+static double mix_error(const struct query *p)
+{
+    double worst = 0;
+    for (size_t e = 0; e < p->d; e++) {
+        double sum = 0;
+        for (size_t t = 0; t <= p->i; t++)
+            sum += (double)p->weights[t] * (double)p->v[t * p->d + e];
+        double error = fabs(sum - (double)p->z[e]);
+        worst = error > worst || isnan(error) ? error : worst;
+    }
+    return worst;
+}
+
+static void print_vector(const char *label, const float *x, double factor, size_t n)
+{
+    view_print_label(label);
+    for (size_t e = 0; e < n; e++)
+        printf(" %9.4f", view_fixed(factor * (double)x[e], 4));
+    putchar('\n');
+}
+
+/* Few dimensions: the vectors themselves. */
+static void print_vectors(const struct query *p)
+{
+    char label[HEAT_LABEL + 32], token[HEAT_LABEL];
+    puts("\nweight * value, by dimension");
+    for (size_t t = 0; t <= p->i; t++) {
+        token_at(p, t, token);
+        snprintf(label, sizeof label, "%4zu %s", t, token);
+        if (sees(p, t))
+            print_vector(label, p->v + t * p->d, (double)p->weights[t], p->d);
+    }
+    print_vector("z", p->z, 1, p->d);
+}
+
+static void print_mix(struct query *p, const uint8_t *shown)
+{
+    static const struct view_column columns[MIX_FIXED] = {
+        {"weight", 9, 4}, {"|v|", 9, 4}, {"|w v|", 9, 4}, {"of z %", 9, 2}};
+    char label[HEAT_LABEL + 32], token[HEAT_LABEL];
+    double row[MIX_FIXED];
+    if (!view_table_open(&p->view, "key", columns, MIX_FIXED))
+        return;
+    for (size_t t = 0; t <= p->i; t++) {
+        mix_row(p, t, row);
+        token_at(p, t, token);
+        snprintf(label, sizeof label, "%4zu %s", t, token);
+        if (shown[t] && (p->view.path || sees(p, t)))
+            view_table_row(&p->view, label, columns, row, MIX_FIXED);
+    }
+    view_table_close(&p->view);
+    if (p->view.path)
+        return;
+    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s\n", length_of(p->z, p->d),
+           mix_error(p), arr_len(p->view.repl->edits.list) > 0 ? " (edits are in force)" : "");
+    if (p->i < SCREEN_LINES && 16 + 10 * p->d <= p->view.screen.width)
+        print_vectors(p);
+}
+
+void view_mix(struct repl *r, char *args, size_t n)
+{
+    struct query p = {0};
+    char token[HEAT_LABEL];
+    (void)n;
+    if (!view_open(&p.view, r, "/v", args) || !parse_head(&p) || !view_end(&p.view))
+        return;
+    double *sizes = gather(&p) ? view_new(p.i + 1, sizeof *sizes) : NULL;
+    for (size_t t = 0; sizes && t <= p.i; t++)
+        sizes[t] = (double)p.weights[t];
+    token_at(&p, p.i, token);
+    if (sizes && !p.view.path)
+        printf("layer %d, head %d: what query %zu %s mixes\n", (int)p.layer, (int)p.head, p.i,
+               token);
+    uint8_t *shown = sizes ? view_strongest(&p.view, sizes, p.i + 1, "keys") : NULL;
+    if (shown)
+        print_mix(&p, shown);
+    free(shown);
+    free(sizes);
+    free(p.q);
+}

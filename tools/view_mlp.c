@@ -1,0 +1,118 @@
+/* Repl: the neurons of an MLP that fire most at a position: what leaves the activation (and, when gated,
+ * the gate), which is what the down projection multiplies. */
+#include "view.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SHOWN = 16, COLUMNS = 3 };
+
+static const struct view_column columns[COLUMNS] = {
+    {"post", 11, 4}, {"pre", 11, 4}, {"linear", 11, 4}};
+
+struct mlp {
+    struct view view;
+    int32_t layer;
+    size_t pos, n_ff;
+    float *values[COLUMNS]; /* post, pre, linear: [n_ff] each */
+    int gated;
+};
+
+static int gather(struct mlp *m)
+{
+    static const mgpt_point points[COLUMNS] = {MGPT_MLP_POST, MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR};
+    struct view_want wants[COLUMNS];
+    struct view_wants all = {wants, m->gated ? 3 : 2};
+    m->values[0] = view_new(COLUMNS * m->n_ff, sizeof(float));
+    if (!m->values[0])
+        return 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        m->values[i] = m->values[0] + i * m->n_ff;
+        wants[i] = (struct view_want){points[i], m->layer, m->pos, 1, 0, m->n_ff, m->values[i], 0};
+    }
+    return repl_replay(m->view.repl, view_points(&all), view_gather, &all);
+}
+
+/* The index of the strongest neuron that is not taken yet. */
+static size_t strongest(const struct mlp *m, const uint8_t *taken)
+{
+    size_t best = m->n_ff;
+    for (size_t i = 0; i < m->n_ff; i++)
+        if (!taken[i] && (best == m->n_ff || fabsf(m->values[0][i]) > fabsf(m->values[0][best])))
+            best = i;
+    return best;
+}
+
+static void put_row(struct mlp *m, size_t i)
+{
+    double row[COLUMNS];
+    char label[32];
+    for (size_t c = 0; c < COLUMNS; c++)
+        row[c] = (double)m->values[c][i];
+    snprintf(label, sizeof label, "%zu", i);
+    view_table_row(&m->view, label, columns, row, m->gated ? 3 : 2);
+}
+
+static void print_summary(const struct mlp *m)
+{
+    char token[HEAT_LABEL];
+    size_t n_zero = 0;
+    double sum = 0;
+    for (size_t i = 0; i < m->n_ff; i++) {
+        n_zero += m->values[0][i] == 0;
+        sum += (double)m->values[0][i] * (double)m->values[0][i];
+    }
+    view_token_label(&m->view, m->pos, 16, token);
+    printf("layer %d, token %zu %s: %zu neurons, %zu silent, length %.4f\n", (int)m->layer, m->pos,
+           token, m->n_ff, n_zero, sqrt(sum));
+}
+
+static int open_table(struct mlp *m)
+{
+    return view_table_open(&m->view, "neuron", columns, m->gated ? 3 : 2);
+}
+
+static void print_strongest(struct mlp *m)
+{
+    size_t n = m->n_ff < SHOWN ? m->n_ff : SHOWN;
+    uint8_t *taken = view_new(m->n_ff, 1);
+    if (!taken || !open_table(m)) {
+        free(taken);
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        size_t i = strongest(m, taken);
+        taken[i] = 1;
+        put_row(m, i);
+    }
+    if (n < m->n_ff)
+        printf("the strongest %zu of %zu; -o FILE writes all\n", n, m->n_ff);
+    free(taken);
+}
+
+static void print_all(struct mlp *m)
+{
+    if (!open_table(m))
+        return;
+    for (size_t i = 0; i < m->n_ff; i++)
+        put_row(m, i);
+    view_table_close(&m->view);
+}
+
+void view_neurons(struct repl *r, char *args, size_t n)
+{
+    struct mlp m = {.n_ff = (size_t)r->engine.info.n_ff, .gated = r->engine.info.gated};
+    (void)n;
+    if (!view_open(&m.view, r, "/m", args) || !view_layer(&m.view, &m.layer) ||
+        !view_position(&m.view, "position", 1, &m.pos) || !view_end(&m.view))
+        return;
+    if (gather(&m)) {
+        if (!m.view.path)
+            print_summary(&m);
+        if (m.view.path)
+            print_all(&m);
+        else
+            print_strongest(&m);
+    }
+    free(m.values[0]);
+}
