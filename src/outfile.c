@@ -156,11 +156,11 @@ int outfile_open(struct outfile *out, const char *path, mgpt_error *err)
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-/* n bytes to the kernel; `at` is their offset in the file. */
+/* n bytes to the kernel; `at` is their offset in the file, which only a regular file goes by. */
 static void write_through(struct outfile *out, const uint8_t *p, size_t n, uint64_t at)
 {
     while (n > 0) {
-        ssize_t done = write(out->fd, p, n);
+        ssize_t done = out->temporary ? pwrite(out->fd, p, n, (off_t)at) : write(out->fd, p, n);
         if (done < 0 && errno == EINTR)
             continue;
         if (done == 0)
@@ -196,6 +196,36 @@ void outfile_write(struct outfile *out, const void *data, size_t n)
         out->n_buf += n;
     }
     out->offset += n;
+}
+
+/* ---- writing in any order ---------------------------------------------------------------------- */
+
+int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
+{
+    off_t length = (off_t)size;
+    int failed = 0;
+    if (!out->temporary)
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
+                       "not a regular file, which this needs: it is not written in order");
+    if (length < 0 || (uint64_t)length != size)
+        failed = EFBIG;
+    else if (size > 0)
+        do
+            failed = posix_fallocate(out->fd, 0, length);
+        while (failed == EINTR);
+    if (!failed)
+        return MGPT_OK;
+    mgpt_error why;
+    errno = failed;
+    err_system(&why, "reserve", MGPT_NO_OFFSET);
+    return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "%s for %llu bytes", why.text,
+                   (unsigned long long)size);
+}
+
+void outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n)
+{
+    if (out->failed.status == MGPT_OK)
+        write_through(out, data, n, at);
 }
 
 /* ---- finishing -------------------------------------------------------------------------------- */

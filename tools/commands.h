@@ -5,6 +5,8 @@
 int cmd_generate(int argc, char **argv);
 int cmd_repl(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+int cmd_attend(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_info(int argc, char **argv);

@@ -24,6 +24,8 @@ static const struct command commands[] = {
     {"generate", "continue a text, one token at a time", cmd_generate},
     {"repl", "step through a model: one Enter, one token", cmd_repl},
     {"check", "compare the logits with a reference", cmd_check},
+    {"trace", "every value inside a model, to a file", cmd_trace},
+    {"attend", "attention on small matrices, stage by stage", cmd_attend},
     {"score", "log-probability and perplexity of texts", cmd_score},
     {"tokenize", "text to token ids and back", cmd_tokenize},
     {"info", "what is in a model file", cmd_info},

@@ -34,10 +34,11 @@ struct repl {
 
 /* A row of the table; one without a name is a heading, its help the title. */
 struct repl_command {
-    const char *name;    /* "/top" */
-    const char *args;    /* "[N]" */
-    const char *help;    /* one line */
-    const char *example; /* a line to type: the tests run all of them, in the order of the table */
+    const char *name; /* "/top" */
+    const char *args; /* "[N]" */
+    const char *help; /* one line */
+    const char *
+        example; /* a line to type: tests run each, with a text, a timeline `try` and names.session */
     /* args: what follows the name, n bytes and a NUL; may be changed. */
     void (*run)(struct repl *repl, char *args, size_t n);
 };

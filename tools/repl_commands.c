@@ -173,7 +173,7 @@ const struct repl_command repl_commands[] = {
     {"/tokens", "", "the tokens held so far, and those ahead", "/tokens", repl_run_tokens_held},
     {"/edit", "P TOKEN", "replace the token at position P, run the rest again: what changes?",
      "/edit 2 \"m\"", repl_run_edit},
-    {"/branch", "NAME", "copy this timeline under a new name and go on there", "/branch try",
+    {"/branch", "NAME", "copy this timeline under a new name and go on there", "/branch other",
      repl_run_branch},
     {"/sw", "NAME", "switch to another timeline", "/sw main", repl_run_switch},
     {"/branches", "", "all timelines; a star marks the current one", "/branches",

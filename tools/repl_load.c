@@ -8,6 +8,7 @@
 #include "mem.h"
 #include "repl_session.h"
 
+#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,17 +30,18 @@ struct load {
 
 /* ---- values ---- */
 
-static int read_integer(const json_t *object, const char *key, int64_t min, int64_t max,
+static int read_integer(const json_t *object, const char *key, int32_t min, int32_t max,
                         int64_t *to, mgpt_error *err)
 {
+    char number[24]; /* err_set prints 32 bits */
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value))
         return bad(err, "no whole number called %s", key);
     *to = json_integer_value(value);
     if (*to >= min && *to <= max)
         return MGPT_OK;
-    return bad(err, "%s is %lld, expected %lld to %lld", key, (long long)*to, (long long)min,
-               (long long)max);
+    snprintf(number, sizeof number, "%" PRId64, *to);
+    return bad(err, "%s is %s, expected %d to %d", key, number, (int)min, (int)max);
 }
 
 /* A number that is a float again: finite, and within [min, max]. */
@@ -60,8 +62,9 @@ static int read_u64(const json_t *object, const char *key, int base, uint64_t *t
     const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
     if (n == 0 || n > 20 || (base == 16 && n != 16) || strspn(text, digits) != n)
         return bad(err, "no number in quotes called %s", key);
+    errno = 0;
     *to = strtoull(text, NULL, base);
-    return MGPT_OK;
+    return errno == 0 ? MGPT_OK : bad(err, "%s is above 64 bits", key);
 }
 
 /* ---- head of the file ---- */
@@ -252,7 +255,7 @@ static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error 
     struct repl_branch *b = &l->branches[i];
     memcpy(b->name, name, strlen(name) + 1);
     if (read_tokens(l, json_object_get(part, "tokens"), b, err) < 0 ||
-        read_integer(part, "position", 0, (int64_t)arr_len(b->ahead), &position, err) < 0)
+        read_integer(part, "position", 0, (int32_t)arr_len(b->ahead), &position, err) < 0)
         return err->status;
     b->resume = (size_t)position;
     return MGPT_OK;

@@ -20,6 +20,13 @@ gives()
     check "$1" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && [ ! -s "$tmp/err" ]'
 }
 
+# gives_out NAME EXPECTED: the same with something on stderr.
+gives_out()
+{
+    printf '%s\n' "$2" >"$tmp/want"
+    check "$1" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && [ -s "$tmp/err" ]'
+}
+
 # ---- feeding and stepping ----
 
 script 'ann\n'
@@ -58,6 +65,94 @@ script 'an\n/b 4\n/tokens\n'
 tells "/b too far" "back 4, but only 3 tokens are held"
 says "... and nothing changed" "3 of 16"
 
+script 'anna\n/b 3\n/tokens\n/goto 4\n/goto 6\n/b 2\nx\n/goto 5\n'
+gives_out "/b and /goto keep the tokens ahead until others are fed" 'fed 5: <BOS> "a" "n" "n" "a" (5 of 16)
+2 of 16, 3 ahead
+   0:     26  <BOS>
+   1:      0  "a"
+   2:     13  "n"  ahead
+   3:     13  "n"  ahead
+   4:      0  "a"  ahead
+2 of 16, 3 ahead
+4 of 16, 1 ahead
+2 of 16, 3 ahead
+fed 1: "x" (3 of 16)'
+check "/goto beyond the end says the range" eval '[ "$(cat "$tmp/err")" = \
+"mgpt: position 6: expected 0 to 5
+mgpt: position 5: expected 0 to 3" ]'
+
+# ---- edits and branches ----
+
+script 'amna\n/top 3\n'
+tail -n 4 "$tmp/out" >"$tmp/direct"
+script 'anna\n/edit 2 m\n/edit 2 "m"\n/top 3\n'
+tail -n 4 "$tmp/out" >"$tmp/edited"
+check "/edit gives the logits of the edited text" cmp -s "$tmp/direct" "$tmp/edited"
+says "/edit says what has become of what" 'position 2: "n" is now "m"'
+check "... and how the next token has changed" grep -q '^KL(before || after) 0\.[0-9]* nats$' "$tmp/out"
+says "... or that it has not" "the next token's logits are the same, to the bit"
+script 'ann\n/branch x\n/b\nm\n/sw main\n/diff x\n/diff main\n/branches\n'
+says "/diff tells where" 'first difference at position 3: main "n", x "m"'
+says "/diff of equal timelines" 'the same 4 tokens'
+says "/branches marks the current one" '* main         4 of 16: <BOS> "a" "n" "n"'
+says "... and lists the others" '  x            4 of 16: <BOS> "a" "n" "m"'
+script 'ann\n/branch x\n/branch x\n/branch a/b\n/sw y\n/sw\n/diff mian\n/branch\n'
+tells "a branch that is there" "there is a timeline x already"
+tells "a bad name" "found 'a/b'"
+tells "a branch that is not there" "no timeline y"
+tells "a misspelt branch" "no timeline mian, did you mean main?"
+check "seven mistakes, six lines on stderr" [ "$(wc -l <"$tmp/err")" -eq 6 ]
+
+# ---- ablations ----
+
+script 'anna\n/ab 0.1 zero\n/scale mlp.0 0.5\n/ab\n/ab off\n/top 1\n'
+cp "$tmp/out" "$tmp/edits"
+check "/ab and /scale say what changes" eval '[ "$(grep -c "^KL(before || after)" "$tmp/out")" -eq 3 ]'
+check "/ab lists" eval 'grep -qx "0.1 zero" "$tmp/out" && grep -qx "mlp.0 scale 0.5" "$tmp/out"'
+script 'anna\n/top 1\n'
+check "/ab off gives the logits of before" \
+    eval '[ "$(tail -n 2 "$tmp/edits")" = "$(tail -n 2 "$tmp/out")" ]'
+script '/ab 0.4 zero\n/ab 1.0 zero\n/ab mlp.1 zero\n/ab 0 zero\n/ab 0.1 none\n/ab 0.1 mean\n/scale 0.1\n/ab 0.1 off\n'
+tells "a head out of range" "head 4: expected 0 to 3"
+tells "a layer out of range" "layer 1: expected 0 to 0"
+tells "no head at all" "expected a head L.H or mlp.L, found '0'"
+tells "an unknown ablation" "expected zero, mean or off, found 'none'"
+tells "a mean of nothing" "nothing to look at yet"
+tells "a scale without a factor" "by which factor?"
+tells "an edit that is not there" "there is no edit of it"
+
+# ---- sessions in files ----
+
+script 'anna\n/branch x\n/b 1\n/ab 0.1 mean\n/set temp 1.5\n\n/save '"$tmp"'/s\n/set\n/top 3\n/branches\n'
+sed -n '/^temp/,$p' "$tmp/out" >"$tmp/direct"
+script '/load '"$tmp"'/s\n/set\n/top 3\n/branches\n'
+sed -n '/^temp/,$p' "$tmp/out" >"$tmp/loaded"
+check "/load brings all back" cmp -s "$tmp/direct" "$tmp/loaded"
+script 'a\n/load '"$tmp"'/s\n/tokens\n' "$lines"
+check "another model's session, both hashes" \
+    grep -q 'made with the model of hash [0-9a-f]\{16\}, this one has [0-9a-f]\{16\}$' "$tmp/err"
+says "... and nothing changed" "1 of 256"
+script '/load '"$tmp"'/none\n/load\n/save\n/save '"$tmp"'/none/s\n/load '"$names"'\n/load /dev/zero\n'
+check "six failures, six lines" [ "$(wc -l <"$tmp/err")" -eq 6 ]
+code=0
+printf '/load %s/s\n' "$tmp" | "$MGPT" repl "$names" --kv f16 >"$tmp/out" 2>"$tmp/err" || code=$?
+tells "another type of cache" "start with --kv f32"
+
+# ---- every example ----
+
+# Each in a session of its own with a text, two timelines and a file.
+printf '/help\n' | "$MGPT" repl "$names" >"$tmp/help"
+sed -n 's,^  \(/[a-z]*\).*,/help \1,p' "$tmp/help" | "$MGPT" repl "$names" >"$tmp/help" 2>"$tmp/err"
+sed -n 's/^  example: //p' "$tmp/help" >"$tmp/examples"
+check "every command has an example" \
+    eval '[ "$(grep -c "^/" "$tmp/help")" -eq "$(grep -c "^  example: /" "$tmp/help")" ]'
+while read -r line; do
+    code=0
+    { printf 'anna\n/branch try\nb\n/sw main\n/save names.session\n'; printf '%s\n' "$line"; } >"$tmp/in"
+    (cd "$tmp" && "$MGPT" repl "$names" <"$tmp/in" >"$tmp/out" 2>"$tmp/err") || code=$?
+    check "example: $line" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
+done <"$tmp/examples"
+
 # ---- looking ----
 
 script 'ann\n/top 2\n'
@@ -74,7 +169,7 @@ script 'ann\n/p <BOS>\n'
 says "/p takes a control token" "<BOS>"
 script 'ann\n/p an\n/p 99\n'
 tells "/p refuses two tokens" "this is 2 tokens"
-tells "/p refuses an id out of range" "token 99, the model has 0 to 26"
+tells "/p refuses an id out of range" "token 99: expected 0 to 26"
 script 'ab\n/tokens\n'
 gives "/tokens" 'fed 3: <BOS> "a" "b" (3 of 16)
    0:     26  <BOS>
@@ -109,7 +204,7 @@ script 'abcdefghijklmnopqr\nabcdefghijklmno\n\n/b\n/p z\n'
 tells "a text that does not fit" "19 tokens, but 16 of 16 positions are free"
 tells "a full context" "the context is full (16 positions)"
 says "/b works when it is full" "15 of 16"
-script '/ids 27\n/ids x\n/ids\n/s 0\n/s 1x\n'
+script '/ids 27\n/ids xy\n/ids\n/s 0\n/s 1x\n'
 check "five bad lines, five messages" eval '[ "$(wc -l <"$tmp/err")" -eq 5 ] && [ ! -s "$tmp/out" ]'
 script '/g\n' "$lines"
 tells "nothing to continue without BOS" "type a text first"
@@ -127,7 +222,7 @@ says "a Windows line end is dropped" 'fed 4'
 script '/help\n/help top\n/help s\n/quit\nann\n'
 says "/help lists the commands" "/top [K]"
 says "/help COMMAND gives an example" "example: /top 3"
-check "/quit ends the session" eval '! grep -q fed "$tmp/out"'
+check "/quit ends the session" eval '! grep -q "^fed" "$tmp/out"'
 refuses "an operand too many" 2 "unexpected argument" repl "$names" "$names"
 
 finish

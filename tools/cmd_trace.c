@@ -1,0 +1,333 @@
+/* mgpt trace: everything that happens inside a model, as arrays in a file.
+ *
+ * The tokens go through the model once, in the usual chunks; taps write each row to its place in the file.
+ * Nothing is kept: memory is that of a run without taps, however many hooks are asked for. The file is
+ * there whole or not at all.
+ */
+#include "ck.h"
+#include "commands.h"
+#include "engine.h"
+#include "error.h"
+#include "hooks.h"
+#include "interrupt.h"
+#include "mem.h"
+#include "text.h"
+#include "trace_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOWHERE SIZE_MAX
+
+struct trace {
+    struct engine engine;
+    const char *text, *file, *ids, *path, *globs, *type_name;
+    int list, special;
+    enum trace_format format;
+    enum trace_type type;
+    struct hook *hooks; /* the chosen ones, stb_ds array */
+    int32_t *tokens;    /* malloc'ed */
+    size_t n_tokens;
+    size_t *arrays; /* [layer + 1][point]: the array's number in the file, or NOWHERE */
+    float *row;     /* [n_tokens] of one head */
+    struct trace_file out;
+};
+
+static const char notes[] =
+    "The file holds `tokens` and one array per hook, under the names and in the shapes of\n"
+    "TransformerLens without a batch: hook_q [T, heads, d], hook_pattern [heads, T, T], and so "
+    "on.\n"
+    "What a query must not see is -inf in hook_attn_scores and 0 in hook_pattern. Patterns may "
+    "hold\n"
+    "* and ?; several are separated by commas. In Python:\n"
+    "  numpy.load('out.npz')['blocks.0.attn.hook_pattern']\n"
+    "  ActivationCache({k: torch.from_numpy(v) for k, v in numpy.load('out.npz').items()}, model,\n"
+    "                  has_batch_dim=False)\n\n"
+    "examples:\n"
+    "  mgpt trace weights/names.gguf -p anna -o anna.npz\n"
+    "  mgpt trace weights/names.gguf -p anna --hooks 'blocks.*.attn.hook_pattern,logits' "
+    "-o anna.npz\n"
+    "  mgpt trace weights/names.gguf --list\n\n"
+    "exit codes: 0 ok, 2 usage, a hook that the model does not have or a character that the\n"
+    "vocabulary lacks, 3 model refused, 4 longer than the context or out of memory, 5 "
+    "input/output\n"
+    "or no room on the disk, 130 interrupted\n";
+
+/* ---- what to trace ---- */
+
+static int read_ids(struct trace *t)
+{
+    const char *at = t->ids;
+    size_t cap = strlen(t->ids) / 2 + 1; /* a digit and a separator each */
+    int32_t n_vocab = t->engine.info.n_vocab, id = 0;
+    int got;
+    t->tokens = malloc(cap * sizeof *t->tokens);
+    if (!t->tokens) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
+    while ((got = text_next_id(&at, &id)) == 1) {
+        if (id < 0 || id >= n_vocab) {
+            cli_note("--ids: token %zu is %d, the model has ids 0 to %d", t->n_tokens, (int)id,
+                     (int)n_vocab - 1);
+            return EXIT_USAGE;
+        }
+        t->tokens[t->n_tokens++] = id;
+    }
+    if (got == 0)
+        return EXIT_OK;
+    cli_note("--ids: expected a number at byte %zu", (size_t)(at - t->ids));
+    return EXIT_USAGE;
+}
+
+/* The tokens that mgpt generate would begin with. */
+static int read_text(struct trace *t, const struct cli_command *command)
+{
+    const mgpt_info *info = &t->engine.info;
+    char *bytes;
+    size_t n;
+    int code = text_prompt(command, t->text, t->file, &bytes, &n);
+    if (code != EXIT_OK)
+        return code;
+    if (t->file && n > 0 && bytes[n - 1] == '\n')
+        n--;
+    code = engine_encode(&t->engine, "prompt", bytes, n,
+                         MGPT_NO_SPECIAL_TOKENS | (t->special ? MGPT_PARSE_SPECIAL : 0u),
+                         info->add_bos || n == 0 ? info->bos : -1, &t->tokens, &t->n_tokens);
+    free(bytes);
+    return code;
+}
+
+static int read_tokens(struct trace *t, const struct cli_command *command)
+{
+    int code = t->ids ? read_ids(t) : read_text(t, command);
+    if (code != EXIT_OK)
+        return code;
+    if (t->n_tokens == 0)
+        return cli_usage(command, "nothing to trace: the text is empty and the model has no BOS");
+    return engine_fits(&t->engine, "prompt", t->n_tokens);
+}
+
+static int choose_hooks(struct trace *t)
+{
+    mgpt_error err;
+    struct hook *all = hooks_list(t->engine.model, &err);
+    if (!all)
+        return cli_fail(NULL, &err);
+    t->hooks = hooks_choose(all, t->globs, &err);
+    arr_free(all);
+    return t->hooks ? EXIT_OK : cli_fail("--hooks", &err);
+}
+
+/* ---- the list ---- */
+
+static int print_list(const struct trace *t)
+{
+    for (size_t i = 0; i < arr_len(t->hooks); i++) {
+        const struct hook *hook = &t->hooks[i];
+        printf("%-32s [", hook->name);
+        for (unsigned j = 0; j < hook->n_dims; j++) {
+            if (hook->dims[j])
+                printf("%s%llu", j > 0 ? ", " : "", (unsigned long long)hook->dims[j]);
+            else
+                printf("%sT", j > 0 ? ", " : "");
+        }
+        puts("]");
+    }
+    return EXIT_OK;
+}
+
+/* ---- the plan ---- */
+
+static size_t *place_of(const struct trace *t, mgpt_point point, int32_t layer)
+{
+    return &t->arrays[((size_t)layer + 1) * MGPT_N_POINTS + (size_t)point];
+}
+
+static int add_hook(struct trace *t, const struct hook *hook, mgpt_error *err)
+{
+    uint64_t dims[4], n;
+    if (!hook_shape(hook, t->n_tokens, dims, &n))
+        return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "%s is too large for any file", hook->name);
+    *place_of(t, hook->point, hook->layer) = arr_len(t->out.arrays);
+    return trace_file_add(&t->out, hook->name, t->type, hook->n_dims, dims,
+                          hook_is_attention(hook->point) ? (size_t)dims[0] : 1, err);
+}
+
+static int plan(struct trace *t, mgpt_error *err)
+{
+    uint64_t n_tokens = t->n_tokens;
+    size_t n_places = ((size_t)t->engine.info.n_layer + 1) * MGPT_N_POINTS;
+    t->row = mem_new(t->n_tokens, sizeof *t->row);
+    t->arrays = mem_new(n_places, sizeof *t->arrays);
+    if (!t->row || !t->arrays)
+        return err_memory(err, "the plan of the trace", n_places * sizeof *t->arrays);
+    for (size_t i = 0; i < n_places; i++)
+        t->arrays[i] = NOWHERE;
+    trace_file_new(&t->out, t->format);
+    int status = trace_file_add(&t->out, "tokens", TRACE_I64, 1, &n_tokens, 1, err);
+    for (size_t i = 0; i < arr_len(t->hooks) && status == MGPT_OK; i++)
+        status = add_hook(t, &t->hooks[i], err);
+    return status < 0 ? status : trace_file_plan(&t->out, err);
+}
+
+/* ---- the run ---- */
+
+/* One query's rows, a head each: what it does not see is filled up. */
+static void store_heads(struct trace *t, size_t array, const mgpt_value *value)
+{
+    size_t n = (size_t)value->cols;
+    float unseen = value->point == MGPT_SCORES ? -INFINITY : 0.0f;
+    for (size_t i = n; i < t->n_tokens; i++)
+        t->row[i] = unseen;
+    for (size_t h = 0; h < (size_t)value->rows; h++) {
+        memcpy(t->row, value->data + h * value->stride, n * sizeof *t->row);
+        trace_file_put(&t->out, array, h, t->row, t->n_tokens);
+    }
+}
+
+static void store_rows(struct trace *t, size_t array, const mgpt_value *value)
+{
+    size_t rows = (size_t)value->rows, cols = (size_t)value->cols;
+    if (value->stride == cols) { /* as one piece */
+        cols *= rows;
+        rows = 1;
+    }
+    for (size_t i = 0; i < rows; i++)
+        trace_file_put(&t->out, array, 0, value->data + i * value->stride, cols);
+}
+
+static int store(const mgpt_value *value, void *user)
+{
+    struct trace *t = user;
+    size_t array = *place_of(t, value->point, value->layer);
+    if (array != NOWHERE && hook_is_attention(value->point))
+        store_heads(t, array, value);
+    else if (array != NOWHERE)
+        store_rows(t, array, value);
+    return interrupted() || trace_file_failed(&t->out);
+}
+
+/* Passes the tokens through; interruptions are asked for in every layer, whatever hooks are chosen. */
+static int pass(struct trace *t, mgpt_error *err)
+{
+    uint64_t points = hooks_points(t->hooks) | MGPT_POINT_BIT(MGPT_RESID_PRE);
+    trace_file_put_ids(&t->out, 0, t->tokens, t->n_tokens);
+    int status = mgpt_tap(t->engine.session, points, store, t, err);
+    if (status == MGPT_OK)
+        status = mgpt_feed(t->engine.session, t->tokens, t->n_tokens, err);
+    return status == MGPT_ESTOP && trace_file_failed(&t->out) ? MGPT_OK : status;
+}
+
+static int write_trace(struct trace *t)
+{
+    mgpt_error err;
+    if (plan(t, &err) < 0)
+        return cli_fail(NULL, &err);
+    cli_note("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->n_tokens, arr_len(t->hooks),
+             (unsigned long long)t->out.size);
+    interrupt_catch();
+    if (trace_file_open(&t->out, t->path, &err) < 0)
+        return cli_fail(t->path, &err);
+    if (pass(t, &err) < 0)
+        return cli_fail(NULL, &err);
+    if (interrupted())
+        return EXIT_INTERRUPTED;
+    return trace_file_commit(&t->out, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
+}
+
+static int run(struct trace *t, const struct cli_command *command)
+{
+    int code = engine_open(&t->engine);
+    if (code == EXIT_OK)
+        code = choose_hooks(t);
+    if (code != EXIT_OK || t->list)
+        return code == EXIT_OK ? cli_finish(print_list(t)) : code;
+    code = engine_session(&t->engine);
+    if (code == EXIT_OK)
+        code = read_tokens(t, command);
+    return code == EXIT_OK ? write_trace(t) : code;
+}
+
+/* ---- options ---- */
+
+static int ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static int check_options(struct trace *t, const struct cli_command *command)
+{
+    if (strcmp(t->type_name, "f16") == 0)
+        t->type = TRACE_F16;
+    else if (strcmp(t->type_name, "f32") != 0)
+        return cli_usage(command, "--type: expected f32 or f16, found '%s'", t->type_name);
+    if (t->list)
+        return t->path || t->text || t->file || t->ids
+                   ? cli_usage(command, "--list goes with --hooks only")
+                   : EXIT_OK;
+    if ((t->text != NULL) + (t->file != NULL) + (t->ids != NULL) != 1)
+        return cli_usage(command, "what shall be traced? Give one of -p, -f, --ids");
+    if (!t->path)
+        return cli_usage(command, "where to? Give -o FILE.npz or -o FILE.safetensors");
+    if (ends_with(t->path, ".safetensors"))
+        t->format = TRACE_SAFETENSORS;
+    else if (!ends_with(t->path, ".npz"))
+        return cli_usage(command, "-o: expected a name that ends in .npz or .safetensors, found %s",
+                         t->path);
+    return EXIT_OK;
+}
+
+int cmd_trace(int argc, char **argv)
+{
+    struct trace t = {.globs = "*",
+                      .type_name = "f32",
+                      .format = TRACE_NPZ,
+                      .type = TRACE_F32,
+                      .engine.kv = "f32"}; /* as references are */
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(t.engine),
+        {"-p, --prompt", "TEXT", CLI_TEXT, &t.text, 0, 0, "the text, begun as generate begins it"},
+        {"-f, --file", "FILE", CLI_TEXT, &t.file, 0, 0, "read it from a file; - is stdin"},
+        {"--ids", "LIST", CLI_TEXT, &t.ids, 0, 0, "or the tokens: '26,0,13'"},
+        {"-o, --output", "FILE", CLI_TEXT, &t.path, 0, 0, "what to write: .npz or .safetensors"},
+        {"--hooks", "GLOBS", CLI_TEXT, &t.globs, 0, 0,
+         "which hooks: 'blocks.*.attn.hook_pattern,logits' (default: all)"},
+        {"--type", "TYPE", CLI_TEXT, &t.type_name, 0, 0, "numbers as f32 (default) or f16"},
+        {"--list", NULL, CLI_FLAG, &t.list, 0, 0, "print the hooks and their shapes, T tokens"},
+        {"--special", NULL, CLI_FLAG, &t.special, 0, 0,
+         "control tokens such as <|endoftext|> in the text count"},
+        ENGINE_OPT_CTX(t.engine),
+        ENGINE_OPT_THREADS(t.engine),
+        ENGINE_OPT_KV(t.engine),
+        ENGINE_OPT_ISA(t.engine),
+    };
+    const struct cli_command command = {"trace",
+                                        "[MODEL] -p TEXT -o FILE",
+                                        "What happens inside a model, every value by name, to a "
+                                        "file.",
+                                        notes,
+                                        options,
+                                        sizeof options / sizeof *options,
+                                        0,
+                                        1};
+    const char *operands[1];
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    int code = engine_choose(&t.engine, &command, operands, n, NULL, 0);
+    if (code == EXIT_OK)
+        code = check_options(&t, &command);
+    if (code == EXIT_OK)
+        code = run(&t, &command);
+    trace_file_discard(&t.out);
+    arr_free(t.hooks);
+    free(t.tokens);
+    free(t.arrays);
+    free(t.row);
+    engine_close(&t.engine);
+    return code;
+}
