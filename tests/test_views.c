@@ -1,5 +1,6 @@
-/* Tests of what the looking commands of the repl compute and draw: direct logit attribution on every kind
- * of model, pictures, colours, cutting. What they print is the business of cli/views.sh. */
+/* Tests of what the looking commands of the repl compute and draw: direct logit attribution on
+ * every kind of model, pictures, colours, cutting. What they print is the business of
+ * cli/views.sh. */
 #include "dla.h"
 #include "heat.h"
 #include "oracle.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attribution -------------------------------------------------------------------------------- */
+/* ---- attribution ----------------------------------------------------------------------------- */
 
 enum { N = 7, POS = 5 };
 
@@ -68,9 +69,10 @@ static double uncapped(const struct attributed *a, int32_t token)
     return cap > 0 ? cap * atanh(x / cap) : x;
 }
 
-/* Float32 rounds each of some hundred additions by 6e-8 of numbers near 1: 1e-5 of the sum of sizes leaves
- * room, and a wrong component is wrong by per cents. Integer types quantise what they multiply to 8 bits,
- * the values before the output matrix and the input of the head: per cents of single products. */
+/* Float32 rounds each of some hundred additions by 6e-8 of numbers near 1: 1e-5 of the sum of sizes
+ * leaves room, and a wrong component is wrong by per cents. Integer types quantise what they
+ * multiply to 8 bits, the values before the output matrix and the input of the head: per cents
+ * of single products. */
 static double tolerance(const struct attributed *a, double sizes)
 {
     return (a->m->spec.type >= TOY_Q4_0 && a->m->spec.type != TOY_BF16 ? 0.03 : 1e-5) * (sizes + 1);
@@ -103,8 +105,8 @@ static int check_sum(size_t zoo, int32_t token, int32_t other)
     return !isnan(logit);
 }
 
-/* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads, no final
- * norm, norms behind the branches, blended residuals, no layers at all. */
+/* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads,
+ * no final norm, norms behind the branches, blended residuals, no layers at all. */
 static void test_parts_add_up(void **state)
 {
     (void)state;
@@ -116,8 +118,8 @@ static void test_parts_add_up(void **state)
     assert_true(n_compared > 2 * ZOO_SIZE - 10); /* four models cap their logits */
 }
 
-/* y = gain * (c - mean c) / deviation of x: a norm of x with its scale frozen, of a part c of x. In place;
- * no_mean: an RMSNorm. */
+/* y = gain * (c - mean c) / deviation of x: a norm of x with its scale frozen, of a part c of x. In
+ * place. */
 static void frozen_norm(const struct attributed *a, const char *name, const double *x, double *c)
 {
     const struct toy_tensor *gain = toy_find(a->m, name);
@@ -148,8 +150,8 @@ static void write_of_head(const struct attributed *a, const struct trace *t, int
             out[i] += (double)w[i * n_q + e] * z[e];
 }
 
-/* The part of a head in logit[3] - logit[1], forwards: through the norm behind the branch, the final norm
- * and the head, all scales frozen. */
+/* The part of a head in logit[3] - logit[1], forwards: through the norm behind the branch, the
+ * final norm and the head, all scales frozen. */
 static double part_of_head(const struct attributed *a, const struct trace *t, int layer, int head)
 {
     char name[80], bias[80];
@@ -203,7 +205,7 @@ static void test_heads_against_the_oracle(void **state)
     }
 }
 
-/* ---- pictures ----------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static char *drawn(const struct heat *heat, const struct screen *screen)
 {
@@ -277,7 +279,8 @@ static void test_not_finite_shows(void **state)
     }
 }
 
-/* Two rows share a line of half blocks; the last of an odd number stands alone; nothing is a dot. */
+/* Two rows share a line of half blocks; the last of an odd number stands alone; nothing is a
+ * dot. */
 static void test_half_blocks(void **state)
 {
     (void)state;
@@ -296,7 +299,7 @@ static void test_half_blocks(void **state)
     heat_close(&heat);
 }
 
-/* ---- screens ------------------------------------------------------------------------------------ */
+/* ---- screens --------------------------------------------------------------------------------- */
 
 /* Relative luminance of the ground that stands for a value. */
 static double luminance(enum screen_mode mode, double value)

@@ -1,7 +1,8 @@
 /* Direct logit attribution. See dla.h.
  *
- * Everything is pulled back: a direction in the space of logits (W_U[token] - W_U[other]) becomes, norm
- * by norm, a direction in the residual stream, and a component's part is its dot product with it. */
+ * Everything is pulled back: a direction in the space of logits (W_U[token] - W_U[other]) becomes,
+ * norm by norm, a direction in the residual stream, and a component's part is its dot product
+ * with it. */
 #include "dla.h"
 
 #include "error.h"
@@ -25,7 +26,7 @@ struct work {
     float *row, *vector, *gain; /* [widest row], [n_embd] */
 };
 
-/* ---- tensors ------------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static int has_tensor(const mgpt_model *model, const char *name)
 {
@@ -62,10 +63,10 @@ static double dot(const double *a, const float *b, size_t n)
     return sum;
 }
 
-/* ---- norms -------------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
-/* The direction before a norm of x whose scale is frozen: to' such that to . norm(x) = to' . x + bias.
- * `to` and `from` may be the same. */
+/* The direction before a norm of x whose scale is frozen: to' such that to . norm(x) = to' . x +
+ * bias. `to` and `from` may be the same. */
 static void pull_norm(const struct work *w, const double *x, const float *gain, const double *from,
                       double *to)
 {
@@ -85,7 +86,7 @@ static void pull_norm(const struct work *w, const double *x, const float *gain, 
         to[i] -= mean_to;
 }
 
-/* ---- the head ----------------------------------------------------------------------------------- */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 static int add_head_row(const struct work *w, const char *name, size_t token, double factor)
 {
@@ -141,7 +142,7 @@ static int pull_final(const struct work *w)
     return MGPT_OK;
 }
 
-/* ---- layers ------------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* What each head adds to the residual (parts), and their sum with the bias (sums). */
 static int split_heads(const struct work *w, size_t layer)
@@ -218,7 +219,7 @@ static int attribute_layers(const struct work *w)
     return status;
 }
 
-/* ---- the embedding ------------------------------------------------------------------------------ */
+/* ---- the embedding --------------------------------------------------------------------------- */
 
 static void attribute_embedding(const struct work *w)
 {
@@ -236,7 +237,7 @@ static void attribute_embedding(const struct work *w)
         d->position_part = factor * dot(w->pulled, d->position, d->n_embd);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
 {
@@ -271,7 +272,8 @@ uint64_t dla_points(void)
            MGPT_POINT_BIT(MGPT_MLP_OUT) | MGPT_POINT_BIT(MGPT_RESID_POST);
 }
 
-/* Each write to the residual outside and behind the layers leaves what would be the last residual. */
+/* Each write to the residual outside and behind the layers leaves what would be the last
+ * residual. */
 static void keep(struct dla *d, const mgpt_value *value, const float *row)
 {
     size_t n = d->n_embd, layer = value->layer < 0 ? 0 : (size_t)value->layer;

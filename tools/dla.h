@@ -1,10 +1,11 @@
 /* Direct logit attribution: a logit as a sum over what wrote to the residual stream.
  *
- * With the scale of each norm frozen at the value that it had, the way from the residual to a logit is
- * linear, so the logit of a token (minus that of another, or minus the mean of all logits) is a sum of one
- * number per head and MLP, one for the token's embedding, one for the position's, the biases, and a
- * remainder: what the engine rounds in float32 and, in integer types, its quantised activations. A cap on
- * the logits comes after the sum. float64 throughout; the matrices come from the file. */
+ * With the scale of each norm frozen at the value that it had, the way from the residual to a logit
+ * is linear, so the logit of a token (minus that of another, or minus the mean of all logits) is a
+ * sum of one number per head and MLP, one for the token's embedding, one for the position's, the
+ * biases, and a remainder: what the engine rounds in float32 and, in integer types, its quantised
+ * activations. A cap on the logits comes after the sum. float64 throughout; the matrices come
+ * from the file. */
 #ifndef MGPT_DLA_H
 #define MGPT_DLA_H
 
@@ -40,11 +41,13 @@ void dla_free(struct dla *dla);
 int dla_tap(const mgpt_value *value, void *user);
 uint64_t dla_points(void);
 
-/* Asks, with a step of its own, whether the model has a final norm. The session is empty afterwards. */
+/* Asks, with a step of its own, whether the model has a final norm. The session is empty
+ * afterwards. */
 int dla_find_norm(struct dla *dla, mgpt_session *session, mgpt_error *err);
 
 /* Takes the logit of `token` minus that of `other` apart; DLA_MEAN: minus the mean of logits 0 to
- * n_choices - 1. Reads matrices from the file: O(weights of the attention outputs and of the head). */
+ * n_choices - 1. Reads matrices from the file: O(weights of the attention outputs and of the
+ * head). */
 int dla_run(struct dla *dla, const mgpt_model *model, int32_t token, int32_t other,
             size_t n_choices, mgpt_error *err);
 

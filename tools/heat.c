@@ -16,7 +16,7 @@ struct heat_value {
 
 enum { SIDE = 16, LEGEND = 16, INDEX_EVERY = 10, DECADES = 4 };
 
-/* ---- filling ------------------------------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 static size_t cells_of(size_t n, size_t max, size_t *per)
 {
@@ -66,7 +66,7 @@ void heat_close(struct heat *h)
     h->values = NULL;
 }
 
-/* ---- one cell ----------------------------------------------------------------------------------- */
+/* ---- one cell -------------------------------------------------------------------------------- */
 
 static const struct heat_value *cell_at(const struct heat *h, size_t row, size_t col)
 {
@@ -87,7 +87,7 @@ static double place(const struct heat *h, const struct heat_value *v)
     return span > 0 ? (x - h->low) / span : 0.5;
 }
 
-/* ---- cells without numbers ---------------------------------------------------------------------- */
+/* ---- cells without numbers ------------------------------------------------------------------- */
 
 static size_t zoom_of(const struct heat *h)
 {
@@ -128,7 +128,7 @@ size_t heat_columns(const struct heat *h, const struct screen *s)
     return s->mode == SCREEN_PLAIN ? h->n_cols : h->n_cols * zoom_of(h);
 }
 
-/* ---- labels ------------------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 static int digits_of(size_t n)
 {
@@ -172,7 +172,7 @@ static void print_two_sides(const struct heat_axis *axis, size_t i, size_t j, FI
 {
     char a[HEAT_LABEL], b[HEAT_LABEL];
     size_t left = SIDE - 1;
-    if (j >= axis->n || (!axis->label && j == i)) {
+    if (j >= axis->n || !axis->label) {
         print_side(axis, i, to);
         return;
     }
@@ -226,7 +226,7 @@ static void print_names(const struct heat *h, FILE *to)
     print_padded(to, title, SIDE, 0);
 }
 
-/* ---- pictures ----------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 void heat_room(const struct screen *s, size_t *max_rows, size_t *max_cols)
 {
@@ -251,7 +251,8 @@ static void print_cells(const struct heat *h, const struct screen *s, FILE *to)
     }
 }
 
-/* A number as the picture shows it: `digits` behind the point, fewer than none: as a power of ten. */
+/* A number as the picture shows it: `digits` behind the point, fewer than none: as a power of
+ * ten. */
 static int format(const struct heat *h, double value, int digits, char *out, size_t cap)
 {
     return h->logarithmic ? snprintf(out, cap, "%.*e", digits > 2 ? 2 : 0, value)

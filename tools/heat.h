@@ -1,9 +1,9 @@
-/* A matrix of numbers as a picture: numbers on colours where they fit, else half blocks of colour (two
- * rows a line), else a ramp of characters.
+/* A matrix of numbers as a picture: numbers on colours where they fit, else half blocks of colour
+ * (two rows a line), else a ramp of characters.
  *
- * A matrix that is larger than the screen is drawn in cells of several numbers each, and says so. It is
- * filled number by number and never held whole, so its size does not matter. What was never put is
- * shown as '·': there is nothing. */
+ * A matrix that is larger than the screen is drawn in cells of several numbers each, and says so.
+ * It is filled number by number and never held whole, so its size does not matter. What was never
+ * put is shown as '·': there is nothing. */
 #ifndef MGPT_HEAT_H
 #define MGPT_HEAT_H
 
@@ -35,7 +35,8 @@ struct heat {
     double low, high;          /* of all that was put, once heat_end was called */
 };
 
-/* Sets rows, cols, cell and logarithmic before. At most max_rows x max_cols cells. 0: out of memory. */
+/* Sets rows, cols, cell and logarithmic before. At most max_rows x max_cols cells. 0: out of
+ * memory. */
 int heat_open(struct heat *heat, size_t max_rows, size_t max_cols);
 void heat_put(struct heat *heat, size_t row, size_t col, double value);
 void heat_close(struct heat *heat);

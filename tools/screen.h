@@ -1,9 +1,9 @@
 /* What the output can show: colours and width.
  *
  * Colour is for a terminal that has it (COLORTERM, TERM), never for files and pipes, TERM=dumb or
- * NO_COLOR; the user's own word (--screen) overrides all of that. Colours stand for numbers: 0 is dark
- * violet, 1 is yellow, light growing evenly in between, so that the order survives colour blindness and
- * black-and-white printing. */
+ * NO_COLOR; the user's own word (--screen) overrides all of that. Colours stand for numbers: 0 is
+ * dark violet, 1 is yellow, light growing evenly in between, so that the order survives colour
+ * blindness and black-and-white printing. */
 #ifndef MGPT_SCREEN_H
 #define MGPT_SCREEN_H
 
@@ -21,17 +21,19 @@ struct screen {
     size_t width; /* in columns */
 };
 
-/* How stdout stands now. name: "truecolor", "256", "plain" or NULL to look; width: 0 to look. Returns 0
- * for an unknown name. */
+/* How stdout stands now. name: "truecolor", "256", "plain" or NULL to look; width: 0 to look.
+ * Returns 0 for an unknown name. */
 int screen_look(struct screen *screen, const char *name, int32_t width);
 
 /* A character of the ramp from ' ' (0) to '@' (1). */
 char screen_ramp(double value);
 
-/* One character cell that shows two numbers, one above the other. Either may be NaN: nothing there. */
+/* One character cell that shows two numbers, one above the other. Either may be NaN: nothing
+ * there. */
 void screen_halves(const struct screen *screen, FILE *to, double upper, double lower);
 
-/* What follows stands on the colour of a number, in letters that can be read on it. Nothing when plain. */
+/* What follows stands on the colour of a number, in letters that can be read on it. Nothing when
+ * plain. */
 void screen_ground(const struct screen *screen, FILE *to, double value);
 
 /* Back to the terminal's own colours. Nothing when plain. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 /* "-o FILE" ends a line: a file name may hold spaces. */
 static int take_path(struct view *v)
@@ -129,7 +129,7 @@ void *view_new(size_t n, size_t each)
     return p;
 }
 
-/* ---- labels ------------------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 void view_token(const struct repl *r, int32_t token, size_t columns, char *out)
 {
@@ -154,7 +154,7 @@ void view_token_label(const void *user, size_t i, size_t columns, char *out)
     view_token(v->repl, mgpt_tokens(v->repl->engine.session)[i], columns, out);
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void put(struct view *v, const char *fmt, va_list ap)
 {
@@ -208,7 +208,7 @@ void view_file_close(struct view *v)
     printf("wrote %llu bytes to %s\n", n, v->path);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 enum { TABLE_LABEL = 16 };
 
@@ -310,7 +310,7 @@ uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, con
     return shown;
 }
 
-/* ---- values of a replay ------------------------------------------------------------------------- */
+/* ---- values of a replay ---------------------------------------------------------------------- */
 
 uint64_t view_points(const struct view_wants *wants)
 {

@@ -1,8 +1,9 @@
-/* What the looking commands of the repl share: their arguments, labels, tables, files of numbers, and
- * values gathered from a replay.
+/* What the looking commands of the repl share: their arguments, labels, tables, files of numbers,
+ * and values gathered from a replay.
  *
- * A view prints what a person can read. With `-o FILE` it writes all its numbers as text instead (a line
- * that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), whatever their number. */
+ * A view prints what a person can read. With `-o FILE` it writes all its numbers as text instead (a
+ * line that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), whatever their
+ * number. */
 #ifndef MGPT_VIEW_H
 #define MGPT_VIEW_H
 
@@ -23,9 +24,9 @@ struct view {
 /* Begins a command. 0 when there is nothing to look at (the user knows). */
 int view_open(struct view *v, struct repl *repl, const char *command, char *args);
 
-/* The next word as a layer, a head of n, or a position (-1 is the last one). Each tells the user what is
- * wrong, with the range, and returns 0. view_position with optional != 0 takes the last one when no
- * word is left. */
+/* The next word as a layer, a head of n, or a position (-1 is the last one). Each tells the user
+ * what is wrong, with the range, and returns 0. view_position with optional != 0 takes the last one
+ * when no word is left. */
 int view_layer(struct view *v, int32_t *layer);
 int view_head(struct view *v, int32_t *head, int32_t n_heads, const char *what);
 int view_position(struct view *v, const char *what, int optional, size_t *pos);
@@ -64,25 +65,26 @@ struct view_column {
     int width, digits;
 };
 
-/* A table of labelled rows to the screen or the file. NaN is shown as '·'. At most SCREEN_LINES rows go to
- * the screen: see view_strongest. */
+/* A table of labelled rows to the screen or the file. NaN is shown as '·'. At most SCREEN_LINES
+ * rows go to the screen: see view_strongest. */
 int view_table_open(struct view *v, const char *first, const struct view_column *columns, size_t n);
 void view_table_row(struct view *v, const char *label, const struct view_column *columns,
                     const double *values, size_t n);
 void view_table_close(struct view *v);
 
-/* The label of a table's row, padded. A number that is zero with so many digits, as a zero without sign. */
+/* The label of a table's row, padded. A number that is zero with so many digits, as a zero
+ * without sign. */
 void view_print_label(const char *label);
 double view_fixed(double x, int digits);
 
-/* Marks (1) the rows to show: all, or the SCREEN_LINES largest in size, and says so. n bytes to be freed,
- * NULL: out of memory, said. */
+/* Marks (1) the rows to show: all, or the SCREEN_LINES largest in size, and says so. n bytes to be
+ * freed, NULL: out of memory, said. */
 uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, const char *what);
 
 /* ---- values of a replay ---- */
 
-/* Columns [col, col + n_cols) of the rows of positions [first, first + n) at a point, to to[n][n_cols].
- * At MGPT_SCORES and MGPT_WEIGHTS: of head `col`, keys 0 to first; n = 1. */
+/* Columns [col, col + n_cols) of the rows of positions [first, first + n) at a point, to
+ * to[n][n_cols]. At MGPT_SCORES and MGPT_WEIGHTS: of head `col`, keys 0 to first; n = 1. */
 struct view_want {
     mgpt_point point;
     int32_t layer;

@@ -1,8 +1,8 @@
 /* Repl: attention as pictures. /a shows one head, /h all heads of a layer.
  *
- * The rows come one query at a time from a replay and go into cells or a file at once: a context of any
- * length needs no matrix. What a query does not see (the future, or what lies before a sliding window)
- * has the score minus infinity and is shown as '·'. */
+ * The rows come one query at a time from a replay and go into cells or a file at once: a context of
+ * any length needs no matrix. What a query does not see (the future, or what lies before a sliding
+ * window) has the score minus infinity and is shown as '·'. */
 #include "interrupt.h"
 #include "view.h"
 
@@ -25,7 +25,7 @@ struct attention {
     double *row; /* [n_pos] */
 };
 
-/* ---- one row ------------------------------------------------------------------------------------ */
+/* ---- one row --------------------------------------------------------------------------------- */
 
 /* Weights or scores of a query: keys [first, query] are seen. */
 static void put_row(struct attention *a, size_t shown, size_t query, size_t first, size_t end)
@@ -72,7 +72,7 @@ static int watch(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* ---- the future --------------------------------------------------------------------------------- */
+/* ---- the future ------------------------------------------------------------------------------ */
 
 static void dots(struct attention *a, const float *q, const float *k)
 {
@@ -110,10 +110,12 @@ static int all_scores(struct attention *a)
     mgpt_session_free(s);
     free(q);
     free(k);
+    if (done && interrupted())
+        repl_error("stopped");
     return done && !interrupted();
 }
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int open_heats(struct attention *a, size_t max_rows, size_t max_cols)
 {
@@ -157,7 +159,7 @@ static int run(struct attention *a)
     return done;
 }
 
-/* ---- /a ----------------------------------------------------------------------------------------- */
+/* ---- /a -------------------------------------------------------------------------------------- */
 
 static int parse_one(struct attention *a)
 {
@@ -210,7 +212,7 @@ void view_attention(struct repl *r, char *args, size_t n)
     close_attention(&a);
 }
 
-/* ---- /h ----------------------------------------------------------------------------------------- */
+/* ---- /h -------------------------------------------------------------------------------------- */
 
 enum { CAPTION = 18, GAP = 2, ZOOM_MAX = 3 };
 

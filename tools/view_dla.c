@@ -14,7 +14,7 @@ struct attribution {
     double logit; /* the engine's own difference, after a cap */
 };
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static int parse(struct attribution *a)
 {
@@ -31,7 +31,7 @@ static int parse(struct attribution *a)
     return view_end(&a->view);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Chooses the token when none was named, and keeps what the engine says. */
 static int read_logits(struct attribution *a, mgpt_session *s)
@@ -78,7 +78,7 @@ static int compute(struct attribution *a)
     return done;
 }
 
-/* ---- printing ----------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void title(const struct attribution *a, char *out, size_t cap)
 {

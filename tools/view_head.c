@@ -1,5 +1,5 @@
-/* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output apart
- * by keys. Sums are in float64; the engine's own numbers stand beside them. */
+/* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output
+ * apart by keys. Sums are in float64; the engine's own numbers stand beside them. */
 #include "mem.h"
 #include "view.h"
 
@@ -15,7 +15,7 @@ struct query {
     float *k, *v;            /* [n_pos][d] */
 };
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int parse_head(struct query *p)
 {
@@ -73,7 +73,7 @@ static void token_at(const struct query *p, size_t pos, char *out)
     view_token_label(&p->view, pos, 10, out);
 }
 
-/* ---- /qk ---------------------------------------------------------------------------------------- */
+/* ---- /qk ------------------------------------------------------------------------------------- */
 
 static const struct view_column dot_columns[] = {
     {"q", 10, 6}, {"k", 10, 6}, {"product", 10, 6}, {"share %", 8, 2}};
@@ -138,7 +138,7 @@ void view_dot(struct repl *r, char *args, size_t n)
     free(p.q);
 }
 
-/* ---- /v ----------------------------------------------------------------------------------------- */
+/* ---- /v -------------------------------------------------------------------------------------- */
 
 enum { MIX_FIXED = 4 };
 

@@ -1,5 +1,5 @@
-/* Repl: the logit lens (nostalgebraist 2020). After every half layer the residual goes through the final
- * norm and the head, as if the layers behind it did nothing: what would the model say now? */
+/* Repl: the logit lens (nostalgebraist 2020). After every half layer the residual goes through the
+ * final norm and the head, as if the layers behind it did nothing: what would the model say now? */
 #include "interrupt.h"
 #include "view.h"
 
@@ -41,8 +41,8 @@ static int gather(struct lens *l)
     return l->session != NULL;
 }
 
-/* A layer begins with what the one before it left, except in models that blend something in: the same
- * row is not shown twice. */
+/* A layer begins with what the one before it left, except in models that blend something in: the
+ * same row is not shown twice. */
 static int is_shown(const struct lens *l, size_t i)
 {
     const struct view_want *w = &l->wants[i];

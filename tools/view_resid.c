@@ -1,4 +1,5 @@
-/* Repl: how long the residual stream is (the root of the sum of squares), by half layer and position. */
+/* Repl: how long the residual stream is (the root of the sum of squares), by half layer and
+ * position. */
 #include "view.h"
 
 #include <math.h>

@@ -23,7 +23,7 @@ struct tensor {
     float *piece;
 };
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef void piece_fn(struct tensor *t, uint64_t first, size_t n);
 
@@ -85,7 +85,7 @@ static void put_piece(struct tensor *t, uint64_t first, size_t n)
     }
 }
 
-/* ---- printing ----------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_shape(const mgpt_tensor *t)
 {
@@ -121,7 +121,7 @@ static void print_tensor(const struct tensor *t)
     print_histogram(s);
 }
 
-/* ---- finding ------------------------------------------------------------------------------------ */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static void tell_nearest(const mgpt_model *model, const char *name)
 {
