@@ -120,7 +120,7 @@ static struct reference *open_file(const char *path, int32_t n_layer, mgpt_error
 /* In the order of the file, which is not that of the pass. */
 static const struct array good[] = {
     {"logits", "F64", "1, 3, 4", 0},
-    {"ln_final.hook_normalized", "F32", "3, 2", 900},
+    {"ln_final.hook_out", "F32", "3, 2", 900},
     {"blocks.1.attn.hook_pattern", "F32", "1, 2, 3, 3", 500},
     {"blocks.1.hook_resid_pre", "F64", "3, 2", 400},
     {"blocks.0.attn.hook_q", "F32", "1, 3, 2, 5", 300},
@@ -140,7 +140,7 @@ static const struct {
     {{"blocks.0.attn.hook_attn_scores", MGPT_SCORES, 0, H *T, T}, 350},
     {{"blocks.1.hook_resid_pre", MGPT_RESID_PRE, 1, T, 2}, 400},
     {{"blocks.1.attn.hook_pattern", MGPT_WEIGHTS, 1, H *T, T}, 500},
-    {{"ln_final.hook_normalized", MGPT_FINAL, -1, T, 2}, 900},
+    {{"ln_final.hook_out", MGPT_FINAL, -1, T, 2}, 900},
 };
 enum { N_EXPECTED = sizeof expected / sizeof *expected };
 

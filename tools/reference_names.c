@@ -54,11 +54,25 @@ static int find_transformers(const char *name, mgpt_point *point, int32_t *layer
     return 0;
 }
 
+/* What a norm gives is hook_out to TransformerLens, whose hook_normalized is without the gain; to us there
+ * is only the first of them, with the other name. */
+static const char *our_name(const char *name, char *buf, size_t cap)
+{
+    size_t n = strlen(name);
+    int is_norm = strstr(name, "ln1.hook_out") || strstr(name, "ln2.hook_out") ||
+                  strcmp(name, "ln_final.hook_out") == 0;
+    if (!is_norm || n >= cap - 16)
+        return name;
+    text_format(buf, cap, "%.*shook_normalized", (int)(n - strlen("hook_out")), name);
+    return buf;
+}
+
 static int find_point(const char *name, mgpt_point *point, int32_t *layer)
 {
-    char full[96];
+    char full[96], other[96];
     const char *end;
     int32_t number = number_behind(name, "blocks.", &end);
+    name = our_name(name, other, sizeof other);
     for (int p = 0; p < MGPT_LOGITS; p++) {
         size_t n = mgpt_point_name((mgpt_point)p, number, full, sizeof full);
         if (n < sizeof full && strcmp(name, full) == 0) {
