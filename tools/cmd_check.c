@@ -1,14 +1,14 @@
 /* mgpt check: do these weights give the same logits here as in the program that made the reference?
  *
- * One step per token of the reference, one comparison per step. The verdict is about the largest
- * difference alone; the other numbers say how much it matters.
+ * One step per token of the reference, one comparison per step, so that neither the reference nor our
+ * logits are ever in memory whole. The verdict is about the bounds; the other numbers say how much a
+ * difference matters.
  */
+#include "check_report.h"
 #include "commands.h"
-#include "compare.h"
 #include "engine.h"
 #include "interrupt.h"
 #include "mem.h"
-#include "reference.h"
 #include "text.h"
 
 #include <math.h>
@@ -19,8 +19,11 @@
 struct check {
     struct engine engine;
     struct reference *reference;
-    const char *path, *ids;
-    double tol;
+    const char *path, *ids, *text, *shape, *tol;
+    double max_nmse, max_kl; /* negative: not given */
+    struct compare_bounds bounds;
+    int32_t *given; /* malloc'ed: the tokens of --ids or -p */
+    size_t n_given;
     int32_t limit; /* positions per sequence; 0: all */
     int json;
     double *row;
@@ -28,66 +31,74 @@ struct check {
 };
 
 static const char notes[] =
-    "REF holds tokens and one row of logits per token: an .npz with tokens (or input_ids) and\n"
-    "logits, JSON {\"input\": [ids], \"logits\": [[...]]} or a list of these, or an .npy of\n"
-    "logits with --ids. In Python, with a model of transformers:\n"
-    "  numpy.savez('ref.npz', tokens=ids[0], logits=model(ids).logits[0].detach())\n\n"
-    "Columns: position, token, largest difference and the vocabulary id where it is,\n"
-    "KL(reference || ours) in nats, and whether the likeliest token is the same (tie: another,\n"
-    "but no further from the reference's than the tolerance can explain). NaN or infinity on\n"
+    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and "
+    "logits,\n"
+    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or "
+    "of\n"
+    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of "
+    "llama-perplexity\n"
+    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. "
+    "Log-probabilities\n"
+    "are compared with ours, what is stored coarsely only as far as it is stored.\n\n"
+    "In Python, where model is nanoGPT's or microgpt's in PyTorch:\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      ids = torch.tensor([[1, 2, 3]])\n"
+    "      logits = model(ids, ids)[0]  # targets, or nanoGPT gives the last position only\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0])\n"
+    "a model of transformers (the attentions want attn_implementation='eager'):\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      o = model(ids, output_hidden_states=True)\n"
+    "  inner = {f'hidden_states.{n}': h[0] for n, h in enumerate(o.hidden_states)}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=o.logits[0], **inner)\n"
+    "a model of TransformerLens, loaded without processing its weights:\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      logits, cache = model.run_with_cache(ids)\n"
+    "  inner = {n: v for n, v in cache.items() if 'hook_normalized' not in n}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0], **inner)\n\n"
+    "Columns: position, token, largest difference and the id where it is, NMSE in decibels,\n"
+    "KL(reference || ours), difference of the next token's log-probability, rank of the "
+    "reference's\n"
+    "likeliest token here, how many of its five likeliest are among ours, and whether the "
+    "likeliest\n"
+    "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity "
+    "on\n"
     "either side is a difference.\n\n"
-    "example:\n"
-    "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n\n"
+    "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on "
+    "NMSE\n"
+    "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its "
+    "row's\n"
+    "root mean square. A number bounds the largest difference and nothing else.\n\n"
+    "examples:\n"
+    "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base && mgpt check q4.gguf "
+    "base "
+    "--tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused, 4 longer than the\n"
     "context or out of memory, 5 input/output, 130 interrupted\n";
 
-static const char *const top_names[] = {"same", "tie", "DIFFERENT"};
-
 /* ---- one sequence ---- */
 
-static int print_row_json(size_t sequence, size_t position, int32_t token,
-                          const struct compare_row *row)
-{
-    return text_json_line(json_pack(
-        "{s:I, s:I, s:i, s:o?, s:I, s:o?, s:s}", "sequence", (json_int_t)sequence, "pos",
-        (json_int_t)position, "token", (int)token, "max_abs", json_real(row->max_abs), "id",
-        (json_int_t)row->at, "kl", json_real(row->kl), "top1", top_names[row->top]));
-}
-
-static int print_row(const struct check *c, size_t position, int32_t token,
-                     const struct compare_row *row)
-{
-    printf("%5zu %7d   %-9.3g %7zu   %-9.3g   %-9s ", position, (int)token, row->max_abs, row->at,
-           row->kl, top_names[row->top]);
-    text_print_token(stdout, c->engine.model, token);
-    putchar('\n');
-    return EXIT_OK;
-}
-
-static void print_head(const struct check *c, size_t i, const struct ref_sequence *sequence)
-{
-    if (c->json)
-        return;
-    printf("%ssequence %zu: %zu tokens", i > 0 ? "\n" : "", i, sequence->n);
-    if (sequence->label) {
-        putchar(' ');
-        text_print_quoted(stdout, sequence->label, strlen(sequence->label));
-    }
-    printf("\n  pos   token   max|diff|   at id   KL (nats)   top-1     token\n");
-}
-
-static int compare_position(struct check *c, size_t i, size_t position, int32_t token)
+static int compare_position(struct check *c, const struct ref_sequence *sequence,
+                            struct check_place *place)
 {
     mgpt_error err;
-    const float *logits = mgpt_step(c->engine.session, token, &err);
+    const size_t position = place->position;
+    place->token = sequence->ids[position];
+    const float *logits = mgpt_step(c->engine.session, place->token, &err);
     if (!logits)
         return cli_fail(NULL, &err);
-    if (reference_row(c->reference, i, position, c->row, &err) < 0)
+    if (reference_row(c->reference, place->sequence, position, c->row, &err) < 0)
         return cli_fail(c->path, &err);
-    struct compare_row row = compare_row(c->row, logits, (size_t)c->engine.info.n_vocab, c->tol);
-    compare_add(&c->total, &row, i, position);
+    struct ref_row about = reference_about(c->reference);
+    int32_t next = position + 1 < sequence->n ? sequence->ids[position + 1] : -1;
+    struct compare_row row =
+        compare_row(c->row, &about, logits, (size_t)c->engine.info.n_vocab, next, &c->bounds);
+    compare_add(&c->total, &row, place->sequence, position);
     int code =
-        c->json ? print_row_json(i, position, token, &row) : print_row(c, position, token, &row);
+        c->json ? check_json_row(place, &row) : check_table_row(c->engine.model, place, &row);
     if (interrupted())
         return EXIT_INTERRUPTED;
     return ferror(stdout) ? EXIT_IO : code;
@@ -96,48 +107,18 @@ static int compare_position(struct check *c, size_t i, size_t position, int32_t 
 static int compare_sequence(struct check *c, size_t i)
 {
     mgpt_error err;
+    struct check_place place = {.sequence = i};
     struct ref_sequence sequence = reference_sequence(c->reference, i);
     size_t limit = c->limit > 0 ? (size_t)c->limit : SIZE_MAX;
     size_t n = sequence.n < limit ? sequence.n : limit;
     int code = engine_fits(&c->engine, c->path, n);
     if (code == EXIT_OK && mgpt_rewind(c->engine.session, 0, &err) < 0)
         code = cli_fail(NULL, &err);
-    if (code == EXIT_OK)
-        print_head(c, i, &sequence);
-    for (size_t position = 0; position < n && code == EXIT_OK; position++)
-        code = compare_position(c, i, position, sequence.ids[position]);
+    if (code == EXIT_OK && !c->json)
+        code = check_table_head(i, &sequence);
+    for (; place.position < n && code == EXIT_OK; place.position++)
+        code = compare_position(c, &sequence, &place);
     return code;
-}
-
-/* ---- the verdict ---- */
-
-static int print_json_verdict(const struct check *c, const char *verdict)
-{
-    const struct compare_total *t = &c->total;
-    return text_json_line(json_pack(
-        "{s:s, s:f, s:I, s:I, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:I, s:I}", "verdict", verdict,
-        "tol", c->tol, "positions", (json_int_t)t->n_rows, "not_finite", (json_int_t)t->n_bad,
-        "max_abs", json_real(t->max_abs), "sequence", (json_int_t)t->sequence, "pos",
-        (json_int_t)t->position, "id", (json_int_t)t->at, "nmse", json_real(compare_nmse(t)), "kl",
-        json_real(t->sum_kl / (double)t->n_rows), "top1_same", (json_int_t)t->n_same, "top1_tie",
-        (json_int_t)t->n_tie));
-}
-
-static int print_verdict(const struct check *c, const char *verdict)
-{
-    const struct compare_total *t = &c->total;
-    printf("\npositions   %zu\n", t->n_rows);
-    if (t->n_bad > 0)
-        printf("not finite  %zu positions\n", t->n_bad);
-    printf("max|diff|   %.6g at sequence %zu, position %zu, id %zu\n", t->max_abs, t->sequence,
-           t->position, t->at);
-    printf("NMSE        %.3g\n", compare_nmse(t));
-    printf("mean KL     %.3g nats\n", t->sum_kl / (double)t->n_rows);
-    printf("top-1       %zu of %zu the same", t->n_same, t->n_rows);
-    if (t->n_tie > 0)
-        printf(", %zu tied", t->n_tie);
-    printf("\nverdict     %s (tolerance %g)\n", verdict, c->tol);
-    return EXIT_OK;
 }
 
 static int run(struct check *c)
@@ -148,21 +129,105 @@ static int run(struct check *c)
         code = compare_sequence(c, i);
     if (code != EXIT_OK)
         return cli_finish(code);
-    int same = compare_same(&c->total, c->tol);
-    code = c->json ? print_json_verdict(c, same ? "same" : "different")
-                   : print_verdict(c, same ? "same" : "DIFFERENT");
-    return cli_finish(code == EXIT_OK && !same ? EXIT_DIFFERENT : code);
+    unsigned broken = compare_judge(&c->total, &c->bounds);
+    code = c->json ? check_json_verdict(&c->total, &c->bounds, broken)
+                   : check_table_verdict(&c->total, &c->bounds, broken);
+    return cli_finish(code == EXIT_OK && broken ? EXIT_DIFFERENT : code);
 }
 
-static int prepare(struct check *c)
+/* ---- options ---- */
+
+/* --tol is a preset or a number; other bounds change one of a preset, or stand beside the number. Given
+ * alone they are all there is. */
+static int read_bounds(struct check *c, const struct cli_command *command)
 {
+    const double none = (double)INFINITY;
+    double most = none;
+    const struct cli_option number = {"--tol", "X", CLI_REAL, &most, 0, 1e30, NULL};
+    const int others = c->max_nmse >= 0 || c->max_kl >= 0;
+    c->bounds = (struct compare_bounds){NULL, none, none, none, none};
+    if (c->tol && !compare_preset(&c->bounds, c->tol)) {
+        if (!cli_set_number(&number, c->tol))
+            return cli_usage(command, "--tol %s: expected f32, f16, q8, q4 or a number from 0",
+                             c->tol);
+        c->bounds.max_abs = most;
+    }
+    if (!c->tol && !others)
+        compare_preset(&c->bounds, "f32");
+    if (c->max_nmse >= 0)
+        c->bounds.max_nmse = c->max_nmse;
+    if (c->max_kl >= 0)
+        c->bounds.max_kl = c->max_kl;
+    return EXIT_OK;
+}
+
+/* The tokens of --ids. */
+static int read_ids(struct check *c, const struct cli_command *command)
+{
+    const char *at = c->ids;
+    int32_t id;
+    int got;
+    c->given = mem_new(strlen(c->ids) / 2 + 1, sizeof *c->given); /* a digit and a separator each */
+    if (!c->given) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
+    while ((got = text_next_id(&at, &id)) > 0)
+        c->given[c->n_given++] = id;
+    if (got == 0 && c->n_given > 0)
+        return EXIT_OK;
+    return cli_usage(command, "--ids: expected a number at byte %zu", (size_t)(at - c->ids));
+}
+
+static int read_shape(const struct check *c, struct ref_options *options,
+                      const struct cli_command *command)
+{
+    const char *at = c->shape;
+    int32_t rows = 0, cols = 0, more;
+    if (text_next_id(&at, &rows) <= 0 || text_next_id(&at, &cols) <= 0 || rows < 1 || cols < 1 ||
+        text_next_id(&at, &more) != 0)
+        return cli_usage(command, "--shape %s: expected two numbers, tokens and vocabulary",
+                         c->shape);
+    options->shape_rows = (uint64_t)rows;
+    options->shape_cols = (uint64_t)cols;
+    return EXIT_OK;
+}
+
+static int open_reference(struct check *c, const struct cli_command *command)
+{
+    const mgpt_info *info = &c->engine.info;
     mgpt_error err;
-    int code = engine_open(&c->engine);
+    struct ref_options options = {.n_vocab = info->n_vocab,
+                                  .n_layer = info->n_layer,
+                                  .add_bos = info->add_bos && info->bos >= 0,
+                                  .bos = info->bos};
+    int code = EXIT_OK;
+    if (c->ids && c->text)
+        code = cli_usage(command, "--ids and -p: only one of them");
+    else if (c->ids)
+        code = read_ids(c, command);
+    else if (c->text)
+        code = engine_encode(&c->engine, "-p", c->text, strlen(c->text), MGPT_NO_SPECIAL_TOKENS,
+                             info->add_bos ? info->bos : -1, &c->given, &c->n_given);
+    if (code == EXIT_OK && c->shape)
+        code = read_shape(c, &options, command);
     if (code != EXIT_OK)
         return code;
-    c->reference = reference_open(c->path, c->ids, c->engine.info.n_vocab, &err);
-    if (!c->reference)
-        return cli_fail(c->path, &err);
+    options.ids = c->given;
+    options.n_ids = c->n_given;
+    c->reference = reference_open(c->path, &options, &err);
+    return c->reference ? EXIT_OK : cli_fail(c->path, &err);
+}
+
+static int prepare(struct check *c, const struct cli_command *command)
+{
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = open_reference(c, command);
+    if (code != EXIT_OK)
+        return code;
     c->row = mem_new((size_t)c->engine.info.n_vocab, sizeof *c->row);
     if (!c->row) {
         cli_note("out of memory: a row of logits");
@@ -173,11 +238,18 @@ static int prepare(struct check *c)
 
 int cmd_check(int argc, char **argv)
 {
-    struct check c = {.tol = 1e-4, .engine.kv = "f32"}; /* as references are */
+    struct check c = {.max_nmse = -1, .max_kl = -1, .engine.kv = "f32"}; /* as references are */
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(c.engine),
-        {"--tol", "X", CLI_REAL, &c.tol, 0, 1e30, "largest difference allowed (default 1e-4)"},
-        {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0, "the tokens, for an .npy: '26,0,13'"},
+        {"--tol", "NAME|X", CLI_TEXT, &c.tol, 0, 0,
+         "bounds: f32 (default), f16, q8, q4, or the largest difference allowed"},
+        {"--max-nmse", "X", CLI_REAL, &c.max_nmse, 0, 1e30, "bound of NMSE over all positions"},
+        {"--max-kl", "X", CLI_REAL, &c.max_kl, 0, 1e30, "bound of the mean KL, in nats"},
+        {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0,
+         "the tokens, for a reference without them: '26,0,13'"},
+        {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text"},
+        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
+         "REF is raw float32: so many tokens, so many logits each"},
         {"--tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
         {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
@@ -199,10 +271,11 @@ int cmd_check(int argc, char **argv)
         return cli_parse_exit(n);
     int code = engine_choose(&c.engine, &command, operands, n, &c.path, 1);
     if (code == EXIT_OK)
-        code = prepare(&c);
+        code = prepare(&c, &command);
     if (code == EXIT_OK)
         code = run(&c);
     free(c.row);
+    free(c.given);
     reference_close(c.reference);
     engine_close(&c.engine);
     return code;

@@ -3,10 +3,15 @@
  * A text is a line. It is read as a document: BOS in front when the model has one, the end token
  * behind it when the model has one; every token but the first is scored. A text longer than the
  * context is scored as far as the context goes, as microgpt does.
+ *
+ * With --json a line is an object and becomes one (score_json.h), also when it cannot be scored: a file can
+ * be cut into shards anywhere between lines, and their results put together.
  */
 #include "commands.h"
 #include "engine.h"
+#include "error.h"
 #include "interrupt.h"
+#include "score_json.h"
 #include "score_texts.h"
 
 #include <math.h>
@@ -21,9 +26,12 @@ struct score {
     struct engine engine;
     struct scorer scorer;
     struct scored_text window[WINDOW];
-    size_t n_window, n_waiting; /* texts in hand, and their tokens */
+    struct score_line lines[WINDOW]; /* --json: the same texts */
+    size_t n_window, n_waiting;      /* texts in hand, and their tokens */
     const char *file;
-    int each, no_bos, no_end;
+    int each, no_bos, no_end, json;
+    int32_t top;
+    size_t n_bad;
     size_t n_texts, n_tokens, n_cut;
     double nll; /* nats */
 };
@@ -31,57 +39,112 @@ struct score {
 static const char notes[] =
     "Empty lines are skipped. Prints the number of texts and tokens, the negative log-likelihood\n"
     "per token in nats and in bits, and the perplexity.\n\n"
-    "example:\n"
-    "  mgpt score weights/names.gguf -f names.txt --each\n\n"
-    "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model refused,\n"
-    "4 out of memory, 5 input/output, 130 interrupted\n";
+    "With --json each line is {\"text\": \"...\"}, with an \"id\" of any kind if you like, and "
+    "becomes a\n"
+    "record in the same place: id, n_tokens, sum_logprob, perplexity, ids, and logprobs with "
+    "OpenAI's\n"
+    "names (tokens, token_logprobs; --top N adds top_logprobs, and makes the output a reference "
+    "for\n"
+    "mgpt check). A line that cannot be scored becomes a record with error and line, and the exit\n"
+    "code is 3 when all is done.\n\n"
+    "examples:\n"
+    "  mgpt score weights/names.gguf -f names.txt --each\n"
+    "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
+    "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
+    "refused, 4 out of memory, 5 input/output, 130 interrupted\n";
+
+static int print_text(struct score *s, size_t i)
+{
+    const struct scored_text *t = &s->window[i];
+    if (s->json)
+        return score_json_print(s->engine.model, &s->lines[i], t);
+    if (s->each) {
+        printf("%.17g\t%zu\t", t->nll, t->n_scored);
+        fwrite(t->text, 1, t->n_bytes, stdout);
+        putchar('\n');
+    }
+    return EXIT_OK;
+}
 
 /* Scores the texts in hand and counts them, in their order. */
 static int score_window(struct score *s)
 {
     int code = score_texts(&s->scorer, s->window, s->n_window);
     for (size_t i = 0; i < s->n_window; i++) {
-        const struct scored_text *t = &s->window[i];
-        free(t->tokens);
-        if (code != EXIT_OK)
-            continue;
-        s->n_texts++;
-        s->n_tokens += t->n_scored;
-        s->nll += t->nll;
-        if (s->each) {
-            printf("%.17g\t%zu\t", t->nll, t->n_scored);
-            fwrite(t->text, 1, t->n_bytes, stdout);
-            putchar('\n');
+        struct scored_text *t = &s->window[i];
+        if (code == EXIT_OK) {
+            s->n_texts++;
+            s->n_tokens += t->n_scored;
+            s->nll += t->nll;
+            code = print_text(s, i);
         }
+        free(t->tokens);
+        score_json_release(&s->lines[i], t);
     }
     s->n_window = s->n_waiting = 0;
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
-static int add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
+/* The tokens of a text, from BOS to the end token, as far as the context goes. */
+static int read_tokens(struct score *s, struct scored_text *t, int *cut, mgpt_error *err)
 {
     const mgpt_info *info = &s->engine.info;
-    struct scored_text *t = &s->window[s->n_window];
     size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
-    char what[32];
-    *t = (struct scored_text){.text = text, .n_bytes = n_bytes};
-    snprintf(what, sizeof what, "line %zu", line);
-    int code = engine_encode(&s->engine, what, text, n_bytes, MGPT_NO_SPECIAL_TOKENS,
-                             s->no_bos ? -1 : info->bos, &t->tokens, &n);
-    if (code != EXIT_OK) {
-        free(t->tokens);
-        return code;
-    }
+    int status = engine_try_encode(&s->engine, t->text, t->n_bytes, MGPT_NO_SPECIAL_TOKENS,
+                                   s->no_bos ? -1 : info->bos, &t->tokens, &n, err);
+    if (status < 0)
+        return status;
     if (info->eos >= 0 && !s->no_end)
         t->tokens[n++] = info->eos;
     t->n_scored = n > 0 ? n - 1 : 0;
-    if (t->n_scored > n_ctx) {
+    *cut = t->n_scored > n_ctx;
+    if (*cut)
         t->n_scored = n_ctx;
-        s->n_cut++;
-    }
-    s->n_waiting += t->n_scored;
+    s->n_cut += (size_t)*cut;
+    return MGPT_OK;
+}
+
+/* Puts the text in hand at the end of the window. */
+static int keep_text(struct score *s)
+{
+    s->n_waiting += s->window[s->n_window].n_scored;
     s->n_window++;
     return s->n_window == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
+}
+
+static int add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
+{
+    struct scored_text *t = &s->window[s->n_window];
+    mgpt_error err;
+    char what[32];
+    int cut;
+    *t = (struct scored_text){.text = text, .n_bytes = n_bytes};
+    if (read_tokens(s, t, &cut, &err) == MGPT_OK)
+        return keep_text(s);
+    free(t->tokens);
+    snprintf(what, sizeof what, "line %zu", line);
+    return cli_fail(what, &err);
+}
+
+static int add_json(struct score *s, size_t number, const char *text, size_t n_bytes)
+{
+    struct scored_text *t = &s->window[s->n_window];
+    struct score_line *line = &s->lines[s->n_window];
+    const size_t n_vocab = (size_t)s->engine.info.n_vocab;
+    *t = (struct scored_text){0};
+    *line = (struct score_line){.number = number};
+    if (score_json_read(line, text, n_bytes, &t->text, &t->n_bytes) &&
+        read_tokens(s, t, &line->cut, &line->wrong) == MGPT_OK &&
+        !score_json_room(t, (size_t)s->top < n_vocab ? (size_t)s->top : n_vocab))
+        err_memory(&line->wrong, "the log-probabilities", t->n_scored);
+    if (line->wrong.status == MGPT_EMEM) {
+        cli_fail(s->file, &line->wrong);
+        free(t->tokens);
+        score_json_release(line, t);
+        return EXIT_FULL;
+    }
+    s->n_bad += line->wrong.status < 0;
+    return keep_text(s);
 }
 
 static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
@@ -95,7 +158,7 @@ static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
         if (n > 0 && bytes[at + n - 1] == '\r')
             n--;
         if (n > 0)
-            code = add_text(s, line, bytes + at, n);
+            code = s->json ? add_json(s, line, bytes + at, n) : add_text(s, line, bytes + at, n);
         at = next;
     }
     int rest = score_window(s); /* also those before a line that cannot be scored */
@@ -107,6 +170,10 @@ static int report(const struct score *s)
     if (s->n_cut > 0)
         cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
                  s->n_texts, mgpt_n_ctx(s->engine.session));
+    if (s->n_bad > 0)
+        cli_note("%s: %zu of %zu lines could not be scored", s->file, s->n_bad, s->n_texts);
+    if (s->json)
+        return s->n_bad > 0 ? EXIT_REFUSED : EXIT_OK;
     if (s->n_tokens == 0) {
         cli_note("%s: nothing to score", s->file);
         return EXIT_USAGE;
@@ -144,6 +211,8 @@ int cmd_score(int argc, char **argv)
         {"-f, --file", "FILE", CLI_TEXT, &s.file, 0, 0, "the texts, one a line; - is stdin"},
         {"--each", NULL, CLI_FLAG, &s.each, 0, 0,
          "also one line per text: nll in nats, tokens, text, with tabs between"},
+        {"--json", NULL, CLI_FLAG, &s.json, 0, 0, "JSON Lines in and out, a record per line"},
+        {"--top", "N", CLI_INT, &s.top, 1, 1000, "with --json: also the N likeliest tokens"},
         {"--no-bos", NULL, CLI_FLAG, &s.no_bos, 0, 0, "do not put BOS in front of a text"},
         {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token behind it"},
         ENGINE_OPT_CTX(s.engine),
@@ -166,6 +235,9 @@ int cmd_score(int argc, char **argv)
     int code = engine_choose(&s.engine, &command, operands, n, NULL, 0);
     if (code == EXIT_OK && !s.file)
         code = cli_usage(&command, "which texts? Give -f FILE");
+    if (code == EXIT_OK && ((s.top && !s.json) || (s.each && s.json)))
+        code = cli_usage(&command,
+                         s.each ? "--each and --json: only one of them" : "--top is for --json");
     if (code == EXIT_OK)
         code = engine_open(&s.engine);
     if (code == EXIT_OK)

@@ -140,46 +140,46 @@ static void put_bos(int32_t *tokens, size_t *n, int32_t bos)
         ++*n;
 }
 
-static int encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
-                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
+static int encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
+                  int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
 {
-    mgpt_error err;
     size_t front = bos >= 0, cap = n_bytes + 4; /* enough but for odd vocabularies */
-    *tokens = NULL;
-    *n = 0;
     for (;;) {
         *tokens = token_room(*tokens, cap + front + 1);
-        if (!*tokens) {
-            err_memory(&err, "the tokens", cap);
-            return cli_fail(what, &err);
-        }
-        int64_t count = mgpt_encode(e->model, text, n_bytes, flags, *tokens + front, cap, &err);
+        if (!*tokens)
+            return err_memory(err, "the tokens", cap);
+        int64_t count = mgpt_encode(e->model, text, n_bytes, flags, *tokens + front, cap, err);
         if (count < 0)
-            return cli_fail(what, &err);
+            return (int)count;
         *n = (size_t)count;
         if (*n <= cap) {
             put_bos(*tokens, n, bos);
-            return EXIT_OK;
+            return MGPT_OK;
         }
         cap = *n;
     }
 }
 
-int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
-                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
+int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
+                      int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
 {
     size_t n_normal = n_bytes;
     char *normal = e->info.nfc ? nfc_copy(text, n_bytes, &n_normal) : NULL;
     *tokens = NULL;
     *n = 0;
-    if (e->info.nfc && !normal) {
-        mgpt_error err;
-        err_memory(&err, "a copy of the text", n_bytes);
-        return cli_fail(what, &err);
-    }
-    int code = encode(e, what, normal ? normal : text, n_normal, flags, bos, tokens, n);
+    if (e->info.nfc && !normal)
+        return err_memory(err, "a copy of the text", n_bytes);
+    int status = encode(e, normal ? normal : text, n_normal, flags, bos, tokens, n, err);
     free(normal);
-    return code;
+    return status;
+}
+
+int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n)
+{
+    mgpt_error err;
+    int status = engine_try_encode(e, text, n_bytes, flags, bos, tokens, n, &err);
+    return status < 0 ? cli_fail(what, &err) : EXIT_OK;
 }
 
 int engine_fits(const struct engine *e, const char *what, size_t n)

@@ -72,6 +72,10 @@ int engine_sync(struct engine *e, const int32_t *tokens, size_t n);
 int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n);
 
+/* The same without telling the user: a status. */
+int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
+                      int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err);
+
 /* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
 int engine_fits(const struct engine *e, const char *what, size_t n);
 

@@ -10,15 +10,24 @@
 /* A pass over a text of its own needs so many tokens to be as good as one over many texts. */
 enum { SLOTS = 48, SHORT = 16 };
 
+/* These logits are what the model expects behind token i. */
+static void note(struct scored_text *text, size_t i, const float *logits, size_t n_vocab)
+{
+    double logprob = mgpt_logprob(logits, n_vocab, text->tokens[i + 1]);
+    text->nll -= logprob;
+    if (text->logprobs)
+        text->logprobs[i] = logprob;
+    if (text->top)
+        mgpt_top(logits, n_vocab, text->top + i * text->n_top, text->n_top);
+}
+
 /* ---- long texts ---- */
 
-/* Row i of a chunk of logits is what the model expects behind the token at pos + i. */
 static int hear(const mgpt_value *value, void *user)
 {
     struct scored_text *text = user;
     for (size_t i = 0; i < (size_t)value->rows; i++)
-        text->nll -= mgpt_logprob(value->data + i * value->stride, (size_t)value->cols,
-                                  text->tokens[(size_t)value->pos + i + 1]);
+        note(text, (size_t)value->pos + i, value->data + i * value->stride, (size_t)value->cols);
     return interrupted();
 }
 
@@ -88,7 +97,7 @@ static int advance(struct round *r)
     for (size_t i = 0; i < r->n_live;) {
         struct scored_text *text = r->at_work[i];
         size_t pos = mgpt_pos(slots[i]);
-        text->nll -= mgpt_logprob(mgpt_logits(slots[i]), n_vocab, text->tokens[pos]);
+        note(text, pos - 1, mgpt_logits(slots[i]), n_vocab);
         i += pos < text->n_scored || replace(r, i);
     }
     return EXIT_OK;
@@ -137,7 +146,7 @@ int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
     if (together)
         code = score_short(s, texts, n);
     for (size_t i = 0; i < n && code == EXIT_OK; i++)
-        if (!together || !is_short(&texts[i]))
+        if (texts[i].n_scored > 0 && !(together && is_short(&texts[i])))
             code = score_long(s->engine, &texts[i]);
     return code;
 }

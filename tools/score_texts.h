@@ -15,6 +15,11 @@ struct scored_text {
     int32_t *tokens; /* malloc'ed: n_scored + 1 of them, or more */
     size_t n_scored; /* tokens but the first, as far as the context goes */
     double nll;      /* in nats: the sum of -log p */
+    /* Arrays of the caller's, or NULL: the log-probability of token i + 1, and the n_top likeliest tokens in
+     * its place ([n_scored][n_top]; n_top is not above the vocabulary). */
+    double *logprobs;
+    mgpt_candidate *top;
+    size_t n_top;
 };
 
 /* Timelines for short texts. */
@@ -24,7 +29,8 @@ struct scorer {
     size_t n_slots;
 };
 
-/* Fills in nll for n texts. Returns an exit code. */
+/* Fills in nll, logprobs and top for n texts; one with nothing to score needs no tokens. Returns an exit
+ * code. */
 int score_texts(struct scorer *scorer, struct scored_text *texts, size_t n);
 void score_close(struct scorer *scorer);
 

@@ -16,7 +16,9 @@ agrees()
 {
     difference=-
     golden_convert "$1" "$tmp/model.gguf" || return 1
-    run check "$tmp/model.gguf" "$1/ref.npz" --tol $tolerance
+    run check "$tmp/model.gguf" "$1/ref.npz" --tol f32
+    [ "$code" -eq 0 ] || return 1
+    run check "$tmp/model.gguf" "$1/ref.npz" --tol $tolerance --max-nmse 1e-10
     difference=$(sed -n 's/^max|diff| *\([^ ]*\).*/\1/p' "$tmp/out")
     [ "$code" -eq 0 ] && [ -n "$difference" ]
 }
