@@ -20,6 +20,7 @@ struct check {
     struct engine engine;
     struct reference *reference;
     const char *path, *ids;
+    int32_t *given; /* stb_ds array: the tokens of --ids */
     double tol;
     int32_t limit; /* positions per sequence; 0: all */
     int json;
@@ -154,13 +155,34 @@ static int run(struct check *c)
     return cli_finish(code == EXIT_OK && !same ? EXIT_DIFFERENT : code);
 }
 
+/* The tokens of --ids, which stay in c. */
+static int read_ids(struct check *c, struct ref_options *options)
+{
+    const char *at = c->ids;
+    int32_t id;
+    int got;
+    while ((got = text_next_id(&at, &id)) > 0)
+        if (!arr_push(c->given, id))
+            got = -1;
+    options->ids = c->given;
+    options->n_ids = arr_len(c->given);
+    if (got == 0 && options->n_ids > 0)
+        return EXIT_OK;
+    cli_note("--ids: expected a number at byte %zu", (size_t)(at - c->ids));
+    return EXIT_USAGE;
+}
+
 static int prepare(struct check *c)
 {
     mgpt_error err;
     int code = engine_open(&c->engine);
     if (code != EXIT_OK)
         return code;
-    c->reference = reference_open(c->path, c->ids, c->engine.info.n_vocab, &err);
+    struct ref_options options = {.n_vocab = c->engine.info.n_vocab,
+                                  .n_layer = c->engine.info.n_layer};
+    if (c->ids && read_ids(c, &options) != EXIT_OK)
+        return EXIT_USAGE;
+    c->reference = reference_open(c->path, &options, &err);
     if (!c->reference)
         return cli_fail(c->path, &err);
     c->row = mem_new((size_t)c->engine.info.n_vocab, sizeof *c->row);
@@ -203,6 +225,7 @@ int cmd_check(int argc, char **argv)
     if (code == EXIT_OK)
         code = run(&c);
     free(c.row);
+    arr_free(c.given);
     reference_close(c.reference);
     engine_close(&c.engine);
     return code;

@@ -9,6 +9,9 @@
 /* Opens an archive in memory, which must stay; NULL with *err. */
 zip_t *npz_archive(const void *data, size_t size, mgpt_error *err);
 
+/* The same for a file, which is read piece by piece. */
+zip_t *npz_archive_file(const char *path, mgpt_error *err);
+
 /* Opens an entry and reads its header, any that npy_header accepts; what follows is the data. The size
  * that the header gives is the entry's (objects excepted). NULL with *err. */
 zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error *err);

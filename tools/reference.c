@@ -1,11 +1,11 @@
 /* References: which kind of file it is, what all kinds have in common, and .npy. See reference.h;
- * JSON and .npz have files of their own. */
+ * the others have files of their own. */
 #include "reference.h"
 
+#include "convert/safetensors.h"
 #include "error.h"
 #include "mem.h"
 #include "reference_impl.h"
-#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,21 +49,32 @@ int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err)
     return MGPT_OK;
 }
 
-int reference_shape(const struct reference *ref, const struct npy *npy, size_t *rows,
+int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err)
+{
+    const struct ref_options *o = &ref->options;
+    int status = MGPT_OK;
+    if (!o->ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "the reference has no tokens: give them with --ids or -p");
+    for (size_t i = 0; i < o->n_ids && status == MGPT_OK; i++)
+        status = reference_add_id(ref, item, o->ids[i], err);
+    return status;
+}
+
+int reference_shape(const struct reference *ref, const struct ref_array *logits, size_t *rows,
                     mgpt_error *err)
 {
-    const uint64_t *dims = npy->dims;
-    unsigned n = npy->n_dims;
+    const uint64_t *dims = logits->npy.dims;
+    unsigned n = logits->npy.n_dims;
     if (n == 3 && dims[0] == 1) {
         dims++;
         n--;
     }
-    if (npy->kind != 'f')
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "logits are integers, expected f2, f4 or f8");
+    if (logits->npy.kind != 'f')
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "logits are integers, expected floats");
     if (n < 1 || n > 2)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "logits of rank %u, expected [tokens, vocabulary]", npy->n_dims);
+                       "logits of rank %u, expected [tokens, vocabulary]", logits->npy.n_dims);
     if (dims[n - 1] != ref->n_vocab)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%llu logits a row, the model has %zu",
                        (unsigned long long)dims[n - 1], ref->n_vocab);
@@ -77,80 +88,74 @@ int reference_shape(const struct reference *ref, const struct npy *npy, size_t *
 
 /* ---- .npy ---- */
 
-static int read_list(struct reference *ref, struct ref_item *item, const char *ids, mgpt_error *err)
+static int open_npy(struct reference *ref, mgpt_error *err)
 {
-    const char *at = ids;
-    int32_t id;
-    int got, status = MGPT_OK;
-    while (status == MGPT_OK && (got = text_next_id(&at, &id)) != 0)
-        status = got > 0 ? reference_add_id(ref, item, id, err)
-                         : err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                                   "--ids: expected a number at byte %zu", (size_t)(at - ids));
-    return status;
-}
-
-static int open_npy(struct reference *ref, const char *ids, mgpt_error *err)
-{
-    struct npy *npy = &ref->logits;
-    const uint8_t *data = ref->file.data;
+    struct ref_array *a = &ref->logits;
     size_t head = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER, rows;
-    if (!ids)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "a .npy file has no tokens: give them with --ids");
-    int status = npy_parse(npy, data, head, err);
+    a->entry = -1;
+    int status = npy_parse(&a->npy, ref->file.data, head, err);
     if (status == MGPT_OK)
-        status = reference_shape(ref, npy, &rows, err);
+        status = reference_shape(ref, a, &rows, err);
     if (status < 0)
         return status;
-    if (npy->n_bytes != ref->file.size - npy->header)
-        return err_set(err, MGPT_EFILE, npy->header, "%zu bytes of data, the header says %llu",
-                       ref->file.size - npy->header, (unsigned long long)npy->n_bytes);
-    ref->rows = data + npy->header;
+    a->offset = a->npy.header;
+    if (a->npy.n_bytes != ref->file.size - a->offset)
+        return err_set(err, MGPT_EFILE, a->offset, "%zu bytes of data, the header says %llu",
+                       ref->file.size - (size_t)a->offset, (unsigned long long)a->npy.n_bytes);
     struct ref_item *item = reference_add_item(ref, err);
     if (!item)
         return MGPT_EMEM;
-    status = read_list(ref, item, ids, err);
+    status = reference_given_ids(ref, item, err);
     return status < 0 ? status : reference_match(arr_len(item->ids), rows, err);
-}
-
-static void npy_row(const struct reference *ref, size_t row, double *out)
-{
-    for (size_t i = 0; i < ref->n_vocab; i++)
-        out[i] = npy_real(&ref->logits, ref->rows, row * ref->n_vocab + i);
 }
 
 /* ---- the public functions ---- */
 
-static int open_by_content(struct reference *ref, const char *ids, mgpt_error *err)
+static int begins(const struct reference *ref, const char *magic, size_t n)
 {
-    const uint8_t *data = ref->file.data;
-    size_t n = ref->file.size;
-    if (n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0)
-        return open_npy(ref, ids, err);
-    if (ids)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--ids is for .npy files, this one has its own tokens");
-    if (n >= 4 && (memcmp(data, "PK\3\4", 4) == 0 || memcmp(data, "PK\5\6", 4) == 0))
-        return reference_npz_open(ref, err);
-    size_t at = 0;
-    while (at < n && strchr(" \t\r\n", data[at]) && data[at])
-        at++;
-    if (at < n && (data[at] == '{' || data[at] == '['))
-        return reference_json_open(ref, err);
-    return err_set(err, MGPT_EFILE, 0, "not a reference: expected .npz, .npy or JSON");
+    return ref->file.size >= n && memcmp(ref->file.data, magic, n) == 0;
 }
 
-struct reference *reference_open(const char *path, const char *ids, int32_t n_vocab,
+/* Whether the first thing in what has been loaded is a bracket. */
+static int is_json(const struct reference *ref)
+{
+    const uint8_t *data = ref->file.data;
+    size_t at = 0, n = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER;
+    while (at < n && strchr(" \t\r\n", data[at]) && data[at])
+        at++;
+    return at < n && (data[at] == '{' || data[at] == '[');
+}
+
+static int open_by_content(struct reference *ref, mgpt_error *err)
+{
+    if (begins(ref, "\x93NUMPY", 6))
+        return open_npy(ref, err);
+    if (begins(ref, "PK\3\4", 4) || begins(ref, "PK\5\6", 4))
+        return reference_npz_open(ref, err);
+    if (st_sniff((struct span){ref->file.data, ref->file.size}))
+        return reference_st_open(ref, err);
+    if (!is_json(ref))
+        return err_set(err, MGPT_EFILE, 0,
+                       "not a reference: expected .npz, .npy, .safetensors or JSON");
+    if (ref->options.ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    return reference_json_open(ref, err);
+}
+
+struct reference *reference_open(const char *path, const struct ref_options *options,
                                  mgpt_error *err)
 {
     struct reference *ref = calloc(1, sizeof *ref);
-    if (!ref || n_vocab < 1) {
+    if (!ref || options->n_vocab < 1) {
         err_memory(err, "the reference", sizeof *ref);
         free(ref);
         return NULL;
     }
-    ref->n_vocab = (size_t)n_vocab;
-    if (file_open(&ref->file, path, err) < 0 || open_by_content(ref, ids, err) < 0) {
+    ref->n_vocab = (size_t)options->n_vocab;
+    ref->options = *options;
+    ref->path = path;
+    if (file_open_partly(&ref->file, path, NPY_MAX_HEADER, err) < 0 ||
+        open_by_content(ref, err) < 0) {
         reference_close(ref);
         return NULL;
     }
@@ -165,11 +170,13 @@ void reference_close(struct reference *ref)
         arr_free(ref->items[i].ids);
     arr_free(ref->items);
     json_decref(ref->json);
-    if (ref->stream)
-        zip_fclose(ref->stream);
+    ref_array_close(&ref->logits);
+    for (size_t i = 0; i < arr_len(ref->hooks); i++)
+        ref_array_close(&ref->hooks[i]);
+    arr_free(ref->hooks);
     if (ref->zip)
         zip_discard(ref->zip);
-    free(ref->row);
+    free(ref->cache);
     file_close(&ref->file);
     free(ref);
 }
@@ -189,8 +196,6 @@ int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt
 {
     if (ref->json)
         return reference_json_row(ref, i, row, out, err);
-    if (ref->zip)
-        return reference_npz_row(ref, row, out, err);
-    npy_row(ref, row, out);
-    return MGPT_OK;
+    uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
+    return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
 }

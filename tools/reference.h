@@ -1,13 +1,15 @@
-/* Reference logits: what another program computed for some tokens, in the files people make.
+/* References: what another program computed for some tokens, in the files people make.
  *
- *   JSON  {"input": [ids], "logits": [[...], ...]} or a list of these; input may be called ids,
- *         input_ids or tokens; "text" is a label
- *   .npz  entries tokens, input_ids, input or ids, and logits; stored or deflated
- *   .npy  logits only; the ids come from the caller
+ *   .npz, .safetensors  tokens (or input_ids, input, ids), logits, and inner values by the names of
+ *                       TransformerLens or transformers; .npz stored or deflated
+ *   .npy                logits only; the ids come from the caller
+ *   JSON                {"input": [ids], "logits": [[...], ...]} or a list of these; input may be
+ *                       called ids, input_ids or tokens; "text" is a label
  *
- * There is one row of logits per token. A leading dimension of 1 (a batch) is accepted everywhere.
- * Files are untrusted; logits are checked against the vocabulary before anything is allocated for
- * them, and read row by row, so that a large .npz needs one row of memory.
+ * Which one it is its first bytes say. There is one row of logits per token. A leading dimension of 1 (a
+ * batch) is accepted everywhere. Files are untrusted: every shape is checked against the model before
+ * anything is allocated for it. All but JSON are read piece by piece, so that a file of any size takes
+ * the memory of a row.
  */
 #ifndef MGPT_REFERENCE_H
 #define MGPT_REFERENCE_H
@@ -16,6 +18,14 @@
 
 struct reference;
 
+struct ref_options {
+    int32_t n_vocab; /* of the model: logits in a row */
+    int32_t n_layer; /* of the model; 0: not known */
+    const int32_t
+        *ids;     /* tokens from outside, borrowed until the end of reference_open, for files */
+    size_t n_ids; /* that have none; refused for the others. NULL: none given */
+};
+
 /* One sequence: ids[0 .. n). */
 struct ref_sequence {
     const char *label; /* may be NULL; UTF-8, any character */
@@ -23,17 +33,35 @@ struct ref_sequence {
     size_t n;
 };
 
-/* Opens a reference for a model with n_vocab logits a row. `ids` (NULL, or the text of a list of
- * ids) is for .npy and is refused for files that have their own. */
-struct reference *reference_open(const char *path, const char *ids, int32_t n_vocab,
+struct reference *reference_open(const char *path, const struct ref_options *options,
                                  mgpt_error *err);
 void reference_close(struct reference *ref);
 
 size_t reference_count(const struct reference *ref);
 struct ref_sequence reference_sequence(const struct reference *ref, size_t i);
 
-/* Copies row `row` of sequence i to out (n_vocab doubles). Rows must be asked for in order; rows at
- * the end may be left out. NaN and infinities are passed on as they are. */
+/* Copies row `row` of sequence i to out (n_vocab doubles). In any order, but going back in a deflated
+ * .npz means to inflate it again. NaN and infinities are passed on as they are. */
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+
+/* ---- inner values of the (one) sequence of an .npz or .safetensors ----
+ *
+ * Names understood: mgpt_point_name's, and transformers' hidden_states.N or hidden_states_N (resid_pre
+ * of layer N; the last of all is behind the final norm) and attentions.N or attentions_N (pattern). Other
+ * names are passed over. Shapes are [T, ...], or [H, T, T] for scores and pattern. */
+struct ref_hook {
+    const char *name; /* as in the file */
+    mgpt_point point;
+    int32_t layer;     /* -1 outside the layers */
+    size_t rows, cols; /* T and the product of the other dimensions; H * T, head by head, and T */
+};
+
+/* They are in the order of the pass. */
+size_t reference_n_hooks(const struct reference *ref);
+int reference_hook(const struct reference *ref, size_t i, struct ref_hook *out);
+
+/* Copies rows [first, first + n) of hook i to out, n * cols doubles; in any order. */
+int reference_hook_rows(struct reference *ref, size_t i, size_t first, size_t n, double *out,
+                        mgpt_error *err);
 
 #endif

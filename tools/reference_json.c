@@ -74,6 +74,9 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
 int reference_json_open(struct reference *ref, mgpt_error *err)
 {
     json_error_t failed;
+    int loaded = file_load(&ref->file, 0, ref->file.size, err);
+    if (loaded < 0)
+        return loaded;
     ref->json =
         json_loadb((const char *)ref->file.data, ref->file.size, JSON_REJECT_DUPLICATES, &failed);
     if (!ref->json)

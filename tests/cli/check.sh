@@ -61,10 +61,10 @@ head -c 300 "$json" >"$tmp/cut.json"
 refuses "truncated JSON" 3 "bad JSON" check "$names" "$tmp/cut.json"
 head -c 3000 "$npz" >"$tmp/cut.npz"
 refuses "truncated npz" 3 "npz" check "$lines" "$tmp/cut.npz"
-refuses "not a reference" 3 "expected .npz, .npy or JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
+refuses "not a reference" 3 "expected .npz, .npy, .safetensors or JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
 refuses "no reference" 2 "MODEL REF" check "$names"
 refuses "no such reference" 5 "No such file" check "$names" "$tmp/none.npz"
-refuses "--ids with tokens in the file" 2 "--ids is for .npy" check "$lines" "$npz" --ids 1,2
+refuses "--ids with tokens in the file" 2 "tokens of its own" check "$lines" "$npz" --ids 1,2
 run tokenize "$names" -p abcdefghijklmnopqr
 ids=$(sed 's/ /, /g' "$tmp/out")
 rows=$(awk -v row="[${halves}1]," 'BEGIN { for (i = 0; i < 18; i++) printf "%s", row }')

@@ -1,0 +1,31 @@
+/* Tests: bytes of any length, .npy headers, zip archives and files of one's own, for tests of readers. */
+#ifndef TESTS_REF_FILE_H
+#define TESTS_REF_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zip.h>
+
+struct bytes {
+    uint8_t *data; /* stb_ds array */
+};
+
+void add(struct bytes *b, const void *data, size_t n);
+void drop(struct bytes *b);
+
+/* A .npy header as NumPy writes it: around any dictionary, or for an element type and a shape. */
+struct bytes header_of(const char *dictionary);
+struct bytes npy_of(const char *descr, const char *shape);
+
+/* Set-up and tear-down of a test whose state is the path of a file. */
+int make_path(void **state);
+int remove_path(void **state);
+
+void write_file(const char *path, const void *data, size_t n);
+struct bytes read_file(const char *path);
+
+/* Adds an entry; b stays until the archive is closed. */
+void add_entry(zip_t *zip, const char *name, const struct bytes *b, int deflated);
+
+#endif
