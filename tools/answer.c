@@ -9,7 +9,7 @@
 
 struct source {
     struct reference *ref;
-    size_t sequence;
+    size_t sequence, n_vocab;
 };
 
 static int source_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
@@ -21,7 +21,13 @@ static int source_row(void *user, size_t i, size_t row, double *out, mgpt_error 
 static int source_logits(void *user, size_t row, double *out, mgpt_error *err)
 {
     const struct source *s = user;
-    return reference_row(s->ref, s->sequence, row, out, err);
+    int status = reference_row(s->ref, s->sequence, row, out, err);
+    struct ref_row about = reference_about(s->ref);
+    if (status == MGPT_OK && (about.ids || about.logprobs || about.n != s->n_vocab))
+        status = err_set(
+            err, MGPT_EFILE, MGPT_NO_OFFSET,
+            "position %zu: log-probabilities; what differs inside is found from logits", row);
+    return status;
 }
 
 int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, size_t sequence,
@@ -44,9 +50,10 @@ int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, 
     if (!source || !hooks) {
         free(source);
         free(hooks);
+        *a = (struct answer){0};
         return err_memory(err, "the reference's hooks", n_hooks * sizeof *hooks);
     }
-    *source = (struct source){ref, sequence};
+    *source = (struct source){ref, sequence, a->n_vocab};
     int status = MGPT_OK;
     for (size_t i = 0; i < n_hooks && status == MGPT_OK; i++)
         status = reference_hook(ref, i, &hooks[i]);

@@ -1,14 +1,16 @@
 /* mgpt check: do these weights give the same logits here as in the program that made the reference?
  *
- * One step per token of the reference, one comparison per step. The verdict is about the largest
- * difference alone; the other numbers say how much it matters.
+ * One step per token of the reference, one comparison per step, so that neither the reference nor our
+ * logits are ever in memory whole. The verdict is about the bounds; the other numbers say how much a
+ * difference matters.
  */
+#include "check_inside.h"
+#include "check_report.h"
 #include "commands.h"
-#include "compare.h"
 #include "engine.h"
 #include "interrupt.h"
 #include "mem.h"
-#include "reference.h"
+#include "self.h"
 #include "text.h"
 
 #include <math.h>
@@ -19,76 +21,99 @@
 struct check {
     struct engine engine;
     struct reference *reference;
-    const char *path, *ids;
-    int32_t *given; /* stb_ds array: the tokens of --ids */
-    double tol;
+    const char *path, *ids, *text, *file, *shape, *tol;
+    double max_nmse, max_kl; /* negative: not given */
+    struct compare_bounds bounds;
+    int32_t *given; /* malloc'ed: the tokens of --ids or -p */
+    size_t n_given;
     int32_t limit; /* positions per sequence; 0: all */
-    int json;
+    int json, self, full, explain;
     double *row;
     struct compare_total total;
 };
 
 static const char notes[] =
-    "REF holds tokens and one row of logits per token: an .npz with tokens (or input_ids) and\n"
-    "logits, JSON {\"input\": [ids], \"logits\": [[...]]} or a list of these, or an .npy of\n"
-    "logits with --ids. In Python, with a model of transformers:\n"
-    "  numpy.savez('ref.npz', tokens=ids[0], logits=model(ids).logits[0].detach())\n\n"
-    "Columns: position, token, largest difference and the vocabulary id where it is,\n"
-    "KL(reference || ours) in nats, and whether the likeliest token is the same (tie: another,\n"
-    "but no further from the reference's than the tolerance can explain). NaN or infinity on\n"
+    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and "
+    "logits,\n"
+    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or "
+    "of\n"
+    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of "
+    "llama-perplexity\n"
+    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. "
+    "Log-probabilities\n"
+    "are compared with ours, what is stored coarsely only as far as it is stored.\n\n"
+    "In Python, where model is nanoGPT's or microgpt's in PyTorch:\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      ids = torch.tensor([[1, 2, 3]])\n"
+    "      logits = model(ids, ids)[0]  # targets, or nanoGPT gives the last position only\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0])\n"
+    "a model of transformers (the attentions want attn_implementation='eager'):\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      o = model(ids, output_hidden_states=True)\n"
+    "  inner = {f'hidden_states.{n}': h[0] for n, h in enumerate(o.hidden_states)}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=o.logits[0], **inner)\n"
+    "a HookedTransformer of TransformerLens (from_pretrained_no_processing):\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      logits, cache = model.run_with_cache(ids)\n"
+    "  inner = {n: v for n, v in cache.items() if 'ln' not in n}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0], **inner)\n\n"
+    "Columns: position, token, largest difference and the id where it is, NMSE in decibels,\n"
+    "KL(reference || ours), difference of the next token's log-probability, rank of the "
+    "reference's\n"
+    "likeliest token here, how many of its five likeliest are among ours, and whether the "
+    "likeliest\n"
+    "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity "
+    "on\n"
     "either side is a difference.\n\n"
-    "example:\n"
-    "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n\n"
+    "A reference with inner values (above) also says where the two part: the last good and the\n"
+    "first bad hook, and whether that stage is wrong by itself. --explain tries the usual "
+    "suspects\n"
+    "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) "
+    "and\n"
+    "names the one that restores agreement, or the weight that differs.\n"
+    "--self needs no reference: one hash of all logits for every number of threads, chunking, "
+    "batch,\n"
+    "instruction set, and every stage of the pass against float64. Two models: the second is\n"
+    "compared with the first on the text of -p or -f.\n\n"
+    "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on "
+    "NMSE\n"
+    "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its "
+    "row's\n"
+    "root mean square. A number bounds the largest difference and nothing else.\n\n"
+    "examples:\n"
+    "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base && mgpt check q4.gguf "
+    "base "
+    "--tol q4\n\n"
+    "  mgpt check model.gguf ref.npz --explain\n"
+    "  mgpt check --self weights/names.gguf\n"
+    "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused, 4 longer than the\n"
     "context or out of memory, 5 input/output, 130 interrupted\n";
 
-static const char *const top_names[] = {"same", "tie", "DIFFERENT"};
-
 /* ---- one sequence ---- */
 
-static int print_row_json(size_t sequence, size_t position, int32_t token,
-                          const struct compare_row *row)
-{
-    return text_json_line(json_pack(
-        "{s:I, s:I, s:i, s:o?, s:I, s:o?, s:s}", "sequence", (json_int_t)sequence, "pos",
-        (json_int_t)position, "token", (int)token, "max_abs", json_real(row->max_abs), "id",
-        (json_int_t)row->at, "kl", json_real(row->kl), "top1", top_names[row->top]));
-}
-
-static int print_row(const struct check *c, size_t position, int32_t token,
-                     const struct compare_row *row)
-{
-    printf("%5zu %7d   %-9.3g %7zu   %-9.3g   %-9s ", position, (int)token, row->max_abs, row->at,
-           row->kl, top_names[row->top]);
-    text_print_token(stdout, c->engine.model, token);
-    putchar('\n');
-    return EXIT_OK;
-}
-
-static void print_head(const struct check *c, size_t i, const struct ref_sequence *sequence)
-{
-    if (c->json)
-        return;
-    printf("%ssequence %zu: %zu tokens", i > 0 ? "\n" : "", i, sequence->n);
-    if (sequence->label) {
-        putchar(' ');
-        text_print_quoted(stdout, sequence->label, strlen(sequence->label));
-    }
-    printf("\n  pos   token   max|diff|   at id   KL (nats)   top-1     token\n");
-}
-
-static int compare_position(struct check *c, size_t i, size_t position, int32_t token)
+static int compare_position(struct check *c, const struct ref_sequence *sequence,
+                            struct check_place *place)
 {
     mgpt_error err;
-    const float *logits = mgpt_step(c->engine.session, token, &err);
+    const size_t position = place->position;
+    place->token = sequence->ids[position];
+    const float *logits = mgpt_step(c->engine.session, place->token, &err);
     if (!logits)
         return cli_fail(NULL, &err);
-    if (reference_row(c->reference, i, position, c->row, &err) < 0)
+    if (reference_row(c->reference, place->sequence, position, c->row, &err) < 0)
         return cli_fail(c->path, &err);
-    struct compare_row row = compare_row(c->row, logits, (size_t)c->engine.info.n_vocab, c->tol);
-    compare_add(&c->total, &row, i, position);
+    struct ref_row about = reference_about(c->reference);
+    int32_t next = position + 1 < sequence->n ? sequence->ids[position + 1] : -1;
+    struct compare_row row =
+        compare_row(c->row, &about, logits, (size_t)c->engine.info.n_vocab, next, &c->bounds);
+    compare_add(&c->total, &row, place->sequence, position);
     int code =
-        c->json ? print_row_json(i, position, token, &row) : print_row(c, position, token, &row);
+        c->json ? check_json_row(place, &row) : check_table_row(c->engine.model, place, &row);
     if (interrupted())
         return EXIT_INTERRUPTED;
     return ferror(stdout) ? EXIT_IO : code;
@@ -97,48 +122,32 @@ static int compare_position(struct check *c, size_t i, size_t position, int32_t 
 static int compare_sequence(struct check *c, size_t i)
 {
     mgpt_error err;
+    struct check_place place = {.sequence = i};
     struct ref_sequence sequence = reference_sequence(c->reference, i);
     size_t limit = c->limit > 0 ? (size_t)c->limit : SIZE_MAX;
     size_t n = sequence.n < limit ? sequence.n : limit;
     int code = engine_fits(&c->engine, c->path, n);
     if (code == EXIT_OK && mgpt_rewind(c->engine.session, 0, &err) < 0)
         code = cli_fail(NULL, &err);
-    if (code == EXIT_OK)
-        print_head(c, i, &sequence);
-    for (size_t position = 0; position < n && code == EXIT_OK; position++)
-        code = compare_position(c, i, position, sequence.ids[position]);
+    if (code == EXIT_OK && !c->json)
+        code = check_table_head(i, &sequence);
+    for (; place.position < n && code == EXIT_OK; place.position++)
+        code = compare_position(c, &sequence, &place);
     return code;
 }
 
-/* ---- the verdict ---- */
-
-static int print_json_verdict(const struct check *c, const char *verdict)
+/* Where and why, after the verdict, in the sequence of the largest difference. */
+static int look_inside(const struct check *c, int different)
 {
-    const struct compare_total *t = &c->total;
-    return text_json_line(json_pack(
-        "{s:s, s:f, s:I, s:I, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:I, s:I}", "verdict", verdict,
-        "tol", c->tol, "positions", (json_int_t)t->n_rows, "not_finite", (json_int_t)t->n_bad,
-        "max_abs", json_real(t->max_abs), "sequence", (json_int_t)t->sequence, "pos",
-        (json_int_t)t->position, "id", (json_int_t)t->at, "nmse", json_real(compare_nmse(t)), "kl",
-        json_real(t->sum_kl / (double)t->n_rows), "top1_same", (json_int_t)t->n_same, "top1_tie",
-        (json_int_t)t->n_tie));
-}
-
-static int print_verdict(const struct check *c, const char *verdict)
-{
-    const struct compare_total *t = &c->total;
-    printf("\npositions   %zu\n", t->n_rows);
-    if (t->n_bad > 0)
-        printf("not finite  %zu positions\n", t->n_bad);
-    printf("max|diff|   %.6g at sequence %zu, position %zu, id %zu\n", t->max_abs, t->sequence,
-           t->position, t->at);
-    printf("NMSE        %.3g\n", compare_nmse(t));
-    printf("mean KL     %.3g nats\n", t->sum_kl / (double)t->n_rows);
-    printf("top-1       %zu of %zu the same", t->n_same, t->n_rows);
-    if (t->n_tie > 0)
-        printf(", %zu tied", t->n_tie);
-    printf("\nverdict     %s (tolerance %g)\n", verdict, c->tol);
-    return EXIT_OK;
+    const struct check_inside inside = {.engine = &c->engine,
+                                        .reference = c->reference,
+                                        .path = c->path,
+                                        .bounds = &c->bounds,
+                                        .sequence = c->total.abs.sequence,
+                                        .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                        .explain = c->explain && different,
+                                        .json = c->json};
+    return check_inside(&inside);
 }
 
 static int run(struct check *c)
@@ -149,42 +158,107 @@ static int run(struct check *c)
         code = compare_sequence(c, i);
     if (code != EXIT_OK)
         return cli_finish(code);
-    int same = compare_same(&c->total, c->tol);
-    code = c->json ? print_json_verdict(c, same ? "same" : "different")
-                   : print_verdict(c, same ? "same" : "DIFFERENT");
-    return cli_finish(code == EXIT_OK && !same ? EXIT_DIFFERENT : code);
+    unsigned broken = compare_judge(&c->total, &c->bounds);
+    code = c->json ? check_json_verdict(&c->total, &c->bounds, broken)
+                   : check_table_verdict(&c->total, &c->bounds, broken);
+    if (code == EXIT_OK)
+        code = look_inside(c, broken != 0);
+    return cli_finish(code == EXIT_OK && broken ? EXIT_DIFFERENT : code);
 }
 
-/* The tokens of --ids, which stay in c. */
-static int read_ids(struct check *c, struct ref_options *options)
+/* ---- options ---- */
+
+/* --tol is a preset or a number; other bounds change one of a preset, or stand beside the number. Given
+ * alone they are all there is. */
+static int read_bounds(struct check *c, const struct cli_command *command)
+{
+    const double none = (double)INFINITY;
+    double most = none;
+    const struct cli_option number = {"--tol", "X", CLI_REAL, &most, 0, 1e30, NULL};
+    const int others = c->max_nmse >= 0 || c->max_kl >= 0;
+    c->bounds = (struct compare_bounds){NULL, none, none, none, none};
+    if (c->tol && !compare_preset(&c->bounds, c->tol)) {
+        if (!cli_set_number(&number, c->tol))
+            return cli_usage(command, "--tol %s: expected f32, f16, q8, q4 or a number from 0",
+                             c->tol);
+        c->bounds.max_abs = most;
+    }
+    if (!c->tol && !others)
+        compare_preset(&c->bounds, "f32");
+    if (c->max_nmse >= 0)
+        c->bounds.max_nmse = c->max_nmse;
+    if (c->max_kl >= 0)
+        c->bounds.max_kl = c->max_kl;
+    return EXIT_OK;
+}
+
+/* The tokens of --ids. */
+static int read_ids(struct check *c, const struct cli_command *command)
 {
     const char *at = c->ids;
     int32_t id;
     int got;
+    c->given = mem_new(strlen(c->ids) / 2 + 1, sizeof *c->given); /* a digit and a separator each */
+    if (!c->given) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
     while ((got = text_next_id(&at, &id)) > 0)
-        if (!arr_push(c->given, id))
-            got = -1;
-    options->ids = c->given;
-    options->n_ids = arr_len(c->given);
-    if (got == 0 && options->n_ids > 0)
+        c->given[c->n_given++] = id;
+    if (got == 0 && c->n_given > 0)
         return EXIT_OK;
-    cli_note("--ids: expected a number at byte %zu", (size_t)(at - c->ids));
-    return EXIT_USAGE;
+    return cli_usage(command, "--ids: expected a number at byte %zu", (size_t)(at - c->ids));
 }
 
-static int prepare(struct check *c)
+static int read_shape(const struct check *c, struct ref_options *options,
+                      const struct cli_command *command)
 {
+    const char *at = c->shape;
+    int32_t rows = 0, cols = 0, more;
+    if (text_next_id(&at, &rows) <= 0 || text_next_id(&at, &cols) <= 0 || rows < 1 || cols < 1 ||
+        text_next_id(&at, &more) != 0)
+        return cli_usage(command, "--shape %s: expected two numbers, tokens and vocabulary",
+                         c->shape);
+    options->shape_rows = (uint64_t)rows;
+    options->shape_cols = (uint64_t)cols;
+    return EXIT_OK;
+}
+
+static int open_reference(struct check *c, const struct cli_command *command)
+{
+    const mgpt_info *info = &c->engine.info;
     mgpt_error err;
-    int code = engine_open(&c->engine);
+    struct ref_options options = {.n_vocab = info->n_vocab,
+                                  .n_layer = info->n_layer,
+                                  .add_bos = info->add_bos && info->bos >= 0,
+                                  .bos = info->bos};
+    int code = EXIT_OK;
+    if (c->ids && c->text)
+        code = cli_usage(command, "--ids and -p: only one of them");
+    else if (c->ids)
+        code = read_ids(c, command);
+    else if (c->text)
+        code = engine_encode(&c->engine, "-p", c->text, strlen(c->text), MGPT_NO_SPECIAL_TOKENS,
+                             info->add_bos ? info->bos : -1, &c->given, &c->n_given);
+    if (code == EXIT_OK && c->shape)
+        code = read_shape(c, &options, command);
     if (code != EXIT_OK)
         return code;
-    struct ref_options options = {.n_vocab = c->engine.info.n_vocab,
-                                  .n_layer = c->engine.info.n_layer};
-    if (c->ids && read_ids(c, &options) != EXIT_OK)
-        return EXIT_USAGE;
+    options.ids = c->given;
+    options.n_ids = c->n_given;
     c->reference = reference_open(c->path, &options, &err);
-    if (!c->reference)
-        return cli_fail(c->path, &err);
+    return c->reference ? EXIT_OK : cli_fail(c->path, &err);
+}
+
+static int prepare(struct check *c, const struct cli_command *command)
+{
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = open_reference(c, command);
+    if (code != EXIT_OK)
+        return code;
     c->row = mem_new((size_t)c->engine.info.n_vocab, sizeof *c->row);
     if (!c->row) {
         cli_note("out of memory: a row of logits");
@@ -193,13 +267,80 @@ static int prepare(struct check *c)
     return engine_session(&c->engine);
 }
 
+/* The text of -p or -f, NULL when there is neither. */
+static int read_text(const struct check *c, const struct cli_command *command, char **text,
+                     size_t *n_text)
+{
+    *text = NULL;
+    return c->text || c->file ? text_prompt(command, c->text, c->file, text, n_text) : EXIT_OK;
+}
+
+static int check_self(const struct check *c, const struct cli_command *command)
+{
+    struct self_options options = {.path = c->engine.path,
+                                   .isa = c->engine.isa,
+                                   .n_tokens = c->limit,
+                                   .full = c->full,
+                                   .json = c->json};
+    char *text;
+    int code = read_text(c, command, &text, &options.n_text);
+    options.text = text;
+    if (code == EXIT_OK)
+        code = self_check(&options);
+    free(text);
+    return code;
+}
+
+static int check_two(struct check *c, const struct cli_command *command)
+{
+    struct check_models models = {.a = &c->engine,
+                                  .path_b = c->path,
+                                  .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                  .bounds = &c->bounds,
+                                  .json = c->json};
+    char *text = NULL;
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = read_text(c, command, &text, &models.n_text);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = engine_session(&c->engine);
+    models.text = text;
+    if (code == EXIT_OK)
+        code = check_models(&models);
+    free(text);
+    return code;
+}
+
+static int check_reference(struct check *c, const struct cli_command *command)
+{
+    if (c->file)
+        return cli_usage(command, "-f is the text of --self and of two models");
+    int code = prepare(c, command);
+    return code == EXIT_OK ? run(c) : code;
+}
+
 int cmd_check(int argc, char **argv)
 {
-    struct check c = {.tol = 1e-4, .engine.kv = "f32"}; /* as references are */
+    struct check c = {.max_nmse = -1, .max_kl = -1, .engine.kv = "f32"}; /* as references are */
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(c.engine),
-        {"--tol", "X", CLI_REAL, &c.tol, 0, 1e30, "largest difference allowed (default 1e-4)"},
-        {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0, "the tokens, for an .npy: '26,0,13'"},
+        {"--tol", "NAME|X", CLI_TEXT, &c.tol, 0, 0,
+         "bounds: f32 (default), f16, q8, q4, or the largest difference allowed"},
+        {"--max-nmse", "X", CLI_REAL, &c.max_nmse, 0, 1e30, "bound of NMSE over all positions"},
+        {"--max-kl", "X", CLI_REAL, &c.max_kl, 0, 1e30, "bound of the mean KL, in nats"},
+        {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0,
+         "the tokens, for a reference without them: '26,0,13'"},
+        {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text"},
+        {"-f, --file", "FILE", CLI_TEXT, &c.file, 0, 0,
+         "the text of --self and of two models, from a file; - is stdin"},
+        {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "look for the cause of a difference"},
+        {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
+         "no REF: equal bits by every way, and every stage against float64"},
+        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the ways that take long"},
+        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
+         "REF is raw float32: so many tokens, so many logits each"},
         {"--tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
         {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
@@ -208,8 +349,9 @@ int cmd_check(int argc, char **argv)
         ENGINE_OPT_ISA(c.engine),
     };
     const struct cli_command command = {"check",
-                                        "MODEL REF",
-                                        "Compare the logits of a model with a reference.",
+                                        "MODEL REF | MODEL MODEL | --self MODEL",
+                                        "Compare the logits of a model with a reference, another "
+                                        "model, or itself.",
                                         notes,
                                         options,
                                         sizeof options / sizeof *options,
@@ -219,13 +361,15 @@ int cmd_check(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
-    int code = engine_choose(&c.engine, &command, operands, n, &c.path, 1);
-    if (code == EXIT_OK)
-        code = prepare(&c);
-    if (code == EXIT_OK)
-        code = run(&c);
+    int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    if (code == EXIT_OK && c.self)
+        code = check_self(&c, &command);
+    else if (code == EXIT_OK && check_is_model(c.path))
+        code = check_two(&c, &command);
+    else if (code == EXIT_OK)
+        code = check_reference(&c, &command);
     free(c.row);
-    arr_free(c.given);
+    free(c.given);
     reference_close(c.reference);
     engine_close(&c.engine);
     return code;

@@ -134,9 +134,8 @@ static json_t *hook_json(const struct locate_hook *h)
                      h->elsewhere);
 }
 
-int locate_print_json(const struct locate *l, const struct answer *answer)
+int locate_print_json(const struct locate *l)
 {
-    (void)answer;
     json_t *good = l->last_good >= 0 ? hook_json(&l->hooks[l->last_good]) : json_null();
     json_t *bad = l->first_bad >= 0 ? hook_json(&l->hooks[l->first_bad]) : json_null();
     return text_json_line(json_pack("{s:I, s:o, s:o}", "hooks", (json_int_t)l->n_hooks, "last_good",

@@ -44,6 +44,6 @@ const char *locate_stage(mgpt_point point);
 
 /* Prints the finding. Exit codes. */
 int locate_print(const struct locate *locate, const mgpt_model *model, const struct answer *answer);
-int locate_print_json(const struct locate *locate, const struct answer *answer);
+int locate_print_json(const struct locate *locate);
 
 #endif

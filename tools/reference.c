@@ -3,6 +3,7 @@
 #include "reference.h"
 
 #include "convert/safetensors.h"
+#include "cursor.h"
 #include "error.h"
 #include "mem.h"
 #include "reference_impl.h"
@@ -47,6 +48,22 @@ int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu tokens, but %zu rows of logits", n_ids,
                        n_rows);
     return MGPT_OK;
+}
+
+int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
+                      mgpt_error *err)
+{
+    uint8_t bytes[4096];
+    int status = MGPT_OK;
+    for (size_t done = 0; done < n && status == MGPT_OK;) {
+        size_t some = n - done < sizeof bytes / 4 ? n - done : sizeof bytes / 4;
+        struct cursor c = cursor_over(bytes, 4 * some);
+        status = reference_bytes(ref, offset + 4 * (uint64_t)done, 4 * some, bytes, err);
+        for (size_t i = 0; i < some && status == MGPT_OK; i++)
+            status = reference_add_id(ref, item, cursor_i32(&c), err);
+        done += some;
+    }
+    return status;
 }
 
 int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err)
@@ -128,18 +145,26 @@ static int is_json(const struct reference *ref)
 
 static int open_by_content(struct reference *ref, mgpt_error *err)
 {
+    if (ref->options.shape_rows > 0)
+        return reference_raw_open(ref, err);
     if (begins(ref, "\x93NUMPY", 6))
         return open_npy(ref, err);
     if (begins(ref, "PK\3\4", 4) || begins(ref, "PK\5\6", 4))
         return reference_npz_open(ref, err);
     if (st_sniff((struct span){ref->file.data, ref->file.size}))
         return reference_st_open(ref, err);
-    if (!is_json(ref))
-        return err_set(err, MGPT_EFILE, 0,
-                       "not a reference: expected .npz, .npy, .safetensors or JSON");
     if (ref->options.ids)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
-    return reference_json_open(ref, err);
+    if (begins(ref, "_logits_", 8))
+        return reference_kld_open(ref, err);
+    if (begins(ref, "\xc7\xd7\x34\x01", 4)) /* 20240327 */
+        return reference_llmc_open(ref, err);
+    if (is_json(ref))
+        return reference_json_open(ref, err);
+    return err_set(
+        err, MGPT_EFILE, 0,
+        "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
+        "llm.c (--shape for raw floats)");
 }
 
 struct reference *reference_open(const char *path, const struct ref_options *options,
@@ -170,6 +195,7 @@ void reference_close(struct reference *ref)
         arr_free(ref->items[i].ids);
     arr_free(ref->items);
     json_decref(ref->json);
+    arr_free(ref->some);
     ref_array_close(&ref->logits);
     for (size_t i = 0; i < arr_len(ref->hooks); i++)
         ref_array_close(&ref->hooks[i]);
@@ -194,8 +220,16 @@ struct ref_sequence reference_sequence(const struct reference *ref, size_t i)
 
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
+    ref->about = (struct ref_row){.n = ref->n_vocab};
     if (ref->json)
         return reference_json_row(ref, i, row, out, err);
+    if (ref->coarse)
+        return reference_kld_row(ref, i, row, out, err);
     uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
     return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
+}
+
+struct ref_row reference_about(const struct reference *ref)
+{
+    return ref->about;
 }

@@ -3,11 +3,16 @@
  *   .npz, .safetensors  tokens (or input_ids, input, ids), logits, and inner values by the names of
  *                       TransformerLens or transformers; .npz stored or deflated
  *   .npy                logits only; the ids come from the caller
- *   JSON                {"input": [ids], "logits": [[...], ...]} or a list of these; input may be
- *                       called ids, input_ids or tokens; "text" is a label
+ *   JSON                {"input": [ids], "logits": [[...], ...]}; input may be called ids, input_ids or
+ *                       tokens; "text" is a label. Or OpenAI's {"tokens": [ids], "top_logprobs": [...]}
+ *                       (reference_json.c). Also a list of these, or JSON Lines
+ *   llama.cpp           what llama-perplexity --kl-divergence-base writes: tokens, and coarse
+ *                       log-probabilities for the second half of each chunk
+ *   llm.c               debug_state.bin
+ *   raw float32         when a shape is given; the ids come from the caller
  *
- * Which one it is its first bytes say. There is one row of logits per token. A leading dimension of 1 (a
- * batch) is accepted everywhere. Files are untrusted: every shape is checked against the model before
+ * Which one it is its first bytes say. There is a row per token. A leading dimension of 1 (a batch) is
+ * accepted everywhere. Files are untrusted: every shape is checked against the model before
  * anything is allocated for it. All but JSON are read piece by piece, so that a file of any size takes
  * the memory of a row.
  */
@@ -22,8 +27,12 @@ struct ref_options {
     int32_t n_vocab; /* of the model: logits in a row */
     int32_t n_layer; /* of the model; 0: not known */
     const int32_t
-        *ids;     /* tokens from outside, borrowed until the end of reference_open, for files */
-    size_t n_ids; /* that have none; refused for the others. NULL: none given */
+        *ids;     /* tokens from outside, borrowed until reference_open returns, for files that */
+    size_t n_ids; /* have none; refused for the others. NULL: none given */
+    int add_bos;  /* 1: the model wants `bos`, which llama.cpp puts in the place of the first */
+    int32_t bos;  /* token of a chunk */
+    uint64_t shape_rows,
+        shape_cols; /* rows > 0: the file is float32 and nothing else, in this shape */
 };
 
 /* One sequence: ids[0 .. n). */
@@ -40,9 +49,21 @@ void reference_close(struct reference *ref);
 size_t reference_count(const struct reference *ref);
 struct ref_sequence reference_sequence(const struct reference *ref, size_t i);
 
-/* Copies row `row` of sequence i to out (n_vocab doubles). In any order, but going back in a deflated
- * .npz means to inflate it again. NaN and infinities are passed on as they are. */
+/* Copies row `row` of sequence i to out (room for n_vocab doubles). In any order, but going back in a
+ * deflated .npz means to inflate it again. NaN and infinities are passed on as they are. */
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+
+/* What the values of a row are. */
+struct ref_row {
+    size_t n;           /* how many; 0: the reference has none for this token */
+    const int32_t *ids; /* whose they are, n different ones; NULL: of all tokens in order */
+    int logprobs;       /* log-probabilities, not logits */
+    double slack;       /* they are stored so coarsely that each may be off by this */
+    double floor;       /* below 0: values that are not above it mean "at most this" */
+};
+
+/* Of the row that was read last; valid until the next one. */
+struct ref_row reference_about(const struct reference *ref);
 
 /* ---- inner values of the (one) sequence of an .npz or .safetensors ----
  *

@@ -32,6 +32,7 @@ struct ref_item {
     int32_t *ids;      /* stb_ds array */
     size_t first_row;  /* of the logits: where its rows begin */
     json_t *rows;      /* JSON only; lives in the tree */
+    int partial;       /* these are top_logprobs */
 };
 
 struct reference {
@@ -40,8 +41,11 @@ struct reference {
     struct ref_options options;
     size_t n_vocab;
     struct ref_item *items;  /* stb_ds array */
-    json_t *json;            /* JSON only */
+    json_t *json;            /* JSON only: the list of sequences */
+    int32_t *some;           /* JSON with top_logprobs: stb_ds array, the ids of a row */
+    uint64_t coarse;         /* llama.cpp only: where the rows begin */
     struct ref_array logits; /* all others */
+    struct ref_row about;    /* the row read last */
     struct ref_array *hooks; /* stb_ds array */
     zip_t *zip;
     uint8_t *cache; /* all data of hook `cached`, a deflated entry */
@@ -54,6 +58,10 @@ int reference_json_open(struct reference *ref, mgpt_error *err);
 int reference_json_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
 int reference_npz_open(struct reference *ref, mgpt_error *err);
 int reference_st_open(struct reference *ref, mgpt_error *err);
+int reference_kld_open(struct reference *ref, mgpt_error *err);
+int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+int reference_llmc_open(struct reference *ref, mgpt_error *err);
+int reference_raw_open(struct reference *ref, mgpt_error *err);
 
 /* ---- what they share ---- */
 
@@ -68,6 +76,10 @@ int reference_shape(const struct reference *ref, const struct ref_array *logits,
 /* Appends an id to an item, with all checks. */
 int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t id,
                      mgpt_error *err);
+
+/* Appends n ids, int32 at this place of the file, which holds them. */
+int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
+                      mgpt_error *err);
 
 /* Appends the ids from outside: an error when there are none. */
 int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err);

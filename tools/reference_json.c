@@ -1,8 +1,13 @@
-/* References in JSON. The tree stays in memory and rows are read from it when asked for; its shape
- * is checked in full before the first of them. */
+/* References in JSON, or JSON Lines. The tree stays in memory and rows are read from it when asked for; its
+ * shape is checked in full before the first of them.
+ *
+ * A sequence is {"input": [ids], "logits": [[...], ...]}, or has "top_logprobs" in the place of logits
+ * (reference_partial.c). */
 #include "error.h"
 #include "mem.h"
-#include "reference_impl.h"
+#include "reference_partial.h"
+
+#include <string.h>
 
 /* A batch of one: [[...]] is taken for [...] when `depth` more levels are lists. */
 static json_t *without_batch(json_t *list, int depth)
@@ -13,8 +18,8 @@ static json_t *without_batch(json_t *list, int depth)
     return json_array_size(list) == 1 && json_is_array(inner) ? json_array_get(list, 0) : list;
 }
 
-static int read_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
-                    mgpt_error *err)
+int reference_json_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
+                       mgpt_error *err)
 {
     static const char *const names[] = {"input", "ids", "input_ids", "tokens"};
     json_t *list = NULL;
@@ -58,6 +63,8 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "sequence %zu is not an object",
                        arr_len(ref->items));
     item->label = json_string_value(json_object_get(object, "text"));
+    if (reference_has_partial(object))
+        return reference_partial_item(ref, item, object, err);
     item->rows = without_batch(json_object_get(object, "logits"), 2);
     if (!json_is_array(item->rows))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
@@ -65,39 +72,61 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
     for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
         status = check_row(ref, json_array_get(item->rows, i), i, err);
     if (status == MGPT_OK)
-        status = read_ids(ref, item, object, err);
+        status = reference_json_ids(ref, item, object, err);
     if (status == MGPT_OK)
         status = reference_match(arr_len(item->ids), json_array_size(item->rows), err);
     return status;
 }
 
-int reference_json_open(struct reference *ref, mgpt_error *err)
+/* ---- the file ---- */
+
+/* Appends the next value of the text to the list of sequences; *at moves behind it. */
+static int read_value(struct reference *ref, size_t *at, mgpt_error *err)
 {
     json_error_t failed;
-    int loaded = file_load(&ref->file, 0, ref->file.size, err);
-    if (loaded < 0)
-        return loaded;
-    ref->json =
-        json_loadb((const char *)ref->file.data, ref->file.size, JSON_REJECT_DUPLICATES, &failed);
-    if (!ref->json)
-        return err_set(err, MGPT_EFILE, (uint64_t)(failed.position > 0 ? failed.position : 0),
+    json_t *value = json_loadb((const char *)ref->file.data + *at, ref->file.size - *at,
+                               JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &failed);
+    if (!value && json_error_code(&failed) == json_error_out_of_memory)
+        return err_memory(err, "the JSON tree", ref->file.size - *at);
+    if (!value)
+        return err_set(err, MGPT_EFILE, *at + (uint64_t)(failed.position > 0 ? failed.position : 0),
                        "bad JSON: %s", failed.text);
-    if (json_is_object(ref->json))
-        return read_item(ref, ref->json, err);
-    if (json_array_size(ref->json) == 0)
+    *at += (size_t)failed.position;
+    int status = json_is_array(value) ? json_array_extend(ref->json, value)
+                                      : json_array_append(ref->json, value);
+    json_decref(value);
+    return status == 0 ? MGPT_OK : err_memory(err, "the JSON tree", ref->file.size);
+}
+
+static void skip_spaces(const struct reference *ref, size_t *at)
+{
+    while (*at < ref->file.size && ref->file.data[*at] && strchr(" \t\r\n", ref->file.data[*at]))
+        (*at)++;
+}
+
+int reference_json_open(struct reference *ref, mgpt_error *err)
+{
+    size_t at = 0;
+    int status = file_load(&ref->file, 0, ref->file.size, err);
+    if (status < 0)
+        return status;
+    ref->json = json_array();
+    if (!ref->json)
+        return err_memory(err, "the JSON tree", 0);
+    for (skip_spaces(ref, &at); at < ref->file.size && status == MGPT_OK; skip_spaces(ref, &at))
+        status = read_value(ref, &at, err);
+    if (status == MGPT_OK && json_array_size(ref->json) == 0)
         return err_set(err, MGPT_EFILE, 0, "the list is empty");
-    for (size_t i = 0; i < json_array_size(ref->json); i++) {
-        int status = read_item(ref, json_array_get(ref->json, i), err);
-        if (status < 0)
-            return status;
-    }
-    return MGPT_OK;
+    for (size_t i = 0; i < json_array_size(ref->json) && status == MGPT_OK; i++)
+        status = read_item(ref, json_array_get(ref->json, i), err);
+    return status;
 }
 
 int reference_json_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
+    if (ref->items[i].partial)
+        return reference_partial_row(ref, i, row, out, err);
     const json_t *list = json_array_get(ref->items[i].rows, row);
-    (void)err;
     for (size_t k = 0; k < ref->n_vocab; k++)
         out[k] = json_number_value(json_array_get(list, k));
     return MGPT_OK;

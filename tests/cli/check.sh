@@ -13,7 +13,8 @@ halves=$(awk 'BEGIN { for (i = 0; i < 26; i++) printf "0.5," }') # all of a row 
 # float32 against float64 on values up to about 10: 1e-5 is some ten times what is seen.
 run check "$names" "$json" --tol 1e-5
 check "JSON: same" [ "$code" -eq 0 ]
-says "the verdict is said" "verdict     same (tolerance 1e-05)"
+says "the verdict is said" "verdict     same"
+says "... and the bounds" "bounds      max|diff| 1e-05"
 check "a line per position" eval '[ "$(grep -c "^ *[0-9]* *[0-9]* .* same  " "$tmp/out")" -eq 52 ]'
 run check "$lines" "$npz"
 check "npz: same" [ "$code" -eq 0 ]
@@ -24,7 +25,7 @@ says "--tokens limits the positions" "positions   5"
 
 run check "$names" "$json" --tol 1e-9
 check "beyond the tolerance: exit 1" [ "$code" -eq 1 ]
-says "the verdict is said" "verdict     DIFFERENT"
+says "the verdict is said, and which bound is broken" "verdict     DIFFERENT (max|diff|)"
 printf '{"input": [26], "logits": [[%s1e9]]}' "$halves" >"$tmp/far.json"
 run check "$names" "$tmp/far.json"
 check "far away: exit 1" [ "$code" -eq 1 ]
@@ -61,7 +62,7 @@ head -c 300 "$json" >"$tmp/cut.json"
 refuses "truncated JSON" 3 "bad JSON" check "$names" "$tmp/cut.json"
 head -c 3000 "$npz" >"$tmp/cut.npz"
 refuses "truncated npz" 3 "npz" check "$lines" "$tmp/cut.npz"
-refuses "not a reference" 3 "expected .npz, .npy, .safetensors or JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
+refuses "not a reference" 3 "expected .npz, .npy, .safetensors, JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
 refuses "no reference" 2 "MODEL REF" check "$names"
 refuses "no such reference" 5 "No such file" check "$names" "$tmp/none.npz"
 refuses "--ids with tokens in the file" 2 "tokens of its own" check "$lines" "$npz" --ids 1,2

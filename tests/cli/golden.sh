@@ -44,7 +44,9 @@ agrees()
     difference=-
     # shellcheck disable=SC2046
     run convert "$(input "$1")" "$tmp/model.gguf" $(told "$1") && [ "$code" -eq 0 ] || return 1
-    run check "$tmp/model.gguf" "$1/ref.npz" --tol $tolerance
+    run check "$tmp/model.gguf" "$1/ref.npz" --tol f32
+    [ "$code" -eq 0 ] || return 1
+    run check "$tmp/model.gguf" "$1/ref.npz" --tol $tolerance --max-nmse 1e-10
     difference=$(sed -n 's/^max|diff| *\([^ ]*\).*/\1/p' "$tmp/out")
     [ "$code" -eq 0 ] && [ -n "$difference" ]
 }
