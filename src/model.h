@@ -88,6 +88,9 @@ int model_bind(mgpt_model *m, mgpt_error *err);
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
               size_t n_out, mgpt_error *err);
 
+/* What the weights of a tensor are multiplied as. pack.c. */
+enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t);
+
 /* Carries the plans out, on so many threads; 0: chosen. */
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
 

@@ -32,8 +32,8 @@ struct plan {
     size_t unit_panels, first_unit, n_units;
 };
 
-/* The type that a tensor's weights are kept as: types without a kernel are unpacked to F32. */
-static enum weight_type weight_type_of(const struct kernels *k, uint32_t dtype)
+/* Types without a kernel are unpacked to F32. */
+enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t)
 {
     static const struct {
         uint32_t dtype;
@@ -43,7 +43,7 @@ static enum weight_type weight_type_of(const struct kernels *k, uint32_t dtype)
                   {DTYPE_Q5_1, WEIGHT_Q5_1}, {DTYPE_Q4_K, WEIGHT_Q4_K}, {DTYPE_Q5_K, WEIGHT_Q5_K},
                   {DTYPE_Q6_K, WEIGHT_Q6_K}};
     for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
-        if (direct[i].dtype == dtype && k->linear[direct[i].weight])
+        if (direct[i].dtype == t->type->id && m->kernels.linear[direct[i].weight])
             return direct[i].weight;
     return WEIGHT_F32;
 }
@@ -53,7 +53,7 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
 {
     uint64_t end;
     size_t bytes;
-    l->type = weight_type_of(&m->kernels, t->type->id);
+    l->type = pack_type(m, t);
     l->n_in = (size_t)t->dims[0];
     l->n_out = n_out;
     l->panel_bytes = kernels_panel_bytes(l->type, l->n_in);

@@ -1,8 +1,7 @@
-/* Tests: the forward pass in float64, straight from the formulas.
+/* Tests: a toy's forward pass in float64 (tools/oracle.h), as a trace.
  *
- * Plain loops over all positions at once, no cache, no chunks, no kernels; nothing of src/ is used, and
- * the weights are the toy's own. float64 carries 29 bits more than float32, so what the oracle says is
- * the true value as far as a float32 engine is concerned.
+ * What the toy is comes from its specification and from toy_arch.h, its weights are the toy's own: of
+ * src/ nothing is asked.
  */
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H

@@ -4,11 +4,13 @@
  * logits are ever in memory whole. The verdict is about the bounds; the other numbers say how much a
  * difference matters.
  */
+#include "check_inside.h"
 #include "check_report.h"
 #include "commands.h"
 #include "engine.h"
 #include "interrupt.h"
 #include "mem.h"
+#include "self.h"
 #include "text.h"
 
 #include <math.h>
@@ -19,13 +21,13 @@
 struct check {
     struct engine engine;
     struct reference *reference;
-    const char *path, *ids, *text, *shape, *tol;
+    const char *path, *ids, *text, *file, *shape, *tol;
     double max_nmse, max_kl; /* negative: not given */
     struct compare_bounds bounds;
     int32_t *given; /* malloc'ed: the tokens of --ids or -p */
     size_t n_given;
     int32_t limit; /* positions per sequence; 0: all */
-    int json;
+    int json, self, full, explain;
     double *row;
     struct compare_total total;
 };
@@ -66,6 +68,16 @@ static const char notes[] =
     "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity "
     "on\n"
     "either side is a difference.\n\n"
+    "A reference with inner values (above) also says where the two part: the last good and the\n"
+    "first bad hook, and whether that stage is wrong by itself. --explain tries the usual "
+    "suspects\n"
+    "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) "
+    "and\n"
+    "names the one that restores agreement, or the weight that differs.\n"
+    "--self needs no reference: one hash of all logits for every number of threads, chunking, "
+    "batch,\n"
+    "instruction set, and every stage of the pass against float64. Two models: the second is\n"
+    "compared with the first on the text of -p or -f.\n\n"
     "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on "
     "NMSE\n"
     "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its "
@@ -76,6 +88,9 @@ static const char notes[] =
     "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base && mgpt check q4.gguf "
     "base "
     "--tol q4\n\n"
+    "  mgpt check model.gguf ref.npz --explain\n"
+    "  mgpt check --self weights/names.gguf\n"
+    "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused, 4 longer than the\n"
     "context or out of memory, 5 input/output, 130 interrupted\n";
 
@@ -121,6 +136,20 @@ static int compare_sequence(struct check *c, size_t i)
     return code;
 }
 
+/* Where and why, after the verdict, in the sequence of the largest difference. */
+static int look_inside(const struct check *c, int different)
+{
+    const struct check_inside inside = {.engine = &c->engine,
+                                        .reference = c->reference,
+                                        .path = c->path,
+                                        .bounds = &c->bounds,
+                                        .sequence = c->total.abs.sequence,
+                                        .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                        .explain = c->explain && different,
+                                        .json = c->json};
+    return check_inside(&inside);
+}
+
 static int run(struct check *c)
 {
     int code = EXIT_OK;
@@ -132,6 +161,8 @@ static int run(struct check *c)
     unsigned broken = compare_judge(&c->total, &c->bounds);
     code = c->json ? check_json_verdict(&c->total, &c->bounds, broken)
                    : check_table_verdict(&c->total, &c->bounds, broken);
+    if (code == EXIT_OK)
+        code = look_inside(c, broken != 0);
     return cli_finish(code == EXIT_OK && broken ? EXIT_DIFFERENT : code);
 }
 
@@ -236,6 +267,60 @@ static int prepare(struct check *c, const struct cli_command *command)
     return engine_session(&c->engine);
 }
 
+/* The text of -p or -f, NULL when there is neither. */
+static int read_text(const struct check *c, const struct cli_command *command, char **text,
+                     size_t *n_text)
+{
+    *text = NULL;
+    return c->text || c->file ? text_prompt(command, c->text, c->file, text, n_text) : EXIT_OK;
+}
+
+static int check_self(const struct check *c, const struct cli_command *command)
+{
+    struct self_options options = {.path = c->engine.path,
+                                   .isa = c->engine.isa,
+                                   .n_tokens = c->limit,
+                                   .full = c->full,
+                                   .json = c->json};
+    char *text;
+    int code = read_text(c, command, &text, &options.n_text);
+    options.text = text;
+    if (code == EXIT_OK)
+        code = self_check(&options);
+    free(text);
+    return code;
+}
+
+static int check_two(struct check *c, const struct cli_command *command)
+{
+    struct check_models models = {.a = &c->engine,
+                                  .path_b = c->path,
+                                  .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                  .bounds = &c->bounds,
+                                  .json = c->json};
+    char *text = NULL;
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = read_text(c, command, &text, &models.n_text);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = engine_session(&c->engine);
+    models.text = text;
+    if (code == EXIT_OK)
+        code = check_models(&models);
+    free(text);
+    return code;
+}
+
+static int check_reference(struct check *c, const struct cli_command *command)
+{
+    if (c->file)
+        return cli_usage(command, "-f is the text of --self and of two models");
+    int code = prepare(c, command);
+    return code == EXIT_OK ? run(c) : code;
+}
+
 int cmd_check(int argc, char **argv)
 {
     struct check c = {.max_nmse = -1, .max_kl = -1, .engine.kv = "f32"}; /* as references are */
@@ -248,6 +333,12 @@ int cmd_check(int argc, char **argv)
         {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0,
          "the tokens, for a reference without them: '26,0,13'"},
         {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text"},
+        {"-f, --file", "FILE", CLI_TEXT, &c.file, 0, 0,
+         "the text of --self and of two models, from a file; - is stdin"},
+        {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "look for the cause of a difference"},
+        {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
+         "no REF: equal bits by every way, and every stage against float64"},
+        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the ways that take long"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
          "REF is raw float32: so many tokens, so many logits each"},
         {"--tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
@@ -258,8 +349,9 @@ int cmd_check(int argc, char **argv)
         ENGINE_OPT_ISA(c.engine),
     };
     const struct cli_command command = {"check",
-                                        "MODEL REF",
-                                        "Compare the logits of a model with a reference.",
+                                        "MODEL REF | MODEL MODEL | --self MODEL",
+                                        "Compare the logits of a model with a reference, another "
+                                        "model, or itself.",
                                         notes,
                                         options,
                                         sizeof options / sizeof *options,
@@ -269,11 +361,13 @@ int cmd_check(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
-    int code = engine_choose(&c.engine, &command, operands, n, &c.path, 1);
-    if (code == EXIT_OK)
-        code = prepare(&c, &command);
-    if (code == EXIT_OK)
-        code = run(&c);
+    int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    if (code == EXIT_OK && c.self)
+        code = check_self(&c, &command);
+    else if (code == EXIT_OK && check_is_model(c.path))
+        code = check_two(&c, &command);
+    else if (code == EXIT_OK)
+        code = check_reference(&c, &command);
     free(c.row);
     free(c.given);
     reference_close(c.reference);

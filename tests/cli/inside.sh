@@ -1,0 +1,38 @@
+#!/bin/sh
+# mgpt check --self, --explain and two models, as a user types them.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+
+run check --self "$names" --tokens 6
+check "--self: exit code 0" eval '[ $code -eq 0 ]'
+check "--self: one hash in every line of the table" \
+    eval '[ "$(grep -E "stepped|fed|tapped|synced|batch|forked" "$tmp/out" | awk "{ print \$NF }" | sort -u | wc -l)" -eq 1 ]'
+check "--self: the verdict has it, too" eval 'tail -1 "$tmp/out" | grep -q "one hash; numbers: hold"'
+run check --self "$names" --tokens 6 --json
+check "--self --json: the verdict" eval 'tail -1 "$tmp/out" | grep -q "\"verdict\":\"same\""'
+run check --self "$names" -p mary
+check "--self -p: the text's tokens" eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q " 5 tokens"'
+run check --self "$names" more.npz
+check "--self takes no reference" eval '[ $code -eq 2 ]'
+run check --self "$names" --tokens 1000
+check "--self: more tokens than the context" eval '[ $code -eq 4 ]'
+run check --self "$tmp/none.gguf"
+check "--self: no such file" eval '[ $code -eq 5 ]'
+
+run check "$names" "$names"
+check "a model and itself are the same" eval '[ $code -eq 0 ] && grep -q "^verdict *same" "$tmp/out"'
+"$MGPT" convert "$names" "$tmp/half.gguf" --type f16 2>/dev/null
+run check "$names" "$tmp/half.gguf" -p mary
+check "f32 and f16 differ for the bounds of f32" eval '[ $code -eq 1 ]'
+run check "$names" "$tmp/half.gguf" -p mary --tol f16
+check "... and are the same for those of f16" eval '[ $code -eq 0 ]'
+run check "$names" "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
+check "two vocabularies are refused" eval '[ $code -eq 3 ]'
+
+# The activation is ReLU; a file that says otherwise.
+ref=$MGPT_SOURCE_ROOT/weights/names.ref.json
+run check "$names" "$ref" --explain
+check "--explain without a difference has nothing to say" \
+    eval '[ $code -eq 0 ] && ! grep -q "^cause" "$tmp/out"'
+finish

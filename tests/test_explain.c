@@ -1,0 +1,450 @@
+/* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64 oracle
+ * computes from the unbroken toy. For each the first bad hook and the cause are stated here; both with
+ * inner values and, where `logits` says so, from the logits alone. */
+#include "explain.h"
+#include "mem.h"
+#include "oracle.h"
+#include "toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 14 };
+
+/* ---- an answer from a trace --------------------------------------------------------------------- */
+
+struct told {
+    struct trace *trace;
+    struct ref_hook *hooks;
+    size_t n_hooks, n_head;
+};
+
+static int told_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    const struct told *t = user;
+    const struct ref_hook *h = &t->hooks[i];
+    const struct trace_value *v = trace_at(t->trace, h->point, h->layer);
+    (void)err;
+    if (trace_is_attention(h->point))
+        memcpy(out, v->data + row % N * v->cols + row / N * N, N * sizeof *out);
+    else
+        memcpy(out, v->data + row * v->cols, v->cols * sizeof *out);
+    return 0;
+}
+
+static int told_logits(void *user, size_t row, double *out, mgpt_error *err)
+{
+    const struct told *t = user;
+    const struct trace_value *v = trace_at(t->trace, MGPT_LOGITS, -1);
+    (void)err;
+    memcpy(out, v->data + row * v->cols, v->cols * sizeof *out);
+    return 0;
+}
+
+static void list_hooks(struct told *t, int layer, int from, int to)
+{
+    for (int p = from; p <= to; p++) {
+        const struct trace_value *v = trace_at(t->trace, (mgpt_point)p, layer);
+        char *name = toy_alloc(64, 1);
+        mgpt_point_name((mgpt_point)p, layer, name, 64);
+        int attention = trace_is_attention((mgpt_point)p);
+        if (v->data)
+            t->hooks[t->n_hooks++] = (struct ref_hook){
+                name, (mgpt_point)p, layer, attention ? t->n_head * N : N, attention ? N : v->cols};
+        else
+            free(name);
+    }
+}
+
+static struct answer answer_of(struct told *t, const struct toy *m, const int32_t *tokens)
+{
+    int n_layer = m->spec.n_layer;
+    t->n_head = (size_t)m->spec.n_head;
+    t->hooks = toy_alloc((size_t)(n_layer + 1) * MGPT_N_POINTS, sizeof *t->hooks);
+    list_hooks(t, -1, MGPT_EMBD, MGPT_EMBD_NORM);
+    for (int layer = 0; layer < n_layer; layer++)
+        list_hooks(t, layer, MGPT_RESID_PRE, MGPT_RESID_POST);
+    list_hooks(t, -1, MGPT_FINAL, MGPT_FINAL);
+    return (struct answer){.tokens = tokens,
+                           .n = N,
+                           .n_vocab = (size_t)m->spec.n_vocab,
+                           .n_head = t->n_head,
+                           .hooks = t->hooks,
+                           .n_hooks = t->n_hooks,
+                           .row = told_row,
+                           .logits = told_logits,
+                           .n_rows = N,
+                           .user = t};
+}
+
+static void told_free(struct told *t)
+{
+    for (size_t i = 0; i < t->n_hooks; i++)
+        free((void *)(uintptr_t)t->hooks[i].name);
+    free(t->hooks);
+    trace_free(t->trace);
+}
+
+/* ---- bugs --------------------------------------------------------------------------------------- */
+
+static struct toy_tensor *tensor(struct toy *m, const char *name)
+{
+    struct toy_tensor *t = toy_find(m, name);
+    assert_non_null(t);
+    return t;
+}
+
+static void swap_values(struct toy *m, const char *a, const char *b)
+{
+    struct toy_tensor *ta = tensor(m, a), *tb = tensor(m, b);
+    assert_int_equal(ta->n, tb->n);
+    float *values = ta->values;
+    ta->values = tb->values;
+    tb->values = values;
+}
+
+static void in_layers(struct toy *m, const char *a, const char *b)
+{
+    for (int i = 0; i < m->spec.n_layer; i++) {
+        char na[64], nb[64];
+        snprintf(na, sizeof na, "blk.%d.%s", i, a);
+        snprintf(nb, sizeof nb, "blk.%d.%s", i, b);
+        swap_values(m, na, nb);
+    }
+}
+
+/* Rows of q and k from pairs' order to halves', as a converter that forgets to permute leaves them. */
+static void permute(struct toy *m, const char *name, int heads)
+{
+    struct toy_tensor *t = tensor(m, name);
+    size_t d = (size_t)m->spec.head_dim, w = (size_t)t->dims[0];
+    float *copy = toy_alloc(t->n, sizeof *copy);
+    memcpy(copy, t->values, t->n * sizeof *copy);
+    for (size_t r = 0; r < (size_t)heads * d; r++) {
+        size_t j = r % d, from = j < d / 2 ? 2 * j : 2 * (j - d / 2) + 1;
+        memcpy(t->values + r * w, copy + (r - j + from) * w, w * sizeof *copy);
+    }
+    free(copy);
+}
+
+static void bug_rows(struct toy *m)
+{
+    for (int i = 0; i < m->spec.n_layer; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_q.weight", i);
+        permute(m, name, m->spec.n_head);
+        snprintf(name, sizeof name, "blk.%d.attn_k.weight", i);
+        permute(m, name, m->spec.n_head_kv);
+    }
+}
+
+static void bug_gate(struct toy *m)
+{
+    in_layers(m, "ffn_gate.weight", "ffn_up.weight");
+}
+
+static void bug_gate_one(struct toy *m)
+{
+    swap_values(m, "blk.1.ffn_gate.weight", "blk.1.ffn_up.weight");
+}
+
+static void bug_norms(struct toy *m)
+{
+    in_layers(m, "attn_norm.weight", "ffn_norm.weight");
+}
+
+static void bug_base(struct toy *m)
+{
+    toy_put_f32(m, "llama.rope.freq_base", 500000);
+}
+
+static void bug_factor(struct toy *m)
+{
+    toy_put_string(m, "llama.rope.scaling.type", "linear");
+    toy_put_f32(m, "llama.rope.scaling.factor", 4);
+}
+
+static void bug_scale(struct toy *m)
+{
+    toy_put_f32(m, "llama.attention.scale", 1);
+}
+
+static void bug_eps(struct toy *m)
+{
+    toy_put_f32(m, "llama.attention.layer_norm_rms_epsilon", 1e-3F);
+}
+
+static void bug_gelu(struct toy *m)
+{
+    toy_put_string(m, "mgpt.activation", "gelu_erf");
+}
+
+static void bug_relu(struct toy *m)
+{
+    toy_put_string(m, "mgpt.activation", "relu2");
+}
+
+static void turn(struct toy *m, const char *name)
+{
+    struct toy_tensor *t = tensor(m, name);
+    size_t n = (size_t)t->dims[0];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++) {
+            float v = t->values[i * n + j];
+            t->values[i * n + j] = t->values[j * n + i];
+            t->values[j * n + i] = v;
+        }
+}
+
+static void bug_turned(struct toy *m)
+{
+    for (int i = 0; i < m->spec.n_layer; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_output.weight", i);
+        turn(m, name);
+    }
+}
+
+static void bug_tied(
+    struct toy *m) /* the reference's head is the embedding, the file has another */
+{
+    toy_add(m, "output.weight", TOY_F32, m->spec.n_embd, m->spec.n_vocab, 0, 0.2);
+}
+
+static void bug_final(struct toy *m)
+{
+    toy_put_bool(m, "mgpt.final_norm", 0);
+    toy_drop_tensor(m, "output_norm.weight");
+}
+
+static void bug_final_extra(struct toy *m)
+{
+    toy_put_bool(m, "mgpt.final_norm", 1);
+}
+
+static void bug_embd_norm(struct toy *m)
+{
+    toy_put_bool(m, "mgpt.embedding_norm", 1);
+}
+
+static void bug_softcap(struct toy *m)
+{
+    toy_put_f32(m, "llama.final_logit_softcapping", 3);
+}
+
+static void bug_weight(struct toy *m)
+{
+    struct toy_tensor *t = tensor(m, "blk.1.ffn_down.weight");
+    t->values[7 * t->dims[0] + 3] *= -1;
+}
+
+static void bug_nan(struct toy *m)
+{
+    tensor(m, "blk.1.attn_k.weight")->values[2 * tensor(m, "blk.1.attn_k.weight")->dims[0] + 5] =
+        NAN;
+}
+
+static void bug_bias(struct toy *m)
+{
+    tensor(m, "blk.0.attn_output.bias")->values[4] += 0.25F;
+}
+
+static void bug_heads(struct toy *m)
+{
+    struct toy_tensor *t = tensor(m, "blk.0.attn_v.weight");
+    size_t head = (size_t)(m->spec.head_dim * m->spec.n_embd);
+    for (int layer = 0; layer < m->spec.n_layer; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_v.weight", layer);
+        t = tensor(m, name);
+        for (size_t i = 0; i < head; i++) {
+            float v = t->values[i];
+            t->values[i] = t->values[head + i];
+            t->values[head + i] = v;
+        }
+    }
+}
+
+static void bug_positions(struct toy *m) /* a table that begins one further on */
+{
+    struct toy_tensor *t = tensor(m, "position_embd.weight");
+    size_t w = (size_t)t->dims[0];
+    memmove(t->values + w, t->values, (t->n - w) * sizeof *t->values);
+}
+
+static void bug_head_row(struct toy *m)
+{
+    struct toy_tensor *t = tensor(m, "output.weight");
+    t->values[9 * t->dims[0] + 2] += 1;
+}
+
+static void bug_kv(struct toy *m)
+{
+    in_layers(m, "attn_k.weight", "attn_v.weight");
+}
+
+static void bug_layers(struct toy *m)
+{
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        char other[80];
+        if (strncmp(m->tensors[i].name, "blk.0.", 6) != 0)
+            continue;
+        snprintf(other, sizeof other, "blk.1.%s", m->tensors[i].name + 6);
+        swap_values(m, m->tensors[i].name, other);
+    }
+}
+
+static const struct toy_spec llama = {.label = "llama",
+                                      .arch = "llama",
+                                      .n_layer = 2,
+                                      .n_embd = 32,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .n_ff = 48,
+                                      .n_ctx = 40,
+                                      .n_vocab = 60,
+                                      .seed = 11};
+static const struct toy_spec llama_tied = {.label = "llama, tied",
+                                           .arch = "llama",
+                                           .n_layer = 2,
+                                           .n_embd = 32,
+                                           .n_head = 4,
+                                           .n_ff = 48,
+                                           .n_ctx = 40,
+                                           .n_vocab = 60,
+                                           .tied = 1,
+                                           .seed = 12};
+static const struct toy_spec gpt2 = {.label = "gpt2",
+                                     .arch = "gpt2",
+                                     .n_layer = 2,
+                                     .n_embd = 32,
+                                     .n_head = 4,
+                                     .n_ff = 64,
+                                     .n_ctx = 40,
+                                     .n_vocab = 60,
+                                     .biases = 1,
+                                     .seed = 13};
+static const struct toy_spec micro = {.label = "microgpt",
+                                      .arch = "microgpt",
+                                      .n_layer = 2,
+                                      .n_embd = 16,
+                                      .n_head = 4,
+                                      .n_ff = 64,
+                                      .n_ctx = 40,
+                                      .n_vocab = 27,
+                                      .seed = 14};
+
+struct bug {
+    const char *label;
+    const struct toy_spec *spec;
+    void (*plant)(struct toy *m);
+    const char *hook;  /* first bad one */
+    const char *cause; /* part of what --explain says; of the tensor where it is one weight */
+    int logits;        /* the cause is found from the logits alone as well */
+};
+
+static const struct bug bugs[] = {
+    {"rows of q and k", &llama, bug_rows, "blocks.0.attn.hook_q", "pairs", 1},
+    {"gate and up", &llama, bug_gate, "blocks.0.mlp.hook_pre", "gate and up exchanged", 1},
+    {"gate and up of one layer", &llama, bug_gate_one, "blocks.1.mlp.hook_pre", "in layer 1 only",
+     1},
+    {"norms", &llama, bug_norms, "blocks.0.ln1.hook_normalized", "two norms of a layer", 1},
+    {"rope base", &llama, bug_base, "blocks.0.attn.hook_rot_q", "rope base 10000, not 500000", 1},
+    {"rope scaling", &llama, bug_factor, "blocks.0.attn.hook_rot_q", "without scaling", 1},
+    {"attention scale", &llama, bug_scale, "blocks.0.attn.hook_attn_scores", "1/sqrt(d)", 1},
+    {"epsilon", &llama, bug_eps, "blocks.0.ln1.hook_normalized", "epsilon of norms 1e-05", 1},
+    {"GELU", &gpt2, bug_gelu, "blocks.0.mlp.hook_post", "activation gelu_tanh", 1},
+    {"ReLU", &micro, bug_relu, "blocks.0.mlp.hook_post", "activation relu", 1},
+    {"transposed", &llama, bug_turned, "blocks.0.hook_attn_out", "transposed: attn_output", 1},
+    {"untied", &llama_tied, bug_tied, "logits", "tied head", 1},
+    {"final norm missing", &llama_tied, bug_final, "logits", "a final norm", 0},
+    {"final norm extra", &micro, bug_final_extra, "logits", "no final norm", 1},
+    {"norm after embedding", &llama, bug_embd_norm, "blocks.0.hook_resid_pre",
+     "no norm after the embedding", 1},
+    {"soft cap", &llama, bug_softcap, "logits", "no soft cap", 1},
+    {"one weight", &llama, bug_weight, "blocks.1.hook_mlp_out", "blk.1.ffn_down.weight", 0},
+    {"NaN", &llama, bug_nan, "blocks.1.attn.hook_k", "blk.1.attn_k.weight", 1},
+    {"one bias", &gpt2, bug_bias, "blocks.0.hook_attn_out", "blk.0.attn_output.bias", 0},
+    {"heads of v", &llama, bug_heads, "blocks.0.attn.hook_v", "heads of v", 1},
+    {"positions", &gpt2, bug_positions, "hook_pos_embed", "the first is 1", 1},
+    {"a weight of the head", &llama, bug_head_row, "logits", "output.weight", 1},
+    {"k and v", &llama, bug_kv, "blocks.0.attn.hook_k", "k and v exchanged", 1},
+    {"order of layers", &llama, bug_layers, "blocks.0.ln1.hook_normalized", "layers", 1},
+};
+enum { N_BUGS = sizeof bugs / sizeof *bugs };
+
+static const char *cause_of(const struct explain *e)
+{
+    if (e->weight.found)
+        return e->weight.tensor;
+    return e->restored ? e->trials[0].cause : "not found";
+}
+
+/* Runs both for one answer; returns whether the cause is the one that was planted. */
+static int investigate(const struct bug *bug, mgpt_model *model, const struct answer *a,
+                       const char *hook)
+{
+    struct locate l;
+    struct explain e;
+    mgpt_error err;
+    char name[64];
+    if (locate_run(&l, model, a, 1e-9, &err) != MGPT_OK)
+        fail_msg("%s: %s", bug->label, err.text);
+    assert_true(l.first_bad >= 0);
+    struct ref_hook bad = l.hooks[l.first_bad].hook;
+    mgpt_point_name(bad.point, bad.layer, name, sizeof name);
+    if (strcmp(name, hook) != 0)
+        fail_msg("%s: first bad hook is %s, not %s", bug->label, name, hook);
+    if (a->n_hooks)
+        assert_int_equal(l.hooks[l.first_bad].fed_bad, 1);
+    if (explain_run(&e, model, a, &l, &err) != MGPT_OK)
+        fail_msg("%s: %s", bug->label, err.text);
+    int right = strstr(cause_of(&e), bug->cause) != NULL;
+    if (!right)
+        print_message("%s (%s): '%s', not '%s'\n", bug->label, a->n_hooks ? "hooks" : "logits",
+                      cause_of(&e), bug->cause);
+    explain_free(&e);
+    locate_free(&l);
+    return right;
+}
+
+static void test_planted(void **state)
+{
+    (void)state;
+    size_t by_hooks = 0, by_logits = 0, hoped = 0;
+    for (size_t i = 0; i < N_BUGS; i++) {
+        const struct bug *bug = &bugs[i];
+        int32_t tokens[N];
+        struct toy *good = toy_build(bug->spec), *broken = toy_build(bug->spec);
+        toy_tokens(good, 5, tokens, N);
+        struct told told = {.trace = oracle_run(good, tokens, N, NULL, NULL)};
+        struct answer a = answer_of(&told, good, tokens);
+        bug->plant(broken);
+        mgpt_model *model = toy_open(broken, NULL);
+        by_hooks += (size_t)investigate(bug, model, &a, bug->hook);
+        a.n_hooks = 0;
+        int right = investigate(bug, model, &a, "logits");
+        by_logits += (size_t)(right && bug->logits);
+        hoped += (size_t)bug->logits;
+        mgpt_close(model);
+        told_free(&told);
+        toy_free(good);
+        toy_free(broken);
+    }
+    assert_int_equal(by_hooks, N_BUGS);
+    assert_int_equal(by_logits, hoped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_planted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+/* A model as the float64 oracle takes it: what binding found, and tensors read from the file again. */
+#ifndef MGPT_ORACLE_MODEL_H
+#define MGPT_ORACLE_MODEL_H
+
+#include "oracle.h"
+
+/* The description of a model; the caller frees *layers. MGPT_OK or MGPT_EMEM. The model must outlive
+ * it. */
+int oracle_describe(const mgpt_model *model, struct oracle_spec *spec, struct oracle_layer **layers,
+                    mgpt_error *err);
+
+/* The i-th matrix or vector by name, or NULL: the tensor as the file has it. */
+int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *tensor);
+
+#endif

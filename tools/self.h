@@ -1,0 +1,87 @@
+/* What a model can be checked against without a reference: itself.
+ *
+ * Ways: one hash of all logits however they are computed, the promise of equal bits. Stages: every
+ * operation of the pass against float64 on the engine's own inputs, the promise that the numbers are
+ * right. Both work on any model, with as few tokens as the model's size asks for.
+ */
+#ifndef MGPT_SELF_H
+#define MGPT_SELF_H
+
+#include "mgpt.h"
+
+/* Opens the model with an instruction set (NULL: the best); MGPT_EARG in *err when this machine lacks
+ * it. */
+typedef mgpt_model *self_open_fn(void *user, const char *isa, mgpt_error *err);
+
+struct self_request {
+    self_open_fn *open;
+    void *user;
+    const int32_t *tokens; /* n of them, at least one */
+    size_t n;
+    const char *isa; /* only this instruction set; NULL: all that the machine has */
+    int full;        /* also what takes long: the scalar kernels of a large model in every way */
+};
+
+/* One way to the logits. */
+struct self_way {
+    const char *isa, *name;
+    int32_t n_threads, n_chunk; /* 0: chosen */
+    uint64_t hash;              /* FNV-1a of all logits */
+};
+
+/* Where a way's logits are not those of the first way. */
+struct self_difference {
+    struct self_way first, way;
+    size_t pos, id;
+    float expected, found;
+};
+
+struct self_bits {
+    struct self_way *ways; /* stb_ds array, in the order they were tried */
+    size_t n_isas;
+    size_t n_skipped; /* ways left out because they take long */
+    int differs;      /* the last way did; nothing was tried after it */
+    struct self_difference difference;
+};
+
+/* Tries all ways and stops at the first that differs. MGPT_OK also then; MGPT_ESTOP after Ctrl-C. The
+ * caller frees bits->ways. */
+int self_bits(const struct self_request *request, struct self_bits *bits, mgpt_error *err);
+
+/* One point of the pass, all layers together. */
+struct self_stage {
+    int fired;
+    double nmse;           /* the worst layer's mean squared error over mean square */
+    int32_t layer;         /* which */
+    size_t pos, head, col; /* where the largest error of that layer is */
+    double expected, found;
+};
+
+struct self_stages {
+    struct self_stage points[MGPT_N_POINTS];
+    double bound; /* of nmse */
+    int holds;    /* every stage is finite and within it */
+    double whole; /* NMSE of logits of a whole pass in float64; NaN for integer weights */
+};
+
+/* The engine's pass beside float64. MGPT_OK when it could be made, whatever it says. */
+int self_stages(const struct self_request *request, struct self_stages *stages, mgpt_error *err);
+
+/* How many tokens a model of so many weights is checked with unless told otherwise, and those tokens
+ * without a text: a fixed sequence. */
+size_t self_n_tokens(const mgpt_info *info);
+void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
+
+/* mgpt check --self: everything above for the model at `path`, printed. */
+struct self_options {
+    const char *path, *isa;
+    const char *text; /* NULL: the fixed sequence */
+    size_t n_text;
+    int32_t n_tokens; /* 0: by the model's size */
+    int full, json;
+};
+
+/* An exit code; the user has been told. */
+int self_check(const struct self_options *options);
+
+#endif
