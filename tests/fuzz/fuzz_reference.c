@@ -26,7 +26,16 @@ static void read_all(struct reference *ref)
             MUST(s.ids[k] >= 0 && s.ids[k] < VOCAB);
             if (reference_row(ref, i, k, row, &err) < 0)
                 return;
+            MUST(reference_about(ref).n <= VOCAB);
         }
+    }
+    for (size_t i = 0; i < reference_n_hooks(ref); i++) {
+        struct ref_hook hook;
+        double values[4096];
+        MUST(reference_hook(ref, i, &hook) == MGPT_OK && hook.cols > 0);
+        for (size_t k = 0; k < hook.rows && hook.cols <= 4096; k++)
+            if (reference_hook_rows(ref, i, k, 1, values, &err) < 0)
+                return;
     }
 }
 
@@ -36,8 +45,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mgpt_error err = {0};
     int fd = memory_file(data, size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    for (int given = 0; given < 2; given++) {
-        struct reference *ref = reference_open(path, given ? "1,2,3" : NULL, VOCAB, &err);
+    static const int32_t ids[] = {1, 2, 3};
+    for (int given = 0; given < 3; given++) {
+        const struct ref_options options = {.n_vocab = VOCAB,
+                                            .n_layer = 2,
+                                            .ids = given ? ids : NULL,
+                                            .n_ids = given ? 3 : 0,
+                                            .shape_rows = given == 2 ? 3 : 0,
+                                            .shape_cols = VOCAB};
+        struct reference *ref = reference_open(path, &options, &err);
         if (ref)
             read_all(ref);
         else
