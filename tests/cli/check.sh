@@ -40,6 +40,33 @@ run check "$tmp/nan.gguf" "$json" --tol 1e30
 check "NaN in ours: exit 1 at any tolerance" [ "$code" -eq 1 ]
 says "NaN in ours: said" "not finite"
 
+# ---- bounds ----
+
+"$MGPT" convert "$lines" "$tmp/q8.gguf" --type Q8_0 >/dev/null 2>&1
+run check "$tmp/q8.gguf" "$npz"
+check "Q8_0 is not F32" [ "$code" -eq 1 ]
+says "... by which bounds" "DIFFERENT (max/rms, NMSE, KL)"
+run check "$tmp/q8.gguf" "$npz" --tol f16
+check "... nor F16" [ "$code" -eq 1 ]
+run check "$tmp/q8.gguf" "$npz" --tol q8
+check "--tol q8" [ "$code" -eq 0 ]
+run check "$tmp/q8.gguf" "$npz" --tol q8 --max-nmse 1e-6
+says "a bound of a preset changed" "DIFFERENT (NMSE)"
+run check "$tmp/q8.gguf" "$npz" --max-kl 0.01
+check "a bound alone is all there is" eval '[ $code -eq 0 ] && grep -qx "bounds      KL 0.01" "$tmp/out"'
+check "100 columns" awk 'length($0) > 100 { exit 1 }' "$tmp/out"
+
+# ---- tokens from outside, raw floats ----
+
+printf '\0\0\0\0%.0s' $(seq 81) >"$tmp/zeros" # 3 rows of 27
+run check "$names" "$tmp/zeros" --shape 3,27 -p an
+check "raw floats with -p" eval '[ $code -eq 1 ] && grep -q "positions   3" "$tmp/out"'
+run check "$names" "$tmp/zeros" --shape 3,27 --ids 26,0,13
+check "raw floats with --ids" eval '[ $code -eq 1 ] && grep -q "positions   3" "$tmp/out"'
+refuses "the shape must fit" 3 "324 bytes" check "$names" "$tmp/zeros" --shape 4,27 -p ann
+refuses "a shape is two numbers" 2 "two numbers" check "$names" "$tmp/zeros" --shape 81 -p an
+refuses "ids that are none" 2 "byte 3" check "$names" "$tmp/zeros" --shape 3,27 --ids 26,x
+
 # ---- JSON Lines ----
 
 run check "$names" "$json" --json --tol 1e-5
