@@ -62,6 +62,8 @@ static int loop(struct repl *r, const char *history)
     if (reader.terminal)
         greet(r);
     int code = read_lines(r, &reader);
+    if (code == EXIT_OK)
+        repl_trace_end(r);
     if (line_close(&reader, &err) < 0)
         cli_fail(history, &err);
     return code;

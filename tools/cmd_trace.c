@@ -4,22 +4,17 @@
  * Nothing is kept: memory is that of a run without taps, however many hooks are asked for. The file is
  * there whole or not at all.
  */
-#include "ck.h"
 #include "commands.h"
 #include "engine.h"
-#include "error.h"
 #include "hooks.h"
 #include "interrupt.h"
 #include "mem.h"
 #include "text.h"
-#include "trace_file.h"
+#include "trace_values.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NOWHERE SIZE_MAX
 
 struct trace {
     struct engine engine;
@@ -30,9 +25,7 @@ struct trace {
     struct hook *hooks; /* the chosen ones, stb_ds array */
     int32_t *tokens;    /* malloc'ed */
     size_t n_tokens;
-    size_t *arrays; /* [layer + 1][point]: the array's number in the file, or NOWHERE */
-    float *row;     /* [n_tokens] of one head */
-    struct trace_file out;
+    struct trace_values values;
 };
 
 static const char notes[] =
@@ -139,103 +132,39 @@ static int print_list(const struct trace *t)
     return EXIT_OK;
 }
 
-/* ---- the plan ---- */
-
-static size_t *place_of(const struct trace *t, mgpt_point point, int32_t layer)
-{
-    return &t->arrays[((size_t)layer + 1) * MGPT_N_POINTS + (size_t)point];
-}
-
-static int add_hook(struct trace *t, const struct hook *hook, mgpt_error *err)
-{
-    uint64_t dims[4], n;
-    if (!hook_shape(hook, t->n_tokens, dims, &n))
-        return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "%s is too large for any file", hook->name);
-    *place_of(t, hook->point, hook->layer) = arr_len(t->out.arrays);
-    return trace_file_add(&t->out, hook->name, t->type, hook->n_dims, dims,
-                          hook_is_attention(hook->point) ? (size_t)dims[0] : 1, err);
-}
-
-static int plan(struct trace *t, mgpt_error *err)
-{
-    uint64_t n_tokens = t->n_tokens;
-    size_t n_places = ((size_t)t->engine.info.n_layer + 1) * MGPT_N_POINTS;
-    t->row = mem_new(t->n_tokens, sizeof *t->row);
-    t->arrays = mem_new(n_places, sizeof *t->arrays);
-    if (!t->row || !t->arrays)
-        return err_memory(err, "the plan of the trace", n_places * sizeof *t->arrays);
-    for (size_t i = 0; i < n_places; i++)
-        t->arrays[i] = NOWHERE;
-    trace_file_new(&t->out, t->format);
-    int status = trace_file_add(&t->out, "tokens", TRACE_I64, 1, &n_tokens, 1, err);
-    for (size_t i = 0; i < arr_len(t->hooks) && status == MGPT_OK; i++)
-        status = add_hook(t, &t->hooks[i], err);
-    return status < 0 ? status : trace_file_plan(&t->out, err);
-}
-
 /* ---- the run ---- */
-
-/* One query's rows, a head each: what it does not see is filled up. */
-static void store_heads(struct trace *t, size_t array, const mgpt_value *value)
-{
-    size_t n = (size_t)value->cols;
-    float unseen = value->point == MGPT_SCORES ? -INFINITY : 0.0f;
-    for (size_t i = n; i < t->n_tokens; i++)
-        t->row[i] = unseen;
-    for (size_t h = 0; h < (size_t)value->rows; h++) {
-        memcpy(t->row, value->data + h * value->stride, n * sizeof *t->row);
-        trace_file_put(&t->out, array, h, t->row, t->n_tokens);
-    }
-}
-
-static void store_rows(struct trace *t, size_t array, const mgpt_value *value)
-{
-    size_t rows = (size_t)value->rows, cols = (size_t)value->cols;
-    if (value->stride == cols) { /* as one piece */
-        cols *= rows;
-        rows = 1;
-    }
-    for (size_t i = 0; i < rows; i++)
-        trace_file_put(&t->out, array, 0, value->data + i * value->stride, cols);
-}
 
 static int store(const mgpt_value *value, void *user)
 {
-    struct trace *t = user;
-    size_t array = *place_of(t, value->point, value->layer);
-    if (array != NOWHERE && hook_is_attention(value->point))
-        store_heads(t, array, value);
-    else if (array != NOWHERE)
-        store_rows(t, array, value);
-    return interrupted() || trace_file_failed(&t->out);
+    return interrupted() || trace_values_store(value, user);
 }
 
 /* Passes the tokens through; interruptions are asked for in every layer, whatever hooks are chosen. */
 static int pass(struct trace *t, mgpt_error *err)
 {
     uint64_t points = hooks_points(t->hooks) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    trace_file_put_ids(&t->out, 0, t->tokens, t->n_tokens);
-    int status = mgpt_tap(t->engine.session, points, store, t, err);
+    int status = mgpt_tap(t->engine.session, points, store, &t->values, err);
     if (status == MGPT_OK)
         status = mgpt_feed(t->engine.session, t->tokens, t->n_tokens, err);
-    return status == MGPT_ESTOP && trace_file_failed(&t->out) ? MGPT_OK : status;
+    return status == MGPT_ESTOP && trace_file_failed(&t->values.out) ? MGPT_OK : status;
 }
 
 static int write_trace(struct trace *t)
 {
     mgpt_error err;
-    if (plan(t, &err) < 0)
+    if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->n_tokens, t->format,
+                          t->type, &err) < 0)
         return cli_fail(NULL, &err);
     cli_note("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->n_tokens, arr_len(t->hooks),
-             (unsigned long long)t->out.size);
+             (unsigned long long)t->values.out.size);
     interrupt_catch();
-    if (trace_file_open(&t->out, t->path, &err) < 0)
+    if (trace_values_open(&t->values, t->path, t->tokens, &err) < 0)
         return cli_fail(t->path, &err);
     if (pass(t, &err) < 0)
         return cli_fail(NULL, &err);
     if (interrupted())
         return EXIT_INTERRUPTED;
-    return trace_file_commit(&t->out, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
+    return trace_values_commit(&t->values, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
 }
 
 static int run(struct trace *t, const struct cli_command *command)
@@ -253,12 +182,6 @@ static int run(struct trace *t, const struct cli_command *command)
 
 /* ---- options ---- */
 
-static int ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static int check_options(struct trace *t, const struct cli_command *command)
 {
     if (strcmp(t->type_name, "f16") == 0)
@@ -273,9 +196,7 @@ static int check_options(struct trace *t, const struct cli_command *command)
         return cli_usage(command, "what shall be traced? Give one of -p, -f, --ids");
     if (!t->path)
         return cli_usage(command, "where to? Give -o FILE.npz or -o FILE.safetensors");
-    if (ends_with(t->path, ".safetensors"))
-        t->format = TRACE_SAFETENSORS;
-    else if (!ends_with(t->path, ".npz"))
+    if (!trace_format_of(t->path, &t->format))
         return cli_usage(command, "-o: expected a name that ends in .npz or .safetensors, found %s",
                          t->path);
     return EXIT_OK;
@@ -323,11 +244,9 @@ int cmd_trace(int argc, char **argv)
         code = check_options(&t, &command);
     if (code == EXIT_OK)
         code = run(&t, &command);
-    trace_file_discard(&t.out);
+    trace_values_discard(&t.values);
     arr_free(t.hooks);
     free(t.tokens);
-    free(t.arrays);
-    free(t.row);
     engine_close(&t.engine);
     return code;
 }

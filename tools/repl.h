@@ -26,8 +26,9 @@ struct repl {
     struct edits edits; /* in force in all branches */
     uint64_t model_hash;
     int model_hashed;
-    struct hook *hooks;      /* once somebody has asked */
-    const char *screen_mode; /* options, see screen_look */
+    struct hook *hooks;             /* once somebody has asked */
+    char *trace_globs, *trace_path; /* malloc'ed while a trace is on */
+    const char *screen_mode;        /* options, see screen_look */
     int32_t width;
     int quit;
 };
@@ -147,6 +148,9 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
+/* Writes the trace that is on, if any, and ends it. */
+void repl_trace_end(struct repl *repl);
+
 /* The model's hooks, an stb_ds array that the repl keeps; NULL after telling the user. */
 const struct hook *repl_hooks(struct repl *repl);
 
@@ -181,6 +185,7 @@ void repl_run_ablate(struct repl *repl, char *args, size_t n);
 void repl_run_scale(struct repl *repl, char *args, size_t n);
 void repl_run_save(struct repl *repl, char *args, size_t n);  /* repl_save.c */
 void repl_run_load(struct repl *repl, char *args, size_t n);  /* repl_load.c */
+void repl_run_trace(struct repl *repl, char *args, size_t n); /* repl_trace.c */
 void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
 void view_heads(struct repl *repl, char *args, size_t n);
 void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */

@@ -213,6 +213,10 @@ const struct repl_command repl_commands[] = {
      view_cache},
     {"/w", "NAME", "a tensor of the file: shape, range, mean, histogram", "/w blk.0.attn_q.weight",
      view_tensor},
+    {"/trace", "[on HOOKS FILE|off]",
+     "write these hooks (with * and ?) of the tokens of the timeline to a .npz or .safetensors "
+     "file when it is ended; alone: is one on?",
+     "/trace on blocks.*.attn.hook_pattern names.npz", repl_run_trace},
     {NULL, NULL, "help", NULL, NULL},
     {"/help", "[COMMAND]", "this list, or one command with an example", "/help top", run_help},
 };

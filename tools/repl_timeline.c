@@ -239,6 +239,8 @@ void repl_end(struct repl *r)
 {
     repl_free_branches(r->branches, r->engine.session);
     r->branches = NULL;
+    free(r->trace_globs);
+    free(r->trace_path);
     arr_free(r->hooks);
     r->hooks = NULL;
     edits_clear(&r->edits);

@@ -138,6 +138,23 @@ code=0
 printf '/load %s/s\n' "$tmp" | "$MGPT" repl "$names" --kv f16 >"$tmp/out" 2>"$tmp/err" || code=$?
 tells "another type of cache" "start with --kv f32"
 
+# ---- traces ----
+
+"$MGPT" trace "$names" -p anna -o "$tmp/want.npz" 2>"$tmp/err"
+script 'anna\n/trace on * '"$tmp"'/off.npz\n/trace\n/trace off\n/trace off\n'
+check "/trace off writes what mgpt trace does" cmp -s "$tmp/off.npz" "$tmp/want.npz"
+says "... and ends it" "no trace is on"
+script 'anna\n/trace on * '"$tmp"'/end.npz\n'
+check "a trace that is on is written at the end" cmp -s "$tmp/end.npz" "$tmp/want.npz"
+script 'anna\n/trace on * '"$tmp"'/quit.npz\n/quit\n'
+check "... and by /quit" cmp -s "$tmp/quit.npz" "$tmp/want.npz"
+script 'anna\n/ab 0.1 zero\n/trace on * '"$tmp"'/edited.npz\n'
+check "edits are in the trace" eval '[ -s "$tmp/edited.npz" ] && ! cmp -s "$tmp/edited.npz" "$tmp/want.npz"'
+script '/trace on nothook '"$tmp"'/x.npz\n/trace on * x.txt\n/trace on\n/trace up\n/trace on * '"$tmp"'/no/x.npz\na\n'
+check "five mistakes, five lines" [ "$(wc -l <"$tmp/err")" -eq 5 ]
+script '/trace on * '"$tmp"'/x.npz\n'
+tells "a trace of nothing" "nothing to trace, the timeline is empty"
+
 # ---- every example ----
 
 # Each in a session of its own with a text, two timelines and a file.
