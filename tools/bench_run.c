@@ -52,9 +52,7 @@ static int feed(struct bench *b, mgpt_session *session, const int32_t *tokens, s
 {
     if (b->engine.info.n_params < WATCHED_PARAMS)
         return mgpt_feed(session, tokens, n, err);
-    struct engine e = b->engine;
-    e.session = session;
-    return engine_feed(&e, tokens, n, err);
+    return engine_feed(&b->engine, session, tokens, n, NULL, err);
 }
 
 /* ---- stretches ---- */

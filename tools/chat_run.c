@@ -43,7 +43,7 @@ static int draw(struct run *r)
                      mgpt_n_ctx(session));
             return code;
         }
-        logits = mgpt_step(session, token, &err);
+        logits = engine_step(r->engine, token, &err);
         if (!logits)
             return cli_fail(NULL, &err);
     }
@@ -56,7 +56,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
     if (code == EXIT_OK)
         code = engine_fits(r->engine, "the conversation", arr_len(r->chat.tokens));
     if (code == EXIT_OK)
-        code = engine_sync(r->engine, r->chat.tokens, arr_len(r->chat.tokens));
+        code = engine_sync(r->engine, r->engine->session, r->chat.tokens, arr_len(r->chat.tokens));
     if (code != EXIT_OK)
         return code;
     code = draw(r);

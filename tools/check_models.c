@@ -69,8 +69,8 @@ static int compare_at(const struct check_models *c, struct engine *b, const int3
     size_t n_vocab = (size_t)c->a->info.n_vocab;
     struct check_place place = {.position = i, .token = tokens[i]};
     struct ref_row about = {.n = n_vocab};
-    const float *theirs = mgpt_step(c->a->session, tokens[i], &err);
-    const float *ours = theirs ? mgpt_step(b->session, tokens[i], &err) : NULL;
+    const float *theirs = engine_step(c->a, tokens[i], &err);
+    const float *ours = theirs ? engine_step(b, tokens[i], &err) : NULL;
     if (!ours)
         return cli_fail(theirs ? b->path : c->a->path, &err);
     for (size_t j = 0; j < n_vocab; j++)
@@ -108,8 +108,11 @@ static int compare_all(const struct check_models *c, struct engine *b, const int
 
 int check_models(const struct check_models *c)
 {
-    struct engine b = {
-        .path = c->path_b, .isa = c->a->isa, .kv = c->a->kv, .n_threads = c->a->n_threads};
+    struct engine b = {.path = c->path_b,
+                       .isa = c->a->isa,
+                       .kv = c->a->kv,
+                       .n_threads = c->a->n_threads,
+                       .check_finite = c->a->check_finite};
     int32_t *tokens = NULL;
     size_t n = 0, limit = c->limit ? c->limit : TOKENS;
     int code = engine_open(&b);

@@ -102,7 +102,7 @@ static int compare_position(struct check *c, const struct ref_sequence *sequence
     mgpt_error err;
     const size_t position = place->position;
     place->token = sequence->ids[position];
-    const float *logits = mgpt_step(c->engine.session, place->token, &err);
+    const float *logits = engine_step(&c->engine, place->token, &err);
     if (!logits)
         return cli_fail(NULL, &err);
     if (reference_row(c->reference, place->sequence, position, c->row, &err) < 0)
@@ -347,6 +347,7 @@ int cmd_check(int argc, char **argv)
         ENGINE_OPT_THREADS(c.engine),
         ENGINE_OPT_KV(c.engine),
         ENGINE_OPT_ISA(c.engine),
+        ENGINE_OPT_FINITE(c.engine),
     };
     const struct cli_command command = {"check",
                                         "MODEL REF | MODEL MODEL | --self MODEL",

@@ -46,7 +46,8 @@ static const char notes[] =
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
     "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
-    "lacks, 3 model refused, 4 prompt longer than the context, 5 input/output, 130 interrupted\n";
+    "lacks, 3 model refused or --check-finite, 4 prompt longer than the context, 5 input/output,\n"
+    "130 interrupted\n";
 
 /* ---- the prompt ---- */
 
@@ -174,6 +175,7 @@ int cmd_generate(int argc, char **argv)
         ENGINE_OPT_THREADS(g.engine),
         ENGINE_OPT_KV(g.engine),
         ENGINE_OPT_ISA(g.engine),
+        ENGINE_OPT_FINITE(g.engine),
         {"--special", NULL, CLI_FLAG, &g.special, 0, 0,
          "control tokens such as <|endoftext|> in the prompt count"},
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},

@@ -21,8 +21,8 @@ static const char notes[] =
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"
     "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n\n"
-    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused, 4 out of memory,\n"
-    "5 input/output, 130 interrupted\n";
+    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused or --check-finite,\n"
+    "4 out of memory, 5 input/output, 130 interrupted\n";
 
 static void greet(const struct repl *r)
 {
@@ -66,7 +66,7 @@ static int loop(struct repl *r, const char *history)
         repl_trace_end(r);
     if (line_close(&reader, &err) < 0)
         cli_fail(history, &err);
-    return code;
+    return code == EXIT_OK && r->engine.finite.n_told > 0 ? EXIT_REFUSED : code;
 }
 
 int cmd_repl(int argc, char **argv)
@@ -80,6 +80,7 @@ int cmd_repl(int argc, char **argv)
         ENGINE_OPT_THREADS(r.engine),
         ENGINE_OPT_KV(r.engine),
         ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_FINITE(r.engine),
         {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
          "pictures in truecolor, 256 or plain (default: what the terminal can)"},
         {"--width", "N", CLI_INT, &r.width, 20, 1000,

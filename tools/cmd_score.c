@@ -51,7 +51,7 @@ static const char notes[] =
     "  mgpt score weights/names.gguf -f names.txt --each\n"
     "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
-    "refused, 4 out of memory, 5 input/output, 130 interrupted\n";
+    "refused, or --check-finite, 4 out of memory, 5 input/output, 130 interrupted\n";
 
 static int print_text(struct score *s, size_t i)
 {
@@ -219,6 +219,7 @@ int cmd_score(int argc, char **argv)
         ENGINE_OPT_THREADS(s.engine),
         ENGINE_OPT_KV(s.engine),
         ENGINE_OPT_ISA(s.engine),
+        ENGINE_OPT_FINITE(s.engine),
     };
     const struct cli_command command = {"score",
                                         "[MODEL] -f FILE",

@@ -44,9 +44,9 @@ static const char notes[] =
     "-o anna.npz\n"
     "  mgpt trace weights/names.gguf --list\n\n"
     "exit codes: 0 ok, 2 usage, a hook that the model does not have or a character that the\n"
-    "vocabulary lacks, 3 model refused, 4 longer than the context or out of memory, 5 "
-    "input/output\n"
-    "or no room on the disk, 130 interrupted\n";
+    "vocabulary lacks, 3 model refused or --check-finite, 4 longer than the context or out of "
+    "memory,\n"
+    "5 input/output or no room on the disk, 130 interrupted\n";
 
 /* ---- what to trace ---- */
 
@@ -134,18 +134,11 @@ static int print_list(const struct trace *t)
 
 /* ---- the run ---- */
 
-static int store(const mgpt_value *value, void *user)
-{
-    return interrupted() || trace_values_store(value, user);
-}
-
-/* Passes the tokens through; interruptions are asked for in every layer, whatever hooks are chosen. */
+/* Passes the tokens through. */
 static int pass(struct trace *t, mgpt_error *err)
 {
-    uint64_t points = hooks_points(t->hooks) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    int status = mgpt_tap(t->engine.session, points, store, &t->values, err);
-    if (status == MGPT_OK)
-        status = mgpt_feed(t->engine.session, t->tokens, t->n_tokens, err);
+    struct watcher store = {hooks_points(t->hooks), trace_values_store, &t->values, NULL};
+    int status = engine_feed(&t->engine, t->engine.session, t->tokens, t->n_tokens, &store, err);
     return status == MGPT_ESTOP && trace_file_failed(&t->values.out) ? MGPT_OK : status;
 }
 
@@ -225,6 +218,7 @@ int cmd_trace(int argc, char **argv)
         ENGINE_OPT_THREADS(t.engine),
         ENGINE_OPT_KV(t.engine),
         ENGINE_OPT_ISA(t.engine),
+        ENGINE_OPT_FINITE(t.engine),
     };
     const struct cli_command command = {"trace",
                                         "[MODEL] -p TEXT -o FILE",

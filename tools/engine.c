@@ -63,7 +63,7 @@ static int32_t kv_type(const char *name)
     return strcmp(name, "f16") == 0 ? MGPT_KV_F16 : -1;
 }
 
-int engine_session(struct engine *e)
+int engine_new_session(struct engine *e, mgpt_session **session)
 {
     mgpt_session_params params = {
         .n_ctx = e->n_ctx, .n_threads = e->n_threads, .kv_type = kv_type(e->kv)};
@@ -72,9 +72,26 @@ int engine_session(struct engine *e)
         cli_note("--kv: expected f32 or f16, found '%s'", e->kv);
         return EXIT_USAGE;
     }
-    e->session = mgpt_session_new(e->model, &params, &err);
-    return e->session ? EXIT_OK : cli_fail(NULL, &err);
+    *session = mgpt_session_new(e->model, &params, &err);
+    return *session ? EXIT_OK : cli_fail(NULL, &err);
 }
+
+static struct watcher *always(struct engine *e)
+{
+    return e->check_finite ? &e->always : NULL;
+}
+
+int engine_session(struct engine *e)
+{
+    if (e->check_finite)
+        e->always = finite_watcher(&e->finite, e->model);
+    int code = engine_new_session(e, &e->session);
+    if (code == EXIT_OK)
+        watch_set(e->session, always(e), NULL);
+    return code;
+}
+
+/* ---- passes ---- */
 
 static int stop_if_interrupted(const mgpt_value *value, void *user)
 {
@@ -85,40 +102,62 @@ static int stop_if_interrupted(const mgpt_value *value, void *user)
 
 enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt them */
 
+typedef int pass_fn(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
+
 /* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
-static int watch(struct engine *e, size_t n, mgpt_error *err)
+static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
+                       const int32_t *tokens, size_t n, struct watcher *own, mgpt_error *err)
 {
-    if (n < WATCHED)
-        return MGPT_OK;
-    uint64_t points = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    return mgpt_tap(e->session, points, stop_if_interrupted, NULL, err);
-}
-
-static void unwatch(struct engine *e)
-{
-    mgpt_tap(e->session, 0, NULL, NULL, NULL);
-}
-
-int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err)
-{
-    int status = watch(e, n, err);
+    const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
+    struct watcher stop = {often, stop_if_interrupted, NULL, own}, *last = &stop;
+    while (last->next)
+        last = last->next;
+    last->next = always(e);
+    int status = watch_set(session, own || n >= WATCHED ? &stop : always(e), err);
     if (status == MGPT_OK)
-        status = mgpt_feed(e->session, tokens, n, err);
-    if (n >= WATCHED)
-        unwatch(e);
-    return status;
+        status = pass(session, tokens, n, err);
+    watch_set(session, always(e), NULL);
+    if (own)
+        last->next = NULL;
+    return finite_told(&e->finite, status, err);
 }
 
-int engine_sync(struct engine *e, const int32_t *tokens, size_t n)
+int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                struct watcher *own, mgpt_error *err)
+{
+    return run_watched(e, mgpt_feed, session, tokens, n, own, err);
+}
+
+int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n)
 {
     mgpt_error err;
-    int status = watch(e, n, &err);
-    if (status == MGPT_OK)
-        status = mgpt_sync(e->session, tokens, n, &err);
-    if (n >= WATCHED)
-        unwatch(e);
+    int status = run_watched(e, mgpt_sync, session, tokens, n, NULL, &err);
     return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
 }
+
+const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
+{
+    const float *logits = mgpt_step(e->session, token, err);
+    if (!logits)
+        finite_told(&e->finite, err->status, err);
+    return logits;
+}
+
+int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
+                     size_t n, mgpt_error *err)
+{
+    return finite_told(&e->finite, mgpt_step_many(sessions, tokens, n, err), err);
+}
+
+mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err)
+{
+    mgpt_session *copy = mgpt_fork(session, err);
+    if (copy)
+        watch_set(copy, always(e), NULL);
+    return copy;
+}
+
+/* ---- text ---- */
 
 /* Room for n tokens; the old array is freed. */
 static int32_t *token_room(int32_t *old, size_t n)

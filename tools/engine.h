@@ -7,16 +7,20 @@
 #define MGPT_ENGINE_H
 
 #include "cli.h"
+#include "finite.h"
 #include "mgpt.h"
 #include "sampling.h"
+#include "watch.h"
 
 struct engine {
     const char *path, *isa, *kv; /* options */
     int32_t n_ctx, n_threads;
-    int vocab_only;
+    int vocab_only, check_finite;
     mgpt_model *model;
     mgpt_session *session;
     mgpt_info info;
+    struct finite finite;
+    struct watcher always; /* --check-finite: watches every session, last in every chain */
 };
 
 /* Rows of an option table; e is a struct engine. */
@@ -44,6 +48,12 @@ struct engine {
             "instruction set: scalar, avx2, avx512 (default: the best)"                            \
     }
 
+#define ENGINE_OPT_FINITE(e)                                                                       \
+    {                                                                                              \
+        "--check-finite", NULL, CLI_FLAG, &(e).check_finite, 0, 0,                                 \
+            "stop at the first NaN or infinity inside, say where it is (exit 3); slow"             \
+    }
+
 /* Takes the model from -m or, failing that, from the first operand, and stores the n_others
  * operands that are not the model in others. Too few or too many: a usage error. */
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
@@ -57,13 +67,22 @@ int engine_open(struct engine *e);
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);
 
-/* Makes the session. */
+/* Makes the engine's session, which must not move from then on; or one of its own, for the caller to free. */
 int engine_session(struct engine *e);
+int engine_new_session(struct engine *e, mgpt_session **session);
 
-/* mgpt_feed and mgpt_sync that Ctrl-C can stop in the middle of a pass. engine_feed returns a
- * status and tells the user nothing. */
-int engine_feed(struct engine *e, const int32_t *tokens, size_t n, mgpt_error *err);
-int engine_sync(struct engine *e, const int32_t *tokens, size_t n);
+/* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those return and
+ * tell the user nothing. Ctrl-C can stop engine_feed in the middle of a pass. There `own`, which may be
+ * NULL, is a chain that also watches: before --check-finite, which so sees what others have changed. */
+int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                struct watcher *own, mgpt_error *err);
+const float *engine_step(struct engine *e, int32_t token, mgpt_error *err);
+int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
+                     size_t n, mgpt_error *err);
+mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
+
+/* mgpt_sync, which Ctrl-C can stop as well; tells the user. */
+int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 
 /* Encodes into a malloc'ed array of *n tokens with room for one more behind them, after bringing the
  * text into normal form C where the model wants that (offsets in messages then count in the result).

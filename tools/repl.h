@@ -98,9 +98,10 @@ size_t repl_branch_tokens(const struct repl_branch *branch, const int32_t **held
 /* Frees an array of branches, but one session. */
 void repl_free_branches(struct repl_branch *branches, const mgpt_session *except);
 
-/* Runs tokens in a session with the edits in force; Ctrl-C stops it. */
+/* Runs tokens in a session with the edits in force; Ctrl-C stops it. `look`, which may be NULL, watches what
+ * the edits leave. */
 int repl_run_tokens(struct repl *repl, mgpt_session *session, const int32_t *tokens, size_t n,
-                    mgpt_error *err);
+                    struct watcher *look, mgpt_error *err);
 
 /* Appends tokens to the current branch; what was ahead is forgotten. */
 int repl_append(struct repl *repl, const int32_t *tokens, size_t n, mgpt_error *err);

@@ -1,24 +1,7 @@
 /* Looking at what has been computed: the session keeps no intermediate values, so a view runs the
  * tokens of the current timeline once more, in a copy, with a tap. The same tokens (and edits) give
  * the same bits, whoever watches; the session itself is not touched. */
-#include "interrupt.h"
 #include "repl.h"
-
-struct watch {
-    const struct edits *edits;
-    uint64_t points;
-    mgpt_tap_fn *fn;
-    void *user;
-};
-
-static int watch_value(const mgpt_value *value, void *user)
-{
-    const struct watch *w = user;
-    if (interrupted())
-        return 1;
-    edits_apply(w->edits, value);
-    return w->fn && w->points & MGPT_POINT_BIT(value->point) ? w->fn(value, w->user) : 0;
-}
 
 /* A copy has the settings of the session: context, threads, type of the cache. */
 static mgpt_session *copy_empty(const mgpt_session *session, mgpt_error *err)
@@ -34,18 +17,15 @@ static mgpt_session *copy_empty(const mgpt_session *session, mgpt_error *err)
 mgpt_session *repl_replay_kept(struct repl *r, uint64_t points, mgpt_tap_fn *fn, void *user)
 {
     mgpt_session *session = r->engine.session, *copy;
-    struct watch w = {&r->edits, points, fn, user};
+    struct watcher look = {points, fn, user, NULL};
     mgpt_error err;
     if (mgpt_pos(session) == 0) {
         repl_error("nothing to look at yet: type a text first");
         return NULL;
     }
     copy = copy_empty(session, &err);
-    uint64_t all = points | edits_points(&r->edits) | MGPT_POINT_BIT(MGPT_EMBD) |
-                   MGPT_POINT_BIT(MGPT_RESID_PRE);
-    if (copy && mgpt_tap(copy, all, watch_value, &w, &err) == MGPT_OK &&
-        mgpt_feed(copy, mgpt_tokens(session), mgpt_pos(session), &err) == MGPT_OK &&
-        mgpt_tap(copy, 0, NULL, NULL, &err) == MGPT_OK)
+    if (copy && repl_run_tokens(r, copy, mgpt_tokens(session), mgpt_pos(session), fn ? &look : NULL,
+                                &err) == MGPT_OK)
         return copy;
     repl_failed(&err);
     mgpt_session_free(copy);

@@ -6,35 +6,23 @@
  * that can fail half-way is made in a second session, which then takes the place of the first.
  */
 #include "error.h"
-#include "interrupt.h"
 #include "mem.h"
 #include "repl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt them */
-
 static int edit_value(const mgpt_value *value, void *user)
 {
-    const struct repl *r = user;
-    if (interrupted())
-        return 1;
-    edits_apply(&r->edits, value);
+    edits_apply(user, value);
     return 0;
 }
 
 int repl_run_tokens(struct repl *r, mgpt_session *session, const int32_t *tokens, size_t n,
-                    mgpt_error *err)
+                    struct watcher *look, mgpt_error *err)
 {
-    uint64_t points = edits_points(&r->edits);
-    if (n >= WATCHED)
-        points |= MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    int status = mgpt_tap(session, points, points ? edit_value : NULL, r, err);
-    if (status == MGPT_OK)
-        status = mgpt_feed(session, tokens, n, err);
-    mgpt_tap(session, 0, NULL, NULL, NULL);
-    return status;
+    struct watcher edit = {edits_points(&r->edits), edit_value, &r->edits, look};
+    return engine_feed(&r->engine, session, tokens, n, edit.points ? &edit : look, err);
 }
 
 /* ---- moving in a branch ---- */
@@ -42,7 +30,7 @@ int repl_run_tokens(struct repl *r, mgpt_session *session, const int32_t *tokens
 int repl_append(struct repl *r, const int32_t *tokens, size_t n, mgpt_error *err)
 {
     struct repl_branch *b = &r->branches[r->current];
-    int status = repl_run_tokens(r, r->engine.session, tokens, n, err);
+    int status = repl_run_tokens(r, r->engine.session, tokens, n, NULL, err);
     if (status == MGPT_OK && b->ahead)
         arr_set_len(b->ahead, 0);
     return status;
@@ -53,7 +41,7 @@ static int forward(struct repl *r, struct repl_branch *b, size_t n, mgpt_error *
 {
     if (n == 0)
         return MGPT_OK;
-    int status = repl_run_tokens(r, b->session, b->ahead, n, err);
+    int status = repl_run_tokens(r, b->session, b->ahead, n, NULL, err);
     if (status == MGPT_OK)
         stbds_arrdeln(b->ahead, 0, n);
     return status;
@@ -105,11 +93,10 @@ int repl_settle(struct repl *r)
 /* ---- sessions ---- */
 
 /* An empty session with the settings of all. */
-static mgpt_session *new_session(const struct repl *r)
+static mgpt_session *new_session(struct repl *r)
 {
-    struct engine other = r->engine;
-    other.session = NULL;
-    return engine_session(&other) == EXIT_OK ? other.session : NULL;
+    mgpt_session *session;
+    return engine_new_session(&r->engine, &session) == EXIT_OK ? session : NULL;
 }
 
 int repl_wake(struct repl *r, size_t branch)
@@ -150,7 +137,7 @@ mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, s
         session = mgpt_fork(r->engine.session, &err);
     }
     if (session && mgpt_rewind(session, keep, &err) == MGPT_OK &&
-        repl_run_tokens(r, session, tokens, n, &err) == MGPT_OK)
+        repl_run_tokens(r, session, tokens, n, NULL, &err) == MGPT_OK)
         return session;
     repl_failed(&err);
     mgpt_session_free(session);

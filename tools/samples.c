@@ -191,7 +191,7 @@ static int advance(struct batch *b)
         slots->logits = speculate_step(&b->ask->speculation, b->tokens[0], draws - 1, &err);
         return slots->logits ? EXIT_OK : cli_fail(NULL, &err);
     }
-    if (mgpt_step_many(b->sessions, b->tokens, b->n_live, &err) < 0)
+    if (engine_step_many(b->ask->engine, b->sessions, b->tokens, b->n_live, &err) < 0)
         return cli_fail(NULL, &err);
     for (size_t i = 0; i < b->n_live; i++)
         slots[i].logits = mgpt_logits(slots[i].session);
@@ -258,17 +258,17 @@ static int open_slots(struct batch *b)
 {
     struct engine *engine = b->ask->engine;
     mgpt_error err;
-    int code = engine_sync(engine, b->ask->prompt, b->ask->n_prompt);
+    int code = engine_sync(engine, engine->session, b->ask->prompt, b->ask->n_prompt);
     if (code != EXIT_OK)
         return code;
     memcpy(b->first_logits, mgpt_logits(engine->session),
            (size_t)engine->info.n_vocab * sizeof *b->first_logits);
     b->slots[0].session = engine->session;
     for (size_t i = 1; i < b->n_slots; i++)
-        if (!(b->slots[i].session = mgpt_fork(engine->session, &err)))
+        if (!(b->slots[i].session = engine_fork(engine, engine->session, &err)))
             return cli_fail(NULL, &err);
     if (b->ask->lookup &&
-        speculate_open(&b->ask->speculation, engine->session, (size_t)b->ask->lookup, &err) < 0)
+        speculate_open(&b->ask->speculation, engine, (size_t)b->ask->lookup, &err) < 0)
         return cli_fail(NULL, &err);
     return EXIT_OK;
 }

@@ -28,18 +28,16 @@ static int hear(const mgpt_value *value, void *user)
     struct scored_text *text = user;
     for (size_t i = 0; i < (size_t)value->rows; i++)
         note(text, (size_t)value->pos + i, value->data + i * value->stride, (size_t)value->cols);
-    return interrupted();
+    return 0;
 }
 
 static int score_long(struct engine *e, struct scored_text *text)
 {
+    struct watcher ear = {MGPT_POINT_BIT(MGPT_LOGITS), hear, text, NULL};
     mgpt_error err;
     int status = mgpt_rewind(e->session, 0, &err);
     if (status == MGPT_OK)
-        status = mgpt_tap(e->session, MGPT_POINT_BIT(MGPT_LOGITS), hear, text, &err);
-    if (status == MGPT_OK)
-        status = mgpt_feed(e->session, text->tokens, text->n_scored, &err);
-    mgpt_tap(e->session, 0, NULL, NULL, NULL);
+        status = engine_feed(e, e->session, text->tokens, text->n_scored, &ear, &err);
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 
@@ -92,7 +90,7 @@ static int advance(struct round *r)
     mgpt_error err;
     for (size_t i = 0; i < r->n_live; i++)
         r->tokens[i] = r->at_work[i]->tokens[mgpt_pos(slots[i])];
-    if (mgpt_step_many(slots, r->tokens, r->n_live, &err) < 0)
+    if (engine_step_many(r->scorer->engine, slots, r->tokens, r->n_live, &err) < 0)
         return cli_fail(NULL, &err);
     for (size_t i = 0; i < r->n_live;) {
         struct scored_text *text = r->at_work[i];
@@ -114,7 +112,7 @@ static int open_slots(struct scorer *s)
         return cli_fail(NULL, &err);
     }
     for (; s->n_slots < SLOTS; s->n_slots++)
-        if (!(s->slots[s->n_slots] = mgpt_fork(s->engine->session, &err)))
+        if (!(s->slots[s->n_slots] = engine_fork(s->engine, s->engine->session, &err)))
             return cli_fail(NULL, &err);
     return EXIT_OK;
 }

@@ -11,16 +11,13 @@
 static const double ROW_COST_MEMORY = 0.12, ROW_COST_CACHE = 0.35;
 static const uint64_t CACHE_BYTES = (uint64_t)32 << 20;
 
-int speculate_open(struct speculation *s, mgpt_session *session, size_t most, mgpt_error *err)
+int speculate_open(struct speculation *s, struct engine *engine, size_t most, mgpt_error *err)
 {
-    mgpt_info info;
-    *s = (struct speculation){.session = session};
+    const mgpt_info *info = &engine->info;
+    *s = (struct speculation){.engine = engine, .session = engine->session};
     s->most = most < SPECULATE_MAX ? most : SPECULATE_MAX;
-    int status = mgpt_get_info(mgpt_session_model(session), &info, err);
-    if (status < 0)
-        return status;
-    double row_cost = info.bytes_per_token > CACHE_BYTES ? ROW_COST_MEMORY : ROW_COST_CACHE;
-    s->n_vocab = (size_t)info.n_vocab;
+    double row_cost = info->bytes_per_token > CACHE_BYTES ? ROW_COST_MEMORY : ROW_COST_CACHE;
+    s->n_vocab = (size_t)info->n_vocab;
     s->rows = calloc((1 + s->most) * s->n_vocab, sizeof *s->rows);
     if (s->rows && lookup_open(&s->lookup, row_cost))
         return MGPT_OK;
@@ -58,12 +55,10 @@ static int keep_rows(const mgpt_value *value, void *user)
 /* Runs `ahead` behind the tokens that count. NULL: failed, and nothing has changed. */
 static const float *run_ahead(struct speculation *s, size_t n, mgpt_error *err)
 {
+    struct watcher keep = {MGPT_POINT_BIT(MGPT_LOGITS), keep_rows, s, NULL};
     if (n == 1)
-        return mgpt_step(s->session, s->ahead[0], err);
-    if (mgpt_tap(s->session, MGPT_POINT_BIT(MGPT_LOGITS), keep_rows, s, err) < 0)
-        return NULL;
-    int status = mgpt_feed(s->session, s->ahead, n, err);
-    mgpt_tap(s->session, 0, NULL, NULL, NULL);
+        return engine_step(s->engine, s->ahead[0], err);
+    int status = engine_feed(s->engine, s->session, s->ahead, n, &keep, err);
     return status == MGPT_OK ? s->rows : NULL;
 }
 

@@ -11,13 +11,14 @@
 #ifndef MGPT_SPECULATE_H
 #define MGPT_SPECULATE_H
 
+#include "engine.h"
 #include "lookup.h"
-#include "mgpt.h"
 
 enum { SPECULATE_DEFAULT = 16, SPECULATE_MAX = 64 };
 
 struct speculation {
-    mgpt_session *session;
+    struct engine *engine;
+    mgpt_session *session; /* the engine's */
     struct lookup lookup;
     size_t most;                      /* tokens in a proposal */
     int32_t ahead[1 + SPECULATE_MAX]; /* of the last pass: the token drawn, and the proposal */
@@ -28,8 +29,8 @@ struct speculation {
     size_t n_proposed, n_right, n_passes, n_steps; /* what came of it */
 };
 
-/* For a session, with proposals of at most `most` tokens. MGPT_OK or MGPT_EMEM. */
-int speculate_open(struct speculation *s, mgpt_session *session, size_t most, mgpt_error *err);
+/* For the engine's session, with proposals of at most `most` tokens. MGPT_OK or MGPT_EMEM. */
+int speculate_open(struct speculation *s, struct engine *engine, size_t most, mgpt_error *err);
 void speculate_close(struct speculation *s);
 
 /* The session has been rewound or fed by others: begins anew from the tokens that it holds. */
