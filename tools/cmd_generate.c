@@ -35,6 +35,11 @@ static const char notes[] =
     "--samples draws texts side by side. --lookup makes repetitive texts faster: it never changes "
     "what\n"
     "is drawn; several samples then come one after the other, as they do with --rng python.\n\n"
+    "--slide does what nanoGPT does when the context is full: for each further token the last "
+    "n_ctx\n"
+    "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
+    "length,\n"
+    "and only an end token, -n or Ctrl-C ends the text.\n\n"
     "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
     "answers are printed. The format is recognised by the model's chat template, which is never\n"
     "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
@@ -100,7 +105,8 @@ static void report(const struct samples *s, double elapsed)
 static int run(struct generate *g)
 {
     struct samples *s = &g->samples;
-    int code = engine_fits(&g->engine, "prompt", g->n_prompt);
+    size_t n_ctx = mgpt_n_ctx(g->engine.session);
+    int code = s->slide ? EXIT_OK : engine_fits(&g->engine, "prompt", g->n_prompt);
     double start = seconds();
     if (code != EXIT_OK)
         return code;
@@ -108,9 +114,11 @@ static int run(struct generate *g)
     s->sampling = &g->sampling;
     s->prompt = g->prompt;
     s->n_prompt = g->n_prompt;
+    s->n_before = g->n_prompt > n_ctx ? g->n_prompt - n_ctx : 0;
     interrupt_catch();
     code = cli_finish(samples_run(s));
-    report(s, seconds() - start);
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED)
+        report(s, seconds() - start);
     return code;
 }
 
@@ -127,9 +135,10 @@ static int converse(struct generate *g, const struct cli_command *command)
 {
     const struct samples *s = &g->samples;
     const struct chat_request request = {g->text, g->file, g->chat_format, g->system, s->n_predict};
-    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || g->special || s->no_prompt)
+    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || s->slide || g->special ||
+        s->no_prompt)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
-                                  "--special, --no-prompt, --json");
+                                  "--slide, --special, --no-prompt, --json");
     if (g->text && g->file)
         return cli_usage(command, "-p and -f: give one of them");
     int code = engine_session(&g->engine);
@@ -145,6 +154,8 @@ static int generate(struct generate *g, const struct cli_command *command)
         return converse(g, command);
     if (g->chat_format || g->system)
         return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
+    if (s->slide && s->lookup)
+        return cli_usage(command, "--slide and --lookup: only one of them");
     if (s->first && sampling_is_shared(&g->sampling))
         return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
     int code = read_prompt(g, command);
@@ -168,6 +179,8 @@ int cmd_generate(int argc, char **argv)
          "number of the first (default 0): sample N of a seed is always the same"},
         {"--batch", "N", CLI_INT, &g.samples.batch, 1, 4096,
          "samples side by side (default: chosen); never changes the result"},
+        {"--slide", NULL, CLI_FLAG, &g.samples.slide, 0, 0,
+         "go on beyond the context, seeing its last tokens only"},
         {"--lookup", "[K]", CLI_INT, &g.samples.lookup, 1, SPECULATE_MAX,
          "propose up to K tokens (16) from the text so far, verify them in one pass"},
         SAMPLING_OPTIONS(g.sampling),

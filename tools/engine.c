@@ -4,6 +4,7 @@
 #include "ck.h"
 #include "error.h"
 #include "interrupt.h"
+#include "mem.h"
 #include "nfc.h"
 
 #include <stdlib.h>
@@ -133,6 +134,19 @@ int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, 
     mgpt_error err;
     int status = run_watched(e, mgpt_sync, session, tokens, n, NULL, &err);
     return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err)
+{
+    size_t n = mgpt_pos(session);
+    int32_t *window = mem_new(n, sizeof *window);
+    if (!window || n == 0)
+        return err_memory(err, "the window", n * sizeof *window);
+    memcpy(window, mgpt_tokens(session) + 1, (n - 1) * sizeof *window);
+    window[n - 1] = token;
+    int status = run_watched(e, mgpt_sync, session, window, n, NULL, err);
+    free(window);
+    return status;
 }
 
 const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)

@@ -81,6 +81,11 @@ int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int3
                      size_t n, mgpt_error *err);
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
 
+/* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run anew from
+ * position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on failure the session
+ * may hold fewer tokens. */
+int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err);
+
 /* mgpt_sync, which Ctrl-C can stop as well; tells the user. */
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 

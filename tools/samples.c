@@ -56,6 +56,12 @@ static void show(const struct batch *b, struct sample *sample, int32_t token, in
         err_memory(&sample->out.failed, "the tokens of a sample", arr_len(sample->shown));
 }
 
+/* Tokens of the prompt that the model sees. */
+static size_t seen(const struct samples *ask)
+{
+    return ask->n_prompt - ask->n_before;
+}
+
 /* Puts the next sample into a slot. 0: there is none, or no room in the ring. */
 static int begin(struct batch *b, struct slot *slot)
 {
@@ -67,7 +73,7 @@ static int begin(struct batch *b, struct slot *slot)
     slot->sampler = sampling_of_sample(ask->sampling, ask->first + slot->number);
     slot->logits = b->first_logits;
     slot->n_drawn = 0;
-    mgpt_rewind(slot->session, ask->n_prompt, NULL); /* it holds the prompt and more */
+    mgpt_rewind(slot->session, seen(ask), NULL); /* it holds the prompt and more */
     if (ask->lookup)
         speculate_begin(&ask->speculation);
     slot->sample->ending = GOES_ON;
@@ -95,7 +101,7 @@ static enum ending draw(struct batch *b, struct slot *slot, int32_t *token)
     if (++slot->n_drawn == ask->n_predict)
         return END_LENGTH;
     size_t pos = ask->lookup ? speculate_pos(&ask->speculation) : mgpt_pos(slot->session);
-    return pos == mgpt_n_ctx(slot->session) ? END_FULL : GOES_ON;
+    return pos == mgpt_n_ctx(slot->session) && !ask->slide ? END_FULL : GOES_ON;
 }
 
 /* ---- printing in order ---- */
@@ -148,14 +154,24 @@ static int print_rest(struct batch *b, int code)
         return code;
     struct sample *sample = &b->ring[b->printed % b->n_ring];
     sample->ending = END_INTERRUPTED;
-    if (code == EXIT_INTERRUPTED)
+    if (code == EXIT_INTERRUPTED) {
         print(b, sample);
-    else
+    } else {
         text_out_end(&sample->out);
+        if (!b->ask->json)
+            putchar('\n');
+    }
     return code;
 }
 
 /* ---- all samples ---- */
+
+/* The session holds the prompt, whatever it held; a prefix that is left of it is not run again. */
+static int hear_prompt(struct batch *b, mgpt_session *session)
+{
+    const struct samples *ask = b->ask;
+    return engine_sync(ask->engine, session, ask->prompt + ask->n_before, seen(ask));
+}
 
 /* Every live slot draws; those whose sample ends go on with the next, or leave. */
 static int draw_all(struct batch *b)
@@ -169,6 +185,8 @@ static int draw_all(struct batch *b)
         }
         slot->sample->ending = ending;
         int code = print_ended(b);
+        if (code == EXIT_OK && b->ask->slide)
+            code = hear_prompt(b, slot->session);
         if (code != EXIT_OK)
             return code;
         if (!begin(b, slot)) {
@@ -180,9 +198,28 @@ static int draw_all(struct batch *b)
     return EXIT_OK;
 }
 
+/* The sessions that are full get their token by a window of their own; *n others are left to be stepped. */
+static int slide(struct batch *b, size_t *n)
+{
+    mgpt_error err;
+    *n = 0;
+    for (size_t i = 0; i < b->n_live; i++) {
+        mgpt_session *session = b->slots[i].session;
+        if (mgpt_pos(session) < mgpt_n_ctx(session)) {
+            b->sessions[*n] = session;
+            b->tokens[(*n)++] = b->tokens[i];
+        } else if (engine_slide(b->ask->engine, session, b->tokens[i], &err) < 0) {
+            return cli_fail(NULL, &err);
+        }
+    }
+    return EXIT_OK;
+}
+
 /* One pass over the weights for all live slots. */
 static int advance(struct batch *b)
 {
+    size_t n = b->n_live;
+    int code;
     struct slot *slots = b->slots;
     mgpt_error err;
     if (b->ask->lookup) {
@@ -191,7 +228,9 @@ static int advance(struct batch *b)
         slots->logits = speculate_step(&b->ask->speculation, b->tokens[0], draws - 1, &err);
         return slots->logits ? EXIT_OK : cli_fail(NULL, &err);
     }
-    if (engine_step_many(b->ask->engine, b->sessions, b->tokens, b->n_live, &err) < 0)
+    if (b->ask->slide && (code = slide(b, &n)) != EXIT_OK)
+        return code;
+    if (n > 0 && engine_step_many(b->ask->engine, b->sessions, b->tokens, n, &err) < 0)
         return cli_fail(NULL, &err);
     for (size_t i = 0; i < b->n_live; i++)
         slots[i].logits = mgpt_logits(slots[i].session);
@@ -227,10 +266,10 @@ static size_t batch_size(const struct samples *s)
     if (sampling_is_shared(s->sampling) || s->lookup)
         return 1;
     if (most == 0) {
-        size_t n_ctx = mgpt_n_ctx(s->engine->session), room = n_ctx - s->n_prompt;
+        size_t n_ctx = mgpt_n_ctx(s->engine->session), room = n_ctx - seen(s);
         size_t drawn =
             s->n_predict >= 0 && (size_t)s->n_predict < room ? (size_t)s->n_predict : room;
-        uint64_t each = (s->n_prompt + drawn) * s->engine->info.kv_bytes + 1;
+        uint64_t each = (seen(s) + drawn) * s->engine->info.kv_bytes + 1;
         most = CACHE_BYTES / each < BATCH_DEFAULT ? (size_t)(CACHE_BYTES / each) : BATCH_DEFAULT;
     }
     most = most > 0 ? most : 1;
@@ -258,7 +297,7 @@ static int open_slots(struct batch *b)
 {
     struct engine *engine = b->ask->engine;
     mgpt_error err;
-    int code = engine_sync(engine, engine->session, b->ask->prompt, b->ask->n_prompt);
+    int code = hear_prompt(b, engine->session);
     if (code != EXIT_OK)
         return code;
     memcpy(b->first_logits, mgpt_logits(engine->session),

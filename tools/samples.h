@@ -16,13 +16,15 @@
 struct samples {
     struct engine *engine; /* with a session */
     const struct sampling *sampling;
-    const int32_t *prompt; /* n_prompt > 0 tokens that fit into the context */
+    const int32_t *prompt; /* n_prompt > 0 tokens */
     size_t n_prompt;
+    size_t n_before; /* of them the model does not see the first: the others fit into the context */
     int32_t n_predict; /* most tokens to draw for each; -1: until the end */
     int32_t n;         /* how many samples */
     uint64_t first;    /* number of the first */
     int32_t batch;     /* most timelines; 0: chosen */
     int32_t lookup;    /* most tokens to propose; 0: no speculation */
+    int slide;         /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt;     /* the continuation only */
     int json;          /* a JSON object for each, not a line */
 
