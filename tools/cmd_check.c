@@ -283,6 +283,8 @@ static int check_self(const struct check *c, const struct cli_command *command)
                                    .full = c->full,
                                    .json = c->json};
     char *text;
+    if (c->engine.check_finite)
+        return cli_usage(command, "--self and --check-finite: only one of them");
     int code = read_text(c, command, &text, &options.n_text);
     options.text = text;
     if (code == EXIT_OK)
