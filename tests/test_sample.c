@@ -353,6 +353,67 @@ static void test_nothing_possible_stays_in_range(void **state)
     }
 }
 
+/* With nothing to tell tokens apart, the lowest ids are what top-k and top-p keep, and all that is left to
+ * chance is which of them. */
+static void test_all_equal(void **state)
+{
+    (void)state;
+    enum { MANY = 1500 }; /* several chunks of the sampler */
+    float equal[MANY];
+    const float values[] = {0.0f, -3e38f, 3e38f, 1e-45f};
+    for (uint64_t k = 0; k < 4; k++) {
+        for (int i = 0; i < MANY; i++)
+            equal[i] = values[k];
+        assert_int_equal(sample((mgpt_sampler){0}, equal, MANY), 0);
+        int beyond = 0;
+        for (uint64_t seed = 0; seed < 200; seed++) {
+            mgpt_sampler s = {.temperature = seed % 2 ? 1e-30f : 1e30f, .rng = seed};
+            beyond += sample(s, equal, MANY) >= MANY / 2;
+            s.min_p = 1; /* all are as likely as the likeliest */
+            beyond += sample(s, equal, MANY) >= MANY / 2;
+            s.top_k = 3;
+            assert_in_range(sample(s, equal, MANY), 0, 2);
+            s.top_p = 0.5f; /* two of three make up a half */
+            assert_in_range(sample(s, equal, MANY), 0, 1);
+            s.top_k = 0;
+            s.top_p = 0.1f;
+            assert_in_range(sample(s, equal, MANY), 0, MANY / 10);
+        }
+        assert_in_range(beyond, 150, 250); /* 400 tosses of a coin: 5 standard deviations */
+    }
+}
+
+/* Every setting at and beyond its ends, on logits of every kind: a token that exists, and one that has some
+ * probability if any has. */
+static void test_every_corner(void **state)
+{
+    (void)state;
+    const float temperatures[] = {0, -1, 1e-30f, 1e-45f, 1, 1e30f, INFINITY, NAN};
+    const int32_t ks[] = {INT32_MIN, -1, 0, 1, V, V + 1, INT32_MAX};
+    const float ps[] = {-1, 0, 1e-45f, 0.5f, 1, 2, INFINITY, NAN};
+    static const float kinds[][4] = {{1, 1, 1, 1},
+                                     {NAN, NAN, 0, NAN},
+                                     {-INFINITY, 3, -INFINITY, 3},
+                                     {INFINITY, 0, INFINITY, NAN},
+                                     {1e-45f, -1e-45f, 0, -0.0f},
+                                     {3e38f, -3e38f, 3e38f, 0},
+                                     {-INFINITY, NAN, -INFINITY, NAN}};
+    float logits[V];
+    uint64_t seed = 0;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        for (int i = 0; i < V; i++)
+            logits[i] = kinds[kind][i % 4];
+        for (size_t i = 0; i < 8 * 7 * 8 * 8; i++, seed++) {
+            mgpt_sampler s = {
+                temperatures[i % 8], ks[i / 8 % 7], ps[i / 56 % 8], ps[i / 448], seed, NULL, NULL};
+            int32_t token = mgpt_sample(&s, logits, V);
+            assert_in_range(token, 0, V - 1);
+            if (kind < 6) /* the last kind has no probability at all */
+                assert_true(logits[token] > -INFINITY);
+        }
+    }
+}
+
 static void test_wrong_arguments(void **state)
 {
     (void)state;
@@ -482,6 +543,8 @@ int main(void)
         cmocka_unit_test(test_masked_tokens_are_never_drawn),
         cmocka_unit_test(test_infinite_logits),
         cmocka_unit_test(test_nothing_possible_stays_in_range),
+        cmocka_unit_test(test_all_equal),
+        cmocka_unit_test(test_every_corner),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_large_vocabulary),
         cmocka_unit_test(test_logprob),
