@@ -1,9 +1,11 @@
 /* Floor 0. Error lines: a small formatter without stdio, locale or allocation.
  *
- * Text from files ends up in these lines, so every control byte of a string becomes '?': an error can
- * be printed to a terminal as it is.
+ * Text from files ends up in these lines, so whatever a terminal must not get becomes '?' in a string: an
+ * error can be printed to a terminal as it is.
  */
 #include "error.h"
+
+#include "utf8.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,9 +24,13 @@ static void put(struct sink *s, char c)
 
 static void put_bytes(struct sink *s, const char *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        put(s, c < 32 || c == 127 ? '?' : p[i]);
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t code;
+        length = utf8_next(p + i, n - i, &code);
+        if (utf8_dangerous(code))
+            put(s, '?');
+        for (size_t k = 0; k < length && !utf8_dangerous(code); k++)
+            put(s, p[i + k]);
     }
 }
 

@@ -85,3 +85,17 @@ size_t utf8_put(uint32_t code, char *out)
     out[0] = (char)(length == 1 ? code : (0xF00u >> length & 0xF0u) | code);
     return length;
 }
+
+int utf8_dangerous(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
+        {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return 1;
+    return 0;
+}

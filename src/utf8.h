@@ -12,6 +12,10 @@
  * UTF8_BAD. */
 size_t utf8_next(const char *p, size_t n, uint32_t *code);
 
+/* 1 for what a terminal must not get raw: controls (C0, DEL, C1), line and paragraph separators, marks and
+ * overrides of the writing direction, and UTF8_BAD. */
+int utf8_dangerous(uint32_t code);
+
 /* How many bytes at the end of p form the beginning of a character that is not complete yet: 0 to
  * 3. */
 size_t utf8_incomplete(const char *p, size_t n);

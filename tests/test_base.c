@@ -41,6 +41,16 @@ static void test_format_controls(void **state)
     assert_string_equal(buf, "a?b?[31m???\xC3\xA9");
     text_format(buf, sizeof buf, "%.*s", 3, "x\0y");
     assert_string_equal(buf, "x?y");
+    /* C1, the override of the writing direction, a line separator, a stray byte, half a character */
+    text_format(buf, sizeof buf, "%s",
+                "1\xC2\x9B"
+                "2\xE2\x80\xAE"
+                "3\xE2\x80\xA8"
+                "4\xFF"
+                "5");
+    assert_string_equal(buf, "1?2?3?4?5");
+    text_format(buf, sizeof buf, "%.2s|%.*s", "x\xC3\xA9", 1, "\xC3\xA9");
+    assert_string_equal(buf, "x?|?");
 }
 
 static void test_format_truncates(void **state)

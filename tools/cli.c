@@ -21,19 +21,20 @@
 #include <unistd.h>
 
 enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32, MAX_LINE = 1024 };
+enum {
+    LINE_BYTES = 170
+}; /* of an error's text and its byte: with "mgpt: " and a short name under 200 */
 
 /* ---- messages ---- */
 
 static void complain(const char *prefix, const char *fmt, va_list ap)
 {
-    char line[MAX_LINE];
-    int n = vsnprintf(line, sizeof line, fmt, ap);
-    if (n < 0)
+    char line[MAX_LINE], clean[MAX_LINE];
+    if (vsnprintf(line, sizeof line, fmt, ap) < 0)
         return;
-    for (char *p = line; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127)
-            *p = '?';
-    fprintf(stderr, "mgpt%s%s: %s", *prefix ? " " : "", prefix, line);
+    text_format(clean, sizeof clean, "%s",
+                line); /* names in files and on the command line may be any bytes */
+    fprintf(stderr, "mgpt%s%s: %s", *prefix ? " " : "", prefix, clean);
 }
 
 void cli_note(const char *fmt, ...)
@@ -76,15 +77,16 @@ static int exit_code(int status)
 
 int cli_fail(const char *file, const mgpt_error *err)
 {
-    char where[40] = "";
+    char where[40] = "", text[sizeof err->text];
     if (err->status == MGPT_ESTOP)
         return EXIT_INTERRUPTED;
     if (err->offset != MGPT_NO_OFFSET && err->status != MGPT_ETEXT) /* those texts say it */
         snprintf(where, sizeof where, " (byte %llu)", (unsigned long long)err->offset);
+    text_format(text, LINE_BYTES - strlen(where), "%s", err->text);
     if (file)
-        cli_note("%s: %s%s", file, err->text, where);
+        cli_note("%s: %s%s", file, text, where);
     else
-        cli_note("%s%s", err->text, where);
+        cli_note("%s%s", text, where);
     return exit_code(err->status);
 }
 

@@ -58,13 +58,6 @@ struct range {
     uint32_t first, last;
 };
 
-/* What a terminal must not get raw: controls (C0, DEL, C1), line and paragraph separators, marks
- * and overrides of the writing direction. */
-static const struct range dangerous[] = {
-    {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
-    {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB},
-};
-
 /* Harmless, but nobody can see them: soft hyphen, fillers, zero width, variation selectors, byte
  * order mark, tags, noncharacters. */
 static const struct range invisible[] = {
@@ -74,23 +67,12 @@ static const struct range invisible[] = {
     {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
 };
 
-static int within(uint32_t code, const struct range *ranges, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (code >= ranges[i].first && code <= ranges[i].last)
-            return 1;
-    return 0;
-}
-
-static int is_dangerous(uint32_t code)
-{
-    return code == UTF8_BAD || within(code, dangerous, sizeof dangerous / sizeof *dangerous);
-}
-
 static int is_invisible(uint32_t code)
 {
-    return (code & 0xFFFE) == 0xFFFE ||
-           within(code, invisible, sizeof invisible / sizeof *invisible);
+    for (size_t i = 0; i < sizeof invisible / sizeof *invisible; i++)
+        if (code >= invisible[i].first && code <= invisible[i].last)
+            return 1;
+    return (code & 0xFFFE) == 0xFFFE;
 }
 
 /* One character (or bad byte) as an escape. */
@@ -112,7 +94,7 @@ void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes)
     for (size_t i = 0; i < n_bytes;) {
         uint32_t code;
         size_t n = utf8_next(bytes + i, n_bytes - i, &code);
-        if (code == '"' || code == '\\' || is_dangerous(code) || is_invisible(code))
+        if (code == '"' || code == '\\' || utf8_dangerous(code) || is_invisible(code))
             print_escape(to, bytes + i, code);
         else
             fwrite(bytes + i, 1, n, to);
@@ -142,7 +124,7 @@ static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
     for (size_t i = 0; i < n_bytes;) {
         uint32_t code;
         size_t n = utf8_next(bytes + i, n_bytes - i, &code);
-        if (code != '\n' && code != '\t' && is_dangerous(code))
+        if (code != '\n' && code != '\t' && utf8_dangerous(code))
             print_escape(to, bytes + i, code);
         else
             fwrite(bytes + i, 1, n, to);
