@@ -74,6 +74,13 @@ static const struct {
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
      "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL, "model: no vocab"},
+    {NULL, BYTE_LEVEL, "{\"type\":3,\"vocab\":{\"a\":0},\"merges\":[]}", NULL,
+     "model: type: expected a text"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}", "\"added_tokens\":[]",
+     "model: vocab: expected an object"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":\"a\"}", NULL,
+     "model: merges: expected a list"},
+    {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":3", "added_tokens: expected a list"},
 };
 
 static void test_components(void **state)

@@ -172,6 +172,24 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[MAX_LINE
     return MGPT_OK;
 }
 
+/* Lists and objects that are something else, which would count as empty. Absent and null are no list. */
+static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    const json_t *type = json_object_get(model, "type"), *vocab = json_object_get(model, "vocab");
+    const json_t *merges = json_object_get(model, "merges");
+    const json_t *added = json_object_get(root, "added_tokens");
+    if (type && !json_is_null(type) && !json_is_string(type))
+        return hf_tok_refuse(t, "model", "type: expected a text", err);
+    if (vocab && !json_is_object(vocab))
+        return hf_tok_refuse(t, "model", "vocab: expected an object", err);
+    if (merges && !json_is_null(merges) && !json_is_array(merges))
+        return hf_tok_refuse(t, "model", "merges: expected a list", err);
+    if (added && !json_is_null(added) && !json_is_array(added))
+        return hf_tok_refuse(t, "added_tokens", "expected a list", err);
+    return MGPT_OK;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
@@ -181,6 +199,8 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));
     char *line = malloc(MAX_LINE);
     int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", MAX_LINE);
+    if (status == MGPT_OK)
+        status = check_kinds(t, root, err);
     if (status == MGPT_OK)
         status = hf_tok_vocab(t, json_object_get(model, "vocab"), count_added(added), err);
     if (status == MGPT_OK)
