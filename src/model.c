@@ -81,27 +81,38 @@ static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
+/* What the file means, as far as its architecture. */
+static int read_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
 {
     int status = read_texts(m, err);
     if (status == MGPT_OK)
-        status = check_type(m, params->vocab_only ? "vocab" : "model", err);
+        status = check_type(m, vocab_only ? "vocab" : "model", err);
     if (status < 0)
         return status;
     m->tok = tok_open(&m->gguf, err);
-    if (!m->tok)
-        return err->status;
-    if (params->vocab_only) {
-        m->shape.n_vocab = tok_count(m->tok);
-        return MGPT_OK;
-    }
-    status = choose_arch(m, err);
+    return m->tok ? MGPT_OK : err->status;
+}
+
+/* ... and every tensor, before any of them is packed. */
+static int read_model(mgpt_model *m, mgpt_error *err)
+{
+    int status = choose_arch(m, err);
     if (status == MGPT_OK)
         status = model_hyper(m, err);
     if (status == MGPT_OK)
         status = model_bind(m, err);
+    return status == MGPT_OK ? check_vocabulary(m, err) : status;
+}
+
+static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
+{
+    int status = read_vocabulary(m, params->vocab_only, err);
+    if (status == MGPT_OK && params->vocab_only) {
+        m->shape.n_vocab = tok_count(m->tok);
+        return MGPT_OK;
+    }
     if (status == MGPT_OK)
-        status = check_vocabulary(m, err);
+        status = read_model(m, err);
     if (status == MGPT_OK)
         status = model_pack(m, params->n_threads, err);
     if (status == MGPT_OK)
@@ -160,6 +171,30 @@ static mgpt_model *model_new(mgpt_error *err)
     if (!m)
         err_memory(err, "a model", sizeof *m);
     return m;
+}
+
+int model_check(const struct gguf *gguf, mgpt_error *err)
+{
+    struct gguf_str name;
+    mgpt_error local;
+    int status = gguf_string(gguf, "general.architecture", &name, &local);
+    if (status > 0 && !arch_find(name.p, name.n))
+        return 0;
+    mgpt_model *m = model_new(&local);
+    status = m ? MGPT_OK : MGPT_EMEM;
+    if (m) {
+        m->gguf = *gguf;
+        kernels_init(&m->kernels, NULL);
+        status = read_vocabulary(m, 0, &local);
+    }
+    if (status == MGPT_OK)
+        status = read_model(m, &local);
+    if (m)
+        m->gguf = (struct gguf){0}; /* the caller's */
+    mgpt_close(m);
+    if (status < 0 && err)
+        *err = local;
+    return status < 0 ? status : 1;
 }
 
 mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err)

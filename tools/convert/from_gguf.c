@@ -1,10 +1,12 @@
 /* GGUF as a checkpoint format: all metadata as it is, tensors with a change of element type.
  *
- * What the file means is not looked at: any architecture passes through. The structure is checked by
- * gguf_parse, which refuses element types that cannot be read by their name.
+ * Any architecture passes through, but a file of one that mgpt runs must be a model that it would open: what
+ * is broken does not become a file that looks converted. The structure is checked by gguf_parse, which
+ * refuses element types that cannot be read by their name.
  */
 #include "error.h"
 #include "mem.h"
+#include "model.h"
 #include "readers.h"
 
 #include <stdlib.h>
@@ -41,6 +43,8 @@ int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
     if (!g)
         return err_memory(err, "the GGUF reader", sizeof *g);
     int status = gguf_parse(g, in->bytes.data, in->bytes.size, err);
+    if (status == MGPT_OK && (status = model_check(g, err)) < 0)
+        gguf_free(g);
     if (status < 0) {
         free(g);
         return status;
@@ -48,6 +52,7 @@ int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
     c->source = g;
     c->release = release;
     c->metadata = g;
+    status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < arr_len(g->tensors); i++)
         status = add_tensor(c, &g->tensors[i], err);
     struct gguf_str arch;
