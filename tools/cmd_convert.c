@@ -228,11 +228,11 @@ static char *directory_name(const char *path)
     return text;
 }
 
-/* Prints the notes that were added since the last call. */
-static void print_notes(const struct checkpoint *c, size_t *n_printed)
+/* What was inferred and left out. Of an input that is refused the error is all there is to say. */
+static void print_notes(const struct checkpoint *c)
 {
-    for (; *n_printed < arr_len(c->notes); ++*n_printed)
-        cli_note("%s", c->notes[*n_printed]);
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        cli_note("%s", c->notes[i]);
 }
 
 static void print_size(char buf[32], uint64_t n)
@@ -301,23 +301,23 @@ static int convert(struct request *r, struct span bytes)
 {
     struct checkpoint c;
     mgpt_error err;
-    size_t n_printed = 0;
     char *name = stem(r->in), *directory = directory_name(r->in);
     struct ckpt_input in = {bytes, name ? name : "", &r->options, find_side, r, directory};
     ckpt_init(&c);
     int status = ckpt_read(&c, &in, &err), code;
-    print_notes(&c, &n_printed);
     if (status < 0) {
         code = cli_fail(r->in, &err);
     } else if (r->dry_run) {
+        print_notes(&c);
         ckpt_print_plan(&c, r->type);
         code = cli_finish(EXIT_OK);
     } else {
         status = write_out(r, &c, &err);
-        print_notes(&c, &n_printed);
-        code = status < 0 ? cli_fail(c.failed.status < 0 ? r->in : r->out, &err) : EXIT_OK;
-        if (status == MGPT_OK)
+        if (status == MGPT_OK) {
+            print_notes(&c);
             report(r, &c);
+        }
+        code = status < 0 ? cli_fail(c.failed.status < 0 ? r->in : r->out, &err) : EXIT_OK;
     }
     ckpt_free(&c);
     free(name);
