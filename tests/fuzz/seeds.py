@@ -17,7 +17,7 @@ import sys
 import zipfile
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
-MGPT, OUT = sys.argv[1], sys.argv[2]
+MGPT, OUT = (sys.argv[1:] + ["", ""])[:2]  # empty when tests/cli/malformed.py imports this
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
 
 
@@ -113,8 +113,8 @@ def golden():
         gguf(name, directory, "q8_0" if len(name) % 2 else "keep", ["--no-tokenizer"])
 
 
-def tiny():
-    """A whole Hugging Face llama in about two kilobytes: damage to it can be exhaustive."""
+def tiny_tensors():
+    """Header and data of a whole llama in about two kilobytes."""
     square, layer = [4, 4], "model.layers.0."
     shapes = {"model.embed_tokens.weight": [8, 4], "model.norm.weight": [4],
               layer + "input_layernorm.weight": [4], layer + "post_attention_layernorm.weight": [4]}
@@ -125,12 +125,23 @@ def tiny():
         n = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         head[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
         at += n
-    text = json.dumps(head, separators=(",", ":")).encode()
-    weights = struct.pack("<Q", len(text)) + text + b"\x80\x3e" * (at // 2)
-    config = json.dumps({"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 1,
-                         "num_attention_heads": 1, "intermediate_size": 4, "vocab_size": 8,
-                         "max_position_embeddings": 16, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
-                         "hidden_act": "silu"}, separators=(",", ":")).encode()
+    return head, b"\x80\x3e" * (at // 2)
+
+
+def safetensors(head, data):
+    text = head if isinstance(head, bytes) else json.dumps(head, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+TINY_CONFIG = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1,
+               "intermediate_size": 4, "vocab_size": 8, "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
+               "tie_word_embeddings": True, "hidden_act": "silu"}
+
+
+def tiny():
+    """A whole Hugging Face llama: damage to it can be exhaustive."""
+    weights = safetensors(*tiny_tensors())
+    config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
     put("safetensors", "tiny", parts([("model.safetensors", weights), ("config.json", config)]))
     put("hf_json", "tiny", parts([("config.json", config), ("model.safetensors", weights)]))
     put("hf_json", "tiny-tokens", parts([("config.json", config), ("model.safetensors", weights),
@@ -192,12 +203,13 @@ def dictionaries():
                 f.write(b'"' + word + b'"\n')
 
 
-os.makedirs(OUT, exist_ok=True)
-fixtures()
-golden()
-tiny()
-for small in ("bigram", "flat", "nested"):
-    gguf(small, os.path.join(FIXTURES, "convert", small + ".json"), "keep", [])
-references()
-texts()
-dictionaries()
+if __name__ == "__main__":
+    os.makedirs(OUT, exist_ok=True)
+    fixtures()
+    golden()
+    tiny()
+    for small in ("bigram", "flat", "nested"):
+        gguf(small, os.path.join(FIXTURES, "convert", small + ".json"), "keep", [])
+    references()
+    texts()
+    dictionaries()
