@@ -1,5 +1,5 @@
 /* The usual suspects. See suspects.h. Each names what the reference does where we do otherwise. */
-#include "suspects.h"
+#include "suspects_impl.h"
 
 #include "error.h"
 #include "mem.h"
@@ -15,334 +15,6 @@ static const uint64_t at_rope = BIT(ROT_Q) | BIT(ROT_K), at_qk = BIT(Q) | BIT(K)
                       at_start = BIT(EMBD) | BIT(POS_EMBD) | BIT(EMBD_NORM);
 static const uint64_t at_norms = BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM);
 static const uint64_t anywhere = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-
-/* Layers that a change is made in. */
-static size_t first_of(int layer)
-{
-    return layer < 0 ? 0 : (size_t)layer;
-}
-
-static size_t end_of(const struct whatif *w, int layer)
-{
-    return layer < 0 ? w->spec.n_layer : (size_t)layer + 1;
-}
-
-#define EACH_LAYER(w, l, layer)                                                                    \
-    for (struct oracle_layer *l = (w)->layers + first_of(layer);                                   \
-         l < (w)->layers + end_of(w, layer); l++)
-
-static double *freq_of(struct whatif *w, const struct oracle_layer *l)
-{
-    return w->freq + (size_t)(l - w->layers) * (w->spec.n_rot / 2);
-}
-
-/* ---- positions --------------------------------------------------------------------------------- */
-
-static int pairs(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s;
-    EACH_LAYER(w, l, layer) l->halves = !l->halves;
-    return w->spec.n_rot > 2;
-}
-
-static int order(struct whatif *w, const struct suspect *s, int layer)
-{
-    w->order = (enum whatif_order)s->a;
-    w->a = (int)s->x / 1024;
-    w->b = (int)s->x % 1024;
-    w->ordered = s->s;
-    w->layer = layer;
-    return 1;
-}
-
-static int base(struct whatif *w, const struct suspect *s, int layer)
-{
-    double old = (double)w->info.rope_base, by = s->x / old;
-    EACH_LAYER(w, l, layer)
-    for (size_t i = 0; l->freq && i < w->spec.n_rot / 2; i++)
-        freq_of(w, l)[i] *= pow(by, -2 * (double)i / (double)w->spec.n_rot);
-    return fabs(by - 1) > 1e-6;
-}
-
-static int factor(struct whatif *w, const struct suspect *s, int layer)
-{
-    EACH_LAYER(w, l, layer)
-    for (size_t i = 0; l->freq && i < w->spec.n_rot / 2; i++)
-        freq_of(w, l)[i] /= s->x;
-    return 1;
-}
-
-/* The base's own frequencies: no scaling, no divisors. */
-static int unscaled(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = 0;
-    EACH_LAYER(w, l, layer)
-    for (size_t i = 0; l->freq && i < w->spec.n_rot / 2; i++) {
-        double f = pow((double)w->info.rope_base, -2 * (double)i / (double)w->spec.n_rot);
-        changed |= fabs(freq_of(w, l)[i] - f) > 1e-9 * f;
-        freq_of(w, l)[i] = f;
-    }
-    (void)s;
-    return changed;
-}
-
-/* Llama 3.1's: wavelengths above 8192 / 1 turn x times slower, those below 8192 / 4 as before, between
- * them a mixture. */
-static int llama3(struct whatif *w, const struct suspect *s, int layer)
-{
-    const double pi = acos(-1), context = 8192, low = 1, high = 4;
-    EACH_LAYER(w, l, layer)
-    for (size_t i = 0; l->freq && i < w->spec.n_rot / 2; i++) {
-        double f = freq_of(w, l)[i], length = 2 * pi / f;
-        double mix = (context / length - low) / (high - low);
-        mix = fmin(1, fmax(0, mix));
-        freq_of(w, l)[i] = f * (mix + (1 - mix) / s->x);
-    }
-    return 1;
-}
-
-static int no_rope(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s;
-    EACH_LAYER(w, l, layer) l->freq = NULL;
-    return 1;
-}
-
-static int shift(struct whatif *w, const struct suspect *s, int layer)
-{
-    mgpt_tensor t;
-    (void)layer;
-    w->spec.shift = s->a;
-    if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
-        return s->a < 0; /* rope knows distances only: all but what is held at 0 */
-    return s->a < 0 || w->n + (size_t)s->a <= t.dims[1];
-}
-
-static int window(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = 0;
-    EACH_LAYER(w, l, layer)
-    {
-        changed |= l->window != 0;
-        if (l->window)
-            l->window = s->a ? (size_t)((int64_t)l->window + s->a) : 0;
-    }
-    return changed;
-}
-
-/* ---- tokens ------------------------------------------------------------------------------------ */
-
-static int bos_added(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    if (w->n + 1 > (size_t)w->info.n_ctx)
-        w->n--;
-    w->storage[0] = w->info.bos;
-    memcpy(w->storage + 1, w->tokens, w->n * sizeof *w->storage);
-    w->tokens = w->storage;
-    w->n++;
-    w->offset = 1;
-    return w->info.bos >= 0;
-}
-
-static int first_dropped(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    if (w->n < 3)
-        return 0;
-    w->tokens++;
-    w->n--;
-    w->offset = -1;
-    return 1;
-}
-
-static int rows_shifted(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)layer;
-    w->offset = s->a;
-    return w->n > 2;
-}
-
-static int ids_shifted(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)layer;
-    for (size_t i = 0; i < w->n; i++) {
-        int64_t id = (int64_t)w->tokens[i] + s->a, n = (int64_t)w->spec.n_vocab;
-        w->storage[i] = (int32_t)((id + n) % n);
-    }
-    w->tokens = w->storage;
-    return 1;
-}
-
-/* ---- numbers ----------------------------------------------------------------------------------- */
-
-static int attn_scale(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = 0;
-    EACH_LAYER(w, l, layer)
-    {
-        changed |= fabs(l->attn_scale - s->x) > 1e-6 * s->x;
-        l->attn_scale = s->x;
-    }
-    return changed;
-}
-
-static int eps(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = fabs(w->spec.eps - s->x) > 1e-5 * s->x;
-    (void)layer;
-    w->spec.eps = s->x;
-    return changed;
-}
-
-static int embd_scale(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = fabs(w->spec.embd_scale - s->x) > 1e-5 * s->x;
-    (void)layer;
-    w->spec.embd_scale = s->x;
-    return changed;
-}
-
-static int softcap(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = w->spec.softcap != s->x;
-    (void)layer;
-    w->spec.softcap = s->x;
-    return changed;
-}
-
-static int attn_cap(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)layer;
-    w->spec.attn_cap = s->x;
-    return 1;
-}
-
-static int unclamped(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = w->spec.clamp != 0;
-    (void)s, (void)layer;
-    w->spec.clamp = 0;
-    return changed;
-}
-
-/* ---- parts ------------------------------------------------------------------------------------- */
-
-static int activation(struct whatif *w, const struct suspect *s, int layer)
-{
-    int changed = 0;
-    EACH_LAYER(w, l, layer)
-    {
-        changed |= strcmp(l->activation, s->s) != 0;
-        l->activation = s->s;
-    }
-    return changed;
-}
-
-static int has(const struct whatif *w, const char *name)
-{
-    mgpt_tensor t;
-    char full[80];
-    text_format(full, sizeof full, "blk.0.%s", name);
-    return oracle_tensor_find(w->model, name, &t) || oracle_tensor_find(w->model, full, &t);
-}
-
-static int has_stem(const struct whatif *w, const char *stem)
-{
-    char name[64];
-    text_format(name, sizeof name, "%s.weight", stem);
-    return has(w, name);
-}
-
-static int swapped(struct whatif *w, const struct suspect *s, int layer)
-{
-    w->swap[0] = s->s;
-    w->swap[1] = s->t;
-    w->layer = layer;
-    return has_stem(w, s->s) && has_stem(w, s->t);
-}
-
-static int turned(struct whatif *w, const struct suspect *s, int layer)
-{
-    w->turn = s->s;
-    w->layer = layer;
-    return has_stem(w, s->t);
-}
-
-static int hidden(struct whatif *w, const struct suspect *s, int layer)
-{
-    w->hide = s->s;
-    w->layer = layer;
-    return has(w, s->s);
-}
-
-static int final_norm(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    w->spec.final_norm = !w->spec.final_norm;
-    return 1;
-}
-
-static int embd_norm(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    w->spec.embd_norm = !w->spec.embd_norm;
-    return 1;
-}
-
-static int norm_kind(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    w->spec.layer_norm = !w->spec.layer_norm;
-    return 1;
-}
-
-static int branch_norms(struct whatif *w, const struct suspect *s, int layer)
-{
-    EACH_LAYER(w, l, layer)
-    {
-        l->attn_norm ^= s->a & 1;
-        l->mlp_norm ^= s->a >> 1;
-    }
-    return 1;
-}
-
-static int qk_norms(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s, (void)layer;
-    w->spec.qk_norm = w->spec.qk_norm == ORACLE_QK_PLAIN ? ORACLE_QK_PER_HEAD : ORACLE_QK_PLAIN;
-    return 1;
-}
-
-static int gains(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)layer;
-    w->gain = s->x;
-    return has_stem(w, "attn_norm") || has_stem(w, "output_norm");
-}
-
-static int branches(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s;
-    EACH_LAYER(w, l, layer) l->parallel = !l->parallel;
-    return 1;
-}
-
-static int kv_heads(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)s;
-    EACH_LAYER(w, l, layer) l->kv_interleaved = 1;
-    return w->spec.n_head_kv > 1 && w->spec.n_head_kv < w->spec.n_head;
-}
-
-static int layers(struct whatif *w, const struct suspect *s, int layer)
-{
-    (void)layer;
-    w->layer_step = s->a == 0 ? -(int)w->spec.n_layer : s->a;
-    return w->spec.n_layer > 1;
-}
-
-/* ---- the list ---------------------------------------------------------------------------------- */
 
 struct list {
     struct suspect *rows;
@@ -375,85 +47,90 @@ static void put_rope(struct list *l, const struct whatif *w)
                           ? "RoPE turns adjacent pairs, not halves (or rows of q and k stand so)"
                           : "RoPE turns halves, not adjacent pairs (or rows of q and k stand so)";
     char text[112];
-    put(l, now, (struct suspect){.points = at_rope, .per_layer = 1, .apply = pairs});
+    put(l, now, (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_pairs});
     put(l, "rows of q and k permuted once too often, or not at all: in halves' order",
         (struct suspect){.points = at_qk,
                          .per_layer = 1,
                          .a = ORDER_FROM_PAIRS,
                          .s = "attn_q attn_k",
-                         .apply = order});
+                         .apply = suspect_order});
     put(l, "rows of q and k permuted once too often, or not at all: in pairs' order",
         (struct suspect){.points = at_qk,
                          .per_layer = 1,
                          .a = ORDER_TO_PAIRS,
                          .s = "attn_q attn_k",
-                         .apply = order});
-    put(l, "no RoPE at all", (struct suspect){.points = at_rope, .per_layer = 1, .apply = no_rope});
+                         .apply = suspect_order});
+    put(l, "no RoPE at all",
+        (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_no_rope});
     put(l, "RoPE turns the other way",
-        (struct suspect){.points = at_rope, .per_layer = 1, .x = -1, .apply = factor});
+        (struct suspect){.points = at_rope, .per_layer = 1, .x = -1, .apply = suspect_factor});
     put(l, "rope frequencies without scaling or divisors",
-        (struct suspect){.points = at_rope, .apply = unscaled});
+        (struct suspect){.points = at_rope, .apply = suspect_unscaled});
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         snprintf(text, sizeof text, "rope base %.6g, not %.6g", bases[i],
                  (double)w->info.rope_base);
-        put(l, text, (struct suspect){.points = at_rope, .x = bases[i], .apply = base});
+        put(l, text, (struct suspect){.points = at_rope, .x = bases[i], .apply = suspect_base});
     }
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         put_number(l, "rope positions divided by %.4g", factors[i],
-                   (struct suspect){.points = at_rope, .apply = factor});
-    put_number(l, "rope scaled as Llama 3.1 does, factor %.4g", 8,
-               (struct suspect){.points = at_rope, .apply = llama3});
-    put_number(l, "rope scaled as Llama 3.1 does, factor %.4g", 32,
-               (struct suspect){.points = at_rope, .apply = llama3});
+                   (struct suspect){.points = at_rope, .apply = suspect_factor});
+    put_number(l, "rope scaled as Llama 3.1 does, suspect_factor %.4g", 8,
+               (struct suspect){.points = at_rope, .apply = suspect_llama3});
+    put_number(l, "rope scaled as Llama 3.1 does, suspect_factor %.4g", 32,
+               (struct suspect){.points = at_rope, .apply = suspect_llama3});
 }
 
 static void put_tokens(struct list *l)
 {
     const uint64_t at = at_start | BIT(RESID_PRE);
     put(l, "a BOS in front of the tokens (missing here)",
-        (struct suspect){.points = anywhere, .apply = bos_added});
+        (struct suspect){.points = anywhere, .apply = suspect_bos_added});
     put(l, "no BOS, the first token is not there (doubled here)",
-        (struct suspect){.points = anywhere, .apply = first_dropped});
+        (struct suspect){.points = anywhere, .apply = suspect_first_dropped});
     put(l, "row n of the reference is that of position n + 1",
-        (struct suspect){.points = anywhere, .a = -1, .apply = rows_shifted});
+        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_rows_shifted});
     put(l, "row n of the reference is that of position n - 1",
-        (struct suspect){.points = anywhere, .a = 1, .apply = rows_shifted});
-    put(l, "token ids larger by one", (struct suspect){.points = at, .a = 1, .apply = ids_shifted});
+        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_rows_shifted});
+    put(l, "token ids larger by one",
+        (struct suspect){.points = at, .a = 1, .apply = suspect_ids_shifted});
     put(l, "token ids smaller by one",
-        (struct suspect){.points = at, .a = -1, .apply = ids_shifted});
+        (struct suspect){.points = at, .a = -1, .apply = suspect_ids_shifted});
     put(l, "positions off by one: the first is 1",
-        (struct suspect){.points = at | at_rope, .a = 1, .apply = shift});
+        (struct suspect){.points = at | at_rope, .a = 1, .apply = suspect_shift});
     put(l, "positions off by one: the first two are 0",
-        (struct suspect){.points = at | at_rope, .a = -1, .apply = shift});
+        (struct suspect){.points = at | at_rope, .a = -1, .apply = suspect_shift});
     put(l, "positions off by two: the first is 2",
-        (struct suspect){.points = at | at_rope, .a = 2, .apply = shift});
+        (struct suspect){.points = at | at_rope, .a = 2, .apply = suspect_shift});
 }
 
 static void put_attention(struct list *l, const struct whatif *w)
 {
     double d = (double)w->spec.head_dim;
     put(l, "no 1/sqrt(d) in attention",
-        (struct suspect){.points = at_scores, .per_layer = 1, .x = 1, .apply = attn_scale});
+        (struct suspect){.points = at_scores, .per_layer = 1, .x = 1, .apply = suspect_attn_scale});
     put(l, "1/sqrt(d) in attention",
         (struct suspect){
-            .points = at_scores, .per_layer = 1, .x = 1 / sqrt(d), .apply = attn_scale});
+            .points = at_scores, .per_layer = 1, .x = 1 / sqrt(d), .apply = suspect_attn_scale});
     put(l, "1/d in attention (scaled twice)",
-        (struct suspect){.points = at_scores, .per_layer = 1, .x = 1 / d, .apply = attn_scale});
-    put(l, "1/sqrt(n_embd) in attention",
         (struct suspect){
-            .points = at_scores, .x = 1 / sqrt((double)w->spec.n_embd), .apply = attn_scale});
+            .points = at_scores, .per_layer = 1, .x = 1 / d, .apply = suspect_attn_scale});
+    put(l, "1/sqrt(n_embd) in attention",
+        (struct suspect){.points = at_scores,
+                         .x = 1 / sqrt((double)w->spec.n_embd),
+                         .apply = suspect_attn_scale});
     put_number(l, "a soft cap of %.4g on attention scores", 50,
-               (struct suspect){.points = at_scores, .apply = attn_cap});
-    put(l, "no sliding window", (struct suspect){.points = at_scores, .apply = window});
+               (struct suspect){.points = at_scores, .apply = suspect_attn_cap});
+    put(l, "no sliding window", (struct suspect){.points = at_scores, .apply = suspect_window});
     put(l, "a sliding window of one more",
-        (struct suspect){.points = at_scores, .a = 1, .apply = window});
+        (struct suspect){.points = at_scores, .a = 1, .apply = suspect_window});
     put(l, "a sliding window of one less",
-        (struct suspect){.points = at_scores, .a = -1, .apply = window});
+        (struct suspect){.points = at_scores, .a = -1, .apply = suspect_window});
     put(l, "query head h reads KV head h % G, not h / (H / G)",
-        (struct suspect){.points = at_scores | BIT(HEADS), .apply = kv_heads});
-    put(l, "no clamp of q, k, v", (struct suspect){.points = at_qk | BIT(V), .apply = unclamped});
+        (struct suspect){.points = at_scores | BIT(HEADS), .apply = suspect_kv_heads});
+    put(l, "no clamp of q, k, v",
+        (struct suspect){.points = at_qk | BIT(V), .apply = suspect_unclamped});
     put(l, w->spec.qk_norm == ORACLE_QK_PLAIN ? "norms of q and k" : "no norms of q and k",
-        (struct suspect){.points = at_rope | at_scores, .apply = qk_norms});
+        (struct suspect){.points = at_rope | at_scores, .apply = suspect_qk_norms});
 }
 
 static void put_swaps(struct list *l)
@@ -478,7 +155,7 @@ static void put_swaps(struct list *l)
                              .per_layer = 1,
                              .s = rows[i].a,
                              .t = rows[i].b,
-                             .apply = swapped});
+                             .apply = suspect_swapped});
 }
 
 static void put_turned(struct list *l)
@@ -510,7 +187,7 @@ static void put_turned(struct list *l)
                               .per_layer = 1,
                               .s = rows[i].list,
                               .t = rows[i].one,
-                              .apply = turned};
+                              .apply = suspect_turned};
         char text[sizeof row.cause];
         snprintf(text, sizeof text, "transposed: %s", rows[i].list);
         put(l, text, row);
@@ -525,8 +202,10 @@ static void put_activations(struct list *l)
         char text[64];
         snprintf(text, sizeof text, "activation %s", names[i]);
         put(l, text,
-            (struct suspect){
-                .points = BIT(MLP_POST), .per_layer = 1, .s = names[i], .apply = activation});
+            (struct suspect){.points = BIT(MLP_POST),
+                             .per_layer = 1,
+                             .s = names[i],
+                             .apply = suspect_activation});
     }
 }
 
@@ -534,22 +213,24 @@ static void put_norms(struct list *l, const struct whatif *w)
 {
     static const double values[] = {1e-5, 1e-6, 1e-8, 1e-12, 1e-4, 1e-3, 1e-2, 1e-7};
     put(l, w->spec.final_norm ? "no final norm" : "a final norm",
-        (struct suspect){.points = BIT(FINAL) | BIT(LOGITS), .apply = final_norm});
+        (struct suspect){.points = BIT(FINAL) | BIT(LOGITS), .apply = suspect_final_norm});
     put(l, w->spec.embd_norm ? "no norm after the embedding" : "a norm after the embedding",
-        (struct suspect){.points = BIT(EMBD_NORM) | BIT(RESID_PRE), .apply = embd_norm});
+        (struct suspect){.points = BIT(EMBD_NORM) | BIT(RESID_PRE), .apply = suspect_embd_norm});
     put(l, w->spec.layer_norm ? "RMSNorm, not LayerNorm" : "LayerNorm, not RMSNorm",
-        (struct suspect){.points = at_norms, .apply = norm_kind});
+        (struct suspect){.points = at_norms, .apply = suspect_norm_kind});
     put(l, "no norm (or another) before attention",
-        (struct suspect){.points = BIT(ATTN_IN), .per_layer = 1, .a = 1, .apply = branch_norms});
+        (struct suspect){
+            .points = BIT(ATTN_IN), .per_layer = 1, .a = 1, .apply = suspect_branch_norms});
     put(l, "no norm (or another) before the MLP",
-        (struct suspect){.points = BIT(MLP_IN), .per_layer = 1, .a = 2, .apply = branch_norms});
+        (struct suspect){
+            .points = BIT(MLP_IN), .per_layer = 1, .a = 2, .apply = suspect_branch_norms});
     put(l, "gains of norms as they stand + 1",
-        (struct suspect){.points = at_norms, .x = 1, .apply = gains});
+        (struct suspect){.points = at_norms, .x = 1, .apply = suspect_gains});
     put(l, "gains of norms as they stand - 1",
-        (struct suspect){.points = at_norms, .x = -1, .apply = gains});
+        (struct suspect){.points = at_norms, .x = -1, .apply = suspect_gains});
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         put_number(l, "epsilon of norms %.3g", values[i],
-                   (struct suspect){.points = at_norms | at_rope, .apply = eps});
+                   (struct suspect){.points = at_norms | at_rope, .apply = suspect_eps});
 }
 
 static void put_hidden(struct list *l)
@@ -576,8 +257,10 @@ static void put_hidden(struct list *l)
         char text[96];
         snprintf(text, sizeof text, "without %s", rows[i].name);
         put(l, text,
-            (struct suspect){
-                .points = rows[i].points, .per_layer = 1, .s = rows[i].name, .apply = hidden});
+            (struct suspect){.points = rows[i].points,
+                             .per_layer = 1,
+                             .s = rows[i].name,
+                             .apply = suspect_hidden});
     }
 }
 
@@ -585,24 +268,26 @@ static void put_rest(struct list *l, const struct whatif *w)
 {
     static const double caps[] = {0, 30, 15, 50, 20};
     put(l, "tied head: the token embedding, not output.weight",
-        (struct suspect){.points = BIT(LOGITS), .s = "output.weight", .apply = hidden});
+        (struct suspect){.points = BIT(LOGITS), .s = "output.weight", .apply = suspect_hidden});
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
         put_number(l, caps[i] ? "a soft cap of %.4g on the logits" : "no soft cap on the logits",
-                   caps[i], (struct suspect){.points = BIT(LOGITS), .apply = softcap});
+                   caps[i], (struct suspect){.points = BIT(LOGITS), .apply = suspect_softcap});
     put(l, "embeddings times sqrt(n_embd)",
         (struct suspect){
-            .points = BIT(EMBD), .x = sqrt((double)w->spec.n_embd), .apply = embd_scale});
+            .points = BIT(EMBD), .x = sqrt((double)w->spec.n_embd), .apply = suspect_embd_scale});
     put(l, "embeddings not multiplied",
-        (struct suspect){.points = BIT(EMBD), .x = 1, .apply = embd_scale});
+        (struct suspect){.points = BIT(EMBD), .x = 1, .apply = suspect_embd_scale});
     put(l,
         w->spec.n_layer && w->layers[0].parallel ? "branches in turn, not side by side"
                                                  : "branches side by side, not in turn",
         (struct suspect){
-            .points = BIT(RESID_MID) | BIT(MLP_IN), .per_layer = 1, .apply = branches});
-    put(l, "layers in the reverse order", (struct suspect){.points = anywhere, .apply = layers});
-    put(l, "layers one further on", (struct suspect){.points = anywhere, .a = 1, .apply = layers});
+            .points = BIT(RESID_MID) | BIT(MLP_IN), .per_layer = 1, .apply = suspect_branches});
+    put(l, "layers in the reverse order",
+        (struct suspect){.points = anywhere, .apply = suspect_layers});
+    put(l, "layers one further on",
+        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_layers});
     put(l, "layers one further back",
-        (struct suspect){.points = anywhere, .a = -1, .apply = layers});
+        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_layers});
 }
 
 /* Orders of heads, of each projection that has them. */
@@ -626,7 +311,7 @@ static void put_heads(struct list *l, const struct whatif *w)
                          .per_layer = 1,
                          .a = ORDER_QKV_BY_HEAD,
                          .s = "",
-                         .apply = order});
+                         .apply = suspect_order});
     for (size_t i = 0; i < sizeof rows / sizeof *rows && H > 1; i++) {
         for (int o = ORDER_REVERSED; o <= ORDER_UNGROUPED; o++) {
             snprintf(text, sizeof text, "heads of %s %s", rows[i].what, how[o - ORDER_REVERSED]);
@@ -635,7 +320,7 @@ static void put_heads(struct list *l, const struct whatif *w)
                                  .per_layer = 1,
                                  .a = o,
                                  .s = rows[i].list,
-                                 .apply = order});
+                                 .apply = suspect_order});
         }
         int n = rows[i].points & (BIT(K) | BIT(V)) ? (int)w->spec.n_head_kv : H;
         for (int a = 0; a < n && n <= 12; a++)
@@ -647,7 +332,7 @@ static void put_heads(struct list *l, const struct whatif *w)
                                      .a = ORDER_SWAPPED,
                                      .x = a * 1024 + b,
                                      .s = rows[i].list,
-                                     .apply = order});
+                                     .apply = suspect_order});
             }
     }
 }
