@@ -22,7 +22,7 @@
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define V_STORE_SOME(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
-#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define V_KEEP(v) __asm__("" : "+x"(v))
 #define V_LOAD_f32(p) _mm256_loadu_ps(p)
 #define V_LOAD_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))

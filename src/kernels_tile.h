@@ -26,17 +26,24 @@
 #else
 #define UNROLL _Pragma("GCC unroll 24")
 #endif
+#if defined(__clang__)
+#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
+#else
+#define UNROLL_TWICE _Pragma("GCC unroll 2")
+#endif
 
 enum {
     VECTORS = PANEL / LANES, /* of a column of a panel */
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* that one token meets side by side */
-    COLUMNS = 384,     /* of a block, at most */
+    COLUMNS = 256,     /* of a block, at most: two panels of floats are 32 KiB, of L1's 48 */
     /* From a token's block to the next one's: no power of two, or all would share a few lines of L1. */
     X_ROW = COLUMNS + PANEL,
-    GROUP_TOKENS = 64, /* tokens that pass a block: 100 KiB of x, which stay in L2 */
-    SET_PANELS = 128,  /* panels that share a copy of x */
-    AHEAD = 1024       /* bytes that a tile alone fetches in advance */
+    /* Tokens that pass a block: 204 KiB of x, which stay in L2. A weight is widened, and waited for, once
+     * for all of them. */
+    GROUP_TOKENS = 192,
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, in L2 too */
+    AHEAD = 1024     /* bytes that a tile alone fetches in advance */
 };
 
 /* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
@@ -126,28 +133,55 @@ struct ahead {
     size_t gap, step;
 };
 
-/* A tile's weights: column k of panel p is at w + p * panel_bytes + k * PANEL elements. */
-struct side {
+/* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
+ * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the sums
+ * begin here, and do not wait in y. */
+struct work {
+    float *y;
+    size_t ldy;
     const char *w;
     size_t panel_bytes, columns;
+    const float *x;
+    size_t tokens, rows;
+    int first;
+    struct ahead ahead;
 };
 
-/* Goes on with the sums of `tokens` tokens by `panels` panels over a block of columns; column k of token
- * i is x[i * X_ROW + k]. type, tokens and panels are constants. */
-ALWAYS_INLINE void tile_run(enum weight_type type, float *y, size_t ldy, struct side side,
-                            const float *x, int first, struct ahead ahead, size_t tokens,
-                            size_t panels)
+/* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
+ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
+{
+    UNROLL for (size_t i = 0; i < tokens; i++)
+    {
+        __builtin_prefetch(y + (tokens + i) * ldy);
+        __builtin_prefetch(y + (tokens + i) * ldy + panels * PANEL - 1);
+    }
+}
+
+/* type, tokens and panels are constants. */
+ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *y, size_t ldy,
+                            size_t tokens, size_t panels)
 {
     VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
-    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
-        c[i][v] = first ? V_ZERO() : V_LOAD(y + i * ldy + v * LANES);
-    for (size_t k = 0; k < side.columns; k++) {
-        V_PREFETCH(ahead.at);
-        V_PREFETCH(ahead.at + ahead.gap);
-        ahead.at += ahead.step;
+    const char *w = t->w, *ahead = t->ahead.at;
+    const float *x = t->x;
+    size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
+           step = t->ahead.step;
+    if (t->first)
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_ZERO();
+    else
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
+                V_LOAD(y + i * ldy + v * LANES);
+    prefetch_next(y, ldy, tokens, panels);
+    UNROLL_TWICE for (size_t k = 0; k < columns; k++)
+    {
+        V_PREFETCH(ahead);
+        V_PREFETCH(ahead + gap);
+        ahead += step;
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
         {
-            a[v] = weights_at(type, side.w + v / VECTORS * side.panel_bytes, k, v % VECTORS);
+            a[v] = weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS);
             V_KEEP(a[v]);
         }
         UNROLL for (size_t i = 0; i < tokens; i++)
@@ -163,14 +197,13 @@ ALWAYS_INLINE void tile_run(enum weight_type type, float *y, size_t ldy, struct 
 
 #define TILE_CASE(N)                                                                               \
     case N:                                                                                        \
-        tile_run(type, y, ldy, side, x, first, ahead, N < TILE_TOKENS ? N : TILE_TOKENS, panels);  \
+        tile_run(type, t, y, ldy, N < TILE_TOKENS ? N : TILE_TOKENS, panels);                      \
         break;
 
-ALWAYS_INLINE void tile_some(enum weight_type type, float *y, size_t ldy, struct side side,
-                             const float *x, int first, struct ahead ahead, size_t tokens,
+ALWAYS_INLINE void tile_some(enum weight_type type, const struct work *t, float *y, size_t ldy,
                              size_t panels)
 {
-    switch (tokens) {
+    switch (t->tokens) {
         TILE_CASE(1)
         TILE_CASE(2)
         TILE_CASE(3)
@@ -188,43 +221,40 @@ ALWAYS_INLINE void tile_some(enum weight_type type, float *y, size_t ldy, struct
     }
 }
 
-/* `rows` rows: whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
-ALWAYS_INLINE void tile(enum weight_type type, float *y, size_t ldy, struct side side,
-                        const float *x, int first, struct ahead ahead, size_t tokens, size_t rows)
+/* Whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
+ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
 {
     float edge[TILE_TOKENS * TILE_ROWS];
-    int whole = rows % PANEL == 0;
-    float *to = whole ? y : edge;
-    size_t ld = whole ? ldy : TILE_ROWS;
-    for (size_t i = 0; !whole && !first && i < tokens; i++)
-        memcpy(edge + i * TILE_ROWS, y + i * ldy, rows * sizeof *y);
-    if (rows > TILE_ROWS - PANEL)
-        tile_some(type, to, ld, side, x, first, ahead, tokens, TILE_PANELS);
+    int whole = t->rows % PANEL == 0;
+    float *to = whole ? t->y : edge;
+    size_t ld = whole ? t->ldy : TILE_ROWS;
+    for (size_t i = 0; !whole && !t->first && i < t->tokens; i++)
+        memcpy(edge + i * TILE_ROWS, t->y + i * t->ldy, t->rows * sizeof *edge);
+    if (t->rows > TILE_ROWS - PANEL)
+        tile_some(type, t, to, ld, TILE_PANELS);
     else
-        tile_some(type, to, ld, side, x, first, ahead, tokens, 1);
-    for (size_t i = 0; !whole && i < tokens; i++)
-        memcpy(y + i * ldy, edge + i * TILE_ROWS, rows * sizeof *y);
+        tile_some(type, t, to, ld, 1);
+    for (size_t i = 0; !whole && i < t->tokens; i++)
+        memcpy(t->y + i * t->ldy, edge + i * TILE_ROWS, t->rows * sizeof *edge);
 }
 
-typedef void tile_fn(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows);
+/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces other
+ * than they were stored in, which waits for all stores before, those of sums to far caches too. */
+typedef void tile_fn(const struct work *t);
 
-static void tile_f32(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows)
+static void tile_f32(const struct work *t)
 {
-    tile(WEIGHT_F32, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_F32, t);
 }
 
-static void tile_f16(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows)
+static void tile_f16(const struct work *t)
 {
-    tile(WEIGHT_F16, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_F16, t);
 }
 
-static void tile_bf16(float *y, size_t ldy, struct side side, const float *x, int first,
-                      struct ahead ahead, size_t tokens, size_t rows)
+static void tile_bf16(const struct work *t)
 {
-    tile(WEIGHT_BF16, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_BF16, t);
 }
 
 /* One call's arguments. */
@@ -281,29 +311,36 @@ static struct ahead ahead_of(const struct product *m, const struct block *b, con
 static void block_run(const struct product *m, const float *x, size_t i, size_t n,
                       const struct block *b)
 {
-    float wide[TILE_PANELS * COLUMNS * PANEL];
+    _Alignas(64) float wide[TILE_PANELS * COLUMNS * PANEL];
     const char *w = weights_of(m, b->p, b->k);
-    struct side side = {w, m->n_in * PANEL * bytes_of(m->type), b->columns};
+    struct work t = {.y = m->y + i * m->ldy + b->p * PANEL,
+                     .ldy = m->ldy,
+                     .w = w,
+                     .panel_bytes = m->n_in * PANEL * bytes_of(m->type),
+                     .columns = b->columns,
+                     .x = x,
+                     .rows = m->n_out - b->p * PANEL,
+                     .first = b->k == 0};
     tile_fn *run = m->tile;
-    size_t rows = m->n_out - b->p * PANEL, n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
-    if (rows > b->panels * PANEL)
-        rows = b->panels * PANEL;
+    size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
+    if (t.rows > b->panels * PANEL)
+        t.rows = b->panels * PANEL;
     if (n_tiles > 1 && m->type != WEIGHT_F32) {
         if (m->type == WEIGHT_F16)
             widen_block(WEIGHT_F16, wide, m, b);
         else
             widen_block(WEIGHT_BF16, wide, m, b);
-        side.w = (const char *)wide;
-        side.panel_bytes = COLUMNS * PANEL * sizeof *wide;
+        t.w = (const char *)wide;
+        t.panel_bytes = COLUMNS * PANEL * sizeof *wide;
         run = tile_f32;
     }
     struct parts parts = parts_of(n, n_tiles);
-    float *y = m->y + i * m->ldy + b->p * PANEL;
-    for (size_t t = 0; t < n_tiles; t++) {
-        size_t tokens = parts.each + (t < parts.more);
-        run(y, m->ldy, side, x, b->k == 0, ahead_of(m, b, w, t, n_tiles), tokens, rows);
-        y += tokens * m->ldy;
-        x += tokens * X_ROW;
+    for (size_t j = 0; j < n_tiles; j++) {
+        t.tokens = parts.each + (j < parts.more);
+        t.ahead = ahead_of(m, b, w, j, n_tiles);
+        run(&t);
+        t.y += t.tokens * m->ldy;
+        t.x += t.tokens * X_ROW;
     }
 }
 
@@ -321,7 +358,7 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
 /* Panels [p0, p1) for tokens [i, i + n). */
 static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
 {
-    float x[GROUP_TOKENS * X_ROW];
+    _Alignas(64) float x[GROUP_TOKENS * X_ROW];
     size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
     size_t most =
         (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
