@@ -73,9 +73,8 @@ static const char notes[] =
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
     "examples:\n"
     "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
-    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base && mgpt check q4.gguf "
-    "base "
-    "--tol q4\n\n"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base\n"
+    "  mgpt check q4.gguf base --tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused, 4 longer than the\n"
     "context or out of memory, 5 input/output, 130 interrupted\n";
 
