@@ -85,17 +85,11 @@ static const char notes[] =
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
     "examples:\n"
     "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
-    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base
-"
-    "  mgpt check q4.gguf base --tol q4
-"
-    "  mgpt check model.gguf ref.npz --explain
-"
-    "  mgpt check --self weights/names.gguf
-"
-    "  mgpt check f32.gguf q4_0.gguf --tol q4
-
-"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base\n"
+    "  mgpt check q4.gguf base --tol q4\n"
+    "  mgpt check model.gguf ref.npz --explain\n"
+    "  mgpt check --self weights/names.gguf\n"
+    "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused, 4 longer than the\n"
     "context or out of memory, 5 input/output, 130 interrupted\n";
 
