@@ -68,6 +68,12 @@ static int wants_all_logits(const mgpt_session *s)
     return (s->tap.points & (MGPT_POINT_BIT(MGPT_FINAL) | MGPT_POINT_BIT(MGPT_LOGITS))) != 0;
 }
 
+/* The fused step of a narrow model, instead of the page. */
+static int is_fused(const mgpt_session *s)
+{
+    return s->model->narrow && s->kv.type == KV_F32 && s->tap.points == 0;
+}
+
 /* One pass over the rows described in lead's scratch; leaves each segment's last logits in its
  * session's spare buffer. Returns 0 when a tap has asked to stop. */
 static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_segments)
@@ -81,14 +87,14 @@ static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_se
                     .n = n,
                     .segments = sc->segments,
                     .n_segments = n_segments};
-    int fused = r.model->narrow != NULL;
+    int fused = 1;
     for (size_t i = 0; i < n_segments; i++) {
-        fused = fused && sc->segments[i].session->kv.type == KV_F32;
+        fused = fused && is_fused(sc->segments[i].session);
         r.points |= sc->segments[i].session->tap.points;
         sc->segments[i].out = r.n_out;
         r.n_out += sc->segments[i].n_out;
     }
-    if (fused && !r.points) {
+    if (fused) {
         narrow_forward(&r);
         return 1;
     }
@@ -164,9 +170,8 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
 static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
-    return s->model->narrow && s->tap.points == 0 && s->kv.type == KV_F32 && token >= 0 &&
-           (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx && pos < s->kv.cap &&
-           pos < arr_cap(s->tokens) && pos < s->scratch.score_stride;
+    return is_fused(s) && token >= 0 && (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx &&
+           pos < s->kv.cap && pos < arr_cap(s->tokens) && pos < s->scratch.score_stride;
 }
 
 const float *mgpt_step(mgpt_session *s, int32_t token, mgpt_error *err)
