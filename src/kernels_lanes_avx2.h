@@ -4,6 +4,7 @@
 #define MGPT_KERNELS_LANES_AVX2_H
 
 enum { LANES_REGISTERS = 8 };
+enum { LANES_ARE_VECTORS = 1 };
 typedef struct {
     __m256 v[2];
 } lanes;

@@ -4,6 +4,7 @@
 #define MGPT_KERNELS_LANES_AVX512_H
 
 enum { LANES_REGISTERS = 32 }; /* values of this type that registers hold */
+enum { LANES_ARE_VECTORS = 1 };
 typedef __m512 lanes;
 
 static inline lanes lanes_of(float x)

@@ -4,6 +4,9 @@
 #define MGPT_KERNELS_LANES_PLAIN_H
 
 enum { LANES_REGISTERS = 8 };
+enum {
+    LANES_ARE_VECTORS = 0
+}; /* they are loops, of which several at once only take long to compile */
 typedef struct {
     float v[16];
 } lanes;

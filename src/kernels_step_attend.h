@@ -77,8 +77,8 @@ STEP_INLINE void step_softmax(float *s, size_t n)
         lanes_store(s + t, lanes_mul(lanes_load(s + t), inverse));
 }
 
-/* Four heads (or one) whose keys are one panel, side by side and without a detour through memory.
- * */
+/* Four heads (or one) whose keys are one panel, side by side and without a detour through
+ * memory. */
 STEP_INLINE void step_weights_short(float *weights, size_t stride, unsigned char *const *k,
                                     const float *q, size_t n_keys, size_t h0, size_t count,
                                     const struct step_heads heads)

@@ -14,7 +14,9 @@
 #include "kernels_step_attend.h"
 #include "kernels_step_linear.h"
 
-enum { ROWS = 12 }; /* a multiple of the tiles' rows; their caches fit in L1 */
+enum {
+    ROWS = LANES_ARE_VECTORS ? 12 : 1
+}; /* a multiple of the tiles' rows; their caches fit in L1 */
 
 struct step_widths {
     size_t E, H, G, d, F;
@@ -211,8 +213,8 @@ static void narrow_step(const struct narrow *m, const struct narrow_row *rows, s
     for (size_t done = 0; done < n; done += ROWS) {
         size_t some = n - done < ROWS ? n - done : ROWS;
         if (!is_canonical)
-            step_of(m, rows + done, some, scores, stride, w);
-        else if (some == 1)
+            step_of(m, rows + done, ROWS == 1 ? 1 : some, scores, stride, w);
+        else if (ROWS == 1 || some == 1)
             step_of(m, rows + done, 1, scores, stride, canonical);
         else
             step_of(m, rows + done, some, scores, stride, canonical);

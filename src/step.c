@@ -130,8 +130,8 @@ static int stopped(mgpt_error *err)
     return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
 }
 
-/* Where `tokens` lies in the session's own array, or SIZE_MAX: that array may move when it grows.
- * */
+/* Where `tokens` lies in the session's own array, or SIZE_MAX: that array may move when it
+ * grows. */
 static size_t index_in_own(const mgpt_session *s, const int32_t *tokens)
 {
     uintptr_t own = (uintptr_t)s->tokens, at = (uintptr_t)tokens;
