@@ -1,8 +1,8 @@
 /* Floor 1. Attention's kernels as register tiles, in terms of a rung's vectors.
  *
  * The including file defines, beside what kernels_tile.h asks for, V_MUL, V_MAX, V_LOAD_PART_f32
- * and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them), V_STORE_PART, and
- * ATTEND_CHAINS: how many vectors of sums fit in the registers beside the operands.
+ * and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them), and ATTEND_CHAINS: how many
+ * vectors of sums fit in the registers beside the operands.
  *
  * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of tokens for
  * scores and of columns for the mix. Each vector of keys or values is loaded, and widened, once per tile

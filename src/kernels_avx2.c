@@ -21,7 +21,7 @@
 #define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
-#define V_STORE_SOME(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
+#define V_STORE_PART(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
 #define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define V_KEEP(v) __asm__("" : "+x"(v))
 #define V_LOAD_f32(p) _mm256_loadu_ps(p)
@@ -43,7 +43,6 @@ static inline __m256i first_lanes(size_t n)
 #define V_MAX(a, b) _mm256_max_ps(a, b) /* a > b ? a : b */
 #define V_LOAD_PART_f32(p, n) _mm256_maskload_ps(p, first_lanes(n))
 #define V_LOAD_PART_f16(p, n) load_part_f16(p, n)
-#define V_STORE_PART(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
 
 static inline __m256 load_part_f16(const uint16_t *p, size_t n)
 {

@@ -21,7 +21,7 @@
 #define V_ADD(a, b) _mm512_add_ps(a, b)
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
-#define V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
+#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, first_lanes(n), v)
 #define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define V_KEEP(v) __asm__("" : "+v"(v))
 #define V_LOAD_f32(p) _mm512_loadu_ps(p)
@@ -29,15 +29,20 @@
 #define V_LOAD_bf16(p)                                                                             \
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                         \
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
+
+/* A bit for each of the first n lanes; n < LANES. */
+static inline __mmask16 first_lanes(size_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
 #include "kernels_tile.h"
 
 #define ATTEND_CHAINS 24
-#define FIRST_LANES(n) ((__mmask16)((1u << (n)) - 1))
 #define V_MUL(a, b) _mm512_mul_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* a > b ? a : b */
-#define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(FIRST_LANES(n), p)
-#define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(FIRST_LANES(n), p))
-#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, FIRST_LANES(n), v)
+#define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
+#define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))
 #include "kernels_attend.h"
 
 static void f16c_halve(uint16_t *dst, const float *src, size_t n)

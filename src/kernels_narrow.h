@@ -73,7 +73,7 @@ ALWAYS_INLINE void narrow_tile(enum weight_type type, float *y, size_t ldy, cons
         if (rows >= LANES)
             V_STORE(at, sums[i * vectors + v]);
         else
-            V_STORE_SOME(at, sums[i * vectors + v], rows);
+            V_STORE_PART(at, sums[i * vectors + v], rows);
     }
 }
 

@@ -9,8 +9,9 @@
  *                tokens of a group pass. Unfinished sums wait in y, where there is one chain per number.
  *
  * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x, sum),
- * V_ADD, V_LOAD (of floats), V_STORE, V_LOAD_f32 / _f16 / _bf16 (of weights), V_PREFETCH, V_KEEP, which
- * keeps a compiler from loading a value again for each use, and TILE_PANELS and TILE_TOKENS.
+ * V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 / _bf16 (of
+ * weights), V_PREFETCH, V_KEEP, which keeps a compiler from loading a value again for each use, and
+ * TILE_PANELS and TILE_TOKENS.
  */
 #include "kernels.h"
 
