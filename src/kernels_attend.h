@@ -1,8 +1,9 @@
 /* Floor 1. Attention's kernels as register tiles, in terms of a rung's vectors.
  *
  * The including file defines, beside what kernels_tile.h asks for, V_MUL, V_MAX, V_LOAD_PART_f32
- * and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them), and ATTEND_CHAINS: how many
- * vectors of sums fit in the registers beside the operands.
+ * and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them), V_STORE_f16 (rounded to
+ * nearest even), ATTEND_CHAINS: how many vectors of sums fit in the registers beside the operands,
+ * and EXP_LESS, the softmax' pass of exponentials: exp_less of kernels_tmpl.h, or the rung's own.
  *
  * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of tokens for
  * scores and of columns for the mix. Each vector of keys or values is loaded, and widened, once per tile
@@ -255,4 +256,29 @@ static float lanes_sum(const float *x, size_t n)
     for (size_t l = 0; i + l < n; l++)
         lane[l] += x[i + l];
     return fold(lane);
+}
+
+static void tile_softmax(float *x, size_t n)
+{
+    softmax_by(x, n, lanes_maximum, EXP_LESS, lanes_sum);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------- */
+
+static void tile_halve(uint16_t *dst, const float *src, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        V_STORE_f16(dst + i, V_LOAD(src + i));
+    halve(dst + i, src + i, n - i);
+}
+
+static inline void attend_init(struct kernels *k)
+{
+    k->scores[KV_F32] = tile_scores_f32;
+    k->scores[KV_F16] = tile_scores_f16;
+    k->mix[KV_F32] = tile_mix_f32;
+    k->mix[KV_F16] = tile_mix_f16;
+    k->halve = tile_halve;
+    k->softmax = tile_softmax;
 }

@@ -1,7 +1,7 @@
 /* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since Zen 4.
  * Built with its own flags (src/meson.build); called only where kernels_init found the instructions.
- * The template of the specification for most entries, linear by hand: of 32 registers a tile of two
- * panels by three tokens by four chains takes 24.
+ * The template of the specification for most entries, linear and attention by hand. Of 32 registers
+ * linear's tile, two panels by twelve tokens, takes 24.
  */
 #define RUNG_INIT template_init
 #define RUNG_SAMPLE sample_kernels_avx512
@@ -39,19 +39,12 @@ static inline __mmask16 first_lanes(size_t n)
 #include "kernels_tile.h"
 
 #define ATTEND_CHAINS 24
+#define EXP_LESS exp_less_512
 #define V_MUL(a, b) _mm512_mul_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* a > b ? a : b */
 #define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
 #define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))
-#include "kernels_attend.h"
-
-static void f16c_halve(uint16_t *dst, const float *src, size_t n)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        _mm256_storeu_si256((__m256i *)(void *)(dst + i), _mm512_cvtps_ph(V_LOAD(src + i), 0));
-    halve(dst + i, src + i, n - i);
-}
+#define V_STORE_f16(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtps_ph(v, 0))
 
 /* exp_f32 in half the instructions: its two factors 2^n are one vscalefps, which rounds as the second
  * product does (the first is exact), and whose n is `whole`. */
@@ -82,19 +75,11 @@ static void exp_less_512(float *x, float max, size_t n)
         V_STORE_PART(x + i, exp_512(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
 }
 
-static void lanes_softmax(float *x, size_t n)
-{
-    softmax_by(x, n, lanes_maximum, exp_less_512, lanes_sum);
-}
+#include "kernels_attend.h"
 
 void kernels_init_avx512(struct kernels *k)
 {
     template_init(k);
     rung_init(k);
-    k->scores[KV_F32] = tile_scores_f32;
-    k->scores[KV_F16] = tile_scores_f16;
-    k->mix[KV_F32] = tile_mix_f32;
-    k->mix[KV_F16] = tile_mix_f16;
-    k->halve = f16c_halve;
-    k->softmax = lanes_softmax;
+    attend_init(k);
 }
