@@ -222,7 +222,7 @@ static void tile_mix_f16(float *const *o, const float *a, size_t lda, const void
 /* ---- softmax ----------------------------------------------------------------------------------- */
 
 /* Compilers make sixteen scalar chains of the template's loops here, so the lanes are spelt out. */
-static float lanes_maximum(const float *x, size_t n)
+static float tile_maximum(const float *x, size_t n)
 {
     VEC m[PANEL_VECTORS];
     float lane[PANEL], max = x[0];
@@ -241,7 +241,7 @@ static float lanes_maximum(const float *x, size_t n)
     return max;
 }
 
-static float lanes_sum(const float *x, size_t n)
+static float tile_sum(const float *x, size_t n)
 {
     VEC p[PANEL_VECTORS];
     float lane[PANEL];
@@ -260,7 +260,7 @@ static float lanes_sum(const float *x, size_t n)
 
 static void tile_softmax(float *x, size_t n)
 {
-    softmax_by(x, n, lanes_maximum, EXP_LESS, lanes_sum);
+    softmax_by(x, n, tile_maximum, EXP_LESS, tile_sum);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------- */

@@ -39,40 +39,22 @@ static inline __mmask16 first_lanes(size_t n)
 #include "kernels_tile.h"
 
 #define ATTEND_CHAINS 24
-#define EXP_LESS exp_less_512
+#define EXP_LESS lanes_exp_less
 #define V_MUL(a, b) _mm512_mul_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* a > b ? a : b */
 #define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
 #define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))
 #define V_STORE_f16(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtps_ph(v, 0))
 
-/* exp_f32 in half the instructions: its two factors 2^n are one vscalefps, which rounds as the second
- * product does (the first is exact), and whose n is `whole`. */
-static inline __m512 exp_512(__m512 x)
-{
-    __m512 c = _mm512_max_ps(_mm512_set1_ps(-104.0f), x); /* of a NaN: the second, the NaN */
-    c = _mm512_min_ps(_mm512_set1_ps(89.0f), c);
-    __m512 shift = _mm512_set1_ps(0x1.8p23f);
-    __m512 whole = _mm512_sub_ps(V_FMA(c, _mm512_set1_ps(0x1.715476p0f), shift), shift);
-    __m512 r = V_FMA(whole, _mm512_set1_ps(-0x1.62e4p-1f), c);
-    r = V_FMA(whole, _mm512_set1_ps(-0x1.7f7d1cp-20f), r);
-    __m512 p = _mm512_set1_ps(0x1.6a1a76p-10f);
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.123fc6p-7f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.555916p-5f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.55548ap-3f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
-    p = V_ADD(V_FMA(p, V_MUL(r, r), r), _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(p, whole);
-}
-
-static void exp_less_512(float *x, float max, size_t n)
+/* Nothing is above the maximum, so that lanes_exp is enough; a NaN stays one. */
+static void lanes_exp_less(float *x, float max, size_t n)
 {
     __m512 m = V_BROADCAST(max);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        V_STORE(x + i, exp_512(_mm512_sub_ps(V_LOAD(x + i), m)));
+        V_STORE(x + i, lanes_exp(_mm512_sub_ps(V_LOAD(x + i), m)));
     if (i < n)
-        V_STORE_PART(x + i, exp_512(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
+        V_STORE_PART(x + i, lanes_exp(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
 }
 
 #include "kernels_attend.h"
