@@ -54,6 +54,17 @@ static inline IVEC i_add(IVEC a, IVEC b)
     return _mm512_add_epi32(a, b);
 }
 
+static inline IVEC i_add16(IVEC a, IVEC b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+/* Sums of neighbours of 16 bits. */
+static inline IVEC i_add_pairs(IVEC v)
+{
+    return _mm512_madd_epi16(v, _mm512_set1_epi16(1));
+}
+
 static inline IVEC i_sub(IVEC a, IVEC b)
 {
     return _mm512_sub_epi32(a, b);
