@@ -35,9 +35,20 @@ TILE_INLINE VEC load_kv(const void *p, size_t i, enum kv_type type)
     return type == KV_F32 ? V_LOAD_f32((const float *)p + i) : V_LOAD_f16((const uint16_t *)p + i);
 }
 
+TILE_INLINE size_t kv_bytes(enum kv_type type)
+{
+    return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 TILE_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
 {
-    return (const char *)p + i * (type == KV_F32 ? sizeof(float) : sizeof(uint16_t));
+    return (const char *)p + i * kv_bytes(type);
+}
+
+/* Element i may lie behind the end, where C has no pointers. */
+TILE_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + i * kv_bytes(type)), 0, 2);
 }
 
 /* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at every
@@ -73,7 +84,7 @@ TILE_INLINE void scores_tile(float *s, size_t lds, const void *keys, const float
             w[v] = load_kv(keys, at, type);
             V_KEEP(w[v]);
             if (fetches_ahead(nr, type) && (at & last_of_line(type)) == 0)
-                __builtin_prefetch(kv_at(keys, at + PANELS_MOST * PANEL * d, type), 0, 2);
+                kv_fetch(keys, at + PANELS_MOST * PANEL * d, type);
         }
         for (size_t i = 0; i < nr; i++) {
             VEC b = V_BROADCAST(x[i][j]);
@@ -147,8 +158,7 @@ TILE_INLINE void mix_tile(float *const *o, size_t j, const float *a, size_t lda,
             w[v] = load_kv(values, t * ldv + j + v * LANES, type);
             V_KEEP(w[v]);
             if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
-                __builtin_prefetch(kv_at(values, (t + VALUES_AHEAD) * ldv + j + v * LANES, type), 0,
-                                   2);
+                kv_fetch(values, (t + VALUES_AHEAD) * ldv + j + v * LANES, type);
         }
         for (size_t i = 0; i < nr; i++) {
             VEC b = V_BROADCAST(a[i * lda + t]);

@@ -21,7 +21,7 @@
 #define V_LOAD(p) vld1q_f32(p)
 #define V_STORE(p, v) vst1q_f32(p, v)
 #define V_STORE_PART(p, v, n) store_part(p, v, n)
-#define V_PREFETCH(p) __builtin_prefetch(p)
+#define V_PREFETCH(p) __builtin_prefetch((const void *)(p))
 #define V_KEEP(v) __asm__("" : "+w"(v))
 #define V_LOAD_f32(p) vld1q_f32(p)
 #define V_LOAD_f16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))

@@ -109,8 +109,8 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
 {
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
-        for (size_t line = 0; line < l->block_lines; line++)
-            __builtin_prefetch(lines + line * LINE + PREFETCH);
+        for (size_t line = 0; line < l->block_lines; line++) /* perhaps behind the end: a number */
+            __builtin_prefetch((const void *)((uintptr_t)lines + line * LINE + PREFETCH));
         for (size_t v = 0; v < VECTORS; v++)
             y[v] = add_block(y[v], group + v * 2 * LANES, group + LINE + v * LANES,
                              lines + v * VECTOR_BYTES, b, x + b, l);

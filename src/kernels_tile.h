@@ -128,9 +128,10 @@ ALWAYS_INLINE void stream(enum weight_type type, float *y, const char *w, const 
 
 /* ---- tiles --------------------------------------------------------------------------------------- */
 
-/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. */
+/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. What is only
+ * fetched may lie behind the end of an array, so its addresses are numbers: C has no such pointers. */
 struct ahead {
-    const char *at;
+    uintptr_t at;
     size_t gap, step;
 };
 
@@ -151,10 +152,12 @@ struct work {
 /* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
 ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
 {
+    uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
     UNROLL for (size_t i = 0; i < tokens; i++)
     {
-        __builtin_prefetch(y + (tokens + i) * ldy);
-        __builtin_prefetch(y + (tokens + i) * ldy + panels * PANEL - 1);
+        uintptr_t row = next + i * ldy * sizeof *y;
+        __builtin_prefetch((const void *)row);
+        __builtin_prefetch((const void *)(row + (panels * PANEL - 1) * sizeof *y));
     }
 }
 
@@ -163,8 +166,9 @@ ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *
                             size_t tokens, size_t panels)
 {
     VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
-    const char *w = t->w, *ahead = t->ahead.at;
+    const char *w = t->w;
     const float *x = t->x;
+    uintptr_t ahead = t->ahead.at;
     size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
            step = t->ahead.step;
     if (t->first)
@@ -300,12 +304,12 @@ static struct ahead ahead_of(const struct product *m, const struct block *b, con
 {
     size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
     if (n_tiles == 1)
-        return (struct ahead){w + AHEAD, gap, column};
+        return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
     if (t >= sharers || b->next == 0)
-        return (struct ahead){w, 0, 0};
+        return (struct ahead){(uintptr_t)w, 0, 0};
     size_t step = column / sharers;
-    return (struct ahead){w + b->next + (ptrdiff_t)(t * step * b->columns), gap, step};
+    return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
 }
 
 /* A block for tokens [i, i + n), whose columns have been copied to x. */
