@@ -24,12 +24,9 @@
  * unroll does so too late to keep the registers. */
 #if defined(__clang__)
 #define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 24")
-#endif
-#if defined(__clang__)
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
+#define UNROLL _Pragma("GCC unroll 24")
 #define UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
@@ -37,13 +34,15 @@ enum {
     VECTORS = PANEL / LANES, /* of a column of a panel */
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* that one token meets side by side */
-    COLUMNS = 256,     /* of a block, at most: two panels of floats are 32 KiB, of L1's 48 */
+    /* Of a block, at most. A panel's floats are 16 KiB, half of an L1 of 32 KiB (AVX2's tile has one);
+     * two are 32, of the 48 that Intel's have had since 2019 (AVX-512's tile has two). */
+    COLUMNS = 256,
     /* From a token's block to the next one's: no power of two, or all would share a few lines of L1. */
     X_ROW = COLUMNS + PANEL,
-    /* Tokens that pass a block: 204 KiB of x, which stay in L2. A weight is widened, and waited for, once
-     * for all of them. */
+    /* Tokens that pass a block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is
+     * widened, and waited for, once for all of them. */
     GROUP_TOKENS = 192,
-    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, in L2 too */
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
     AHEAD = 1024     /* bytes that a tile alone fetches in advance */
 };
 
@@ -360,7 +359,9 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). */
+/* Panels [p0, p1) for tokens [i, i + n). x here and `wide` below are what a prefill needs of a thread's
+ * stack: 204 KiB, and 16 for each panel of a tile, so 236 with AVX-512. Half as many tokens would halve
+ * x, but widen and wait for weights twice as often. */
 static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
 {
     _Alignas(64) float x[GROUP_TOKENS * X_ROW];
