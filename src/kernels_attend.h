@@ -1,14 +1,15 @@
 /* Floor 1. Attention's kernels as register tiles, in terms of a rung's vectors.
  *
  * Included behind kernels_tile.h, by a file that defines, beside what that asks for, V_MUL, V_MAX,
- * V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them), V_STORE_f16
- * (rounded to nearest even), ATTEND_CHAINS: how many vectors of sums fit in the registers beside the
- * operands, and EXP_LESS, the softmax' pass of exponentials: exp_less of kernels_tmpl.h, or the
- * rung's own.
+ * V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them),
+ * V_STORE_f16 (rounded to nearest even), ATTEND_CHAINS: how many vectors of sums fit in the
+ * registers beside the operands, and EXP_LESS, the softmax' pass of exponentials: exp_less of
+ * kernels_tmpl.h, or the rung's own.
  *
- * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of tokens for
- * scores and of columns for the mix. Each vector of keys or values is loaded, and widened, once per tile
- * and serves all its rows. The sums are those of kernels_attend_tmpl.h: every chain is a lane of its own.
+ * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of
+ * tokens for scores and of columns for the mix. Each vector of keys or values is loaded, and
+ * widened, once per tile and serves all its rows. The sums are those of kernels_attend_tmpl.h:
+ * every chain is a lane of its own.
  */
 
 enum {
@@ -48,9 +49,10 @@ ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
     __builtin_prefetch((const void *)((uintptr_t)p + i * kv_bytes(type)), 0, 2);
 }
 
-/* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at every
- * page, and with halves has half the lines in flight. One row of floats is too little work per line to
- * gain by it; of many rows each line serves so much work that it costs more than it brings. */
+/* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at
+ * every page, and with halves has half the lines in flight. One row of floats is too little work
+ * per line to gain by it; of many rows each line serves so much work that it costs more than it
+ * brings. */
 ALWAYS_INLINE int fetches_ahead(size_t rows, enum kv_type type)
 {
     return rows <= 4 && !(rows == 1 && type == KV_F32);
@@ -62,7 +64,7 @@ ALWAYS_INLINE size_t last_of_line(enum kv_type type)
     return type == KV_F32 ? 15 : 31;
 }
 
-/* ---- scores ------------------------------------------------------------------------------------ */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 /* nv vectors of tokens, the first of them the first of a panel, by nr rows. */
 ALWAYS_INLINE void scores_tile(float *s, size_t lds, const void *keys, const float *const *q,
@@ -140,7 +142,7 @@ static void tile_scores_f16(float *s, size_t lds, const void *keys, const float 
     scores_all(s, lds, keys, q, n, d, by, p0, p1, KV_F16);
 }
 
-/* ---- mix --------------------------------------------------------------------------------------- */
+/* ---- mix ------------------------------------------------------------------------------------- */
 
 /* nr rows by nv vectors of columns. */
 ALWAYS_INLINE void mix_tile(float *const *o, size_t j, const float *a, size_t lda,
@@ -228,7 +230,7 @@ static void tile_mix_f16(float *const *o, const float *a, size_t lda, const void
     mix_all(o, a, lda, values, ldv, n, n_keys, d, KV_F16);
 }
 
-/* ---- softmax ----------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 /* Compilers make sixteen scalar chains of the template's loops here, so the lanes are spelt out. */
 static float tile_maximum(const float *x, size_t n)
@@ -272,7 +274,7 @@ static void tile_softmax(float *x, size_t n)
     softmax_by(x, n, tile_maximum, EXP_LESS, tile_sum);
 }
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static void tile_halve(uint16_t *dst, const float *src, size_t n)
 {

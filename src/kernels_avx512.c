@@ -1,7 +1,7 @@
-/* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since Zen 4.
- * Built with its own flags (src/meson.build); called only where kernels_init found the instructions.
- * The template of the specification for most entries, linear and attention by hand. Of 32 registers
- * linear's tile, two panels by twelve tokens, takes 24.
+/* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since
+ * Zen 4. Built with its own flags (src/meson.build); called only where kernels_init found the
+ * instructions. The template of the specification for most entries, linear and attention by hand.
+ * Of 32 registers linear's tile, two panels by twelve tokens, takes 24.
  */
 #define RUNG_INIT template_init
 #define RUNG_SAMPLE sample_kernels_avx512

@@ -1,6 +1,6 @@
 /* Floor 1. Rung "neon": Advanced SIMD of ARMv8-A, which every aarch64 machine has (2011).
- * The template of the specification for most entries, linear by hand. Of 32 registers its tile, a panel
- * (four vectors) by six tokens, takes 24.
+ * The template of the specification for most entries, linear by hand. Of 32 registers its tile, a
+ * panel (four vectors) by six tokens, takes 24.
  */
 #define RUNG_INIT template_init
 #define RUNG_NAME "neon"

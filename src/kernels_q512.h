@@ -1,5 +1,5 @@
-/* Floor 1. 512-bit vectors for kernels_qtile.h, and quantize with them: what the rungs with and without
- * VNNI share.
+/* Floor 1. 512-bit vectors for kernels_qtile.h, and quantize with them: what the rungs with and
+ * without VNNI share.
  */
 #include "kernels_quant.h"
 

@@ -1,7 +1,7 @@
 /* Floor 1. i_dot of kernels_qtile.h for rungs without a dot product of bytes. vpmaddubsw multiplies
- * unsigned bytes by signed ones and adds pairs of products in int16: with weights of six bits two such
- * pairs fit. Weights of eight bits are taken as |w| times x with the sign of w: 128 * 127 * 2 fits,
- * once.
+ * unsigned bytes by signed ones and adds pairs of products in int16: with weights of six bits two
+ * such pairs fit. Weights of eight bits are taken as |w| times x with the sign of w: 128 * 127 * 2
+ * fits, once.
  *
  * The including file defines products(w, x, bits), which is that, of a vector.
  */
