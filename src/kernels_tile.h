@@ -3,14 +3,16 @@
  * The same sums in the same order as kernels_tmpl.h: of wide matrices here, of narrow ones in
  * kernels_narrow.h. Three shapes of the same work:
  *   one token    several panels side by side, so that the latency of one chain is not what counts;
- *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A weight
- *                that has been loaded meets all tokens of the tile, an activation all rows;
- *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while all
- *                tokens of a group pass. Unfinished sums wait in y, where there is one chain per number.
+ *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A
+ *                weight that has been loaded meets all tokens of the tile, an activation all rows;
+ *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while
+ *                all tokens of a group pass. Unfinished sums wait in y, where there is one chain
+ *                per number.
  *
- * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x, sum),
- * V_ADD, V_LOAD (of floats), V_STORE, V_LOAD_f32 / _f16 / _bf16 (of weights), V_PREFETCH, V_KEEP, which
- * keeps a compiler from loading a value again for each use, and TILE_PANELS and TILE_TOKENS.
+ * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x,
+ * sum), V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 /
+ * _bf16 (of weights), V_PREFETCH, V_KEEP, which keeps a compiler from loading a value again for
+ * each use, and TILE_PANELS and TILE_TOKENS.
  */
 #include "kernels.h"
 
@@ -19,16 +21,13 @@
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told to
- * unroll does so too late to keep the registers. */
+/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told
+ * to unroll does so too late to keep the registers. */
 #if defined(__clang__)
 #define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 24")
-#endif
-#if defined(__clang__)
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
+#define UNROLL _Pragma("GCC unroll 24")
 #define UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
@@ -36,13 +35,15 @@ enum {
     VECTORS = PANEL / LANES, /* of a column of a panel */
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* that one token meets side by side */
-    COLUMNS = 256,     /* of a block, at most: two panels of floats are 32 KiB, of L1's 48 */
-    /* From a token's block to the next one's: no power of two, or all would share a few lines of L1. */
+    /* Of a block, at most. A panel's floats are 16 KiB, half of an L1 of 32 KiB (AVX2's tile has
+     * one); two are 32, of the 48 that Intel's have had since 2019 (AVX-512's tile has two). */
+    COLUMNS = 256,
+    /* From a token's block to the next one's: by powers of two all would share few lines of L1. */
     X_ROW = COLUMNS + PANEL,
-    /* Tokens that pass a block: 204 KiB of x, which stay in L2. A weight is widened, and waited for, once
-     * for all of them. */
+    /* Tokens that pass a block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is
+     * widened, and waited for, once for all of them. */
     GROUP_TOKENS = 192,
-    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, in L2 too */
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
     AHEAD = 1024     /* bytes that a tile alone fetches in advance */
 };
 
@@ -74,7 +75,7 @@ ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k,
 
 #include "kernels_narrow.h"
 
-/* ---- one token ----------------------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------------- */
 
 /* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. */
 ALWAYS_INLINE void stream_run(enum weight_type type, float *y, const char *w, size_t panel_bytes,
@@ -125,17 +126,19 @@ ALWAYS_INLINE void stream(enum weight_type type, float *y, const char *w, const 
     }
 }
 
-/* ---- tiles --------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. */
+/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. What is
+ * only fetched may lie behind the end of an array, so its addresses are numbers: C has no such
+ * pointers. */
 struct ahead {
-    const char *at;
+    uintptr_t at;
     size_t gap, step;
 };
 
 /* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
- * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the sums
- * begin here, and do not wait in y. */
+ * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the
+ * sums begin here, and do not wait in y. */
 struct work {
     float *y;
     size_t ldy;
@@ -150,10 +153,12 @@ struct work {
 /* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
 ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
 {
+    uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
     UNROLL for (size_t i = 0; i < tokens; i++)
     {
-        __builtin_prefetch(y + (tokens + i) * ldy);
-        __builtin_prefetch(y + (tokens + i) * ldy + panels * PANEL - 1);
+        uintptr_t row = next + i * ldy * sizeof *y;
+        __builtin_prefetch((const void *)row);
+        __builtin_prefetch((const void *)(row + (panels * PANEL - 1) * sizeof *y));
     }
 }
 
@@ -162,8 +167,9 @@ ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *
                             size_t tokens, size_t panels)
 {
     VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
-    const char *w = t->w, *ahead = t->ahead.at;
+    const char *w = t->w;
     const float *x = t->x;
+    uintptr_t ahead = t->ahead.at;
     size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
            step = t->ahead.step;
     if (t->first)
@@ -238,8 +244,9 @@ ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
         memcpy(t->y + i * t->ldy, edge + i * TILE_ROWS, t->rows * sizeof *edge);
 }
 
-/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces other
- * than they were stored in, which waits for all stores before, those of sums to far caches too. */
+/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces
+ * other than they were stored in, which waits for all stores before, also of sums to far
+ * caches. */
 typedef void tile_fn(const struct work *t);
 
 static void tile_f32(const struct work *t)
@@ -292,19 +299,18 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
     }
 }
 
-/* What tile t of n_tiles fetches: its share of the next block; a tile that is alone what is AHEAD of
- * it. */
+/* What tile t of n_tiles fetches: its share of the next block; what is AHEAD of it if alone. */
 static struct ahead ahead_of(const struct product *m, const struct block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
     size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
     if (n_tiles == 1)
-        return (struct ahead){w + AHEAD, gap, column};
+        return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
     if (t >= sharers || b->next == 0)
-        return (struct ahead){w, 0, 0};
+        return (struct ahead){(uintptr_t)w, 0, 0};
     size_t step = column / sharers;
-    return (struct ahead){w + b->next + (ptrdiff_t)(t * step * b->columns), gap, step};
+    return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
 }
 
 /* A block for tokens [i, i + n), whose columns have been copied to x. */
@@ -355,7 +361,9 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). */
+/* Panels [p0, p1) for tokens [i, i + n). x here and `wide` below are what a prefill needs of a
+ * thread's stack: 204 KiB, and 16 for each panel of a tile, so 236 with AVX-512. Half as many
+ * tokens would halve x, but widen and wait for weights twice as often. */
 static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
 {
     _Alignas(64) float x[GROUP_TOKENS * X_ROW];
@@ -387,10 +395,10 @@ static void tiles(const struct product *m)
         }
 }
 
-/* ---- entries ------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
-/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a layer 16
- * wide does not need would take as long as the layer. */
+/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a
+ * layer 16 wide does not need would take as long as the layer. */
 #define DEFINE_LINEAR(TYPE, ID)                                                                    \
     static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
