@@ -12,6 +12,7 @@
 #include "error.h"
 #include "gguf_impl.h"
 #include "mem.h"
+#include "utf8.h"
 
 #include <stdlib.h>
 
@@ -145,10 +146,13 @@ static int read_name(struct parse *p, struct gguf_tensor *t)
         return err_set(p->err, MGPT_EFILE, at, "%s: a name of %zu bytes, expected 1 to %u",
                        subject(p), s.n, GGUF_MAX_NAME);
     p->name = s;
-    for (size_t i = 0; i < s.n; i++)
-        if ((unsigned char)s.p[i] < 32 || s.p[i] == 127)
+    for (size_t i = 0, length; i < s.n; i += length) {
+        uint32_t code;
+        length = utf8_next(s.p + i, s.n - i, &code);
+        if (utf8_dangerous(code))
             return err_set(p->err, MGPT_EFILE, at + 8 + i, "%s: control character in the name",
                            subject(p));
+    }
     t->name = p->g->names + p->i * (GGUF_MAX_NAME + 1);
     memcpy(t->name, s.p, s.n); /* the slot is zeroed: the terminator is there */
     return MGPT_OK;

@@ -264,6 +264,18 @@ static void test_names(void **state)
     put_info(&b, "a0b", 1, four, 0, 0);
     b.p[33] = 0;
     refused(&b, 33, "tensor a?b: control character in the name");
+    put_header(&b, 1, 0); /* C1, and what turns the direction of writing */
+    put_info(&b,
+             "a\xC2\x9B"
+             "b",
+             1, four, 0, 0);
+    refused(&b, 33, "tensor a?b: control character in the name");
+    put_header(&b, 1, 0);
+    put_info(&b, "ab\xE2\x80\xAE", 1, four, 0, 0);
+    refused(&b, 34, "tensor ab?: control character in the name");
+    put_header(&b, 1, 0);
+    put_info(&b, "a\xFF", 1, four, 0, 0);
+    refused(&b, 33, "tensor a?: control character in the name");
     put_header(&b, 3, 0);
     put_info(&b, "twin", 1, four, 0, 0);
     put_info(&b, "t", 1, four, 0, 32);
