@@ -140,7 +140,7 @@ int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_er
 {
     size_t n = mgpt_pos(session);
     int32_t *window = mem_new(n, sizeof *window);
-    if (!window || n == 0)
+    if (!window)
         return err_memory(err, "the window", n * sizeof *window);
     memcpy(window, mgpt_tokens(session) + 1, (n - 1) * sizeof *window);
     window[n - 1] = token;
@@ -153,7 +153,7 @@ const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
 {
     const float *logits = mgpt_step(e->session, token, err);
     if (!logits)
-        finite_told(&e->finite, err->status, err);
+        finite_told(&e->finite, e->finite.found ? MGPT_ESTOP : MGPT_OK, err);
     return logits;
 }
 
