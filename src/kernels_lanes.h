@@ -233,8 +233,8 @@ static inline lanes lanes_biggest_all(lanes a)
 #endif
 }
 
-/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i]. AVX-512
- * has its own, in which they share the shuffles. */
+/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i].
+ * AVX-512 has its own, in which they share the shuffles. */
 #if !defined(MGPT_KERNELS_LANES_AVX512_H)
 
 static inline void lanes_biggest_four(const lanes a[4], lanes to[4])

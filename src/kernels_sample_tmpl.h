@@ -69,8 +69,8 @@ static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, f
     return fixed_sum(sum);
 }
 
-/* The same in one go for so few logits that registers hold them all; panels is a constant. Only what
- * each step of it waits for counts here. */
+/* The same in one go for so few logits that registers hold them all; panels is a constant. Only
+ * what each step of it waits for counts here. */
 static inline __attribute__((always_inline)) size_t sample_panels(const float *x, size_t n,
                                                                   float inverse_t, float least,
                                                                   double u, size_t panels)

@@ -1,12 +1,14 @@
-/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best ones.
+/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best
+ * ones.
  *
- * Nothing is sorted or allocated. Weights are integers (kernels_sample.h), so their sums are exact; they
- * are made for a chunk of tokens at a time, in one pass, and once more for the chunk in which the draw
- * falls. Top-k and top-p are a threshold on the logit plus a number of ties that still fit, lowest ids
- * first; it is found digit by digit in the logits' bit patterns (mapped so that unsigned order is
- * numeric order): four passes with 256 counters. The draw takes the first token, in order of id, at
- * which the sum exceeds u * total, which is what Python's random.choices does. From a few logits,
- * none of them filtered out, a kernel draws in one go.
+ * Nothing is sorted or allocated. Weights are integers (kernels_sample.h), so their sums are
+ * exact; they are made for a chunk of tokens at a time, in one pass, and once more for the chunk
+ * in which the draw falls. Top-k and top-p are a threshold on the logit plus a number of ties
+ * that still fit, lowest ids first; it is found digit by digit in the logits' bit patterns
+ * (mapped so that unsigned order is numeric order): four passes with 256 counters. The draw
+ * takes the first token, in order of id, at which the sum exceeds u * total, which is what
+ * Python's random.choices does. From a few logits, none of them filtered out, a kernel draws in
+ * one go.
  */
 #include "error.h"
 #include "kernels.h"
@@ -56,7 +58,8 @@ struct dist {
     struct keep keep;
 };
 
-/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen counts on. */
+/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen
+ * counts on. */
 static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
 {
     const float *logits = d->logits + from;
@@ -87,8 +90,8 @@ static uint64_t total_weight(const struct dist *d)
 
 /* ---- filters ---- */
 
-/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the tokens whose
- * digits above are those of `prefix`. */
+/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the
+ * tokens whose digits above are those of `prefix`. */
 static void count_digits(const struct dist *d, int by_weight, int shift, uint32_t prefix,
                          uint64_t amount[256])
 {
@@ -116,8 +119,8 @@ static uint64_t weight_of_key(const struct dist *d, uint32_t key)
     return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
 }
 
-/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach `goal`
- * together, which they can. */
+/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach
+ * `goal` together, which they can. */
 static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal)
 {
     uint32_t prefix = 0; /* the threshold's digits found so far */
