@@ -131,14 +131,15 @@ static inline struct fixed fixed_zero(void)
     return (struct fixed){{0}};
 }
 
-/* By adding 2^52, whose low bits are then the integer. */
+/* To the nearest, ties to even, for 0 <= a <= 2^40: by adding 2^52, whose low bits are then the
+ * integer. */
 static inline struct fixed fixed_of(lanes a)
 {
     float x[16];
     struct fixed f;
     lanes_store(x, a);
     for (size_t i = 0; i < 16; i++) {
-        double d = (double)(x[i] * 0x1p40f) + 0x1p52;
+        double d = (double)x[i] + 0x1p52;
         memcpy(&f.v[i], &d, sizeof d);
         f.v[i] -= UINT64_C(0x4330000000000000);
     }
@@ -163,6 +164,24 @@ static inline uint64_t fixed_sum(struct fixed a)
     for (size_t i = 0; i < 16; i++)
         sum += a.v[i];
     return sum;
+}
+
+/* At how many of the lanes of n values, one behind another, the running sum is at most u times the
+ * whole sum, rounded down. */
+static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
+{
+    uint64_t sum = 0, target;
+    size_t count = 0;
+    for (size_t j = 0; j < n; j++)
+        sum += fixed_sum(a[j]);
+    target = (uint64_t)(u * (double)sum);
+    sum = 0;
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < 16; i++) {
+            sum += a[j].v[i];
+            count += sum <= target; /* no branch: nobody could foretell it */
+        }
+    return count;
 }
 
 #endif
@@ -200,8 +219,22 @@ static inline float lanes_biggest(lanes a)
     return a.v[0];
 #endif
 }
-/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i]. AVX-512
- * has its own, in which they share the shuffles. */
+
+/* The same in every lane. */
+static inline lanes lanes_biggest_all(lanes a)
+{
+#if defined(MGPT_KERNELS_LANES_AVX512_H)
+    a = lanes_max(a, LANES_QUARTERS(a, a, 0x4E));
+    a = lanes_max(a, LANES_QUARTERS(a, a, 0xB1));
+    a = lanes_max(a, _mm512_permute_ps(a, 0x4E));
+    return lanes_max(a, _mm512_permute_ps(a, 0xB1));
+#else
+    return lanes_of(lanes_biggest(a));
+#endif
+}
+
+/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i].
+ * AVX-512 has its own, in which they share the shuffles. */
 #if !defined(MGPT_KERNELS_LANES_AVX512_H)
 
 static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
@@ -252,10 +285,9 @@ static inline void lanes_transpose(lanes a[16])
         lanes_cross(t + 4 * q, a + 4 * q);
 }
 
-/* e^x for x <= 0, the polynomial of exp_f32 in kernels_tmpl.h. */
-static inline lanes lanes_exp(lanes x)
+/* e^x 2^by for -104 <= x <= 0, the polynomial of exp_f32 in kernels_tmpl.h. */
+static inline lanes lanes_exp_by(lanes c, float by)
 {
-    lanes c = lanes_max(lanes_of(-104.0f), x);
     lanes magic = lanes_of(0x1.8p23f);
     lanes shifted = lanes_fma(c, lanes_of(0x1.715476p0f), magic);
     lanes whole = lanes_sub(shifted, magic);
@@ -266,7 +298,13 @@ static inline lanes lanes_exp(lanes x)
     p = lanes_fma(p, r, lanes_of(0x1.55548ap-3f));
     p = lanes_fma(p, r, lanes_of(0x1.fffffcp-2f));
     p = lanes_add(lanes_fma(p, lanes_mul(r, r), r), lanes_of(1.0f));
-    return lanes_scale2(p, shifted, whole);
+    return lanes_scale2(p, lanes_add(shifted, lanes_of(by)), lanes_add(whole, lanes_of(by)));
+}
+
+/* e^x for x <= 0. */
+static inline lanes lanes_exp(lanes x)
+{
+    return lanes_exp_by(lanes_max(lanes_of(-104.0f), x), 0);
 }
 
 #endif

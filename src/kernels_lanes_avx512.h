@@ -126,6 +126,8 @@ static inline __m256 lanes_high(lanes a)
 
 /* ---- sixteen integers of 64 bits ---- */
 
+enum { FIXED_MOST = 4 }; /* values that fixed_passed takes */
+
 struct fixed {
     __m512i v[2];
 };
@@ -135,10 +137,8 @@ static inline struct fixed fixed_zero(void)
     return (struct fixed){{_mm512_setzero_si512(), _mm512_setzero_si512()}};
 }
 
-/* a * 2^40 for 0 <= a <= 1, to the nearest, ties to even. */
 static inline struct fixed fixed_of(lanes a)
 {
-    a = _mm512_mul_ps(a, _mm512_set1_ps(0x1p40f));
     return (struct fixed){{_mm512_cvtps_epi64(lanes_low(a)), _mm512_cvtps_epi64(lanes_high(a))}};
 }
 
@@ -156,6 +156,33 @@ static inline void fixed_store(uint64_t *p, struct fixed a)
 static inline uint64_t fixed_sum(struct fixed a)
 {
     return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(a.v[0], a.v[1]));
+}
+
+/* The running sums inside a register, in three rounds. */
+static inline __m512i fixed_running(__m512i a)
+{
+    const __m512i zero = _mm512_setzero_si512();
+    a = _mm512_add_epi64(a, _mm512_alignr_epi64(a, zero, 7));
+    a = _mm512_add_epi64(a, _mm512_alignr_epi64(a, zero, 6));
+    return _mm512_add_epi64(a, _mm512_alignr_epi64(a, zero, 4));
+}
+
+/* Nothing leaves the vectors before the end: each way to the other registers and back would cost as
+ * much as a whole round. */
+static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
+{
+    __m512i sums[2 * FIXED_MOST], before = _mm512_setzero_si512(), last = _mm512_set1_epi64(7);
+    size_t count = 0;
+    for (size_t i = 0; i < 2 * n; i++) {
+        __m512i running = fixed_running(a[i / 2].v[i % 2]);
+        sums[i] = _mm512_add_epi64(before, running);
+        before = _mm512_add_epi64(before, _mm512_permutexvar_epi64(last, running));
+    }
+    __m512i target =
+        _mm512_cvttpd_epi64(_mm512_mul_pd(_mm512_cvtepi64_pd(before), _mm512_set1_pd(u)));
+    for (size_t i = 0; i < 2 * n; i++)
+        count += (size_t)_mm_popcnt_u32(_mm512_cmple_epi64_mask(sums[i], target));
+    return count;
 }
 
 /* ---- four at a time ---- */

@@ -27,35 +27,73 @@ static float sample_biggest(const float *x, size_t n)
     return lanes_biggest(most);
 }
 
+/* What all weights have in common. */
+struct sample_by {
+    lanes max, inverse_t;
+    float least; /* times 2^40 */
+};
+
 /* e^-45 is a weight of zero; smaller floats would cost time. */
-static inline lanes sample_weight(lanes x, lanes max, lanes inverse_t, lanes least)
+static inline struct fixed sample_weight(lanes x, const struct sample_by by)
 {
     lanes c = lanes_min(lanes_max(x, lanes_of(MASKED)), lanes_of(FLT_MAX));
-    lanes e = lanes_max(lanes_mul(lanes_sub(c, max), inverse_t), lanes_of(-45.0f));
-    lanes w = lanes_exp(e);
-    w = lanes_at_least(w, least, w);
-    return lanes_at_least(c, lanes_of(-0x1.fffffcp127f), w);
+    lanes e = lanes_max(lanes_mul(lanes_sub(c, by.max), by.inverse_t), lanes_of(-45.0f));
+    lanes w = lanes_exp_by(e, 40);
+    if (by.least > 0)
+        w = lanes_at_least(w, lanes_of(by.least), w);
+    return fixed_of(lanes_at_least(c, lanes_of(-0x1.fffffcp127f), w));
+}
+
+static inline struct sample_by sample_by(lanes max, float inverse_t, float least)
+{
+    return (struct sample_by){lanes_min(max, lanes_of(FLT_MAX)), lanes_of(inverse_t),
+                              least * 0x1p40f};
 }
 
 static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, float inverse_t,
                              float least)
 {
-    lanes max16 = lanes_of(max < FLT_MAX ? max : FLT_MAX), by = lanes_of(inverse_t);
-    lanes least16 = lanes_of(least);
+    const struct sample_by by = sample_by(lanes_of(max), inverse_t, least);
     struct fixed sum = fixed_zero();
     size_t i = 0;
     for (; i + PANEL <= n; i += PANEL) {
-        struct fixed row = fixed_of(sample_weight(lanes_load(x + i), max16, by, least16));
+        struct fixed row = sample_weight(lanes_load(x + i), by);
         fixed_store(w + i, row);
         sum = fixed_add(sum, row);
     }
     if (i < n) {
-        lanes rest = lanes_load_some(x + i, n - i, -INFINITY);
-        struct fixed row = fixed_of(sample_weight(rest, max16, by, least16));
+        struct fixed row = sample_weight(lanes_load_some(x + i, n - i, -INFINITY), by);
         fixed_store(w + i, row);
         sum = fixed_add(sum, row);
     }
     return fixed_sum(sum);
+}
+
+/* The same in one go for so few logits that registers hold them all; panels is a constant. Only
+ * what each step of it waits for counts here. */
+static inline __attribute__((always_inline)) size_t sample_panels(const float *x, size_t n,
+                                                                  float inverse_t, float least,
+                                                                  double u, size_t panels)
+{
+    lanes row[SAMPLE_FEW / PANEL], most = lanes_of(-INFINITY);
+    struct fixed w[SAMPLE_FEW / PANEL];
+    for (size_t p = 0; p < panels; p++) {
+        size_t from = p * PANEL < n ? p * PANEL : n;
+        row[p] = lanes_load_some(x + from, n - from, -INFINITY);
+        most = lanes_max(row[p], most);
+    }
+    const struct sample_by by = sample_by(lanes_biggest_all(most), inverse_t, least);
+    for (size_t p = 0; p < panels; p++)
+        w[p] = sample_weight(row[p], by);
+    size_t token = fixed_passed(w, panels, u);
+    return token < n ? token : 0; /* all are zero */
+}
+
+static size_t sample_few(const float *x, size_t n, float inverse_t, float least, double u)
+{
+    if (n <= 2 * PANEL)
+        return sample_panels(x, n, inverse_t, least, u, 2);
+    return sample_panels(x, n, inverse_t, least, u, SAMPLE_FEW / PANEL);
 }
 
 /* e^x for x <= 0 (NaN: 0) as d_exp has it, without a branch: multiples of ln 2 by the low bits of a

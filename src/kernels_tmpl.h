@@ -361,7 +361,8 @@ static void softcap(float *x, float cap, size_t n)
 
 #include "kernels_attend_tmpl.h"
 
-const struct sample_kernels RUNG_SAMPLE = {sample_biggest, sample_weigh, sample_sum_exp};
+const struct sample_kernels RUNG_SAMPLE = {sample_biggest, sample_weigh, sample_few,
+                                           sample_sum_exp};
 
 RUNG_STATIC void RUNG_INIT(struct kernels *k)
 {

@@ -1,7 +1,7 @@
 /* Floor 5. The KV cache of one session.
  *
- * For every layer and KV head two stb_ds arrays, which grow by doubling as tokens arrive. Elements are
- * floats or IEEE halves, one type for the whole cache:
+ * For every layer and KV head two stb_ds arrays, which grow by doubling as tokens arrive.
+ * Elements are floats or IEEE halves, one type for the whole cache:
  *
  *     keys    panels of 16 tokens, element-major inside (kernels.h)
  *             key element j of token t: k[(t / 16) * d * 16 + j * 16 + t % 16]
@@ -11,8 +11,9 @@
  * straddles two of the cache's.
  *
  * The cache holds what was written; how many of its tokens count is the session's business, so
- * rewinding costs nothing. Growing copies, it never recomputes. A panel is zeroed when its first token
- * is written: lanes behind the last token are finite and ignored.
+ * rewinding costs nothing. Growing copies, it never recomputes. A panel is filled when its first
+ * token is written, with zeros or (in a batch of a narrow model) with that token's key: lanes behind
+ * the last token are never left as the allocator gave them, and ignored.
  */
 #ifndef MGPT_KV_H
 #define MGPT_KV_H
@@ -34,12 +35,12 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Makes room for n tokens in all, at least doubling when it must grow. On failure some arrays may be
- * larger, which changes nothing. */
+/* Makes room for n tokens in all, at least doubling when it must grow. On failure some arrays
+ * may be larger, which changes nothing. */
 int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
 
-/* Writes the keys and values of tokens [t, t + n) of KV head h of a layer. k and v are those of all its
- * heads, [n][n_head_kv * head_dim]. Threads may write different heads. */
+/* Writes the keys and values of tokens [t, t + n) of KV head h of a layer. k and v are those of
+ * all its heads, [n][n_head_kv * head_dim]. Threads may write different heads. */
 void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h, size_t t,
             size_t n, const float *k, const float *v);
 

@@ -1,11 +1,12 @@
-/* Floor 4. Narrow models: rows of a few dozen numbers, where calls and hand-overs between the verbs of
- * the page cost more than the arithmetic. They have a second implementation of the page, one call for
- * the whole step (kernels_step.h), which gives the same bits (tests/test_narrow.c).
+/* Floor 4. Narrow models: rows of a few dozen numbers, where calls and hand-overs between the
+ * verbs of the page cost more than the arithmetic. They have a second implementation of the
+ * page, one call for the whole step (kernels_step.h), which gives the same bits
+ * (tests/test_narrow.c).
  *
- * Here is decided at open whether a model qualifies, and its weights are laid out for that call: one
- * block in the order of use, gains and biases padded to panels, embeddings as floats. Whatever is not
- * plain (side branches, windows, q/k norms, caps, wide or integer matrices) goes by the page, and so
- * does every tapped token.
+ * Here is decided at open whether a model qualifies, and its weights are laid out for that call:
+ * one block in the order of use, gains and biases padded to panels, embeddings as floats.
+ * Whatever is not plain (side branches, windows, q/k norms, caps, wide or integer matrices) goes
+ * by the page, and so does every tapped token.
  */
 #include "narrow.h"
 
@@ -146,7 +147,8 @@ static void put_model(struct block *b, struct narrow *to, const mgpt_model *m)
     to->head = put_linears(b, head, 1);
 }
 
-/* What every token makes at every position before it meets others: a third of the work of a step. */
+/* What every token makes at every position before it meets others: a third of the work of a
+ * step. */
 static void begin_all(const struct narrow *narrow, const struct kernels *kernels, size_t n_vocab,
                       float *begun)
 {

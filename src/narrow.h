@@ -1,4 +1,5 @@
-/* Floor 4. Narrow models: which ones the fused step can run, and what it needs of them. See narrow.c. */
+/* Floor 4. Narrow models: which ones the fused step can run, and what it needs of them. See
+ * narrow.c. */
 #ifndef MGPT_NARROW_H
 #define MGPT_NARROW_H
 

@@ -1,11 +1,14 @@
-/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best ones.
+/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best
+ * ones.
  *
- * Nothing is sorted or allocated. Weights are integers (kernels_sample.h), so their sums are exact; they
- * are made for a chunk of tokens at a time, in one pass, and once more for the chunk in which the draw
- * falls. Top-k and top-p are a threshold on the logit plus a number of ties that still fit, lowest ids
- * first; it is found digit by digit in the logits' bit patterns (mapped so that unsigned order is
- * numeric order): four passes with 256 counters. The draw takes the first token, in order of id, at
- * which the sum exceeds u * total, which is what Python's random.choices does.
+ * Nothing is sorted or allocated. Weights are integers (kernels_sample.h), so their sums are
+ * exact; they are made for a chunk of tokens at a time, in one pass, and once more for the chunk
+ * in which the draw falls. Top-k and top-p are a threshold on the logit plus a number of ties
+ * that still fit, lowest ids first; it is found digit by digit in the logits' bit patterns
+ * (mapped so that unsigned order is numeric order): four passes with 256 counters. The draw
+ * takes the first token, in order of id, at which the sum exceeds u * total, which is what
+ * Python's random.choices does. From a few logits, none of them filtered out, a kernel draws in
+ * one go.
  */
 #include "error.h"
 #include "kernels.h"
@@ -55,7 +58,8 @@ struct dist {
     struct keep keep;
 };
 
-/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen counts on. */
+/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen
+ * counts on. */
 static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
 {
     const float *logits = d->logits + from;
@@ -86,8 +90,8 @@ static uint64_t total_weight(const struct dist *d)
 
 /* ---- filters ---- */
 
-/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the tokens whose
- * digits above are those of `prefix`. */
+/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the
+ * tokens whose digits above are those of `prefix`. */
 static void count_digits(const struct dist *d, int by_weight, int shift, uint32_t prefix,
                          uint64_t amount[256])
 {
@@ -115,8 +119,8 @@ static uint64_t weight_of_key(const struct dist *d, uint32_t key)
     return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
 }
 
-/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach `goal`
- * together, which they can. */
+/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach
+ * `goal` together, which they can. */
 static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal)
 {
     uint32_t prefix = 0; /* the threshold's digits found so far */
@@ -136,17 +140,33 @@ static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal
     return (struct keep){prefix, ties};
 }
 
+static int cuts_k(const mgpt_sampler *s, size_t n)
+{
+    return s->top_k > 0 && (size_t)s->top_k < n;
+}
+
+static int cuts_p(const mgpt_sampler *s)
+{
+    return s->top_p > 0 && s->top_p < 1;
+}
+
+static float least_weight(const mgpt_sampler *s)
+{
+    if (!(s->min_p > 0))
+        return 0;
+    return s->min_p < 1 ? s->min_p : 1;
+}
+
 static void filter(const mgpt_sampler *s, struct dist *d)
 {
-    if (s->top_k > 0 && (size_t)s->top_k < d->n)
+    if (cuts_k(s, d->n))
         d->keep = select_top(d, 0, (uint64_t)s->top_k);
-    if (s->top_p > 0 && s->top_p < 1) {
+    if (cuts_p(s)) {
         uint64_t total = total_weight(d), goal = (uint64_t)((double)s->top_p * (double)total);
         if (total > 0)
             d->keep = select_top(d, 1, goal < 1 ? 1 : goal);
     }
-    if (s->min_p > 0)
-        d->least = s->min_p < 1 ? s->min_p : 1;
+    d->least = least_weight(s);
 }
 
 /* ---- the draw ---- */
@@ -228,14 +248,16 @@ int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
     if (!s || !logits || n == 0 || n > INT32_MAX)
         return MGPT_EARG;
     const struct sample_kernels *kernels = kernels_sample();
-    float max = kernels->biggest(logits, n);
     if (!(s->temperature > 0))
-        return (int32_t)argmax(logits, n, max);
+        return (int32_t)argmax(logits, n, kernels->biggest(logits, n));
     float inverse_t = 1.0f / s->temperature;
-    struct dist d = {kernels, logits,  n, max, inverse_t < FLT_MAX ? inverse_t : FLT_MAX,
-                     0,       KEEP_ALL};
+    double u = next_uniform(s);
+    inverse_t = inverse_t < FLT_MAX ? inverse_t : FLT_MAX;
+    if (n <= SAMPLE_FEW && !cuts_k(s, n) && !cuts_p(s) && u >= 0 && u < 1)
+        return (int32_t)kernels->few(logits, n, inverse_t, least_weight(s), u);
+    struct dist d = {kernels, logits, n, kernels->biggest(logits, n), inverse_t, 0, KEEP_ALL};
     filter(s, &d);
-    return (int32_t)draw(&d, next_uniform(s));
+    return (int32_t)draw(&d, u);
 }
 
 /* log of the sum of exp(logits), in float64. */

@@ -1,5 +1,5 @@
-/* Floor 5. Sessions: making, copying and freeing them, and what can be read out of them. Running tokens
- * is in step.c. */
+/* Floor 5. Sessions: making, copying and freeing them, and what can be read out of them. Running
+ * tokens is in step.c. */
 #include "session.h"
 
 #include "ck.h"

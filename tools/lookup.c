@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens hashed, longest first; places compared per order; the proposals of a length that did badly are
- * tried again once in so many times. */
+/* Tokens hashed, longest first; places compared per order; the proposals of a length that did
+ * badly are tried again once in so many times. */
 static const size_t orders[LOOKUP_ORDERS] = {8, 4, 2};
 enum { MOST_PLACES = 16, TRY_AGAIN = 16 };
 

@@ -1,8 +1,8 @@
 /* Samples in a batch. See samples.h.
  *
- * A slot is a timeline: a session that holds the prompt, the sampler and the logits to draw from. It
- * works on one sample at a time. Samples wait in a ring, in order, until their turn to be printed has
- * come; its length bounds what a long sample can keep waiting.
+ * A slot is a timeline: a session that holds the prompt, the sampler and the logits to draw
+ * from. It works on one sample at a time. Samples wait in a ring, in order, until their turn to
+ * be printed has come; its length bounds what a long sample can keep waiting.
  */
 #include "samples.h"
 

@@ -1,9 +1,9 @@
 /* Several continuations of one prompt, run as timelines that are stepped together.
  *
- * The prompt is fed once and forked. Each step is one pass over the weights for all timelines; one that
- * has come to its end makes room at once for the next sample, so that passes stay full. Results come out
- * whole and in order. A sample's tokens depend on prompt, seed and its number only (sampling.h): neither
- * on the batch nor on the threads nor on the samples beside it.
+ * The prompt is fed once and forked. Each step is one pass over the weights for all timelines;
+ * one that has come to its end makes room at once for the next sample, so that passes stay full.
+ * Results come out whole and in order. A sample's tokens depend on prompt, seed and its number
+ * only (sampling.h): neither on the batch nor on the threads nor on the samples beside it.
  */
 #ifndef MGPT_SAMPLES_H
 #define MGPT_SAMPLES_H
@@ -32,8 +32,8 @@ struct samples {
     struct speculation speculation; /* its counts, when there was one */
 };
 
-/* Draws and prints all samples. Returns an exit code; after Ctrl-C the sample whose turn it was has been
- * printed as far as it got. */
+/* Draws and prints all samples. Returns an exit code; after Ctrl-C the sample whose turn it was
+ * has been printed as far as it got. */
 int samples_run(struct samples *s);
 
 #endif

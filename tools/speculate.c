@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one more row costs in a pass, measured in passes of one row. Weights that are read from memory are
- * read once for all rows; weights that lie in the cache leave the arithmetic, which grows with the rows. */
+/* What one more row costs in a pass, measured in passes of one row. Weights that are read from
+ * memory are read once for all rows; weights that lie in the cache leave the arithmetic, which
+ * grows with the rows. */
 static const double ROW_COST_MEMORY = 0.12, ROW_COST_CACHE = 0.35;
 static const uint64_t CACHE_BYTES = (uint64_t)32 << 20;
 
