@@ -109,7 +109,8 @@ static int run(struct generate *g)
     s->n_prompt = g->n_prompt;
     interrupt_catch();
     code = cli_finish(samples_run(s));
-    report(s, seconds() - start);
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED)
+        report(s, seconds() - start);
     return code;
 }
 
