@@ -84,7 +84,10 @@ static const char *convert(struct sink *s, const char *fmt, va_list *ap)
         put_number(s, va_arg(*ap, size_t), 10);
         return fmt + 2;
     case 'l':
-        put_number(s, va_arg(*ap, unsigned long long), 10);
+        if (fmt[2] == 'd')
+            put_signed(s, va_arg(*ap, long long));
+        else
+            put_number(s, va_arg(*ap, unsigned long long), 10);
         return fmt + 3;
     default:
         put(s, '%');

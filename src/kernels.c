@@ -1,4 +1,7 @@
-/* Floor 1. The ladder: which rungs there are, which this machine runs, and the choice among them. */
+/* Floor 1. The ladder: which rungs there are, which this machine runs, and how one is chosen.
+ *
+ * The last rung that the machine runs is the best, and the default.
+ */
 #include "kernels.h"
 #include "kernels_quant.h"
 

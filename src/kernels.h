@@ -1,20 +1,22 @@
 /* Floor 1. The kernel table: everything that is computed per number.
  *
  * A kernel knows nothing of threads or models. kernels_tmpl.h is the specification: short loops in
- * float32 with explicit fmaf and a written order of summation. Each rung of the ladder (scalar, avx2,
- * avx512, ...) must give the same bits for the same arguments.
+ * float32 with explicit fmaf and a written order of summation. Each rung of the ladder (scalar,
+ * avx2, avx512, ...) must give the same bits for the same arguments.
  *
  * Orders of summation:
  *   linear, float types: y[r] = sum over k of w[r][k] * x[k], by fmaf from +0. Wide matrices
- *            (n_out > NARROW) in one chain, k ascending; narrow ones, where one chain's latency is all
- *            the time there is, in four: chain c takes k = c, c+4, c+8, ...; then (c0 + c1) + (c2 + c3).
- *   linear, integer types: activations are int8 in blocks of 32 with a float scale each, weights integers
- *            in sub-blocks of 32 (16 for Q6_K). Per sub-block s, ascending, from +0:
+ *            (n_out > NARROW) in one chain, k ascending; narrow ones, where one chain's latency is
+ *            all the time there is, in four: chain c takes k = c, c+4, c+8, ...; then
+ *            (c0 + c1) + (c2 + c3).
+ *   linear, integer types: activations are int8 in blocks of 32 with a float scale each, weights
+ *            integers in sub-blocks of 32 (16 for Q6_K). Per sub-block s, ascending, from +0:
  *              y = fmaf(ws[s] * xs[s], (float)sum of w x, y)      the sum exact in int32
  *              y = fmaf(wm[s], xsum[s], y)                        types with a minimum only
- *            where ws and wm are the sub-block's scale and minimum as floats (products of d or dmin and
- *            an integer: exact), xs the activation block's scale, xsum = xs * (float)(sum of its int8).
- *   scores   s[t] = by * (sum over j of k[t][j] * q[j], ascending, one chain of fmaf per t from +0).
+ *            where ws and wm are the sub-block's scale and minimum as floats (products of d or dmin
+ *            and an integer: exact), xs the activation block's scale, xsum = xs * (float)(sum of
+ *            its int8).
+ *   scores   s[t] = by * (sum over j of k[t][j] * q[j], ascending, one chain of fmaf from +0).
  *   mix      o[j] = sum over t of v[t][j] * a[t], ascending, one chain of fmaf per j from +0.
  *   norms and the softmax sum: sixteen partial sums, number i takes elements i, i+16, ...; then
  *            p[i] += p[i + 8] for i < 8, then 4, 2, 1.
@@ -73,31 +75,31 @@ enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KIN
 
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
-/* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. Row i
- * of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize made of it.
- * Row i of y is at y + i * ldy. w is the whole packed matrix. */
+/* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out.
+ * Row i of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize
+ * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. */
 typedef void linear_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1);
 
-/* Packs the rows of panels [p0, p1) of a row-major [n_out][n_in] matrix in the file's own layout, which
- * may be unaligned. dst and src are those of the whole matrix. */
+/* Packs the rows of panels [p0, p1) of a row-major [n_out][n_in] matrix in the file's own layout,
+ * which may be unaligned. dst and src are those of the whole matrix. */
 typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1);
 
-/* Bytes of one packed panel of n_in columns, and of one row of activations as linear takes it. Both are
- * multiples of 64 for integer types. n_in is a multiple of the type's block. */
+/* Bytes of one packed panel of n_in columns, and of one row of activations as linear takes it. Both
+ * are multiples of 64 for integer types. n_in is a multiple of the type's block. */
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in);
 size_t kernels_x_bytes(enum weight_type type, size_t n_in);
 
 /* Element types of the KV cache: float, or IEEE half that is widened where it is read. */
 enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
 
-/* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels [p0, p1).
- * keys are panels of d columns whose rows are tokens. Writes whole panels. */
+/* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels
+ * [p0, p1). keys are panels of d columns whose rows are tokens. Writes whole panels. */
 typedef void scores_fn(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
                        size_t d, float by, size_t p0, size_t p1);
 
-/* Goes on with o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j], one chain for all calls, for rows
- * i < n, columns j < d and tokens t < n_keys. */
+/* Goes on with o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j], one chain for all calls, for
+ * rows i < n, columns j < d and tokens t < n_keys. */
 typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *values, size_t ldv,
                     size_t n, size_t n_keys, size_t d);
 
@@ -106,11 +108,12 @@ struct kernels {
     linear_fn *linear[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
 
-    /* One row of n floats (n a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
+    /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
     void (*quantize)(void *dst, const float *x, size_t n);
 
-    /* y = x / sqrt(mean(x^2) + eps) [* gain]; and LayerNorm: the mean removed first [* gain + bias].
-     * gain and bias may be NULL; y may be x. (Zhang & Sennrich 2019; Ba et al. 2016, biased variance.) */
+    /* y = x / sqrt(mean(x^2) + eps) [* gain]; LayerNorm: the mean removed first [* gain + bias].
+     * gain and bias may be NULL; y may be x. (Zhang & Sennrich 2019; Ba et al. 2016, biased
+     * variance.) */
     void (*rmsnorm)(float *y, const float *x, const float *gain, const float *bias, size_t n,
                     float eps);
     void (*layernorm)(float *y, const float *x, const float *gain, const float *bias, size_t n,
@@ -139,8 +142,8 @@ struct kernels {
     narrow_step_fn *narrow_step;
 };
 
-/* Fills the table with the named rung, or the best this machine runs for NULL. Returns 0 when the name
- * is unknown or the machine lacks it. */
+/* Fills the table with the named rung, or the best this machine runs for NULL. Returns 0 when the
+ * name is unknown or the machine lacks it. */
 int kernels_init(struct kernels *k, const char *isa);
 
 /* The i-th rung from the base up, NULL past the end; whether this machine runs it. */

@@ -1,7 +1,8 @@
-/* Floor 1. The specification of attention's kernels; part of kernels_tmpl.h, compiled once per rung.
+/* Floor 1. The specification of attention's kernels; part of kernels_tmpl.h, once per rung.
  *
- * Scores and mixes in the orders that kernels.h states. A cache of halves is widened element by element
- * and then computed with in float32, so that F16 gives what F32 gives for the rounded keys and values.
+ * Scores and mixes in the orders that kernels.h states. A cache of halves is widened element by
+ * element and then computed with in float32, so that F16 gives what F32 gives for the rounded keys
+ * and values.
  */
 
 static inline float kv_element(const void *p, size_t i, enum kv_type type)
@@ -70,9 +71,9 @@ static void mix_f16(float *const *o, const float *a, size_t lda, const void *v, 
     mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F16);
 }
 
-/* The same values as f16_from_f32 in dtype.c, without a branch: round to nearest even; what rounds to
- * 2^16 or more is infinite, a NaN keeps the top of its payload and is quiet. Below 2^-14, adding 0.5
- * brings the last bit that a half has to the last bit of the sum. */
+/* The same values as f16_from_f32 in dtype.c, without a branch: round to nearest even; what rounds
+ * to 2^16 or more is infinite, a NaN keeps the top of its payload and is quiet. Below 2^-14, adding
+ * 0.5 brings the last bit that a half has to the last bit of the sum. */
 static void halve(uint16_t *dst, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

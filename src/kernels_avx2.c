@@ -1,7 +1,7 @@
-/* Floor 1. Rung "avx2": AVX2, FMA and F16C: Intel since Haswell (2013), AMD since Excavator (2015) and
- * Zen. Built with its own flags (src/meson.build); called only where kernels_init found the instructions.
- * The template of the specification for most entries, linear by hand: of 16 registers a tile of half a
- * panel by three tokens by four chains takes 12.
+/* Floor 1. Rung "avx2": AVX2, FMA and F16C: Intel since Haswell (2013), AMD since Excavator (2015)
+ * and Zen. Built with its own flags (src/meson.build); called only where kernels_init found the
+ * instructions. The template of the specification for most entries, linear and attention by hand.
+ * Of 16 registers linear's tile, a panel (two vectors) by six tokens, takes 12.
  */
 #define RUNG_INIT template_init
 #define RUNG_SAMPLE sample_kernels_avx2
@@ -21,8 +21,8 @@
 #define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
-#define V_STORE_SOME(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
-#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define V_STORE_PART(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
+#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define V_KEEP(v) __asm__("" : "+x"(v))
 #define V_LOAD_f32(p) _mm256_loadu_ps(p)
 #define V_LOAD_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
@@ -39,11 +39,12 @@ static inline __m256i first_lanes(size_t n)
 #include "kernels_tile.h"
 
 #define ATTEND_CHAINS 12
+#define EXP_LESS exp_less
 #define V_MUL(a, b) _mm256_mul_ps(a, b)
 #define V_MAX(a, b) _mm256_max_ps(a, b) /* a > b ? a : b */
 #define V_LOAD_PART_f32(p, n) _mm256_maskload_ps(p, first_lanes(n))
 #define V_LOAD_PART_f16(p, n) load_part_f16(p, n)
-#define V_STORE_PART(p, v, n) _mm256_maskstore_ps(p, first_lanes(n), v)
+#define V_STORE_f16(p, v) _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, 0))
 
 static inline __m256 load_part_f16(const uint16_t *p, size_t n)
 {
@@ -52,29 +53,12 @@ static inline __m256 load_part_f16(const uint16_t *p, size_t n)
         part[i] = p[i];
     return V_LOAD_f16(part);
 }
+
 #include "kernels_attend.h"
-
-static void f16c_halve(uint16_t *dst, const float *src, size_t n)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        _mm_storeu_si128((__m128i *)(void *)(dst + i), _mm256_cvtps_ph(V_LOAD(src + i), 0));
-    halve(dst + i, src + i, n - i);
-}
-
-static void lanes_softmax(float *x, size_t n)
-{
-    softmax_by(x, n, lanes_maximum, exp_less, lanes_sum);
-}
 
 void kernels_init_avx2(struct kernels *k)
 {
     template_init(k);
     rung_init(k);
-    k->scores[KV_F32] = tile_scores_f32;
-    k->scores[KV_F16] = tile_scores_f16;
-    k->mix[KV_F32] = tile_mix_f32;
-    k->mix[KV_F16] = tile_mix_f16;
-    k->halve = f16c_halve;
-    k->softmax = lanes_softmax;
+    attend_init(k);
 }

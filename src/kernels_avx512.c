@@ -1,7 +1,7 @@
-/* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since Zen 4.
- * Built with its own flags (src/meson.build); called only where kernels_init found the instructions.
- * The template of the specification for most entries, linear by hand: of 32 registers a tile of two
- * panels by three tokens by four chains takes 24.
+/* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since
+ * Zen 4. Built with its own flags (src/meson.build); called only where kernels_init found the
+ * instructions. The template of the specification for most entries, linear and attention by hand.
+ * Of 32 registers linear's tile, two panels by twelve tokens, takes 24.
  */
 #define RUNG_INIT template_init
 #define RUNG_SAMPLE sample_kernels_avx512
@@ -21,75 +21,47 @@
 #define V_ADD(a, b) _mm512_add_ps(a, b)
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
-#define V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
-#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, first_lanes(n), v)
+#define V_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define V_KEEP(v) __asm__("" : "+v"(v))
 #define V_LOAD_f32(p) _mm512_loadu_ps(p)
 #define V_LOAD_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define V_LOAD_bf16(p)                                                                             \
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                         \
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
+
+/* A bit for each of the first n lanes; n < LANES. */
+static inline __mmask16 first_lanes(size_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
 #include "kernels_tile.h"
 
 #define ATTEND_CHAINS 24
-#define FIRST_LANES(n) ((__mmask16)((1u << (n)) - 1))
+#define EXP_LESS lanes_exp_less
 #define V_MUL(a, b) _mm512_mul_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* a > b ? a : b */
-#define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(FIRST_LANES(n), p)
-#define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(FIRST_LANES(n), p))
-#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, FIRST_LANES(n), v)
-#include "kernels_attend.h"
+#define V_LOAD_PART_f32(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
+#define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))
+#define V_STORE_f16(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtps_ph(v, 0))
 
-static void f16c_halve(uint16_t *dst, const float *src, size_t n)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        _mm256_storeu_si256((__m256i *)(void *)(dst + i), _mm512_cvtps_ph(V_LOAD(src + i), 0));
-    halve(dst + i, src + i, n - i);
-}
-
-/* exp_f32 in half the instructions: its two factors 2^n are one vscalefps, which rounds as the second
- * product does (the first is exact), and whose n is `whole`. */
-static inline __m512 exp_512(__m512 x)
-{
-    __m512 c = _mm512_max_ps(_mm512_set1_ps(-104.0f), x); /* of a NaN: the second, the NaN */
-    c = _mm512_min_ps(_mm512_set1_ps(89.0f), c);
-    __m512 shift = _mm512_set1_ps(0x1.8p23f);
-    __m512 whole = _mm512_sub_ps(V_FMA(c, _mm512_set1_ps(0x1.715476p0f), shift), shift);
-    __m512 r = V_FMA(whole, _mm512_set1_ps(-0x1.62e4p-1f), c);
-    r = V_FMA(whole, _mm512_set1_ps(-0x1.7f7d1cp-20f), r);
-    __m512 p = _mm512_set1_ps(0x1.6a1a76p-10f);
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.123fc6p-7f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.555916p-5f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.55548ap-3f));
-    p = V_FMA(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
-    p = V_ADD(V_FMA(p, V_MUL(r, r), r), _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(p, whole);
-}
-
-static void exp_less_512(float *x, float max, size_t n)
+/* Nothing is above the maximum, so that lanes_exp is enough; a NaN stays one. */
+static void lanes_exp_less(float *x, float max, size_t n)
 {
     __m512 m = V_BROADCAST(max);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        V_STORE(x + i, exp_512(_mm512_sub_ps(V_LOAD(x + i), m)));
+        V_STORE(x + i, lanes_exp(_mm512_sub_ps(V_LOAD(x + i), m)));
     if (i < n)
-        V_STORE_PART(x + i, exp_512(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
+        V_STORE_PART(x + i, lanes_exp(_mm512_sub_ps(V_LOAD_PART_f32(x + i, n - i), m)), n - i);
 }
 
-static void lanes_softmax(float *x, size_t n)
-{
-    softmax_by(x, n, lanes_maximum, exp_less_512, lanes_sum);
-}
+#include "kernels_attend.h"
 
 void kernels_init_avx512(struct kernels *k)
 {
     template_init(k);
     rung_init(k);
-    k->scores[KV_F32] = tile_scores_f32;
-    k->scores[KV_F16] = tile_scores_f16;
-    k->mix[KV_F32] = tile_mix_f32;
-    k->mix[KV_F16] = tile_mix_f16;
-    k->halve = f16c_halve;
-    k->softmax = lanes_softmax;
+    attend_init(k);
 }

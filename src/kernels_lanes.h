@@ -45,6 +45,21 @@ static inline void quad_store(float *p, quad a)
     _mm_storeu_ps(p, a);
 }
 
+static inline quad quad_add(quad a, quad b)
+{
+    return _mm_add_ps(a, b);
+}
+
+static inline quad quad_div(quad a, quad b)
+{
+    return _mm_div_ps(a, b);
+}
+
+static inline quad quad_sqrt(quad a)
+{
+    return _mm_sqrt_ps(a);
+}
+
 static inline quad quad_fma(quad a, quad b, quad c)
 {
     return _mm_fmadd_ps(a, b, c);
@@ -71,10 +86,33 @@ static inline void quad_store(float *p, quad a)
     memcpy(p, a.v, sizeof a.v);
 }
 
+#define QUAD_EACH(i) for (size_t i = 0; i < 4; i++)
+
+static inline quad quad_add(quad a, quad b)
+{
+    QUAD_EACH(i)
+    a.v[i] += b.v[i];
+    return a;
+}
+
+static inline quad quad_div(quad a, quad b)
+{
+    QUAD_EACH(i)
+    a.v[i] /= b.v[i];
+    return a;
+}
+
+static inline quad quad_sqrt(quad a)
+{
+    QUAD_EACH(i)
+    a.v[i] = sqrtf(a.v[i]);
+    return a;
+}
+
 static inline quad quad_fma(quad a, quad b, quad c)
 {
-    for (size_t i = 0; i < 4; i++)
-        c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    QUAD_EACH(i)
+    c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
     return c;
 }
 
@@ -179,6 +217,40 @@ static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
 }
 
 #endif
+
+/* The four sums of the lanes, each as lanes_fold adds it. */
+static inline quad lanes_fold_four(const lanes a[4])
+{
+#if defined(MGPT_KERNELS_LANES_AVX512_H)
+    const __m512i firsts = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, lanes_sums_four(a)));
+#elif defined(__AVX2__) && defined(__FMA__)
+    __m128 p[4];
+    for (size_t i = 0; i < 4; i++) {
+        __m256 p8 = _mm256_add_ps(lanes_low(a[i]), lanes_high(a[i]));
+        p[i] = _mm_add_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
+    }
+    __m128 p01 = _mm_add_ps(_mm_unpacklo_ps(p[0], p[1]), _mm_unpackhi_ps(p[0], p[1]));
+    __m128 p23 = _mm_add_ps(_mm_unpacklo_ps(p[2], p[3]), _mm_unpackhi_ps(p[2], p[3]));
+    return _mm_add_ps(_mm_movelh_ps(p01, p23), _mm_movehl_ps(p23, p01));
+#else
+    return (quad){{lanes_fold(a[0]), lanes_fold(a[1]), lanes_fold(a[2]), lanes_fold(a[3])}};
+#endif
+}
+
+/* Lane i of a[j] becomes lane j of a[i]. */
+static inline void lanes_transpose(lanes a[16])
+{
+    lanes t[16], four[4];
+    for (size_t i = 0; i < 4; i++) {
+        const lanes from[4] = {a[i], a[4 + i], a[8 + i], a[12 + i]};
+        lanes_quarters(from, four);
+        for (size_t q = 0; q < 4; q++)
+            t[4 * q + i] = four[q];
+    }
+    for (size_t q = 0; q < 4; q++)
+        lanes_cross(t + 4 * q, a + 4 * q);
+}
 
 /* e^x for x <= 0, the polynomial of exp_f32 in kernels_tmpl.h. */
 static inline lanes lanes_exp(lanes x)

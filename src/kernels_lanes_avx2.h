@@ -4,6 +4,7 @@
 #define MGPT_KERNELS_LANES_AVX2_H
 
 enum { LANES_REGISTERS = 8 };
+enum { LANES_ARE_VECTORS = 1 };
 typedef struct {
     __m256 v[2];
 } lanes;
@@ -41,6 +42,12 @@ static inline void lanes_store(float *p, lanes a)
     _mm256_storeu_ps(p + 8, a.v[1]);
 }
 
+/* Stays in a register. */
+static inline void lanes_keep(lanes *a)
+{
+    __asm__("" : "+x"(a->v[0]), "+x"(a->v[1]));
+}
+
 static inline lanes lanes_add(lanes a, lanes b)
 {
     return (lanes){{_mm256_add_ps(a.v[0], b.v[0]), _mm256_add_ps(a.v[1], b.v[1])}};
@@ -54,6 +61,11 @@ static inline lanes lanes_sub(lanes a, lanes b)
 static inline lanes lanes_mul(lanes a, lanes b)
 {
     return (lanes){{_mm256_mul_ps(a.v[0], b.v[0]), _mm256_mul_ps(a.v[1], b.v[1])}};
+}
+
+static inline lanes lanes_div(lanes a, lanes b)
+{
+    return (lanes){{_mm256_div_ps(a.v[0], b.v[0]), _mm256_div_ps(a.v[1], b.v[1])}};
 }
 
 static inline lanes lanes_fma(lanes a, lanes b, lanes c)
@@ -84,6 +96,23 @@ static inline lanes lanes_at_least(lanes a, lanes b, lanes x)
     for (int i = 0; i < 2; i++)
         x.v[i] = _mm256_and_ps(x.v[i], _mm256_cmp_ps(a.v[i], b.v[i], _CMP_GE_OQ));
     return x;
+}
+
+/* a >= b ? max(x, y) : y */
+static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
+{
+    for (int i = 0; i < 2; i++)
+        y.v[i] = _mm256_blendv_ps(y.v[i], _mm256_max_ps(x.v[i], y.v[i]),
+                                  _mm256_cmp_ps(a.v[i], b.v[i], _CMP_GE_OQ));
+    return y;
+}
+
+/* x to lane i at p, and with i = 0 to all lanes. */
+static inline void lanes_store_from(float *p, size_t i, float x)
+{
+    if (i == 0)
+        lanes_store(p, lanes_of(x));
+    p[i] = x;
 }
 
 static inline lanes lanes_put(lanes a, size_t i, float x)
@@ -121,6 +150,32 @@ static inline __m256 lanes_low(lanes a)
 static inline __m256 lanes_high(lanes a)
 {
     return a.v[1];
+}
+
+/* to[q]: quarter q of each. */
+static inline void lanes_quarters(const lanes a[4], lanes to[4])
+{
+    for (int half = 0; half < 2; half++)
+        for (int pair = 0; pair < 2; pair++) {
+            __m256 low = a[2 * pair].v[half], high = a[2 * pair + 1].v[half];
+            to[2 * half].v[pair] = _mm256_permute2f128_ps(low, high, 0x20);
+            to[2 * half + 1].v[pair] = _mm256_permute2f128_ps(low, high, 0x31);
+        }
+}
+
+/* In each quarter lane i of a[j] becomes lane j of to[i]. */
+static inline void lanes_cross(const lanes a[4], lanes to[4])
+{
+    for (int i = 0; i < 2; i++) {
+        __m256 low01 = _mm256_unpacklo_ps(a[0].v[i], a[1].v[i]);
+        __m256 high01 = _mm256_unpackhi_ps(a[0].v[i], a[1].v[i]);
+        __m256 low23 = _mm256_unpacklo_ps(a[2].v[i], a[3].v[i]);
+        __m256 high23 = _mm256_unpackhi_ps(a[2].v[i], a[3].v[i]);
+        to[0].v[i] = _mm256_shuffle_ps(low01, low23, 0x44);
+        to[1].v[i] = _mm256_shuffle_ps(low01, low23, 0xEE);
+        to[2].v[i] = _mm256_shuffle_ps(high01, high23, 0x44);
+        to[3].v[i] = _mm256_shuffle_ps(high01, high23, 0xEE);
+    }
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define MGPT_KERNELS_LANES_AVX512_H
 
 enum { LANES_REGISTERS = 32 }; /* values of this type that registers hold */
+enum { LANES_ARE_VECTORS = 1 };
 typedef __m512 lanes;
 
 static inline lanes lanes_of(float x)
@@ -33,6 +34,12 @@ static inline void lanes_store(float *p, lanes a)
     _mm512_storeu_ps(p, a);
 }
 
+/* Stays in a register. */
+static inline void lanes_keep(lanes *a)
+{
+    __asm__("" : "+v"(*a));
+}
+
 static inline lanes lanes_add(lanes a, lanes b)
 {
     return _mm512_add_ps(a, b);
@@ -46,6 +53,11 @@ static inline lanes lanes_sub(lanes a, lanes b)
 static inline lanes lanes_mul(lanes a, lanes b)
 {
     return _mm512_mul_ps(a, b);
+}
+
+static inline lanes lanes_div(lanes a, lanes b)
+{
+    return _mm512_div_ps(a, b);
 }
 
 static inline lanes lanes_fma(lanes a, lanes b, lanes c)
@@ -75,6 +87,18 @@ static inline lanes lanes_first(size_t n, lanes a, lanes b)
 static inline lanes lanes_at_least(lanes a, lanes b, lanes x)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x);
+}
+
+/* a >= b ? max(x, y) : y */
+static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
+{
+    return _mm512_mask_max_ps(y, _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x, y);
+}
+
+/* x to lane i at p, and with i = 0 to all lanes. */
+static inline void lanes_store_from(float *p, size_t i, float x)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)(i ? 1u << i : 0xFFFF), _mm512_set1_ps(x));
 }
 
 /* a with x in lane i. */
@@ -156,14 +180,41 @@ static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
     lanes_spread(_mm512_max_ps(p, _mm512_permute_ps(p, 0xB1)), to);
 }
 
-static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
+/* Quarter i: the sum of a[i], four times. */
+static inline __m512 lanes_sums_four(const lanes a[4])
 {
     __m512 ab = _mm512_add_ps(LANES_QUARTERS(a[0], a[1], 0x44), LANES_QUARTERS(a[0], a[1], 0xEE));
     __m512 cd = _mm512_add_ps(LANES_QUARTERS(a[2], a[3], 0x44), LANES_QUARTERS(a[2], a[3], 0xEE));
     __m512 p = _mm512_add_ps(LANES_QUARTERS(ab, cd, 0x88), LANES_QUARTERS(ab, cd, 0xDD));
     p = _mm512_add_ps(p, _mm512_permute_ps(p, 0x4E));
-    p = _mm512_add_ps(p, _mm512_permute_ps(p, 0xB1));
-    lanes_spread(_mm512_div_ps(_mm512_set1_ps(1.0f), p), to);
+    return _mm512_add_ps(p, _mm512_permute_ps(p, 0xB1));
+}
+
+static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
+{
+    lanes_spread(_mm512_div_ps(_mm512_set1_ps(1.0f), lanes_sums_four(a)), to);
+}
+
+/* to[q]: quarter q of each. */
+static inline void lanes_quarters(const lanes a[4], lanes to[4])
+{
+    __m512 low01 = LANES_QUARTERS(a[0], a[1], 0x44), high01 = LANES_QUARTERS(a[0], a[1], 0xEE);
+    __m512 low23 = LANES_QUARTERS(a[2], a[3], 0x44), high23 = LANES_QUARTERS(a[2], a[3], 0xEE);
+    to[0] = LANES_QUARTERS(low01, low23, 0x88);
+    to[1] = LANES_QUARTERS(low01, low23, 0xDD);
+    to[2] = LANES_QUARTERS(high01, high23, 0x88);
+    to[3] = LANES_QUARTERS(high01, high23, 0xDD);
+}
+
+/* In each quarter lane i of a[j] becomes lane j of to[i]. */
+static inline void lanes_cross(const lanes a[4], lanes to[4])
+{
+    __m512 low01 = _mm512_unpacklo_ps(a[0], a[1]), high01 = _mm512_unpackhi_ps(a[0], a[1]);
+    __m512 low23 = _mm512_unpacklo_ps(a[2], a[3]), high23 = _mm512_unpackhi_ps(a[2], a[3]);
+    to[0] = _mm512_shuffle_ps(low01, low23, 0x44);
+    to[1] = _mm512_shuffle_ps(low01, low23, 0xEE);
+    to[2] = _mm512_shuffle_ps(high01, high23, 0x44);
+    to[3] = _mm512_shuffle_ps(high01, high23, 0xEE);
 }
 
 #endif

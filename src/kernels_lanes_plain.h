@@ -4,6 +4,9 @@
 #define MGPT_KERNELS_LANES_PLAIN_H
 
 enum { LANES_REGISTERS = 8 };
+enum {
+    LANES_ARE_VECTORS = 0
+}; /* they are loops, of which several at once only take long to compile */
 typedef struct {
     float v[16];
 } lanes;
@@ -37,6 +40,12 @@ static inline void lanes_store(float *p, lanes a)
     memcpy(p, a.v, sizeof a.v);
 }
 
+/* Stays in a register. */
+static inline void lanes_keep(lanes *a)
+{
+    (void)a;
+}
+
 static inline lanes lanes_add(lanes a, lanes b)
 {
     LANES_EACH(i)
@@ -55,6 +64,13 @@ static inline lanes lanes_mul(lanes a, lanes b)
 {
     LANES_EACH(i)
     a.v[i] *= b.v[i];
+    return a;
+}
+
+static inline lanes lanes_div(lanes a, lanes b)
+{
+    LANES_EACH(i)
+    a.v[i] /= b.v[i];
     return a;
 }
 
@@ -93,6 +109,22 @@ static inline lanes lanes_at_least(lanes a, lanes b, lanes x)
     return x;
 }
 
+/* a >= b ? max(x, y) : y */
+static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
+{
+    LANES_EACH(i)
+    y.v[i] = a.v[i] >= b.v[i] && x.v[i] > y.v[i] ? x.v[i] : y.v[i];
+    return y;
+}
+
+/* x to lane i at p, and with i = 0 to all lanes. */
+static inline void lanes_store_from(float *p, size_t i, float x)
+{
+    if (i == 0)
+        lanes_store(p, lanes_of(x));
+    p[i] = x;
+}
+
 static inline lanes lanes_put(lanes a, size_t i, float x)
 {
     a.v[i] = x;
@@ -114,6 +146,21 @@ static inline lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
         p.v[i] = p.v[i] * by[0] * by[1];
     }
     return p;
+}
+
+/* to[q]: quarter q of each. */
+static inline void lanes_quarters(const lanes a[4], lanes to[4])
+{
+    LANES_EACH(i)
+    memcpy(to[i / 4].v + i % 4 * 4, a[i % 4].v + i / 4 * 4, 4 * sizeof(float));
+}
+
+/* In each quarter lane i of a[j] becomes lane j of to[i]. */
+static inline void lanes_cross(const lanes a[4], lanes to[4])
+{
+    for (size_t j = 0; j < 4; j++)
+        LANES_EACH(i)
+    to[i % 4].v[i / 4 * 4 + j] = a[j].v[i];
 }
 
 #endif

@@ -1,9 +1,9 @@
-/* Floor 1. linear for narrow matrices (n_out <= NARROW) of float types: four chains per row, folded as
- * (c0 + c1) + (c2 + c3). Included by kernels_tile.h, in terms of the same vectors.
+/* Floor 1. linear for narrow matrices (n_out <= NARROW) of float types: four chains per row, folded
+ * as (c0 + c1) + (c2 + c3). Included by kernels_tile.h, in terms of the same vectors.
  *
- * narrow_run is the whole of it for a fixed number of tokens and vectors of rows; everything around it
- * chooses those so that the chains of a tile fill the registers. With constant arguments it is a few
- * instructions per column and nothing else, which is what a layer 16 wide needs.
+ * narrow_run is the whole of it for a fixed number of tokens and vectors of rows; everything around
+ * it chooses those so that the chains of a tile fill the registers. With constant arguments it is a
+ * few instructions per column and nothing else, which is what a layer 16 wide needs.
  */
 enum {
     NARROW_SUMS = TILE_TOKENS * TILE_PANELS * VECTORS / 4, /* that registers hold, of four chains */
@@ -30,8 +30,8 @@ ALWAYS_INLINE void narrow_column(enum weight_type type, VEC *c, const char *cons
     }
 }
 
-/* out[i * vectors + v] for tokens i < tokens and the rows of vectors v0 + v of the matrix; tokens, vectors
- * and type are constants. Vector v is in panel v / VECTORS, each of panel_bytes. */
+/* out[i * vectors + v] for tokens i < tokens and the rows of vectors v0 + v of the matrix; tokens,
+ * vectors and type are constants. Vector v is in panel v / VECTORS, each of panel_bytes. */
 ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const char *w, size_t panel_bytes,
                               const char *x, size_t x_stride, size_t n_in, size_t tokens, size_t v0,
                               size_t vectors)
@@ -73,7 +73,7 @@ ALWAYS_INLINE void narrow_tile(enum weight_type type, float *y, size_t ldy, cons
         if (rows >= LANES)
             V_STORE(at, sums[i * vectors + v]);
         else
-            V_STORE_SOME(at, sums[i * vectors + v], rows);
+            V_STORE_PART(at, sums[i * vectors + v], rows);
     }
 }
 

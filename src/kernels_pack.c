@@ -1,9 +1,10 @@
 /* Floor 1. Packing of float types into the panels of kernels.h.
  *
- * A panel is taken apart into squares of a 16-byte vector's elements on a side. A square is transposed by
- * zipping: row i with row i + side / 2, as often as side is doubled from 1. A cache line of each row of a
- * square's group is used up before the next group's, because rows a power of two apart share few lines of
- * L1. The vectors are those that every machine of a kind has, so one version serves all rungs.
+ * A panel is taken apart into squares of a 16-byte vector's elements on a side. A square is
+ * transposed by zipping: row i with row i + side / 2, as often as side is doubled from 1. A cache
+ * line of each row of a square's group is used up before the next group's, because rows a power of
+ * two apart share few lines of L1. The vectors are those that every machine of a kind has, so one
+ * version serves all rungs.
  */
 #include "kernels.h"
 

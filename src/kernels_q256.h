@@ -1,5 +1,5 @@
-/* Floor 1. 256-bit vectors for kernels_qtile.h: half a line of weights. Tiles of a panel by four tokens:
- * eight of 16 registers are sums.
+/* Floor 1. 256-bit vectors for kernels_qtile.h: half a line of weights. What begins with i_ is of
+ * integers, of 32 bits where the name does not say, and what begins with f_ of floats.
  */
 #include "kernels_quant.h"
 
@@ -52,6 +52,17 @@ static inline IVEC i_xor(IVEC a, IVEC b)
 static inline IVEC i_add(IVEC a, IVEC b)
 {
     return _mm256_add_epi32(a, b);
+}
+
+static inline IVEC i_add16(IVEC a, IVEC b)
+{
+    return _mm256_add_epi16(a, b);
+}
+
+/* Sums of neighbours of 16 bits. */
+static inline IVEC i_add_pairs(IVEC v)
+{
+    return _mm256_madd_epi16(v, _mm256_set1_epi16(1));
 }
 
 static inline IVEC i_sub(IVEC a, IVEC b)

@@ -1,5 +1,5 @@
-/* Floor 1. 512-bit vectors for kernels_qtile.h, and quantize with them: what the rungs with and without
- * VNNI share.
+/* Floor 1. 512-bit vectors for kernels_qtile.h, and quantize with them: what the rungs with and
+ * without VNNI share.
  */
 #include "kernels_quant.h"
 
@@ -52,6 +52,17 @@ static inline IVEC i_xor(IVEC a, IVEC b)
 static inline IVEC i_add(IVEC a, IVEC b)
 {
     return _mm512_add_epi32(a, b);
+}
+
+static inline IVEC i_add16(IVEC a, IVEC b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+/* Sums of neighbours of 16 bits. */
+static inline IVEC i_add_pairs(IVEC v)
+{
+    return _mm512_madd_epi16(v, _mm512_set1_epi16(1));
 }
 
 static inline IVEC i_sub(IVEC a, IVEC b)

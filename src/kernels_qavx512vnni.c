@@ -1,5 +1,6 @@
-/* Floor 1. Rung "avx512vnni", integer types: AVX-512 with VNNI, Intel servers since Cascade Lake (2019), AMD
- * since Zen 4. vpdpbusd multiplies 64 unsigned bytes by signed ones and adds fours of products to int32.
+/* Floor 1. Rung "avx512vnni", integer types: AVX-512 with VNNI, Intel servers since Cascade Lake
+ * (2019), AMD since Zen 4. vpdpbusd multiplies 64 unsigned bytes by signed ones and adds fours of
+ * products to int32.
  */
 #define TILE_PANELS 4 /* 24 of 32 registers are sums */
 #define TILE_TOKENS 6

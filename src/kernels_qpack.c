@@ -1,9 +1,9 @@
-/* Floor 1. Packing of integer types: blocks as they are in the file (dtype_quant.c, dtype_kquant.c) to the
- * panels of kernels_quant.h, and the sizes of packed things.
+/* Floor 1. Packing of integer types: blocks as they are in the file (dtype_quant.c, dtype_kquant.c)
+ * to the panels of kernels_quant.h, and the sizes of packed things.
  *
- * Every value becomes an unsigned byte first, then the bytes of a block become lines; four bytes at a time
- * by shifts and masks that stay inside a byte, so the order of bytes in a word does not matter. Any bytes
- * of a file pack to something: nothing here computes with floats.
+ * Every value becomes an unsigned byte first, then the bytes of a block become lines; four bytes at
+ * a time by shifts and masks that stay inside a byte, so the order of bytes in a word does not
+ * matter. Any bytes of a file pack to something: nothing here computes with floats.
  */
 #include "kernels_quant.h"
 
@@ -11,7 +11,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* ---- sizes -------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
 {
@@ -27,7 +27,7 @@ size_t kernels_x_bytes(enum weight_type type, size_t n_in)
     return weight_is_integer(type) ? quant_x_bytes(n_in) : n_in * sizeof(float);
 }
 
-/* ---- values of a block -------------------------------------------------------------------------- */
+/* ---- values of a block ----------------------------------------------------------------------- */
 
 enum { NIBBLES = 0x0F0F0F0F }; /* of the four bytes of a word */
 
@@ -69,7 +69,8 @@ static inline void get_fives(struct values *q, const uint8_t *high, const uint8_
         q->v[j] |= word_at(spread[high[j / 2] >> j % 2 * 4 & 15]);
 }
 
-/* Block b (of 8) of a super-block of Q4_K or Q5_K, whose nibbles and fifth bits are at q4 and q1. */
+/* Block b (of 8) of a super-block of Q4_K or Q5_K, whose nibbles and fifth bits are at
+ * q4 and q1. */
 static inline void get_k(struct values *q, const uint8_t *q4, const uint8_t *q1, size_t b)
 {
     for (size_t j = 0; j < BLOCK_WORDS; j++)
@@ -118,7 +119,7 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
     }
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* The 32 values of one row into its four bytes of each line. */
 ALWAYS_INLINE void put_block(uint8_t *lines, const struct values *q, const struct layout *l)
@@ -183,7 +184,7 @@ ALWAYS_INLINE void put_head(uint8_t *head, size_t r, const uint8_t *src, size_t 
     }
 }
 
-/* ---- panels ------------------------------------------------------------------------------------- */
+/* ---- panels ---------------------------------------------------------------------------------- */
 
 /* Bytes of a block of the file; a group is one of those but for pairs of small ones. */
 ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)

@@ -1,6 +1,6 @@
-/* Floor 1. Integer types, the specification: linear and quantize in plain C, any machine. Other rungs give
- * the same bits (but for the payload of a NaN). Loops over lanes have constant counts and no dependence
- * between lanes, so that compilers make vectors of them; NEON uses this as it is.
+/* Floor 1. Integer types, the specification: linear and quantize in plain C, any machine. Other
+ * rungs give the same bits (but for the payload of a NaN). Loops over lanes have constant counts
+ * and no dependence between lanes, so that compilers make vectors of them; NEON uses this as it is.
  */
 #include "kernels_quantize.h"
 
@@ -11,7 +11,7 @@
 
 enum { GROUP_TOKENS = 16 }; /* that share one unpacked block */
 
-/* ---- weights ------------------------------------------------------------------------------------ */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* The value of a half: see widen_f16 in kernels_tmpl.h. */
 static inline float half(const uint8_t *p)
@@ -25,7 +25,8 @@ static inline float half(const uint8_t *p)
     return float_of(bits | (h & 0x8000) << 16);
 }
 
-/* One block of a panel, unpacked: columns in order, 16 rows each, and a scale and a minimum per row. */
+/* One block of a panel, unpacked: columns in order, 16 rows each, and a scale and a minimum per
+ * row. */
 struct block {
     int16_t w[BLOCK][PANEL];
     float scale[2][PANEL]; /* of the first and the second half of the columns */
@@ -70,7 +71,7 @@ ALWAYS_INLINE void get_scales(struct block *to, const uint8_t *head, size_t b,
     }
 }
 
-/* ---- linear ------------------------------------------------------------------------------------- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 /* y += what one block contributes to 16 rows of one token. */
 ALWAYS_INLINE void add_block(float y[PANEL], const struct block *b, const struct x_block *x,

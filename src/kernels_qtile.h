@@ -1,13 +1,14 @@
 /* Floor 1. linear of integer types by hand, for rungs whose vectors the including file describes.
  *
- * The same sums in the same order as kernels_qscalar.c. A lane is a row of the output. One token goes
- * straight through the packed lines, a panel at a time: one stream from memory. Several tokens: some
- * columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then tiles of TILE_TOKENS
- * tokens pass over them; the integer sums of a tile are in registers, its unfinished results in `y`.
+ * The same sums in the same order as kernels_qscalar.c. A lane is a row of the output. One token
+ * goes straight through the packed lines, a panel at a time: one stream from memory. Several
+ * tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then
+ * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
+ * unfinished results in `y`.
  *
  * The including file defines vectors of integers IVEC and of LANES floats FVEC; TILE_PANELS,
- * TILE_TOKENS; STEP, how many lines i_dot takes at a time; SIGNED_8, whether it wants weights of 8 bits
- * signed; and what begins with i_ (integers) and f_ (floats).
+ * TILE_TOKENS; STEP, how many lines i_dot takes at a time; SIGNED_8, whether it wants weights of 8
+ * bits signed; and what begins with i_ (integers) and f_ (floats).
  */
 #include "kernels_quant.h"
 
@@ -23,7 +24,7 @@ enum {
     CACHE_BLOCKS = 4   /* unpacked at a time */
 };
 
-/* ---- weights ------------------------------------------------------------------------------------ */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* The bytes of lines j and j + 1 (j even) of a block. */
 ALWAYS_INLINE void get_pair(IVEC w[2], const uint8_t *lines, size_t j, const struct layout *l)
@@ -78,7 +79,7 @@ ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct lay
     return i_offset(s == 0 ? first : i_sub(i_word(&x->minus_128[0]), first), l->offset);
 }
 
-/* ---- one token ---------------------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------------- */
 
 /* y += what block b of a group contributes to LANES rows; head and lines are moved to those. */
 ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
@@ -109,8 +110,8 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
 {
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
-        for (size_t line = 0; line < l->block_lines; line++)
-            __builtin_prefetch(lines + line * LINE + PREFETCH);
+        for (size_t line = 0; line < l->block_lines; line++) /* perhaps behind the end: a number */
+            __builtin_prefetch((const void *)((uintptr_t)lines + line * LINE + PREFETCH));
         for (size_t v = 0; v < VECTORS; v++)
             y[v] = add_block(y[v], group + v * 2 * LANES, group + LINE + v * LANES,
                              lines + v * VECTOR_BYTES, b, x + b, l);
@@ -139,10 +140,10 @@ ALWAYS_INLINE void linear_one(float *y, const uint8_t *w, const struct x_block *
     }
 }
 
-/* ---- several tokens ----------------------------------------------------------------------------- */
+/* ---- several tokens -------------------------------------------------------------------------- */
 
-/* Some blocks of a tile's panels, unpacked. Weights that are bytes already stay where they are, if there
- * is a panel for every place of the tile. */
+/* Some blocks of a tile's panels, unpacked. Weights that are bytes already stay where they are, if
+ * there is a panel for every place of the tile. */
 struct cache {
     const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; the others' follow, `stride` apart */
     size_t stride;
@@ -184,7 +185,7 @@ struct results {
     _Alignas(LINE) float y[TILE_PANELS * PANEL];
 };
 
-/* y += what a sub-block contributes, for n tokens (a constant). The integer sums are in registers. */
+/* y += what a sub-block contributes, for n tokens (constant); integer sums are in registers. */
 ALWAYS_INLINE void tile_sub(struct results *y, const struct cache *c, size_t b, size_t s,
                             const char *x, size_t x_stride, size_t n, const struct layout *l)
 {

@@ -1,25 +1,26 @@
-/* Floor 1. What the integer kernels share: the layout of packed panels and of quantised activations.
- * Kernels and packing include this, nobody else.
+/* Floor 1. What the integer kernels share: the layout of packed panels and of quantised
+ * activations. Kernels and packing include this, nobody else.
  *
- * A panel (16 rows) is a stream of 64-byte lines in the order in which a token's pass reads them: for
- * each group of columns the lines with its scales (the head), then the lines of its blocks of 32.
+ * A panel (16 rows) is a stream of 64-byte lines in the order in which a token's pass reads them:
+ * for each group of columns the lines with its scales (the head), then those of its blocks of 32.
  *
  *   8 bits   8 lines; byte 4r + t of line j is the weight of row r, column 4j + t
- *   4 bits   4 lines; their low halves are the bytes of lines 0, 2, 4, 6 above, the high halves 1, 3, 5, 7
+ *   4 bits   4 lines; their low halves are the bytes of lines 0, 2, 4, 6 above, the high halves
+ *            1, 3, 5, 7
  *   5 bits   the same and a fifth line: bit j of its byte i is the top bit of byte i of line j
- *   6 bits   the same and two more lines: bits 2j and 2j + 1 of a byte of the first are the top two bits
- *            in line j < 4; of the second, in line j + 4
+ *   6 bits   the same and two more lines: bits 2j and 2j + 1 of a byte of the first are the top
+ *            two bits in line j < 4; of the second, in line j + 4
  *
  * Weights are stored unsigned: `offset` more than they are. Heads:
  *
  *   Q8_0 Q4_0 Q5_0   one line for 64 columns: 16 halves d of the first block, 16 of the second
  *   Q4_1 Q5_1        one line for 32 columns: 16 halves d, 16 halves m
- *   Q4_K Q5_K        five lines for 256 columns: 16 d, 16 times -dmin; 8 x 16 bytes of scales; 8 x 16 of
- *                    minima
+ *   Q4_K Q5_K        five lines for 256 columns: 16 d, 16 times -dmin; 8 x 16 bytes of scales;
+ *                    8 x 16 of minima
  *   Q6_K             five lines for 256 columns: 16 d, nothing; 16 x 16 signed bytes of scales
  *
- * All of it is as many bytes as in the file but for the K types, whose scales are widened to bytes (2.8 %
- * more at most), and half a line where the columns are an odd number of blocks.
+ * All of it is as many bytes as in the file but for the K types, whose scales are widened to bytes
+ * (2.8 % more at most), and half a line where the columns are an odd number of blocks.
  */
 #ifndef MGPT_KERNELS_QUANT_H
 #define MGPT_KERNELS_QUANT_H
@@ -77,9 +78,9 @@ static inline size_t lines_at(const struct layout *l, size_t b)
 
 /* 32 activations: x is about scale * q. Everything that a tile needs of a block in one place.
  *
- * With m the largest |x|, scale = m / 127 and q = x * (127 / m), rounded to the nearest integer, ties to
- * even. A block with m < QUANT_TINY counts as zeros. One with an infinity or a NaN has q = 0 and that
- * scale: scale times a sum of zeros makes every result of the row NaN. */
+ * With m the largest |x|, scale = m / 127 and q = x * (127 / m), rounded to the nearest integer,
+ * ties to even. A block with m < QUANT_TINY counts as zeros. One with an infinity or a NaN has
+ * q = 0 and that scale: scale times a sum of zeros makes every result of the row NaN. */
 struct x_block {
     int8_t q[BLOCK];
     float scale;
@@ -94,8 +95,8 @@ static inline size_t quant_x_bytes(size_t n_in)
     return (n_in / BLOCK * sizeof(struct x_block) + LINE - 1) / LINE * LINE;
 }
 
-/* Fill in linear and quantize, the scalar rung pack as well; each after the rung below. kernels_init
- * calls them. */
+/* Fill in linear and quantize, the scalar rung pack as well; each after the rung below.
+ * kernels_init calls them. */
 void kernels_quant_init_scalar(struct kernels *k);
 void kernels_quant_init_avx2(struct kernels *k);
 void kernels_quant_init_avx512(struct kernels *k);

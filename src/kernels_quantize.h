@@ -1,4 +1,4 @@
-/* Floor 1. Activations to int8 blocks, the specification; compiled once per rung. See struct x_block.
+/* Floor 1. Activations to int8 blocks, the specification; once per rung. See struct x_block.
  */
 #include "kernels_quant.h"
 

@@ -11,8 +11,8 @@ struct sample_kernels {
     /* The largest; minus infinity when there is none. */
     float (*biggest)(const float *x, size_t n);
 
-    /* w[i] = 2^40 e^((x[i] - max) * inverse_t) rounded to an integer, 0 where e^... < least; returns
-     * their sum. w has room for whole panels; n <= 2^23. */
+    /* w[i] = 2^40 e^((x[i] - max) * inverse_t) rounded to an integer, 0 where e^... < least;
+     * returns their sum. w has room for whole panels; n <= 2^23. */
     uint64_t (*weigh)(uint64_t *w, const float *x, size_t n, float max, float inverse_t,
                       float least);
 

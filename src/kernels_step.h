@@ -1,13 +1,14 @@
-/* Floor 1. The whole step of a narrow model as one kernel: what it is given. See kernels_step_tmpl.h.
+/* Floor 1. The whole step of a narrow model as one kernel: what it is given. The kernel is
+ * kernels_step_tmpl.h.
  */
 #ifndef MGPT_KERNELS_STEP_H
 #define MGPT_KERNELS_STEP_H
 
 #include <stddef.h>
 
-/* A narrow model, flattened: what the fused step (kernels_step_tmpl.h) needs of one. Widths are multiples of
- * 16, head_dim of 4; matrices are F32 panels, those of q, k, v and of gate, up behind one another;
- * gains and biases are padded to whole panels. */
+/* A narrow model, flattened: what the fused step (kernels_step_tmpl.h) needs of one. Widths are
+ * multiples of 16, head_dim of 4; matrices are F32 panels, those of q, k, v and of gate, up behind
+ * one another; gains and biases are padded to whole panels. */
 enum { NARROW_FF = 256 /* widest MLP, gate and up each */ };
 enum narrow_kind { NARROW_NO_NORM, NARROW_RMSNORM, NARROW_LAYERNORM };
 
@@ -51,8 +52,8 @@ struct narrow_row {
 };
 
 /* begin: the first layer's input and its q, k and v, n_begun floats; they depend on nothing but the
- * token and its position. step: runs n rows in order, those of one session too. scores is [n_head][score_stride]; the stride is a
- * multiple of 16. */
+ * token and its position. step: runs n rows in order, those of one session too. scores is
+ * [n_head][score_stride]; the stride is a multiple of 16. */
 typedef void narrow_begin_fn(const struct narrow *m, const struct narrow_row *row, float *begun);
 typedef void narrow_step_fn(const struct narrow *m, const struct narrow_row *rows, size_t n,
                             float *scores, size_t score_stride);

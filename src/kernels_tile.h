@@ -3,14 +3,16 @@
  * The same sums in the same order as kernels_tmpl.h: of wide matrices here, of narrow ones in
  * kernels_narrow.h. Three shapes of the same work:
  *   one token    several panels side by side, so that the latency of one chain is not what counts;
- *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A weight
- *                that has been loaded meets all tokens of the tile, an activation all rows;
- *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while all
- *                tokens of a group pass. Unfinished sums wait in y, where there is one chain per number.
+ *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A
+ *                weight that has been loaded meets all tokens of the tile, an activation all rows;
+ *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while
+ *                all tokens of a group pass. Unfinished sums wait in y, where there is one chain
+ *                per number.
  *
- * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x, sum),
- * V_ADD, V_LOAD (of floats), V_STORE, V_LOAD_f32 / _f16 / _bf16 (of weights), V_PREFETCH, V_KEEP, which
- * keeps a compiler from loading a value again for each use, and TILE_PANELS and TILE_TOKENS.
+ * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x,
+ * sum), V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 /
+ * _bf16 (of weights), V_PREFETCH, V_KEEP, which keeps a compiler from loading a value again for
+ * each use, and TILE_PANELS and TILE_TOKENS.
  */
 #include "kernels.h"
 
@@ -19,24 +21,30 @@
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told to
- * unroll does so too late to keep the registers. */
+/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told
+ * to unroll does so too late to keep the registers. */
 #if defined(__clang__)
 #define UNROLL
+#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
 #define UNROLL _Pragma("GCC unroll 24")
+#define UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
 enum {
     VECTORS = PANEL / LANES, /* of a column of a panel */
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* that one token meets side by side */
-    COLUMNS = 384,     /* of a block, at most */
-    /* From a token's block to the next one's: no power of two, or all would share a few lines of L1. */
+    /* Of a block, at most. A panel's floats are 16 KiB, half of an L1 of 32 KiB (AVX2's tile has
+     * one); two are 32, of the 48 that Intel's have had since 2019 (AVX-512's tile has two). */
+    COLUMNS = 256,
+    /* From a token's block to the next one's: by powers of two all would share few lines of L1. */
     X_ROW = COLUMNS + PANEL,
-    GROUP_TOKENS = 64, /* tokens that pass a block: 100 KiB of x, which stay in L2 */
-    SET_PANELS = 128,  /* panels that share a copy of x */
-    AHEAD = 1024       /* bytes that a tile alone fetches in advance */
+    /* Tokens that pass a block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is
+     * widened, and waited for, once for all of them. */
+    GROUP_TOKENS = 192,
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
+    AHEAD = 1024     /* bytes that a tile alone fetches in advance */
 };
 
 /* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
@@ -67,7 +75,7 @@ ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k,
 
 #include "kernels_narrow.h"
 
-/* ---- one token ----------------------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------------- */
 
 /* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. */
 ALWAYS_INLINE void stream_run(enum weight_type type, float *y, const char *w, size_t panel_bytes,
@@ -118,36 +126,68 @@ ALWAYS_INLINE void stream(enum weight_type type, float *y, const char *w, const 
     }
 }
 
-/* ---- tiles --------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. */
+/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. What is
+ * only fetched may lie behind the end of an array, so its addresses are numbers: C has no such
+ * pointers. */
 struct ahead {
-    const char *at;
+    uintptr_t at;
     size_t gap, step;
 };
 
-/* A tile's weights: column k of panel p is at w + p * panel_bytes + k * PANEL elements. */
-struct side {
+/* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
+ * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the
+ * sums begin here, and do not wait in y. */
+struct work {
+    float *y;
+    size_t ldy;
     const char *w;
     size_t panel_bytes, columns;
+    const float *x;
+    size_t tokens, rows;
+    int first;
+    struct ahead ahead;
 };
 
-/* Goes on with the sums of `tokens` tokens by `panels` panels over a block of columns; column k of token
- * i is x[i * X_ROW + k]. type, tokens and panels are constants. */
-ALWAYS_INLINE void tile_run(enum weight_type type, float *y, size_t ldy, struct side side,
-                            const float *x, int first, struct ahead ahead, size_t tokens,
-                            size_t panels)
+/* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
+ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
+{
+    uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
+    UNROLL for (size_t i = 0; i < tokens; i++)
+    {
+        uintptr_t row = next + i * ldy * sizeof *y;
+        __builtin_prefetch((const void *)row);
+        __builtin_prefetch((const void *)(row + (panels * PANEL - 1) * sizeof *y));
+    }
+}
+
+/* type, tokens and panels are constants. */
+ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *y, size_t ldy,
+                            size_t tokens, size_t panels)
 {
     VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
-    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
-        c[i][v] = first ? V_ZERO() : V_LOAD(y + i * ldy + v * LANES);
-    for (size_t k = 0; k < side.columns; k++) {
-        V_PREFETCH(ahead.at);
-        V_PREFETCH(ahead.at + ahead.gap);
-        ahead.at += ahead.step;
+    const char *w = t->w;
+    const float *x = t->x;
+    uintptr_t ahead = t->ahead.at;
+    size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
+           step = t->ahead.step;
+    if (t->first)
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_ZERO();
+    else
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
+                V_LOAD(y + i * ldy + v * LANES);
+    prefetch_next(y, ldy, tokens, panels);
+    UNROLL_TWICE for (size_t k = 0; k < columns; k++)
+    {
+        V_PREFETCH(ahead);
+        V_PREFETCH(ahead + gap);
+        ahead += step;
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
         {
-            a[v] = weights_at(type, side.w + v / VECTORS * side.panel_bytes, k, v % VECTORS);
+            a[v] = weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS);
             V_KEEP(a[v]);
         }
         UNROLL for (size_t i = 0; i < tokens; i++)
@@ -163,14 +203,13 @@ ALWAYS_INLINE void tile_run(enum weight_type type, float *y, size_t ldy, struct 
 
 #define TILE_CASE(N)                                                                               \
     case N:                                                                                        \
-        tile_run(type, y, ldy, side, x, first, ahead, N < TILE_TOKENS ? N : TILE_TOKENS, panels);  \
+        tile_run(type, t, y, ldy, N < TILE_TOKENS ? N : TILE_TOKENS, panels);                      \
         break;
 
-ALWAYS_INLINE void tile_some(enum weight_type type, float *y, size_t ldy, struct side side,
-                             const float *x, int first, struct ahead ahead, size_t tokens,
+ALWAYS_INLINE void tile_some(enum weight_type type, const struct work *t, float *y, size_t ldy,
                              size_t panels)
 {
-    switch (tokens) {
+    switch (t->tokens) {
         TILE_CASE(1)
         TILE_CASE(2)
         TILE_CASE(3)
@@ -188,43 +227,41 @@ ALWAYS_INLINE void tile_some(enum weight_type type, float *y, size_t ldy, struct
     }
 }
 
-/* `rows` rows: whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
-ALWAYS_INLINE void tile(enum weight_type type, float *y, size_t ldy, struct side side,
-                        const float *x, int first, struct ahead ahead, size_t tokens, size_t rows)
+/* Whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
+ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
 {
     float edge[TILE_TOKENS * TILE_ROWS];
-    int whole = rows % PANEL == 0;
-    float *to = whole ? y : edge;
-    size_t ld = whole ? ldy : TILE_ROWS;
-    for (size_t i = 0; !whole && !first && i < tokens; i++)
-        memcpy(edge + i * TILE_ROWS, y + i * ldy, rows * sizeof *y);
-    if (rows > TILE_ROWS - PANEL)
-        tile_some(type, to, ld, side, x, first, ahead, tokens, TILE_PANELS);
+    int whole = t->rows % PANEL == 0;
+    float *to = whole ? t->y : edge;
+    size_t ld = whole ? t->ldy : TILE_ROWS;
+    for (size_t i = 0; !whole && !t->first && i < t->tokens; i++)
+        memcpy(edge + i * TILE_ROWS, t->y + i * t->ldy, t->rows * sizeof *edge);
+    if (t->rows > TILE_ROWS - PANEL)
+        tile_some(type, t, to, ld, TILE_PANELS);
     else
-        tile_some(type, to, ld, side, x, first, ahead, tokens, 1);
-    for (size_t i = 0; !whole && i < tokens; i++)
-        memcpy(y + i * ldy, edge + i * TILE_ROWS, rows * sizeof *y);
+        tile_some(type, t, to, ld, 1);
+    for (size_t i = 0; !whole && i < t->tokens; i++)
+        memcpy(t->y + i * t->ldy, edge + i * TILE_ROWS, t->rows * sizeof *edge);
 }
 
-typedef void tile_fn(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows);
+/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces
+ * other than they were stored in, which waits for all stores before, also of sums to far
+ * caches. */
+typedef void tile_fn(const struct work *t);
 
-static void tile_f32(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows)
+static void tile_f32(const struct work *t)
 {
-    tile(WEIGHT_F32, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_F32, t);
 }
 
-static void tile_f16(float *y, size_t ldy, struct side side, const float *x, int first,
-                     struct ahead ahead, size_t tokens, size_t rows)
+static void tile_f16(const struct work *t)
 {
-    tile(WEIGHT_F16, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_F16, t);
 }
 
-static void tile_bf16(float *y, size_t ldy, struct side side, const float *x, int first,
-                      struct ahead ahead, size_t tokens, size_t rows)
+static void tile_bf16(const struct work *t)
 {
-    tile(WEIGHT_BF16, y, ldy, side, x, first, ahead, tokens, rows);
+    tile(WEIGHT_BF16, t);
 }
 
 /* One call's arguments. */
@@ -262,48 +299,54 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
     }
 }
 
-/* What tile t of n_tiles fetches: its share of the next block; a tile that is alone what is AHEAD of
- * it. */
+/* What tile t of n_tiles fetches: its share of the next block; what is AHEAD of it if alone. */
 static struct ahead ahead_of(const struct product *m, const struct block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
     size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
     if (n_tiles == 1)
-        return (struct ahead){w + AHEAD, gap, column};
+        return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
     if (t >= sharers || b->next == 0)
-        return (struct ahead){w, 0, 0};
+        return (struct ahead){(uintptr_t)w, 0, 0};
     size_t step = column / sharers;
-    return (struct ahead){w + b->next + (ptrdiff_t)(t * step * b->columns), gap, step};
+    return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
 }
 
 /* A block for tokens [i, i + n), whose columns have been copied to x. */
 static void block_run(const struct product *m, const float *x, size_t i, size_t n,
                       const struct block *b)
 {
-    float wide[TILE_PANELS * COLUMNS * PANEL];
+    _Alignas(64) float wide[TILE_PANELS * COLUMNS * PANEL];
     const char *w = weights_of(m, b->p, b->k);
-    struct side side = {w, m->n_in * PANEL * bytes_of(m->type), b->columns};
+    struct work t = {.y = m->y + i * m->ldy + b->p * PANEL,
+                     .ldy = m->ldy,
+                     .w = w,
+                     .panel_bytes = m->n_in * PANEL * bytes_of(m->type),
+                     .columns = b->columns,
+                     .x = x,
+                     .rows = m->n_out - b->p * PANEL,
+                     .first = b->k == 0};
     tile_fn *run = m->tile;
-    size_t rows = m->n_out - b->p * PANEL, n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
-    if (rows > b->panels * PANEL)
-        rows = b->panels * PANEL;
+    size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
+    if (t.rows > b->panels * PANEL)
+        t.rows = b->panels * PANEL;
     if (n_tiles > 1 && m->type != WEIGHT_F32) {
         if (m->type == WEIGHT_F16)
             widen_block(WEIGHT_F16, wide, m, b);
         else
             widen_block(WEIGHT_BF16, wide, m, b);
-        side.w = (const char *)wide;
-        side.panel_bytes = COLUMNS * PANEL * sizeof *wide;
+        t.w = (const char *)wide;
+        t.panel_bytes = COLUMNS * PANEL * sizeof *wide;
         run = tile_f32;
     }
     struct parts parts = parts_of(n, n_tiles);
-    float *y = m->y + i * m->ldy + b->p * PANEL;
-    for (size_t t = 0; t < n_tiles; t++) {
-        size_t tokens = parts.each + (t < parts.more);
-        run(y, m->ldy, side, x, b->k == 0, ahead_of(m, b, w, t, n_tiles), tokens, rows);
-        y += tokens * m->ldy;
-        x += tokens * X_ROW;
+    for (size_t j = 0; j < n_tiles; j++) {
+        t.tokens = parts.each + (j < parts.more);
+        t.ahead = ahead_of(m, b, w, j, n_tiles);
+        run(&t);
+        t.y += t.tokens * m->ldy;
+        t.x += t.tokens * X_ROW;
     }
 }
 
@@ -318,10 +361,12 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). */
+/* Panels [p0, p1) for tokens [i, i + n). x here and `wide` below are what a prefill needs of a
+ * thread's stack: 204 KiB, and 16 for each panel of a tile, so 236 with AVX-512. Half as many
+ * tokens would halve x, but widen and wait for weights twice as often. */
 static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
 {
-    float x[GROUP_TOKENS * X_ROW];
+    _Alignas(64) float x[GROUP_TOKENS * X_ROW];
     size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
     size_t most =
         (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
@@ -350,10 +395,10 @@ static void tiles(const struct product *m)
         }
 }
 
-/* ---- entries ------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
-/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a layer 16
- * wide does not need would take as long as the layer. */
+/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a
+ * layer 16 wide does not need would take as long as the layer. */
 #define DEFINE_LINEAR(TYPE, ID)                                                                    \
     static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \

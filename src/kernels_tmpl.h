@@ -1,10 +1,10 @@
 /* Floor 1. The kernels' specification, compiled once per rung.
  *
- * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or empty),
- * RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over
- * lanes has a constant count and no dependence between lanes, which is what lets a compiler turn it
- * into vectors without changing a bit; every sum is written in the order that kernels.h states. Build
- * with -ffp-contract=off and without any -ffast-math.
+ * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or
+ * empty), RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over lanes has a constant
+ * count and no dependence between lanes, which is what lets a compiler turn it into vectors without
+ * changing a bit; every sum is written in the order that kernels.h states. Build with
+ * -ffp-contract=off and without any -ffast-math.
  */
 #include "kernels.h"
 #include "kernels_sample_tmpl.h"
@@ -123,7 +123,7 @@ static void linear_bf16(float *y, size_t ldy, const void *w, const void *x, size
     linear_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
-/* ---- sums over a row -------------------------------------------------------------------------- */
+/* ---- sums over a row ------------------------------------------------------------------------- */
 
 static inline float fold(float p[PANEL])
 {
@@ -189,11 +189,12 @@ static void layernorm(float *y, const float *x, const float *gain, const float *
     normalize(y, x, gain, bias, n, sum(x, n) / (float)n, eps);
 }
 
-/* ---- exp and what is built on it ---------------------------------------------------------------- */
+/* ---- exp and what is built on it ------------------------------------------------------------- */
 
-/* e^x to about 1 ulp. x = n ln2 + r, |r| <= ln2 / 2; e^r = 1 + r + r^2 P(r) with a minimax P (weighted
- * error 3.3e-9); n is the low bits of x log2(e) + 1.5 * 2^23. 2^n is applied in two halves, so that
- * results may be subnormal. Below -104 the result is 0, above 89 infinity; NaN stays NaN. */
+/* e^x to about 1 ulp. x = n ln2 + r, |r| <= ln2 / 2; e^r = 1 + r + r^2 P(r) with a minimax P
+ * (weighted error 3.3e-9); n is the low bits of x log2(e) + 1.5 * 2^23. 2^n is applied in two
+ * halves, so that results may be subnormal. Below -104 the result is 0, above 89 infinity; NaN
+ * stays NaN. */
 static inline float exp_f32(float x)
 {
     float c = x < -104.0f ? -104.0f : x;
@@ -263,7 +264,8 @@ static void act_silu(float *x, size_t n)
         x[i] = x[i] / (1.0f + exp_f32(-x[i]));
 }
 
-/* x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3). (Hendrycks & Gimpel 2016) */
+/* x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+ * (Hendrycks & Gimpel 2016) */
 static void act_gelu_tanh(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -272,8 +274,8 @@ static void act_gelu_tanh(float *x, size_t n)
     }
 }
 
-/* x Phi(x). The tail Phi(-|x|) = e^(-x^2/2) erfcx(t) / 2, t = |x| / sqrt2, where erfcx(t) = u P(u) for
- * u = 1 / (1 + 0.35 t): a minimax fit on t <= 9.6, relative error 7e-9. */
+/* x Phi(x). The tail Phi(-|x|) = e^(-x^2/2) erfcx(t) / 2, t = |x| / sqrt2, where erfcx(t) = u P(u)
+ * for u = 1 / (1 + 0.35 t): a minimax fit on t <= 9.6, relative error 7e-9. */
 static void act_gelu_erf(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -292,7 +294,7 @@ static void act_gelu_erf(float *x, size_t n)
     }
 }
 
-/* ---- the rest ----------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void rope(float *x, const float *cs, size_t n_heads, size_t head_dim, size_t n_rot,
                  enum rope_pairs pairs)

@@ -85,22 +85,27 @@ static void linears_part(void *ctx, int worker, int n_workers)
     }
 }
 
+/* y = act(y) [* the second product, if the job has one] for n numbers of the first, from `at` on. */
+static void activate(const struct linear_job *job, size_t at, size_t n)
+{
+    const struct kernels *kernels = job->r->kernels;
+    float *y = job->p[0].y + at;
+    kernels->act[job->r->model->act](y, n);
+    if (job->count > 1)
+        kernels->mul(y, job->p[1].y + at, n);
+}
+
 /* The worker's share of gate and of up are the same rows, which it then multiplies. */
 static void gate_up_part(void *ctx, int worker, int n_workers)
 {
     const struct linear_job *job = ctx;
-    const struct kernels *kernels = job->r->kernels;
     size_t p0, p1, F = job->p[0].l->n_out;
     pool_split(panels_of(F), worker, n_workers, &p0, &p1);
     for (size_t i = 0; i < job->count; i++)
         multiply(job, &job->p[i], p0, p1);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
-    for (size_t i = 0; p0 < p1 && i < job->n; i++) {
-        float *gate = job->p[0].y + i * F + r0;
-        kernels->act[job->r->model->act](gate, r1 - r0);
-        if (job->count > 1)
-            kernels->mul(gate, job->p[1].y + i * F + r0, r1 - r0);
-    }
+    for (size_t i = 0; p0 < p1 && i < job->n; i++)
+        activate(job, i * F + r0, r1 - r0);
 }
 
 static void run_job(struct run *r, struct linear_job *job, pool_fn *part)
@@ -146,8 +151,5 @@ void expand(struct run *r, size_t il)
     TAP(r, MGPT_MLP_PRE, il, s->gate, l->up.n_out);
     if (l->gate.w)
         TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, l->up.n_out);
-    size_t n = r->n * l->up.n_out;
-    r->kernels->act[r->model->act](s->gate, n);
-    if (l->gate.w)
-        r->kernels->mul(s->gate, s->up, n);
+    activate(&job, 0, r->n * l->up.n_out);
 }

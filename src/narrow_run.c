@@ -1,10 +1,11 @@
-/* Floor 5. A pass of a narrow model: the rows' places in their sessions, and one call (kernels_step.h).
- * What it does is forward.c's to say; it comes instead where nothing is tapped. */
+/* Floor 5. A pass of a narrow model: the rows' places in their sessions, and one call
+ * (kernels_step.h). What it does is forward.c's to say; it takes its place where nothing is
+ * tapped. */
 #include "mem.h"
 #include "narrow.h"
 #include "session.h"
 
-enum { ROWS_AT_A_TIME = 32 };
+enum { ROWS_AT_A_TIME = 24 }; /* a multiple of what the kernel takes */
 
 static struct narrow_row row_of(const mgpt_session *s, int32_t token, size_t pos, float *logits)
 {
@@ -25,6 +26,21 @@ void narrow_one(mgpt_session *s, int32_t token)
     const struct narrow_row row = row_of(s, token, arr_len(s->tokens), s->spare);
     s->model->kernels.narrow_step(s->model->narrow, &row, 1, s->scratch.scores,
                                   s->scratch.score_stride);
+}
+
+void narrow_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
+{
+    const mgpt_session *lead = sessions[0];
+    struct narrow_row rows[ROWS_AT_A_TIME];
+    for (size_t done = 0; done < n; done += ROWS_AT_A_TIME) {
+        size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
+        for (size_t i = 0; i < some; i++) {
+            const mgpt_session *s = sessions[done + i];
+            rows[i] = row_of(s, tokens[done + i], arr_len(s->tokens), s->spare);
+        }
+        lead->model->kernels.narrow_step(lead->model->narrow, rows, some, lead->scratch.scores,
+                                         lead->scratch.score_stride);
+    }
 }
 
 void narrow_forward(struct run *r)

@@ -1,9 +1,9 @@
 /* Floor 5. A session's insides, and one pass of the model over a few rows (struct run).
  *
  * A pass takes n rows: tokens of one session in order (a chunk), or one token of each of several
- * sessions (a batch). A segment is the rows of one session. Nothing of a session changes until the whole
- * call has succeeded: keys and values are written behind the tokens that count, logits go to the spare
- * buffer; session.c commits both at the end.
+ * sessions (a batch). A segment is the rows of one session. Nothing of a session changes until the
+ * whole call has succeeded: keys and values are written behind the tokens that count, logits go to
+ * the spare buffer; session.c commits both at the end.
  */
 #ifndef MGPT_SESSION_H
 #define MGPT_SESSION_H
@@ -70,24 +70,28 @@ struct run {
     int stopped;
 };
 
-/* Gets scratch and threads at the first pass of a fork: one that is only ever stepped behind others in
- * mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do. session.c. */
+/* Gets scratch and threads at the first pass of a fork: one that is only ever stepped behind others
+ * in mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do.
+ * session.c. */
 int session_ready(mgpt_session *s, mgpt_error *err);
 
 /* The page: runs r->tokens through the model, fills r->logits. forward.c. */
 void forward(struct run *r);
 
-/* The same for a narrow model, untapped; the logits go to the sessions' spare buffers. narrow_run.c. */
+/* The same for a narrow model, untapped; the logits go to the sessions' spare buffers.
+ * narrow_run.c. */
 void narrow_forward(struct run *r);
 
-/* A narrow model's next token of one session that has room for it; to its spare logits. */
+/* A narrow model's next token of one session, or of each of several, that have room for it; to
+ * their spare logits. The first one's scratch serves all. */
 void narrow_one(mgpt_session *s, int32_t token);
+void narrow_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 
 /* Softmax attention of the rows of a pass over their caches: q to o. attend.c. */
 void attend(struct run *r, size_t layer);
 
-/* Fires a point for `cols` values per row at data: for all rows of the pass, or with out_rows for the
- * rows that get logits. taps.c. */
+/* Fires a point for `cols` values per row at data: for all rows of the pass, or with out_rows for
+ * the rows that get logits. taps.c. */
 void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t cols, int out_rows);
 
 /* Fires a point of one query: one row per head. */

@@ -35,9 +35,6 @@ static void split_run(struct split *s, size_t bytes_each)
 
 /* ---- embedding ---------------------------------------------------------------------------------- */
 
-/* Keys and values of chunks are worth it, those of a step are not. */
-enum { STORES_WORTH_SPLITTING = 8192 };
-
 static void lookup(const struct gguf_tensor *table, size_t row, float *out)
 {
     size_t n = (size_t)table->dims[0];
@@ -180,6 +177,9 @@ static void remember_part(void *ctx, int worker, int n_workers)
                        r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
     }
 }
+
+/* Keys and values of chunks are worth it, those of a step are not. */
+enum { STORES_WORTH_SPLITTING = 8192 };
 
 void remember(struct run *r, size_t layer)
 {

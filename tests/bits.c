@@ -1,6 +1,6 @@
 /* bits MODEL...: one hash of all logits for each model file, however they are computed.
  *
- * The ways are those of mgpt check --self (tools/self_ways.c), all of them whatever they cost. The exit
+ * The ways are those of mgpt check --self (tools/check/self_ways.c), all of them whatever they cost. The exit
  * status is 1 when something does not give the same bits, and the line says what. Works on any model
  * file, so also on those that are too large for the tests.
  */

@@ -1,17 +1,24 @@
-/* Example: which attention heads does a text need? A program on the public header alone.
+/* Example: which attention heads does a text need, and where does it matter? A program on the public header
+ * alone.
  *
- * Each head in turn is silenced by writing zeros through a tap, and the text is scored again: the loss
- * in nats per token is what the head contributes. Run it as
+ * Ablation: each head in turn is silenced by writing zeros through a tap, and the text is scored again: the
+ * loss in nats per token is what the head contributes.
+ *
+ * Patching: with a second text of as many tokens, one row of the residual stream at a time is taken from the
+ * first text's run and put into the second's. How likely the first text's last token becomes shows where
+ * the difference lives. Run it as
  *
  *     example_patch weights/names.gguf olivia
+ *     example_patch weights/names.gguf olivia elivia
  *
  * It is built and run by the tests, so that it keeps working. */
 #include "mgpt.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512 };
+enum { MAX_TOKENS = 512, MAX_WIDTH = 4096 };
 
 struct head {
     int32_t layer, index, head_dim;
@@ -67,21 +74,88 @@ static int report(mgpt_session *session, const int32_t *tokens, size_t n, const 
     return 0;
 }
 
+/* A row of the residual stream on its way from one run to another. */
+struct patch {
+    int32_t layer, pos;
+    int taking; /* 1: from the run, 0: into it */
+    float *row;
+};
+
+static int carry(const mgpt_value *value, void *user)
+{
+    const struct patch *p = user;
+    if (value->layer != p->layer || p->pos < value->pos || p->pos >= value->pos + value->rows)
+        return 0;
+    float *row = value->data + (size_t)(p->pos - value->pos) * value->stride;
+    memcpy(p->taking ? p->row : row, p->taking ? row : p->row, (size_t)value->cols * sizeof *row);
+    return 0;
+}
+
+/* log p(answer | tokens) with the patch applied, or the row taken. NaN on failure. */
+static double run(mgpt_session *session, struct patch *p, int taking, const int32_t *tokens,
+                  size_t n, const mgpt_info *info, int32_t answer, mgpt_error *err)
+{
+    p->taking = taking;
+    if (mgpt_tap(session, MGPT_POINT_BIT(MGPT_RESID_PRE), carry, p, err) < 0 ||
+        mgpt_rewind(session, 0, err) < 0 || mgpt_feed(session, tokens, n, err) < 0)
+        return NAN;
+    return mgpt_logprob(mgpt_logits(session), (size_t)info->n_vocab, answer);
+}
+
+/* Texts of n tokens; the last one of a is what both are asked for. */
+static int patch_all(mgpt_session *session, const int32_t *a, const int32_t *b, size_t n,
+                     const mgpt_info *info, mgpt_error *err)
+{
+    float row[MAX_WIDTH];
+    size_t differ = 0;
+    for (size_t pos = 0; pos + 1 < n; pos++)
+        differ += a[pos] != b[pos];
+    for (int32_t layer = 0; layer < info->n_layer; layer++) {
+        for (int32_t pos = 0; pos + 1 < (int32_t)n; pos++) {
+            struct patch p = {layer, pos, 1, row};
+            double whole = run(session, &p, 1, a, n - 1, info, a[n - 1], err);
+            double patched = run(session, &p, 0, b, n - 1, info, a[n - 1], err);
+            if (isnan(whole) || isnan(patched))
+                return -1;
+            printf("layer %d position %d: log p %+.4f, of the first text %+.4f\n", layer, pos,
+                   patched, whole);
+            /* Before the first layer a token is its row: with it, the second text is the first. */
+            if (layer == 0 && differ == 1 && a[pos] != b[pos] && patched != whole)
+                return -1;
+        }
+    }
+    return mgpt_tap(session, 0, NULL, NULL, err);
+}
+
+/* Tokens of a text; negative on failure. */
+static int64_t encode(const mgpt_model *model, const char *text, int32_t *tokens, mgpt_error *err)
+{
+    int64_t n = mgpt_encode(model, text, strlen(text), 0, tokens, MAX_TOKENS, err);
+    return n >= 2 && n <= MAX_TOKENS ? n : -1;
+}
+
+static int explain(const mgpt_model *model, mgpt_session *session, const char *text,
+                   const char *other, mgpt_error *err)
+{
+    mgpt_info info;
+    int32_t a[MAX_TOKENS], b[MAX_TOKENS];
+    int64_t n = encode(model, text, a, err);
+    if (n < 0 || mgpt_get_info(model, &info, err) < 0 || info.n_embd > MAX_WIDTH)
+        return -1;
+    if (!other)
+        return report(session, a, (size_t)n, &info, err);
+    return encode(model, other, b, err) == n ? patch_all(session, a, b, (size_t)n, &info, err) : -1;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 3)
-        return fprintf(stderr, "usage: example_patch MODEL TEXT\n"), 2;
-    mgpt_error err = {MGPT_OK, MGPT_NO_OFFSET, "the text is empty or too long"};
-    mgpt_info info;
-    int32_t tokens[MAX_TOKENS];
-    int status = -1;
+    if (argc != 3 && argc != 4)
+        return fprintf(stderr, "usage: example_patch MODEL TEXT [OTHER]\n"), 2;
+    mgpt_error err = {MGPT_OK, MGPT_NO_OFFSET,
+                      "a text is empty or too long, or they have not as many tokens"};
     mgpt_model *model = mgpt_open(argv[1], NULL, &err);
     mgpt_session *session = model ? mgpt_session_new(model, NULL, &err) : NULL;
-    if (session && mgpt_get_info(model, &info, &err) == MGPT_OK) {
-        int64_t n = mgpt_encode(model, argv[2], strlen(argv[2]), 0, tokens, MAX_TOKENS, &err);
-        if (n >= 2 && n <= MAX_TOKENS)
-            status = report(session, tokens, (size_t)n, &info, &err);
-    }
+    int status = session ? explain(model, session, argv[2], argc > 3 ? argv[3] : NULL, &err) : -1;
     if (status < 0)
         fprintf(stderr, "example_patch: %s\n", err.text);
     mgpt_session_free(session);

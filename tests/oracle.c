@@ -1,11 +1,11 @@
 /* Tests: the float64 oracle of a toy. See oracle.h.
  *
- * The pass itself is tools/oracle.c, which the shipped tool uses as well; here stands what the tests
+ * The pass itself is tools/check/oracle.c, which the shipped tool uses as well; here stands what the tests
  * know: a toy described from its specification and the table of architectures (toy_arch.h), nothing of
  * it from src/. */
 #include "oracle.h"
 
-#include "../tools/oracle.h"
+#include "../tools/check/oracle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

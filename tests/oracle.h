@@ -1,4 +1,4 @@
-/* Tests: a toy's forward pass in float64 (tools/oracle.h), as a trace.
+/* Tests: a toy's forward pass in float64 (tools/check/oracle.h), as a trace.
  *
  * What the toy is comes from its specification and from toy_arch.h, its weights are the toy's own: of
  * src/ nothing is asked.

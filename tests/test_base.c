@@ -26,6 +26,8 @@ static void test_format_conversions(void **state)
     assert_string_equal(buf, "0 2147483647 -2147483648");
     text_format(buf, sizeof buf, "%u %zu %llu", UINT_MAX, (size_t)7, ULLONG_MAX);
     assert_string_equal(buf, "4294967295 7 18446744073709551615");
+    text_format(buf, sizeof buf, "%lld %lld", LLONG_MIN, LLONG_MAX);
+    assert_string_equal(buf, "-9223372036854775808 9223372036854775807");
     text_format(buf, sizeof buf, "%x %x", 0u, 0xDEADBEEFu);
     assert_string_equal(buf, "0 deadbeef");
     size_t n = text_format(buf, sizeof buf, "[%.*s]", 0, "never read");

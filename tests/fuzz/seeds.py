@@ -180,7 +180,7 @@ def dictionaries():
                "safetensors": ["tools/convert/hf*.c", "tools/convert/safetensors.c"],
                "torch": ["tools/convert/from_*.c", "tools/convert/pickle*.c"],
                "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
-               "reference": ["tools/reference*.c"], "npz": ["tools/np*.c"]}
+               "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"]}
     same = {"model": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()
