@@ -151,5 +151,6 @@ int err_system(mgpt_error *err, const char *what, uint64_t offset)
     int code = errno;
     if (strerror_r(code, reason, sizeof reason) != 0)
         text_format(reason, sizeof reason, "error %d", code);
-    return err_set(err, MGPT_EIO, offset, "cannot %s: %s", what, reason);
+    return err_set(err, code == ENOMEM ? MGPT_EMEM : MGPT_EIO, offset, "cannot %s: %s", what,
+                   reason);
 }

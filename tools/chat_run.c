@@ -61,6 +61,8 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
         return code;
     code = draw(r);
     text_out_end(&r->out);
+    if (r->out.failed.status < 0)
+        return cli_fail(NULL, &r->out.failed);
     putchar('\n');
     fflush(stdout);
     return code == EXIT_OK ? chat_answered(&r->chat) : code;

@@ -8,6 +8,7 @@
 #include "cli.h"
 
 #include "error.h"
+#include "json_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -414,6 +415,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, const ch
     struct parser p;
     int n = 0;
     build(&p, command);
+    json_watch();
     opterr = 0;
     optind = 0; /* begin anew */
     while (n >= 0) {

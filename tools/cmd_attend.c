@@ -139,7 +139,11 @@ static json_t *json_matrix(const struct matrix *m)
             double v = (double)m->v[i * m->cols + j];
             json_array_append_new(row, isfinite(v) ? json_real(v) : json_null());
         }
-        if (json_array_size(row) != m->cols || json_array_append_new(rows, row) < 0) {
+        if (json_array_size(row) != m->cols) { /* one did not fit into memory */
+            json_decref(row);
+            row = NULL;
+        }
+        if (json_array_append_new(rows, row) < 0) { /* NULL, too */
             json_decref(rows);
             return NULL;
         }

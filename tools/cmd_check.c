@@ -364,9 +364,13 @@ int cmd_check(int argc, char **argv)
     if (n < 0)
         return cli_parse_exit(n);
     int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
-    if (code == EXIT_OK && c.self)
+    mgpt_error err;
+    int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
+    if (is_model < 0)
+        code = cli_fail(c.path, &err);
+    else if (code == EXIT_OK && c.self)
         code = check_self(&c, &command);
-    else if (code == EXIT_OK && check_is_model(c.path))
+    else if (is_model)
         code = check_two(&c, &command);
     else if (code == EXIT_OK)
         code = check_reference(&c, &command);

@@ -10,6 +10,7 @@
 #include "convert/write.h"
 #include "error.h"
 #include "file.h"
+#include "interrupt.h"
 #include "mem.h"
 #include "utf8.h"
 
@@ -205,7 +206,8 @@ static char *stem(const char *path)
     return text;
 }
 
-/* The name of the directory that the input is in; malloc'ed, NULL when it has none that says something. */
+/* The name of the directory that the input is in; malloc'ed, "" when it has none that says something, NULL
+ * when out of memory. */
 static char *directory_name(const char *path)
 {
     char cwd[4096];
@@ -214,14 +216,14 @@ static char *directory_name(const char *path)
         end--;
     if (!end || (end - path == 1 && path[0] == '.')) {
         if (!getcwd(cwd, sizeof cwd))
-            return NULL;
+            return strdup("");
         path = cwd;
         end = cwd + strlen(cwd);
     }
     for (start = end; start > path && start[-1] != '/';)
         start--;
     if (start == end || *start == '.')
-        return NULL;
+        return strdup("");
     char *text = strndup(start, (size_t)(end - start));
     if (text)
         make_printable(text);
@@ -289,7 +291,9 @@ static int write_out(struct request *r, struct checkpoint *c, mgpt_error *err)
         c->progress = show_progress;
         c->progress_user = &progress;
     }
+    interrupt_catch(); /* or the temporary file would stay */
     int status = ckpt_write(c, r->out, r->type, err);
+    interrupt_release();
     if (progress.shown > 0)
         fputs("\r           \r", stderr);
     return status;
@@ -302,9 +306,11 @@ static int convert(struct request *r, struct span bytes)
     struct checkpoint c;
     mgpt_error err;
     char *name = stem(r->in), *directory = directory_name(r->in);
-    struct ckpt_input in = {bytes, name ? name : "", &r->options, find_side, r, directory};
+    struct ckpt_input in = {bytes, name, &r->options, find_side, r, directory};
     ckpt_init(&c);
-    int status = ckpt_read(&c, &in, &err), code;
+    int status = name && directory ? ckpt_read(&c, &in, &err)
+                                   : err_memory(&err, "the name of the model", strlen(r->in)),
+        code;
     if (status < 0) {
         code = cli_fail(r->in, &err);
     } else if (r->dry_run) {
@@ -325,23 +331,27 @@ static int convert(struct request *r, struct span bytes)
     return code;
 }
 
-/* A directory stands for the file in it that says what the others are; malloc'ed, NULL when path is no
- * directory or has no such file. */
-static char *file_of_directory(const char *path)
+/* A directory stands for the file in it that says what the others are: its path, malloc'ed, or NULL when
+ * path is no directory or has no such file. */
+static int file_of_directory(const char *path, char **to, mgpt_error *err)
 {
     static const char file[] = "config.json";
     struct stat st;
     size_t n = strlen(path);
-    char *name = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? malloc(n + 1 + sizeof file) : NULL;
+    *to = NULL;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return MGPT_OK;
+    char *name = malloc(n + 1 + sizeof file);
     if (!name)
-        return NULL;
+        return err_memory(err, "a file name", n + 1 + sizeof file);
     memcpy(name, path, n);
     name[n] = '/';
     memcpy(name + n + 1, file, sizeof file);
     if (stat(name, &st) == 0)
-        return name;
-    free(name);
-    return NULL;
+        *to = name;
+    else
+        free(name);
+    return MGPT_OK;
 }
 
 static int no_input(const struct request *r, mgpt_error *err)
@@ -357,9 +367,11 @@ static int run(struct request *r)
 {
     struct file file = {0};
     mgpt_error err;
-    char *text = NULL, *inside = file_of_directory(r->in);
+    char *text = NULL, *inside;
     size_t n = 0;
     int code;
+    if (file_of_directory(r->in, &inside, &err) < 0)
+        return cli_fail(r->in, &err);
     if (inside)
         r->in = inside;
     if (strcmp(r->in, "-") == 0 ? !(text = cli_read("-", &n, &err))

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "engine.h"
 #include "text.h"
+#include "utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,25 +115,42 @@ static json_t *tensor_json(const mgpt_tensor *t)
 {
     json_t *shape = json_array();
     for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
-        json_array_append_new(shape, json_integer((json_int_t)t->dims[d]));
+        if (json_array_append_new(shape, json_integer((json_int_t)t->dims[d])) < 0) {
+            json_decref(shape);
+            return NULL;
+        }
     return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape", shape,
                      "offset", (json_int_t)t->offset, "n_bytes", (json_int_t)t->n_bytes);
+}
+
+static int is_utf8(const char *text)
+{
+    size_t n = strlen(text), length;
+    uint32_t code = 0;
+    for (; n > 0 && code != UTF8_BAD; text += length, n -= length)
+        length = utf8_next(text, n, &code);
+    return code != UTF8_BAD;
 }
 
 static int print_json(const struct engine *e, int tensors)
 {
     json_t *root = info_json(&e->info), *list = tensors ? json_array() : NULL;
     mgpt_tensor t;
-    for (size_t i = 0; tensors && i < mgpt_n_tensors(e->model); i++)
+    int whole = !tensors || list;
+    for (size_t i = 0; list && i < mgpt_n_tensors(e->model); i++)
         if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
-            json_array_append_new(list, tensor_json(&t));
-    if (!root) {
+            whole &= json_array_append_new(list, tensor_json(&t)) == 0;
+    if (!root && !(is_utf8(e->info.arch) && is_utf8(e->info.name))) {
         cli_note("%s: its strings are not UTF-8: they cannot be written as JSON", e->path);
         json_decref(list);
         return EXIT_REFUSED;
     }
     if (list)
-        json_object_set_new(root, "tensors", list);
+        whole &= json_object_set_new(root, "tensors", list) == 0;
+    if (!whole) {
+        json_decref(root);
+        root = NULL;
+    }
     return text_json_line(root);
 }
 

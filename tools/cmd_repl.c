@@ -50,6 +50,8 @@ static int read_lines(struct repl *r, struct line_reader *reader)
         stopped = interrupted() && !reader->terminal;
         interrupt_release();
     }
+    if (reader->failed.status < 0)
+        return cli_fail("stdin", &reader->failed);
     return stopped ? EXIT_INTERRUPTED : EXIT_OK;
 }
 

@@ -58,6 +58,8 @@ static int print_text(const struct tokenize *t, const char *ids)
         text_out_token(&out, id, 0);
     text_out_end(&out);
     text_out_close(&out);
+    if (out.failed.status < 0)
+        return cli_fail(NULL, &out.failed);
     if (got == 0)
         return EXIT_OK;
     if (got < 0)

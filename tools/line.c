@@ -1,6 +1,7 @@
 /* Line input. See line.h. libedit (BSD licence), through its readline interface. */
 #include "line.h"
 
+#include "error.h"
 #include "file.h"
 #include "interrupt.h"
 #include "outfile.h"
@@ -182,7 +183,12 @@ char *line_next(struct line_reader *reader, const char *prompt, size_t *n_bytes)
 {
     if (reader->terminal)
         return edited(reader, prompt, n_bytes);
+    errno = 0;
     ssize_t n = getline(&reader->line, &reader->cap, stdin);
+    if (n < 0 && errno == ENOMEM)
+        err_memory(&reader->failed, "a line", reader->cap);
+    else if (n < 0 && !feof(stdin))
+        err_system(&reader->failed, "read", MGPT_NO_OFFSET);
     if (n < 0)
         return NULL;
     if (n > 0 && reader->line[n - 1] == '\n')

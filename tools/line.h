@@ -11,6 +11,7 @@ struct line_reader {
     char *line;   /* the last line */
     size_t cap;
     const char *history; /* a file, or NULL */
+    mgpt_error failed;   /* status < 0: why there was no further line, when it was not the end */
 };
 
 /* What a word can be completed to, being collected. */

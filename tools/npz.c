@@ -8,13 +8,36 @@
 #include "ck.h"
 #include "error.h"
 
+#include <errno.h>
 #include <string.h>
+#include <zlib.h>
+
+/* libzip's error as ours; a source that could not be made for want of memory may come without a code. */
+static int failed_as(const zip_error_t *failed)
+{
+    int code = zip_error_code_zip(failed);
+    if (code == ZIP_ER_ZLIB && zip_error_code_system(failed) == Z_MEM_ERROR)
+        return MGPT_EMEM;
+    if (code == ZIP_ER_MEMORY || code == ZIP_ER_OK || zip_error_code_system(failed) == ENOMEM)
+        return MGPT_EMEM;
+    return code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK ? MGPT_EIO
+                                                                             : MGPT_EFILE;
+}
+
+static int set_failed(mgpt_error *err, const char *name, zip_error_t *failed)
+{
+    int status = failed_as(failed);
+    const char *why =
+        zip_error_code_zip(failed) == ZIP_ER_OK ? "out of memory" : zip_error_strerror(failed);
+    return err_set(err, status, MGPT_NO_OFFSET, "npz%s%.60s: %s", *name ? " entry " : "", name,
+                   why);
+}
 
 static zip_t *open_source(zip_source_t *source, zip_error_t *failed, mgpt_error *err)
 {
     zip_t *zip = source ? zip_open_from_source(source, ZIP_RDONLY, failed) : NULL;
     if (!zip) {
-        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz: %s", zip_error_strerror(failed));
+        set_failed(err, "", failed);
         zip_source_free(source);
     }
     zip_error_fini(failed);
@@ -41,8 +64,7 @@ int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_erro
     while (n > 0) {
         zip_int64_t got = zip_fread(stream, at, n);
         if (got < 0)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", name,
-                           zip_file_strerror(stream));
+            return set_failed(err, name, zip_file_get_error(stream));
         if (got == 0)
             return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                            "npz entry %.60s: ends %zu bytes before its size", name, n);
@@ -107,7 +129,7 @@ zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error
     }
     zip_file_t *stream = zip_fopen_index(zip, index, 0);
     if (!stream) {
-        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", st.name, zip_strerror(zip));
+        set_failed(err, st.name, zip_get_error(zip));
         return NULL;
     }
     if (take_header(stream, st.name, npy, err) == MGPT_OK &&

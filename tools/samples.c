@@ -112,7 +112,10 @@ static int print_json(const struct sample *sample, uint64_t index)
     const char *reasons[] = {NULL, "stop", "length", "length", NULL};
     json_t *tokens = json_array();
     for (size_t i = 0; i < arr_len(sample->shown); i++)
-        json_array_append_new(tokens, json_integer(sample->shown[i]));
+        if (json_array_append_new(tokens, json_integer(sample->shown[i])) < 0) {
+            json_decref(tokens);
+            return text_json_line(NULL);
+        }
     return text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)index, "text",
                                     sample->out.buffer ? sample->out.buffer : "",
                                     arr_len(sample->out.buffer), "tokens", tokens, "finish_reason",
@@ -140,7 +143,7 @@ static int print_ended(struct batch *b)
         if (sample->ending == GOES_ON)
             break;
         code = print(b, sample);
-        b->printed++;
+        b->printed += code == EXIT_OK; /* else it stays the one whose rest is shown */
     }
     if (code == EXIT_OK && interrupted())
         return EXIT_INTERRUPTED;

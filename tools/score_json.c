@@ -4,6 +4,7 @@
 
 #include "ck.h"
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 #include "text.h"
 
@@ -15,13 +16,12 @@ int score_json_read(struct score_line *line, const char *text, size_t n, const c
                     size_t *n_bytes)
 {
     json_error_t failed;
-    line->object = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &failed);
+    line->object = json_read(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &failed);
     const json_t *value = json_object_get(line->object, "text");
-    if (!line->object && json_error_code(&failed) == json_error_out_of_memory)
-        err_memory(&line->wrong, "the JSON tree", n);
+    if (!line->object && !json_read_no_memory(&failed, n, &line->wrong))
+        err_set(&line->wrong, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %s", failed.text);
     else if (!line->object)
-        err_set(&line->wrong, MGPT_EFILE, (uint64_t)(failed.position > 0 ? failed.position : 0),
-                "bad JSON: %s", failed.text);
+        return 0;
     else if (!json_is_string(value))
         err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
                 "expected an object with a string called text");

@@ -2,6 +2,7 @@
 #include "text.h"
 
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 #include "utf8.h"
 
@@ -204,9 +205,14 @@ int text_json_line(json_t *value)
         cli_note("out of memory: a line of JSON");
         return EXIT_FULL;
     }
-    if (json_dumpf(value, stdout, flags) == 0)
-        putchar('\n');
+    char *line = json_dumps(value, flags); /* all of it, or nothing gets out */
     json_decref(value);
+    if (!line || json_has_lost()) {
+        free(line);
+        return text_json_line(NULL);
+    }
+    puts(line);
+    free(line);
     return EXIT_OK;
 }
 
@@ -245,6 +251,8 @@ static void deliver(struct text_out *out, int all)
 
 void text_out_token(struct text_out *out, int32_t token, int quietly)
 {
+    if (out->failed.status < 0) /* a text has no holes */
+        return;
     size_t length = arr_len(out->buffer), room = arr_cap(out->buffer) - length;
     char *at = out->buffer ? out->buffer + length : NULL;
     size_t n = mgpt_stream_put(&out->stream, out->model, token, at, room);
@@ -264,7 +272,7 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
 void text_out_end(struct text_out *out)
 {
     size_t length = arr_len(out->buffer);
-    if (out->stream.n_held > 0 && make_room(out, TEXT_AT_FIRST))
+    if (out->stream.n_held > 0 && out->failed.status == MGPT_OK && make_room(out, TEXT_AT_FIRST))
         arr_set_len(out->buffer,
                     length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
     out->stream = (mgpt_stream){0};

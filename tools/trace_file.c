@@ -110,13 +110,13 @@ int trace_file_failed(const struct trace_file *f)
 
 int trace_file_commit(struct trace_file *f, mgpt_error *err)
 {
-    for (size_t i = 0; i < arr_len(f->arrays); i++) {
+    for (size_t i = 0; i < arr_len(f->arrays) && !trace_file_failed(f); i++) {
         const struct trace_array *a = &f->arrays[i];
         for (size_t s = 0; s < a->n_strands; s++)
             if (f->strands[a->strand + s].done != a->n_bytes / a->n_strands)
                 return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s is not complete", a->name);
     }
-    if (f->format == TRACE_NPZ)
+    if (f->format == TRACE_NPZ && !trace_file_failed(f))
         trace_npz_end(f);
     return outfile_commit(&f->out, err);
 }

@@ -6,6 +6,7 @@
 
 #include "ck.h"
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 
 #include <jansson.h>
@@ -47,15 +48,18 @@ static int make_head(struct trace_file *f)
     size_t n = all ? json_dumpb(all, NULL, 0, JSON_COMPACT) : 0;
     size_t padded = (n + 7) / 8 * 8;
     f->n_head = LENGTH_BYTES + padded;
+    int written = 0;
     f->head = n ? malloc(f->n_head) : NULL;
     if (f->head) {
         for (size_t i = 0; i < LENGTH_BYTES; i++)
             f->head[i] = (uint8_t)((uint64_t)padded >> 8 * i);
         memset(f->head + LENGTH_BYTES, ' ', padded);
-        json_dumpb(all, (char *)f->head + LENGTH_BYTES, n, JSON_COMPACT);
+        /* It allocates to look for loops, so the second time may fail where the first did not. */
+        written = json_dumpb(all, (char *)f->head + LENGTH_BYTES, n, JSON_COMPACT) == n &&
+                  !json_has_lost();
     }
     json_decref(all);
-    return f->head != NULL;
+    return written;
 }
 
 /* The places in the data, which the header tells, then those in the file, which are behind it. */

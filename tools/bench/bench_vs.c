@@ -7,6 +7,7 @@
  * its continuation timed as one) are passed over. ik_llama.cpp's "tg64@pp900" is a depth of 900.
  */
 #include "bench.h"
+#include "json_read.h"
 #include "mem.h"
 #include "text.h"
 
@@ -139,7 +140,11 @@ int vs_read(const char *path, struct vs_row **rows)
         return cli_fail(path, &err);
     while (code == EXIT_OK && (at += strspn(text + at, " \t\r\n")) < n) {
         json_error_t bad;
-        json_t *value = json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK, &bad);
+        json_t *value = json_read(text + at, n - at, JSON_DISABLE_EOF_CHECK, &bad);
+        if (!value && json_read_no_memory(&bad, n - at, &err)) {
+            code = cli_fail(path, &err);
+            break;
+        }
         if (!value) {
             cli_note("%s: %s (byte %zu)", path, bad.text, at + (size_t)bad.position);
             code = EXIT_REFUSED;

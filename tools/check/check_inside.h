@@ -32,7 +32,7 @@ struct check_models {
 /* The logits of two models of one vocabulary on a text. */
 int check_models(const struct check_models *models);
 
-/* Whether the file begins as a GGUF file does. */
-int check_is_model(const char *path);
+/* Whether the file begins as a GGUF file does; negative when it cannot be read. */
+int check_is_model(const char *path, mgpt_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* Two models on a text: how far the logits of B are from those of A. See check_inside.h. */
 #include "check_inside.h"
 #include "check_report.h"
+#include "file.h"
 #include "interrupt.h"
 #include "mem.h"
 
@@ -14,14 +15,17 @@ static const char our_text[] =
     "the quick brown fox jumps over the lazy dog and does not look back; a text of no "
     "importance, in which every letter of the alphabet has its place";
 
-int check_is_model(const char *path)
+int check_is_model(const char *path, mgpt_error *err)
 {
-    char head[4] = "";
-    FILE *f = strcmp(path, "-") == 0 ? NULL : fopen(path, "rb");
-    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-    if (f)
-        fclose(f);
-    return n == sizeof head && memcmp(head, "GGUF", 4) == 0;
+    struct file file;
+    if (strcmp(path, "-") == 0)
+        return 0;
+    int status = file_open_partly(&file, path, 4, err);
+    if (status < 0)
+        return status;
+    int is = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
+    file_close(&file);
+    return is;
 }
 
 /* Ids must mean the same in both. */

@@ -49,17 +49,19 @@ static void print_clipped(const char *text)
     }
 }
 
-static void print_token(const mgpt_model *model, int32_t token)
+static int print_token(const mgpt_model *model, int32_t token)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *memory = open_memstream(&text, &n);
-    if (!memory)
-        return;
-    text_print_token(memory, model, token);
-    if (fclose(memory) == 0)
+    if (memory)
+        text_print_token(memory, model, token);
+    int whole = memory && !ferror(memory);
+    whole &= memory && fclose(memory) == 0 && text;
+    if (whole)
         print_clipped(text);
     free(text);
+    return whole;
 }
 
 /* A number that a reference need not have, in `width` columns. */
@@ -86,7 +88,10 @@ int check_table_row(const mgpt_model *model, const struct check_place *place,
         printf(" %6zu   %u/%u  %-9s", row->rank, row->top5, row->top5_of, top_names[row->top]);
     }
     putchar(' ');
-    print_token(model, place->token);
+    if (!print_token(model, place->token)) {
+        cli_note("out of memory: the text of a token");
+        return EXIT_FULL;
+    }
     putchar('\n');
     return EXIT_OK;
 }

@@ -4,6 +4,7 @@
  * A sequence is {"input": [ids], "logits": [[...], ...]}, or has "top_logprobs" in the place of logits
  * (reference_partial.c). */
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 #include "reference_partial.h"
 
@@ -84,13 +85,13 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
 static int read_value(struct reference *ref, size_t *at, mgpt_error *err)
 {
     json_error_t failed;
-    json_t *value = json_loadb((const char *)ref->file.data + *at, ref->file.size - *at,
-                               JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &failed);
-    if (!value && json_error_code(&failed) == json_error_out_of_memory)
-        return err_memory(err, "the JSON tree", ref->file.size - *at);
+    json_t *value = json_read(ref->file.data + *at, ref->file.size - *at,
+                              JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &failed);
+    if (!value && json_read_no_memory(&failed, ref->file.size - *at, err))
+        return MGPT_EMEM;
     if (!value)
-        return err_set(err, MGPT_EFILE, *at + (uint64_t)(failed.position > 0 ? failed.position : 0),
-                       "bad JSON: %s", failed.text);
+        return err_set(err, MGPT_EFILE, *at + json_read_offset(&failed), "bad JSON: %s",
+                       failed.text);
     *at += (size_t)failed.position;
     int status = json_is_array(value) ? json_array_extend(ref->json, value)
                                       : json_array_append(ref->json, value);

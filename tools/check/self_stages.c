@@ -166,8 +166,14 @@ static int run_engine(const mgpt_model *model, const struct self_request *q, str
     int status = session ? MGPT_OK : b->err->status;
     if (status == MGPT_OK)
         status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, take, b, b->err);
-    if (status == MGPT_OK && (status = mgpt_feed(session, q->tokens, q->n, b->err)) == MGPT_ESTOP)
-        status = MGPT_EMEM; /* the tap's */
+    if (status == MGPT_OK) {
+        mgpt_error failed;
+        status = mgpt_feed(session, q->tokens, q->n, &failed);
+        if (status == MGPT_ESTOP)
+            status = b->err->status; /* the tap said why */
+        else if (status < 0)
+            *b->err = failed;
+    }
     mgpt_session_free(session);
     return status;
 }

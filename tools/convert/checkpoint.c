@@ -114,8 +114,8 @@ void ckpt_note(struct checkpoint *c, const char *fmt, ...)
         va_end(ap);
     }
     char *copy = ckpt_text(c, line, strlen(line));
-    if (copy && arr_reserve(c->notes, arr_len(c->notes) + 1))
-        arr_put(c->notes, copy);
+    if (!copy || !arr_push(c->notes, copy))
+        c->lost_notes = 1;
 }
 
 int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,

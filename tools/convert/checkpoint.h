@@ -114,6 +114,7 @@ struct checkpoint {
     const struct gguf *metadata; /* not NULL: copied entry by entry, instead of hp and vocab */
     struct ckpt_tensor *tensors; /* stb_ds array, in the order of the file to be */
     char **notes;                /* stb_ds array of lines */
+    int lost_notes;              /* 1: there was no memory for one */
     struct ckpt_block *blocks;   /* memory that lives as long as the checkpoint */
     mgpt_error failed; /* status < 0: a source broke while values were read; the writer gives up */
     void *source;      /* what the reader needs to stay alive, and how to free it */

@@ -57,6 +57,7 @@ int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
         status = add_tensor(c, &g->tensors[i], err);
     struct gguf_str arch;
     if (gguf_string(g, "general.architecture", &arch, NULL) > 0)
-        c->hp.arch = ckpt_text(c, arch.p, arch.n);
+        if (!(c->hp.arch = ckpt_text(c, arch.p, arch.n)) && status == MGPT_OK)
+            status = err_memory(err, "a text", arch.n);
     return status;
 }

@@ -327,7 +327,7 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
     if (!found)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "side file config.json: not beside the input; it has the model's numbers");
-    if (in->directory)
+    if (in->directory && *in->directory)
         c->name = in->directory;
     state_init(&m.state, c);
     if (parts->state)

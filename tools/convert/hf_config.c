@@ -2,6 +2,7 @@
 #include "hf_config.h"
 
 #include "error.h"
+#include "json_read.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,16 +20,14 @@ static json_t *load(struct span bytes, const char *file, size_t flags, mgpt_erro
                 bytes.size, MAX_JSON);
         return NULL;
     }
-    json_t *root = json_loadb((const char *)bytes.data, bytes.size, flags, &e);
+    json_t *root = json_read(bytes.data, bytes.size, flags, &e);
     if (root && json_is_object(root))
         return root;
     if (root)
         err_set(err, MGPT_EFILE, 0, "%.40s: expected an object", file);
-    else if (json_error_code(&e) == json_error_out_of_memory || e.line < 0)
-        err_memory(err, "the JSON tree", bytes.size);
-    else
-        err_set(err, MGPT_EFILE, (uint64_t)(e.position > 0 ? e.position : 0),
-                "%.40s: line %d column %d: %.60s", file, e.line, e.column, e.text);
+    else if (!json_read_no_memory(&e, bytes.size, err))
+        err_set(err, MGPT_EFILE, json_read_offset(&e), "%.40s: line %d column %d: %.60s", file,
+                e.line, e.column, e.text);
     json_decref(root);
     return NULL;
 }

@@ -11,6 +11,7 @@
  */
 #include "error.h"
 #include "json_model.h"
+#include "json_read.h"
 
 #include <string.h>
 
@@ -161,10 +162,9 @@ static int is_not_finite(struct span s, size_t at)
 /* `base`: where s begins in the file. */
 static int syntax_error(struct span s, size_t base, const json_error_t *e, mgpt_error *err)
 {
-    size_t at = e->position > 0 ? (size_t)e->position : 0;
-    /* when memory runs out, jansson mostly says nothing at all */
-    if (json_error_code(e) == json_error_out_of_memory || e->line < 0)
-        return err_memory(err, "the JSON tree", s.size);
+    size_t at = (size_t)json_read_offset(e);
+    if (json_read_no_memory(e, s.size, err))
+        return MGPT_EMEM;
     if (is_not_finite(s, at))
         return err_set(err, MGPT_EFILE, base + at,
                        "line %d column %d: NaN or Infinity is not JSON (Python writes it); the "
@@ -195,8 +195,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     if (text.size > MAX_BYTES)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "JSON of %zu bytes, the limit is %zu",
                        text.size, MAX_BYTES);
-    json_t *root =
-        json_loadb((const char *)text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    json_t *root = json_read(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);
     c->source = root;

@@ -74,10 +74,10 @@ static int seek(struct npz *z, zip_uint64_t index, uint64_t at, mgpt_error *err)
     while (z->stream && z->next < at) {
         size_t n = at - z->next < CHUNK ? (size_t)(at - z->next) : CHUNK;
         if (npz_take(z->stream, skipped, n, entry_name(z, index), err) < 0)
-            return MGPT_EFILE;
+            return err ? err->status : MGPT_EFILE;
         z->next += n;
     }
-    return z->stream ? MGPT_OK : MGPT_EFILE;
+    return z->stream ? MGPT_OK : (err ? err->status : MGPT_EFILE);
 }
 
 static void decode(enum state_type type, const uint8_t *bytes, size_t n, float *out)
@@ -132,7 +132,7 @@ static int hold(struct reading *r, zip_uint64_t index, struct span *bytes, mgpt_
     zip_stat_t st;
     zip_file_t *stream = npz_open(r->z->zip, index, &npy, err);
     if (!stream)
-        return MGPT_EFILE;
+        return err ? err->status : MGPT_EFILE;
     zip_stat_index(r->z->zip, index, 0, &st); /* npz_open has done so */
     uint64_t n = st.size - npy.header;
     int status = MGPT_OK;
@@ -164,7 +164,7 @@ static int describe(struct reading *r, zip_uint64_t index, char key[MAX_KEY], st
     key[n - suffix] = 0;
     zip_file_t *stream = npz_open(r->z->zip, index, npy, r->m.err);
     if (!stream)
-        return MGPT_EFILE;
+        return r->m.err->status;
     zip_fclose(stream);
     return 1;
 }
@@ -212,7 +212,7 @@ static int scalar(struct reading *r, zip_uint64_t index, const struct npy *npy, 
     struct span data;
     uint64_t bits = 0;
     if (hold(r, index, &data, r->m.err) < 0)
-        return MGPT_EFILE;
+        return r->m.err->status;
     if (npy->kind == 'f') {
         float value;
         enum state_type type;
@@ -369,7 +369,7 @@ static int read_params(struct reading *r, zip_uint64_t index)
     struct npz_matrix all = {r->z, index, 0, STATE_F32};
     zip_file_t *stream = npz_open(r->z->zip, index, &npy, r->m.err);
     if (!stream)
-        return MGPT_EFILE;
+        return r->m.err->status;
     zip_fclose(stream);
     if (!npy_weights(&npy, &all.type) || npy.n_dims != 1)
         return err_set(r->m.err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -428,10 +428,12 @@ int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
     if (!z)
         return err_memory(err, "the archive", sizeof *z);
     z->c = c;
-    z->zip = npz_archive(in->bytes.data, in->bytes.size, err);
+    z->zip = npz_archive(in->bytes.data, in->bytes.size, &local);
     if (!z->zip) {
         free(z);
-        return MGPT_EFILE;
+        if (err)
+            *err = local;
+        return local.status;
     }
     c->source = z;
     c->release = release;

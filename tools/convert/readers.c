@@ -6,6 +6,7 @@
 #include "readers.h"
 
 #include "error.h"
+#include "mem.h"
 
 #include <stdio.h>
 
@@ -125,5 +126,9 @@ int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
     c->format = best->name;
     c->name = in->name;
     int status = ckpt_check_options(best->name, best->options, in->options, err);
-    return status < 0 ? status : best->read(c, in, err);
+    if (status == MGPT_OK)
+        status = best->read(c, in, err);
+    if (status == MGPT_OK && c->lost_notes) /* what was inferred must be told */
+        status = err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
+    return status;
 }

@@ -8,6 +8,7 @@
 #include "ck.h"
 #include "cursor.h"
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 
 #include <stdlib.h>
@@ -210,13 +211,13 @@ static int header_length(struct span bytes, uint64_t *n, mgpt_error *err)
 static int parse_header(struct safetensors *st, struct span text, mgpt_error *err)
 {
     json_error_t e;
-    st->header = json_loadb((const char *)text.data, text.size, JSON_REJECT_DUPLICATES, &e);
+    st->header = json_read(text.data, text.size, JSON_REJECT_DUPLICATES, &e);
     if (st->header)
         return MGPT_OK;
-    if (json_error_code(&e) == json_error_out_of_memory || e.line < 0)
-        return err_memory(err, "the JSON tree", text.size);
-    return err_set(err, MGPT_EFILE, START + (uint64_t)(e.position > 0 ? e.position : 0),
-                   "safetensors header: %.100s", e.text);
+    if (json_read_no_memory(&e, text.size, err))
+        return MGPT_EMEM;
+    return err_set(err, MGPT_EFILE, START + json_read_offset(&e), "safetensors header: %.100s",
+                   e.text);
 }
 
 int st_sniff(struct span bytes)

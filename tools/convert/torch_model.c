@@ -2,6 +2,7 @@
 #include "torch_model.h"
 
 #include "error.h"
+#include "json_read.h"
 #include "mem.h"
 
 #include <string.h>
@@ -132,9 +133,11 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     *name = ckpt_text(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
     if (!*name)
         return err_memory(err, "a file name", strlen(side.name));
-    *root = json_loadb((const char *)side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
+    *root = json_read(side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
     if (*root && json_is_object(*root))
         return 1;
+    if (!*root && json_read_no_memory(&e, side.bytes.size, err))
+        return MGPT_EMEM;
     json_decref(*root);
     *root = NULL;
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file %s: not a JSON object", side.name);

@@ -8,6 +8,7 @@
 
 #include "ck.h"
 #include "error.h"
+#include "interrupt.h"
 #include "mem.h"
 
 #include <math.h>
@@ -272,6 +273,10 @@ static void write_tensor(struct stream *s, struct checkpoint *c, const struct ck
         size_t n = left < CHUNK ? (size_t)left : CHUNK;
         write_chunk(s, t, to, first, n);
         s->n_done += n;
+        if (interrupted()) {
+            err_set(&c->failed, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
+            return;
+        }
         if (c->progress)
             c->progress(c->progress_user, s->n_done, s->n_all);
     }
@@ -320,9 +325,11 @@ static int finish(struct gguf_writer *w, const struct checkpoint *c, mgpt_error 
 int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err)
 {
     struct stream s;
+    ckpt_note_types(c, type);
+    if (c->lost_notes)
+        return err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
     int status = stream_open(&s, path, err);
     if (status == MGPT_OK) {
-        ckpt_note_types(c, type);
         put_metadata(&s.w, c, type);
         for (size_t i = 0; i < arr_len(c->tensors); i++) {
             const struct ckpt_tensor *t = &c->tensors[i];

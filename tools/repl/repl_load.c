@@ -5,6 +5,7 @@
  */
 #include "error.h"
 #include "file.h"
+#include "json_read.h"
 #include "mem.h"
 #include "repl_session.h"
 
@@ -284,15 +285,16 @@ static int read_tree(struct load *l, const char *path, mgpt_error *err)
     if (file_open(&file, path, err) < 0)
         return err->status;
     if (file.size <= MAX_BYTES)
-        l->tree = json_loadb((const char *)file.data, file.size, JSON_REJECT_DUPLICATES, &failed);
-    int too_large = file.size > MAX_BYTES;
+        l->tree = json_read(file.data, file.size, JSON_REJECT_DUPLICATES, &failed);
+    size_t n = file.size;
     file_close(&file);
-    if (too_large)
+    if (n > MAX_BYTES)
         return bad(err, "is larger than a session file can be, %zu MiB", MAX_BYTES >> 20);
     if (l->tree)
         return MGPT_OK;
-    return err_set(err, MGPT_EFILE, (uint64_t)(failed.position > 0 ? failed.position : 0),
-                   "bad JSON: %.120s", failed.text);
+    if (json_read_no_memory(&failed, n, err))
+        return MGPT_EMEM;
+    return err_set(err, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %.120s", failed.text);
 }
 
 static int read_all(struct load *l, const char *path, mgpt_error *err)

@@ -198,6 +198,8 @@ void repl_run_generate(struct repl *r, char *args, size_t n)
     }
     text_out_end(&out);
     text_out_close(&out);
+    if (out.failed.status < 0)
+        repl_failed(&out.failed);
     printf("\ndrew %d%s (%zu of %zu)\n", (int)drawn, end ? ", end of the text" : "",
            mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
 }

@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "json_read.h"
 #include "mem.h"
 #include "outfile.h"
 #include "xxh64.h"
@@ -166,7 +167,7 @@ static int write_tree(const json_t *tree, const char *path, mgpt_error *err)
     struct outfile out;
     if (outfile_open(&out, path, err) < 0)
         return err->status;
-    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0) {
+    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0 || json_has_lost()) {
         outfile_discard(&out);
         return err_memory(err, "a line of JSON", 0);
     }
@@ -186,6 +187,7 @@ void repl_run_save(struct repl *r, char *args, size_t n)
         repl_failed(&err);
         return;
     }
+    json_watch();
     json_t *tree = session_tree(r, hash);
     int status = tree ? write_tree(tree, args, &err) : err_memory(&err, "the session", 0);
     json_decref(tree);

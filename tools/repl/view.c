@@ -144,6 +144,8 @@ void view_token(const struct repl *r, int32_t token, size_t columns, char *out)
     if (text) {
         screen_cut(text, columns < HEAT_LABEL / 4 ? columns : HEAT_LABEL / 4);
         snprintf(out, HEAT_LABEL, "%s", text);
+    } else {
+        repl_no_memory();
     }
     free(text);
 }

@@ -1,0 +1,113 @@
+#!/bin/sh
+# What happens from outside: kill -9 and Ctrl-C at any moment, no room on the disk, a stdout that takes
+# nothing. A target is absent, as before, or complete; what cannot be printed is an error.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+cd "$tmp" || exit 1
+moments=30
+text=$(yes 'the king and the queen ' | head -n 5 | tr -d '\n')
+: >err
+: >out
+code=-
+
+# ended SIGNAL COMMAND...: runs that write $target, each stopped at another moment of the first 60 ms or at
+# its end. What is there must be whole. A killed run may leave .NAME.*.tmp, an interrupted one nothing.
+ended()
+{
+    signal=$1
+    shift
+    rm -f "$target"
+    "$MGPT" "$@" >out 2>err || return 1
+    mv "$target" want
+    for i in $(seq $moments); do
+        rm -f "$target" .[!.]*.tmp
+        code=0
+        timeout --foreground -s "$signal" "0.0$(printf '%02d' $((i * 2)))" "$MGPT" "$@" >out 2>err || code=$?
+        if [ -e "$target" ] && ! cmp -s want "$target"; then
+            return 1
+        fi
+        if [ "$signal" = INT ] && [ -n "$(find . -name '.*.tmp')" ]; then
+            return 1
+        fi
+    done
+}
+
+for signal in KILL INT; do
+    target=x.gguf
+    check "SIG$signal during convert" ended $signal convert --type q4_k "$lines" x.gguf
+    target=x.npz
+    check "SIG$signal during trace to .npz" ended $signal trace "$lines" -p "$text" -o x.npz
+    target=x.safetensors
+    check "SIG$signal during trace to .safetensors" ended $signal trace "$lines" -p "$text" -o x.safetensors
+done
+rm -f .[!.]*.tmp
+
+# Generating never ends by itself here; checking may.
+for after in 0.02 0.05 0.1 0.3; do
+    code=0
+    timeout --foreground --preserve-status -s INT $after "$MGPT" generate "$lines" -p the --samples 100000 >out 2>err || code=$?
+    check "Ctrl-C after $after s of generate" eval '[ $code -eq 130 ] && ! grep -q "mgpt: out of" err'
+    code=0
+    timeout --foreground --preserve-status -s INT $after "$MGPT" check --self "$lines" --full >out 2>err || code=$?
+    check "Ctrl-C after $after s of check --self" eval '[ $code -eq 130 ] || [ $code -eq 0 ]'
+done
+
+# No room: files may not become larger than 1 kB here (2 blocks of 512). SIGXFSZ is ignored, as it is for
+# who runs into the end of a disk.
+full()
+{
+    code=0
+    (trap '' XFSZ && ulimit -f 2 && exec "$MGPT" "$@") >/dev/null 2>err || code=$?
+    [ $code -eq 5 ] && [ ! -e big.out.gguf ] && [ ! -e big.npz ] && [ ! -e big.safetensors ] &&
+        [ -z "$(find . -name '.*.tmp')" ] && [ "$(tail -n 1 err | cut -c1-5)" = mgpt: ]
+}
+check "no room for convert" full convert "$names" big.out.gguf
+check "no room for trace to .npz" full trace "$names" -p anna -o big.npz
+check "no room for trace to .safetensors" full trace "$names" -p anna -o big.safetensors
+
+# tells_of_stdout COMMAND...: a result that cannot be printed is exit 5 and one line, whether stdout is a
+# device without room or closed.
+tells_of_stdout()
+{
+    code=0
+    "$MGPT" "$@" <in >/dev/full 2>err || code=$?
+    [ $code -eq 5 ] && [ "$(wc -l <err)" -eq 1 ] && grep -q 'cannot write to stdout' err || return 1
+    code=0
+    "$MGPT" "$@" <in >&- 2>err || code=$?
+    [ $code -eq 5 ] && [ "$(wc -l <err)" -eq 1 ]
+}
+echo anna >in
+check "stdout: generate" tells_of_stdout generate "$names"
+check "stdout: generate --json" tells_of_stdout generate "$names" --json
+check "stdout: generate --samples" tells_of_stdout generate "$names" --samples 20
+check "stdout: repl" tells_of_stdout repl "$names"
+check "stdout: check" tells_of_stdout check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json"
+check "stdout: check --json" tells_of_stdout check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" --json
+check "stdout: check --self" tells_of_stdout check --self "$names"
+check "stdout: score" tells_of_stdout score "$names" -f -
+check "stdout: attend" tells_of_stdout attend identity
+check "stdout: tokenize" tells_of_stdout tokenize "$names" -p anna
+check "stdout: tokenize --decode" tells_of_stdout tokenize "$names" --decode -p '1 2'
+check "stdout: info" tells_of_stdout info "$names" --tensors
+check "stdout: info --json" tells_of_stdout info "$names" --json
+check "stdout: trace --list" tells_of_stdout trace "$names" --list
+check "stdout: convert --dry-run" tells_of_stdout convert "$names" --dry-run
+check "stdout: --help" tells_of_stdout generate --help
+
+# What cannot be read: a directory as stdin.
+unreadable()
+{
+    code=0
+    "$MGPT" "$@" <"$tmp" >out 2>err || code=$?
+    [ $code -eq 5 ] && [ "$(wc -l <err)" -eq 1 ]
+}
+check "stdin: repl" unreadable repl "$names"
+check "stdin: score" unreadable score "$names" -f -
+check "stdin: tokenize" unreadable tokenize "$names"
+check "stdin: generate" unreadable generate "$names" -f -
+check "stdin: convert" unreadable convert - x.gguf
+
+finish

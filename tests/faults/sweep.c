@@ -1,0 +1,529 @@
+/* Tests: one operation over and over, each time with another call failing.
+ *
+ * Every run is a child process, so that globals, leaks and crashes are its own. It works in a directory of
+ * its own with stdout and stderr in files. The parent then holds against the run without faults: the exit
+ * code (4 for memory and threads, 5 for input and output), one line on stderr more, no file changed, none
+ * left over, no descriptor left open, nothing from a sanitizer; or, where the program did without what it
+ * could not get, a result that is the same to the byte.
+ *
+ * By default not every k is tried when there are many: each way through the program (a hash of the return
+ * addresses) that leads to a call that can fail gets its first and its last, once and with all that follow;
+ * the first 60 k and one in a hundred go on top. Under a sanitizer it is the first of each way and one k in a
+ * thousand. MGPT_FAULTS=all tries every k.
+ */
+#define _GNU_SOURCE /* dladdr */
+#include "sweep.h"
+
+#include "faults.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 24, SHOWN = 12, MAX_FILES = 4, SECONDS = 60 };
+/* A sanitizer makes a child many times slower, and needs to see each way once. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { ALL_UP_TO = 0, ONE_IN = 1000, LAST_TOO = 0, ONWARDS_ONE_IN = 16 };
+#else
+enum { ALL_UP_TO = 60, ONE_IN = 100, LAST_TOO = 1, ONWARDS_ONE_IN = 1 };
+#endif
+#define OLD "this was here before\n"
+
+struct bytes {
+    char *p;
+    size_t n;
+};
+
+/* What a run left behind. */
+struct outcome {
+    int code; /* exit code, or 1000 and the signal */
+    struct bytes out, err;
+    int n_files;
+    struct {
+        char name[64];
+        struct bytes bytes;
+    } files[MAX_FILES];
+};
+
+static char top[256]; /* the directory of this test */
+static struct fault_report *report;
+static int exhaustive;
+static struct {
+    size_t operations, calls, runs, tolerated, wrong;
+} total;
+
+/* What libzip itself leaks when it cannot open an entry for want of memory. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzip.so\n";
+}
+
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+    return "print_suppressions=0";
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static char *path_of(const char *directory, const char *name)
+{
+    static char path[4][768];
+    static unsigned turn;
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s/%s", top, directory, name);
+    return p;
+}
+
+static struct bytes read_file(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        die(path);
+    struct bytes b = {malloc((size_t)st.st_size + 1), (size_t)st.st_size};
+    if (!b.p || read(fd, b.p, b.n) != (ssize_t)b.n)
+        die(path);
+    b.p[b.n] = 0;
+    close(fd);
+    return b;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        die(path);
+    close(fd);
+}
+
+static int same_bytes(struct bytes a, struct bytes b)
+{
+    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+/* ---- arguments --------------------------------------------------------------------------------- */
+
+struct words {
+    int n;
+    char *list[MAX_WORDS + 1];
+    char text[MAX_WORDS][512];
+};
+
+static void split(struct words *w, const char *name, const char *line)
+{
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    memset(w, 0, sizeof *w);
+    snprintf(w->text[w->n], sizeof w->text[0], "%s", name);
+    for (w->n = 1; *line && w->n < MAX_WORDS; w->n++) {
+        size_t n = strcspn(line, " ");
+        char *to = w->text[w->n];
+        if (*line == '@')
+            snprintf(to, sizeof w->text[0], "%s/%.*s", root, (int)n - 1, line + 1);
+        else if (*line == '%')
+            snprintf(to, sizeof w->text[0], "%s/in/%.*s", top, (int)n - 1, line + 1);
+        else
+            snprintf(to, sizeof w->text[0], "%.*s", (int)n, line);
+        line += n + (line[n] == ' ');
+    }
+    for (int i = 0; i < w->n; i++)
+        w->list[i] = w->text[i];
+}
+
+/* ---- a run ------------------------------------------------------------------------------------- */
+
+static void redirect(const char *path, int flags, int to)
+{
+    int fd = open(path, flags, 0666);
+    if (fd < 0 || dup2(fd, to) < 0)
+        die(path);
+    close(fd);
+}
+
+static int count_open(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 64; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+_Noreturn static void child(const struct sweep *s, struct words *w, size_t k, int onwards)
+{
+    redirect(path_of(".", "stdin"), O_RDONLY, 0);
+    redirect(path_of(".", "stdout"), O_WRONLY | O_CREAT | O_TRUNC, 1);
+    redirect(path_of(".", "stderr"), O_WRONLY | O_CREAT | O_TRUNC, 2);
+    if (chdir(path_of("work", ".")) < 0)
+        die("chdir");
+    signal(SIGPIPE, SIG_IGN);
+    alarm(SECONDS); /* a hang is a crash */
+    int n_open = count_open();
+    faults_arm(report, k, onwards);
+    int code = s->run(w->n, w->list);
+    faults_disarm();
+    report->n_open = count_open() - n_open;
+    exit(code);
+}
+
+static struct outcome collect(int status)
+{
+    struct outcome o = {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status)};
+    struct dirent *entry;
+    o.out = read_file(path_of(".", "stdout"));
+    o.err = read_file(path_of(".", "stderr"));
+    DIR *d = opendir(path_of("work", "."));
+    if (!d)
+        die("opendir");
+    while ((entry = readdir(d))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (o.n_files < MAX_FILES) {
+            snprintf(o.files[o.n_files].name, sizeof o.files[0].name, "%.60s", entry->d_name);
+            o.files[o.n_files].bytes = read_file(path_of("work", entry->d_name));
+        }
+        o.n_files++;
+    }
+    closedir(d);
+    return o;
+}
+
+static void forget(struct outcome *o)
+{
+    free(o->out.p);
+    free(o->err.p);
+    for (int i = 0; i < o->n_files && i < MAX_FILES; i++)
+        free(o->files[i].bytes.p);
+}
+
+/* The working directory as it is before a run: empty, or with old files of the names that the run
+ * without faults wrote. */
+static void reset(const struct outcome *base, int replaces)
+{
+    struct dirent *entry;
+    DIR *d = opendir(path_of("work", "."));
+    if (!d)
+        die("opendir");
+    while ((entry = readdir(d)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlink(path_of("work", entry->d_name));
+    closedir(d);
+    for (int i = 0; replaces && i < base->n_files; i++)
+        write_file(path_of("work", base->files[i].name), OLD);
+}
+
+static struct outcome run(const struct sweep *s, const struct outcome *base, size_t k, int onwards)
+{
+    struct words w;
+    int status;
+    split(&w, s->name, s->line);
+    reset(base, s->replaces);
+    write_file(path_of(".", "stdin"), s->input ? s->input : "");
+    fflush(NULL);
+    report->n_open = 0;
+    pid_t pid = fork();
+    if (pid < 0)
+        die("fork");
+    if (pid == 0)
+        child(s, &w, k, onwards);
+    if (waitpid(pid, &status, 0) != pid)
+        die("waitpid");
+    return collect(status);
+}
+
+/* ---- judging ----------------------------------------------------------------------------------- */
+
+static const struct bytes *file_named(const struct outcome *o, const char *name)
+{
+    for (int i = 0; i < o->n_files && i < MAX_FILES; i++)
+        if (strcmp(o->files[i].name, name) == 0)
+            return &o->files[i].bytes;
+    return NULL;
+}
+
+/* Every file is what the run without faults wrote, or as before: old or absent. None is new. With `all`,
+ * every one has been written. */
+static int files_whole(const struct sweep *s, const struct outcome *base, const struct outcome *o,
+                       int all)
+{
+    int n = 0;
+    for (int i = 0; i < base->n_files; i++) {
+        const struct bytes *now = file_named(o, base->files[i].name);
+        n += now != NULL;
+        if (now && same_bytes(*now, base->files[i].bytes))
+            continue;
+        int as_before = s->replaces ? now && strcmp(now->p, OLD) == 0 : !now;
+        if (all || !as_before)
+            return 0;
+    }
+    return n == o->n_files;
+}
+
+/* The lines of stderr that are not there without faults, put together at its beginning. */
+static const char *said_more(const struct outcome *base, const struct outcome *o)
+{
+    char *to = o->err.p, line[1024];
+    for (const char *p = o->err.p, *next; *p; p = next) {
+        size_t n = strcspn(p, "\n");
+        next = p + n + (p[n] == '\n');
+        snprintf(line, sizeof line, "%.*s\n", (int)n, p);
+        if (strstr(base->err.p, line))
+            continue;
+        memmove(to, p, (size_t)(next - p));
+        to += next - p;
+    }
+    *to = 0;
+    return o->err.p;
+}
+
+static int is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+static int some_temporary(const struct outcome *o)
+{
+    for (int i = 0; i < o->n_files && i < MAX_FILES; i++)
+        if (is_temporary(o->files[i].name))
+            return 1;
+    return o->n_files > MAX_FILES;
+}
+
+static int one_line(const char *text)
+{
+    size_t n = strcspn(text, "\n");
+    return strncmp(text, "mgpt", 4) == 0 && text[n] == '\n' && text[n + 1] == 0 && n < 400;
+}
+
+/* The result is that of the run without faults: what failed was not needed. */
+static int same_result(const struct sweep *s, const struct outcome *base, const struct outcome *o)
+{
+    return o->code == base->code && same_bytes(o->out, base->out) &&
+           same_bytes(o->err, base->err) && files_whole(s, base, o, 1);
+}
+
+static int is_prefix(struct bytes a, struct bytes of)
+{
+    return a.n <= of.n && memcmp(a.p, of.p, a.n) == 0;
+}
+
+/* The way to the call, for addr2line -e test_faults. */
+static void print_way(void)
+{
+    Dl_info own, info;
+    if (!dladdr((void *)(uintptr_t)sweep_run, &own))
+        return;
+    printf("#   at");
+    for (int i = 0; i < report->n_frames; i++)
+        if (dladdr(report->frames[i], &info) && info.dli_fbase == own.dli_fbase)
+            printf(" 0x%zx", (size_t)((char *)report->frames[i] - (char *)own.dli_fbase));
+        else
+            printf(" .");
+    printf("\n");
+}
+
+static void complain(const struct sweep *s, const struct outcome *o, size_t k, int onwards,
+                     const char *what)
+{
+    printf("# %s, k = %zu%s (%s): %s; exit %d; %.*s\n", s->line, k, onwards ? " onwards" : "",
+           fault_names[report->kind], what, o->code, o->err.n > 600 ? 600 : (int)o->err.n,
+           o->err.p);
+    print_way();
+}
+
+/* NULL when all is as it should be, or what is not. */
+static const char *judge(const struct sweep *s, const struct outcome *base, const struct outcome *o)
+{
+    int want = report->kind <= FAULT_THREAD ? 4 : 5;
+    if (o->code >= 1000)
+        return "it crashed or hung";
+    if (strstr(o->err.p, "Sanitizer:") || strstr(o->err.p, "runtime error"))
+        return "a sanitizer complains";
+    if (report->n_open != 0 && !(report->kind == FAULT_MEMORY &&
+                                 strstr(o->err.p, ": npz: "))) /* libzip's, when its fdopen fails */
+        return "a descriptor is left open";
+    if (same_result(s, base, o)) {
+        total.tolerated++;
+        return NULL;
+    }
+    if (s->rule == SWEEP_GOES_ON ? some_temporary(o) : !files_whole(s, base, o, 0))
+        return "a file is left over or half written";
+    const char *more = said_more(base, o);
+    if (s->rule == SWEEP_GOES_ON && o->code == base->code && strncmp(more, "mgpt: ", 6) == 0)
+        return NULL; /* what was to follow may fail as well, and comes out otherwise */
+    if (!one_line(more))
+        return "stderr is not one line";
+    if (report->kind == FAULT_MEMORY && o->code == 3 && strstr(o->err.p, "Not a zip archive"))
+        return NULL; /* libzip says so when it lacks memory for the end of the archive */
+    if (o->code != want)
+        return want == 4 ? "the exit code is not 4" : "the exit code is not 5";
+    if (!is_prefix(o->out, base->out))
+        return "stdout is not the beginning of what it should be";
+    return NULL;
+}
+
+/* ---- choosing k -------------------------------------------------------------------------------- */
+
+static int by_path(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b; /* {hash, k} */
+    if (x[0] != y[0])
+        return x[0] < y[0] ? -1 : 1;
+    return x[1] < y[1] ? -1 : 1;
+}
+
+/* Marks the k to try: 1 for each way's last, 2 for its first. */
+static unsigned char *choose(size_t n)
+{
+    unsigned char *chosen = calloc(n + 2, 1);
+    uint32_t(*sorted)[2] = malloc((n + 1) * sizeof *sorted);
+    if (!chosen || !sorted || n > FAULT_PATHS)
+        die("too many calls");
+    for (size_t i = 0; i < n; i++) {
+        sorted[i][0] = report->paths[i];
+        sorted[i][1] = (uint32_t)i + 1;
+    }
+    qsort(sorted, n, sizeof *sorted, by_path);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t k = sorted[i][1];
+        int last = i + 1 == n || sorted[i + 1][0] != sorted[i][0];
+        if ((last && LAST_TOO) || exhaustive || k <= ALL_UP_TO || k % ONE_IN == 0)
+            chosen[k] = 1;
+        if (i == 0 || sorted[i - 1][0] != sorted[i][0])
+            chosen[k] = 2;
+    }
+    free(sorted);
+    return chosen;
+}
+
+/* ---- a sweep ----------------------------------------------------------------------------------- */
+
+/* One k: 1 when it went wrong. *reached says whether the k-th call came. */
+static int try(const struct sweep *s, const struct outcome *base, size_t k, int onwards,
+               int *reached)
+{
+    struct outcome o = run(s, base, k, onwards);
+    const char *wrong = NULL;
+    *reached = report->hit;
+    if (report->hit)
+        wrong = judge(s, base, &o);
+    else if (!same_result(s, base, &o))
+        wrong = "without a fault it is not as before";
+    if (wrong)
+        complain(s, &o, k, onwards, wrong);
+    forget(&o);
+    total.runs++;
+    return wrong != NULL;
+}
+
+int sweep_run(const struct sweep *s)
+{
+    struct outcome none = {0}, base = run(s, &none, 0, 0);
+    size_t n = report->n, before = total.runs, spared = total.tolerated;
+    int wrong = 0, reached = 1;
+    if (base.code != 0 || base.n_files > MAX_FILES) {
+        printf("# %s: exit %d without faults: %s\n", s->line, base.code, base.err.p);
+        wrong = 1;
+        n = 0;
+        reached = 0;
+    }
+    unsigned char *chosen = choose(n);
+    for (size_t k = 1; k <= n && wrong < SHOWN; k++) {
+        if (chosen[k])
+            wrong += try(s, &base, k, 0, &reached);
+        if (chosen[k] == 2 && reached && (exhaustive || k % ONWARDS_ONE_IN == 0))
+            wrong += try(s, &base, k, 1, &reached);
+    }
+    /* Calls that come in another order each time (threads) may add a few. */
+    for (size_t k = n + 1; reached && wrong < SHOWN; k++)
+        wrong += try(s, &base, k, 0, &reached);
+    printf("%s %zu %s %s%s: %zu calls, %zu runs, %zu did without\n", wrong ? "not ok" : "ok",
+           ++total.operations, s->name, s->line, s->replaces ? " (replacing)" : "", n,
+           total.runs - before, total.tolerated - spared);
+    fflush(stdout);
+    free(chosen);
+    forget(&base);
+    total.calls += n;
+    total.wrong += (size_t)wrong;
+    return wrong;
+}
+
+/* ---- around it --------------------------------------------------------------------------------- */
+
+void sweep_prepare(sweep_fn *run_it, const char *line)
+{
+    struct words w;
+    int status;
+    split(&w, "prepare", line);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        redirect("/dev/null", O_WRONLY, 2);
+        exit(run_it(w.n, w.list));
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        fprintf(stderr, "cannot prepare %s\n", line);
+        exit(1);
+    }
+}
+
+void sweep_put(const char *name, const char *text)
+{
+    write_file(path_of("in", name), text);
+}
+
+void sweep_link(const char *name, const char *target)
+{
+    char path[768];
+    snprintf(path, sizeof path, "%s/%s", getenv("MGPT_SOURCE_ROOT"), target);
+    if (symlink(path, path_of("in", name)) < 0)
+        die(path);
+}
+
+void sweep_begin(void)
+{
+    const char *directory = getenv("TMPDIR"), *how = getenv("MGPT_FAULTS");
+    exhaustive = how && strcmp(how, "all") == 0;
+    snprintf(top, sizeof top, "%s/mgpt-faults-XXXXXX", directory ? directory : "/tmp");
+    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED || !getenv("MGPT_SOURCE_ROOT") || !mkdtemp(top) ||
+        mkdir(path_of("in", ""), 0777) < 0 || mkdir(path_of("work", ""), 0777) < 0)
+        die("sweep_begin");
+}
+
+static void remove_all(const char *directory)
+{
+    struct dirent *entry;
+    DIR *d = opendir(path_of(directory, "."));
+    while (d && (entry = readdir(d)))
+        unlink(path_of(directory, entry->d_name));
+    if (d)
+        closedir(d);
+    rmdir(path_of(directory, ""));
+}
+
+void sweep_end(void)
+{
+    remove_all("in");
+    remove_all("work");
+    remove_all(".");
+    rmdir(top);
+    printf("1..%zu\n# %zu calls that can fail, %zu runs, %zu did without, %zu went wrong\n",
+           total.operations, total.calls, total.runs, total.tolerated, total.wrong);
+}

@@ -1,0 +1,133 @@
+/* Tests: every operation that a user knows with every call failing that can fail. What must hold is in
+ * sweep.c; here is what is tried, on the smallest files there are.
+ *
+ *     test_faults [PART...]      only operations whose name and arguments hold one of the parts
+ *     MGPT_FAULTS=all            every k instead of every way
+ */
+#include "commands.h"
+#include "sweep.h"
+#include "tour.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char script[] =
+    "ann\n/g 3\n/branch b\n/top 3\n\n/branch 0\n/save s\n/load s\n/trace on * t.npz\nx\n"
+    "/trace off\n/b 1\n/tokens\n/a 0 0\n/lens\n/dla\n/ab 0.0 zero\n/edit 1 b\n/a 0 0 -o "
+    "a.txt\n/quit\n";
+
+/* clang-format off */
+static const struct sweep sweeps[] = {
+    {"tour", tour_run, "@weights/names.gguf", NULL, SWEEP_PLAIN, 0},
+    {"tour", tour_run, "%q8.gguf", NULL, SWEEP_PLAIN, 0},
+    {"tour", tour_run, "%bpe.gguf", NULL, SWEEP_PLAIN, 0},
+    {"info", cmd_info, "@weights/names.gguf --tensors", NULL, SWEEP_PLAIN, 0},
+    {"info", cmd_info, "%bpe.gguf --json --tensors", NULL, SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "@weights/names.gguf -p anna", NULL, SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%bpe.gguf --pieces", "then the nan", SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%bpe.gguf --decode -p 5,6,7", NULL, SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "@weights/names.gguf --samples 3 -t 2", NULL, SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "@weights/names.gguf -p an --json", NULL, SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup", "then the then the", SWEEP_PLAIN, 0},
+    {"score", cmd_score, "@weights/names.gguf -f - --each -t 2", "anna\nbob\n", SWEEP_PLAIN, 0},
+    {"score", cmd_score, "@weights/names.gguf -f - --json --top 3",
+     "{\"text\": \"anna\", \"id\": 7}\n", SWEEP_PLAIN, 0},
+    {"attend", cmd_attend, "identity --causal", NULL, SWEEP_PLAIN, 0},
+    {"attend", cmd_attend, "-x - --heads 2 --wq dim:1 --json", "1 2\n3 4\n", SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf @weights/names.ref.json --tokens 3", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf @weights/names.ref.json --json --explain", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "%qwen3.gguf @tests/golden/qwen3/ref.npz", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "%qwen3.gguf @tests/golden/qwen3/ref.npz --explain", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf %q8.gguf --tol 100 -p anna", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf %trace.safetensors", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "--self %tiny.gguf", NULL, SWEEP_PLAIN, 0},
+    {"trace", cmd_trace, "@weights/names.gguf -p ann -o x.npz -t 2", NULL, SWEEP_PLAIN, 0},
+    {"trace", cmd_trace, "@weights/names.gguf -p ann -o x.npz", NULL, SWEEP_PLAIN, 1},
+    {"trace", cmd_trace, "%bpe.gguf -p then -o x.safetensors --type f16", NULL, SWEEP_PLAIN, 0},
+    {"trace", cmd_trace, "%bpe.gguf --ids 5,6,7 -o x.safetensors", NULL, SWEEP_PLAIN, 1},
+    {"trace", cmd_trace, "@weights/names.gguf --list", NULL, SWEEP_PLAIN, 0},
+    {"repl", cmd_repl, "@weights/names.gguf", script, SWEEP_GOES_ON, 0},
+    {"repl", cmd_repl, "%bpe.gguf -t 2", "then\n/g 4\n/save s\n/quit\n", SWEEP_GOES_ON, 1},
+    /* Every reader of tools/convert. */
+    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf", NULL, SWEEP_PLAIN, 1},
+    {"convert", cmd_convert, "@tests/fixtures/wild/base64.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/rotated.json x.gguf --type f16", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/stored.npz x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@weights/names.gguf x.gguf --type q8_0", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@weights/names.gguf x.gguf --type q4_k", NULL, SWEEP_PLAIN, 1},
+    {"convert", cmd_convert, "@weights/names.gguf --dry-run", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/convert/v0.bin x.gguf --tokenizer @tests/fixtures/convert/tokenizer.bin", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/convert/v1.bin x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/convert/v2.bin x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/gpt_neox x.gguf --no-tokenizer --type q4_0", NULL, SWEEP_PLAIN, 1},
+    {"convert", cmd_convert, "@tests/fixtures/wild/params.npz x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/deflated.npz x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/object.npy x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/flat32.npy x.gguf --embd 4 --layers 2 --context 3 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/raw.f64 x.gguf --raw f64 --head-last --embd 4 --layers 2 --context 3 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/microgpt-c.ckpt x.gguf --embd 4 --layers 2 --context 3", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/microgpt.bin x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/values.pkl x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/arrays.pkl x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/nanogpt/ckpt.pt x.gguf --tokenizer @tests/fixtures/torch/nanogpt/meta.pkl", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/nanogpt-legacy/ckpt.pt x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/mingpt/model.pt x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/build-nanogpt/model.pt x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/llama2c/ckpt.pt x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/meta-llama/consolidated.00.pth x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/scratch/model.pth x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/microgpt/state.pt x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/microgpt/arrays5.pkl x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/nanochat-2026-01/model_000010.pt x.gguf", NULL, SWEEP_PLAIN, 0},
+};
+/* clang-format on */
+enum { N_SWEEPS = sizeof sweeps / sizeof *sweeps };
+
+/* 33 tokens of byte-level BPE, for the golden gpt2. The config's BOS is id 0. */
+static const char tokenizer[] =
+    "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true}],"
+    " \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false},"
+    " \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"<s>\": "
+    "0,"
+    " \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4, \"e\": 5, \"f\": 6, \"g\": 7, \"h\": 8, \"i\": 9,"
+    " \"j\": 10, \"k\": 11, \"l\": 12, \"m\": 13, \"n\": 14, \"o\": 15, \"p\": 16, \"q\": 17,"
+    " \"r\": 18, \"s\": 19, \"t\": 20, \"u\": 21, \"v\": 22, \"w\": 23, \"x\": 24, \"y\": 25,"
+    " \"z\": 26, \"\\u0120\": 27, \"an\": 28, \"na\": 29, \"th\": 30, \"\\u0120a\": 31, \"the\": "
+    "32},"
+    " \"merges\": [\"a n\", \"n a\", \"t h\", \"\\u0120 a\", \"th e\"]}}";
+
+static void prepare(void)
+{
+    sweep_link("config.json", "tests/golden/gpt2/config.json");
+    sweep_link("model.safetensors", "tests/golden/gpt2/model.safetensors");
+    sweep_put("tokenizer.json", tokenizer);
+    sweep_put("chars.txt", "ab\303\251\342\202\254\n");
+    sweep_prepare(cmd_convert, "%config.json %bpe.gguf");
+    sweep_prepare(cmd_convert, "@tests/fixtures/convert/flat.json %tiny.gguf");
+    sweep_prepare(cmd_convert, "@tests/golden/qwen3 %qwen3.gguf --no-tokenizer");
+    sweep_prepare(cmd_convert, "@weights/names.gguf %q8.gguf --type q8_0");
+    sweep_prepare(cmd_trace, "@weights/names.gguf -p ann -o %trace.safetensors");
+}
+
+static int chosen(const struct sweep *s, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strstr(s->line, argv[i]) || strcmp(s->name, argv[i]) == 0)
+            return 1;
+    return argc == 1;
+}
+
+int main(int argc, char **argv)
+{
+    int wrong = 0;
+    sweep_begin();
+    prepare();
+    for (int i = 0; i < N_SWEEPS; i++)
+        if (chosen(&sweeps[i], argc, argv))
+            wrong += sweep_run(&sweeps[i]);
+    sweep_end();
+    return wrong != 0;
+}
