@@ -10,8 +10,8 @@ is that of the idle program, the file and 64 MiB; a second of CPU time is all th
 measure the machine). Control files, from which the others are made, must be accepted.
 
 Files that are no GGUF go through their own command, every eighth through the others, which see that much.
-Under sanitizers each file goes through one command in turn, without the limit of memory, which sanitizers
-need for themselves. MGPT_MALFORMED=all sets every field of every GGUF file to every odd number: minutes.
+Under sanitizers every third file goes through one command in turn, without the limit of memory, which sanitizers
+need for themselves. MGPT_MALFORMED=all sets every field of every GGUF file to every odd number, and leaves none out under sanitizers: minutes.
 
 Standard library only. What makes zip, npy, safetensors and tokenizers is the fuzz targets' (seeds.py).
 """
@@ -610,13 +610,14 @@ def main():
         shutil.copy(os.path.join(ROOT, "weights/names.ref.json"), os.path.join(where, "ref.json"))
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             wrong = list(pool.map(lambda c: try_control(where, *c), enumerate(controls)))
-            wrong += list(pool.map(lambda c: try_case(where, *c), enumerate(cases)))
+            chosen = cases[::3] if SANITIZED and not ALL else cases
+            wrong += list(pool.map(lambda c: try_case(where, *c), enumerate(chosen)))
     finally:
         shutil.rmtree(scratch)
     wrong = [line for lines in wrong for line in lines]
     for line in wrong:
         print("#", line)
-    print(f"# {len(cases)} malformed files, {len(controls)} control files")
+    print(f"# {len(chosen)} of {len(cases)} malformed files, {len(controls)} control files")
     print("not ok 1" if wrong or len(cases) < 900 else "ok 1", "malformed files")
     print("1..1")
     return 1 if wrong else 0
