@@ -12,8 +12,8 @@
  *
  * The cache holds what was written; how many of its tokens count is the session's business, so
  * rewinding costs nothing. Growing copies, it never recomputes. A panel is filled when its first
- * token is written, with zeros or (in a batch of a narrow model) with that token's key: lanes behind
- * the last token are never left as the allocator gave them, and ignored.
+ * token is written, with zeros or (in a batch of a narrow model) with that token's key: lanes
+ * behind the last token are ignored, and never what the allocator left there.
  */
 #ifndef MGPT_KV_H
 #define MGPT_KV_H
