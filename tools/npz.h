@@ -16,6 +16,12 @@ zip_t *npz_archive_file(const char *path, mgpt_error *err);
  * that the header gives is the entry's (objects excepted). NULL with *err. */
 zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error *err);
 
+/* What *err says after one of these failed; err may be NULL. */
+static inline int npz_status(const mgpt_error *err)
+{
+    return err ? err->status : MGPT_EFILE;
+}
+
 /* Exactly n bytes from an entry; its name is for messages. */
 int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_error *err);
 
