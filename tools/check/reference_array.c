@@ -48,7 +48,7 @@ static int open_stream(struct reference *ref, struct ref_array *a, mgpt_error *e
     close_stream(a);
     a->stream = npz_open(ref->zip, (zip_uint64_t)a->entry, &npy, err);
     a->at = 0;
-    return a->stream ? MGPT_OK : (err ? err->status : MGPT_EFILE);
+    return a->stream ? MGPT_OK : npz_status(err);
 }
 
 static int skip_to(struct ref_array *a, uint64_t at, mgpt_error *err)

@@ -31,7 +31,7 @@ static int describe(zip_t *zip, zip_uint64_t i, struct ref_array *a, mgpt_error 
     zip_stat_t st;
     a->entry = (zip_int64_t)i;
     a->stream = npz_open(zip, i, &a->npy, err);
-    int status = a->stream ? npy_plain(&a->npy, err) : (err ? err->status : MGPT_EFILE);
+    int status = a->stream ? npy_plain(&a->npy, err) : npz_status(err);
     if (status == MGPT_OK)
         a->seekable = zip_stat_index(zip, i, 0, &st) == 0 && (st.valid & ZIP_STAT_COMP_METHOD) &&
                       st.comp_method == ZIP_CM_STORE;
@@ -63,7 +63,7 @@ int reference_npz_open(struct reference *ref, mgpt_error *err)
     struct ref_named named = {0};
     ref->zip = npz_archive_file(ref->path, err);
     if (!ref->zip)
-        return err ? err->status : MGPT_EFILE;
+        return npz_status(err);
     int status = MGPT_OK;
     zip_int64_t n = zip_get_num_entries(ref->zip, 0);
     for (zip_int64_t i = 0; i < n && status == MGPT_OK; i++)

@@ -74,10 +74,10 @@ static int seek(struct npz *z, zip_uint64_t index, uint64_t at, mgpt_error *err)
     while (z->stream && z->next < at) {
         size_t n = at - z->next < CHUNK ? (size_t)(at - z->next) : CHUNK;
         if (npz_take(z->stream, skipped, n, entry_name(z, index), err) < 0)
-            return err ? err->status : MGPT_EFILE;
+            return npz_status(err);
         z->next += n;
     }
-    return z->stream ? MGPT_OK : (err ? err->status : MGPT_EFILE);
+    return z->stream ? MGPT_OK : npz_status(err);
 }
 
 static void decode(enum state_type type, const uint8_t *bytes, size_t n, float *out)
@@ -132,7 +132,7 @@ static int hold(struct reading *r, zip_uint64_t index, struct span *bytes, mgpt_
     zip_stat_t st;
     zip_file_t *stream = npz_open(r->z->zip, index, &npy, err);
     if (!stream)
-        return err ? err->status : MGPT_EFILE;
+        return npz_status(err);
     zip_stat_index(r->z->zip, index, 0, &st); /* npz_open has done so */
     uint64_t n = st.size - npy.header;
     int status = MGPT_OK;
