@@ -9,8 +9,13 @@
 #include "kernels.h"
 #include "kernels_lanes.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* minutes to compile otherwise */
+#define STEP_INLINE static inline
+#define STEP_UNROLL
+#else
 #define STEP_INLINE static inline __attribute__((always_inline))
 #define STEP_UNROLL _Pragma("GCC unroll 24")
+#endif
 
 enum {
     CHAINS = 4,                      /* of a sum of a narrow matrix */

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Everything compiles with clang without a warning, and no arithmetic on what a file says may wrap around: builds with clang's unsigned-integer-overflow into
-# build-wraps/ (what is meant to wrap is in wraps.txt) and replays all fuzz targets with it.
+# Everything compiles with clang without a warning, and no arithmetic on what a file says may wrap around:
+# builds with clang's unsigned-integer-overflow into build-wraps/ (what is meant to wrap is in wraps.txt)
+# and replays all fuzz targets with it.
 set -eu
 cd "$(dirname "$0")/../.."
 directory=build-wraps
