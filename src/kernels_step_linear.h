@@ -141,7 +141,7 @@ STEP_INLINE void step_rows(const struct step_product t, size_t n, int one_chain)
     }
     for (; one_chain && p < t.n_panels; p++)
         step_stripe(t, n, p, 1, ONE_CHAIN_ROWS, 1);
-    for (; PAIR_ROWS && p + 2 <= t.n_panels; p += 2)
+    for (; PAIR_ROWS > 0 && p + 2 <= t.n_panels; p += 2)
         step_stripe(t, n, p, 2, PAIR_ROWS, CHAINS);
     for (; p < t.n_panels; p++)
         step_stripe(t, n, p, 1, SINGLE_ROWS, CHAINS);

@@ -270,7 +270,8 @@ static void put_rest(struct list *l, const struct whatif *w)
     put(l, "tied head: the token embedding, not output.weight",
         (struct suspect){.points = BIT(LOGITS), .s = "output.weight", .apply = suspect_hidden});
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
-        put_number(l, caps[i] ? "a soft cap of %.4g on the logits" : "no soft cap on the logits",
+        put_number(l,
+                   caps[i] > 0 ? "a soft cap of %.4g on the logits" : "no soft cap on the logits",
                    caps[i], (struct suspect){.points = BIT(LOGITS), .apply = suspect_softcap});
     put(l, "embeddings times sqrt(n_embd)",
         (struct suspect){

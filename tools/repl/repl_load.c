@@ -115,7 +115,7 @@ static int read_python(const json_t *python, struct sampling *s, mgpt_error *err
     if (read_u64(python, "skip", 10, &s->skip, err) < 0 ||
         read_integer(python, "next", 0, N, &next, err) < 0)
         return err->status;
-    if (s->skip > SAMPLING_MAX_SKIP)
+    if (s->skip > (uint64_t)SAMPLING_MAX_SKIP)
         return bad(err, "skip is out of range");
     if (json_array_size(state) != N)
         return bad(err, "state has %zu numbers, expected %d", json_array_size(state), (int)N);
