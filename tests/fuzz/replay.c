@@ -4,7 +4,7 @@
  *   --damage N                    and damaged copies of each: every truncation, every byte changed to ^01,
  *                                 ^80, 00 and FF, and every 4 and 8 bytes overwritten with the numbers at
  *                                 the edges of integers: N of them, evenly chosen, and under sanitizers
- *                                 all of a file up to 3,000 bytes
+ *                                 all of a file up to 1,700 bytes
  *
  * A copy lies in a block of exactly its size, so that sanitizers see every access beyond it. The damage
  * is a function of the file alone: same file, same copies. On a crash the copy's description has been
