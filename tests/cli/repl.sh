@@ -48,7 +48,7 @@ sed '1d; s/p 0\.[0-9]*/p/' "$tmp/out" >"$tmp/short"
 printf '%4d: %6d  p  rank 1    "%s"\n' 2 11 l 3 4 e 4 23 x 5 8 i >"$tmp/want"
 check "Enter and /s draw tokens" cmp -s "$tmp/short" "$tmp/want"
 script 'alexin\n\n'
-says "an end token is shown" "<BOS>  end of the text, not kept"
+says "an end token is shown" "<BOS>  the end, not kept"
 script '/s 3\n/reset\n/tokens\n'
 says "/reset forgets all" "0 of 16"
 

@@ -35,7 +35,7 @@ static void print_row(const struct repl *r, const struct pair *p, int32_t token)
 {
     double before = exp(mgpt_logprob(p->before, p->n, token));
     double after = exp(mgpt_logprob(p->after, p->n, token));
-    printf("%5zu %5zu %7d     %.6f  %.6f  %+.6f   ", repl_rank(p->before, p->n, token),
+    printf("%5zu %5zu %7d     %.6f  %.6f  %+.6f  ", repl_rank(p->before, p->n, token),
            repl_rank(p->after, p->n, token), (int)token, before, after, after - before);
     text_print_token(stdout, r->engine.model, token);
     putchar('\n');
@@ -68,6 +68,6 @@ void repl_print_effect(const struct repl *r, const char *name_before, const floa
         return;
     }
     printf("KL(%s || %s) %.6f nats\n", name_before, name_after, kl);
-    puts("  was   now      id  probability     now    change   token");
+    puts("  was   now      id  probability     now    change  token");
     print_rows(r, &p);
 }

@@ -147,7 +147,7 @@ static int step(struct repl *r)
         return 0;
     print_choice(r, logits, token);
     int end = mgpt_is_end(r->engine.model, token);
-    puts(end ? "  end of the text, not kept" : "");
+    puts(end ? "  the end, not kept" : "");
     return !end && keep(r, token);
 }
 

@@ -184,7 +184,7 @@ static void print_title(const struct attention *a)
     const char *what = a->what == SCORES || a->future ? "scores before softmax" : "weights";
     printf("layer %d, head %d: %s\n", (int)a->layer, (int)a->head, what);
     if (a->future)
-        printf("also of keys that the model does not see: q . k times %.6g, from a replay\n",
+        printf("with keys that the model does not see: q . k times %.6g\n",
                (double)a->view.repl->engine.info.attn_scale);
 }
 
