@@ -40,8 +40,8 @@ static struct lab {
     mgpt_info info;
     int32_t *tokens; /* stb_ds array: of the last text */
     struct lane lanes[LAB_LANES];
-    float *lens;    /* [n_vocab] */
-    double *parts;  /* of the last attribution, stb_ds array */
+    float *lens;   /* [n_vocab] */
+    double *parts; /* of the last attribution, stb_ds array */
     struct attend_stages attended;
 } lab;
 
@@ -321,8 +321,8 @@ static void show(struct dla *dla, int lane, mgpt_point point, int layer)
     if (!row || !(MGPT_POINT_BIT(point) & dla_points()))
         return;
     size_t cols = record_find(lane, (int)point, layer)->cols;
-    const mgpt_value value = {
-        point, layer, (int32_t)dla->pos, 1, (int32_t)cols, cols, (float *)(uintptr_t)row};
+    const mgpt_value value = {point,         layer, (int32_t)dla->pos,      1,
+                              (int32_t)cols, cols,  (float *)(uintptr_t)row};
     dla_tap(&value, dla);
 }
 

@@ -255,29 +255,19 @@ const Engine = (() => {
         return data;
     }
 
-    // The first n queries and keys of recorded squares.
-    function cornerOf(all, heads, whole, n) {
-        const data = new Float32Array(heads * n * n);
-        for (let head = 0; head < heads; head++)
-            for (let pos = 0; pos < n; pos++) {
-                const from = (head * whole + pos) * whole;
-                data.set(all.subarray(from, from + n), (head * n + pos) * n);
-            }
-        return data;
+    // The first n values that lane has of a hook, or of attention those of the first n queries.
+    function rowsOf(hook, lane, count) {
+        if (about.live)
+            return floatsAt(wasm.lab_value(lane, hook.point, Math.max(hook.layer, 0)), count);
+        const {offset} = about.trace[hook.name];
+        return trace.slice(offset, offset + count);
     }
 
     function read(hook, lane, n) {
-        const attention = hook.point === SCORES || hook.point === WEIGHTS;
-        const heads = hook.dims[0], row = hook.dims.reduce((all, d) => all * (d || 1), 1);
-        if (!about.live) {
-            const {offset, count} = about.trace[hook.name], all = trace.subarray(offset, offset + count);
-            return attention ? cornerOf(all, heads, about.tokens.length, n) : all.slice(0, n * row);
-        }
-        const at = wasm.lab_value(lane, hook.point, Math.max(hook.layer, 0));
-        if (!attention)
-            return floatsAt(at, n * row);
-        return squared(floatsAt(at, heads * n * (n + 1) / 2), heads, n,
-            hook.point === SCORES ? -Infinity : 0);
+        if (hook.point !== SCORES && hook.point !== WEIGHTS)
+            return rowsOf(hook, lane, hook.dims.reduce((all, d) => all * (d || n), 1));
+        const heads = hook.dims[0], rows = rowsOf(hook, lane, heads * n * (n + 1) / 2);
+        return squared(rows, heads, n, hook.point === SCORES ? -Infinity : 0);
     }
 
     function value(name, lane = 0) {
@@ -373,14 +363,13 @@ const Engine = (() => {
             topP, minP, BigInt.asUintN(64, BigInt(seed)), counter)));
     }
 
-    // XXH64 of all logits of each prompt, and of these hashes together.
+    // XXH64 of all logits of each prompt, as 16 digits.
     function hash(prompts) {
         needModule();
-        const each = prompts.map(ids => {
+        return prompts.map(ids => {
             run(ids, [], 1);
-            return BigInt.asUintN(64, wasm.lab_hash(1));
+            return BigInt.asUintN(64, wasm.lab_hash(1)).toString(16).padStart(16, '0');
         });
-        return each.map(h => h.toString(16).padStart(16, '0'));
     }
 
     // ---- attention on matrices of one's own ----

@@ -17,7 +17,8 @@
 static inline float lab_fmaf(float a, float b, float c)
 {
     double p = (double)a * (double)b, s = p + (double)c;
-    double back = s - p, lost = (p - (s - back)) + ((double)c - back); /* exactly (Knuth's TwoSum) */
+    double back = s - p,
+           lost = (p - (s - back)) + ((double)c - back); /* exactly (Knuth's TwoSum) */
     int64_t bits, side;
     memcpy(&bits, &s, sizeof bits);
     /* Away from zero when what was lost has the sign of s, towards it otherwise. */

@@ -13,8 +13,8 @@
 
 /* All matches of a pattern in n bytes of UTF-8, in order: from and to of each, in bytes, at `spans`, which
  * has room for n of them. Returns how many; -1: this browser cannot express the pattern. */
-__attribute__((import_module("page"), import_name("matches"))) int
-page_matches(const char *pattern, size_t n_pattern, const char *text, size_t n, uint32_t *spans);
+__attribute__((import_module("page"), import_name("matches"))) int page_matches(
+    const char *pattern, size_t n_pattern, const char *text, size_t n, uint32_t *spans);
 
 struct split {
     const char *const *stages;
