@@ -53,10 +53,8 @@ static int write_vocabulary(const char *directory, const char *name, const char 
     toy_put_string(m, "tokenizer.ggml.model", model);
     if (pre)
         toy_put_string(m, "tokenizer.ggml.pre", pre);
-    toy_put_array(m, "tokenizer.ggml.tokens", GGUF_STRING, f.n_tokens, f.tokens,
-                  arr_len(f.tokens));
-    toy_put_array(m, "tokenizer.ggml.merges", GGUF_STRING, f.n_merges, f.merges,
-                  arr_len(f.merges));
+    toy_put_array(m, "tokenizer.ggml.tokens", GGUF_STRING, f.n_tokens, f.tokens, arr_len(f.tokens));
+    toy_put_array(m, "tokenizer.ggml.merges", GGUF_STRING, f.n_merges, f.merges, arr_len(f.merges));
     toy_put_array(m, "tokenizer.ggml.token_type", GGUF_I32, f.n_tokens, f.types,
                   f.n_tokens * sizeof *f.types);
     toy_put_array(m, "tokenizer.ggml.scores", GGUF_F32, f.n_tokens, f.scores,
@@ -192,9 +190,9 @@ static int print_split(const char *pre, const char *text, size_t n)
 
 static int print_splits(char *line)
 {
-    static const char *const rules[] = {"gpt-2",   "smollm", "llama-bpe", "nanochat",
-                                        "qwen2",   "qwen35", "gpt-4o",    "tekken",
-                                        "falcon",  "deepseek-coder", "deepseek-llm", "deepseek-v3"};
+    static const char *const rules[] = {"gpt-2",  "smollm",         "llama-bpe",    "nanochat",
+                                        "qwen2",  "qwen35",         "gpt-4o",       "tekken",
+                                        "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"};
     int bad = 0;
     while (!bad && fgets(line, LINE, stdin))
         for (size_t n = unhex(line), i = 0; i < sizeof rules / sizeof *rules && !bad; i++)
