@@ -4,28 +4,33 @@
 const fs = require('fs');
 const path = require('path');
 
-const engine = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
+/* The part of a page that is engine.js. */
+function engineOf(html) {
+    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(html);
+    if (!found)
+        throw new Error('the page holds no engine.js');
+    return `'use strict';${found[0]}return Engine;`;
+}
 
-/* {Engine, blocks} of a page; Engine is not started yet. */
+/* {html, blocks, Engine} of a page; Engine is not started yet. */
 function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    if (!html.includes(engine))
-        throw new Error(`${file}: does not hold tools/lab/page/engine.js`);
-    return {html, blocks, Engine: new Function('document', `'use strict';${engine}return Engine;`)(document)};
-}
-
-/* What only engine.js itself uses. */
-function internals() {
-    return new Function(`'use strict';${engine.replace('return api;', 'return {translated};')}return Engine;`)();
+    return {html, blocks, Engine: new Function('document', engineOf(html))(document)};
 }
 
 async function openPage(file) {
     const {Engine} = readPage(file);
     await Engine.start();
     return Engine;
+}
+
+/* What only engine.js itself uses. */
+function internals() {
+    const source = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
+    return new Function(engineOf(source).replace('return api;', 'return {translated};'))();
 }
 
 module.exports = {readPage, openPage, internals};
