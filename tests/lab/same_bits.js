@@ -177,6 +177,11 @@ async function main() {
         }
         Engine.run(ids, []);
         assert.deepStrictEqual(all(0), all(1));
+        Engine.run([26, 1, 2, 3, 4, 5], [], 1);
+        Engine.run(ids, [{kind: 'mlp', layer: 0, scale: 'mean'}]); // lane 1 holds these tokens now
+        const plain = all(1);
+        Engine.run(ids, []);
+        assert.deepStrictEqual(plain, all(0));
     });
     await test('the lens ends with the logits, and the parts of a logit make it up', () => {
         const ids = Array.from(Engine.prompt), pos = ids.length - 1;
