@@ -1,0 +1,36 @@
+/* Opens a lab page in node: takes engine.js and the data blocks out of the HTML, gives the script the one
+ * function of a document that it uses, and starts it. */
+'use strict';
+const fs = require('fs');
+const path = require('path');
+
+/* The part of a page that is engine.js. */
+function engineOf(html) {
+    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(html);
+    if (!found)
+        throw new Error('the page holds no engine.js');
+    return `'use strict';${found[0]}return Engine;`;
+}
+
+/* {html, blocks, Engine} of a page; Engine is not started yet. */
+function readPage(file) {
+    const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
+    for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
+        blocks.set(id, text);
+    const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
+    return {html, blocks, Engine: new Function('document', engineOf(html))(document)};
+}
+
+async function openPage(file) {
+    const {Engine} = readPage(file);
+    await Engine.start();
+    return Engine;
+}
+
+/* What only engine.js itself uses. */
+function internals() {
+    const source = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
+    return new Function(engineOf(source).replace('return api;', 'return {translated};'))();
+}
+
+module.exports = {readPage, openPage, internals};
