@@ -25,6 +25,7 @@ corpus=$seeds.corpus/$name
 mkdir -p "$corpus" "$found"
 set -- -timeout="${TIMEOUT:-5}" -rss_limit_mb=1024 -max_len="${MAX_LEN:-65536}"
 if [ "${REDUCE:-0}" = 1 ] && [ -n "$(ls "$corpus")" ]; then
+    rm -rf "$corpus.new"
     mkdir "$corpus.new"
     "$program" "$@" -merge=1 "$corpus.new" "$corpus" >/dev/null 2>&1
     rm -r "$corpus"
