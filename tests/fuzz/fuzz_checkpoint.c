@@ -6,7 +6,8 @@
  * the main file, the others answer the reader's questions for side files: by its name, or called
  * --chars or --tokenizer as the user's own. One called "options" is the command line: see read_options.
  *
- * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows.
+ * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With FUZZ_SUMS
+ * the checksums of its stored zip entries are put right first, or damage would get no further than these.
  */
 #include "convert/hf_tokenizer.h"
 #include "convert/write.h"
@@ -14,6 +15,7 @@
 #include "mem.h"
 
 #include <math.h>
+#include <zlib.h>
 
 enum { PARTS_MOST = 6 };
 
@@ -138,6 +140,46 @@ static void read_all(const struct checkpoint *c)
     ckpt_measure(c, NULL, &w);
 }
 
+#ifdef FUZZ_SUMS
+static size_t number_at(const uint8_t *p, int width)
+{
+    size_t v = 0;
+    for (int i = width - 1; i >= 0; i--)
+        v = v << 8 | p[i];
+    return v;
+}
+
+/* `p` is an entry of the directory, 46 bytes or more. */
+static void put_sum_right(uint8_t *data, size_t size, uint8_t *p)
+{
+    size_t n = number_at(p + 20, 4), at = number_at(p + 42, 4);
+    if (number_at(p + 10, 2) != 0 || size < 30 || at > size - 30)
+        return;
+    uint8_t *local = data + at;
+    size_t begin = at + 30 + number_at(local + 26, 2) + number_at(local + 28, 2);
+    if (begin > size || n > size - begin)
+        return;
+    uint32_t sum = (uint32_t)crc32_z(0, data + begin, n);
+    for (int i = 0; i < 4; i++)
+        p[16 + i] = local[14 + i] = (uint8_t)(sum >> (8 * i));
+}
+
+/* A copy that lives until the next call. */
+static struct span with_sums(struct span file)
+{
+    static uint8_t *copy;
+    free(copy);
+    copy = malloc(file.size ? file.size : 1);
+    MUST(copy);
+    if (file.size)
+        memcpy(copy, file.data, file.size);
+    for (size_t i = 0; file.size >= 46 && i <= file.size - 46; i++)
+        if (memcmp(copy + i, "PK\1\2", 4) == 0)
+            put_sum_right(copy, file.size, copy + i);
+    return (struct span){copy, file.size};
+}
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ckpt_options options;
@@ -147,6 +189,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size >= 5 && memcmp(data, "PARTS", 5) == 0)
         take_apart(&parts, data, size);
     read_options(&options, &parts);
+#ifdef FUZZ_SUMS
+    parts.p[0].bytes = with_sums(parts.p[0].bytes);
+#endif
     struct ckpt_input in = {parts.p[0].bytes, "fuzz", &options, find_side, &parts, NULL};
     ckpt_init(&c);
     if (read_main(&c, &in, &err) == MGPT_OK)
