@@ -50,9 +50,10 @@ void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n, 
 /* Makes `to` (initialised alike) hold the first n tokens of `from`. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);
 
+/* NULL, where nothing is cached yet, stays NULL. */
 static inline uint8_t *kv_align(uint8_t *p)
 {
-    return p + (0 - (uintptr_t)p) % 64;
+    return (uint8_t *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
 }
 
 static inline const void *kv_keys(const struct kv *kv, size_t layer, size_t head)

@@ -3,12 +3,19 @@
  *
  * An input is the bytes of the main file or, when it begins with "PARTS", several files: for each a byte
  * with the length of its name, the name, four bytes with its size (least first), its bytes. The first is
- * the main file, the others answer the reader's questions for side files.
+ * the main file, the others answer the reader's questions for side files: by its name, or called
+ * --chars or --tokenizer as the user's own. One called "options" is the command line: see read_options.
+ *
+ * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With FUZZ_SUMS
+ * the checksums of its stored zip entries are put right first, or damage would get no further than these.
  */
-#include "convert/readers.h"
+#include "convert/hf_tokenizer.h"
 #include "convert/write.h"
 #include "fuzz.h"
 #include "mem.h"
+
+#include <math.h>
+#include <zlib.h>
 
 enum { PARTS_MOST = 6 };
 
@@ -36,20 +43,85 @@ static void take_apart(struct parts *parts, const uint8_t *data, size_t size)
     }
 }
 
+static int find_part(const struct parts *parts, const char *name, struct ckpt_side *side)
+{
+    for (size_t k = 1; k < parts->n; k++)
+        if (strcmp(parts->p[k].name, name) == 0) {
+            *side = (struct ckpt_side){name, parts->p[k].bytes};
+            return 1;
+        }
+    return 0;
+}
+
 static int find_side(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
                      struct ckpt_side *side, mgpt_error *err)
 {
     const struct parts *parts = user;
-    (void)option;
     (void)err;
+#ifdef FUZZ_TOKENIZER
+    if (option == OPT_TOKENIZER) {
+        *side = (struct ckpt_side){"tokenizer", parts->p[0].bytes};
+        return 1;
+    }
+#endif
+    if (option && find_part(parts, ckpt_option_name(option), side))
+        return 1;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 1; k < parts->n; k++)
-            if (strcmp(parts->p[k].name, candidates[i]) == 0) {
-                *side = (struct ckpt_side){candidates[i], parts->p[k].bytes};
-                return 1;
-            }
+        if (find_part(parts, candidates[i], side))
+            return 1;
     return 0;
 }
+
+static int32_t size_from(struct feed *f, int given, int32_t least)
+{
+    uint32_t v = feed_u32(f) & INT32_MAX;
+    return given && v > (uint32_t)least ? (int32_t)v : least;
+}
+
+static double real_from(struct feed *f, double least, double most)
+{
+    double v = (double)feed_float(f);
+    return isnan(v) ? most : fmin(fmax(v, least), most);
+}
+
+/* The options of mgpt convert in the ranges of cmd_convert.c: four bytes say which are given, then come
+ * seven numbers of four bytes, and a byte for the three that are names. */
+static void read_options(struct ckpt_options *o, const struct parts *parts)
+{
+    static const char *const activations[] = {"relu", "gelu_erf", "silu", "x"},
+                             *const positions[] = {"half", "adjacent", "none", "x"},
+                             *const raws[] = {"f32", "f64", "f16", "x"};
+    struct ckpt_side side;
+    *o = (struct ckpt_options){.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1, .raw = "f32"};
+    if (!find_part(parts, "options", &side))
+        return;
+    struct feed f = {side.bytes.data, side.bytes.size};
+    o->given = feed_u32(&f) & ((OPT_HEAD_LAST << 1) - 1);
+    o->n_head = size_from(&f, o->given & OPT_HEADS, 1);
+    o->n_vocab = size_from(&f, o->given & OPT_VOCAB_SIZE, 1);
+    o->n_embd = size_from(&f, o->given & OPT_EMBD, 1);
+    o->n_layer = size_from(&f, o->given & OPT_LAYERS, 0) % 1025;
+    o->n_ctx = size_from(&f, o->given & OPT_CONTEXT, 1);
+    o->bos = size_from(&f, o->given & OPT_BOS, 0);
+    o->window = size_from(&f, o->given & OPT_WINDOW, 1);
+    uint8_t names = feed_byte(&f);
+    o->activation = activations[names & 3];
+    o->positions = positions[names >> 2 & 3];
+    o->raw = raws[names >> 4 & 3];
+    o->eps = real_from(&f, 0, 1);
+    o->rope_base = real_from(&f, 1e-3, 1e12);
+    o->softcap = real_from(&f, 0, 1e6);
+    o->qk_scale = real_from(&f, 1e-3, 1e3);
+}
+
+#ifdef FUZZ_TOKENIZER
+static int read_main(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    return hf_tokenizer_read(c, in, 512, err);
+}
+#else
+#define read_main FUZZ_READER
+#endif
 
 static void read_all(const struct checkpoint *c)
 {
@@ -68,17 +140,61 @@ static void read_all(const struct checkpoint *c)
     ckpt_measure(c, NULL, &w);
 }
 
+#ifdef FUZZ_SUMS
+static size_t number_at(const uint8_t *p, int width)
+{
+    size_t v = 0;
+    for (int i = width - 1; i >= 0; i--)
+        v = v << 8 | p[i];
+    return v;
+}
+
+/* `p` is an entry of the directory, 46 bytes or more. */
+static void put_sum_right(uint8_t *data, size_t size, uint8_t *p)
+{
+    size_t n = number_at(p + 20, 4), at = number_at(p + 42, 4);
+    if (number_at(p + 10, 2) != 0 || size < 30 || at > size - 30)
+        return;
+    uint8_t *local = data + at;
+    size_t begin = at + 30 + number_at(local + 26, 2) + number_at(local + 28, 2);
+    if (begin > size || n > size - begin)
+        return;
+    uint32_t sum = (uint32_t)crc32_z(0, data + begin, n);
+    for (int i = 0; i < 4; i++)
+        p[16 + i] = local[14 + i] = (uint8_t)(sum >> (8 * i));
+}
+
+/* A copy that lives until the next call. */
+static struct span with_sums(struct span file)
+{
+    static uint8_t *copy;
+    free(copy);
+    copy = malloc(file.size ? file.size : 1);
+    MUST(copy);
+    if (file.size)
+        memcpy(copy, file.data, file.size);
+    for (size_t i = 0; file.size >= 46 && i <= file.size - 46; i++)
+        if (memcmp(copy + i, "PK\1\2", 4) == 0)
+            put_sum_right(copy, file.size, copy + i);
+    return (struct span){copy, file.size};
+}
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct ckpt_options none = {.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1};
+    struct ckpt_options options;
     struct parts parts = {.p[0].bytes = {data, size}, .n = 1};
     struct checkpoint c;
     mgpt_error err = {0};
     if (size >= 5 && memcmp(data, "PARTS", 5) == 0)
         take_apart(&parts, data, size);
-    struct ckpt_input in = {parts.p[0].bytes, "fuzz", &none, find_side, &parts, NULL};
+    read_options(&options, &parts);
+#ifdef FUZZ_SUMS
+    parts.p[0].bytes = with_sums(parts.p[0].bytes);
+#endif
+    struct ckpt_input in = {parts.p[0].bytes, "fuzz", &options, find_side, &parts, NULL};
     ckpt_init(&c);
-    if (FUZZ_READER(&c, &in, &err) == MGPT_OK)
+    if (read_main(&c, &in, &err) == MGPT_OK)
         read_all(&c);
     else
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));

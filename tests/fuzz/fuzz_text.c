@@ -1,12 +1,17 @@
-/* Fuzz target: any text through each kind of tokenizer. The first byte chooses the kind and the flags;
- * what was encoded must decode to the text again.
+/* Fuzz target: any text through each kind of tokenizer, and each splitting rule. The first byte chooses the
+ * kind and the flags; what was encoded must decode to the text again.
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz.h"
 #include "mgpt.h"
 #include "tok_file.h"
 
-enum { KINDS = 3, TOKENS_MOST = 8192 };
+/* One name of each rule in src/tok_split.c. */
+static const char *const rules[] = {"gpt-2",  "smollm",         "llama-bpe",    "qwen2",
+                                    "qwen35", "nanochat",       "gpt-4o",       "tekken",
+                                    "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"};
+
+enum { FILES = 3, KINDS = FILES + sizeof rules / sizeof *rules, TOKENS_MOST = 8192 };
 
 /* A model of this repository that is there for its vocabulary. */
 static mgpt_model *open_file(const char *name)
@@ -29,8 +34,32 @@ static mgpt_model *open_vectors(void)
     return mgpt_open_bytes(file.bytes, file.g.size, &params, NULL);
 }
 
+/* Bytes, a few merges, and a special token. */
+static mgpt_model *open_rule(const char *rule)
+{
+    static struct tok_file files[KINDS];
+    static const char *const merges[][2] = {{"t", "h"}, {"th", "e"}, {"\xc4\xa0", "a"}, {"1", "2"}};
+    static size_t n;
+    struct tok_file *f = &files[n++];
+    const mgpt_model_params params = {.vocab_only = 1};
+    char text[16], line[16];
+    tok_file_begin(f, "gpt2", rule);
+    tok_file_alphabet(f);
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++) {
+        snprintf(text, sizeof text, "%s%s", merges[i][0], merges[i][1]);
+        snprintf(line, sizeof line, "%s %s", merges[i][0], merges[i][1]);
+        tok_file_token(f, text, 1, 0);
+        tok_file_merge(f, line);
+    }
+    tok_file_token(f, "<|endoftext|>", 3, 0);
+    tok_file_encode(f);
+    return mgpt_open_bytes(f->bytes, f->g.size, &params, NULL);
+}
+
 static mgpt_model *open_kind(size_t kind)
 {
+    if (kind >= FILES)
+        return open_rule(rules[kind - FILES]);
     if (kind == 2)
         return open_vectors();
     return open_file(kind == 0 ? "names.gguf" : "shakespeare.gguf");

@@ -1,7 +1,17 @@
 #!/bin/sh
 # One fuzz target in `meson test --suite fuzz`: PROGRAM NAME SEEDS. A plain program replays seeds with DAMAGE
-# damaged copies of each (default 500; all of small ones) and all findings of the past; a libFuzzer one fuzzes for SECONDS
-# (default 60), keeps its corpus beside the seeds, and leaves what it finds in tests/fuzz/found.
+# damaged copies of each (default 500; all of small ones) and all findings of the past; a libFuzzer one fuzzes for
+# SECONDS_EACH (default 60) or RUNS executions, keeps its corpus beside the seeds (REDUCE=1: first reduces it), and
+# leaves what it finds in tests/fuzz/found. Campaigns of hours: campaign.sh.
+#
+# With AFL++ a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput (persistent,
+# input in shared memory):
+#
+#   CC=afl-clang-fast meson setup build-afl -Db_lundef=false -Ddefault_library=static \
+#       -Dc_args=-fsanitize=fuzzer-no-link             (AFL_USE_ASAN=1, AFL_USE_UBSAN=1 with it)
+#   ninja -C build-afl fuzz
+#   MGPT_SOURCE_ROOT=$PWD afl-fuzz -i build-afl/tests/fuzz/seeds/gguf -x build-afl/tests/fuzz/seeds/gguf.dict \
+#       -o build-afl/out -- build-afl/tests/fuzz/fuzz_gguf
 set -eu
 program=$1 name=$2 seeds=$3
 here=$(dirname "$0")
@@ -13,7 +23,14 @@ if ! "$program" -help=1 </dev/null 2>&1 | grep -q libFuzzer; then
 fi
 corpus=$seeds.corpus/$name
 mkdir -p "$corpus" "$found"
-set -- -max_total_time="${SECONDS_EACH:-60}" -timeout=5 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="$found/"
+set -- -timeout="${TIMEOUT:-5}" -rss_limit_mb=1024 -max_len="${MAX_LEN:-65536}" ${FLAGS:-}
+if [ "${REDUCE:-0}" = 1 ] && [ -n "$(ls "$corpus")" ]; then
+    rm -rf "$corpus.new"
+    mkdir "$corpus.new"
+    "$program" "$@" -merge=1 "$corpus.new" "$corpus" >/dev/null 2>&1
+    rm -r "$corpus"
+    mv "$corpus.new" "$corpus"
+fi
+set -- "$@" -max_total_time="${SECONDS_EACH:-60}" -runs="${RUNS:--1}" -print_final_stats=1 -artifact_prefix="$found/"
 [ ! -f "$seeds/$name.dict" ] || set -- "$@" -dict="$seeds/$name.dict"
 "$program" "$@" "$corpus" "$seeds/$name"

@@ -41,6 +41,18 @@ def parts(files):
     return out
 
 
+OPTIONS = ("heads", "vocab_size", "embd", "layers", "context", "activation", "eps", "bos", "no_embedding_norm",
+           "final_norm", "chars", "tokenizer", "no_tokenizer", "rope", "softcap", "qk_scale", "window",
+           "embedding_norm", "positions", "raw", "head_last")
+
+
+def options(raw=0, **given):
+    """The command line as a part: see read_options in fuzz_checkpoint.c."""
+    bits = sum(1 << i for i, name in enumerate(OPTIONS) if name in given)
+    sizes = [given.get(name, 0) for name in ("heads", "vocab_size", "embd", "layers", "context", "bos", "window")]
+    return "options", struct.pack("<8IB", bits, *sizes, raw << 4)
+
+
 def npy(descr, shape, data):
     head = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (
         descr, "".join("%d," % n for n in shape))
@@ -58,6 +70,18 @@ def npz(entries, how=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
+def without_sums(archive):
+    """As PyTorch writes it after set_crc32_options(False): damage is then for the reader behind the zip."""
+    archive = bytearray(archive)
+    for entry in re.finditer(b"PK\1\2", bytes(archive)):
+        archive[entry.start() + 16:entry.start() + 20] = bytes(4)
+    return bytes(archive)
+
+
+CHARS = "ab\u00e9\u20ac\n".encode()  # of the fixtures that have no vocabulary
+SIZES = {"embd": 4, "layers": 2, "context": 3}
+
+
 def fixtures():
     for path in sorted(glob.glob(FIXTURES + "/convert/*") + glob.glob(FIXTURES + "/wild/*")):
         name, data = os.path.basename(path), get(path)
@@ -73,13 +97,22 @@ def fixtures():
         elif name != "tokenizer.bin" and re.match(r"v\d.*\.bin", name):
             tokenizer = get(FIXTURES + "/convert/tokenizer.bin")
             put("llama2c", name, parts([("main", data), ("tokenizer.bin", tokenizer)]))
+        elif name.startswith("raw."):
+            kind = {".f32": 0, ".f64": 1}[kind]
+            put("raw", name, parts([("main", data), ("--chars", CHARS), options(raw=kind, **SIZES, head_last=1)]))
+        elif name.startswith("microgpt-c."):
+            put("microgpt_c", name, parts([("main", data), options(**SIZES)]))
+        elif name == "microgpt.bin":
+            put("mgpt_bin", name, data)
+        if name.startswith("flat") and kind == ".npy":
+            put("npy", name + "-sizes", parts([("main", data), ("--chars", CHARS), options(**SIZES)]))
     for path in sorted(glob.glob(FIXTURES + "/torch/**/*", recursive=True)):
         if path.endswith((".pt", ".pth")):
             where = os.path.dirname(path)
             sides = [(os.path.basename(p), get(p)) for p in sorted(glob.glob(where + "/*"))
                      if p.endswith((".json", ".pkl")) and os.path.getsize(p) < 8192]
             name = os.path.relpath(path, FIXTURES + "/torch").replace("/", "-")
-            put("torch", name, parts([("main", get(path))] + sides[:4]))
+            put("torch", name, parts([("main", without_sums(get(path)))] + sides[:4]))
 
 
 def tokenizer_json(n):
@@ -148,12 +181,100 @@ def tiny():
                                          ("tokenizer.json", tokenizer_json(8))]))
 
 
+def sharded():
+    """The same in two files behind an index."""
+    head, data = tiny_tensors()
+    config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
+    names, shards, where = sorted(head), [], {}
+    for i, chosen in enumerate((names[:5], names[5:])):
+        file, own, body = "model-0000%d-of-00002.safetensors" % (i + 1), {}, b""
+        for name in chosen:
+            begin, end = head[name]["data_offsets"]
+            own[name] = dict(head[name], data_offsets=[len(body), len(body) + end - begin])
+            body += data[begin:end]
+            where[name] = file
+        shards.append((file, safetensors(own, body)))
+    index = json.dumps({"metadata": {"total_size": len(data)}, "weight_map": where}).encode()
+    sides = [("config.json", config)] + shards
+    put("hf_json", "index", parts([("model.safetensors.index.json", index)] + sides))
+    put("hf_json", "config-index", parts([("config.json", config), ("model.safetensors.index.json", index)] + shards))
+
+
+def piece(text, score, kind):
+    """A field of SentencePiece's protobuf."""
+    text = text.encode()
+    body = b"\x0a" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
+    return b"\x0a" + bytes([len(body)]) + body
+
+
+def tokenizers():
+    for n in (8, 200, 512):
+        put("tokenizer_json", str(n), tokenizer_json(n))
+    spm = {"added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(("<unk>", "<s>", "</s>"))],
+           "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+                          {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+           "pre_tokenizer": None, "post_processor": {"type": "TemplateProcessing", "single": [
+               {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+               "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+           "decoder": {"type": "Sequence", "decoders": [
+               {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+               {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+           "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+                     "vocab": {"<unk>": 0, "<s>": 1, "</s>": 2, "\u2581": 3, "a": 4, "\u2581a": 5},
+                     "merges": [["\u2581", "a"]]}}
+    put("tokenizer_json", "spm", json.dumps(spm).encode())
+    sides = [("tokenizer_config.json", json.dumps({
+        "bos_token": "!", "eos_token": {"content": "#"}, "add_bos_token": True, "tokenizer_class": "LlamaTokenizer",
+        "chat_template": [{"name": "default", "template": "{{ x }}"}]}).encode()),
+        ("generation_config.json", b'{"bos_token_id": 0, "eos_token_id": [1, 2]}'),
+        ("special_tokens_map.json", b'{"bos_token": "!"}'), ("chat_template.jinja", b"{% if x %}{% endif %}")]
+    put("tokenizer_json", "sides", parts([("tokenizer.json", tokenizer_json(8))] + sides))
+    vocab = {"a": 0, "b": 1, "ab": 2, "\u0120": 3}
+    put("tokenizer_json", "lists", parts([("vocab.json", json.dumps(vocab).encode()),
+                                          ("merges.txt", b"#version: 0.2\na b\n"),
+                                          ("added_tokens.json", b'{"<x>": 4}')] + sides[:1]))
+    pieces = piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3)
+    pieces += b"".join(piece("<0x%02X>" % i, 0, 6) for i in range(256))
+    pieces += piece("\u2581", -1, 1) + piece("a", -2, 1) + piece("\u2581a", -3, 1) + piece("\u2581\u2581", 0, 4)
+    trainer = b"\x12\x08\x18\x02\xc0\x02\x00\xc8\x02\x01"
+    put("sentencepiece", "bpe", pieces + trainer + b"\x1a\x04\x18\x01\x28\x01")
+    put("sentencepiece", "short", piece("<unk>", 0, 2) + piece("a", -2, 1) + b"\x12\x02\x18\x02")
+    put("sentencepiece", "sides", parts([("tokenizer.model", pieces + trainer)] + sides))
+    lines = b"\x04Ath\nAthe\nAan\nBx\n@yy\nAand the\n"
+    put("tiktoken", "ranks", lines)
+    put("tiktoken", "file", b"\x1dIQ== 0\nIg== 1\nAAE= 2\nAAEC 3\n")
+    put("tiktoken", "specials", b"\x2cAth\nA<|x|>\n")
+
+
+def lines():
+    """Each command's own example, and scripts that use several."""
+    source = get(os.path.join(ROOT, "tools/repl/repl_commands.c")).decode()
+    examples = re.findall(r'"(/[a-z]+ ?(?:[^"\\]|\\.)*)",\s*(?:repl_run|view|run)_\w+\}', source)
+    examples = [e.replace('\\"', '"').replace("\\\\", "\\") for e in examples]
+    for i, example in enumerate(examples):
+        put("repl", "example-%02d" % i, ("anna\n/branch try\n/b\n%s\n" % example).encode())
+        put("repl", "file-%02d" % i, ("anna\n%s -o x\n/load x\n" % example).encode())
+    put("repl", "trace", b"ann\n/trace on * t.npz\n/s 2\n/trace off\n/trace on blocks.*.hook_q t.safetensors\nx\n")
+    put("repl", "branches", b"ann\n/branch b\n/edit 1 \"b\"\n/sw 0\n/diff b\n/save f\n/reset\n/load f\n/goto 2\n")
+    put("repl", "edits", b"/set temp 0.8\n/g\n/ab 0.0 zero\n/ab mlp.0 mean\n/scale 0.1 -2\n/ab\n/s\n/ab off\n")
+    names = os.path.join(ROOT, "weights/names.gguf")
+    scripts = {"plain": "anna\n/b 2\n", "edits": "ann\n/ab 0.1 mean\n/scale mlp.0 0.5\n/branch x\n/s 2\n"}
+    for name, script in scripts.items():
+        for rng in ("splitmix", "python"):
+            path = os.path.join(OUT, "made.session")
+            subprocess.run([MGPT, "repl", names, "--rng", rng], input=("%s/save %s\n" % (script, path)).encode(),
+                           stdout=subprocess.DEVNULL, check=True)
+            put("session", name + "-" + rng, get(path))
+            os.remove(path)
+
+
 def gguf(name, source, kind, more):
     path = os.path.join(OUT, "made.gguf")
     subprocess.run([MGPT, "convert", source, path, "--type", kind] + more, check=True,
                    stderr=subprocess.DEVNULL)
     put("gguf", name, get(path))
     put("model", name, get(path))
+    put("gguf_copy", name, get(path))
     os.remove(path)
 
 
@@ -169,6 +290,18 @@ def references():
     record = {"input": ids, "logits": [logits[0:27], logits[27:54], logits[54:81]], "text": "abc"}
     put("reference", "one.json", json.dumps(record).encode())
     put("reference", "list.json", json.dumps([record, record]).encode())
+    choices = [{"%d" % i: -0.5 * i for i in range(3)}] * 3
+    put("reference", "partial.json", json.dumps({"tokens": ids, "top_logprobs": choices}).encode())
+    hooks = [("blocks.0.hook_resid_pre.npy", npy("<f4", [3, 2], bytes(24))),
+             ("blocks.1.attn.hook_pattern.npy", npy("<f4", [1, 2, 3, 3], bytes(72)))]
+    put("reference", "hooks.npz", npz(entries + hooks))
+    head = {"tokens": {"dtype": "I64", "shape": [3], "data_offsets": [0, 24]},
+            "logits": {"dtype": "BF16", "shape": [1, 3, 27], "data_offsets": [24, 186]}}
+    put("reference", "some.safetensors", safetensors(head, struct.pack("<3q", *ids) + bytes(162)))
+    row = struct.pack("<ff27HH", 1e-4, -9.0, *range(27), 0)
+    put("reference", "kld", b"_logits_" + struct.pack("<3i5i", 5, 27, 1, 1, 2, 3, 4, 5) + 2 * row)
+    debug = struct.pack("<4i", 20240327, 2, 1, 3) + bytes(1008) + struct.pack("<6i", *(ids + ids))
+    put("reference", "llmc", debug + rows + bytes(8))
 
 
 def texts():
@@ -176,7 +309,7 @@ def texts():
                "don't 12345 \u4f60\u597d\u3000"]
     for i, text in enumerate(samples):
         data = text.encode()
-        for kind in (0, 1, 2, 0x81):
+        for kind in (*range(15), 0x81, 0x8b):
             put("text", "%d-%d" % (i, kind), bytes([kind]) + data)
         put("stream", str(i), data)
     put("stream", "cut", b"\xf0\x9f\x98 \xe4\xbd \xc3 \xff\xfe\x80")
@@ -191,13 +324,15 @@ def dictionaries():
                "safetensors": ["tools/convert/hf*.c", "tools/convert/safetensors.c"],
                "torch": ["tools/convert/from_*.c", "tools/convert/pickle*.c"],
                "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
-               "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"]}
-    same = {"model": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
+               "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"],
+               "tokenizer_json": ["tools/convert/hf_tok*.c"], "sentencepiece": ["tools/convert/sentencepiece.c"],
+               "repl": ["tools/repl/repl*.c", "tools/repl/view*.c"], "session": ["tools/repl/repl_load.c"]}
+    same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()
         for pattern in sources[same.get(target, target)]:
             for path in glob.glob(os.path.join(ROOT, pattern)):
-                words.update(re.findall(rb'"([\w.|<>-]{2,40})"', get(path)))
+                words.update(re.findall(rb'"([\w.|<>/-]{2,40})"', get(path)))
         with open(os.path.join(OUT, target + ".dict"), "wb") as f:
             for word in sorted(words):
                 f.write(b'"' + word + b'"\n')
@@ -208,6 +343,9 @@ if __name__ == "__main__":
     fixtures()
     golden()
     tiny()
+    sharded()
+    tokenizers()
+    lines()
     for small in ("bigram", "flat", "nested"):
         gguf(small, os.path.join(FIXTURES, "convert", small + ".json"), "keep", [])
     references()

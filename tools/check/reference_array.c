@@ -88,6 +88,17 @@ static int entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, 
     return status;
 }
 
+int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
+{
+    uint8_t bytes[PIECE];
+    int status = MGPT_OK;
+    for (uint64_t at = 0; at < a->npy.n_bytes && status == MGPT_OK; at += PIECE) {
+        uint64_t left = a->npy.n_bytes - at;
+        status = entry_bytes(ref, a, at, left < PIECE ? (size_t)left : PIECE, bytes, err);
+    }
+    return status;
+}
+
 /* ---- elements ---- */
 
 static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,

@@ -101,6 +101,10 @@ int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *i
                   mgpt_error *err);
 void ref_array_close(struct ref_array *a);
 
+/* Reads an entry of an archive to its end, where the checksum is: before anything is said about what is in
+ * it. Rows that are read alone never get there. */
+int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err);
+
 /* ---- reference_names.c: arrays that have names ---- */
 
 /* What has been found in a file. Owns its arrays until they are handed on. */

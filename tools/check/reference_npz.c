@@ -69,7 +69,8 @@ int reference_npz_open(struct reference *ref, mgpt_error *err)
     for (zip_int64_t i = 0; i < n && status == MGPT_OK; i++)
         status = add_entry(ref, &named, (zip_uint64_t)i, err);
     if (status == MGPT_OK)
-        return ref_named_use(ref, &named, err);
-    ref_named_free(&named);
-    return status;
+        status = ref_named_use(ref, &named, err);
+    else
+        ref_named_free(&named);
+    return status < 0 ? status : ref_array_check(ref, &ref->logits, err);
 }

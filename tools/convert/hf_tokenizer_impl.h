@@ -28,6 +28,13 @@ int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mg
 
 int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
+enum { HF_TOK_LINE = 2 * 65535 + 2 }; /* of a merge: two tokens, a space, NUL */
+
+/* Merge i is "left right" in `line`, n bytes and a NUL, of which n_left are the left part's: both and what
+ * they make must be in the vocabulary. Afterwards the line is what they make. */
+int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
+                 size_t i, mgpt_error *err);
+
 /* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...;
  * refuses what is not one of the known shapes. */
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);

@@ -115,11 +115,9 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
 
 /* ---- merges ---------------------------------------------------------------------------------- */
 
-enum { MAX_LINE = 2 * 65535 + 2 };
-
 /* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
  * that of the left part. GGUF splits at the first space behind the first byte. */
-static size_t line_of(const json_t *merge, char line[MAX_LINE], size_t *n_left)
+static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
 {
     const char *left = json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge);
     const char *right = json_string_value(json_array_get(merge, 1));
@@ -127,7 +125,7 @@ static size_t line_of(const json_t *merge, char line[MAX_LINE], size_t *n_left)
         return 0;
     size_t n = strlen(left), n_right = right ? strlen(right) : 0;
     const char *space = strchr(left + 1, ' ');
-    if ((space != NULL) == (right != NULL) || n + n_right + 2 > MAX_LINE)
+    if ((space != NULL) == (right != NULL) || n + n_right + 2 > HF_TOK_LINE)
         return 0;
     *n_left = right ? n : (size_t)(space - left);
     memcpy(line, left, n + 1);
@@ -138,18 +136,35 @@ static size_t line_of(const json_t *merge, char line[MAX_LINE], size_t *n_left)
     return n_right ? n + 1 + n_right : 0;
 }
 
-/* The first merge that makes a token is its score for readers that know scores only. */
-static void set_score(struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
-                      size_t rank)
+int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
+                 size_t i, mgpt_error *err)
 {
-    memmove(line + n_left, line + n_left + 1, n - n_left);
-    const json_t *id = json_object_get(vocab, line);
-    struct vocab_slot *slot = id ? &t->slots.slots[json_integer_value(id)] : NULL;
-    if (slot && !(slot->score < 0))
+    const char *right = line + n_left + 1, *missing = NULL;
+    line[n_left] = 0;
+    if (!json_object_get(vocab, line))
+        missing = line;
+    else if (!json_object_get(vocab, right))
+        missing = right;
+    else
+        memmove(line + n_left, right, n - n_left);
+    if (!missing && !json_object_get(vocab, line))
+        missing = line;
+    return missing ? err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                             "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file, i,
+                             CKPT_CLIP(missing, strlen(missing)))
+                   : MGPT_OK;
+}
+
+/* The first merge that makes a token is its score for readers that know scores only. */
+static void set_score(struct hf_tok *t, const json_t *vocab, const char *token, size_t rank)
+{
+    struct vocab_slot *slot = &t->slots.slots[json_integer_value(json_object_get(vocab, token))];
+    if (!(slot->score < 0))
         slot->score = -(float)rank - 1;
 }
 
-static int read_merges(struct hf_tok *t, const json_t *model, char line[MAX_LINE], mgpt_error *err)
+static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
+                       mgpt_error *err)
 {
     const json_t *merges = json_object_get(model, "merges");
     const json_t *vocab = json_object_get(model, "vocab");
@@ -163,8 +178,10 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[MAX_LINE
         text.p = ckpt_text(t->c, line, text.n);
         if (!text.p || !arr_push(t->c->vocab.merges, text))
             return err_memory(err, "the merges", text.n);
+        if (hf_tok_merge(t, vocab, line, text.n, n_left, i, err) < 0)
+            return MGPT_EFILE;
         if (t->sentencepiece)
-            set_score(t, vocab, line, text.n, n_left, i);
+            set_score(t, vocab, line, i);
     }
     for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
         if (t->slots.slots[i].type == TOKEN_NORMAL && !(t->slots.slots[i].score < 0))
@@ -197,8 +214,8 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
     const json_t *model = json_object_get(root, "model");
     const json_t *added = json_object_get(root, "added_tokens");
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));
-    char *line = malloc(MAX_LINE);
-    int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", MAX_LINE);
+    char *line = malloc(HF_TOK_LINE);
+    int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", HF_TOK_LINE);
     if (status == MGPT_OK)
         status = check_kinds(t, root, err);
     if (status == MGPT_OK)

@@ -47,7 +47,23 @@ static int is_merge(const char *line, size_t n)
     return n > 2 && memchr(line + 1, ' ', n - 2) && !(n > 9 && memcmp(line, "#version:", 9) == 0);
 }
 
-static int read_merges(struct hf_tok *t, struct span bytes, const char *name, mgpt_error *err)
+/* Split at the first space behind the first byte. */
+static int add_merge(struct hf_tok *t, const json_t *vocab, const char *p, size_t n,
+                     mgpt_error *err)
+{
+    char line[2048]; /* tokens are much shorter */
+    size_t i = arr_len(t->c->vocab.merges);
+    struct gguf_str text = {ckpt_text(t->c, p, n), n};
+    if (!text.p || !arr_push(t->c->vocab.merges, text))
+        return err_memory(err, "the merges", n);
+    if (n >= sizeof line)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "merge %zu has %zu bytes", i, n);
+    memcpy(line, text.p, n + 1);
+    return hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i, err);
+}
+
+static int read_merges(struct hf_tok *t, const json_t *vocab, struct span bytes, const char *name,
+                       mgpt_error *err)
 {
     const char *p = (const char *)bytes.data, *end = p + bytes.size;
     for (size_t at = 1; p < end; at++) {
@@ -58,11 +74,8 @@ static int read_merges(struct hf_tok *t, struct span bytes, const char *name, mg
         if (!is_merge(p, n) && n > 0 && *p != '#')
             return err_set(err, MGPT_EFILE, (uint64_t)(p - (const char *)bytes.data),
                            "side file %.60s: line %zu is not two tokens", name, at);
-        if (is_merge(p, n)) {
-            struct gguf_str text = {ckpt_text(t->c, p, n), n};
-            if (!text.p || !arr_push(t->c->vocab.merges, text))
-                return err_memory(err, "the merges", n);
-        }
+        if (is_merge(p, n) && add_merge(t, vocab, p, n, err) < 0)
+            return err ? err->status : MGPT_EFILE;
         p = next;
     }
     return MGPT_OK;
@@ -141,6 +154,6 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
     if (status == MGPT_OK)
         status = read_added(t, t->added, err);
     if (status == MGPT_OK)
-        status = read_merges(t, side.bytes, side.name, err);
+        status = read_merges(t, vocab, side.bytes, side.name, err);
     return status;
 }

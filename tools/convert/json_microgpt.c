@@ -12,6 +12,7 @@
 #include "error.h"
 #include "json_model.h"
 #include "json_read.h"
+#include "microgpt_impl.h"
 
 #include <string.h>
 
@@ -46,6 +47,16 @@ static enum mg_kind classify(const char *key, const json_t *v, enum mg_size *siz
     }
 }
 
+/* A tensor of the model by its name and none by its value: taken for absent it would make another model
+ * (a head that is the embedding). null is absent. */
+static int is_spoilt(const char *key, const json_t *v)
+{
+    uint32_t layer;
+    int role = mg_recognise(key, &layer), empty = json_is_object(v) && json_object_size(v) == 0;
+    return (empty || !is_container(v)) && !json_is_null(v) &&
+           (role == MG_WTE || role == MG_WPE || role == MG_LM_HEAD);
+}
+
 /* ---- keys -------------------------------------------------------------------------------------- */
 
 static int read_object(struct mg_parts *m, const json_t *object, int strict);
@@ -74,6 +85,8 @@ static int read_key(struct mg_parts *m, const char *key, const json_t *v, int st
     case MG_OTHER:
         break;
     }
+    if (strict && is_spoilt(key, v))
+        return mg_refuse(m, key, "%s, expected a matrix", json_kind(v));
     if (strict && is_container(v))
         return json_add_matrices(m, key, v);
     ckpt_note(m->c, "ignored: %s (%s)", key, json_kind(v));

@@ -89,15 +89,13 @@ static int find_bytes(const struct torch_file *f, const struct pickle_node *key,
     if (key->n >= sizeof name - 1)
         return 0;
     memcpy(name + 1, key->as.text, key->n);
-    const struct zip_member *m =
+    struct zip_member *m =
         zip_dir_find(&f->zip, f->data, (struct gguf_str){name, (size_t)key->n + 1});
-    if (m && m->compressed)
-        return err_set(err, MGPT_EFILE, m->offset,
-                       "zip: %.*s is compressed: unpack the archive and pack it again with zip -0",
-                       CKPT_CLIP(m->name, m->n_name));
-    if (m)
-        *bytes = m->bytes;
-    return m != NULL;
+    if (!m)
+        return 0;
+    int status = zip_dir_check(m, err);
+    *bytes = m->bytes;
+    return status < 0 ? status : 1;
 }
 
 /* Type and bytes of a storage, no more of them than its count says. */

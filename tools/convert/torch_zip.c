@@ -28,9 +28,9 @@ static long root_of(const struct zip_member *m)
     return (long)(m->n_name - n);
 }
 
-static const struct zip_member *find_pickle(const struct zip_dir *z)
+static struct zip_member *find_pickle(const struct zip_dir *z)
 {
-    const struct zip_member *found = NULL;
+    struct zip_member *found = NULL;
     for (size_t i = 0; i < arr_len(z->members); i++)
         if (root_of(&z->members[i]) >= 0 && (!found || z->members[i].n_name < found->n_name))
             found = &z->members[i];
@@ -49,14 +49,7 @@ int torch_zip_sniff(struct span bytes)
     return found;
 }
 
-static int compressed(const struct zip_member *m, mgpt_error *err)
-{
-    return err_set(err, MGPT_EFILE, m->offset,
-                   "zip: %.*s is compressed or encrypted: unpack it and pack it again with zip -0",
-                   CKPT_CLIP(m->name, m->n_name));
-}
-
-static int open_root(struct torch_file *f, const struct zip_member *m, mgpt_error *err)
+static int open_root(struct torch_file *f, struct zip_member *m, mgpt_error *err)
 {
     struct gguf_str root = {m->name, (size_t)root_of(m)};
     const struct zip_member *order = zip_dir_find(&f->zip, root, text("byteorder"));
@@ -66,12 +59,12 @@ static int open_root(struct torch_file *f, const struct zip_member *m, mgpt_erro
     if (order && order->bytes.size >= 3 && memcmp(order->bytes.data, "big", 3) == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "PyTorch archive: big-endian, which is not supported");
-    if (m->compressed)
-        return compressed(m, err);
+    int status = zip_dir_check(m, err);
+    if (status < 0)
+        return status;
     /* "R/data.pkl" begins with what the names of the storages begin with, but for the slash */
     f->data = (struct gguf_str){m->name, root.n + strlen("data")};
-    int status = pickle_read(&f->pickle, m->bytes, err);
-    return status;
+    return pickle_read(&f->pickle, m->bytes, err);
 }
 
 int torch_zip_open(struct torch_file *f, struct span bytes, mgpt_error *err)
@@ -80,7 +73,7 @@ int torch_zip_open(struct torch_file *f, struct span bytes, mgpt_error *err)
     int status = zip_dir_open(&f->zip, bytes, err);
     if (status < 0)
         return status;
-    const struct zip_member *m = find_pickle(&f->zip);
+    struct zip_member *m = find_pickle(&f->zip);
     if (!m)
         status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "zip: there is no data.pkl in it");
     else

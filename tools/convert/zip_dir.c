@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define LOCAL 0x04034b50u
 #define ENTRY 0x02014b50u
@@ -24,6 +25,7 @@ enum { END_BYTES = 22, LOCATOR_BYTES = 20, ENTRY_BYTES = 46, MAX_COMMENT = 65535
 
 struct entry {
     uint16_t flags, method;
+    uint32_t crc;
     uint64_t size, stored, offset;
     struct gguf_str name;
     struct span extra;
@@ -112,7 +114,8 @@ static int read_entry(struct cursor *c, struct entry *e)
     cursor_u32(c); /* versions */
     e->flags = cursor_u16(c);
     e->method = cursor_u16(c);
-    cursor_take(c, 8); /* time, CRC */
+    cursor_u32(c); /* time */
+    e->crc = cursor_u32(c);
     e->stored = cursor_u32(c);
     e->size = cursor_u32(c);
     uint16_t n_name = cursor_u16(c), n_extra = cursor_u16(c), n_comment = cursor_u16(c);
@@ -139,6 +142,7 @@ static int locate(struct span bytes, const struct entry *e, struct zip_member *m
     const uint8_t *data = cursor_take(&c, e->stored);
     if (!data || magic != LOCAL || n_name != e->name.n || memcmp(name, e->name.p, n_name) != 0)
         return 0;
+    m->crc = e->crc;
     m->compressed = e->method != 0 || e->flags & ENCRYPTED;
     m->bytes = (struct span){data, (size_t)e->stored};
     return m->compressed || e->size == e->stored;
@@ -240,8 +244,8 @@ static int compare_joined(struct gguf_str prefix, struct gguf_str name, const st
     return order ? order : compare_texts(name.p, name.n, m->name + head, m->n_name - head);
 }
 
-const struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
-                                      struct gguf_str name)
+struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
+                                struct gguf_str name)
 {
     size_t low = 0, high = arr_len(z->members);
     while (low < high) {
@@ -255,4 +259,20 @@ const struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str p
             low = middle + 1;
     }
     return NULL;
+}
+
+int zip_dir_check(struct zip_member *m, mgpt_error *err)
+{
+    if (m->compressed)
+        return err_set(
+            err, MGPT_EFILE, m->offset,
+            "zip: %.*s is compressed or encrypted: unpack it and pack it again with zip -0",
+            CKPT_CLIP(m->name, m->n_name));
+    uint32_t found = m->crc ? (uint32_t)crc32_z(0, m->bytes.data, m->bytes.size) : 0;
+    if (found != m->crc)
+        return err_set(err, MGPT_EFILE, m->offset,
+                       "zip: %.*s: its checksum is %x, the archive says %x: the file is damaged",
+                       CKPT_CLIP(m->name, m->n_name), found, m->crc);
+    m->crc = 0;
+    return MGPT_OK;
 }

@@ -2,8 +2,7 @@
  * PyTorch checkpoints, .npz files. A member is then a span of the archive: nothing is copied.
  *
  * Sizes and offsets come from the central directory (PyTorch's local headers hold zeros), zip64 or
- * not. Every range is checked against the archive, members may not overlap, names are unique. CRCs
- * are not checked: PyTorch can be told to write wrong ones.
+ * not. Every range is checked against the archive, members may not overlap, names are unique.
  */
 #ifndef MGPT_CONVERT_ZIP_DIR_H
 #define MGPT_CONVERT_ZIP_DIR_H
@@ -15,6 +14,7 @@ struct zip_member {
     size_t n_name;
     struct span bytes; /* stored members only */
     int compressed;
+    uint32_t crc;    /* 0: none (what PyTorch writes after set_crc32_options(False)), or checked */
     uint64_t offset; /* of its local header */
 };
 
@@ -30,7 +30,11 @@ int zip_dir_open(struct zip_dir *z, struct span bytes, mgpt_error *err);
 void zip_dir_close(struct zip_dir *z);
 
 /* The member called prefix followed by name, or NULL. O(log n). */
-const struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
-                                      struct gguf_str name);
+struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
+                                struct gguf_str name);
+
+/* To be called before a member is used: it is stored, and its bytes are those of its checksum, which is
+ * computed once. Errors: MGPT_EFILE. */
+int zip_dir_check(struct zip_member *m, mgpt_error *err);
 
 #endif

@@ -58,7 +58,10 @@ void repl_line(struct repl *repl, char *line, size_t n);
 /* A message about a command that failed; what was printed before it comes out first. */
 __attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
 
-/* The same for a failure of the library, with a file, and for a lack of memory of our own. */
+/* A line on stdout with a text of the user's in it: what would move a cursor is printed as '?'. */
+__attribute__((format(printf, 1, 2))) void repl_say(const char *fmt, ...);
+
+/* A message about a failure of the library, with a file, and for a lack of memory of our own. */
 void repl_failed(const mgpt_error *err);
 void repl_file_failed(const char *file, const mgpt_error *err);
 void repl_no_memory(void);

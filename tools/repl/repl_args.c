@@ -1,5 +1,6 @@
 /* Messages of the repl's commands, and reading their arguments: words, numbers, heads, tokens. Whatever is
  * out of range is refused with the range. */
+#include "error.h"
 #include "repl.h"
 #include "text.h"
 
@@ -17,6 +18,17 @@ void repl_error(const char *fmt, ...)
     va_end(ap);
     fflush(stdout);
     cli_note("%s", line);
+}
+
+void repl_say(const char *fmt, ...)
+{
+    char line[1024], clean[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    text_format(clean, sizeof clean, "%s", line);
+    puts(clean);
 }
 
 void repl_file_failed(const char *file, const mgpt_error *err)

@@ -104,6 +104,6 @@ void repl_run_trace(struct repl *r, char *args, size_t n)
     } else if (n > 0) {
         repl_trace_end(r);
     } else {
-        printf("tracing to %s\n", r->trace_path);
+        repl_say("tracing to %s", r->trace_path);
     }
 }

@@ -207,7 +207,7 @@ void view_file_close(struct view *v)
         cli_fail(v->path, &err);
         return;
     }
-    printf("wrote %llu bytes to %s\n", n, v->path);
+    repl_say("wrote %llu bytes to %s", n, v->path);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -1,0 +1,173 @@
+/* Fuzz target: lines typed into the repl on the names model, whose 16 positions bound what a line costs.
+ * With FUZZ_SESSION the input is a session file: it is loaded, and lines use what came of it.
+ *
+ * No file is touched: file_open and outfile_* are those below (the linker's --wrap), one file in memory.
+ * What was written last is what any name reads; only the model itself is on the disk. What is printed
+ * goes through quiet.h, which holds it to the escaper's promise.
+ */
+#include "file.h"
+#include "fuzz.h"
+#include "mem.h"
+#include "outfile.h"
+#include "quiet.h"
+#include "repl.h"
+
+enum { LINES_MOST = 64, LINE_MOST = 4096 };
+
+/* ---- the one file ---- */
+
+static struct {
+    uint8_t *data;
+    size_t size;
+} disk;
+static char model_path[1024];
+
+int __real_file_open(struct file *file, const char *path, mgpt_error *err);
+int __wrap_file_open(struct file *file, const char *path, mgpt_error *err);
+int __wrap_outfile_open(struct outfile *out, const char *path, mgpt_error *err);
+void __wrap_outfile_write(struct outfile *out, const void *data, size_t n);
+int __wrap_outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err);
+void __wrap_outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n);
+int __wrap_outfile_commit(struct outfile *out, mgpt_error *err);
+void __wrap_outfile_discard(struct outfile *out);
+
+int __wrap_file_open(struct file *file, const char *path, mgpt_error *err)
+{
+    if (strcmp(path, model_path) == 0)
+        return __real_file_open(file, path, err);
+    uint8_t *copy = malloc(disk.size ? disk.size : 1);
+    MUST(copy);
+    if (disk.size)
+        memcpy(copy, disk.data, disk.size);
+    *file = (struct file){.data = copy, .size = disk.size};
+    return MGPT_OK;
+}
+
+int __wrap_outfile_open(struct outfile *out, const char *path, mgpt_error *err)
+{
+    (void)path;
+    (void)err;
+    *out = (struct outfile){.fd = -1};
+    return MGPT_OK;
+}
+
+void __wrap_outfile_write(struct outfile *out, const void *data, size_t n)
+{
+    out->buf = realloc(out->buf, out->n_buf + n + 1);
+    MUST(out->buf);
+    memcpy(out->buf + out->n_buf, data, n);
+    out->n_buf += n;
+}
+
+int __wrap_outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
+{
+    (void)err;
+    out->buf = calloc(1, (size_t)size + 1);
+    MUST(out->buf);
+    out->n_buf = (size_t)size;
+    return MGPT_OK;
+}
+
+void __wrap_outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n)
+{
+    MUST(at <= out->n_buf && n <= out->n_buf - at);
+    if (n)
+        memcpy(out->buf + at, data, n);
+}
+
+static void keep(const uint8_t *data, size_t size)
+{
+    free(disk.data);
+    disk.data = malloc(size ? size : 1);
+    MUST(disk.data);
+    if (size)
+        memcpy(disk.data, data, size);
+    disk.size = size;
+}
+
+int __wrap_outfile_commit(struct outfile *out, mgpt_error *err)
+{
+    (void)err;
+    keep(out->buf, out->n_buf);
+    __wrap_outfile_discard(out);
+    return MGPT_OK;
+}
+
+void __wrap_outfile_discard(struct outfile *out)
+{
+    free(out->buf);
+    *out = (struct outfile){.fd = -1};
+}
+
+/* ---- the repl ---- */
+
+static void type(struct repl *r, const char *line, size_t n)
+{
+    char copy[LINE_MOST + 1];
+    n = n < LINE_MOST ? n : LINE_MOST;
+    memcpy(copy, line, n);
+    copy[n] = 0;
+    repl_line(r, copy, n);
+}
+
+static void type_all(struct repl *r, const char *text, size_t n)
+{
+    const char *end = text + n;
+    for (int i = 0; i < LINES_MOST && text < end && !r->quit; i++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop ? stop : end;
+        type(r, text, (size_t)(stop - text));
+        text = stop + (stop < end);
+    }
+}
+
+static void open_model(struct engine *e)
+{
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    snprintf(model_path, sizeof model_path, "%s/weights/names.gguf", root ? root : ".");
+    *e = (struct engine){.path = model_path, .n_threads = 1};
+    MUST(engine_open(e) == EXIT_OK);
+}
+
+#ifdef FUZZ_SESSION
+/* A session that was accepted can be used, and comes back when it is saved. */
+static void run(struct repl *r, const uint8_t *data, size_t size)
+{
+    static const char use[] = "/branches\n/tokens\n/ab\n/set\n/top 3\n/s 2\n/branch zz\n/goto 0\n"
+                              "/goto 1\n/set temp 1\n/g 3\n/sw 0\n/diff zz\n";
+    keep(data, size);
+    type(r, "/load f", 7);
+    if (quiet_told() > 0)
+        return;
+    type_all(r, use, sizeof use - 1);
+    type(r, "/save f", 7);
+    size_t told = quiet_told();
+    type(r, "/load f", 7);
+    MUST(quiet_told() == told);
+}
+#else
+static void run(struct repl *r, const uint8_t *data, size_t size)
+{
+    keep(data, 0);
+    type_all(r, (const char *)data, size);
+}
+#endif
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct engine engine;
+    static const struct cli_command none = {.name = "fuzz"};
+    if (!engine.model)
+        open_model(&engine);
+    struct repl r = {
+        .engine = engine, .sampling = {.top_p = 1}, .screen_mode = "plain", .width = 80};
+    MUST(sampling_begin(&r.sampling, &none) == EXIT_OK);
+    MUST(engine_session(&r.engine) == EXIT_OK && repl_begin(&r));
+    quiet_begin();
+    run(&r, data, size);
+    repl_trace_end(&r);
+    quiet_end();
+    repl_end(&r);
+    mgpt_session_free(r.engine.session);
+    return 0;
+}

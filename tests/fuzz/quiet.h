@@ -1,0 +1,18 @@
+/* Fuzz targets: what functions print while they are fuzzed goes nowhere, and is looked at on its way:
+ * text of a file or a user reaches a terminal through the escaper, so no byte moves a cursor.
+ *
+ * stdout and stderr are other streams between quiet_begin and quiet_end (glibc and musl have
+ * fopencookie); descriptors 1 and 2 stay, for sanitizers and MUST.
+ */
+#ifndef TESTS_QUIET_H
+#define TESTS_QUIET_H
+
+#include <stddef.h>
+
+void quiet_begin(void);
+void quiet_end(void);
+
+/* Bytes written to stderr since quiet_begin. */
+size_t quiet_told(void);
+
+#endif
