@@ -329,12 +329,27 @@ static void archives_that_are_none(void **unused)
     assert_int_equal(npz_status(NULL), MGPT_EFILE);
 }
 
+/* What stands behind a header is not read as a part of it. */
+static void data_is_no_header(void **unused)
+{
+    (void)unused;
+    struct bytes b = versioned(1, "{'descr': '<f4'", 15);
+    add(&b, "}", 1);
+    assert_header(&b, "npy header: expected ',' or '}'", 25);
+    drop(&b);
+    b = versioned(1, "{'shape': (1, 2", 15);
+    add(&b, ")", 1);
+    assert_header(&b, "npy header: expected ',' or ')'", 25);
+    drop(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_are_read),
         cmocka_unit_test(bad_versions_and_lengths),
         cmocka_unit_test(bad_dictionaries),
+        cmocka_unit_test(data_is_no_header),
         cmocka_unit_test(elements_of_every_type),
         cmocka_unit_test(other_types_have_a_width),
         cmocka_unit_test_setup_teardown(headers_in_archives, make_path, remove_path),
