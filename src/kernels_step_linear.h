@@ -9,7 +9,8 @@
 #include "kernels.h"
 #include "kernels_lanes.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* minutes to compile otherwise */
+/* Minutes to compile otherwise. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE)
 #define STEP_INLINE static inline
 #define STEP_UNROLL
 #else

@@ -19,7 +19,6 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
     kv->v = mem_new(n_layer * n_head_kv, sizeof *kv->v);
     if (kv->k && kv->v)
         return MGPT_OK;
-    kv_free(kv);
     return err_memory(err, "the KV cache", 2 * n_layer * n_head_kv * sizeof *kv->k);
 }
 

@@ -31,6 +31,7 @@ struct kv {
     uint8_t **k, **v; /* [n_layer * n_head_kv] arrays */
 };
 
+/* After a failure, too, there is something to free. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             mgpt_error *err);
 void kv_free(struct kv *kv);

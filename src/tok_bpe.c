@@ -34,13 +34,13 @@ static void bpe_close(struct tok *t)
 
 static int open_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    struct gguf_str pre = {"", 0};
-    if (!t->rule && gguf_string(g, "tokenizer.ggml.pre", &pre, err) < 0)
-        return MGPT_EFILE;
-    if (!t->rule)
+    if (!t->rule) {
+        struct gguf_str pre = {"", 0};
+        gguf_string(g, "tokenizer.ggml.pre", &pre, NULL); /* a string: tok.c has looked it up */
         return err_set(err, MGPT_EFILE, gguf_find(g, "tokenizer.ggml.pre")->offset,
                        "tokenizer.ggml.pre '%.*s' is not supported", (int)(pre.n < 32 ? pre.n : 32),
                        pre.p);
+    }
     t->bpe->split = split_open(t->rule, err);
     return t->bpe->split ? MGPT_OK : MGPT_EMEM;
 }

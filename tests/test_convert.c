@@ -118,11 +118,13 @@ static void test_character_vocabulary(void **state)
 }
 
 static const struct {
-    const char *file, *want;
+    const char *file, *want, *format;
 } llama_files[] = {
-    {"v0.bin", "llama.want"}, {"v0-own-head.bin", "llama-own-head.want"},
-    {"v1.bin", "llama.want"}, {"v1-own-head.bin", "llama-own-head.want"},
-    {"v2.bin", "v2.want"},
+    {"v0.bin", "llama.want", "llama2.c .bin version 0"},
+    {"v0-own-head.bin", "llama-own-head.want", "llama2.c .bin version 0"},
+    {"v1.bin", "llama.want", "llama2.c .bin version 1"},
+    {"v1-own-head.bin", "llama-own-head.want", "llama2.c .bin version 1"},
+    {"v2.bin", "v2.want", "llama2.c .bin version 2 (int8)"},
 };
 
 static void test_llama2c_versions(void **state)
@@ -134,6 +136,7 @@ static void test_llama2c_versions(void **state)
         print_message("%s\n", llama_files[i].file);
         convert(&r, (struct span){f.data, f.size}, NULL, NULL);
         check_tensors(&r.g, FIXTURES, llama_files[i].want);
+        assert_string_equal(r.c.format, llama_files[i].format);
         assert_text(&r.g, "general.architecture", "llama");
         assert_uint(&r.g, "llama.attention.head_count_kv", 1);
         assert_uint(&r.g, "llama.rope.dimension_count", 2);

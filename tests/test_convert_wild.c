@@ -154,6 +154,7 @@ static void test_bad_contents(void **state)
     assert_changed("flat32.npy", "<f4", "<i4", "element type '<i4', expected <f4, <f8 or <f2");
     assert_changed("flat32.npy", "<f4", ">f4", "element type '>f4'");
     assert_changed("flat32.npy", "NUMPY", "NUMPX", "not a checkpoint");
+    assert_changed("object.npy", "\x80\4\x95", "\x80\7\x95", "pickle");
     assert_changed("object.npy", "layer0.attn_wq", "layer0.attn_wx", "layer0.attn_wx: not part of");
     assert_changed("object.npy", "layer0.attn_wq", "layer1.attn_wq", "same matrix as layer1");
     assert_changed("values.pkl", "__main__\x94\x8c\x05Value",
@@ -186,12 +187,15 @@ static void test_bad_options(void **state)
     struct file f = fixture_in(WILD, "rotated.json"), flat = fixture("flat.json");
     struct file raw = fixture_in(WILD, "raw.f32");
     struct span forked = {f.data, f.size}, plain = {flat.data, flat.size};
+    struct span magic = {(const uint8_t *)"\x93NUMPY", 6};
+    struct ckpt_options none = {0};
     struct ckpt_options spiral = {.given = OPT_POSITIONS, .positions = "spiral"};
     struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
     struct ckpt_options norm = {.given = OPT_EMBEDDING_NORM};
     struct ckpt_options eight = {.given = OPT_HEADS, .n_head = 8};
     struct ckpt_options f32 = {.given = OPT_RAW, .raw = "f32"}, q8 = f32;
     q8.raw = "q8";
+    assert_refused(magic, &none, "npy header: says 0 bytes, 0 are there");
     assert_refused(forked, &spiral, "--positions: expected half, adjacent or none");
     assert_refused(forked, &norm, "--embedding-norm: not with rotated q and k");
     assert_refused(forked, &eight, "heads of 1 values cannot be rotated");

@@ -178,6 +178,10 @@ static void test_array_sizes(void **state)
     put_array(&b, "k", GGUF_U8, (UINT64_C(1) << 30) + 1);
     refused(&b, 41, "key k: array of 1073741825 elements, the limit is 1073741824");
     put_header(&b, 0, 1);
+    put_array(&b, "k", GGUF_U8,
+              UINT64_C(1) << 30); /* the limit itself: only its bytes are missing */
+    refused(&b, 37, "key k: a value of 1073741824 x 1 bytes, the file has 0 more");
+    put_header(&b, 0, 1);
     put_array(&b, "k", GGUF_F64, UINT64_C(1) << 61); /* x 8 is 0 modulo 2^64 */
     refused(&b, 41, "key k: array of 2305843009213693952 elements, the limit is 1073741824");
     put_header(&b, 0, 1);

@@ -71,6 +71,10 @@ static const struct {
      "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a b\",\"c\"]]}", NULL,
      "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"\",\"a\"]]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"a\",\"a\"]]}",
+     NULL, "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
      "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL, "model: no vocab"},
@@ -170,6 +174,12 @@ static void test_ids(void **state)
         {TEMPLATE, "{\"add_bos_token\":false}", NULL, NULL, 3, -1, -1, 1},
         {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"LlamaTokenizer\"}", NULL, NULL,
          3, -1, -1, 0},
+        {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"CodeLlamaTokenizer\"}", NULL,
+         NULL, 3, -1, -1, 0},
+        {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"GemmaTokenizer\"}", NULL, NULL,
+         3, -1, -1, 0},
+        {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"GPT2Tokenizer\"}", NULL, NULL, 3,
+         -1, -1, 1},
         {"", NULL, NULL, "{\"text_config\":{\"eos_token_id\":5}}", -1, 5, -1, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

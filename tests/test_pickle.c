@@ -253,6 +253,10 @@ static void test_dict_calls(void **state)
     refused(BYTES("\x80\x02"
                   "ccollections\nOrderedDict\n]Na\x85R."),
             "pair without two items");
+    refused(BYTES("\x80\x02"
+                  "ccollections\nOrderedDict\n]K\x01\x85"
+                  "a\x85R."),
+            "pair without two items");
     struct pickle p = good(BYTES("\x80\x02"
                                  "c__builtin__\nset\n]K\x01"
                                  "a\x85R."));

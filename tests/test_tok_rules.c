@@ -303,6 +303,10 @@ static void test_names(void **state)
     tok_file_begin(&f, "gpt2", "gpt-");
     tok_file_alphabet(&f);
     tok_file_refused(&f, "tokenizer.ggml.pre 'gpt-' is not supported");
+    tok_file_begin(&f, "gpt2", NULL);
+    tok_file_u32(&f, "tokenizer.ggml.pre", 7);
+    tok_file_alphabet(&f);
+    tok_file_refused(&f, "key tokenizer.ggml.pre: expected a string, found a u32");
 }
 
 /* Keys of the file say otherwise. */

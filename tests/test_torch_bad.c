@@ -181,6 +181,27 @@ static void test_archives(void **state)
     archive_with(m, 3, "4 elements of F32, the file holds 0 bytes");
 }
 
+/* 1 a checkpoint, 0 none, -1 a zip that cannot be read: that reader says why, then. */
+static void test_sniffing(void **state)
+{
+    (void)state;
+    const struct span pickle = BYTES(GOOD);
+    static struct archive a;
+    struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    struct span bytes = make(&a, m, 2);
+    assert_int_equal(torch_sniff(bytes), 1);
+    bytes.size -= 1;
+    assert_int_equal(torch_sniff(bytes), -1);
+    assert_int_equal(torch_sniff((struct span){a.bytes, 3}), 0);
+    static const char *const others[] = {"a/data.pkx", "xdata.pkl", "ata.pkl"};
+    for (size_t i = 0; i < 3; i++) {
+        m[0].name = others[i];
+        assert_int_equal(torch_sniff(make(&a, m, 2)), 0);
+    }
+    m[0].name = "data.pkl";
+    assert_int_equal(torch_sniff(make(&a, m, 2)), 1);
+}
+
 static void test_directories_that_lie(void **state)
 {
     const struct span pickle = BYTES(GOOD);
@@ -299,8 +320,11 @@ static void test_flipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_archives),         cmocka_unit_test(test_directories_that_lie),
-        cmocka_unit_test(test_tensors_that_lie), cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_sniffing),
+        cmocka_unit_test(test_directories_that_lie),
+        cmocka_unit_test(test_tensors_that_lie),
+        cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_flipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

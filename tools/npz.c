@@ -20,8 +20,9 @@ static int failed_as(const zip_error_t *failed)
         return MGPT_EMEM;
     if (code == ZIP_ER_MEMORY || code == ZIP_ER_OK || zip_error_code_system(failed) == ENOMEM)
         return MGPT_EMEM;
-    return code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK ? MGPT_EIO
-                                                                             : MGPT_EFILE;
+    int io =
+        code == ZIP_ER_NOENT || code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK;
+    return io ? MGPT_EIO : MGPT_EFILE;
 }
 
 static int set_failed(mgpt_error *err, const char *name, zip_error_t *failed)
