@@ -1,5 +1,5 @@
 /* Trying the suspects. See explain.h. */
-#include "explain.h"
+#include "explain_impl.h"
 
 #include "error.h"
 #include "interrupt.h"
@@ -15,115 +15,7 @@
 enum { POSITIONS = 12, POSITIONS_MOST = 300, CONFIRMED = 12 };
 static const double enough_work = 5e9, most_work = 4e12;
 
-/* ---- one pass ---------------------------------------------------------------------------------- */
-
-struct sums {
-    struct score *score;
-    const struct whatif *w;
-    double *square, *ref_square; /* [n] */
-    double *row;
-    int bad, status;
-    mgpt_error *err;
-};
-
-static void add_row(struct sums *s, size_t pos, size_t head, const double *ours, size_t n)
-{
-    struct score *sc = s->score;
-    for (size_t i = 0; i < n; i++) {
-        double d = ours[i] - s->row[i];
-        if (isinf(ours[i]) && ours[i] < 0 && s->row[i] < -1e4)
-            continue; /* masked */
-        s->bad |= !isfinite(d);
-        s->square[pos] += d * d;
-        s->ref_square[pos] += s->row[i] * s->row[i];
-    }
-    for (size_t i = 0; sc->keep && head == 0 && i < n && i < sc->n_diff; i++)
-        sc->diff[pos * sc->n_diff + i] = s->row[i] - ours[i];
-}
-
-static void keep_input(struct score *sc, mgpt_point point, int layer, size_t pos, const double *row,
-                       size_t n)
-{
-    struct ref_hook target = answer_hook(sc->a, sc->target);
-    int outside = target.layer < 0 || layer == target.layer;
-    if (sc->keep && point == sc->input && outside && n == sc->n_in)
-        memcpy(sc->in + pos * n, row, n * sizeof *row);
-}
-
-static int visit(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
-                 void *user)
-{
-    struct sums *s = user;
-    struct score *sc = s->score;
-    int64_t i = answer_find(sc->a, point, layer), theirs = (int64_t)pos - s->w->offset;
-    int attention = answer_is_attention(point), mine = i == (int64_t)sc->target;
-    int read =
-        i >= 0 && (mine || (sc->feed && i < (int64_t)sc->target && !sc->l->hooks[i].elsewhere));
-    if (read && theirs >= 0 && theirs < (int64_t)sc->a->n && !(attention && s->w->offset)) {
-        s->status = answer_read(sc->a, (size_t)i, (size_t)theirs, head, s->row, s->err);
-        if (s->status < 0)
-            return 1;
-        if (mine)
-            add_row(s, pos, head, row, n);
-        else
-            memcpy(row, s->row, n * sizeof *row);
-    }
-    keep_input(sc, point, layer, pos, row, n);
-    int last = pos + 1 == s->w->n && (!attention || head + 1 == sc->a->n_head);
-    return interrupted() || (mine && last);
-}
-
-static double worst(const struct sums *s, size_t n)
-{
-    double floor = 0, most = 0;
-    for (size_t t = 0; t < n; t++)
-        floor += 1e-4 * s->ref_square[t] / (double)n;
-    for (size_t t = 0; t < n; t++) {
-        double e = s->square[t] == 0 ? 0 : s->square[t] / fmax(s->ref_square[t], floor);
-        most = e > most ? e : most;
-    }
-    return s->bad ? (double)NAN : most;
-}
-
-int explain_score(struct score *score, struct whatif *w, mgpt_error *err)
-{
-    struct sums s = {.score = score, .w = w, .err = err};
-    if (w->offset && answer_is_attention(answer_hook(score->a, score->target).point))
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "positions of queries and keys are not those");
-    s.square = mem_new(w->n, sizeof *s.square);
-    s.ref_square = mem_new(w->n, sizeof *s.ref_square);
-    s.row = mem_new(answer_widest(score->a), sizeof *s.row);
-    int status = MGPT_OK;
-    if (!s.square || !s.ref_square || !s.row)
-        status = err_memory(err, "a comparison", answer_widest(score->a) * sizeof *s.row);
-    if (status == MGPT_OK)
-        status = oracle_pass(&w->spec, w->tokens, w->n, visit, &s, err);
-    if (status == MGPT_ESTOP)
-        status = s.status;
-    if (status == MGPT_OK)
-        score->nmse = worst(&s, w->n);
-    if (interrupted())
-        status = err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
-    free(s.square);
-    free(s.ref_square);
-    free(s.row);
-    return status;
-}
-
 /* ---- the search -------------------------------------------------------------------------------- */
-
-struct search {
-    struct explain *e;
-    const mgpt_model *model;
-    const struct answer *a;
-    const struct locate *l;
-    struct suspect *suspects;
-    size_t target, n; /* where to compare, on so many positions */
-    int feed;
-    double work;
-    mgpt_error *err;
-};
 
 /* One suspect in one layer or all; a trial that fits is noted. */
 static int try_one(struct search *s, size_t i, int layer, size_t target, int feed, double *nmse)
@@ -133,6 +25,7 @@ static int try_one(struct search *s, size_t i, int layer, size_t target, int fee
     int status = whatif_open(&w, s->model, s->a->tokens, s->n, s->err);
     if (status != MGPT_OK)
         return status;
+    w.n_behind = s->a->n - s->n;
     *nmse = INFINITY;
     if (!suspect || suspect->apply(&w, suspect, layer)) {
         struct score score = {.a = s->a, .l = s->l, .target = target, .feed = feed};
@@ -157,6 +50,35 @@ static int note(struct search *s, size_t i, int layer, double nmse)
     s->e->n_tried++;
     s->e->restored |= nmse <= s->e->bound;
     return arr_push(s->e->trials, trial) ? MGPT_OK : err_memory(s->err, "trials", sizeof trial);
+}
+
+void *search_new(struct search *s, size_t n, size_t each)
+{
+    void *block = mem_new(n, each);
+    if (block && arr_push(s->owned, block))
+        return block;
+    free(block);
+    err_memory(s->err, "what is solved for", n * each);
+    return NULL;
+}
+
+size_t search_positions(const struct search *s, size_t wish)
+{
+    size_t n = wish > s->n ? wish : s->n;
+    return n < s->a->n ? n : s->a->n;
+}
+
+int search_propose(struct search *s, const struct suspect *suspect)
+{
+    double nmse;
+    size_t i = arr_len(s->suspects);
+    if (!arr_push(s->suspects, *suspect))
+        return err_memory(s->err, "suspects", sizeof *suspect);
+    int status = try_one(s, i, -1, s->target, s->feed, &nmse);
+    if (status == MGPT_OK && nmse <= s->e->bound)
+        return note(s, i, -1, nmse);
+    arr_set_len(s->suspects, i);
+    return status;
 }
 
 static int enough(const struct search *s)
@@ -301,31 +223,48 @@ static int same_hook_everywhere_bad(const struct locate *l)
     return n > 0;
 }
 
-/* What the reference says about the target with the model as it is, in float64. */
+/* The suspects that are listed, at one hook. */
+static int try_listed(struct search *s, uint64_t first)
+{
+    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+    int only = answer_hook(s->a, s->target).layer;
+    mgpt_info info;
+    mgpt_get_info(s->model, &info, NULL);
+    int status = try_points(s, first, 0, -1);
+    if (status == MGPT_OK && !s->e->restored && s->feed && only >= 0)
+        status = try_points(s, first, 0, only);
+    if (status == MGPT_OK && !s->e->restored && first != all)
+        status = try_points(s, ~UINT64_C(0), first, -1);
+    for (int i = 0; !s->feed && i < info.n_layer && status == MGPT_OK && !s->e->restored; i++)
+        status = try_points(s, first, 0, i);
+    return status;
+}
+
+/* What no list holds: the numbers are solved for. */
+static int try_solved(struct search *s, uint64_t points)
+{
+    int (*const solvers[])(struct search *) = {solve_columns, solve_vectors, solve_matrix};
+    int status = MGPT_OK;
+    for (size_t i = 0; i < 3 && status == MGPT_OK && !s->e->restored; i++)
+        status = solvers[i](s);
+    if (status == MGPT_OK && !s->e->restored)
+        status = solve_numbers(s, points);
+    if (status == MGPT_OK && !s->e->restored)
+        status = solve_fits(s);
+    return status;
+}
+
+/* All there is to try at the target. */
 static int search_all(struct search *s)
 {
     struct explain *e = s->e;
-    const struct locate *l = s->l;
-    uint64_t shape = read_shape(e, l), first = s->feed ? points_of(l) : shape;
-    int only = answer_hook(s->a, s->target).layer;
-    int status = try_one(s, SIZE_MAX, -1, s->target, s->feed, &e->as_is);
-    if (status != MGPT_OK || e->as_is <= e->bound) {
-        e->kernels = status == MGPT_OK;
-        return status;
-    }
-    status = try_points(s, first, 0, -1);
-    if (status == MGPT_OK && !e->restored && s->feed && only >= 0)
-        status = try_points(s, first, 0, only);
-    if (status == MGPT_OK && !e->restored && first != MGPT_POINT_BIT(MGPT_N_POINTS) - 1)
-        status = try_points(s, ~UINT64_C(0), first, -1);
-    for (int layer = 0; !s->feed && layer < (int)l->n && status == MGPT_OK && !e->restored;
-         layer++) {
-        mgpt_info info;
-        mgpt_get_info(s->model, &info, NULL);
-        if (layer >= info.n_layer)
-            break;
-        status = try_points(s, first, 0, layer);
-    }
+    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+    uint64_t shape = read_shape(e, s->l), first = s->feed ? points_of(s->l) : shape;
+    int status = try_listed(s, first);
+    if (status == MGPT_OK && !e->restored)
+        status = try_solved(s, s->feed ? first : all);
+    sort(e->trials);
+    prefer_likeliest(e);
     return status;
 }
 
@@ -374,6 +313,44 @@ static int confirm(struct search *s)
     return MGPT_OK;
 }
 
+/* Inner values only show where to look first: when no cause behind the bad hook restores the logits of the
+ * whole pass, what would do so is looked for as if there were none. */
+static int without_hooks(struct search *s)
+{
+    struct explain *e = s->e, before = *e;
+    e->trials = NULL;
+    e->restored = 0;
+    s->feed = 0;
+    s->target = s->a->n_hooks;
+    int status = search_all(s);
+    e->n_tried = e->n_tried > before.n_tried ? e->n_tried : before.n_tried;
+    if (e->restored) {
+        e->logits = e->trials[0].nmse;
+        arr_free(before.trials);
+        return status;
+    }
+    arr_free(e->trials);
+    *e = before;
+    return status;
+}
+
+/* The target with the model as it is, in float64, then with what is suspected. */
+static int search_run(struct search *s)
+{
+    struct explain *e = s->e;
+    int status = try_one(s, SIZE_MAX, -1, s->target, s->feed, &e->as_is);
+    if (status != MGPT_OK || e->as_is <= e->bound) {
+        e->kernels = status == MGPT_OK;
+        return status;
+    }
+    status = search_all(s);
+    if (status == MGPT_OK && e->restored)
+        status = confirm(s);
+    if (status == MGPT_OK && s->feed && !(e->restored && e->logits <= e->bound))
+        status = without_hooks(s);
+    return status == MGPT_OK && !e->restored ? solve_tied(s) : status;
+}
+
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *a,
                 const struct locate *l, mgpt_error *err)
 {
@@ -381,6 +358,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     struct whatif as_is;
     *e = (struct explain){.bound = l->bound, .as_is = (double)NAN, .logits = (double)NAN};
     struct search s = {.e = e, .model = model, .a = a, .l = l, .err = err ? err : &local};
+    *s.err = (mgpt_error){.status = MGPT_OK};
     if (l->first_bad < 0)
         return MGPT_OK;
     s.target = (size_t)l->first_bad;
@@ -393,12 +371,11 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     whatif_close(&as_is);
     status = s.suspects ? explain_weights(&e->weight, model, a, l, s.n, s.err) : MGPT_EMEM;
     if (status == MGPT_OK && !e->weight.found)
-        status = search_all(&s);
-    sort(e->trials);
-    prefer_likeliest(e);
-    if (status == MGPT_OK && e->restored)
-        status = confirm(&s);
+        status = search_run(&s);
     arr_free(s.suspects);
+    for (size_t i = 0; i < arr_len(s.owned); i++)
+        free(s.owned[i]);
+    arr_free(s.owned);
     if (status != MGPT_OK)
         explain_free(e);
     return status;

@@ -37,6 +37,8 @@ struct explain {
     int restored;  /* the best one is within the bound */
     double logits; /* NMSE of the logits of a whole pass with it */
     struct explain_weight weight;
+    char head[160]; /* where nothing restores agreement: what the file shows of a tied head */
+    int head_only;  /* and only the head's product is wrong: that is the cause */
 };
 
 /* Looks for the cause of what `locate` found (which must have found something). MGPT_OK whether or not
@@ -47,28 +49,5 @@ void explain_free(struct explain *e);
 
 int explain_print(const struct explain *e);
 int explain_print_json(const struct explain *e);
-
-/* ---- between its parts ---- */
-
-/* A pass of a variant, compared at one hook. */
-struct score {
-    const struct answer *a;
-    const struct locate *l;
-    size_t target; /* hook, n_hooks for the logits */
-    int feed;      /* values before it are replaced by the reference's */
-    double nmse;
-    /* What it saw, when asked to keep it: at the target, and at its input. */
-    int keep;
-    mgpt_point input; /* MGPT_N_POINTS: none */
-    double *diff, *in;
-    size_t n_diff, n_in, n; /* values a row, rows */
-};
-
-/* Fills score->nmse. MGPT_EARG: the variant does not fit the model. */
-int explain_score(struct score *score, struct whatif *w, mgpt_error *err);
-
-/* Looks for single weights behind the bad hook. */
-int explain_weights(struct explain_weight *weight, const mgpt_model *model, const struct answer *a,
-                    const struct locate *l, size_t n, mgpt_error *err);
 
 #endif

@@ -163,7 +163,9 @@ static void print_weight(const struct explain_weight *w)
 static void print_trials(const struct explain *e)
 {
     size_t n = arr_len(e->trials);
-    if (!e->restored)
+    if (e->head_only)
+        printf("cause                            %s\n", e->head);
+    else if (!e->restored)
         printf("cause                            none of %zu suspects restores agreement\n",
                e->n_tried);
     for (size_t i = 0; i < n && i < SHOWN; i++) {
@@ -174,6 +176,8 @@ static void print_trials(const struct explain *e)
             printf("                                 logits of a whole pass with it: NMSE %.3g%s\n",
                    e->logits, e->logits <= e->bound ? "" : ", so it is not the only one");
     }
+    if (e->head[0] && !e->head_only)
+        printf("worth a look                     %s\n", e->head);
 }
 
 int explain_print(const struct explain *e)
@@ -212,13 +216,16 @@ static json_t *trials_json(const struct explain *e)
 int explain_print_json(const struct explain *e)
 {
     const char *cause = e->restored ? e->trials[0].cause : NULL;
+    if (e->head_only)
+        cause = e->head;
     if (e->weight.found)
         cause = e->weight.tensor;
     else if (e->kernels)
         cause = "kernels";
-    return text_json_line(json_pack("{s:s?, s:b, s:s, s:o, s:o, s:I, s:o?, s:o?}", "cause", cause,
-                                    "restored", e->restored || e->weight.found, "shape", e->shape,
-                                    "weight", weight_json(&e->weight), "trials", trials_json(e),
-                                    "tried", (json_int_t)e->n_tried, "as_is", json_real(e->as_is),
-                                    "logits", json_real(e->logits)));
+    const char *look = e->head[0] && !e->head_only ? e->head : NULL;
+    return text_json_line(json_pack(
+        "{s:s?, s:b, s:s, s:o, s:o, s:I, s:o?, s:o?, s:s?}", "cause", cause, "restored",
+        e->restored || e->weight.found, "shape", e->shape, "weight", weight_json(&e->weight),
+        "trials", trials_json(e), "tried", (json_int_t)e->n_tried, "as_is", json_real(e->as_is),
+        "logits", json_real(e->logits), "worth_a_look", look));
 }

@@ -4,7 +4,7 @@
  * only, there by (theirs - ours) times the input at its column: the column whose inputs explain the
  * differences of all positions is the weight's, and the factor is the difference.
  */
-#include "explain.h"
+#include "explain_impl.h"
 
 #include "error.h"
 #include "mem.h"
@@ -162,8 +162,8 @@ static int solve(struct explain_weight *w, const mgpt_model *m, const struct sco
 
 /* A pass that keeps differences and inputs, then the search among them. */
 static int try_product(struct explain_weight *w, const mgpt_model *m, const struct answer *a,
-                       const struct locate *l, size_t n, size_t i, size_t first_row,
-                       const char *stem, size_t n_in, mgpt_error *err)
+                       const struct locate *l, size_t n, const struct explain_product *product,
+                       mgpt_error *err)
 {
     struct whatif model;
     struct ref_hook bad = l->hooks[l->first_bad].hook;
@@ -172,9 +172,9 @@ static int try_product(struct explain_weight *w, const mgpt_model *m, const stru
                       .target = (size_t)l->first_bad,
                       .feed = a->n_hooks > 0,
                       .keep = 1,
-                      .input = products[i].input,
+                      .input = product->input,
                       .n_diff = bad.cols,
-                      .n_in = n_in,
+                      .n_in = product->n_in,
                       .n = n};
     int status = whatif_open(&model, m, a->tokens, n, err);
     if (status != MGPT_OK)
@@ -185,7 +185,7 @@ static int try_product(struct explain_weight *w, const mgpt_model *m, const stru
     s.in = mem_new(n * s.n_in, sizeof *s.in);
     status = s.diff && s.in ? explain_score(&s, &model, err) : err_memory(err, "differences", 0);
     if (status == MGPT_OK)
-        status = solve(w, m, &s, stem, bad.layer, first_row, err);
+        status = solve(w, m, &s, product->stem, bad.layer, product->first_row, err);
     free(s.diff);
     free(s.in);
     whatif_close(&model);
@@ -202,28 +202,34 @@ static size_t fused_row(const mgpt_model *m, mgpt_point point)
     return point == MGPT_K ? q : q + (size_t)info.n_head_kv * d;
 }
 
+int explain_product(struct explain_product *p, const mgpt_model *m, struct ref_hook hook)
+{
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        if (products[i].point != hook.point)
+            continue;
+        *p = (struct explain_product){.stem = products[i].stem, .input = products[i].input};
+        int there = name_of(m, hook.layer, p->stem, ".weight", p->name, sizeof p->name, &p->tensor);
+        if (!there && products[i].fused) {
+            p->stem = products[i].fused;
+            p->first_row = fused_row(m, hook.point);
+            there = name_of(m, hook.layer, p->stem, ".weight", p->name, sizeof p->name, &p->tensor);
+        }
+        p->n_in = there ? (size_t)p->tensor.dims[0] : 0;
+        if (there)
+            return 1;
+    }
+    return 0;
+}
+
 int explain_weights(struct explain_weight *w, const mgpt_model *m, const struct answer *a,
                     const struct locate *l, size_t n, mgpt_error *err)
 {
     const struct locate_hook *bad = &l->hooks[l->first_bad];
+    struct explain_product product;
     *w = (struct explain_weight){.row = -1, .col = -1};
     if (isnan(bad->nmse) || isnan(l->hooks[l->n_hooks].nmse))
         return scan(w, m, err);
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        mgpt_tensor t;
-        char name[80];
-        const char *stem = products[i].stem;
-        size_t first_row = 0;
-        if (products[i].point != bad->hook.point)
-            continue;
-        int there = name_of(m, bad->hook.layer, stem, ".weight", name, sizeof name, &t);
-        if (!there && products[i].fused) {
-            stem = products[i].fused;
-            there = name_of(m, bad->hook.layer, stem, ".weight", name, sizeof name, &t);
-            first_row = fused_row(m, products[i].point);
-        }
-        if (there)
-            return try_product(w, m, a, l, n, i, first_row, stem, (size_t)t.dims[0], err);
-    }
-    return MGPT_OK;
+    if (!explain_product(&product, m, bad->hook))
+        return MGPT_OK;
+    return try_product(w, m, a, l, n, &product, err);
 }

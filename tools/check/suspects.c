@@ -37,6 +37,23 @@ static void put_number(struct list *l, const char *cause, double x, struct suspe
     put(l, text, row);
 }
 
+/* Rows in the order of another rotation. */
+static void put_pairs(struct list *l, const char *what, const char *stems, uint64_t points)
+{
+    static const char *const orders[] = {"halves'", "pairs'"};
+    char text[112];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "rows of %s permuted once too often, or not at all: in %s order", what, orders[i]);
+        put(l, text,
+            (struct suspect){.points = points,
+                             .per_layer = 1,
+                             .a = i ? ORDER_TO_PAIRS : ORDER_FROM_PAIRS,
+                             .s = stems,
+                             .apply = suspect_order});
+    }
+}
+
 static void put_rope(struct list *l, const struct whatif *w)
 {
     static const double bases[] = {1e4,   5e5, 1e6, 5e6, 1e5,   1.5e5, 2e5,   2.5e5, 5e4,
@@ -48,18 +65,9 @@ static void put_rope(struct list *l, const struct whatif *w)
                           : "RoPE turns halves, not adjacent pairs (or rows of q and k stand so)";
     char text[112];
     put(l, now, (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_pairs});
-    put(l, "rows of q and k permuted once too often, or not at all: in halves' order",
-        (struct suspect){.points = at_qk,
-                         .per_layer = 1,
-                         .a = ORDER_FROM_PAIRS,
-                         .s = "attn_q attn_k",
-                         .apply = suspect_order});
-    put(l, "rows of q and k permuted once too often, or not at all: in pairs' order",
-        (struct suspect){.points = at_qk,
-                         .per_layer = 1,
-                         .a = ORDER_TO_PAIRS,
-                         .s = "attn_q attn_k",
-                         .apply = suspect_order});
+    put_pairs(l, "q and k", "attn_q attn_k", at_qk);
+    put_pairs(l, "q", "attn_q", BIT(Q));
+    put_pairs(l, "k", "attn_k", BIT(K));
     put(l, "no RoPE at all",
         (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_no_rope});
     put(l, "RoPE turns the other way",
@@ -74,9 +82,9 @@ static void put_rope(struct list *l, const struct whatif *w)
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         put_number(l, "rope positions divided by %.4g", factors[i],
                    (struct suspect){.points = at_rope, .apply = suspect_factor});
-    put_number(l, "rope scaled as Llama 3.1 does, suspect_factor %.4g", 8,
+    put_number(l, "rope scaled as Llama 3.1 does, factor %.4g", 8,
                (struct suspect){.points = at_rope, .apply = suspect_llama3});
-    put_number(l, "rope scaled as Llama 3.1 does, suspect_factor %.4g", 32,
+    put_number(l, "rope scaled as Llama 3.1 does, factor %.4g", 32,
                (struct suspect){.points = at_rope, .apply = suspect_llama3});
 }
 
@@ -91,6 +99,12 @@ static void put_tokens(struct list *l)
         (struct suspect){.points = anywhere, .a = -1, .apply = suspect_rows_shifted});
     put(l, "row n of the reference is that of position n - 1",
         (struct suspect){.points = anywhere, .a = 1, .apply = suspect_rows_shifted});
+    put(l, "tokens moved: the reference's token n is the one named n + 1",
+        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_tokens_moved});
+    put(l, "tokens moved: the reference's token n is the one named n - 1",
+        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_tokens_moved});
+    put(l, "tokens moved: the reference's begin with BOS, and token n is the one named n - 1",
+        (struct suspect){.points = anywhere, .a = -1, .b = 1, .apply = suspect_tokens_moved});
     put(l, "token ids larger by one",
         (struct suspect){.points = at, .a = 1, .apply = suspect_ids_shifted});
     put(l, "token ids smaller by one",
@@ -291,6 +305,35 @@ static void put_rest(struct list *l, const struct whatif *w)
         (struct suspect){.points = anywhere, .a = -1, .apply = suspect_layers});
 }
 
+/* Every row of a matrix one place further on or back. */
+static void put_moved(struct list *l)
+{
+    static const struct {
+        const char *stem;
+        uint64_t points;
+    } rows[] = {{"attn_q", BIT(Q)},
+                {"attn_k", BIT(K)},
+                {"attn_v", BIT(V)},
+                {"attn_qkv", BIT(Q) | BIT(K) | BIT(V)},
+                {"attn_output", BIT(ATTN_OUT)},
+                {"ffn_gate", BIT(MLP_PRE)},
+                {"ffn_up", BIT(MLP_PRE) | BIT(MLP_PRE_LINEAR)},
+                {"ffn_down", BIT(MLP_OUT)},
+                {"position_embd", BIT(POS_EMBD)},
+                {"output", BIT(LOGITS)}};
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        char text[112];
+        snprintf(text, sizeof text, "row n of %s is row n %s 1 here", rows[i / 2].stem,
+                 i % 2 ? "-" : "+");
+        put(l, text,
+            (struct suspect){.points = rows[i / 2].points,
+                             .per_layer = i / 2 < 8,
+                             .a = i % 2 ? ORDER_ROW_PREVIOUS : ORDER_ROW_NEXT,
+                             .s = rows[i / 2].stem,
+                             .apply = suspect_order});
+    }
+}
+
 /* Orders of heads, of each projection that has them. */
 static void put_heads(struct list *l, const struct whatif *w)
 {
@@ -311,6 +354,18 @@ static void put_heads(struct list *l, const struct whatif *w)
         (struct suspect){.points = at_qk | BIT(V),
                          .per_layer = 1,
                          .a = ORDER_QKV_BY_HEAD,
+                         .s = "",
+                         .apply = suspect_order});
+    put(l, "k, v, q in attn_qkv, not q, k, v",
+        (struct suspect){.points = at_qk | BIT(V),
+                         .per_layer = 1,
+                         .a = ORDER_QKV_PREVIOUS,
+                         .s = "",
+                         .apply = suspect_order});
+    put(l, "v, q, k in attn_qkv, not q, k, v",
+        (struct suspect){.points = at_qk | BIT(V),
+                         .per_layer = 1,
+                         .a = ORDER_QKV_NEXT,
                          .s = "",
                          .apply = suspect_order});
     for (size_t i = 0; i < sizeof rows / sizeof *rows && H > 1; i++) {
@@ -353,6 +408,7 @@ struct suspect *suspects_list(const struct whatif *w, mgpt_error *err)
     put_rest(&l, w);
     put_turned(&l);
     put_hidden(&l);
+    put_moved(&l);
     if (layers)
         put_heads(&l, w);
     if (!l.failed)

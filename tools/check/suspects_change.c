@@ -26,6 +26,21 @@ static double *freq_of(struct whatif *w, const struct oracle_layer *l)
     return w->freq + (size_t)(l - w->layers) * (w->spec.n_rot / 2);
 }
 
+static int has(const struct whatif *w, const char *name)
+{
+    mgpt_tensor t;
+    char full[80];
+    text_format(full, sizeof full, "blk.0.%s", name);
+    return oracle_tensor_find(w->model, name, &t) || oracle_tensor_find(w->model, full, &t);
+}
+
+static int has_stem(const struct whatif *w, const char *stem)
+{
+    char name[64];
+    text_format(name, sizeof name, "%s.weight", stem);
+    return has(w, name);
+}
+
 /* ---- positions --------------------------------------------------------------------------------- */
 
 int suspect_pairs(struct whatif *w, const struct suspect *s, int layer)
@@ -42,7 +57,9 @@ int suspect_order(struct whatif *w, const struct suspect *s, int layer)
     w->b = (int)s->x % 1024;
     w->ordered = s->s;
     w->layer = layer;
-    return 1;
+    if (s->a >= ORDER_ROW_NEXT)
+        return has_stem(w, s->s);
+    return s->a < ORDER_QKV_BY_HEAD || has_stem(w, "attn_qkv");
 }
 
 int suspect_base(struct whatif *w, const struct suspect *s, int layer)
@@ -153,6 +170,24 @@ int suspect_rows_shifted(struct whatif *w, const struct suspect *s, int layer)
     return w->n > 2;
 }
 
+/* The reference names the tokens one place too far (a = 1) or too early: rolled around, or (b) with BOS in
+ * the place that is left. */
+int suspect_tokens_moved(struct whatif *w, const struct suspect *s, int layer)
+{
+    (void)layer;
+    if (w->n < 3 || (s->b && w->info.bos < 0))
+        return 0;
+    if (s->a > 0) {
+        memcpy(w->storage, w->tokens + 1, (w->n - 1) * sizeof *w->storage);
+        w->storage[w->n - 1] = w->tokens[w->n_behind ? w->n : 0];
+    } else {
+        memcpy(w->storage + 1, w->tokens, (w->n - 1) * sizeof *w->storage);
+        w->storage[0] = s->b ? w->info.bos : w->tokens[w->n + w->n_behind - 1];
+    }
+    w->tokens = w->storage;
+    return 1;
+}
+
 int suspect_ids_shifted(struct whatif *w, const struct suspect *s, int layer)
 {
     (void)layer;
@@ -229,19 +264,9 @@ int suspect_activation(struct whatif *w, const struct suspect *s, int layer)
     return changed;
 }
 
-static int has(const struct whatif *w, const char *name)
+static int part_of_qkv(const char *stem)
 {
-    mgpt_tensor t;
-    char full[80];
-    text_format(full, sizeof full, "blk.0.%s", name);
-    return oracle_tensor_find(w->model, name, &t) || oracle_tensor_find(w->model, full, &t);
-}
-
-static int has_stem(const struct whatif *w, const char *stem)
-{
-    char name[64];
-    text_format(name, sizeof name, "%s.weight", stem);
-    return has(w, name);
+    return whatif_lists("attn_q attn_k attn_v", stem, strlen(stem));
 }
 
 int suspect_swapped(struct whatif *w, const struct suspect *s, int layer)
@@ -249,6 +274,8 @@ int suspect_swapped(struct whatif *w, const struct suspect *s, int layer)
     w->swap[0] = s->s;
     w->swap[1] = s->t;
     w->layer = layer;
+    if (has_stem(w, "attn_qkv") && part_of_qkv(s->s) && part_of_qkv(s->t))
+        return w->spec.n_head == w->spec.n_head_kv || strcmp(s->s, "attn_q") != 0;
     return has_stem(w, s->s) && has_stem(w, s->t);
 }
 
@@ -330,4 +357,14 @@ int suspect_layers(struct whatif *w, const struct suspect *s, int layer)
     (void)layer;
     w->layer_step = s->a == 0 ? -(int)w->spec.n_layer : s->a;
     return w->spec.n_layer > 1;
+}
+
+/* ---- solved for -------------------------------------------------------------------------------- */
+
+int suspect_given(struct whatif *w, const struct suspect *s, int layer)
+{
+    (void)layer;
+    w->given = s->given;
+    w->columns = s->columns;
+    return 1;
 }

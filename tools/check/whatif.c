@@ -4,6 +4,7 @@
 #include "error.h"
 #include "mem.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,11 +79,21 @@ static int hidden(const struct whatif *w, const char *name)
     return w->hide && concerns(w, p) && strcmp(w->hide, p.stem) == 0;
 }
 
+static const struct whatif_tensor *given(const struct whatif *w, const char *name)
+{
+    const struct whatif_tensor *t = w->given;
+    while (t && strcmp(t->name, name) != 0)
+        t = t->next;
+    return t;
+}
+
 static enum oracle_tensor find(void *user, const char *name)
 {
     const struct whatif *w = user;
     char other[80];
     file_name(w, name, other, sizeof other);
+    if (given(w, name))
+        return ORACLE_FLOATS;
     return hidden(w, name) ? ORACLE_ABSENT : w->source.find(w->source.user, other);
 }
 
@@ -127,22 +138,37 @@ static size_t order_fused(const struct whatif *w, size_t row)
     size_t d = w->spec.head_dim, H = w->spec.n_head, G = w->spec.n_head_kv;
     size_t first[4] = {0, H * d, (H + G) * d, (H + 2 * G) * d}, part = 0;
     static const char *const names[3] = {"attn_q", "attn_k", "attn_v"};
+    static const size_t turns[2][3] = {{1, 2, 0}, {2, 0, 1}};
+    if (w->order == ORDER_QKV_NEXT || w->order == ORDER_QKV_PREVIOUS)
+        return H == G ? turns[w->order == ORDER_QKV_PREVIOUS][row / (H * d)] * H * d + row % (H * d)
+                      : row;
     if (w->order == ORDER_QKV_BY_HEAD)
         return H == G ? (row % (H * d) / d * 3 + row / (H * d)) * d + row % d : row;
     while (part < 2 && row >= first[part + 1])
         part++;
+    for (size_t i = 0; i < 3 && w->swap[0]; i++)
+        for (int j = 0; j < 2; j++)
+            if (strcmp(w->swap[j], names[part]) == 0 && strcmp(w->swap[!j], names[i]) == 0)
+                return first[i] + row - first[part];
     if (!whatif_lists(w->ordered, names[part], strlen(names[part])))
         return row;
     return first[part] + order_row(w, row - first[part], part ? G : H);
 }
 
+/* Whether rows of projections stand elsewhere than they should: by heads, or q, k and v as a whole. */
+static int moves_rows(const struct whatif *w)
+{
+    return (w->order != ORDER_SAME && w->order < ORDER_ROW_NEXT) || w->swap[0];
+}
+
 static size_t file_row(const struct whatif *w, struct parts p, size_t row)
 {
-    if (w->order == ORDER_SAME || !concerns(w, p) || p.layer < 0)
+    if (!moves_rows(w) || !concerns(w, p) || p.layer < 0)
         return row;
     if (p.n_stem == 8 && memcmp(p.stem, "attn_qkv", 8) == 0)
         return order_fused(w, row);
-    if (w->order == ORDER_QKV_BY_HEAD || !whatif_lists(w->ordered, p.stem, p.n_stem))
+    if ((w->order >= ORDER_QKV_BY_HEAD && w->order <= ORDER_QKV_PREVIOUS) ||
+        !whatif_lists(w->ordered, p.stem, p.n_stem))
         return row;
     int query = p.n_stem == 6 && memcmp(p.stem, "attn_q", 6) == 0;
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
@@ -207,6 +233,24 @@ static int is_norm(struct parts p)
            strcmp(p.kind, ".weight") == 0;
 }
 
+static size_t next_row(enum whatif_order order, size_t row, size_t n)
+{
+    return order == ORDER_ROW_NEXT ? (row + 1) % n : (row + n - 1) % n;
+}
+
+struct moved {
+    size_t row;
+    double times;
+};
+
+static struct moved moved_row(const struct whatif *w, const char *name, size_t row)
+{
+    const struct whatif_columns *c = w->columns;
+    if (!c || strcmp(c->tensor, name) != 0 || row < c->first || row - c->first >= c->n)
+        return (struct moved){row, 1};
+    return (struct moved){c->first + c->from[row - c->first], c->times[row - c->first]};
+}
+
 static int read_values(void *user, const char *called, size_t row, size_t n, float *out,
                        mgpt_error *err)
 {
@@ -214,26 +258,70 @@ static int read_values(void *user, const char *called, size_t row, size_t n, flo
     struct parts p = split(called);
     char name[80];
     int status, weight = strcmp(p.kind, ".weight") == 0, mine = concerns(w, p);
+    const struct whatif_tensor *instead = given(w, called);
+    if (instead && (row + 1) * n > instead->n)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
+    if (instead) {
+        memcpy(out, instead->values + row * n, n * sizeof *out);
+        return MGPT_OK;
+    }
     file_name(w, called, name, sizeof name);
     mgpt_tensor t;
     if (!oracle_tensor_find(w->model, name, &t) || n > t.dims[0] || (row && t.dims[0] != n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", name);
+    if (w->order >= ORDER_ROW_NEXT && weight && mine && t.n_dims > 1 &&
+        whatif_lists(w->ordered, p.stem, p.n_stem))
+        row = next_row(w->order, row, (size_t)t.dims[1]);
+    struct moved moved = moved_row(w, called, row);
+    row = moved.row;
     if (weight && mine && whatif_lists(w->turn, p.stem, p.n_stem))
         status = read_turned(w, name, file_row(w, p, row), n, out, err);
-    else if (t.n_dims == 1 && w->order != ORDER_SAME && !is_norm(p))
+    else if (t.n_dims == 1 && moves_rows(w) && !is_norm(p))
         status = read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
     else
         status = w->source.read(w->source.user, name, t.n_dims == 1 ? 0 : file_row(w, p, row), n,
                                 out, err);
-    if (status == MGPT_OK && weight && mine && w->order != ORDER_SAME && p.layer >= 0 &&
-        p.n_stem == 11 && whatif_lists(w->ordered, "attn_output", 11) &&
-        memcmp(p.stem, "attn_output", 11) == 0)
+    if (status == MGPT_OK && weight && mine && w->order != ORDER_SAME &&
+        w->order < ORDER_ROW_NEXT && p.layer >= 0 && p.n_stem == 11 &&
+        whatif_lists(w->ordered, "attn_output", 11) && memcmp(p.stem, "attn_output", 11) == 0)
         order_columns(w, n, out);
+    for (size_t i = 0; status == MGPT_OK && moved.times != 1 && i < n; i++)
+        out[i] *= (float)moved.times;
     for (size_t i = 0; status == MGPT_OK && w->gain != 0 && is_norm(p) && i < n; i++)
         out[i] += (float)w->gain;
     if (w->patched && strcmp(w->patched, name) == 0 && w->patch_at / n == row)
         out[w->patch_at % n] = w->patch;
     return status;
+}
+
+/* ---- points ------------------------------------------------------------------------------------ */
+
+static void log_softmax(double *row, size_t n)
+{
+    double most = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, row[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp(row[i] - most);
+    for (size_t i = 0; i < n; i++)
+        row[i] -= most + log(sum);
+}
+
+void whatif_edit(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+                 double *scratch)
+{
+    const struct whatif_columns *c = w->columns;
+    if (!c || c->tensor[0] || c->point != point || c->layer != layer)
+        return;
+    if (c->log_softmax) {
+        log_softmax(row, n);
+        return;
+    }
+    if (c->n != n)
+        return;
+    memcpy(scratch, row, n * sizeof *row);
+    for (size_t i = 0; i < n; i++)
+        row[i] = c->times[i] * scratch[c->from[i]];
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */

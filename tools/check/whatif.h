@@ -19,8 +19,31 @@ enum whatif_order {
     ORDER_PREVIOUS,
     ORDER_GROUPED, /* heads counted by group first */
     ORDER_UNGROUPED,
-    ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
-    ORDER_QKV_BY_HEAD /* one matrix holds q, k and v of head 0, then of head 1, ... */
+    ORDER_SWAPPED,     /* heads `a` and `b` exchanged */
+    ORDER_QKV_BY_HEAD, /* one matrix holds q, k and v of head 0, then of head 1, ... */
+    ORDER_QKV_NEXT,    /* where q, k, v are expected stand v, q, k */
+    ORDER_QKV_PREVIOUS,
+    ORDER_ROW_NEXT, /* row r holds what stands at row r + 1, whatever matrix it is */
+    ORDER_ROW_PREVIOUS
+};
+
+/* Values to stand for a tensor of the file, or for one that it lacks. */
+struct whatif_tensor {
+    char name[80];
+    float *values; /* [n] */
+    size_t n;
+    const struct whatif_tensor *next; /* another one, or NULL */
+};
+
+/* What becomes of the values at a point, or of n rows of a tensor: i is times[i] * what stands at from[i]. */
+struct whatif_columns {
+    mgpt_point point;
+    int layer;
+    char tensor[80]; /* empty: at the point */
+    size_t first, n; /* the rows begin at `first`, from which `from` counts */
+    uint32_t *from;
+    double *times;
+    int log_softmax; /* nothing of that: less the logarithm of the sum of their exponentials */
 };
 
 struct whatif {
@@ -42,11 +65,13 @@ struct whatif {
     const char *patched; /* one value of this tensor is another one */
     uint64_t patch_at;
     float patch;
-    const int32_t *tokens; /* n of them */
-    size_t n;
-    int offset;       /* our position p answers to the reference's p - offset */
-    int32_t *storage; /* of changed tokens */
-    float *matrix;    /* the last one that was turned */
+    const struct whatif_tensor *given;    /* NULL: none */
+    const struct whatif_columns *columns; /* NULL: none */
+    const int32_t *tokens;                /* n of them */
+    size_t n, n_behind; /* there are so many more of the same text behind these n */
+    int offset;         /* our position p answers to the reference's p - offset */
+    int32_t *storage;   /* of changed tokens */
+    float *matrix;      /* the last one that was turned */
     char matrix_name[80];
 };
 
@@ -54,6 +79,10 @@ struct whatif {
 int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens, size_t n,
                 mgpt_error *err);
 void whatif_close(struct whatif *w);
+
+/* Applies w->columns to a row at a point; `scratch` has room for n. */
+void whatif_edit(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+                 double *scratch);
 
 /* Whether `name` is one of the words of `list`. */
 int whatif_lists(const char *list, const char *name, size_t n);
