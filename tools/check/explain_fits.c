@@ -205,7 +205,7 @@ static int propose_found(struct fits *f)
     int status = MGPT_OK;
     for (int i = 0; i < FOUND && f->found[i].given && status == MGPT_OK; i++) {
         struct suspect suspect = {.given = f->found[i].given, .apply = suspect_given};
-        status = given_text(f->s, suspect.given, suspect.cause, sizeof suspect.cause);
+        status = given_text(f->s, suspect.given, 0, suspect.cause, sizeof suspect.cause);
         if (status == MGPT_OK)
             status = search_propose(f->s, &suspect);
     }
