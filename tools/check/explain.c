@@ -81,9 +81,14 @@ int search_propose(struct search *s, const struct suspect *suspect)
     return status;
 }
 
+int search_spent(const struct search *s)
+{
+    return s->work > most_work;
+}
+
 static int enough(const struct search *s)
 {
-    return s->work > most_work || (s->e->restored && s->work > enough_work);
+    return search_spent(s) || (s->e->restored && s->work > enough_work);
 }
 
 /* All suspects that show at one of `points` and were not tried for `before`. */

@@ -148,7 +148,7 @@ static int run_fit(struct fit *f, int *restored)
     first = f->square;
     for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
         *restored = f->square <= 1e-12 * first;
-        if (*restored || (k == 3 && f->square > 0.1 * first))
+        if (*restored || (k == 2 && f->square > 0.25 * first))
             break;
         status = derivatives(f);
         if (status == MGPT_OK)

@@ -64,6 +64,9 @@ void *search_new(struct search *s, size_t n, size_t each);
 /* Tries a suspect at the target. One that restores agreement joins the list and the trials. */
 int search_propose(struct search *s, const struct suspect *suspect);
 
+/* Whether so much has been computed that no more is tried. */
+int search_spent(const struct search *s);
+
 /* Positions for what is solved for: `wish` of them, where there are so many. */
 size_t search_positions(const struct search *s, size_t wish);
 
