@@ -1,9 +1,8 @@
 /* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64 oracle
  * computes from the unbroken toy. For each the first bad hook and the cause are stated here; both with
  * inner values and, where `logits` says so, from the logits alone. */
-#include "explain.h"
-#include "mem.h"
 #include "oracle.h"
+#include "planted.h"
 #include "toy_zoo.h"
 
 #include <setjmp.h>
@@ -16,80 +15,6 @@
 #include <string.h>
 
 enum { N = 14 };
-
-/* ---- an answer from a trace --------------------------------------------------------------------- */
-
-struct told {
-    struct trace *trace;
-    struct ref_hook *hooks;
-    size_t n_hooks, n_head;
-};
-
-static int told_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
-{
-    const struct told *t = user;
-    const struct ref_hook *h = &t->hooks[i];
-    const struct trace_value *v = trace_at(t->trace, h->point, h->layer);
-    (void)err;
-    if (trace_is_attention(h->point))
-        memcpy(out, v->data + row % N * v->cols + row / N * N, N * sizeof *out);
-    else
-        memcpy(out, v->data + row * v->cols, v->cols * sizeof *out);
-    return 0;
-}
-
-static int told_logits(void *user, size_t row, double *out, mgpt_error *err)
-{
-    const struct told *t = user;
-    const struct trace_value *v = trace_at(t->trace, MGPT_LOGITS, -1);
-    (void)err;
-    memcpy(out, v->data + row * v->cols, v->cols * sizeof *out);
-    return 0;
-}
-
-static void list_hooks(struct told *t, int layer, int from, int to)
-{
-    for (int p = from; p <= to; p++) {
-        const struct trace_value *v = trace_at(t->trace, (mgpt_point)p, layer);
-        char *name = toy_alloc(64, 1);
-        mgpt_point_name((mgpt_point)p, layer, name, 64);
-        int attention = trace_is_attention((mgpt_point)p);
-        if (v->data)
-            t->hooks[t->n_hooks++] = (struct ref_hook){
-                name, (mgpt_point)p, layer, attention ? t->n_head * N : N, attention ? N : v->cols};
-        else
-            free(name);
-    }
-}
-
-static struct answer answer_of(struct told *t, const struct toy *m, const int32_t *tokens)
-{
-    int n_layer = m->spec.n_layer;
-    t->n_head = (size_t)m->spec.n_head;
-    t->hooks = toy_alloc((size_t)(n_layer + 1) * MGPT_N_POINTS, sizeof *t->hooks);
-    list_hooks(t, -1, MGPT_EMBD, MGPT_EMBD_NORM);
-    for (int layer = 0; layer < n_layer; layer++)
-        list_hooks(t, layer, MGPT_RESID_PRE, MGPT_RESID_POST);
-    list_hooks(t, -1, MGPT_FINAL, MGPT_FINAL);
-    return (struct answer){.tokens = tokens,
-                           .n = N,
-                           .n_vocab = (size_t)m->spec.n_vocab,
-                           .n_head = t->n_head,
-                           .hooks = t->hooks,
-                           .n_hooks = t->n_hooks,
-                           .row = told_row,
-                           .logits = told_logits,
-                           .n_rows = N,
-                           .user = t};
-}
-
-static void told_free(struct told *t)
-{
-    for (size_t i = 0; i < t->n_hooks; i++)
-        free((void *)(uintptr_t)t->hooks[i].name);
-    free(t->hooks);
-    trace_free(t->trace);
-}
 
 /* ---- bugs --------------------------------------------------------------------------------------- */
 
@@ -340,15 +265,6 @@ static const struct toy_spec micro = {.label = "microgpt",
                                       .n_vocab = 27,
                                       .seed = 14};
 
-struct bug {
-    const char *label;
-    const struct toy_spec *spec;
-    void (*plant)(struct toy *m);
-    const char *hook;  /* first bad one */
-    const char *cause; /* part of what --explain says; of the tensor where it is one weight */
-    int logits;        /* the cause is found from the logits alone as well */
-};
-
 static const struct bug bugs[] = {
     {"rows of q and k", &llama, bug_rows, "blocks.0.attn.hook_q", "pairs", 1},
     {"gate and up", &llama, bug_gate, "blocks.0.mlp.hook_pre", "gate and up exchanged", 1},
@@ -379,41 +295,6 @@ static const struct bug bugs[] = {
 };
 enum { N_BUGS = sizeof bugs / sizeof *bugs };
 
-static const char *cause_of(const struct explain *e)
-{
-    if (e->weight.found)
-        return e->weight.tensor;
-    return e->restored ? e->trials[0].cause : "not found";
-}
-
-/* Runs both for one answer; returns whether the cause is the one that was planted. */
-static int investigate(const struct bug *bug, mgpt_model *model, const struct answer *a,
-                       const char *hook)
-{
-    struct locate l;
-    struct explain e;
-    mgpt_error err;
-    char name[64];
-    if (locate_run(&l, model, a, 1e-9, &err) != MGPT_OK)
-        fail_msg("%s: %s", bug->label, err.text);
-    assert_true(l.first_bad >= 0);
-    struct ref_hook bad = l.hooks[l.first_bad].hook;
-    mgpt_point_name(bad.point, bad.layer, name, sizeof name);
-    if (strcmp(name, hook) != 0)
-        fail_msg("%s: first bad hook is %s, not %s", bug->label, name, hook);
-    if (a->n_hooks)
-        assert_int_equal(l.hooks[l.first_bad].fed_bad, 1);
-    if (explain_run(&e, model, a, &l, &err) != MGPT_OK)
-        fail_msg("%s: %s", bug->label, err.text);
-    int right = strstr(cause_of(&e), bug->cause) != NULL;
-    if (!right)
-        print_message("%s (%s): '%s', not '%s'\n", bug->label, a->n_hooks ? "hooks" : "logits",
-                      cause_of(&e), bug->cause);
-    explain_free(&e);
-    locate_free(&l);
-    return right;
-}
-
 static void test_planted(void **state)
 {
     (void)state;
@@ -423,13 +304,14 @@ static void test_planted(void **state)
         int32_t tokens[N];
         struct toy *good = toy_build(bug->spec), *broken = toy_build(bug->spec);
         toy_tokens(good, 5, tokens, N);
-        struct told told = {.trace = oracle_run(good, tokens, N, NULL, NULL)};
-        struct answer a = answer_of(&told, good, tokens);
+        struct told told;
+        struct answer a =
+            told_answer(&told, oracle_run(good, tokens, N, NULL, NULL), good, tokens, N, 0);
         bug->plant(broken);
         mgpt_model *model = toy_open(broken, NULL);
-        by_hooks += (size_t)investigate(bug, model, &a, bug->hook);
+        by_hooks += (size_t)planted_found(bug, model, &a, bug->hook);
         a.n_hooks = 0;
-        int right = investigate(bug, model, &a, "logits");
+        int right = planted_found(bug, model, &a, "logits");
         by_logits += (size_t)(right && bug->logits);
         hoped += (size_t)bug->logits;
         mgpt_close(model);

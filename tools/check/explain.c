@@ -81,9 +81,14 @@ int search_propose(struct search *s, const struct suspect *suspect)
     return status;
 }
 
+int search_spent(const struct search *s)
+{
+    return s->work > most_work;
+}
+
 static int enough(const struct search *s)
 {
-    return s->work > most_work || (s->e->restored && s->work > enough_work);
+    return search_spent(s) || (s->e->restored && s->work > enough_work);
 }
 
 /* All suspects that show at one of `points` and were not tried for `before`. */
@@ -240,13 +245,20 @@ static int try_listed(struct search *s, uint64_t first)
     return status;
 }
 
-/* What no list holds: the numbers are solved for. */
+static int is_norm(mgpt_point point)
+{
+    return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_FINAL;
+}
+
+/* What no list holds: the numbers are solved for. A norm's values by factors of their own are its gain. */
 static int try_solved(struct search *s, uint64_t points)
 {
-    int (*const solvers[])(struct search *) = {solve_columns, solve_vectors, solve_matrix};
-    int status = MGPT_OK;
-    for (size_t i = 0; i < 3 && status == MGPT_OK && !s->e->restored; i++)
-        status = solvers[i](s);
+    int norm = is_norm(answer_hook(s->a, s->target).point);
+    int status = norm ? solve_vectors(s) : solve_columns(s);
+    if (status == MGPT_OK && !s->e->restored)
+        status = norm ? solve_columns(s) : solve_vectors(s);
+    if (status == MGPT_OK && !s->e->restored)
+        status = solve_matrix(s);
     if (status == MGPT_OK && !s->e->restored)
         status = solve_numbers(s, points);
     if (status == MGPT_OK && !s->e->restored)

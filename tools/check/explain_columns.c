@@ -301,6 +301,8 @@ int solve_columns(struct search *s)
     size_t n = search_positions(s, SEEN);
     if (answer_is_attention(hook.point) || n < LEAST)
         return MGPT_OK;
+    if (hook.point == MGPT_RESID_PRE && hook.layer == 0)
+        return MGPT_OK; /* of embeddings' scale, which the logits tell */
     int product = explain_product(&p, s->model, hook);
     int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &seen);
     if (status != MGPT_OK)

@@ -148,7 +148,7 @@ static int run_fit(struct fit *f, int *restored)
     first = f->square;
     for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
         *restored = f->square <= 1e-12 * first;
-        if (*restored || (k == 3 && f->square > 0.1 * first))
+        if (*restored || (k == 2 && f->square > 0.25 * first))
             break;
         status = derivatives(f);
         if (status == MGPT_OK)
@@ -205,7 +205,7 @@ static int propose_found(struct fits *f)
     int status = MGPT_OK;
     for (int i = 0; i < FOUND && f->found[i].given && status == MGPT_OK; i++) {
         struct suspect suspect = {.given = f->found[i].given, .apply = suspect_given};
-        status = given_text(f->s, suspect.given, suspect.cause, sizeof suspect.cause);
+        status = given_text(f->s, suspect.given, 0, suspect.cause, sizeof suspect.cause);
         if (status == MGPT_OK)
             status = search_propose(f->s, &suspect);
     }

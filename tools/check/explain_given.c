@@ -51,7 +51,8 @@ static int all_equal(const float *x, size_t n, float value)
     return i == n;
 }
 
-int given_text(struct search *s, const struct whatif_tensor *given, char *text, size_t cap)
+int given_text(struct search *s, const struct whatif_tensor *given, int sure, char *text,
+               size_t cap)
 {
     mgpt_tensor t;
     size_t differ = 0, n = given->n;
@@ -70,6 +71,8 @@ int given_text(struct search *s, const struct whatif_tensor *given, char *text, 
         text_format(text, cap, "%s is another in the reference (here %s)", given->name, how);
     else if (all_about(given->values, n, gain ? 1 : 0))
         text_format(text, cap, "%s is another in the reference (there %s)", given->name, all);
+    else if (!sure)
+        text_format(text, cap, "%s is another in the reference", given->name);
     else
         text_format(text, cap, "%s is another in the reference (%zu of %zu values differ)",
                     given->name, differ, n);

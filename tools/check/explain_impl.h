@@ -53,6 +53,7 @@ struct search {
     void **owned;             /* stb_ds array: what solved suspects point to */
     size_t target, n;         /* where to compare, on so many positions */
     int feed;
+    int not_linear; /* no head whatever gives the reference's logits */
     double work;
     mgpt_error *err;
 };
@@ -62,6 +63,9 @@ void *search_new(struct search *s, size_t n, size_t each);
 
 /* Tries a suspect at the target. One that restores agreement joins the list and the trials. */
 int search_propose(struct search *s, const struct suspect *suspect);
+
+/* Whether so much has been computed that no more is tried. */
+int search_spent(const struct search *s);
 
 /* Positions for what is solved for: `wish` of them, where there are so many. */
 size_t search_positions(const struct search *s, size_t wish);
@@ -79,8 +83,10 @@ void seen_free(struct seen *seen);
 /* Values to stand for a tensor: begins with the file's or, where it has none, with ones (gains) or zeros. */
 struct whatif_tensor *given_new(struct search *s, const char *name, size_t n);
 
-/* "NAME is another in the reference (here all ones)", after the values have been changed. */
-int given_text(struct search *s, const struct whatif_tensor *given, char *text, size_t cap);
+/* "NAME is another in the reference (here all ones)", after the values have been changed; sure: each of
+ * them is the reference's, not only what they do together. */
+int given_text(struct search *s, const struct whatif_tensor *given, int sure, char *text,
+               size_t cap);
 
 /* A number as %.6g prints it, in `text`, which is returned. */
 enum { NUMBER = 24 };

@@ -45,7 +45,7 @@ int solve_tied(struct search *s)
     const char *how;
     size_t last = s->a->n_hooks;
     mgpt_tensor t;
-    if (!head_is_embedding(s, &how))
+    if (s->not_linear || !head_is_embedding(s, &how))
         return MGPT_OK;
     e->head_only =
         last > 0 && s->l->first_bad == (int64_t)last && s->l->last_good + 1 == s->l->first_bad;
@@ -152,6 +152,7 @@ int solve_matrix(struct search *s)
     double left = solve_rows(s, &seen, p.first_row, given);
     int solved = left <= s->e->bound * squares(seen.diff, seen.n * seen.cols);
     seen_free(&seen);
+    s->not_linear = !solved && hook.point == MGPT_LOGITS;
     if (!solved)
         return MGPT_OK;
     struct suspect suspect = {.given = given, .apply = suspect_given};

@@ -149,7 +149,7 @@ int solve_numbers(struct search *s, uint64_t points)
             continue;
         if (begin > 0)
             status = fit(s, number, begin);
-        for (int k = 0; k < STARTS && status == MGPT_OK && !s->e->restored; k++)
+        for (int k = 0; k < STARTS && status == MGPT_OK && !s->e->restored && !search_spent(s); k++)
             if (number->starts[k] > 0)
                 status = fit(s, number, number->starts[k]);
         if (status != MGPT_OK || s->e->restored)

@@ -85,7 +85,7 @@ static int add_parts(struct search *s, int layer, struct whatif_tensor *given)
 static int propose(struct search *s, struct whatif_tensor *given)
 {
     struct suspect suspect = {.points = 0, .given = given, .apply = suspect_given};
-    int status = given_text(s, given, suspect.cause, sizeof suspect.cause);
+    int status = given_text(s, given, 1, suspect.cause, sizeof suspect.cause);
     if (status == MGPT_OK && given->next)
         text_format(suspect.cause + strlen(suspect.cause),
                     sizeof suspect.cause - strlen(suspect.cause), ", and its bias");
