@@ -35,7 +35,7 @@ static const struct {
      "may be PyTorch's, says the sniffer; its reader asks again and needs the memory"},
 };
 
-/* The names that faults.c has on the way. */
+/* The names that faults.c has on the way, and the sanitizer. */
 static int is_ours(const char *name)
 {
     static const char *const all[] = {
@@ -47,7 +47,7 @@ static int is_ours(const char *name)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(name, all[i]) == 0)
             return 1;
-    return 0;
+    return strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "__interceptor", 13) == 0;
 }
 
 static int came_from(const struct fault_report *report, enum where where, const char *name)
