@@ -269,9 +269,15 @@ static void test_lists(void **state)
             "vocab.json: how a RobertaTokenizer splits texts is not known; tokenizer.json "
             "would say");
     d = (struct directory){.n = 0};
-    add_file(&d, "encoder.json", "{\"a\":0,\"b\":1}");
+    add_file(&d, "encoder.json", "{\"a\":0,\"b\":1,\"ab\":2}");
     add_file(&d, "vocab.bpe", "a b\nab");
     refuses(&d, 100, "side file vocab.bpe: line 2 is not two tokens");
+    d.n--;
+    add_file(&d, "vocab.bpe", "a b\nb a");
+    refuses(&d, 100, "encoder.json: merge 1: 'ba' is not in the vocabulary");
+    d.n--;
+    add_file(&d, "vocab.bpe", "a c");
+    refuses(&d, 100, "encoder.json: merge 0: 'c' is not in the vocabulary");
 }
 
 static void test_none(void **state)

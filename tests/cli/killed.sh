@@ -55,6 +55,27 @@ for after in 0.02 0.05 0.1 0.3; do
     check "Ctrl-C after $after s of check --self" eval '[ $code -eq 130 ] || [ $code -eq 0 ]'
 done
 
+# Scoring, comparing and a script of the repl come to an end, or are stopped with 130; nothing is left over.
+yes 'the king and the queen' | head -n 2000 >many
+yes 'the king' | head -n 40 | sed 'a /g 100\n/reset' >lines.in
+stopped()
+{
+    code=0
+    timeout --foreground --preserve-status -s INT "$@" <in.now >out 2>err || code=$?
+    { [ $code -eq 130 ] || [ $code -eq 0 ] || [ "$code,$3" = 1,check ]; } && ! grep -q 'mgpt: out of' err &&
+        [ -z "$(find . -name '.*.tmp')" ] && { [ ! -e inside.npz ] || python3 -m zipfile -t inside.npz >/dev/null; }
+}
+for after in 0.01 0.03 0.1; do
+    cp many in.now
+    check "Ctrl-C after $after s of score" stopped $after "$MGPT" score "$lines" -f -
+    check "Ctrl-C after $after s of check" stopped $after "$MGPT" check "$lines" "$lines" -p "$text"
+    check "Ctrl-C after $after s of check of a reference" stopped $after "$MGPT" check "$names" \
+        "$MGPT_SOURCE_ROOT/weights/names.ref.json" --explain
+    { echo '/trace on * inside.npz'; cat lines.in; echo /trace off; } >in.now
+    check "Ctrl-C after $after s of repl" stopped $after "$MGPT" repl "$lines"
+done
+rm -f inside.npz
+
 # No room: files may not become larger than 1 kB here (2 blocks of 512). SIGXFSZ is ignored, as it is for
 # who runs into the end of a disk.
 full()
@@ -67,6 +88,13 @@ full()
 check "no room for convert" full convert "$names" big.out.gguf
 check "no room for trace to .npz" full trace "$names" -p anna -o big.npz
 check "no room for trace to .safetensors" full trace "$names" -p anna -o big.safetensors
+
+# The repl says so and goes on.
+printf 'annanannanna\n/trace on * big.npz\nb\n/trace off\n/a 0 0 -o big.txt\n/save big.session\n/p 0\n' >in
+code=0
+(trap '' XFSZ && ulimit -f 1 && exec "$MGPT" repl "$names" --rng python) <in 2>err >out || code=$?
+check "no room for what the repl writes" eval '[ $code -eq 0 ] && [ "$(grep -c "mgpt: big" err)" -ge 2 ] && [ ! -e big.npz ] &&
+    [ ! -e big.session ] && [ -z "$(find . -name ".*.tmp")" ] && grep -q rank out'
 
 # tells_of_stdout COMMAND...: a result that cannot be printed is exit 5 and one line, whether stdout is a
 # device without room or closed.
@@ -88,6 +116,12 @@ check "stdout: check" tells_of_stdout check "$names" "$MGPT_SOURCE_ROOT/weights/
 check "stdout: check --json" tells_of_stdout check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" --json
 check "stdout: check --self" tells_of_stdout check --self "$names"
 check "stdout: score" tells_of_stdout score "$names" -f -
+echo '{"text": "anna"}' >in
+check "stdout: score --json" tells_of_stdout score "$names" -f - --json
+echo anna >in
+check "stdout: check of two models" tells_of_stdout check "$names" "$names" -p anna
+check "stdout: attend --json" tells_of_stdout attend identity --json
+check "stdout: --version" tells_of_stdout --version
 check "stdout: attend" tells_of_stdout attend identity
 check "stdout: tokenize" tells_of_stdout tokenize "$names" -p anna
 check "stdout: tokenize --decode" tells_of_stdout tokenize "$names" --decode -p '1 2'

@@ -40,6 +40,7 @@ void faults_arm(struct fault_report *to, size_t k, int onwards)
     backtrace(frames, 1); /* the first one loads a library */
     to->n = 0;
     to->hit = 0;
+    to->renamed = 0;
     fail_at = k;
     fail_onwards = onwards;
     armed_by = pthread_self();
@@ -91,6 +92,7 @@ static int fails(enum fault kind)
     } else if (fail_onwards && report->hit) {
         now = same_sort(kind, report->kind);
     }
+    report->renamed += kind == FAULT_RENAME && !report->hit;
     busy = 0;
     if (now)
         errno = codes[kind];

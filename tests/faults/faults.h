@@ -25,7 +25,7 @@ enum fault {
 };
 extern const char *const fault_names[N_FAULTS];
 
-enum { FAULT_FRAMES = 12, FAULT_PATHS = 1 << 20 };
+enum { FAULT_FRAMES = 24, FAULT_PATHS = 1 << 20 };
 
 /* What one process says to the other: in shared memory. */
 struct fault_report {
@@ -34,6 +34,7 @@ struct fault_report {
     enum fault kind; /* of that call */
     int n_frames;    /* where it came from */
     void *frames[FAULT_FRAMES];
+    int renamed;                 /* files renamed before it */
     int n_open;                  /* descriptors open at the end that were not at the beginning */
     uint32_t paths[FAULT_PATHS]; /* with k = 0: a hash of the way that led to call i + 1 */
 };

@@ -3,8 +3,8 @@
  * Every run is a child process, so that globals, leaks and crashes are its own. It works in a directory of
  * its own with stdout and stderr in files. The parent then holds against the run without faults: the exit
  * code (4 for memory and threads, 5 for input and output), one line on stderr more, no file changed, none
- * left over, no descriptor left open, nothing from a sanitizer; or, where the program did without what it
- * could not get, a result that is the same to the byte.
+ * left over, no descriptor left open, nothing from a sanitizer; or, where the program may do without what it
+ * could not get (spared.c), a result that is the same to the byte.
  *
  * By default not every k is tried when there are many: each way through the program (a hash of the return
  * addresses) that leads to a call that can fail gets its first and its last, once and with all that follow;
@@ -15,6 +15,8 @@
 #include "sweep.h"
 
 #include "faults.h"
+#include "spared.h"
+#include "symbols.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -318,23 +320,19 @@ static int same_result(const struct sweep *s, const struct outcome *base, const 
            same_bytes(o->err, base->err) && files_whole(s, base, o, 1);
 }
 
+/* A line that was begun may have been ended. */
 static int is_prefix(struct bytes a, struct bytes of)
 {
-    return a.n <= of.n && memcmp(a.p, of.p, a.n) == 0;
+    size_t n = a.n > 0 && a.p[a.n - 1] == '\n' ? a.n - 1 : a.n;
+    return n <= of.n && memcmp(a.p, of.p, n) == 0;
 }
 
-/* The way to the call, for addr2line -e test_faults. */
+/* The way to the call. */
 static void print_way(void)
 {
-    Dl_info own, info;
-    if (!dladdr((void *)(uintptr_t)sweep_run, &own))
-        return;
-    printf("#   at");
+    printf("#   in");
     for (int i = 0; i < report->n_frames; i++)
-        if (dladdr(report->frames[i], &info) && info.dli_fbase == own.dli_fbase)
-            printf(" 0x%zx", (size_t)((char *)report->frames[i] - (char *)own.dli_fbase));
-        else
-            printf(" .");
+        printf(" %s", symbol_name(report->frames[i]));
     printf("\n");
 }
 
@@ -360,7 +358,7 @@ static const char *judge(const struct sweep *s, const struct outcome *base, cons
         return "a descriptor is left open";
     if (same_result(s, base, o)) {
         total.tolerated++;
-        return NULL;
+        return spared(report) ? NULL : "it did without, and spared.c does not say why it may";
     }
     if (s->rule == SWEEP_GOES_ON ? some_temporary(o) : !files_whole(s, base, o, 0))
         return "a file is left over or half written";
@@ -481,6 +479,11 @@ void sweep_prepare(sweep_fn *run_it, const char *line)
         fprintf(stderr, "cannot prepare %s\n", line);
         exit(1);
     }
+}
+
+const char *sweep_path(const char *name)
+{
+    return path_of("in", name);
 }
 
 void sweep_put(const char *name, const char *text)

@@ -5,10 +5,14 @@
  *     MGPT_FAULTS=all            every k instead of every way
  */
 #include "commands.h"
+#include "file.h"
+#include "gguf.h"
+#include "mem.h"
 #include "sweep.h"
 #include "tour.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char script[] =
@@ -26,6 +30,7 @@ static const struct sweep sweeps[] = {
     {"tokenize", cmd_tokenize, "@weights/names.gguf -p anna", NULL, SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%bpe.gguf --pieces", "then the nan", SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%bpe.gguf --decode -p 5,6,7", NULL, SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%mapped.gguf -p anna", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf --samples 3 -t 2", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an --json", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup", "then the then the", SWEEP_PLAIN, 0},
@@ -102,8 +107,34 @@ static const char tokenizer[] =
     "32},"
     " \"merges\": [\"a n\", \"n a\", \"t h\", \"\\u0120 a\", \"th e\"]}}";
 
+/* The vocabulary of the names model in a file that is so large that it is mapped. */
+static void make_mapped(void)
+{
+    static const uint8_t zeros[1 << 20];
+    const uint64_t dims[] = {1 << 20, 65};
+    char path[1024];
+    struct file file;
+    struct gguf g;
+    struct gguf_writer w;
+    snprintf(path, sizeof path, "%s/weights/names.gguf", getenv("MGPT_SOURCE_ROOT"));
+    int good = file_open(&file, path, NULL) == MGPT_OK &&
+               gguf_parse(&g, file.data, file.size, NULL) == MGPT_OK &&
+               gguf_create(&w, sweep_path("mapped.gguf"), NULL) == MGPT_OK;
+    for (size_t i = 0; good && i < arr_len(g.kv); i++)
+        gguf_put_kv(&w, &g.kv[i]);
+    if (good)
+        gguf_put_tensor(&w, "zeros", dtype_find(DTYPE_F32), 2, dims);
+    for (size_t i = 0; good && i < 4 * dims[1]; i++)
+        gguf_data(&w, zeros, sizeof zeros);
+    if (!good || gguf_commit(&w, NULL) < 0)
+        exit(1);
+    gguf_free(&g);
+    file_close(&file);
+}
+
 static void prepare(void)
 {
+    make_mapped();
     sweep_link("config.json", "tests/golden/gpt2/config.json");
     sweep_link("model.safetensors", "tests/golden/gpt2/model.safetensors");
     sweep_put("tokenizer.json", tokenizer);

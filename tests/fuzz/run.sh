@@ -23,7 +23,7 @@ if ! "$program" -help=1 </dev/null 2>&1 | grep -q libFuzzer; then
 fi
 corpus=$seeds.corpus/$name
 mkdir -p "$corpus" "$found"
-set -- -timeout="${TIMEOUT:-5}" -rss_limit_mb=1024 -max_len="${MAX_LEN:-65536}" ${FLAGS:-}
+set -- -timeout="${TIMEOUT:-5}" -report_slow_units="${TIMEOUT:-5}" -rss_limit_mb=1024 -max_len="${MAX_LEN:-65536}" ${FLAGS:-}
 if [ "${REDUCE:-0}" = 1 ] && [ -n "$(ls "$corpus")" ]; then
     rm -rf "$corpus.new"
     mkdir "$corpus.new"

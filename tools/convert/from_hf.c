@@ -287,8 +287,7 @@ static const char *format_of(struct checkpoint *c, const char *model_type)
 {
     char text[64];
     int n = snprintf(text, sizeof text, "Hugging Face %s", model_type);
-    const char *copy = ckpt_text(c, text, (size_t)n);
-    return copy ? copy : "Hugging Face";
+    return ckpt_text(c, text, (size_t)n);
 }
 
 /* What the input is: exactly one of them is given. */
@@ -302,6 +301,8 @@ static int read_model(struct hf_model *m, const struct parts *parts, mgpt_error 
     if (find_family(m, err) < 0)
         return MGPT_EFILE;
     m->c->format = format_of(m->c, m->family->model_type);
+    if (!m->c->format)
+        return err_memory(err, "the name of the format", 1);
     int status = configure(m, err);
     if (status == MGPT_OK && parts->index.data)
         status = hf_weights_sharded(m, parts->index, err);
@@ -394,16 +395,22 @@ int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *
     return read_parts(c, in, &parts, err);
 }
 
-int hf_is_beside(const struct ckpt_input *in)
+int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
 {
     static const char *const name = "config.json";
     struct ckpt_side side;
     struct hf_config cfg;
-    if (in->side(in->user, 0, &name, 1, &side, NULL) <= 0 ||
-        hf_config_read(&cfg, side.bytes, NULL) < 0)
-        return 0;
-    hf_config_free(&cfg);
-    return 1;
+    mgpt_error local = {0};
+    int found = in->side(in->user, 0, &name, 1, &side, err);
+    if (found <= 0)
+        return found;
+    if (hf_config_read(&cfg, side.bytes, &local) == MGPT_OK) {
+        hf_config_free(&cfg);
+        return 1;
+    }
+    if (local.status == MGPT_EMEM && err)
+        *err = local;
+    return local.status == MGPT_EMEM ? MGPT_EMEM : 0;
 }
 
 int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,

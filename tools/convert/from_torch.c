@@ -12,20 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
- * the weights; a file of Hugging Face is the weights. */
-static int hf_match(const struct torch_model *m)
-{
-    return m->weights == m->root && hf_is_beside(m->in);
-}
-
 static int hf_map(struct torch_model *m, mgpt_error *err)
 {
     return hf_read_state(m->c, m->in, &m->state, err);
 }
 
+/* No names of its own tell it: read_model does. */
 static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                                hf_match, hf_map};
+                                                NULL, hf_map};
 
 /* microgpt last: it refuses what it does not know. */
 static const struct torch_mapping *const mappings[] = {
@@ -114,8 +108,13 @@ static int read_model(struct torch_model *m, mgpt_error *err)
     int status = torch_state(&m->file, m->weights, &m->state, err);
     if (status < 0)
         return status;
+    /* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
+     * the weights; a file of Hugging Face is the weights. */
+    int is_hf = m->weights == m->root ? hf_is_beside(m->in, err) : 0;
+    if (is_hf)
+        return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);
     for (size_t i = 0; i < N_MAPPINGS; i++)
-        if (mappings[i]->match(m))
+        if (mappings[i]->match && mappings[i]->match(m))
             return run_mapping(m, mappings[i], err);
     return unknown(m, err);
 }

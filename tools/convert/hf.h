@@ -69,8 +69,9 @@ int32_t *hf_windows(struct hf_model *m, mgpt_error *err);
 
 /* ---- for other containers of tensors ----------------------------------------------------------- */
 
-/* Whether config.json of a Hugging Face model is beside the input. */
-int hf_is_beside(const struct ckpt_input *in);
+/* 1 when config.json of a Hugging Face model is beside the input, 0 when not; negative when that cannot be
+ * seen: a model must not be taken for another for want of memory. */
+int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
 
 /* The model that these tensors are, which come from the input, with what is beside it. Takes the prefixes
  * off their names. */

@@ -211,9 +211,9 @@ static int attribute_layers(const struct work *w)
 {
     double factor = 1;
     int status = read_blending(w);
-    for (size_t i = w->d->n_layer; i-- > 0 && status == MGPT_OK;) {
-        status = attribute_layer(w, i, factor);
-        factor *= w->keep[i];
+    for (size_t i = w->d->n_layer; i > 0 && status == MGPT_OK; i--) {
+        status = attribute_layer(w, i - 1, factor);
+        factor *= w->keep[i - 1];
     }
     return status;
 }
