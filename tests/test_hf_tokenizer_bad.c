@@ -175,6 +175,7 @@ static void test_ids(void **state)
         {"", "{\"bos_token\":null,\"model_max_length\":1000000000000000019884624838656}", NULL,
          "{\"bos_token_id\":99,\"eos_token_id\":null}", -1, -1, -1, 0},
         {TEMPLATE, NULL, NULL, NULL, 3, -1, -1, 1},
+        {"", "{\"eos_token\":\"</s>\"}", NULL, "{\"eos_token_id\":[4,5]}", -1, 4, 5, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":5}", -1, 4, 5, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":4}", -1, 4, -1, 0},
         {TEMPLATE, "{\"add_bos_token\":false}", NULL, NULL, 3, -1, -1, 1},
