@@ -54,7 +54,7 @@ GROUPS = [
       'src/tok_split.c', 'src/tok_spm.c', 'src/tok_vocab.c', 'src/utf8.c']),
     ('sampling', ['sample_few', 'sample', 'kernels'], ['src/sample.c', 'src/kernels_sample_tmpl.h']),
     ('sessions', ['kv', 'session', 'files', 'taps', 'kernels_attend', 'no_memory', 'narrow', 'forward', 'timelines',
-                  'threads', 'told_apart'],
+                  'inspect', 'threads', 'told_apart', 'equal_bits'],
      ['src/kv.c', 'src/session.c', 'src/pool.c']),
     ('safetensors', ['safetensors', 'hf', 'hf_files', 'reference'], ['tools/convert/safetensors.c']),
     ('arrays', ['npy', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks', 'reference', 'convert_bad',
@@ -214,7 +214,8 @@ class Build:
         self.dir, self.work = directory, work
         if not os.path.exists(os.path.join(directory, 'build.ninja')):
             subprocess.run(['meson', 'setup', directory, ROOT], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(['ninja', '-C', directory, 'all'], check=True, stdout=subprocess.DEVNULL)
+        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests}
+        subprocess.run(['ninja', '-C', directory, *sorted(programs)], check=True, stdout=subprocess.DEVNULL)
         self.includers = {}
         target = None
         for line in self.ninja('deps').split('\n'):
@@ -299,7 +300,8 @@ def program_of(test):
     return 'tools/mgpt' if test.startswith('cli/') else 'tests/test_' + test.split(':')[0]
 
 
-SANITIZE = ('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')
+SANITIZERS = [('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')]
+THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 
 
 class Runner:
@@ -384,11 +386,14 @@ class Runner:
             self.put(m, text)
             if mutant == self.optimised(targets):
                 return 'same object', None
-            # CI runs all tests under the sanitizers as well: they see what is read past an end, and what
-            # is not freed.
+            # CI runs all tests under the sanitizers as well: they see what is read past an end, what is not
+            # freed, and who does not wait for whom.
             self.put(m, m.text(text))
-            result, test = self.run_tests(tests, seconds, self.compile_all(targets, SANITIZE), SANITIZE)
-            return ('killed by a sanitizer', test) if result.startswith('killed') else ('survived', None)
+            for flags in SANITIZERS + ([THREADS] if m.file == 'src/pool.c' else []):
+                result, test = self.run_tests(tests, seconds, self.compile_all(targets, flags), flags)
+                if result.startswith('killed'):
+                    return 'killed by a sanitizer', test
+            return 'survived', None
         finally:
             self.put(m, text)
 

@@ -178,6 +178,7 @@ static void test_bad_contents(void **state)
     assert_changed("rotated.json", "layer1.mlp_gate", "layer1.mlp_gaxx", "mlp_gaxx: not part of");
     assert_changed("rotated.json", "layer1.rms_1", "layer1.rms_x", "rms_x: not part of");
     assert_changed("rotated.json", "rms_final", "rms_fiXXX", "rms_fiXXX: not part of");
+    assert_changed("gains.json", "\"ln_f\":[1.0292", "\"ln_f\":[1,\"02\"", "ln_f: ");
     assert_changed("gains.json", "\"wpe\"", "\"wpx\"", "wpx: not part of a microgpt");
 }
 

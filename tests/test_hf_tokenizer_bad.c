@@ -155,6 +155,10 @@ static void test_sentencepiece_json(void **state)
     ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"  \
     "\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}}]}"
 
+#define TEMPLATE_END                                                                               \
+    ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"      \
+    "\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}"
+
 static void test_ids(void **state)
 {
     (void)state;
@@ -171,6 +175,9 @@ static void test_ids(void **state)
         {"", "{\"bos_token\":null,\"model_max_length\":1000000000000000019884624838656}", NULL,
          "{\"bos_token_id\":99,\"eos_token_id\":null}", -1, -1, -1, 0},
         {TEMPLATE, NULL, NULL, NULL, 3, -1, -1, 1},
+        {"", "{\"eos_token\":\"</s>\"}", NULL, "{\"eos_token_id\":[4,5]}", -1, 4, 5, 0},
+        {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":5}", -1, 4, 5, 0},
+        {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":4}", -1, 4, -1, 0},
         {TEMPLATE, "{\"add_bos_token\":false}", NULL, NULL, 3, -1, -1, 1},
         {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"LlamaTokenizer\"}", NULL, NULL,
          3, -1, -1, 0},
@@ -199,6 +206,7 @@ static void test_ids(void **state)
         assert_int_equal(c.vocab.eos, rows[i].eos);
         assert_int_equal(c.vocab.eot, rows[i].eot);
         assert_int_equal(c.vocab.add_bos, rows[i].add_bos);
+        assert_int_equal(c.vocab.add_eos, strcmp(rows[i].post, TEMPLATE_END) == 0);
         ckpt_free(&c);
     }
 }

@@ -128,6 +128,15 @@ static void test_misuse(void **state)
                   "ctorch\ndevice\n)\x81."),
             "torch.device is not allowed");
     refused(BYTES("\x80\x02(ios\nsystem\n."), "global os.system is not allowed");
+    refused(BYTES("\x80\x02"
+                  "c__main__\nGPT~\n)\x81."),
+            "global __main__.GPT~ is not allowed");
+    refused(BYTES("\x80\x02"
+                  "c__main__\n2GPT\n)\x81."),
+            "global __main__.2GPT is not allowed");
+    struct pickle with_digits = good(BYTES("\x80\x02"
+                                           "c__main__\nGPT209\n)\x81."));
+    pickle_free(&with_digits);
     refused(BYTES("\x80\x02(i__main__\nValue\n."), "INST");
     refused(BYTES("\x80\x02(c__main__\nValue\no."), "OBJ");
     refused(BYTES("\x80\x02\x82\x01."), "EXT1");

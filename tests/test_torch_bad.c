@@ -181,6 +181,48 @@ static void test_archives(void **state)
     archive_with(m, 3, "4 elements of F32, the file holds 0 bytes");
 }
 
+/* The directory as zip64 says: where an archive has grown beyond 4 GiB, or 65,535 entries. */
+static void test_zip64(void **state)
+{
+    const struct span pickle = BYTES(GOOD);
+    struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    (void)state;
+    for (int lie = 0; lie < 5; lie++) {
+        struct archive a;
+        mgpt_error err = {0};
+        make(&a, m, 2);
+        a.n -= 22; /* the end record */
+        size_t directory = a.bytes[a.n + 16] | (size_t)a.bytes[a.n + 17] << 8, end64 = a.n;
+        put_uint(&a, lie == 1 ? 0x06064b51 : 0x06064b50, 4);
+        put_uint(&a, 44, 8);
+        put_uint(&a, 45, 2);
+        put_uint(&a, 45, 2);
+        put_uint(&a, 0, 8);
+        put_uint(&a, 2, 8);
+        put_uint(&a, lie == 2 ? 3 : 2, 8);
+        put_uint(&a, lie == 3 ? end64 : end64 - directory, 8);
+        put_uint(&a, lie == 4 ? directory + 1 : directory, 8);
+        size_t locator = a.n;
+        put_uint(&a, 0x07064b50, 4);
+        put_uint(&a, 0, 4);
+        put_uint(&a, end64, 8);
+        put_uint(&a, 1, 4);
+        put_uint(&a, 0x06054b50, 4);
+        put_uint(&a, 0, 4);
+        put_uint(&a, 0xFFFF, 2);
+        put_uint(&a, 0xFFFF, 2);
+        put_uint(&a, 0xFFFFFFFF, 4);
+        put_uint(&a, 0xFFFFFFFF, 4);
+        put_uint(&a, 0, 2);
+        int status = read_all((struct span){a.bytes, a.n}, &err);
+        assert_int_equal(status, lie ? MGPT_EFILE : MGPT_OK);
+        if (lie == 1) {
+            assert_non_null(strstr(err.text, "the zip64 end record is not where it should be"));
+            assert_int_equal(err.offset, locator);
+        }
+    }
+}
+
 /* 1 a checkpoint, 0 none, -1 a zip that cannot be read: that reader says why, then. */
 static void test_sniffing(void **state)
 {
@@ -322,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_archives),
         cmocka_unit_test(test_sniffing),
+        cmocka_unit_test(test_zip64),
         cmocka_unit_test(test_directories_that_lie),
         cmocka_unit_test(test_tensors_that_lie),
         cmocka_unit_test(test_truncated),

@@ -235,6 +235,120 @@ static void test_overrides(void **state)
     file_close(&f);
 }
 
+/* ---- files beside a checkpoint ---- */
+
+/* One text for whatever is looked for, but the tokenizer. */
+static int find_text(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
+                     struct ckpt_side *side, mgpt_error *err)
+{
+    const char *text = user, *dot = n ? strrchr(candidates[0], '.') : NULL;
+    (void)option;
+    (void)err;
+    if (!text || !dot || strcmp(dot, ".json") != 0)
+        return 0;
+    *side = (struct ckpt_side){candidates[0], {(const uint8_t *)text, strlen(text)}};
+    return 1;
+}
+
+static int read_beside(struct checkpoint *c, const char *path, const char *name, const char *text,
+                       mgpt_error *err)
+{
+    static const struct ckpt_options o = {.given = OPT_NO_TOKENIZER};
+    struct file f = torch_fixture(path);
+    struct ckpt_input in = {span_of(&f), name, &o, find_text, (void *)(uintptr_t)text, "."};
+    ckpt_init(c);
+    *err = (mgpt_error){0};
+    int status = ckpt_read(c, &in, err);
+    file_close(&f);
+    return status;
+}
+
+#define NANOCHAT "nanochat-2026-01/model_000010.pt"
+#define META(more) "{\"model_config\": {\"n_head\": 2" more "}}"
+
+static void test_stated_otherwise(void **state)
+{
+    static const struct {
+        const char *path, *text, *expected;
+    } cases[] = {
+        {NANOCHAT, "{", "meta_000010.json"},
+        {NANOCHAT, META(", \"vocab_size\": 321"),
+         "meta_000010.json: vocab_size is stated as 321, the embedding has 320 rows"},
+        {NANOCHAT, META(", \"n_layer\": 3"), "n_layer is stated as 3"},
+        {NANOCHAT, META(", \"n_embd\": 9"), "n_embd is stated as 9"},
+        {NANOCHAT, META(", \"n_kv_head\": 2"), "n_kv_head is stated as 2"},
+        {NANOCHAT, META(", \"window_pattern\": \"SX\""),
+         "meta_000010.json: window_pattern SX: expected letters S and L"},
+        {NANOCHAT, "{\"n_head\": 8}",
+         "c_k has 4 rows, which are no heads of width 1 that divide 8 heads"},
+        {NANOCHAT, "{\"n_head\": 1}",
+         "c_k has 4 rows, which are no heads of width 8 that divide 1 heads"},
+        {NANOCHAT, "{\"n_head\": 3}", "n_head is 3, it must divide n_embd = 8"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 2, \"use_scaled_rope\": true}",
+         "params.json: use_scaled_rope does not say by how much"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 2, \"dim\": 8}", "dim is stated as 8"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 2, \"n_layers\": 2}",
+         "n_layers is stated as 2"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 2, \"vocab_size\": 2}",
+         "vocab_size is stated as 2"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 2, \"n_kv_heads\": 3}",
+         "n_kv_heads is stated as 3"},
+        {"meta-llama/consolidated.00.pth", "{\"n_heads\": 16}", "which are no heads of width 1"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt-none\"}}", "--heads"},
+        {"mingpt/model.pt", "{\"n_head\": 3}", "n_head is 3, it must divide n_embd = 8"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct checkpoint c;
+        mgpt_error err;
+        int status = read_beside(&c, cases[i].path, "model_000010", cases[i].text, &err);
+        if (status != MGPT_EFILE || !strstr(err.text, cases[i].expected))
+            fail_msg("%.60s: expected '%s', found '%s' (%d)", cases[i].text, cases[i].expected,
+                     err.text, status);
+        ckpt_free(&c);
+    }
+}
+
+static void test_pattern_too_long(void **state)
+{
+    static char text[2 * CKPT_MAX_LAYERS];
+    (void)state;
+    for (int n = CKPT_MAX_LAYERS; n <= CKPT_MAX_LAYERS + 1; n++) {
+        struct checkpoint c;
+        mgpt_error err;
+        snprintf(text, sizeof text, "{\"window_pattern\": \"%0*d\", \"n_head\": 2}", n, 0);
+        assert_int_equal(read_beside(&c, NANOCHAT, "model_000010", text, &err), MGPT_EFILE);
+        assert_true((strstr(err.text, "window_pattern is too long") != NULL) ==
+                    (n > CKPT_MAX_LAYERS));
+        ckpt_free(&c);
+    }
+}
+
+/* What is not said is inferred, and that is said. */
+static void test_stated_by_half(void **state)
+{
+    struct checkpoint c;
+    mgpt_error err;
+    (void)state;
+    assert_int_equal(read_beside(&c, NANOCHAT, "model_000010", META(""), &err), MGPT_OK);
+    assert_true(c.hp.n_ctx == 2048 && c.hp.n_vocab == 320);
+    assert_true(has_note(&c, "inferred: context = 2048"));
+    ckpt_free(&c);
+    assert_int_equal(read_beside(&c, "meta-llama/consolidated.00.pth", "x",
+                                 "{\"n_heads\": 2, \"max_seq_len\": 77, \"rope_theta\": 5e5}",
+                                 &err),
+                     MGPT_OK);
+    assert_true(c.hp.n_ctx == 77 && c.hp.rope_base == 5e5f);
+    ckpt_free(&c);
+    if (read_beside(&c, "mingpt/model.pt", "x", "{\"model\": {\"model_type\": \"gpt-micro\"}}",
+                    &err) != MGPT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(c.hp.n_head, 4);
+    ckpt_free(&c);
+    assert_int_equal(read_beside(&c, "mingpt/model.pt", "x", NULL, &err), MGPT_EFILE);
+    ckpt_free(&c);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 /* One bit changed, anywhere: a model whose values can all be read, or one error line. */
@@ -268,9 +382,10 @@ static void test_flipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_nanochat_rows), cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_flipped),
+        cmocka_unit_test(test_models),         cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_nanochat_rows),  cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_flipped),        cmocka_unit_test(test_stated_otherwise),
+        cmocka_unit_test(test_stated_by_half), cmocka_unit_test(test_pattern_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,67 @@ static void test_tiktoken(void **state)
     ckpt_free(&c);
 }
 
+/* A .tiktoken file of n ranks: all bytes, then all texts of two bytes, then texts of three. */
+static char *ranks_file(size_t n, size_t *size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc(n * 16), *p = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        size_t two = i - 256, three = i - 256 - 65536;
+        uint32_t bits = i < 256       ? (uint32_t)i << 16
+                        : two < 65536 ? (uint32_t)two << 8
+                                      : (uint32_t)three;
+        int pad = i < 256 ? 2 : two < 65536 ? 1 : 0;
+        for (int k = 0; k < 4; k++)
+            *p++ = k < 4 - pad ? digits[bits >> (18 - 6 * k) & 63] : '=';
+        p += sprintf(p, " %zu%s\n", i, i % 2 ? "\r" : "");
+    }
+    *size = (size_t)(p - text);
+    return text;
+}
+
+/* The number of ranks tells whose they are. */
+static void test_known_ranks(void **state)
+{
+    static const struct {
+        size_t n_ranks, n;
+        const char *pre, *note;
+        int bos, eos, eot, add_bos;
+        int32_t id; /* a special token */
+        const char *piece;
+    } all[] = {
+        {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, 50256, "<|endoftext|>"},
+        {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0, 151645, "<|im_end|>"},
+        {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
+         "<|reserved_special_token_247|>"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct checkpoint c;
+        mgpt_error err = {0};
+        size_t size;
+        char *text = ranks_file(all[i].n_ranks, &size);
+        struct span bytes = {(const uint8_t *)text, size};
+        assert_int_equal(tiktoken_sniff(bytes), 1);
+        ckpt_init(&c);
+        if (tiktoken_file_read(&c, bytes, "x.tiktoken", all[i].n, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(arr_len(c.vocab.tokens), all[i].n);
+        assert_string_equal(c.vocab.pre, all[i].pre);
+        assert_int_equal(c.vocab.bos, all[i].bos);
+        assert_int_equal(c.vocab.eos, all[i].eos);
+        assert_int_equal(c.vocab.eot, all[i].eot);
+        assert_int_equal(c.vocab.add_bos, all[i].add_bos);
+        has_token(&c, (size_t)all[i].id, all[i].piece, TOKEN_CONTROL);
+        has_token(&c, 'A', "A", TOKEN_NORMAL);
+        has_token(&c, 256 + 0x4162, "Ab", TOKEN_NORMAL);
+        assert_int_equal(arr_len(c.vocab.merges), all[i].n_ranks - 256);
+        ckpt_free(&c);
+        free(text);
+    }
+}
+
 static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
 {
     struct checkpoint c;
@@ -243,9 +304,10 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentencepiece),  cmocka_unit_test(test_bad_sentencepiece),
-        cmocka_unit_test(test_tiktoken),       cmocka_unit_test(test_bad_tiktoken),
-        cmocka_unit_test(test_tiktoken_files), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_bad_sentencepiece),
+        cmocka_unit_test(test_tiktoken),      cmocka_unit_test(test_known_ranks),
+        cmocka_unit_test(test_bad_tiktoken),  cmocka_unit_test(test_tiktoken_files),
+        cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
