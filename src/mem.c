@@ -1,15 +1,10 @@
 /* Floor 0. Memory. See mem.h. */
-#define _DEFAULT_SOURCE /* madvise */
 #include "mem.h"
 
 #include "ck.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#define HUGE_PAGE ((size_t)2 << 20)
 
 /* stb_ds keeps {length, capacity, ...} in a header just before the first element. A new block of ours
  * takes the same shape, so its own macros (arrlen, arrput, arrfree) go on working. */
@@ -52,39 +47,17 @@ void *mem_new(size_t n, size_t each)
     return p;
 }
 
-/* madvise of the multiples of `unit` inside [p, p + n). Only a wish: that it is refused does not matter. */
-static void advise(const void *p, size_t n, size_t unit, int advice)
-{
-    uintptr_t from = ((uintptr_t)p + unit - 1) & ~(unit - 1), to = ((uintptr_t)p + n) & ~(unit - 1);
-    if (from < to)
-        madvise((void *)from, to - from, advice);
-}
-
-void mem_wish_huge(const void *p, size_t n)
-{
-#ifdef MADV_HUGEPAGE
-    advise(p, n, HUGE_PAGE, MADV_HUGEPAGE);
-#endif
-}
-
 void *mem_large(size_t n, size_t each)
 {
     size_t bytes;
     uint64_t padded;
     if (!ck_bytes(n, each, &bytes))
         return NULL;
-    size_t alignment = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
+    size_t alignment = bytes < 2 * MEM_HUGE_PAGE ? 64 : MEM_HUGE_PAGE;
     if (!ck_align(bytes ? bytes : 1, alignment, &padded))
         return NULL;
     void *p = aligned_alloc(alignment, (size_t)padded);
     if (p)
         mem_wish_huge(p, (size_t)padded);
     return p;
-}
-
-void mem_drop(const void *p, size_t n)
-{
-    long page = sysconf(_SC_PAGESIZE);
-    if (page > 0)
-        advise(p, n, (size_t)page, MADV_DONTNEED);
 }

@@ -36,6 +36,8 @@ void *mem_new(size_t n, size_t each);
  * asks the system for huge pages. */
 void *mem_large(size_t n, size_t each);
 
+#define MEM_HUGE_PAGE ((size_t)2 << 20)
+
 /* Asks the system for huge pages for what will be touched inside [p, p + n): fewer faults now, fewer misses
  * of the TLB later. */
 void mem_wish_huge(const void *p, size_t n);

@@ -1,5 +1,5 @@
 /* Floor 3, private to tok*.c. Splitting rules: how a family of byte-level BPE models cuts a text
- * into pieces before it merges. See tok_split.c. */
+ * into pieces before it merges. The rules are in tok_rules.c, the matching in tok_split.c. */
 #ifndef MGPT_TOK_SPLIT_H
 #define MGPT_TOK_SPLIT_H
 

@@ -8,7 +8,7 @@ bad=0
 
 floor_of() {
     case $1 in
-    ck | cursor | error | file | mem | outfile | pool | stb | utf8) echo 0 ;;
+    ck | cursor | error | file | mem | mem_pages | outfile | pool | stb | utf8) echo 0 ;;
     dmath | dtype* | kernels*) echo 1 ;;
     gguf*) echo 2 ;;
     tok*) echo 3 ;;

@@ -7,9 +7,9 @@
 #include "commands.h"
 #include "engine.h"
 #include "hooks.h"
+#include "input.h"
 #include "interrupt.h"
 #include "mem.h"
-#include "text.h"
 #include "trace_values.h"
 
 #include <stdio.h>
@@ -18,13 +18,12 @@
 
 struct trace {
     struct engine engine;
-    const char *text, *file, *ids, *path, *globs, *type_name;
-    int list, special;
+    const char *path, *globs, *type_name;
+    int list;
     enum trace_format format;
     enum trace_type type;
     struct hook *hooks; /* the chosen ones, stb_ds array */
-    int32_t *tokens;    /* malloc'ed */
-    size_t n_tokens;
+    struct input input;
     struct trace_values values;
 };
 
@@ -50,57 +49,14 @@ static const char notes[] =
 
 /* ---- what to trace ---- */
 
-static int read_ids(struct trace *t)
-{
-    const char *at = t->ids;
-    size_t cap = strlen(t->ids) / 2 + 1; /* a digit and a separator each */
-    int32_t n_vocab = t->engine.info.n_vocab, id = 0;
-    int got;
-    t->tokens = malloc(cap * sizeof *t->tokens);
-    if (!t->tokens) {
-        cli_note("out of memory: the tokens");
-        return EXIT_FULL;
-    }
-    while ((got = text_next_id(&at, &id)) == 1) {
-        if (id < 0 || id >= n_vocab) {
-            cli_note("--ids: token %zu is %d, the model has ids 0 to %d", t->n_tokens, (int)id,
-                     (int)n_vocab - 1);
-            return EXIT_USAGE;
-        }
-        t->tokens[t->n_tokens++] = id;
-    }
-    if (got == 0)
-        return EXIT_OK;
-    cli_note("--ids: expected a number at byte %zu", (size_t)(at - t->ids));
-    return EXIT_USAGE;
-}
-
-/* The tokens that mgpt generate would begin with. */
-static int read_text(struct trace *t, const struct cli_command *command)
-{
-    const mgpt_info *info = &t->engine.info;
-    char *bytes;
-    size_t n;
-    int code = text_prompt(command, t->text, t->file, &bytes, &n);
-    if (code != EXIT_OK)
-        return code;
-    if (t->file && n > 0 && bytes[n - 1] == '\n')
-        n--;
-    code = engine_encode(&t->engine, "prompt", bytes, n,
-                         MGPT_NO_SPECIAL_TOKENS | (t->special ? MGPT_PARSE_SPECIAL : 0u),
-                         info->add_bos || n == 0 ? info->bos : -1, &t->tokens, &t->n_tokens);
-    free(bytes);
-    return code;
-}
-
 static int read_tokens(struct trace *t, const struct cli_command *command)
 {
-    int code = t->ids ? read_ids(t) : read_text(t, command);
+    int code = input_read(&t->input, &t->engine, command);
     if (code != EXIT_OK)
         return code;
-    if (t->n_tokens == 0)
+    if (t->input.n_tokens == 0)
         return cli_usage(command, "nothing to trace: the text is empty and the model has no BOS");
-    return engine_fits(&t->engine, "prompt", t->n_tokens);
+    return engine_fits(&t->engine, "prompt", t->input.n_tokens);
 }
 
 static int choose_hooks(struct trace *t)
@@ -138,20 +94,21 @@ static int print_list(const struct trace *t)
 static int pass(struct trace *t, mgpt_error *err)
 {
     struct watcher store = {hooks_points(t->hooks), trace_values_store, &t->values, NULL};
-    int status = engine_feed(&t->engine, t->engine.session, t->tokens, t->n_tokens, &store, err);
+    int status =
+        engine_feed(&t->engine, t->engine.session, t->input.tokens, t->input.n_tokens, &store, err);
     return status == MGPT_ESTOP && trace_file_failed(&t->values.out) ? MGPT_OK : status;
 }
 
 static int write_trace(struct trace *t)
 {
     mgpt_error err;
-    if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->n_tokens, t->format,
-                          t->type, &err) < 0)
+    if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->input.n_tokens,
+                          t->format, t->type, &err) < 0)
         return cli_fail(NULL, &err);
-    cli_note("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->n_tokens, arr_len(t->hooks),
+    cli_note("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->input.n_tokens, arr_len(t->hooks),
              (unsigned long long)t->values.out.size);
     interrupt_catch();
-    if (trace_values_open(&t->values, t->path, t->tokens, &err) < 0)
+    if (trace_values_open(&t->values, t->path, t->input.tokens, &err) < 0)
         return cli_fail(t->path, &err);
     if (pass(t, &err) < 0)
         return cli_fail(NULL, &err);
@@ -182,10 +139,10 @@ static int check_options(struct trace *t, const struct cli_command *command)
     else if (strcmp(t->type_name, "f32") != 0)
         return cli_usage(command, "--type: expected f32 or f16, found '%s'", t->type_name);
     if (t->list)
-        return t->path || t->text || t->file || t->ids
+        return t->path || input_count(&t->input) > 0
                    ? cli_usage(command, "--list goes with --hooks only")
                    : EXIT_OK;
-    if ((t->text != NULL) + (t->file != NULL) + (t->ids != NULL) != 1)
+    if (input_count(&t->input) != 1)
         return cli_usage(command, "what shall be traced? Give one of -p, -f, --ids");
     if (!t->path)
         return cli_usage(command, "where to? Give -o FILE.npz or -o FILE.safetensors");
@@ -204,16 +161,12 @@ int cmd_trace(int argc, char **argv)
                       .engine.kv = "f32"}; /* as references are */
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(t.engine),
-        {"-p, --prompt", "TEXT", CLI_TEXT, &t.text, 0, 0, "the text, begun as generate begins it"},
-        {"-f, --file", "FILE", CLI_TEXT, &t.file, 0, 0, "read it from a file; - is stdin"},
-        {"--ids", "LIST", CLI_TEXT, &t.ids, 0, 0, "or the tokens: '26,0,13'"},
+        INPUT_OPTIONS(t.input),
         {"-o, --output", "FILE", CLI_TEXT, &t.path, 0, 0, "what to write: .npz or .safetensors"},
         {"--hooks", "GLOBS", CLI_TEXT, &t.globs, 0, 0,
          "which hooks: 'blocks.*.attn.hook_pattern,logits' (default: all)"},
         {"--type", "TYPE", CLI_TEXT, &t.type_name, 0, 0, "numbers as f32 (default) or f16"},
         {"--list", NULL, CLI_FLAG, &t.list, 0, 0, "print the hooks and their shapes, T tokens"},
-        {"--special", NULL, CLI_FLAG, &t.special, 0, 0,
-         "control tokens such as <|endoftext|> in the text count"},
         ENGINE_OPT_CTX(t.engine),
         ENGINE_OPT_THREADS(t.engine),
         ENGINE_OPT_KV(t.engine),
@@ -240,7 +193,7 @@ int cmd_trace(int argc, char **argv)
         code = run(&t, &command);
     trace_values_discard(&t.values);
     arr_free(t.hooks);
-    free(t.tokens);
+    free(t.input.tokens);
     engine_close(&t.engine);
     return code;
 }

@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"check", "compare the logits with a reference", cmd_check},
     {"trace", "every value inside a model, to a file", cmd_trace},
     {"attend", "attention on small matrices, stage by stage", cmd_attend},
+    {"lab", "a web page in which the model runs", cmd_lab},
     {"score", "log-probability and perplexity of texts", cmd_score},
     {"tokenize", "text to token ids and back", cmd_tokenize},
     {"info", "what is in a model file", cmd_info},

@@ -1,7 +1,7 @@
 /* Splitting regexes of tokenizers, recognised by their text. See pattern.h.
  *
  * A regex is known or it is refused: no attempt is made to understand it. Each row of the table has
- * been compared with the rule of src/tok_split.c by running both.
+ * been compared with the rule of src/tok_rules.c by running both.
  */
 #include "pattern.h"
 

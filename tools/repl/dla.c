@@ -9,7 +9,6 @@
 #include "mem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +50,7 @@ static int read_of_layer(const struct work *w, size_t layer, const char *name, f
                          float *out)
 {
     char full[64];
-    snprintf(full, sizeof full, "blk.%zu.%s", layer, name);
+    text_format(full, sizeof full, "blk.%zu.%s", layer, name);
     return read_vector(w, full, w->d->n_embd, absent, out);
 }
 
@@ -112,7 +111,7 @@ static int head_direction(const struct work *w, int32_t token, int32_t other, si
     const char *name = w->info.tied ? "token_embd.weight" : "output.weight";
     int has_bias = has_tensor(w->model, "output.bias"), status = MGPT_OK;
     size_t first = other == DLA_MEAN ? 0 : (size_t)other;
-    size_t n = other == DLA_MEAN ? n_choices : 1;
+    size_t n = other == DLA_MEAN ? n_choices : other != DLA_NONE;
     for (size_t i = 0; i <= n && status == MGPT_OK; i++) { /* the token last */
         size_t row = i < n ? first + i : (size_t)token;
         double factor = i < n ? -1 / (double)n : 1;
@@ -151,7 +150,7 @@ static int split_heads(const struct work *w, size_t layer)
     char name[64];
     size_t each = d->n_q / d->n_head;
     const float *z = d->z + layer * d->n_q;
-    snprintf(name, sizeof name, "blk.%zu.attn_output.weight", layer);
+    text_format(name, sizeof name, "blk.%zu.attn_output.weight", layer);
     int status = read_of_layer(w, layer, "attn_output.bias", 0, w->vector);
     for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
         status = mgpt_read_tensor(w->model, name, i * d->n_q, d->n_q, w->row, w->err);
@@ -173,7 +172,7 @@ static int attribute_layer(const struct work *w, size_t layer, double factor)
     struct dla *d = w->d;
     char name[64];
     int status = split_heads(w, layer);
-    snprintf(name, sizeof name, "blk.%zu.post_attention_norm.weight", layer);
+    text_format(name, sizeof name, "blk.%zu.post_attention_norm.weight", layer);
     int post_norm = has_tensor(w->model, name);
     if (status == MGPT_OK && post_norm)
         status = read_vector(w, name, d->n_embd, 1, w->gain);

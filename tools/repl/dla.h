@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-enum { DLA_MEAN = -1 };
+enum { DLA_MEAN = -1, DLA_NONE = -2 };
 
 struct dla {
     size_t n_layer, n_head, n_embd, n_q, pos;
@@ -46,7 +46,7 @@ uint64_t dla_points(void);
 int dla_find_norm(struct dla *dla, mgpt_session *session, mgpt_error *err);
 
 /* Takes the logit of `token` minus that of `other` apart; DLA_MEAN: minus the mean of logits 0 to
- * n_choices - 1. Reads matrices from the file: O(weights of the attention outputs and of the
+ * n_choices - 1, DLA_NONE: minus nothing. Reads matrices from the file: O(weights of the attention outputs and of the
  * head). */
 int dla_run(struct dla *dla, const mgpt_model *model, int32_t token, int32_t other,
             size_t n_choices, mgpt_error *err);

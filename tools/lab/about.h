@@ -1,0 +1,22 @@
+/* What a lab page says about its model, as JSON: sizes, hooks, vocabulary, the tokens that it begins with. */
+#ifndef MGPT_LAB_ABOUT_H
+#define MGPT_LAB_ABOUT_H
+
+#include "engine.h"
+#include "hooks.h"
+
+#include <jansson.h>
+
+struct about {
+    const struct engine *engine;
+    const struct hook *hooks; /* stb_ds array */
+    const int32_t *tokens;
+    size_t n_tokens;
+    uint64_t hash;      /* XXH64 of the model's file */
+    const char *reason; /* why the page is not live; NULL: it is */
+};
+
+/* An object with everything, or NULL with *err. Call json_watch before, and json_has_lost after. */
+json_t *about_json(const struct about *about, mgpt_error *err);
+
+#endif

@@ -1,0 +1,73 @@
+"""Joins the files of the lab's page to one template and writes it, with the engine's module, as C arrays.
+
+usage: embed.py OUTPUT.c MODULE.wasm|- PAGE.html STYLE.css... SCRIPT.js...
+
+The template has the marks {{csp}}, {{style}}, {{script}}, which are filled in here, and {{title}} and
+{{data}}, in this order, which mgpt lab fills in: the page comes out in three parts. Styles and scripts are
+joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
+"""
+import base64
+import gzip
+import hashlib
+import sys
+
+
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
+def joined(paths, ending, first=b''):
+    return first + b'\n'.join(read(p) for p in paths if p.endswith(ending))
+
+
+def hash_of(text):
+    return b"'sha256-" + base64.b64encode(hashlib.sha256(text).digest()) + b"'"
+
+
+def fill(page, mark, text):
+    if page.count(mark) != 1:
+        sys.exit(f'embed.py: the template has {page.count(mark)} marks {mark.decode()}, expected 1')
+    return page.replace(mark, text)
+
+
+def template(paths):
+    """The page in three parts. Browsers hash what is between the tags, line ends made \\n."""
+    style = joined(paths, '.css').replace(b'\r\n', b'\n')
+    script = joined(paths, '.js', b"'use strict';\n").replace(b'\r\n', b'\n')
+    if b'</script' in script.lower() or b'<!--' in script or b'</style' in style.lower():
+        sys.exit('embed.py: a script or style would end its own element')
+    policy = (b"default-src 'none'; script-src " + hash_of(script) + b" 'wasm-unsafe-eval'; style-src "
+              + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
+    page = joined(paths, '.html')
+    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', style), (b'{{script}}', script)):
+        page = fill(page, mark, text)
+    head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
+    body, tail = fill(body, b'{{data}}', b'\0').split(b'\0')
+    return head, body, tail
+
+
+def packed(data):
+    """gzip without a time, so that equal sources give equal bytes."""
+    return gzip.compress(data, 9, mtime=0)
+
+
+def array(name, data):
+    lines = [', '.join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
+    return f'static const unsigned char {name}[] = {{\n' + ',\n'.join(lines or ['0']) + '};\n'
+
+
+def main():
+    output, module, *paths = sys.argv[1:]
+    parts = dict(zip(('head', 'body', 'tail'), template(paths)))
+    parts['module'] = b'' if module == '-' else packed(read(module))
+    with open(output, 'w', encoding='ascii') as file:
+        file.write('/* Made by embed.py. */\n#include "lab/parts.h"\n\n')
+        for name, data in parts.items():
+            file.write(array(name, data))
+        for name, data in parts.items():
+            file.write(f'const struct lab_part lab_{name} = {{{name}, {len(data)}}};\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,461 @@
+/* The exports of a lab page's module. See module.h.
+ *
+ * A pass is mgpt_sync with a tap at every point, so what is kept is what the engine computed, and a token
+ * more costs one step. The taps apply the edits first: what is kept is what the model went on with.
+ */
+#include "lab/module.h"
+
+#include "attend_stages.h"
+#include "ck.h"
+#include "dla.h"
+#include "edits.h"
+#include "error.h"
+#include "mem.h"
+#include "mgpt.h"
+#include "xxh64.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All rows of one point of one layer. */
+struct record {
+    float *rows; /* stb_ds array */
+    size_t cols; /* of a row; 0: nothing has been kept */
+};
+
+struct lane {
+    mgpt_session *session;
+    struct edits edits;
+    int edited; /* the edits are not those of the last run */
+    int no_memory;
+    struct record *records; /* [MGPT_N_POINTS][n_layer, at least 1] */
+};
+
+/* A page has one engine, and nobody else sees this. */
+static struct lab {
+    mgpt_error err;
+    mgpt_model *model;
+    uint8_t *bytes; /* the model's file */
+    mgpt_info info;
+    int32_t *tokens; /* stb_ds array: of the last text */
+    struct lane lanes[LAB_LANES];
+    float *lens;   /* [n_vocab] */
+    double *parts; /* of the last attribution, stb_ds array */
+    struct attend_stages attended;
+} lab;
+
+const char *lab_error(void)
+{
+    return lab.err.text;
+}
+
+void *lab_room(size_t n)
+{
+    void *room = malloc(n ? n : 1);
+    if (!room)
+        err_memory(&lab.err, "what the page hands over", n);
+    return room;
+}
+
+void lab_free(void *p)
+{
+    free(p);
+}
+
+static int refuse(const char *what)
+{
+    return err_set(&lab.err, MGPT_EARG, MGPT_NO_OFFSET, "%s", what);
+}
+
+/* ---- opening ---- */
+
+static size_t n_records(void)
+{
+    return (size_t)MGPT_N_POINTS * (size_t)(lab.info.n_layer > 0 ? lab.info.n_layer : 1);
+}
+
+static struct record *record_of(struct lane *lane, int point, int layer)
+{
+    size_t per_point = n_records() / MGPT_N_POINTS;
+    return &lane->records[(size_t)point * per_point + (size_t)(layer > 0 ? layer : 0)];
+}
+
+/* NULL for what the model has not, or nobody has run. */
+static const struct record *record_find(int lane, int point, int layer)
+{
+    if (!lab.model || lane < 0 || lane >= LAB_LANES || point < 0 || point >= MGPT_N_POINTS ||
+        layer < 0 || (layer > 0 && layer >= lab.info.n_layer))
+        return NULL;
+    const struct record *r = record_of(&lab.lanes[lane], point, layer);
+    return r->cols > 0 && lab_n_tokens(lane) > 0 ? r : NULL;
+}
+
+static int lane_open(struct lane *lane)
+{
+    const mgpt_session_params params = {.kv_type = MGPT_KV_F32};
+    lane->edits = (struct edits){.head_dim = lab.info.head_dim, .n_embd = lab.info.n_embd};
+    lane->session = mgpt_session_new(lab.model, &params, &lab.err);
+    lane->records = mem_new(n_records(), sizeof *lane->records);
+    if (lane->session && !lane->records)
+        err_memory(&lab.err, "the values", n_records() * sizeof *lane->records);
+    return lane->session && lane->records ? MGPT_OK : MGPT_EMEM;
+}
+
+int lab_adopt(mgpt_model *model)
+{
+    lab.model = model;
+    int status = mgpt_get_info(model, &lab.info, &lab.err);
+    for (int i = 0; i < LAB_LANES && status == MGPT_OK; i++)
+        status = lane_open(&lab.lanes[i]);
+    if (status == MGPT_OK && !(lab.lens = mem_new((size_t)lab.info.n_vocab, sizeof *lab.lens)))
+        status = err_memory(&lab.err, "logits", (size_t)lab.info.n_vocab * sizeof *lab.lens);
+    return status;
+}
+
+static void lane_close(struct lane *lane)
+{
+    mgpt_session_free(lane->session);
+    edits_clear(&lane->edits);
+    for (size_t i = 0; lane->records && i < n_records(); i++)
+        arr_free(lane->records[i].rows);
+    free(lane->records);
+}
+
+void lab_close(void)
+{
+    for (int i = 0; i < LAB_LANES; i++)
+        lane_close(&lab.lanes[i]);
+    attend_free(&lab.attended);
+    arr_free(lab.tokens);
+    arr_free(lab.parts);
+    free(lab.lens);
+    mgpt_close(lab.model);
+    free(lab.bytes);
+    lab = (struct lab){0};
+}
+
+int lab_open(uint8_t *bytes, size_t n)
+{
+    if (lab.model)
+        return refuse("a model is open");
+    mgpt_model *model = mgpt_open_bytes(bytes, n, NULL, &lab.err);
+    if (!model)
+        return lab.err.status;
+    lab.bytes = bytes;
+    return lab_adopt(model);
+}
+
+int lab_n_ctx(void)
+{
+    return lab.lanes[0].session ? (int)mgpt_n_ctx(lab.lanes[0].session) : 0;
+}
+
+/* ---- text ---- */
+
+int lab_encode(const char *text, size_t n)
+{
+    if (!lab.model)
+        return refuse("no model is open");
+    int64_t count = mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, NULL, 0, &lab.err);
+    if (count < 0)
+        return (int)count;
+    if (!arr_reserve(lab.tokens, (size_t)count))
+        return err_memory(&lab.err, "the tokens", (size_t)count * sizeof *lab.tokens);
+    return (int)mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, lab.tokens,
+                            arr_cap(lab.tokens), &lab.err);
+}
+
+const int32_t *lab_tokens(void)
+{
+    return lab.tokens;
+}
+
+/* ---- edits ---- */
+
+void lab_edits_clear(void)
+{
+    edits_clear(&lab.lanes[LAB_SHOWN].edits);
+    lab.lanes[LAB_SHOWN].edited = 1;
+}
+
+int lab_edit(int layer, int head, float factor, int mean)
+{
+    struct edits *edits = &lab.lanes[LAB_SHOWN].edits;
+    struct edit edit = {mean ? EDIT_MEAN : EDIT_SCALE, layer, head, factor, NULL};
+    if (!mean && factor == 0)
+        edit.kind = EDIT_ZERO;
+    if (!lab.model || layer < 0 || layer >= lab.info.n_layer || head < -1 ||
+        head >= lab.info.n_head)
+        return refuse("the model has no such head or MLP");
+    if (mean && !(edit.mean = mem_new(edit_width(edits, &edit), sizeof *edit.mean)))
+        return err_memory(&lab.err, "an edit", edit_width(edits, &edit) * sizeof *edit.mean);
+    if (!edits_set(edits, edit)) {
+        free(edit.mean);
+        return err_memory(&lab.err, "an edit", sizeof edit);
+    }
+    lab.lanes[LAB_SHOWN].edited = 1;
+    return MGPT_OK;
+}
+
+/* The mean over the unedited run of the same tokens. */
+static void take_mean(const struct edits *edits, struct edit *edit, size_t n)
+{
+    const struct record *r = record_find(LAB_PLAIN, (int)edit_point(edit), edit->layer);
+    const float *rows = r->rows + edit_first(edits, edit);
+    for (size_t i = 0; i < edit_width(edits, edit); i++) {
+        double sum = 0;
+        for (size_t row = 0; row < n; row++)
+            sum += (double)rows[row * r->cols + i];
+        edit->mean[i] = (float)(sum / (double)n);
+    }
+}
+
+/* Fills in the means of edits; they depend on all tokens, so everything is computed anew. */
+static int take_means(struct lane *lane, const int32_t *tokens, size_t n)
+{
+    int status = MGPT_OK, found = 0;
+    for (size_t i = 0; i < arr_len(lane->edits.list); i++)
+        found |= lane->edits.list[i].kind == EDIT_MEAN;
+    if (!found || n == 0)
+        return MGPT_OK;
+    status = lab_run(LAB_PLAIN, tokens, n);
+    for (size_t i = 0; i < arr_len(lane->edits.list) && status == MGPT_OK; i++)
+        if (lane->edits.list[i].kind == EDIT_MEAN)
+            take_mean(&lane->edits, &lane->edits.list[i], n);
+    lane->edited = 1;
+    return status;
+}
+
+/* ---- a pass ---- */
+
+/* Where a value goes, or NULL. Attention has a row per head for one query, as long as there are keys: 1
+ * for the first query, 2 for the second. */
+static float *room_of(struct record *r, const mgpt_value *value)
+{
+    size_t pos = (size_t)value->pos, rows = (size_t)value->rows, cols = (size_t)value->cols;
+    size_t first = pos * cols, last = first + rows * cols;
+    r->cols = cols;
+    if (value->point == MGPT_SCORES || value->point == MGPT_WEIGHTS) {
+        first = rows * (pos * (pos + 1) / 2);
+        last = first + rows * cols;
+    }
+    if (!arr_reserve(r->rows, last))
+        return NULL;
+    if (arr_len(r->rows) < last)
+        arr_set_len(r->rows, last);
+    return r->rows + first;
+}
+
+static int keep(const mgpt_value *value, void *user)
+{
+    struct lane *lane = user;
+    size_t rows = (size_t)value->rows, cols = (size_t)value->cols;
+    edits_apply(&lane->edits, value);
+    float *to = room_of(record_of(lane, (int)value->point, value->layer), value);
+    lane->no_memory = !to;
+    for (size_t i = 0; to && i < rows; i++)
+        memcpy(to + i * cols, value->data + i * value->stride, cols * sizeof *to);
+    return lane->no_memory;
+}
+
+int lab_run(int which, const int32_t *tokens, size_t n)
+{
+    if (!lab.model || which < 0 || which >= LAB_LANES)
+        return refuse("no model is open");
+    struct lane *lane = &lab.lanes[which];
+    int status = which == LAB_SHOWN ? take_means(lane, tokens, n) : MGPT_OK;
+    if (status == MGPT_OK && lane->edited)
+        status = mgpt_rewind(lane->session, 0, &lab.err);
+    lane->no_memory = 0;
+    if (status == MGPT_OK)
+        status = mgpt_tap(lane->session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, keep, lane, &lab.err);
+    if (status == MGPT_OK)
+        status = mgpt_sync(lane->session, tokens, n, &lab.err);
+    if (lane->no_memory)
+        status = err_set(&lab.err, MGPT_EMEM, MGPT_NO_OFFSET,
+                         "out of memory: the values of %zu tokens", n);
+    lane->edited = status < 0;
+    if (status < 0)
+        mgpt_rewind(lane->session, 0, NULL);
+    return status;
+}
+
+int lab_n_tokens(int lane)
+{
+    return lab.model && lane >= 0 && lane < LAB_LANES ? (int)mgpt_pos(lab.lanes[lane].session) : 0;
+}
+
+const float *lab_value(int lane, int point, int layer)
+{
+    const struct record *r = record_find(lane, point, layer);
+    if (!r)
+        refuse("the model has no such value, or nothing has run");
+    return r ? r->rows : NULL;
+}
+
+/* A row of a point that is no attention. */
+static const float *row_of(int lane, int point, int layer, size_t pos)
+{
+    const struct record *r = record_find(lane, point, layer);
+    return r && pos < (size_t)lab_n_tokens(lane) ? r->rows + pos * r->cols : NULL;
+}
+
+/* ---- what a residual says ---- */
+
+const float *lab_lens(int lane, int point, int layer, size_t pos)
+{
+    const float *row = row_of(lane, point, layer, pos);
+    if (!row || record_find(lane, point, layer)->cols != (size_t)lab.info.n_embd) {
+        refuse("no residual of the run");
+        return NULL;
+    }
+    int status = mgpt_unembed(lab.lanes[lane].session, row, lab.lens, &lab.err);
+    return status == MGPT_OK ? lab.lens : NULL;
+}
+
+/* Gives an attribution what it would have seen as a tap, in the order of the pass. */
+static void show(struct dla *dla, int lane, mgpt_point point, int layer)
+{
+    const float *row = row_of(lane, (int)point, layer, dla->pos);
+    if (!row || !(MGPT_POINT_BIT(point) & dla_points()))
+        return;
+    size_t cols = record_find(lane, (int)point, layer)->cols;
+    const mgpt_value value = {point,         layer, (int32_t)dla->pos,      1,
+                              (int32_t)cols, cols,  (float *)(uintptr_t)row};
+    dla_tap(&value, dla);
+}
+
+static void show_all(struct dla *dla, int lane)
+{
+    for (mgpt_point p = MGPT_EMBD; p < MGPT_RESID_PRE; p++)
+        show(dla, lane, p, 0);
+    for (int layer = 0; layer < lab.info.n_layer; layer++)
+        for (mgpt_point p = MGPT_RESID_PRE; p <= MGPT_RESID_POST; p++)
+            show(dla, lane, p, layer);
+    dla->has_final_norm = record_find(lane, MGPT_FINAL, 0) != NULL;
+}
+
+static int put_parts(const struct dla *d)
+{
+    size_t n = 5 + d->n_layer * (d->n_head + 1);
+    if (!arr_reserve(lab.parts, n))
+        return err_memory(&lab.err, "an attribution", n * sizeof *lab.parts);
+    double *to = lab.parts;
+    *to++ = d->total;
+    *to++ = d->token_part;
+    *to++ = d->position_part;
+    *to++ = d->biases;
+    *to++ = d->rest;
+    for (size_t i = 0; i < d->n_layer; i++) {
+        memcpy(to, d->heads + i * d->n_head, d->n_head * sizeof *to);
+        to += d->n_head;
+        *to++ = d->mlps[i];
+    }
+    return MGPT_OK;
+}
+
+const double *lab_dla(int lane, size_t pos, int token)
+{
+    struct dla dla = {0};
+    if (!row_of(lane, MGPT_EMBD, 0, pos) || token < 0 || token >= lab.info.n_vocab) {
+        refuse("no such position or token");
+        return NULL;
+    }
+    int status = dla_new(&dla, &lab.info, pos, &lab.err);
+    if (status == MGPT_OK) {
+        show_all(&dla, lane);
+        status = dla_run(&dla, lab.model, token, DLA_NONE, 0, &lab.err);
+    }
+    if (status == MGPT_OK)
+        status = put_parts(&dla);
+    dla_free(&dla);
+    return status == MGPT_OK ? lab.parts : NULL;
+}
+
+/* ---- choosing ---- */
+
+int lab_sample(const float *logits, size_t n, float temperature, int top_k, float top_p,
+               float min_p, uint64_t seed, uint32_t counter)
+{
+    mgpt_sampler sampler = {.temperature = temperature,
+                            .top_k = top_k,
+                            .top_p = top_p,
+                            .min_p = min_p,
+                            .rng = seed + counter * UINT64_C(0x9E3779B97F4A7C15)};
+    int32_t token = mgpt_sample(&sampler, logits, n);
+    return token < 0 ? refuse("no logits to draw from") : token;
+}
+
+uint64_t lab_hash(int lane)
+{
+    const struct record *r = record_find(lane, MGPT_LOGITS, 0);
+    return xxh64(r ? r->rows : NULL, r ? (size_t)lab_n_tokens(lane) * r->cols * sizeof(float) : 0);
+}
+
+/* ---- attention without a model ---- */
+
+static int copy(struct matrix *m, const float *from, size_t rows, size_t cols)
+{
+    if (rows == 0 || cols == 0 || rows > MATRIX_MAX || cols > MATRIX_MAX)
+        return err_set(&lab.err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "a matrix of %zu x %zu: expected 1 to %d each", rows, cols, MATRIX_MAX);
+    int status = matrix_new(m, rows, cols, &lab.err);
+    if (status == MGPT_OK)
+        memcpy(m->v, from, rows * cols * sizeof *from);
+    return status;
+}
+
+int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float *wk, size_t d_q,
+               const float *wv, size_t d_v, double tau, int causal, size_t n_heads)
+{
+    struct matrix all[4] = {{0}};
+    struct kernels kernels;
+    const struct attend_input in = {&all[0], &all[1], &all[2], &all[3], tau, causal, n_heads};
+    attend_free(&lab.attended);
+    if (n_heads == 0 || n_heads > MATRIX_MAX || !(tau >= 0))
+        return refuse("expected a temperature of 0 or more and 1 to 1024 heads");
+    int status = copy(&all[0], x, n, d);
+    if (status == MGPT_OK)
+        status = copy(&all[1], wq, d, d_q);
+    if (status == MGPT_OK)
+        status = copy(&all[2], wk, d, d_q);
+    if (status == MGPT_OK)
+        status = copy(&all[3], wv, d, d_v);
+    if (status == MGPT_OK && !kernels_init(&kernels, NULL))
+        status = refuse("no kernels");
+    if (status == MGPT_OK)
+        status = attend_run(&lab.attended, &in, &kernels, &lab.err);
+    for (int i = 0; i < 4; i++)
+        matrix_free(&all[i]);
+    return status;
+}
+
+const float *lab_attended(int what, size_t head)
+{
+    const struct attend_stages *s = &lab.attended;
+    const struct attend_head *h = head < s->n_heads ? &s->heads[head] : NULL;
+    const struct matrix *m = what == 'q' ? &s->q : NULL;
+    if (what == 'k')
+        m = &s->k;
+    if (what == 'v')
+        m = &s->v;
+    if (what == 'o')
+        m = &s->out;
+    if (h && what == 's')
+        m = &h->s;
+    if (h && what == 't')
+        m = &h->scaled;
+    if (h && what == 'm')
+        m = &h->masked;
+    if (h && what == 'a')
+        m = &h->a;
+    if (h && what == 'h')
+        m = &h->out;
+    return m ? m->v : NULL;
+}
+
+double lab_tau(void)
+{
+    return lab.attended.tau;
+}

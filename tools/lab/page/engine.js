@@ -1,0 +1,409 @@
+/* The engine of the page, live (the module with a model in it) or recorded (a trace). The only file that
+ * knows the module's memory; its exports are described in tools/lab/module.h.
+ *
+ * What comes back is a copy, so it stays valid whatever runs next. Every failure is an Error with one
+ * line.
+ */
+const Engine = (() => {
+    const LANES = 2;
+    let about = null; // what the page says about the model
+    let wasm = null; // exports of the module; null: the page has none
+    let trace = null; // a recorded page: Float32Array of all values
+    let decoder = null;
+    const lanes = [];
+
+    // ---- what the page carries ----
+
+    const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+    function fromBase64(text) {
+        const value = new Uint8Array(128);
+        for (let i = 0; i < 64; i++)
+            value[DIGITS.charCodeAt(i)] = i;
+        const n = text.length, ends = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+        const bytes = new Uint8Array(n / 4 * 3 - ends);
+        for (let i = 0, to = 0; i < n; i += 4) {
+            const word = value[text.charCodeAt(i)] << 18 | value[text.charCodeAt(i + 1)] << 12 |
+                value[text.charCodeAt(i + 2)] << 6 | value[text.charCodeAt(i + 3)];
+            bytes[to++] = word >> 16;
+            bytes[to++] = word >> 8;
+            bytes[to++] = word;
+        }
+        return bytes;
+    }
+
+    // The bytes of a block of the page, which are kept gzipped; null: there is no such block.
+    async function carried(id) {
+        const element = document.getElementById(id);
+        if (!element)
+            return null;
+        if (typeof DecompressionStream === 'undefined')
+            throw new Error('this browser is too old for the page: it has no DecompressionStream');
+        const packed = new Blob([fromBase64(element.textContent.trim())]);
+        const stream = packed.stream().pipeThrough(new DecompressionStream('gzip'));
+        return new Uint8Array(await new Response(stream).arrayBuffer());
+    }
+
+    // ---- the module's memory ----
+
+    function failed() {
+        const bytes = new Uint8Array(wasm.memory.buffer), at = wasm.lab_error() >>> 0;
+        return new Error(new TextDecoder().decode(bytes.subarray(at, bytes.indexOf(0, at))));
+    }
+
+    // n of an export's int: throws when it is a failure.
+    function worked(n) {
+        if (n < 0)
+            throw failed();
+        return n;
+    }
+
+    // A pointer that an export returned.
+    function found(at) {
+        if (at === 0)
+            throw failed();
+        return at >>> 0;
+    }
+
+    function floatsAt(at, n) {
+        return new Float32Array(wasm.memory.buffer, found(at), n).slice();
+    }
+
+    // Calls use(pointers) with copies of the arrays in the module.
+    function lend(arrays, use) {
+        const at = [];
+        try {
+            for (const array of arrays) {
+                at.push(found(wasm.lab_room(array.byteLength)));
+                new Uint8Array(wasm.memory.buffer, at[at.length - 1], array.byteLength)
+                    .set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+            }
+            return use(at);
+        } finally {
+            at.forEach(p => wasm.lab_free(p));
+        }
+    }
+
+    // ---- splitting text, for the module ----
+
+    const patterns = new Map();
+
+    // A pattern of tok_rules.c in JavaScript. Possessive quantifiers are plain ones here: they are used
+    // only where giving back could not help. Without case, s is U+017F, too.
+    function translated(pattern) {
+        const caseless = c => c === 's' ? '[sS\u017F]' : /[a-z]/.test(c) ? `[${c}${c.toUpperCase()}]` : c;
+        const source = pattern
+            .replace(/\\x\{/g, '\\u{')
+            .replace(/(\{\d+(?:,\d*)?\}|[+*?])\+/g, '$1')
+            .replace(/\(\?i:([^)]*)\)/g, (_, inner) => `(?:${[...inner].map(caseless).join('')})`)
+            .replace(/\\z/g, '$');
+        return new RegExp(source, 'gu');
+    }
+
+    function bytesOf(text) {
+        let n = 0;
+        for (let i = 0; i < text.length; i++) {
+            const c = text.charCodeAt(i);
+            n += c < 0x80 ? 1 : c < 0x800 || (c >= 0xD800 && c < 0xE000) ? 2 : 3; // a pair is 4
+        }
+        return n;
+    }
+
+    // Import of the module: wasm/split.c says what is expected.
+    function matches(pattern, nPattern, text, nText, spans) {
+        const memory = wasm.memory.buffer;
+        const read = (at, n) => new TextDecoder('utf-8', {ignoreBOM: true})
+            .decode(new Uint8Array(memory, at >>> 0, n));
+        const source = read(pattern, nPattern), subject = read(text, nText);
+        try {
+            if (!patterns.has(source))
+                patterns.set(source, translated(source));
+        } catch {
+            return -1;
+        }
+        const to = new Uint32Array(memory, spans >>> 0, 2 * nText);
+        let n = 0, last = 0, at = 0;
+        for (const match of subject.matchAll(patterns.get(source))) {
+            at += bytesOf(subject.slice(last, match.index));
+            to[2 * n] = at;
+            at += bytesOf(match[0]);
+            to[2 * n++ + 1] = at;
+            last = match.index + match[0].length;
+        }
+        return n;
+    }
+
+    // ---- opening ----
+
+    async function openModule() {
+        const bytes = await carried('mgpt-module');
+        if (!bytes)
+            return;
+        const module = await WebAssembly.instantiate(bytes, {page: {matches}});
+        wasm = module.instance.exports;
+        if (wasm._initialize)
+            wasm._initialize();
+    }
+
+    async function openModel() {
+        const bytes = await carried('mgpt-model');
+        const at = found(wasm.lab_room(bytes.length));
+        new Uint8Array(wasm.memory.buffer, at, bytes.length).set(bytes);
+        worked(wasm.lab_open(at, bytes.length));
+    }
+
+    async function openTrace() {
+        const bytes = await carried('mgpt-trace');
+        trace = new Float32Array(bytes.buffer, 0, bytes.length / 4);
+        for (const lane of lanes)
+            lane.ids = Int32Array.from(about.tokens);
+    }
+
+    async function start() {
+        const bytes = await carried('mgpt-about');
+        if (!bytes)
+            throw new Error('this page carries no model');
+        about = JSON.parse(new TextDecoder().decode(bytes));
+        for (let i = 0; i < LANES; i++)
+            lanes[i] = {ids: new Int32Array(0), kept: new Map()};
+        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, hooks: about.hooks,
+            prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
+        await openModule();
+        await (about.live ? openModel() : openTrace());
+    }
+
+    // ---- text ----
+
+    function piece(id) {
+        if (!(id >= 0 && id < about.pieces.length))
+            throw new Error(`token ${id}: the model has ids 0 to ${about.pieces.length - 1}`);
+        const bytes = Uint8Array.from(about.bytes[id], c => c.charCodeAt(0));
+        return {text: about.pieces[id], bytes, end: about.ends.includes(id)};
+    }
+
+    function encode(text) {
+        if (!about.live)
+            throw new Error('this page holds a recorded run: it cannot encode text');
+        if (!api.canEncode)
+            throw new Error('text cannot be encoded here: choose tokens from the vocabulary');
+        const bytes = new TextEncoder().encode(about.info.nfc ? text.normalize('NFC') : text);
+        const n = lend([bytes], ([at]) => worked(wasm.lab_encode(at, bytes.length)));
+        return n === 0 ? new Int32Array(0)
+                       : new Int32Array(wasm.memory.buffer, wasm.lab_tokens() >>> 0, n).slice();
+    }
+
+    // ---- running ----
+
+    function setEdits(edits) {
+        wasm.lab_edits_clear();
+        for (const edit of edits) {
+            const mean = edit.scale === 'mean', head = edit.kind === 'mlp' ? -1 : edit.head;
+            worked(wasm.lab_edit(edit.layer, head, mean ? 0 : edit.scale, mean ? 1 : 0));
+        }
+    }
+
+    function checkIds(ids) {
+        const bad = ids.findIndex(id => !Number.isInteger(id) || id < 0 || id >= about.info.vocab);
+        if (bad >= 0)
+            throw new Error(`token ${bad} is ${ids[bad]}, the model has ids 0 to ${about.info.vocab - 1}`);
+        if (ids.length > about.info.context)
+            throw new Error(`${ids.length} tokens, but the context holds ${about.info.context}`);
+    }
+
+    // A recorded page can show the beginning of what was recorded.
+    function cutTrace(ids, edits, lane) {
+        if (edits.length > 0 || ids.some((id, i) => id !== about.tokens[i]))
+            throw new Error('this page holds a recorded run: nothing is computed here');
+        lanes[lane].ids = ids;
+    }
+
+    function run(tokens, edits = [], lane = 0) {
+        const ids = Int32Array.from(tokens), key = JSON.stringify(edits);
+        checkIds(Array.from(tokens));
+        if (lane === 1 && edits.length > 0)
+            throw new Error('lane 1 is the run without edits');
+        lanes[lane].kept.clear();
+        if (!about.live)
+            return cutTrace(ids, edits, lane);
+        if (lane === 0 && key !== lanes[0].edits) {
+            lanes[0].edits = null;
+            setEdits(edits);
+            lanes[0].edits = key;
+        }
+        lanes[lane].ids = new Int32Array(0);
+        lend([ids], ([at]) => worked(wasm.lab_run(lane, at, ids.length)));
+        lanes[lane].ids = ids;
+    }
+
+    // ---- values ----
+
+    const SCORES = 10, WEIGHTS = 11; // of mgpt_point
+
+    function hookOf(name) {
+        const hook = about.hooks.find(h => h.name === name);
+        if (!hook)
+            throw new Error(`the model has no value called ${name}`);
+        return hook;
+    }
+
+    // The queries' rows, each as long as it has keys, as a square; `hidden` stands in the future.
+    function squared(rows, heads, n, hidden) {
+        const data = new Float32Array(heads * n * n).fill(hidden);
+        for (let pos = 0, from = 0; pos < n; pos++)
+            for (let head = 0; head < heads; head++, from += pos + 1)
+                data.set(rows.subarray(from, from + pos + 1), (head * n + pos) * n);
+        return data;
+    }
+
+    // The first n values that lane has of a hook, or of attention those of the first n queries.
+    function rowsOf(hook, lane, count) {
+        if (about.live)
+            return floatsAt(wasm.lab_value(lane, hook.point, Math.max(hook.layer, 0)), count);
+        const {offset} = about.trace[hook.name];
+        return trace.slice(offset, offset + count);
+    }
+
+    function read(hook, lane, n) {
+        if (hook.point !== SCORES && hook.point !== WEIGHTS)
+            return rowsOf(hook, lane, hook.dims.reduce((all, d) => all * (d || n), 1));
+        const heads = hook.dims[0], rows = rowsOf(hook, lane, heads * n * (n + 1) / 2);
+        return squared(rows, heads, n, hook.point === SCORES ? -Infinity : 0);
+    }
+
+    function value(name, lane = 0) {
+        const {ids, kept} = lanes[lane], hook = hookOf(name);
+        if (ids.length === 0)
+            throw new Error('nothing has run');
+        if (!kept.has(name))
+            kept.set(name, {dims: hook.dims.map(d => d || ids.length), data: read(hook, lane, ids.length)});
+        return kept.get(name);
+    }
+
+    function checkPos(pos, lane) {
+        if (!(pos >= 0 && pos < lanes[lane].ids.length))
+            throw new Error(`position ${pos}: the run has ${lanes[lane].ids.length} tokens`);
+    }
+
+    function logits(pos, lane = 0) {
+        const n = about.info.vocab;
+        checkPos(pos, lane);
+        return value('logits', lane).data.subarray(pos * n, (pos + 1) * n);
+    }
+
+    // The residuals in order: what the first layer begins with, then after each half layer.
+    function residuals() {
+        return about.hooks.filter(h => /resid_(mid|post)$/.test(h.name) ||
+            (h.layer === 0 && h.name.endsWith('resid_pre')));
+    }
+
+    // [{name, logits, logsum}]: logsum is log(sum(exp(logits))) over the whole vocabulary. A recorded page
+    // has the likeliest tokens only: all others are -Infinity there, as if they were impossible.
+    function lens(lane, pos) {
+        checkPos(pos, lane);
+        return residuals().map((hook, i) => {
+            const all = about.live
+                ? floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab)
+                : new Float32Array(about.info.vocab).fill(-Infinity);
+            if (about.live)
+                return {name: hook.name, logits: all, logsum: logSum(all)};
+            const {ids, values, logsum} = about.lens[pos][i];
+            ids.forEach((id, j) => { all[id] = values[j]; });
+            return {name: hook.name, logits: all, logsum};
+        });
+    }
+
+    function logSum(values) {
+        let most = -Infinity, sum = 0;
+        for (const v of values)
+            most = Math.max(most, v);
+        for (const v of values)
+            sum += Math.exp(v - most);
+        return most + Math.log(sum);
+    }
+
+    function partsOf(lane, pos, token) {
+        if (about.live) {
+            const {layers, heads} = about.info, at = found(wasm.lab_dla(lane, pos, token));
+            return new Float64Array(wasm.memory.buffer, at, 5 + layers * (heads + 1)).slice();
+        }
+        const recorded = about.dla[pos].find(d => d.token === token);
+        if (!recorded)
+            throw new Error('this page holds a recorded run: only the likeliest and the true next ' +
+                'token are taken apart in it');
+        return recorded.parts;
+    }
+
+    // [{name, value}] whose sum is the logit (before a cap): embed, pos_embed, biases, rounding, L0H0, mlp0.
+    function dla(lane, pos, token) {
+        checkPos(pos, lane);
+        const {layers, heads} = about.info, parts = partsOf(lane, pos, token);
+        const list = ['embed', 'pos_embed', 'biases', 'rounding']
+            .map((name, i) => ({name, value: parts[1 + i]}));
+        for (let layer = 0, at = 5; layer < layers; layer++) {
+            for (let head = 0; head < heads; head++)
+                list.push({name: `L${layer}H${head}`, value: parts[at++]});
+            list.push({name: `mlp${layer}`, value: parts[at++]});
+        }
+        return list;
+    }
+
+    // ---- choosing ----
+
+    function needModule() {
+        if (!wasm)
+            throw new Error('this page was written without the engine: nothing is computed here');
+    }
+
+    // Draw number `counter` (from 0) of mgpt generate --seed; seed: a number, a BigInt or its digits.
+    function sample(pos, {temperature = 0.8, topK = 0, topP = 1, minP = 0, seed = 0, counter = 0} = {},
+        lane = 0) {
+        needModule();
+        const choices = logits(pos, lane).slice(0, about.info.choices);
+        return lend([choices], ([at]) => worked(wasm.lab_sample(at, choices.length, temperature, topK,
+            topP, minP, BigInt.asUintN(64, BigInt(seed)), counter)));
+    }
+
+    // XXH64 of all logits of each prompt, as 16 digits.
+    function hash(prompts) {
+        needModule();
+        return prompts.map(ids => {
+            run(ids, [], 1);
+            return BigInt.asUintN(64, wasm.lab_hash(1)).toString(16).padStart(16, '0');
+        });
+    }
+
+    // ---- attention on matrices of one's own ----
+
+    // A matrix is an array of rows. tau 0: the square root of a head's width. heads: how many.
+    function attend({X, WQ, WK, WV, tau = 0, causal = false, heads = 1}) {
+        needModule();
+        const named = {X, WQ, WK, WV};
+        const flat = Object.keys(named).map(name => {
+            const rows = named[name];
+            if (rows.length === 0 || rows.some(r => r.length !== rows[0].length || r.length === 0))
+                throw new Error(`${name}: expected rows of one length`);
+            if (name !== 'X' && rows.length !== X[0].length)
+                throw new Error(`${name}: expected ${X[0].length} rows, as many as X has columns`);
+            return Float32Array.from(rows.flatMap(r => Array.from(r)));
+        });
+        if (WQ[0].length !== WK[0].length)
+            throw new Error('WQ and WK: expected as many columns');
+        const n = X.length, dq = WQ[0].length, dv = WV[0].length;
+        lend(flat, ([x, q, k, v]) => worked(wasm.lab_attend(x, n, X[0].length, q, k, dq, v, dv, tau,
+            causal ? 1 : 0, heads)));
+        const matrix = (what, head, rows, cols) => {
+            const data = floatsAt(wasm.lab_attended(what.charCodeAt(0), head), rows * cols);
+            return Array.from({length: rows}, (_, i) => data.subarray(i * cols, (i + 1) * cols));
+        };
+        const ofHeads = (what, cols) =>
+            Array.from({length: heads}, (_, head) => matrix(what, head, n, cols));
+        return {tau: wasm.lab_tau(), q: matrix('q', 0, n, dq), k: matrix('k', 0, n, dq),
+            v: matrix('v', 0, n, dv), scores: ofHeads('s', n), scaled: ofHeads('t', n),
+            masked: ofHeads('m', n), weights: ofHeads('a', n), headOut: ofHeads('h', dv / heads),
+            out: matrix('o', 0, n, dv)};
+    }
+
+    const api = {start, live: false, reason: '', info: null, hooks: [], prompt: new Int32Array(0),
+        canEncode: false, piece, encode, run, value, logits, lens, dla, sample, attend, hash, logSum};
+    return api;
+})();

@@ -1,0 +1,40 @@
+/* Writing a lab page: one HTML file, there whole or not at all.
+ *
+ * The template's parts with, between them, the title and blocks of data:
+ *     <script type="application/octet-stream" id="...">base64 of gzip</script>
+ * Nothing in a block can end its element or be taken for markup. Failures of writing are sticky
+ * (outfile.h) and reported by page_commit.
+ */
+#ifndef MGPT_LAB_PAGE_OUT_H
+#define MGPT_LAB_PAGE_OUT_H
+
+#include "outfile.h"
+
+#include <zlib.h>
+
+struct page_out {
+    struct outfile file;
+    z_stream zip; /* of the block that is open */
+    int zipping;
+    unsigned char rest[3]; /* bytes that have not made four digits yet */
+    size_t n_rest;
+};
+
+/* Opens the file and writes everything up to the first block. The title is any bytes. */
+int page_open(struct page_out *page, const char *path, const char *title, mgpt_error *err);
+
+/* A block that is gzipped already. */
+void page_put_gzip(struct page_out *page, const char *id, const void *data, size_t n);
+
+/* A block in parts. MGPT_EMEM: the compressor found no memory. */
+int page_begin(struct page_out *page, const char *id, mgpt_error *err);
+void page_add(struct page_out *page, const void *data, size_t n);
+void page_end(struct page_out *page);
+
+/* Ends the page; its size in *n_bytes. */
+int page_commit(struct page_out *page, uint64_t *n_bytes, mgpt_error *err);
+
+/* Throws away what was written; allowed on a zeroed or committed struct. */
+void page_discard(struct page_out *page);
+
+#endif

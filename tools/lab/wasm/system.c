@@ -1,0 +1,105 @@
+/* What a web page has not: threads, files, advice to a system about its memory. In place of pool.c,
+ * file.c and mem_pages.c of the library. A model is opened from memory (mgpt_open_bytes).
+ */
+#include "error.h"
+#include "file.h"
+#include "mem.h"
+#include "pool.h"
+
+/* ---- one worker: the caller ---- */
+
+struct pool *pool_new(int n_threads, mgpt_error *err)
+{
+    err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "%d threads: a page has one", n_threads);
+    return NULL;
+}
+
+void pool_free(struct pool *pool)
+{
+    (void)pool;
+}
+
+int pool_cores(void)
+{
+    return 1;
+}
+
+int pool_size(const struct pool *pool)
+{
+    (void)pool;
+    return 1;
+}
+
+void pool_run(struct pool *pool, pool_fn *fn, void *ctx)
+{
+    (void)pool;
+    fn(ctx, 0, 1);
+}
+
+void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx)
+{
+    (void)bytes;
+    pool_run(pool, fn, ctx);
+}
+
+void pool_wake(struct pool *pool)
+{
+    (void)pool;
+}
+
+/* ---- no files ---- */
+
+int file_open(struct file *file, const char *path, mgpt_error *err)
+{
+    *file = (struct file){0};
+    return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "%s: a page has no files", path);
+}
+
+int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
+{
+    (void)n;
+    return file_open(file, path, err);
+}
+
+void file_close(struct file *file)
+{
+    *file = (struct file){0};
+}
+
+int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err)
+{
+    (void)file;
+    (void)offset;
+    (void)n;
+    (void)err;
+    return MGPT_OK;
+}
+
+int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err)
+{
+    (void)file;
+    (void)n;
+    (void)to;
+    return err_set(err, MGPT_EIO, offset, "a page has no files");
+}
+
+void file_drop(const struct file *file, const uint8_t *from, size_t n)
+{
+    (void)file;
+    (void)from;
+    (void)n;
+}
+
+/* ---- no pages of memory ---- */
+
+void mem_wish_huge(const void *p, size_t n)
+{
+    (void)p;
+    (void)n;
+}
+
+void mem_drop(const void *p, size_t n)
+{
+    (void)p;
+    (void)n;
+}
