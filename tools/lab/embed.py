@@ -9,6 +9,7 @@ joined in the order given. They are constant, so their hashes in the Content-Sec
 import base64
 import gzip
 import hashlib
+import re
 import sys
 
 
@@ -17,8 +18,15 @@ def read(path):
         return file.read()
 
 
+def lean(text):
+    """Without indentation, lines that are comments and the comment that a file begins with."""
+    text = re.sub(rb'\A/\*.*?\*/', b'', text.replace(b'\r\n', b'\n'), flags=re.S)
+    lines = (line.lstrip(b' ') for line in text.split(b'\n'))
+    return b'\n'.join(line for line in lines if line and not line.startswith(b'// '))
+
+
 def joined(paths, ending, first=b''):
-    return first + b'\n'.join(read(p) for p in paths if p.endswith(ending))
+    return first + b'\n'.join(lean(read(p)) for p in paths if p.endswith(ending))
 
 
 def hash_of(text):
@@ -33,8 +41,8 @@ def fill(page, mark, text):
 
 def template(paths):
     """The page in three parts. Browsers hash what is between the tags, line ends made \\n."""
-    style = joined(paths, '.css').replace(b'\r\n', b'\n')
-    script = joined(paths, '.js', b"'use strict';\n").replace(b'\r\n', b'\n')
+    style = joined(paths, '.css')
+    script = joined(paths, '.js', b"'use strict';\n")
     if b'</script' in script.lower() or b'<!--' in script or b'</style' in style.lower():
         sys.exit('embed.py: a script or style would end its own element')
     policy = (b"default-src 'none'; script-src " + hash_of(script) + b" 'wasm-unsafe-eval'; style-src "

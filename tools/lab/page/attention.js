@@ -90,7 +90,7 @@ const Attention = (() => {
             seen.push(App.line(raw, i, state.query));
         }
         fill(oneTitle, `Layer ${state.layer}: what query `, h('b', null, Token.at(state.query)), ' looks at, head by head');
-        one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: (i) => `head ${i}`,
+        one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: String,
             colLabel: Token.head, value: (i, j) => weights[i][j], scale: Colour.sequential(0, 1),
             masked: (i, j) => (seen[i][j] === -Infinity ? 'hidden' : ''), selected: [state.head, state.key],
             onSelect: (i, j) => App.set({ head: i, key: j }) });
@@ -112,13 +112,13 @@ const Attention = (() => {
     function mount(root) {
         if (!Engine.info.layers) return root.append(h('p', null, 'This model has no layers: there is no attention to look at.'));
         const { layers, heads } = Engine.info;
-        grid = h('div.heads');
+        grid = h('div.heads' + (layers * heads > 16 ? '.many' : ''));
         grid.addEventListener('keydown', onGridKey);
         grid.addEventListener('click', (e) => {
             const el = e.target.closest('.thumb');
             if (el) App.set({ layer: Number(el.dataset.layer), head: Number(el.dataset.head) });
         });
-        big = Matrix.create('attention of the chosen head', { id: 'attention' });
+        big = Matrix.create('attention of the chosen head', { id: 'attention', large: true });
         one = Matrix.create('all heads of the layer for one query', { maxRows: 32, id: 'one-query' });
         bigTitle = h('p.lead');
         oneTitle = h('p.lead');
@@ -128,11 +128,11 @@ const Attention = (() => {
         future = check('masked future', false, (v) => App.set({ future: v ? '1' : '0' }));
         layerStep = stepper('layer', 'layer', layers);
         headStep = stepper('head', 'head', heads);
-        root.append(card('All heads', `${layers} layers × ${heads} heads; a row is a query, a column a key, one scale from 0 to 1. `
-            + 'Below each: what the chosen query looks at most.', grid), h('div.columns', null,
-            card('One head', null, h('div.row', null, layerStep.el, headStep.el, whatChoice.el, future.el), bigTitle, big.el),
-            card('One query, every head', null, oneTitle, one.el, oneSums)));
-        return Head.mount(root);
+        const query = h('div', null, card('One query, every head', null, oneTitle, one.el, oneSums));
+        root.append(h('div.columns.fit', null, card('All heads', 'A row is a query, a column a key, one scale from 0 to 1. Below each: '
+            + 'what the chosen query looks at most.', grid), card('One head', null, h('div.row', null, layerStep.el, headStep.el,
+            whatChoice.el, future.el), bigTitle, big.el)));
+        return Head.mount(root, query);
     }
 
     function update(state) {

@@ -112,7 +112,7 @@ const Block = (() => {
             h('div.row', null, h('span.stepper', null, button('−', move(-1), { 'aria-label': 'layer down' }), layerOut,
                 button('+', move(1), { 'aria-label': 'layer up' })), button('◀ stage', () => choose(chosen - 1)),
             button('stage ▶', () => choose(chosen + 1), { id: 'next-stage' })),
-            h('div.columns.narrow', null, list, h('div', null, detail, matrix.el))));
+            h('div.columns.narrow.pipeline', null, list, h('div', null, detail, matrix.el))));
     }
 
     function update(state) {

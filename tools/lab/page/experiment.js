@@ -66,7 +66,7 @@ const Experiment = (() => {
     }
 
     function showKls(state) {
-        if (!state.edits.length) return fill(kls);
+        if (!state.edits.length) return fill(kls, h('p', null, 'KL and loss at every position appear here.'));
         const values = Array.from({ length: state.step }, (_, i) => Numbers.kl(Engine.logits(i, 1), Engine.logits(i, 0)));
         const high = Math.max(...values, 1e-12);
         const loss = (lane) => {

@@ -5,7 +5,7 @@ const Head = (() => {
     const { h, fill, table, bar, slider, card } = Dom;
     const MOST_KEYS = 24, MOST_DIMS = 32, KV_BYTES = 4;
 
-    let product, warm, tau, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
+    let product, warm, tau, mixTitle, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
 
     // Queries and keys as scores see them (after rope, where there is one), values, and the KV head of the chosen head.
     function vectors(state) {
@@ -80,8 +80,8 @@ const Head = (() => {
         labels.push('sum', 'z (engine)');
         lines.push(sums, z);
         const limit = Math.max(...lines.map((l) => Math.max(...l.map(Math.abs))));
-        fill(mixEl, h('p.lead', null, 'query ', h('b', null, Token.at(state.query)), ': weight × value of every key, summing to the head’s output z'),
-            h('div.scroll', null, table(null, ['key', 'weight', '|v|', '|w v|', 'of z %'],
+        fill(mixTitle, 'query ', h('b', null, Token.at(state.query)), ': weight × value of every key, summing to the head’s output z');
+        fill(mixEl, h('div.scroll', null, table(null, ['key', 'weight', '|v|', '|w v|', 'of z %'],
                 rows.map((r, i) => ({ selected: shown[i] === state.key, cells: r.cells })))));
         mixTable.update({ rows: lines.length, cols: d, rowName: 'w × v', colName: 'dim', rowLabel: (i) => labels[i],
             colLabel: String, value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark),
@@ -112,21 +112,24 @@ const Head = (() => {
 
     // ---- the view ----
 
-    function mount(root) {
+    // `side`: what stands beside the dot product.
+    function mount(root, side) {
         product = h('div#product');
         warm = h('div');
         tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'tau', show: (v) => Numbers.fixed(v, 2),
             on: (v) => { temperature = v; showWarm(App.state); } });
         mixEl = h('div');
+        mixTitle = h('p.lead');
         mixTable = Matrix.create('weight times value by dimension', { maxRows: 32, maxCols: 32, id: 'mix' });
         keys = Matrix.create('keys in the cache', { maxCols: 32, id: 'keys' });
         values = Matrix.create('values in the cache', { maxCols: 32, id: 'values' });
         cacheText = h('p.lead');
         cacheBar = h('div.wide');
+        side.append(card('Softmax and its temperature', 'softmax(score / τ) of this query’s scores.', h('div.row', null, tau.el), warm));
         root.append(h('div.columns', null,
             card('Query · key', 'Choose a cell of the heatmap: its score, dimension by dimension.', product),
-            card('Softmax and its temperature', 'softmax(score / τ) of this query’s scores.', h('div.row', null, tau.el), warm)),
-        card('Values, mixed', null, mixEl, mixTable.el),
+            side),
+        card('Values, mixed', null, mixTitle, h('div.columns.narrow', null, mixEl, mixTable.el)),
         card('KV cache', 'A step computes one row of keys and values; all others are kept.', cacheText, cacheBar,
             h('div.columns', null, h('div', null, h('h4', null, 'Keys, as scores see them'), keys.el),
                 h('div', null, h('h4', null, 'Values'), values.el))));

@@ -1,5 +1,11 @@
 'use strict';
 // The residual stream: what the model would say after every half layer, what each part adds to a logit, how long it is.
+const Half = (() => {
+    // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
+    const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');
+    return { name };
+})();
+
 const Inside = (() => {
     const { h, fill, table, bar, button, card } = Dom;
     const TOPS = 5, STRONGEST = 12;
@@ -12,8 +18,9 @@ const Inside = (() => {
         const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.logits(state.query, 0));
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), '; before:');
         const cells = rows.map((r) => {
-            const p = Math.exp(Numbers.logprob(r.logits, final)), z = Numbers.logSum(r.logits);
-            return [r.name, Numbers.count(Numbers.rank(r.logits, final)), Numbers.fixed(p), bar(p)].concat(
+            const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
+            return [Half.name(r.name), known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.fixed(p) : '·',
+                bar(p)].concat(
                 Numbers.top(r.logits, TOPS).map((id) => h('span.guess' + (id === final ? '.right' : ''), null,
                     Numbers.fixed(Math.exp(r.logits[id] - z), 3), ' ', Token.el(id))));
         });
@@ -24,11 +31,19 @@ const Inside = (() => {
 
     // ---- direct logit attribution ----
 
-    // 'L.H' and 'mlp.L' are parts of layers, all else stands outside.
+    // Row and column of what is inside the layers: 'L0H1', 'mlp0'; null for all else.
     function place(name) {
-        const m = /^(?:(\d+)\.(\d+)|mlp\.(\d+))$/.exec(name);
+        const m = /^(?:L(\d+)H(\d+)|mlp(\d+))$/.exec(name);
         if (!m) return null;
         return m[3] !== undefined ? [Number(m[3]), Engine.info.heads] : [Number(m[1]), Number(m[2])];
+    }
+
+    const NAMES = { embed: 'token embedding', pos_embed: 'position embedding' };
+
+    function nameOf(part) {
+        const at = place(part.name);
+        if (!at) return NAMES[part.name] || part.name;
+        return at[1] === Engine.info.heads ? `mlp.${at[0]}` : `${at[0]}.${at[1]}`;
     }
 
     function showParts(parts, state) {
@@ -54,17 +69,16 @@ const Inside = (() => {
         const rows = outside.concat(order);
         if (inside.length > order.length) rows.push({ name: `other ${inside.length - order.length}`, value: rest });
         const high = Math.max(...rows.map((r) => Math.abs(r.value)));
-        const logits = Engine.logits(state.query, 0), mean = logits.reduce((a, b) => a + b, 0) / logits.length;
-        fill(dlaEl, h('div.scroll', null, table(null, ['part', '', 'adds'], rows.map((r) => [r.name, bar(r.value / high, true),
+        fill(dlaEl, h('div.scroll', null, table(null, ['part', '', 'adds'], rows.map((r) => [nameOf(r), bar(r.value / high, true),
             Numbers.signed(r.value)]).concat([{ selected: true, cells: ['sum', '', Numbers.signed(total)] },
-            ['engine', '', Numbers.signed(logits[token] - mean)]]))));
+            ['engine', '', Numbers.signed(Engine.logits(state.query, 0)[token])]]))));
     }
 
     function showDla(state) {
         const best = Numbers.best(Engine.logits(state.query, 0)), chosen = token;
         if (token < 0) token = best;
         fill(dlaTitle, 'After ', h('b', null, Token.at(state.query)), ': logit of ', h('b', null, Token.name(token)),
-            ' minus the mean of all ', button('another token', () => Strip.pickers.any('Whose logit?', (id) => {
+            ' ', button('another token', () => Strip.pickers.any('Whose logit?', (id) => {
                 token = id;
                 update(App.state);
             }), { id: 'dla-token', kind: '.small' }));

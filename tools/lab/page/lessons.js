@@ -47,34 +47,34 @@ const Lessons = (() => {
     }
 
     function ofHead(r, i) {
-        const one = r.heads[i], many = r.heads.length > 1 ? `, head ${i}` : '', square = { rowName: 'query', colName: 'key', square: true, head: i };
+        const many = now.heads > 1 ? `, head ${i}` : '', square = { rowName: 'query', colName: 'key', square: true, head: i };
         const future = (a, b) => (now.causal && b > a ? 'hidden' : ''), out = [];
-        if (now.shown.has('s')) out.push(put(`s${i}`, `S = Q Kᵀ${many}`, one.s, square));
-        if (now.shown.has('scaled')) out.push(put(`t${i}`, `S / τ, τ = ${Numbers.fixed(r.tau)}${many}`, one.scaled, square));
-        if (now.shown.has('masked') && now.causal) out.push(put(`m${i}`, `masked${many}`, one.masked, { ...square, masked: future }));
-        if (now.shown.has('a')) out.push(put(`a${i}`, `A = softmax, row by row${many}`, one.a, { ...square, sizes: true,
+        if (now.shown.has('s')) out.push(put(`s${i}`, `S = Q Kᵀ${many}`, r.scores[i], square));
+        if (now.shown.has('scaled')) out.push(put(`t${i}`, `S / τ, τ = ${Numbers.fixed(r.tau)}${many}`, r.scaled[i], square));
+        if (now.shown.has('masked') && now.causal) out.push(put(`m${i}`, `masked${many}`, r.masked[i], { ...square, masked: future }));
+        if (now.shown.has('a')) out.push(put(`a${i}`, `A = softmax, row by row${many}`, r.weights[i], { ...square, sizes: true,
             masked: (a, b) => (now.causal && b > a ? 'shown' : '') }));
-        if (now.shown.has('out')) out.push(put(`o${i}`, `A V${many}`, one.out, { rowName: 'query' }));
+        if (now.shown.has('out')) out.push(put(`o${i}`, `A V${many}`, r.headOut[i], { rowName: 'query' }));
         return h('div.series', null, out);
     }
 
     // The score of the chosen query and key, dimension by dimension, and the mix of values of the query.
     function details(r) {
-        const one = r.heads[now.head], d = r.q[0].length / r.heads.length, at = now.head * d;
+        const d = r.q[0].length / now.heads, out = r.headOut[now.head][now.query], at = now.head * d;
         const q = Array.from(r.q[now.query]).slice(at, at + d), k = Array.from(r.k[now.key]).slice(at, at + d);
         const products = q.map((x, e) => x * k[e]), high = Math.max(...products.map(Math.abs)) || 1;
-        const dv = one.out[0].length, w = one.a[now.query], masked = now.causal && now.key > now.query;
+        const dv = out.length, w = r.weights[now.head][now.query], masked = now.causal && now.key > now.query;
         const values = r.v.map((row) => Array.from(row).slice(now.head * dv, now.head * dv + dv));
         return h('div.columns', null, card('Query · key', null, h('p.lead', null, `query ${label(now.query)}, key ${label(now.key)}` +
-            (r.heads.length > 1 ? `, head ${now.head}` : '')),
+            (now.heads > 1 ? `, head ${now.head}` : '')),
         table(null, ['dim', 'q', 'k', 'q × k', ''], products.map((p, e) => [at + e, Numbers.fixed(q[e]), Numbers.fixed(k[e]), Numbers.fixed(p),
-            bar(p / high, true)]).concat([['sum', '', '', Numbers.fixed(one.s[now.query][now.key]), ''],
-            ['/ τ', '', '', Numbers.fixed(one.scaled[now.query][now.key]), ''],
+            bar(p / high, true)]).concat([['sum', '', '', Numbers.fixed(r.scores[now.head][now.query][now.key]), ''],
+            ['/ τ', '', '', Numbers.fixed(r.scaled[now.head][now.query][now.key]), ''],
             ['weight', '', '', masked ? '0 (masked)' : Numbers.fixed(w[now.key]), '']]))),
         card('Values, mixed', null, h('p.lead', null, `what query ${label(now.query)} gets`),
             h('div.scroll', null, table(null, ['key', 'weight', ''].concat(values[0].map((_, e) => `w v ${e}`)), values.map((v, j) => ({ selected:
                 j === now.key, cells: [label(j), Numbers.fixed(w[j]), bar(w[j])].concat(v.map((x) => Numbers.fixed(w[j] * x))) })).concat([
-                { selected: true, cells: ['A V', '', ''].concat(Array.from(one.out[now.query], (x) => Numbers.fixed(x))) }])))));
+                { selected: true, cells: ['A V', '', ''].concat(Array.from(out, (x) => Numbers.fixed(x))) }])))));
     }
 
     function show() {
@@ -87,8 +87,8 @@ const Lessons = (() => {
         }
         const first = now.shown.has('qkv') ? h('div.series', null, put('q', 'Q = X W_Q', r.q), put('k', 'K = X W_K', r.k), put('v', 'V = X W_V', r.v)) : [];
         const focus = document.activeElement && document.activeElement.closest('.matrix'), id = focus && focus.id;
-        fill(el.out, first, r.heads.map((_, i) => ofHead(r, i)),
-            now.shown.has('out') && r.heads.length > 1 ? put('all', 'heads side by side', r.out, { rowName: 'query' }) : [], details(r));
+        fill(el.out, first, r.scores.map((_, i) => ofHead(r, i)),
+            now.shown.has('out') && now.heads > 1 ? put('all', 'heads side by side', r.out, { rowName: 'query' }) : [], details(r));
         if (id) document.querySelector(`#${id} td[tabindex="0"]`)?.focus({ preventScroll: true });
         el.tau.set(now.tau || r.tau, now.tau ? Numbers.fixed(now.tau, 2) : `√d = ${Numbers.fixed(r.tau)}`);
         return undefined;

@@ -51,6 +51,7 @@ const Main = (() => {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
             tab.tabIndex = on ? 0 : -1;
+            if (on) $('tabs').scrollLeft = tab.offsetLeft - $('tabs').clientWidth / 2;
         }
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
@@ -104,10 +105,10 @@ const Main = (() => {
     function describe() {
         const i = Engine.info, part = (text) => h('span', null, text);
         document.title = `${i.name || i.arch} · mgpt lab`;
-        fill($('model'), h('b', null, i.name || i.arch), part(i.arch), part(`${i.layers} layers × ${i.heads} heads`), part(`width ${i.d_model}`),
+        fill($('model'), h('b', null, i.name || i.arch), part(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), part(`width ${i.d_model}`),
             part(`${Numbers.count(i.params)} parameters`), part(`vocabulary ${Numbers.count(i.vocab)}`), part(`context ${i.context}`));
-        fill($('mode'), Engine.live ? 'live: this page carries the model and computes everything itself'
-            : 'trace: values of one run; this page does not recompute');
+        fill($('mode'), h('b', null, Engine.live ? 'live' : 'recorded'), Engine.live ? ' the model and the engine are in this page'
+            : ` this page shows one run and does not recompute: ${Engine.reason}`);
         document.documentElement.classList.toggle('static', !Engine.live);
     }
 

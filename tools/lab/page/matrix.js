@@ -40,7 +40,7 @@ const Matrix = (() => {
 
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i, j), masked(i, j) ('' |
     // 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i, j)}.
-    function create(label, { maxRows = 16, maxCols = 16, id = '' } = {}) {
+    function create(label, { maxRows = 16, maxCols = 16, id = '', large = false } = {}) {
         const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
         const whole = h('div.overview', { hidden: true }, overview, frame);
         const table = h('table', { role: 'grid', 'aria-label': label });
@@ -116,6 +116,7 @@ const Matrix = (() => {
                 th.className = top + i === m.selected[0] ? 'cross' : '';
             });
             for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) paint(i, j);
+            el.classList.toggle('large', large && cols <= 8);
             const inside = m.selected[0] >= top && m.selected[1] >= left && cells[m.selected[0] - top]?.[m.selected[1] - left];
             if (!inside && rows && cols) cells[0][0].tabIndex = 0;
             if (focused && inside) inside.focus({ preventScroll: true });

@@ -36,7 +36,7 @@ const Predict = (() => {
     // Draws behind the last shown token; what followed it is replaced. Returns the id, or -1 when refused.
     function drawOne(greedy) {
         const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length);
-        if (!Engine.live) return refuse('This page holds a trace and does not recompute.');
+        if (!Engine.live) return refuse(Strip.NO);
         if (ids.length === Engine.info.context)
             return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
         const id = Engine.sample(ids.length - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature,

@@ -77,12 +77,6 @@ const App = (() => {
 
     function compute(ids, edits) {
         check(ids);
-        if (!Engine.live) {
-            if (String(ids) !== String(Array.from(Engine.prompt)) || edits.length)
-                throw new Error('This page holds a trace of one text and does not recompute: the model was too large to '
-                    + 'be carried.');
-            return;
-        }
         Engine.run(ids, edits, 0);
         if (edits.length) Engine.run(ids, [], 1);
     }
@@ -110,7 +104,7 @@ const App = (() => {
                 compute(ids, edits);
             } catch (e) {
                 say(e.message, true);
-                if (state.ids.length && Engine.live) compute(state.ids, state.edits);
+                if (state.ids.length) compute(state.ids, state.edits);
                 return false;
             }
             if (!part.undoing && state.ids.length) remember();
@@ -155,9 +149,9 @@ const App = (() => {
         return t.data.subarray(at, at + d);
     }
 
-    // Scores or weights of query i, keys 0 to i. The engine keeps them packed: query by query, head by head.
+    // Scores or weights of query i, keys 0 to i.
     function line(t, head, i) {
-        const at = t.packed ? t.dims[0] * ((i * (i + 1)) / 2) + head * (i + 1) : (head * t.dims[1] + i) * t.dims[2];
+        const at = (head * t.dims[1] + i) * t.dims[2];
         return t.data.subarray(at, at + i + 1);
     }
 
@@ -175,20 +169,27 @@ const App = (() => {
 // Tokens as people read them: spaces become visible; control tokens have names.
 const Token = (() => {
     const cache = new Map();
+    let endIds = null;
 
     function of(id) {
         let piece = cache.get(id);
         if (!piece) {
             const p = Engine.piece(id);
-            piece = { text: p.text.replace(/ /g, '␣') || `#${id}`, control: p.bytes.length === 0 };
+            piece = { text: p.text.replace(/ /g, '␣') || `#${id}`, control: p.bytes.length === 0, end: p.end };
             cache.set(id, piece);
         }
         return piece;
     }
 
     const text = (id) => of(id).text;
-    const ends = () => Engine.info.ends;
-    const isEnd = (id) => ends().includes(id);
+    const isEnd = (id) => of(id).end;
+
+    // All tokens that end a text.
+    function ends() {
+        if (!endIds) endIds = Array.from({ length: Engine.info.vocab }, (_, id) => id).filter((id) => Engine.piece(id).end);
+        return endIds;
+    }
+
     const name = (id) => (isEnd(id) ? `${text(id)} (end)` : text(id));
     const at = (pos) => `${pos} ${text(App.state.ids[pos])}`;
     const head = (pos) => `${pos}\n${text(App.state.ids[pos])}`;

@@ -3,11 +3,12 @@
 const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
+    const NO = 'This page holds a recorded run: nothing is computed here.';
 
     let chips, slider, input, picker, undoButton, where, lossText, surprisals = [], seen = -1;
 
     function typed() {
-        if (!Engine.live) return App.say('This page holds a trace and does not recompute.', true);
+        if (!Engine.live) return App.say(NO, true);
         if (!Engine.canEncode) return App.say('This model’s text cannot be encoded here: pick tokens instead.', true);
         try {
             App.edit(Array.from(Engine.encode(input.value)));
@@ -111,7 +112,7 @@ const Strip = (() => {
     // The same for a change of the text.
     function pickToken(title, done) {
         if (Engine.live) openPicker(title, done);
-        else App.say('This page holds a trace and does not recompute.', true);
+        else App.say(NO, true);
     }
 
     const pickers = {
@@ -159,12 +160,12 @@ const Strip = (() => {
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', removeChosen, { id: 'delete' }), undoButton);
         root.append(edits, chips, h('div.row.steps', null,
-            button('⏮', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
+            button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
-            button('⏭', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
+            button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
             where, lossText), picker);
     }
 
-    return { mount, update, step, pickers, focusText: () => input.focus(), surprisals: () => surprisals };
+    return { NO, mount, update, step, pickers, focusText: () => input.focus(), surprisals: () => surprisals };
 })();
