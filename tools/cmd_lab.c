@@ -86,11 +86,19 @@ static int check_size(const struct lab *lab)
 
 /* ---- what goes into the page ---- */
 
-static int read_input(struct lab *lab, const struct cli_command *command)
+static int list_hooks(struct lab *lab)
 {
     mgpt_error err;
+    lab->hooks = hooks_list(lab->engine.model, &err);
+    return lab->hooks ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+static int read_input(struct lab *lab, const struct cli_command *command)
+{
     if (lab->reason[0] && input_count(&lab->input) == 0)
         return cli_usage(command, "a recorded page needs a prompt (%s): give -p", lab->reason);
+    if (input_count(&lab->input) == 0 && lab->engine.info.bos < 0)
+        return list_hooks(lab); /* nothing: the user chooses the first token */
     int code = input_read(&lab->input, &lab->engine, command);
     if (code != EXIT_OK)
         return code;
@@ -101,10 +109,8 @@ static int read_input(struct lab *lab, const struct cli_command *command)
     }
     if (lab->reason[0] && lab->input.n_tokens == 0)
         return cli_usage(command, "nothing to record: the text is empty and the model has no BOS");
-    lab->hooks = hooks_list(lab->engine.model, &err);
-    if (!lab->hooks)
-        return cli_fail(NULL, &err);
-    return lab->reason[0] ? check_size(lab) : EXIT_OK;
+    code = list_hooks(lab);
+    return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
 }
 
 static int describe(struct lab *lab, mgpt_error *err)

@@ -17,10 +17,15 @@ function readPage(file) {
     return {html, blocks, Engine: new Function('document', `'use strict';${engine}return Engine;`)(document)};
 }
 
+/* What only engine.js itself uses. */
+function internals() {
+    return new Function(`'use strict';${engine.replace('return api;', 'return {translated};')}return Engine;`)();
+}
+
 async function openPage(file) {
     const {Engine} = readPage(file);
     await Engine.start();
     return Engine;
 }
 
-module.exports = {readPage, openPage};
+module.exports = {readPage, openPage, internals};

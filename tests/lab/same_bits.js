@@ -1,0 +1,257 @@
+/* The engine in a lab page against the engine here: equal logits for over 100 prompts on every kind of
+ * model, equal tokens, equal draws; stepping, going back, editing.
+ *
+ * node same_bits.js MGPT NATIVE ROOT. Prints a line for each test, ends with 1 if one fails.
+ */
+'use strict';
+const {execFileSync} = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const assert = require('assert');
+const {readPage, openPage, internals} = require('./open_page.js');
+
+const [mgpt, native, root] = process.argv.slice(2);
+const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-lab-'));
+const weights = name => path.join(root, 'weights', `${name}.gguf`);
+let number = 0, failures = 0;
+
+async function test(name, body) {
+    number++;
+    try {
+        await body();
+        console.log(`ok ${number} ${name}`);
+    } catch (error) {
+        failures++;
+        console.log(`not ok ${number} ${name}\n#   ${error.message.split('\n').join('\n#   ')}`);
+    }
+}
+
+const run = (program, args, input = '') =>
+    execFileSync(program, args, {input, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['pipe', 'pipe', 'pipe']});
+const lines = text => text.split('\n').slice(0, -1);
+
+function page(model, ...options) {
+    const file = path.join(tmp, 'lab.html');
+    run(mgpt, ['lab', model, '-o', file, ...options]);
+    return file;
+}
+
+// Numbers that look random and are the same everywhere.
+function randomly(seed) {
+    let state = seed >>> 0;
+    return n => (state = Math.imul(state, 1664525) + 1013904223 >>> 0) % 65536 % n;
+}
+
+function somePrompts(info, n, seed) {
+    const random = randomly(seed), most = Math.min(info.context, 24);
+    return Array.from({length: n}, () =>
+        Array.from({length: 1 + random(most)}, () => random(info.vocab)));
+}
+
+async function sameLogits(model, n, seed) {
+    const Engine = await openPage(page(model)), prompts = somePrompts(Engine.info, n, seed);
+    const expected = lines(run(native, ['logits', model], prompts.map(p => `${p.join(' ')}\n`).join('')));
+    assert.deepStrictEqual(Engine.hash(prompts), expected, model);
+    return n;
+}
+
+// ---- texts ----
+
+const vectors = fs.readFileSync(path.join(root, 'tests/vectors/tok_split.txt'), 'latin1');
+const texts = lines(vectors).filter(l => l.startsWith('text ')).map(l => Buffer.from(l.slice(5), 'hex'));
+// JavaScript's strings hold no broken UTF-8, and the page gets its texts from them.
+const sound = texts.filter(t => Buffer.from(t.toString('utf8')).equals(t));
+const hex = sound.map(t => `${t.toString('hex')}\n`).join('');
+
+async function sameTokens(model) {
+    const Engine = await openPage(page(model)), expected = lines(run(native, ['encode', model], hex));
+    sound.forEach((text, i) => {
+        let got;
+        try {
+            got = Engine.encode(text.toString('utf8')).join(' ');
+        } catch (error) {
+            got = error.message;
+        }
+        assert.strictEqual(got, expected[i], text.toString('hex'));
+    });
+}
+
+// Where the pieces end that the patterns cut a text into, in bytes.
+function cut(translated, stages, text) {
+    if (text.length === 0)
+        return [];
+    if (stages.length === 0)
+        return [Buffer.byteLength(text)];
+    const ends = [];
+    const add = (piece, rest) => {
+        const before = ends.length > 0 ? ends[ends.length - 1] : 0;
+        ends.push(...cut(translated, rest, piece).map(end => before + end));
+    };
+    let at = 0;
+    for (const match of text.matchAll(translated(stages[0]))) {
+        add(text.slice(at, match.index), stages.slice(1));
+        add(match[0], stages.slice(1));
+        at = match.index + match[0].length;
+    }
+    add(text.slice(at), stages.slice(1));
+    return ends;
+}
+
+async function main() {
+    const models = lines(run(native, ['models', tmp])).map(name => path.join(tmp, `${name}.gguf`));
+    let prompts = 0;
+    await test('the same logits on every kind of model', async () => {
+        for (const [i, model] of models.entries())
+            prompts += await sameLogits(model, 2, i);
+    });
+    await test('the same logits on the weights of this repository', async () => {
+        prompts += await sameLogits(weights('names'), 20, 100);
+        prompts += await sameLogits(weights('shakespeare'), 4, 101);
+        assert(prompts >= 100);
+    });
+    for (const kind of ['bpe', 'spm'])
+        await test(`the same tokens: ${kind}`, () => sameTokens(path.join(tmp, `${kind}.gguf`)));
+    await test('the same tokens: characters', () => sameTokens(weights('names')));
+    await test('every rule cuts texts alike', () => {
+        const {translated} = internals();
+        const cases = lines(run(native, ['split'], hex)).map(l => JSON.parse(l));
+        const perText = cases.length / sound.length;
+        cases.forEach((c, i) => {
+            const text = sound[Math.floor(i / perText)];
+            assert.deepStrictEqual(cut(translated, c.stages, text.toString('utf8')), c.ends,
+                `${c.rule} ${text.toString('hex')}`);
+        });
+    });
+
+    const Engine = await openPage(page(weights('names'), '-p', 'anna'));
+    await test('the same draws as mgpt generate', () => {
+        for (const [seed, more, options] of [[0, [], {}], [42, ['--temp', '0.5'], {temperature: 0.5}],
+            ['18446744073709551615', ['--top-k', '5'], {topK: 5}], [7, ['--top-p', '0.7'], {topP: 0.7}],
+            [3, ['--min-p', '0.2', '--temp', '2'], {minP: 0.2, temperature: 2}], [1, ['--temp', '0'], {temperature: 0}]]) {
+            const args = ['generate', weights('names'), '-s', String(seed), '-p', 'a', ...more];
+            const expected = lines(run(mgpt, args))[0];
+            const ids = [Engine.info.bos, 0];
+            for (let counter = 0; ids.length < Engine.info.context + 1; counter++) {
+                Engine.run(ids);
+                const id = Engine.sample(ids.length - 1, {seed, counter, ...options});
+                if (Engine.piece(id).end)
+                    break;
+                ids.push(id);
+            }
+            assert.strictEqual(ids.slice(1).map(id => Engine.piece(id).text).join(''), expected, args.join(' '));
+        }
+    });
+    const all = lane => Engine.hooks.map(h => Engine.value(h.name, lane));
+    await test('stepped, rewound and changed: the values of a fresh run', () => {
+        const ids = [26, 0, 13, 13, 0, 4, 17];
+        for (let n = 1; n <= ids.length; n++)
+            Engine.run(ids.slice(0, n));
+        const stepped = all(0);
+        Engine.run(ids, [], 1);
+        assert.deepStrictEqual(stepped, all(1));
+        Engine.run(ids.slice(0, 3));
+        Engine.run(ids.slice(0, 3), [], 1);
+        assert.deepStrictEqual(all(0), all(1));
+        Engine.run([26, 0, 5, 13, 0]);
+        Engine.run([], [], 1);
+        Engine.run([26, 0, 5, 13, 0], [], 1);
+        assert.deepStrictEqual(all(0), all(1));
+    });
+    await test('edits: what the repl says, and gone when they are taken back', () => {
+        const ids = Array.from(Engine.prompt);
+        for (const [command, edit] of [['/ab 0.3 zero', {kind: 'head', layer: 0, head: 3, scale: 0}],
+            ['/ab 0.1 mean', {kind: 'head', layer: 0, head: 1, scale: 'mean'}],
+            ['/ab mlp.0 mean', {kind: 'mlp', layer: 0, scale: 'mean'}],
+            ['/scale 0.2 0.5', {kind: 'head', layer: 0, head: 2, scale: 0.5}]]) {
+            const script = `anna\n${command}\n/p\n`;
+            const kl = /KL\(before \|\| after\) ([0-9.]+)/.exec(run(mgpt, ['repl', weights('names')], script));
+            assert(kl, `${command}: the repl says nothing`);
+            Engine.run(ids, [edit]);
+            Engine.run(ids, [], 1);
+            const [before, after] = [1, 0].map(lane => Engine.logits(ids.length - 1, lane));
+            const [sumBefore, sumAfter] = [before, after].map(Engine.logSum);
+            const ours = before.reduce((sum, v, i) =>
+                sum + Math.exp(v - sumBefore) * (v - sumBefore - after[i] + sumAfter), 0);
+            assert(Math.abs(ours - kl[1]) <= 1e-6, `${command}: ${ours}, not ${kl[1]}`); // six digits
+        }
+        Engine.run(ids, []);
+        assert.deepStrictEqual(all(0), all(1));
+    });
+    await test('the lens ends with the logits, and the parts of a logit make it up', () => {
+        const ids = Array.from(Engine.prompt), pos = ids.length - 1;
+        Engine.run(ids);
+        const logits = Engine.logits(pos), lens = Engine.lens(0, pos);
+        assert.deepStrictEqual(lens.map(l => l.name), ['pre', 'mid', 'post'].map(x => `blocks.0.hook_resid_${x}`));
+        assert.deepStrictEqual(lens[2].logits, logits);
+        for (let token = 0; token < Engine.info.vocab; token++) {
+            const sum = Engine.dla(0, pos, token).reduce((all, part) => all + part.value, 0);
+            assert(Math.abs(sum - logits[token]) < 1e-9 + 1e-6 * Math.abs(sum)); // the logit is a float
+        }
+    });
+    await test('a recorded page shows what a live one does', async () => {
+        const Recorded = await openPage(page(weights('names'), '-p', 'anna', '--static'));
+        assert.strictEqual(Recorded.live, false);
+        for (const n of [5, 3]) {
+            const ids = Array.from(Recorded.prompt.slice(0, n));
+            Recorded.run(ids);
+            Engine.run(ids);
+            for (const {name} of Engine.hooks)
+                assert.deepStrictEqual(Recorded.value(name), Engine.value(name), name);
+        }
+        Engine.run(Engine.prompt);
+        Recorded.run(Recorded.prompt);
+        const [live, recorded] = [Engine, Recorded].map(E => E.lens(0, 4));
+        live.forEach((l, i) => {
+            assert.deepStrictEqual(recorded[i].logits, l.logits); // 27 tokens are all kept
+            assert(Math.abs(recorded[i].logsum - l.logsum) < 1e-6);
+        });
+        const [a, b] = [Engine, Recorded].map(E => E.dla(0, 1, 13));
+        a.forEach((part, i) => assert(part.name === b[i].name && Math.abs(part.value - b[i].value) < 1e-7));
+        const options = {seed: 5, counter: 2};
+        assert.strictEqual(Recorded.sample(4, options), Engine.sample(4, options));
+        assert.throws(() => Recorded.run([26, 1]), /recorded run: nothing is computed/);
+        assert.throws(() => Recorded.run(Recorded.prompt, [{kind: 'mlp', layer: 0, scale: 0}]), /recorded run/);
+        assert.throws(() => Recorded.dla(0, 1, 25), /only the likeliest and the true next/);
+        assert.throws(() => Recorded.encode('a'), /cannot encode/);
+    });
+    await test('attention on matrices: what mgpt attend says', () => {
+        const X = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]];
+        const identity = X[0].map((_, i) => X[0].map((_, j) => i === j ? 1 : 0));
+        for (const [args, options] of [[['identity'], {}], [['causal'], {causal: true}],
+            [['identity', '--tau', '0.1', '--heads', '2'], {tau: 0.1, heads: 2}]]) {
+            const want = JSON.parse(run(mgpt, ['attend', ...args, '--json']));
+            const got = Engine.attend({X, WQ: identity, WK: identity, WV: identity, ...options});
+            const plain = m => m.map(row => Array.from(row, v => Number.isFinite(v) ? v : null));
+            const q = got;
+            assert.deepStrictEqual([q.q, q.k, q.v, q.out].map(plain), [want.q, want.k, want.v, want.out]);
+            want.heads.forEach((head, i) => assert.deepStrictEqual(
+                [q.scores, q.scaled, q.masked, q.weights, q.headOut].map(m => plain(m[i])),
+                [head.s, head.scaled, head.masked, head.a, head.av]));
+            assert.strictEqual(got.tau, want.tau);
+        }
+        assert.throws(() => Engine.attend({X, WQ: [[1]], WK: identity, WV: identity}), /WQ: expected 4 rows/);
+        assert.throws(() => Engine.attend({X, WQ: identity, WK: identity, WV: identity, heads: 3}), /cut into 3 heads/);
+    });
+    await test('what cannot be is refused in one line, and the engine goes on', () => {
+        assert.throws(() => Engine.run([26, 27]), /token 1 is 27, the model has ids 0 to 26/);
+        assert.throws(() => Engine.run(Array(17).fill(0)), /17 tokens, but the context holds 16/);
+        assert.throws(() => Engine.encode('Anna'), /'A' \(U\+0041\) at byte 0 is not in the vocabulary/);
+        assert.throws(() => Engine.value('blocks.7.hook_resid_pre'), /no value called/);
+        assert.throws(() => Engine.run([26], [{kind: 'head', layer: 0, head: 4, scale: 0}]), /no such head/);
+        assert.throws(() => Engine.run([26], [{kind: 'mlp', layer: 0, scale: 0}], 1), /without edits/);
+        Engine.run([26, 0, 13]);
+        assert.strictEqual(Engine.value('logits').dims[0], 3);
+        assert.throws(() => Engine.logits(3), /position 3: the run has 3 tokens/);
+    });
+    await test('a damaged model is refused in one line', async () => {
+        const {Engine: Fresh, blocks} = readPage(page(weights('names')));
+        const zlib = require('zlib'), model = zlib.gunzipSync(Buffer.from(blocks.get('mgpt-model'), 'base64'));
+        blocks.set('mgpt-model', zlib.gzipSync(model.subarray(0, 9000)).toString('base64'));
+        await assert.rejects(Fresh.start(), e => e.message.length < 200 && !e.message.includes('\n') &&
+            /9000|end/.test(e.message));
+    });
+    console.log(`1..${number}`);
+}
+
+main().finally(() => fs.rmSync(tmp, {recursive: true})).then(() => process.exit(failures ? 1 : 0));
