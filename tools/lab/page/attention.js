@@ -3,7 +3,7 @@
 const Attention = (() => {
     const { h, fill, button, choice, check, card } = Dom;
 
-    let grid, big, one, whatChoice, future, bigTitle, oneTitle, oneSums;
+    let grid, thumbs, big, one, whatChoice, future, bigTitle, oneTitle, oneSums;
 
     const pattern = (layer) => App.tensor(`blocks.${layer}.attn.hook_pattern`);
     const scores = (layer) => App.tensor(`blocks.${layer}.attn.hook_attn_scores`);
@@ -26,27 +26,43 @@ const Attention = (() => {
 
     // ---- all heads ----
 
-    function thumb(layer, head, state, weights) {
-        const n = state.step, { at, unseen } = lines(weights, scores(layer), head, n);
-        const canvas = h('canvas', { 'aria-hidden': 'true' }), mine = App.line(weights, head, state.query);
+    // Elements of all heads, made once: a canvas costs more than what is drawn on it.
+    function makeGrid() {
+        const { layers, heads } = Engine.info;
+        thumbs = [];
+        for (let layer = 0; layer < layers; layer++)
+            for (let head = 0; head < heads; head++) {
+                const canvas = h('canvas', { 'aria-hidden': 'true' }), text = h('span');
+                const el = h('button', { type: 'button', 'data-layer': layer, 'data-head': head }, canvas, text);
+                thumbs.push({ layer, head, canvas, text, el });
+            }
+        fill(grid, Array.from({ length: layers }, (_, l) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` },
+            thumbs.slice(l * heads, (l + 1) * heads).map((t) => t.el))));
+    }
+
+    function showThumb({ layer, head, canvas, text, el }, state, weights, raw) {
+        const n = state.step, { at, unseen } = lines(weights, raw, head, n), mine = App.line(weights, head, state.query);
         Matrix.draw(canvas, { rows: n, cols: n, scale: Colour.sequential(0, 1), value: at, masked: unseen });
         const top = Numbers.best(mine), w = Numbers.fixed(mine[top], 2);
         const chosen = layer === state.layer && head === state.head;
-        return h('button.thumb' + (chosen ? '.chosen' : '') + (Experiment.touches(state, layer, head) ? '.edited' : ''), {
-            type: 'button', tabindex: chosen ? 0 : -1, 'aria-pressed': chosen, 'data-layer': layer, 'data-head': head,
-            'aria-label': `layer ${layer} head ${head}, query ${Token.at(state.query)} looks most at ${Token.at(top)}, ${w}` },
-        canvas, h('span', null, h('b', null, `${layer}.${head}`), ` ${Token.text(state.ids[top])} ${w}`));
+        el.className = 'thumb' + (chosen ? ' chosen' : '') + (Experiment.touches(state, layer, head) ? ' edited' : '');
+        el.tabIndex = chosen ? 0 : -1;
+        el.setAttribute('aria-pressed', chosen);
+        el.setAttribute('aria-label', `layer ${layer} head ${head}, query ${Token.at(state.query)} looks most at ${Token.at(top)}, ${w}`);
+        fill(text, h('b', null, `${layer}.${head}`), ` ${Token.text(state.ids[top])} ${w}`);
+        if (chosen && grid.contains(document.activeElement)) el.focus({ preventScroll: true });
     }
 
     function showGrid(state) {
-        const { layers, heads } = Engine.info, focused = grid.contains(document.activeElement), all = [];
-        for (let l = 0; l < layers; l++) {
-            const weights = pattern(l);
-            all.push(h('div.layer', { role: 'group', 'aria-label': `layer ${l}` },
-                Array.from({ length: heads }, (_, i) => thumb(l, i, state, weights))));
+        let layer = -1, weights = null, raw = null;
+        for (const t of thumbs) {
+            if (t.layer !== layer) {
+                layer = t.layer;
+                weights = pattern(layer);
+                raw = scores(layer);
+            }
+            showThumb(t, state, weights, raw);
         }
-        fill(grid, all);
-        if (focused) grid.querySelector('.chosen').focus({ preventScroll: true });
     }
 
     function onGridKey(e) {
@@ -118,6 +134,7 @@ const Attention = (() => {
             const el = e.target.closest('.thumb');
             if (el) App.set({ layer: Number(el.dataset.layer), head: Number(el.dataset.head) });
         });
+        makeGrid();
         big = Matrix.create('attention of the chosen head', { id: 'attention', large: true });
         one = Matrix.create('all heads of the layer for one query', { maxRows: 32, id: 'one-query' });
         bigTitle = h('p.lead');

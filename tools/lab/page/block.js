@@ -26,9 +26,7 @@ const Block = (() => {
         ['residual out', 'hook_resid_post', 'x = x + MLP', 'residual(r, s->h, 1);'],
     ];
 
-    let list, detail, matrix, layerOut, chosen = 0, column = 0;
-
-    const stages = () => STAGES.filter((s) => App.ofLayer(s[1]));
+    let items = [], list, detail, matrix, layerOut, chosen = 0, column = 0;
 
     const isAttention = (stage) => /attn_scores$|pattern$/.test(stage[1]);
 
@@ -64,22 +62,31 @@ const Block = (() => {
     const scaleOf = (stage, e, state) => (stage[1] === 'attn.hook_pattern' ? Colour.sequential(0, 1)
         : Colour.diverging(Math.max(Math.abs(e.low), Math.abs(e.high)), state.dark));
 
-    function item(stage, i, state) {
-        const p = picture(stage, state), e = extent(p, state), canvas = h('canvas', { 'aria-hidden': 'true' });
+    function makeItem(stage, i) {
+        const canvas = h('canvas', { 'aria-hidden': 'true' }), size = h('code');
+        const el = button([h('span.number', null, i + 1), h('span.name', null, stage[0], h('small', null, stage[2])), canvas, size],
+            () => choose(i));
+        return { stage, i, canvas, size, el };
+    }
+
+    function showItem({ stage, i, canvas, size, el }, state) {
+        const p = picture(stage, state), e = extent(p, state);
         Matrix.draw(canvas, { rows: state.step, cols: p.cols, value: p.value, masked: p.masked, scale: scaleOf(stage, e, state) });
-        return button([h('span.number', null, i + 1), h('span.name', null, stage[0], h('small', null, stage[2])), canvas,
-            h('code', null, shape(p))], () => choose(i), { kind: '.stage' + (i === chosen ? '.chosen' : ''),
-            'aria-pressed': i === chosen, tabindex: i === chosen ? 0 : -1 });
+        size.textContent = shape(p);
+        el.className = 'stage' + (i === chosen ? ' chosen' : '');
+        el.tabIndex = i === chosen ? 0 : -1;
+        el.setAttribute('aria-pressed', i === chosen);
+        if (i === chosen && list.contains(document.activeElement)) el.focus({ preventScroll: true });
     }
 
     function choose(i) {
-        chosen = Math.max(0, Math.min(stages().length - 1, i));
+        chosen = Math.max(0, Math.min(items.length - 1, i));
         column = 0;
         update(App.state);
     }
 
-    function showDetail(state, all) {
-        const stage = all[chosen], attention = isAttention(stage), p = picture(stage, state), e = extent(p, state);
+    function showDetail(state, stage) {
+        const attention = isAttention(stage), p = picture(stage, state), e = extent(p, state);
         fill(detail, h('h4', null, `${chosen + 1}. ${stage[0]}`), h('p.formula', null, stage[2]),
             h('dl', null, h('dt', null, 'src/forward.c'), h('dd', null, h('code', null, stage[3])),
                 h('dt', null, 'hook'), h('dd', null, h('code', null, `blocks.${state.layer}.${stage[1]}`)),
@@ -117,12 +124,13 @@ const Block = (() => {
 
     function update(state) {
         if (!Engine.info.layers) return;
-        const all = stages(), focused = list.contains(document.activeElement);
-        chosen = Math.min(chosen, all.length - 1);
+        if (!items.length) {
+            items = STAGES.filter((s) => App.ofLayer(s[1])).map(makeItem);
+            fill(list, items.map((item) => item.el));
+        }
         layerOut.textContent = `layer ${state.layer} of ${Engine.info.layers}`;
-        fill(list, all.map((s, i) => item(s, i, state)));
-        if (focused) list.children[chosen].focus({ preventScroll: true });
-        showDetail(state, all);
+        for (const item of items) showItem(item, state);
+        showDetail(state, items[chosen].stage);
     }
 
     return { id: 'block', title: 'One block', mount, update, STAGES };

@@ -33,9 +33,10 @@ const Dom = (() => {
 
     // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers stand on the right.
     function table(caption, head, rows, kind = '') {
-        const cell = (tag, c, i) => h(tag + (typeof c === 'number' || i > 0 ? '.num' : ''),
+        const isBar = (c) => c instanceof Node && c.classList.contains('bar');
+        const cell = (tag, c, i) => h(tag + (isBar(c) ? '.bars' : typeof c === 'number' || i > 0 ? '.num' : ''),
             tag === 'th' ? { scope: 'col' } : null, c);
-        return h('table.plain' + kind, null,
+        return h('table.plain' + kind + (rows.some((r) => (r.cells || r).some(isBar)) ? '.wide' : ''), null,
             caption && h('caption', null, caption),
             h('thead', null, h('tr', null, head.map((c, i) => cell('th', c, i)))),
             h('tbody', null, rows.map((row) => {
@@ -67,6 +68,13 @@ const Dom = (() => {
             if (Number(input.value) !== v) input.value = v;
             out.textContent = text === undefined ? show(v) : text;
         } };
+    }
+
+    // Brings a child into the middle of what scrolls. With the frame, when the browser lays the page out anyway.
+    function center(el, child) {
+        requestAnimationFrame(() => {
+            if (child && child.isConnected) el.scrollLeft = child.offsetLeft - el.clientWidth / 2;
+        });
     }
 
     function button(text, click, props = {}) {
@@ -106,5 +114,5 @@ const Dom = (() => {
         return h('section.card', null, h('h3', null, title), note && h('p.note', null, note), children);
     }
 
-    return { h, fill, table, bar, slider, button, choice, check, select, card };
+    return { h, fill, table, bar, slider, button, choice, check, select, card, center };
 })();

@@ -51,7 +51,7 @@ const Main = (() => {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
             tab.tabIndex = on ? 0 : -1;
-            if (on) $('tabs').scrollLeft = tab.offsetLeft - $('tabs').clientWidth / 2;
+            if (on) Dom.center($('tabs'), tab);
         }
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
@@ -113,13 +113,14 @@ const Main = (() => {
     }
 
     function fromAddress() {
-        const asked = Link.parse(location.hash), { ids, edits, example, ...rest } = asked;
-        const all = { ...rest, ids: ids || Array.from(Engine.prompt), edits: edits || [] };
+        const { ids, edits, example, ...rest } = Link.parse(location.hash);
+        const begin = Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
+        const all = { ...rest, ids: ids || begin, edits: edits || [] };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;
         if (!App.set({ ...all, prompt: all.ids.length })) {
             const why = $('message').textContent;
-            App.set({ ids: Array.from(Engine.prompt), edits: [], prompt: Engine.prompt.length });
+            App.set({ ids: begin, edits: [], prompt: begin.length });
             App.say(`The address asks for what cannot be: ${why}`, true);
         }
         if (example) Lessons.load(example);
@@ -142,6 +143,7 @@ const Main = (() => {
             document.addEventListener('keydown', onKey);
             window.addEventListener('hashchange', fromAddress);
             matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { applyTheme(); App.tell(); });
+            performance.mark('ready');
             document.documentElement.dataset.ready = 'yes';
         } catch (e) {
             App.say(e.message, true);

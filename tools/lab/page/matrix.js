@@ -17,7 +17,7 @@ const Matrix = (() => {
     function draw(canvas, m) {
         if (canvas.width !== m.cols) canvas.width = m.cols;
         if (canvas.height !== m.rows) canvas.height = m.rows;
-        const context = canvas.getContext('2d');
+        const context = canvas.getContext('2d', { willReadFrequently: true });
         if (!m.rows || !m.cols) return;
         const image = context.createImageData(m.cols, m.rows), data = image.data;
         for (let i = 0, at = 0; i < m.rows; i++)
@@ -32,11 +32,6 @@ const Matrix = (() => {
         context.putImageData(image, 0, 0);
     }
 
-    function legend(scale, format) {
-        const canvas = h('canvas.ramp', { width: 64, height: 1, 'aria-hidden': 'true' });
-        draw(canvas, { rows: 1, cols: 64, scale, value: (i, j) => scale.at(j / 63) });
-        return [h('span', null, format(scale.low)), canvas, h('span', null, format(scale.high))];
-    }
 
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i, j), masked(i, j) ('' |
     // 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i, j)}.
@@ -44,9 +39,10 @@ const Matrix = (() => {
         const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
         const whole = h('div.overview', { hidden: true }, overview, frame);
         const table = h('table', { role: 'grid', 'aria-label': label });
-        const readout = h('p.readout', { 'aria-live': 'polite' }), scaleEl = h('p.legend');
+        const readout = h('p.readout', { 'aria-live': 'polite' });
+        const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
         const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.scroll', null, table),
-            h('div.under', null, readout, scaleEl));
+            h('div.under', null, readout, h('p.legend', null, low, ramp, high)));
         let m = null, cells = [], heads = [], sides = [], corner = null, rows = 0, cols = 0, top = 0, left = 0;
 
         function build() {
@@ -122,7 +118,9 @@ const Matrix = (() => {
             if (focused && inside) inside.focus({ preventScroll: true });
             showWhole();
             showReadout();
-            fill(scaleEl, legend(m.scale, (v) => m.format(v)));
+            low.textContent = m.format(m.scale.low);
+            high.textContent = m.format(m.scale.high);
+            draw(ramp, { rows: 1, cols: 64, scale: m.scale, value: (i, j) => m.scale.at(j / 63) });
         }
 
         function select(i, j) {
@@ -157,5 +155,5 @@ const Matrix = (() => {
         return { el, update };
     }
 
-    return { create, draw, legend };
+    return { create, draw };
 })();

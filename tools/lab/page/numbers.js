@@ -2,12 +2,12 @@
 // Arithmetic on rows of logits and on small vectors: no page, no engine. Sums are in float64, ties go to the
 // lower id, as in mgpt_top, mgpt_logprob and the REPL's views, so that both show the same digits.
 const Numbers = (() => {
-    // The largest of a row and the logarithm of the sum of exp(x / t).
-    function logSum(x, t = 1) {
-        let top = -Infinity, sum = 0;
-        for (let i = 0; i < x.length; i++) if (x[i] > top) top = x[i];
-        for (let i = 0; i < x.length; i++) sum += Math.exp((x[i] - top) / t);
-        return top / t + Math.log(sum);
+    // log(sum(exp(x)))
+    function logSum(x) {
+        const high = x[best(x)];
+        let sum = 0;
+        for (let i = 0; i < x.length; i++) sum += Math.exp(x[i] - high);
+        return high + Math.log(sum);
     }
 
     // Softmax at temperature t; t = 0 is the largest alone.
@@ -17,9 +17,10 @@ const Numbers = (() => {
             if (x.length) out[best(x)] = 1;
             return out;
         }
-        const z = logSum(x, t);
-        for (let i = 0; i < x.length; i++) out[i] = Math.exp(x[i] / t - z);
-        return out;
+        const high = x[best(x)];
+        let sum = 0;
+        for (let i = 0; i < x.length; i++) sum += out[i] = Math.exp((x[i] - high) / t);
+        return out.map((v) => v / sum);
     }
 
     function best(x) {

@@ -28,7 +28,7 @@ const Predict = (() => {
         }
         fill(title, 'After ', h('b', null, Token.at(state.query)), ` the model says ${Token.name(shown[0])}; entropy ` +
             `${Numbers.fixed(Numbers.entropy(p))} nats, ${Numbers.count(n)} of ${Numbers.count(p.length)} tokens can be drawn.`);
-        fill(bars, table(null, ['token', '', 'probability', 'logit', ''], rows, '.bars'));
+        fill(bars, table(null, ['token', '', 'probability', 'logit', ''], rows, '.next'));
     }
 
     // ---- drawing ----

@@ -25,7 +25,7 @@ const Link = (() => {
             const at = part.indexOf('='), key = part.slice(0, at), value = part.slice(at + 1);
             if (at < 0) continue;
             if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
-            else if (key in WORDS && WORDS[key].test(value)) out[key] = value;
+            else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
             else if (key === 'ids' && /^\d+(\.\d+)*$/.test(value)) out.ids = value.split('.').map(Number);
             else if (key === 'edits') {
                 const edits = value.split(',').map(parseEdit);
@@ -52,7 +52,7 @@ const App = (() => {
     const state = { view: 'predict', ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
-    let hooks = new Set(), changed = 0;
+    let hooks = new Set(), changed = 0, address = 0;
 
     const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
 
@@ -83,6 +83,11 @@ const App = (() => {
 
     function tell() {
         for (const fn of listeners) fn(state);
+        clearTimeout(address);
+        address = setTimeout(writeAddress, 200); // browsers allow a few changes a second
+    }
+
+    function writeAddress() {
         try {
             history.replaceState(null, '', Link.format(state));
         } catch {

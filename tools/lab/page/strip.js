@@ -11,7 +11,7 @@ const Strip = (() => {
         if (!Engine.live) return App.say(NO, true);
         if (!Engine.canEncode) return App.say('This model’s text cannot be encoded here: pick tokens instead.', true);
         try {
-            App.edit(Array.from(Engine.encode(input.value)));
+            App.edit((Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(input.value))));
         } catch (e) {
             App.say(e.message, true);
         }
@@ -44,7 +44,7 @@ const Strip = (() => {
         fill(chips, state.ids.map((id, i) => chip(id, i, state, scale)));
         const chosen = chips.children[state.query];
         if (chosen && focused) chosen.focus({ preventScroll: true });
-        if (chosen) chips.scrollLeft = chosen.offsetLeft - chips.clientWidth / 2;
+        Dom.center(chips, chosen);
         slider.input.max = Math.max(1, state.ids.length);
         slider.set(state.step, `${state.step} of ${state.ids.length}`);
         undoButton.disabled = !App.canUndo;
