@@ -7,7 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(RUNG_SMALL)
+#define ALWAYS_INLINE static /* one copy serves all types */
+#else
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
 
 enum { GROUP_TOKENS = 16 }; /* that share one unpacked block */
 

@@ -48,11 +48,11 @@ static size_t n_floats(const struct shape *d)
 static int is_narrow(const mgpt_model *m)
 {
     const struct shape *d = &m->shape;
-    int plain = d->n_embd % PANEL == 0 && d->n_embd <= NARROW && d->head_dim % 4 == 0 &&
-                d->n_vocab < NARROW_FLOATS && d->n_ctx < NARROW_FLOATS && d->n_layer < 256 &&
-                m->branches == BRANCHES_IN_TURN && !m->blends && m->qkv_clamp == 0 &&
-                m->logit_softcap == 0 && m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias &&
-                d->n_ff <= NARROW_FF;
+    int plain = m->kernels.narrow_step && d->n_embd % PANEL == 0 && d->n_embd <= NARROW &&
+                d->head_dim % 4 == 0 && d->n_vocab < NARROW_FLOATS && d->n_ctx < NARROW_FLOATS &&
+                d->n_layer < 256 && m->branches == BRANCHES_IN_TURN && !m->blends &&
+                m->qkv_clamp == 0 && m->logit_softcap == 0 && m->head.w &&
+                m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= NARROW_FF;
     for (size_t i = 0; plain && i < d->n_layer; i++)
         plain = plain_layer(m, &m->layers[i]);
     return plain && n_floats(d) <= NARROW_FLOATS;

@@ -67,10 +67,10 @@ const slide = (page, id, v) => page.eval(`{ const e = document.getElementById('$
 async function looks(page, name, room, width) {
     await page.eval(`App.set({ view: '${room}' })`);
     const seen = await page.eval(`(() => {
-        const text = document.querySelector('.room:not([hidden])').innerText;
+        const text = document.querySelector('.room:not([hidden])').textContent; // innerText leaves out what is not in view
         return { text, wide: document.documentElement.scrollWidth,
             unnamed: [...document.querySelectorAll('button, input, select, [role=grid], [role=listbox]')].filter((e) => e.checkVisibility() &&
-                !(e.innerText || '').trim() && !e.ariaLabel && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80)) };
+                !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80)) };
     })()`);
     assert(seen.text.length > 40, `${name} ${room}: nothing to see`);
     assert(!/\bNaN\b|undefined|\[object|null/.test(seen.text), `${name} ${room}: ${/.{0,40}(NaN|undefined|\[object|null)/.exec(seen.text)}`);
@@ -173,7 +173,7 @@ async function typing(page) {
 }
 
 async function picking(page) {
-    await page.eval(`document.querySelector('.chip[data-pos="1"]').focus()`);
+    await click(page, '.chip[data-pos="1"]');
     await page.press('ArrowRight');
     await page.press('r');
     await page.type('z');

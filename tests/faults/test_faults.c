@@ -46,6 +46,9 @@ static const struct sweep sweeps[] = {
     {"trace", cmd_trace, "%bpe.gguf -p then -o x.safetensors --type f16", NULL, SWEEP_PLAIN, 0},
     {"trace", cmd_trace, "%bpe.gguf --ids 5,6,7 -o x.safetensors", NULL, SWEEP_PLAIN, 1},
     {"trace", cmd_trace, "@weights/names.gguf --list", NULL, SWEEP_PLAIN, 0},
+    {"lab", cmd_lab, "@weights/names.gguf -p ann -o x.html", NULL, SWEEP_PLAIN, 0},
+    {"lab", cmd_lab, "@weights/names.gguf --ids 26,0 --static -o x.html", NULL, SWEEP_PLAIN, 1},
+    {"lab", cmd_lab, "%bpe.gguf --static -p the -o x.html", NULL, SWEEP_PLAIN, 0},
     {"repl", cmd_repl, "@weights/names.gguf", script, SWEEP_GOES_ON, 0},
     {"repl", cmd_repl, "%bpe.gguf -t 2", "then\n/g 4\n/save s\n/quit\n", SWEEP_GOES_ON, 1},
     /* Every reader of tools/convert. */

@@ -3,32 +3,36 @@
 'use strict';
 const fs = require('fs');
 const path = require('path');
+const zlib = require('zlib');
 
-const engine = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
+/* The part of a page's scripts that is engine.js. */
+function engineOf(scripts) {
+    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(scripts);
+    if (!found)
+        throw new Error('the page holds no engine.js');
+    return `'use strict';${found[0]}return Engine;`;
+}
 
-/* As embed.py writes it: without indentation and comments. */
-const lean = engine.replace(/^\/\*[^]*?\*\//, '').replace(/^ +/gm, '').replace(/^\/\/ .*\n/gm, '').replace(/\n+/g, '\n').trim();
-
-/* {Engine, blocks} of a page; Engine is not started yet. */
+/* {html, blocks, Engine} of a page; Engine is not started yet. */
 function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    if (!html.includes(lean))
-        throw new Error(`${file}: does not hold tools/lab/page/engine.js`);
-    return {html, blocks, Engine: new Function('document', `'use strict';${engine}return Engine;`)(document)};
-}
-
-/* What only engine.js itself uses. */
-function internals() {
-    return new Function(`'use strict';${engine.replace('return api;', 'return {translated};')}return Engine;`)();
+    const scripts = zlib.gunzipSync(Buffer.from(blocks.get('mgpt-page'), 'base64')).toString();
+    return {html, blocks, Engine: new Function('document', engineOf(scripts))(document)};
 }
 
 async function openPage(file) {
     const {Engine} = readPage(file);
     await Engine.start();
     return Engine;
+}
+
+/* What only engine.js itself uses. */
+function internals() {
+    const source = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
+    return new Function(engineOf(source).replace('return api;', 'return {translated};'))();
 }
 
 module.exports = {readPage, openPage, internals};

@@ -177,6 +177,11 @@ async function main() {
         }
         Engine.run(ids, []);
         assert.deepStrictEqual(all(0), all(1));
+        Engine.run([26, 1, 2, 3, 4, 5], [], 1);
+        Engine.run(ids, [{kind: 'mlp', layer: 0, scale: 'mean'}]); // lane 1 holds these tokens now
+        const plain = all(1);
+        Engine.run(ids, []);
+        assert.deepStrictEqual(plain, all(0));
     });
     await test('the lens ends with the logits, and the parts of a logit make it up', () => {
         const ids = Array.from(Engine.prompt), pos = ids.length - 1;
@@ -232,6 +237,20 @@ async function main() {
         }
         assert.throws(() => Engine.attend({X, WQ: [[1]], WK: identity, WV: identity}), /WQ: expected 4 rows/);
         assert.throws(() => Engine.attend({X, WQ: identity, WK: identity, WV: identity, heads: 3}), /cut into 3 heads/);
+    });
+    await test('sums in the middle between two floats are rounded once', () => {
+        const e = n => 2 ** n, near = [1 + e(-20), 1 - e(-20)]; // their product is 1 - 2^-40
+        // Next to an odd float, half a step less a trifle: back to that float, although a double holds no
+        // trifle and ties go up. One chain of sums, or four; near 1, and where floats have the fewest bits.
+        for (const [odd, half] of [[1 + e(-23), e(-12)], [(e(22) + 1) * e(-149), e(-75)]])
+            for (const width of [1, 80])
+                for (const sign of [1, -1]) {
+                    const column = v => Array(width).fill(v), apart = width === 1 ? 4 : 1;
+                    const X = [[1, ...Array(apart - 1).fill(0), near[0] * half]];
+                    const W = X[0].map((_, i) => column(i === 0 ? sign * odd : i === apart ? sign * near[1] * half : 0));
+                    const {q} = Engine.attend({X, WQ: W, WK: W, WV: W});
+                    q[0].forEach(v => assert.strictEqual(v, sign * odd));
+                }
     });
     await test('what cannot be is refused in one line, and the engine goes on', () => {
         assert.throws(() => Engine.run([26, 27]), /token 1 is 27, the model has ids 0 to 26/);

@@ -1,12 +1,12 @@
 /* A recorded run. See record.h. The page's own module computes it (module.c, compiled for this machine), so
- * that a recorded page shows what a live one would. */
+ * that a recorded page shows what a live one would. What does not get into the JSON for want of memory is
+ * noticed by the caller (json_has_lost). */
 #include "lab/record.h"
 
 #include "ck.h"
 #include "error.h"
 #include "interrupt.h"
 #include "lab/module.h"
-
 #include "mem.h"
 
 #include <math.h>
@@ -87,17 +87,19 @@ static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos,
                     mgpt_error *err)
 {
     json_t *rows = json_array();
-    json_array_append_new(lens, rows);
-    for (size_t i = 0; i < arr_len(run->hooks); i++) {
+    int status = MGPT_OK;
+    for (size_t i = 0; i < arr_len(run->hooks) && status == MGPT_OK; i++) {
         const struct hook *hook = &run->hooks[i];
         if (!is_residual(hook))
             continue;
         const float *logits = lab_lens(LAB_SHOWN, (int)hook->point, hook->layer, pos);
-        if (!logits)
-            return of_module(err, MGPT_EMEM);
-        json_array_append_new(rows, tops_json(logits, n_vocab));
+        if (logits)
+            json_array_append_new(rows, tops_json(logits, n_vocab));
+        else
+            status = of_module(err, MGPT_EMEM);
     }
-    return MGPT_OK;
+    json_array_append_new(lens, rows);
+    return status;
 }
 
 /* ---- attribution ---- */
@@ -124,28 +126,20 @@ static int put_dla(const struct record_of_run *run, const mgpt_info *info, size_
     json_t *list = json_array();
     mgpt_candidate top = {0};
     const float *logits = lab_value(LAB_SHOWN, MGPT_LOGITS, 0) + pos * (size_t)info->n_vocab;
-    json_array_append_new(dla, list);
     mgpt_top(logits, (size_t)info->n_vocab, &top, 1);
     int status = put_parts(info, pos, top.token, list, err);
     if (status == MGPT_OK && pos + 1 < run->n_tokens && run->tokens[pos + 1] != top.token)
         status = put_parts(info, pos, run->tokens[pos + 1], list, err);
+    json_array_append_new(dla, list);
     return status;
 }
 
 /* ---- the run ---- */
 
-static int run_and_put(const struct record_of_run *run, struct page_out *page, json_t *about,
-                       mgpt_error *err)
+static int look(const struct record_of_run *run, json_t *lens, json_t *dla, mgpt_error *err)
 {
     mgpt_info info;
-    json_t *trace = json_object(), *lens = json_array(), *dla = json_array();
-    json_object_set_new(about, "trace", trace);
-    json_object_set_new(about, "lens", lens);
-    json_object_set_new(about, "dla", dla);
-    int status = lab_run(LAB_SHOWN, run->tokens, run->n_tokens);
-    if (status < 0)
-        return of_module(err, status);
-    status = mgpt_get_info(run->model, &info, err);
+    int status = mgpt_get_info(run->model, &info, err);
     for (size_t pos = 0; pos < run->n_tokens && status == MGPT_OK; pos++) {
         status = put_lens(run, (size_t)info.n_vocab, pos, lens, err);
         if (status == MGPT_OK)
@@ -153,7 +147,23 @@ static int run_and_put(const struct record_of_run *run, struct page_out *page, j
         if (interrupted())
             return 1;
     }
-    return status == MGPT_OK ? put_values(run, page, trace, err) : status;
+    return status;
+}
+
+static int run_and_put(const struct record_of_run *run, struct page_out *page, json_t *about,
+                       mgpt_error *err)
+{
+    int status = lab_run(LAB_SHOWN, run->tokens, run->n_tokens);
+    if (status < 0)
+        return of_module(err, status);
+    json_t *trace = json_object(), *lens = json_array(), *dla = json_array();
+    status = look(run, lens, dla, err);
+    if (status == MGPT_OK)
+        status = put_values(run, page, trace, err);
+    json_object_set_new(about, "trace", trace);
+    json_object_set_new(about, "lens", lens);
+    json_object_set_new(about, "dla", dla);
+    return status;
 }
 
 int record_put(const struct record_of_run *run, struct page_out *page, json_t *about,

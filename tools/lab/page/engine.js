@@ -225,6 +225,8 @@ const Engine = (() => {
         lanes[lane].kept.clear();
         if (!about.live)
             return cutTrace(ids, edits, lane);
+        if (edits.some(edit => edit.scale === 'mean'))
+            run(tokens, [], 1); // means are those of the run without edits, which lane 1 then holds
         if (lane === 0 && key !== lanes[0].edits) {
             lanes[0].edits = null;
             setEdits(edits);

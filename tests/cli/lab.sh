@@ -1,0 +1,135 @@
+#!/bin/sh
+# mgpt lab as a user types it: what is in the page, how large it is, that nothing in it comes alive that is
+# not meant to, and what is refused. What the engine in it computes: tests/lab.
+# shellcheck disable=SC2016,SC2034,SC2154  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+cd "$tmp" || exit 1
+
+run lab "$names" -p anna -o lab.html
+check "a page: exit code 0, nothing on stdout" eval '[ $code -eq 0 ] && [ ! -s out ]'
+live=0
+grep -q 'lab.html: live, ' err && live=1
+check "it is live, or the reason is told" eval '[ $live -eq 1 ] || grep -q "recorded.*built without the engine" err'
+check "under 250 kB with model and engine" [ "$(wc -c <lab.html)" -lt 250000 ]
+cp lab.html first.html
+run lab -m "$names" -p anna -o lab.html
+check "the same bytes again, over the old page" cmp -s lab.html first.html
+
+# block ID FILE: what a block of a page holds, unpacked.
+block()
+{
+    sed -n 's|^.*<script type="application/octet-stream" id="'"$1"'">\([^<]*\)</script>.*$|\1|p' "$2" |
+        base64 -d | gzip -dc
+}
+
+block mgpt-about lab.html >about
+says_about()
+{
+    check "the page knows $1" grep -qF -- "$2" about
+}
+says_about "the model" '"arch":"microgpt"'
+says_about "its sizes" '"layers":1,"heads":4,"kv_heads":4,"d_model":16'
+says_about "the prompt" '"tokens":[26,0,13,13,0]'
+says_about "every hook" '"name":"blocks.0.attn.hook_pattern","point":11,"layer":0,"dims":[4,0,0]'
+if [ $live -eq 1 ]; then
+    block mgpt-model lab.html >model
+    check "the weights are the file's bytes" cmp -s model "$names"
+    block mgpt-module lab.html >module
+    check "the engine is a WebAssembly module" [ "$(head -c 4 module | tail -c 3)" = asm ]
+fi
+
+# ---- the policy ----
+
+# hash_of TAG: of the one element without attributes, as a browser hashes what is between the tags.
+hash_of()
+{
+    awk -v RS='\001' -v tag="$1" '{ from = index($0, "<" tag ">") + length(tag) + 2
+        rest = substr($0, from); printf "%s", substr(rest, 1, index(rest, "</" tag ">") - 1) }' lab.html |
+        sha256sum | cut -d" " -f1 | sed 's/../\\x&/g' | xargs -0 printf '%b' | head -c 32 | base64
+}
+
+policy=$(sed -n 's/.*http-equiv="Content-Security-Policy" content="\([^"]*\)".*/\1/p' lab.html)
+check "nothing is allowed that is not named" eval 'case $policy in "default-src '\''none'\''; "*) ;; *) false ;; esac'
+check "no network, no eval, nothing inline without a hash" eval '! printf "%s" "$policy" |
+    grep -qE "http|unsafe-inline|[^-]unsafe-eval|data:|blob:|\*|connect-src"'
+check "the script has the policy's hash" eval 'case $policy in *"script-src '\''sha256-$(hash_of script)'\''"*) ;; *) false ;; esac'
+check "so has the style" eval 'case $policy in *"style-src '\''sha256-$(hash_of style)'\''"*) ;; *) false ;; esac'
+check "one script that runs, no handler, no address" eval '[ "$(grep -c "<script>" lab.html)" -eq 1 ] &&
+    ! grep -qE "<[a-z][^>]* (on[a-z]+|src|href=.[^#])" lab.html'
+
+# ---- hostile texts ----
+
+override=$(printf '\342\200\256')
+escape=$(printf '\033')
+cat >hostile.json <<EOF
+{"config": {"n_embd": 4, "n_head": 1, "block_size": 4, "vocab_size": 6, "n_layer": 0},
+ "vocab": ["<", "\u202e", "\u001b", "\"", "&"], "bos": 5,
+ "wte": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1],[1,1,0,0],[0,1,1,0]],
+ "wpe": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]],
+ "lm_head": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1],[1,1,0,0],[0,1,1,0]]}
+EOF
+run convert hostile.json hostile.gguf
+check "a model whose tokens are markup and controls" [ "$code" -eq 0 ]
+# The title is its path: one that ends the element, turns the writing and sends an escape.
+directory="$tmp/</title><script>alert(1)<"
+mkdir -p "$directory"
+cp hostile.gguf "$directory/script>$override$escape.gguf"
+run lab "$directory/script>$override$escape.gguf" -p "<$override\"" -o hostile.html
+check "it makes a page" [ "$code" -eq 0 ]
+check "no token and no name is markup in it" eval '[ "$(grep -c "<script>" hostile.html)" -eq 1 ] &&
+    ! grep -q "alert(1)<" hostile.html && ! grep -qF "$override" hostile.html && ! grep -qF "$escape" hostile.html'
+block mgpt-about hostile.html >about
+says_about "what is dangerous as an escape" '"pieces":["<","\\u{202E}","\\u{1B}","\\\"","&","<BOS>"]'
+says_about "its bytes as numbers" '"bytes":["<","\u00E2\u0080\u00AE","\u001B","\"","&",""]'
+
+# ---- recorded ----
+
+run lab "$names" -p anna --static -o static.html
+check "--static" [ "$code" -eq 0 ]
+tells "says so" "static.html: recorded, "
+tells "and why" "5 tokens: it was asked for with --static"
+block mgpt-about static.html >about
+says_about "that it is not live" '"live":false'
+check "no weights in it" eval '! grep -q "id=\"mgpt-model\"" static.html'
+run trace "$names" -p anna --hooks logits -o logits.npz
+block mgpt-trace static.html | tail -c $((5 * 27 * 4)) >logits
+hex()
+{
+    od -An -v -tx1 "$1" | tr -d ' \n'
+}
+check "its values are the trace's" eval '[ "$(wc -c <logits)" -eq 540 ] &&
+    case $(hex logits.npz) in *"$(hex logits)"*) ;; *) false ;; esac'
+if [ $live -eq 1 ]; then
+    run lab "$lines" -p "ROMEO:" --max 2 -o big.html
+    check "above --max: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
+    tells "the sizes are told" "the model has 2.2 MB, a live page takes up to 2 (--max)"
+fi
+
+# ---- refused ----
+
+rm -f lab.html
+refuses "no output" 2 "-o lab.html" lab "$names"
+refuses "no model" 2 "which model?" lab -o lab.html
+refuses "no such file" 5 "cannot open" lab none.gguf -o lab.html
+printf 'GGUFx' >bad.gguf
+refuses "no model in the file" 3 "bad.gguf" lab bad.gguf -o lab.html
+refuses "a character that the vocabulary lacks" 2 "'A' (U+0041) at byte 0" lab "$names" -p Anna -o lab.html
+refuses "an id that is out of range" 2 "the model has ids 0 to 26" lab "$names" --ids 27 -o lab.html
+refuses "longer than the context" 4 "the context holds 16" lab "$names" -p abcdefghijklmnop -o lab.html
+refuses "two prompts" 2 "one of -p, -f, --ids" lab "$names" -p a --ids 1 -o lab.html
+refuses "a recorded page without a prompt" 2 "needs a prompt" lab "$names" --static -o lab.html
+refuses "--max: no number" 2 "--max" lab "$names" --max many -o lab.html
+refuses "a misspelt option" 2 "did you mean" lab "$names" --statc -o lab.html
+refuses "no such directory" 5 "cannot create" lab "$names" -o none/lab.html
+check "nothing was written" [ ! -e lab.html ]
+check "and nothing is left over" eval '[ -z "$(find . -name ".*.tmp")" ]'
+if [ -w /dev/full ]; then
+    refuses "no room on the disk" 5 "write" lab "$names" -o /dev/full
+fi
+run lab --help
+says "help" "usage: mgpt lab"
+
+finish

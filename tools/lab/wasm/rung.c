@@ -1,0 +1,154 @@
+/* The rung of a page: the scalar one, with products of float matrices in WebAssembly's vectors of two
+ * doubles. In place of kernels_scalar.c; the bits are the specification's (kernels_tmpl.h).
+ *
+ * A panel's 16 sums are floats held as doubles. A step multiplies (exactly) and adds as doubles, then rounds
+ * to floats. That is fmaf unless a sum falls into the middle between two floats (fma.h): such steps, one in
+ * a hundred with halves as weights, are done again with care. Sums below 2^-126 need none: where weights and
+ * inputs are 0 or at least 2^-60 in size, all products are multiples of 2^-166, so such a sum is exact as a
+ * double. With smaller numbers every step is done with care.
+ */
+#define RUNG_INIT init_scalar
+#define RUNG_SAMPLE sample_kernels_scalar
+#define RUNG_NAME "scalar"
+#define RUNG_STATIC static
+#include "kernels_tmpl.h"
+
+#include <wasm_simd128.h>
+
+enum { TOKENS = 16, VECTORS = 4 }; /* with their sums, four fit into 16 registers */
+
+#define EACH_VECTOR _Pragma("clang loop unroll(full)") for (size_t v = 0; v < VECTORS; v++)
+
+struct columns {
+    double w[WIDEN * PANEL];
+};
+
+struct sums {
+    double c[4][PANEL]; /* floats, one row per chain */
+};
+
+static int has_tiny(const float *x, size_t n)
+{
+    int tiny = 0;
+    for (size_t i = 0; i < n; i++)
+        tiny |= (fabsf(x[i]) < 0x1p-60f) & (x[i] != 0);
+    return tiny;
+}
+
+static int load_columns(struct columns *to, widen_fn *widen, const void *from, size_t n)
+{
+    float wide[WIDEN * PANEL];
+    widen(wide, from, n * PANEL);
+    for (size_t i = 0; i < n * PANEL; i++)
+        to->w[i] = (double)wide[i];
+    return has_tiny(wide, n * PANEL);
+}
+
+/* Two sums, rounded to odd before they are rounded to floats. */
+static v128_t add_with_care(v128_t p, v128_t c, v128_t s)
+{
+    double parts[3][2];
+    wasm_v128_store(parts[0], p);
+    wasm_v128_store(parts[1], c);
+    wasm_v128_store(parts[2], s);
+    return wasm_f64x2_make(lab_sum_to_odd(parts[0][0], parts[1][0], parts[2][0]),
+                           lab_sum_to_odd(parts[0][1], parts[1][1], parts[2][1]));
+}
+
+/* Every `step`-th of n columns onto the eight sums at c: w are weights of 16 rows, so they are half a panel. */
+static void add_columns(double *c, const double *w, const float *x, size_t n, size_t step,
+                        int careful)
+{
+    const v128_t low = wasm_i32x4_const(0x1FFFFFFF, 0, 0x1FFFFFFF, 0);
+    const v128_t middle = wasm_i32x4_const(0x10000000, 1, 0x10000000, 1); /* no high word is 1 */
+    v128_t a[VECTORS], s[VECTORS];
+    for (size_t v = 0; v < VECTORS; v++)
+        a[v] = wasm_v128_load(c + 2 * v);
+    for (size_t k = 0; k < n; k += step) {
+        v128_t by = wasm_f64x2_splat((double)x[k]), unsure = wasm_i32x4_splat(careful);
+        EACH_VECTOR
+        {
+            s[v] = wasm_f64x2_add(wasm_f64x2_mul(wasm_v128_load(w + k * PANEL + 2 * v), by), a[v]);
+            unsure = wasm_v128_or(unsure, wasm_i32x4_eq(wasm_v128_and(s[v], low), middle));
+        }
+        if (__builtin_expect(wasm_v128_any_true(unsure), 0))
+            EACH_VECTOR s[v] = add_with_care(
+                wasm_f64x2_mul(wasm_v128_load(w + k * PANEL + 2 * v), by), a[v], s[v]);
+        EACH_VECTOR a[v] = wasm_f64x2_promote_low_f32x4(wasm_f32x4_demote_f64x2_zero(s[v]));
+    }
+    for (size_t v = 0; v < VECTORS; v++)
+        wasm_v128_store(c + 2 * v, a[v]);
+}
+
+static void add_chains(struct sums *s, size_t n_chains, const struct columns *w, const float *x,
+                       size_t n, int careful)
+{
+    for (size_t i = 0; i < n_chains && i < n; i++)
+        for (size_t l = 0; l < PANEL; l += 2 * VECTORS)
+            add_columns(s->c[i] + l, w->w + i * PANEL + l, x + i, n - i, n_chains, careful);
+}
+
+static void store_sums(float *y, const struct sums *s, size_t n_chains, size_t rows)
+{
+    struct chains floats;
+    for (size_t i = 0; i < n_chains; i++)
+        for (size_t l = 0; l < PANEL; l++)
+            floats.c[i][l] = (float)s->c[i][l];
+    chains_fold(y, &floats, n_chains, rows);
+}
+
+/* A panel and up to TOKENS tokens, the first of them at x, y; some want care. */
+static void multiply(widen_fn *widen, size_t each, float *y, size_t ldy, const char *panel,
+                     const char *x, size_t x_stride, size_t n, size_t n_in, size_t n_out,
+                     size_t rows, const int careful[TOKENS])
+{
+    size_t n_chains = n_out > NARROW ? 1 : 4;
+    struct sums sums[TOKENS] = {{{{0}}}};
+    struct columns w;
+    for (size_t k = 0; k < n_in; k += WIDEN) {
+        size_t n_columns = n_in - k < WIDEN ? n_in - k : WIDEN;
+        int tiny = load_columns(&w, widen, panel + k * PANEL * each, n_columns);
+        for (size_t i = 0; i < n; i++) {
+            const float *row = (const float *)(const void *)(x + i * x_stride);
+            add_chains(&sums[i], n_chains, &w, row + k, n_columns, tiny | careful[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        store_sums(y + i * ldy, &sums[i], n_chains, rows);
+}
+
+static void linear_by_pairs(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
+                            const void *x, size_t x_stride, size_t n, size_t n_in, size_t n_out,
+                            size_t p0, size_t p1)
+{
+    for (size_t first = 0; first < n; first += TOKENS) {
+        size_t some = n - first < TOKENS ? n - first : TOKENS;
+        const char *rows = (const char *)x + first * x_stride;
+        int careful[TOKENS];
+        for (size_t i = 0; i < some; i++)
+            careful[i] = has_tiny((const float *)(const void *)(rows + i * x_stride), n_in);
+        for (size_t p = p0; p < p1; p++)
+            multiply(widen, each, y + first * ldy + p * PANEL, ldy,
+                     (const char *)w + p * PANEL * n_in * each, rows, x_stride, some, n_in, n_out,
+                     rows_of_panel(p, n_out), careful);
+    }
+}
+
+#define DEFINE_LINEAR(NAME, BYTES)                                                                 \
+    static void pairs_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,  \
+                             size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)            \
+    {                                                                                              \
+        linear_by_pairs(widen_##NAME, BYTES, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);      \
+    }
+
+DEFINE_LINEAR(f32, 4)
+DEFINE_LINEAR(f16, 2)
+DEFINE_LINEAR(bf16, 2)
+
+void kernels_init_scalar(struct kernels *k)
+{
+    init_scalar(k);
+    k->linear[WEIGHT_F32] = pairs_f32;
+    k->linear[WEIGHT_F16] = pairs_f16;
+    k->linear[WEIGHT_BF16] = pairs_bf16;
+}
