@@ -185,8 +185,7 @@ static int put_all(struct lab *lab, mgpt_error *err)
 static int write_page(struct lab *lab)
 {
     mgpt_error err;
-    uint64_t n_bytes;
-    uint64_t carried = lab->engine.info.file_bytes;
+    uint64_t n_bytes, weights = lab->engine.info.file_bytes;
     interrupt_catch();
     int status = put_all(lab, &err);
     if (status == 1 || interrupted())
@@ -194,10 +193,10 @@ static int write_page(struct lab *lab)
     if (status == MGPT_OK)
         status = page_commit(&lab->page, &n_bytes, &err);
     if (status < 0)
-        return cli_fail(lab->page.file.failed.status ? lab->path : NULL, &err);
+        return cli_fail(err.status == MGPT_EIO ? lab->path : NULL, &err);
     if (!lab->reason[0])
         cli_note("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
-                 (double)n_bytes / 1e3, (double)carried / 1e3, (double)lab_module.n / 1e3);
+                 (double)n_bytes / 1e3, (double)weights / 1e3, (double)lab_module.n / 1e3);
     else
         cli_note("%s: recorded, %.1f kB, %zu tokens: %s", lab->path, (double)n_bytes / 1e3,
                  lab->input.n_tokens, lab->reason);

@@ -9,7 +9,6 @@ const Engine = (() => {
     let about = null; // what the page says about the model
     let wasm = null; // exports of the module; null: the page has none
     let trace = null; // a recorded page: Float32Array of all values
-    let decoder = null;
     const lanes = [];
 
     // ---- what the page carries ----
