@@ -157,9 +157,9 @@ class Page {
     }
 }
 
-// The first browser that is there, or null.
-function find() {
-    const names = process.env.MGPT_CHROMIUM ? [process.env.MGPT_CHROMIUM] : ['chromium', 'chromium-browser', 'google-chrome'];
+// The first of these programs that is there, or null. A variable may name another.
+function find(names = ['chromium', 'chromium-browser', 'google-chrome'], variable = 'MGPT_CHROMIUM') {
+    if (process.env[variable]) names = [process.env[variable]];
     for (const dir of (process.env.PATH || '').split(':'))
         for (const name of names) {
             const file = name.includes('/') ? name : path.join(dir, name);

@@ -10,6 +10,7 @@ const fs = require('fs');
 const os = require('os');
 const path = require('path');
 const { Chrome, find } = require('./chrome.js');
+const { Firefox } = require('./firefox.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
 const binary = find();
@@ -99,15 +100,18 @@ async function picture(page, name, width, height) {
 
 const repl = (line) => run(['repl', weights('names')], `anna\n${line}\n`);
 
+// The numbers of a heatmap of the REPL.
+const heatmap = (line) => numbersOf(repl(line).split('\n').filter((l) => /^\d+ (<BOS>|")/.test(l))
+    .map((l) => l.replace(/^\S+ \S+/, '')).join('\n'));
+
 async function replAgrees(file) {
     await visit(file, '#view=attention&layer=0&head=3&query=4&key=2', async (page) => {
-        const table = (line) => numbersOf(repl(line).split('\n').filter((l) => /^\d+ (<BOS>|")/.test(l)).map((l) => l.replace(/^\S+ \S+/, '')).join('\n'));
-        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), table('/a 0 3'), '/a 0 3');
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3'), '/a 0 3');
         await page.press('w');
         await page.press('w');
-        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), table('/a 0 3 scores'), '/a 0 3 scores');
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores'), '/a 0 3 scores');
         await page.press('f');
-        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), table('/a 0 3 scores future'), 'future');
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores future'), 'future');
         const dot = repl('/qk 0 3 4 2'), product = plain(await cells(page, '#product tbody td')).filter((t) => /\d/.test(t));
         assert.deepStrictEqual(product, numbersOf(dot.slice(dot.indexOf('share'))), '/qk');
         const mix = repl('/v 0 3 4'), vectors = mix.slice(mix.indexOf('by dimension')).split('\n').slice(1, 7).join('\n');
@@ -319,6 +323,27 @@ async function recorded() {
     });
 }
 
+// ---- another browser ----
+
+async function inFirefox(file) {
+    const program = find(['firefox-esr', 'firefox'], 'MGPT_FIREFOX'), firefox = new Firefox();
+    if (!program) return console.log('# no Firefox here (MGPT_FIREFOX names one): pages were not opened in it');
+    await firefox.start(program);
+    try {
+        assert.strictEqual(await firefox.go(file, '#view=attention&layer=0&head=3&query=4'), 'yes');
+        const shown = await firefox.eval(`[...document.querySelectorAll('#attention td[role=gridcell]')].map((e) => e.textContent)`);
+        assert.deepStrictEqual(shown, heatmap('/a 0 3'));
+        for (const room of ROOMS) {
+            await firefox.eval(`document.getElementById('tab-${room}').click()`);
+            assert((await firefox.eval(`document.querySelector('.room:not([hidden])').textContent`)).length > 40, room);
+            if (shots) await firefox.shot(path.join(shots, `firefox-${room}.png`));
+        }
+    } finally {
+        await firefox.close();
+    }
+    return undefined;
+}
+
 // ---- times ----
 
 async function times(file, name) {
@@ -354,6 +379,7 @@ async function main() {
         await page.pdf(path.join(tmp, 'page.pdf'));
         assert(fs.statSync(path.join(tmp, 'page.pdf')).size > 10000);
     }));
+    await test('Firefox', () => inFirefox(names));
     await test('times', async () => {
         await times(names, 'names');
         await times(shakespeare, 'shakespeare');

@@ -49,7 +49,7 @@ const Attention = (() => {
         el.tabIndex = chosen ? 0 : -1;
         el.setAttribute('aria-pressed', chosen);
         el.setAttribute('aria-label', `layer ${layer} head ${head}, query ${Token.at(state.query)} looks most at ${Token.at(top)}, ${w}`);
-        fill(text, h('b', null, `${layer}.${head}`), ` ${Token.text(state.ids[top])} ${w}`);
+        fill(text, h('b', null, `${layer}.${head}`), `\n${Token.text(state.ids[top])} ${w}`);
         if (chosen && grid.contains(document.activeElement)) el.focus({ preventScroll: true });
     }
 
@@ -116,11 +116,11 @@ const Attention = (() => {
 
     // ---- the view ----
 
-    function stepper(name, key, n) {
+    function stepper(name, key) {
         const move = (by) => App.set({ [key]: App.state[key] + by }), out = h('output');
         const el = h('span.stepper', { role: 'group', 'aria-label': name }, button('−', () => move(-1), { 'aria-label':
             `${name} down` }), h('span', null, name, ' ', out), button('+', () => move(1), { 'aria-label': `${name} up` }));
-        return { el, set: (v) => { out.textContent = `${v} of ${n}`; } };
+        return { el, set: (v) => { out.textContent = v; } };
     }
 
     let layerStep, headStep;
@@ -143,8 +143,8 @@ const Attention = (() => {
         whatChoice = choice('what to show', [['weights', 'weights'], ['log', 'log'], ['scores', 'scores']], 'weights',
             (v) => App.set({ what: v }));
         future = check('masked future', false, (v) => App.set({ future: v ? '1' : '0' }));
-        layerStep = stepper('layer', 'layer', layers);
-        headStep = stepper('head', 'head', heads);
+        layerStep = stepper('layer', 'layer');
+        headStep = stepper('head', 'head');
         const query = h('div', null, card('One query, every head', null, oneTitle, one.el, oneSums));
         root.append(h('div.columns.fit', null, card('All heads', 'A row is a query, a column a key, one scale from 0 to 1. Below each: '
             + 'what the chosen query looks at most.', grid), card('One head', null, h('div.row', null, layerStep.el, headStep.el,

@@ -128,7 +128,7 @@ const Block = (() => {
             items = STAGES.filter((s) => App.ofLayer(s[1])).map(makeItem);
             fill(list, items.map((item) => item.el));
         }
-        layerOut.textContent = `layer ${state.layer} of ${Engine.info.layers}`;
+        layerOut.textContent = `layer ${state.layer}`;
         for (const item of items) showItem(item, state);
         showDetail(state, items[chosen].stage);
     }
