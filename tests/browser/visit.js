@@ -68,7 +68,7 @@ const slide = (page, id, v) => page.eval(`{ const e = document.getElementById('$
 async function looks(page, name, room, width) {
     await page.eval(`App.set({ view: '${room}' })`);
     const seen = await page.eval(`(() => {
-        const text = document.querySelector('.room:not([hidden])').textContent; // innerText leaves out what is not in view
+        const text = document.querySelector('.room:not([hidden])').textContent;
         return { text, wide: document.documentElement.scrollWidth,
             unnamed: [...document.querySelectorAll('button, input, select, [role=grid], [role=listbox]')].filter((e) => e.checkVisibility() &&
                 !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80)) };
