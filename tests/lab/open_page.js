@@ -3,10 +3,11 @@
 'use strict';
 const fs = require('fs');
 const path = require('path');
+const zlib = require('zlib');
 
-/* The part of a page that is engine.js. */
-function engineOf(html) {
-    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(html);
+/* The part of a page's scripts that is engine.js. */
+function engineOf(scripts) {
+    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(scripts);
     if (!found)
         throw new Error('the page holds no engine.js');
     return `'use strict';${found[0]}return Engine;`;
@@ -18,7 +19,8 @@ function readPage(file) {
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    return {html, blocks, Engine: new Function('document', engineOf(html))(document)};
+    const scripts = zlib.gunzipSync(Buffer.from(blocks.get('mgpt-page'), 'base64')).toString();
+    return {html, blocks, Engine: new Function('document', engineOf(scripts))(document)};
 }
 
 async function openPage(file) {

@@ -2,7 +2,7 @@
 
 usage: embed.py OUTPUT.c MODULE.wasm|- PAGE.html STYLE.css... SCRIPT.js...
 
-The template has the marks {{csp}}, {{style}}, {{script}}, which are filled in here, and {{title}} and
+The template has the marks {{csp}}, {{style}}, {{boot}}, {{script}}, which are filled in here, and {{title}} and
 {{data}}, in this order, which mgpt lab fills in: the page comes out in three parts. Styles and scripts are
 joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
 """
@@ -18,7 +18,8 @@ def read(path):
 
 
 def joined(paths, ending, first=b''):
-    return first + b'\n'.join(read(p) for p in paths if p.endswith(ending))
+    """Browsers hash what is between the tags with line ends made \\n."""
+    return first + b'\n'.join(read(p) for p in paths if p.endswith(ending)).replace(b'\r\n', b'\n')
 
 
 def hash_of(text):
@@ -31,25 +32,27 @@ def fill(page, mark, text):
     return page.replace(mark, text)
 
 
+def packed(data):
+    """gzip without a time, so that equal sources give equal bytes."""
+    return gzip.compress(data, 9, mtime=0)
+
+
 def template(paths):
-    """The page in three parts. Browsers hash what is between the tags, line ends made \\n."""
-    style = joined(paths, '.css').replace(b'\r\n', b'\n')
-    script = joined(paths, '.js', b"'use strict';\n").replace(b'\r\n', b'\n')
-    if b'</script' in script.lower() or b'<!--' in script or b'</style' in style.lower():
+    """The page in three parts. boot.js stands in it as it is and starts the other scripts, which are packed."""
+    boots = [p for p in paths if p.endswith('boot.js')]
+    style, boot = joined(paths, '.css'), joined(boots, '.js')
+    script = joined([p for p in paths if p not in boots], '.js', b"'use strict';\n")
+    if b'</script' in boot.lower() or b'<!--' in boot or b'</style' in style.lower():
         sys.exit('embed.py: a script or style would end its own element')
-    policy = (b"default-src 'none'; script-src " + hash_of(script) + b" 'wasm-unsafe-eval'; style-src "
-              + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
+    policy = (b"default-src 'none'; script-src " + hash_of(boot) + b' ' + hash_of(script)
+              + b" 'wasm-unsafe-eval'; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
     page = joined(paths, '.html')
-    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', style), (b'{{script}}', script)):
+    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', style), (b'{{boot}}', boot),
+                       (b'{{script}}', base64.b64encode(packed(script)))):
         page = fill(page, mark, text)
     head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
     body, tail = fill(body, b'{{data}}', b'\0').split(b'\0')
     return head, body, tail
-
-
-def packed(data):
-    """gzip without a time, so that equal sources give equal bytes."""
-    return gzip.compress(data, 9, mtime=0)
 
 
 def array(name, data):

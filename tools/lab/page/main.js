@@ -1,9 +1,156 @@
-/* Begins the page. */
-Engine.start().then(() => {
-    if (Engine.prompt.length > 0)
-        Engine.run(Engine.prompt);
-    document.getElementById('main').textContent =
-        `${Engine.info.name}: ${Engine.prompt.length} tokens, ${Engine.hooks.length} values`;
-}).catch(error => {
-    document.getElementById('main').textContent = error.message;
-});
+'use strict';
+// Starts the engine, builds the rooms, and listens to keys, theme and address.
+const Main = (() => {
+    const { h, fill, button, table } = Dom;
+    const ROOMS = [Predict, Attention, Inside, Block, Experiment, Lessons];
+    const KEYS = [
+        ['← → in the tokens', 'choose a token; Delete takes it out', null],
+        ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
+        ['g', 'the likeliest next token', () => Predict.drawOne(true)],
+        ['h  l', 'head before, after', null], ['u  i', 'layer before, after', null], ['j  k', 'query after, before', null],
+        ['w', 'weights, log, scores', () => App.set({ what: { weights: 'log', log: 'scores', scores: 'weights' }[App.state.what] })],
+        ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
+        ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
+        ['/', 'type a text', () => Strip.focusText()], ['1 … 6', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['?', 'this list', () => showHelp()],
+    ];
+    const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
+    const THEMES = ['auto', 'light', 'dark'];
+
+    const $ = (id) => document.getElementById(id);
+    const mounted = new Map();
+    let theme = 'auto';
+
+    // ---- theme ----
+
+    function applyTheme() {
+        const dark = theme === 'dark' || (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
+        document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+        $('theme').textContent = `Theme: ${theme}`;
+        App.state.dark = dark;
+    }
+
+    function turnTheme() {
+        theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+        applyTheme();
+        App.tell();
+    }
+
+    // ---- rooms ----
+
+    function show(state) {
+        const room = ROOMS.find((r) => r.id === state.view) || ROOMS[0];
+        if (!mounted.has(room.id)) {
+            const root = h('div.room');
+            mounted.set(room.id, root);
+            $('rooms').append(root);
+            room.mount(root);
+        }
+        for (const [id, root] of mounted) root.hidden = id !== room.id;
+        for (const tab of $('tabs').children) {
+            const on = tab.dataset.room === room.id;
+            tab.setAttribute('aria-selected', on);
+            tab.tabIndex = on ? 0 : -1;
+            if (on) Dom.center($('tabs'), tab);
+        }
+        $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
+        showEdits(state);
+        Strip.update(state);
+        room.update(state);
+    }
+
+    // A change that is in force must be seen in every room.
+    function showEdits(state) {
+        const el = $('edits');
+        el.hidden = !state.edits.length;
+        if (state.edits.length) fill(el, 'Changed: ', state.edits.map((e) => [h('span.tag', null, Link.editText(e).replace(':', ' × ').replace('× mean', '= mean')), ' ']),
+            button('Clear', () => App.set({ edits: [] }), { kind: '.small' }));
+    }
+
+    function onTabKey(e) {
+        const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+        if (!by) return;
+        e.preventDefault();
+        e.stopPropagation();
+        const at = ROOMS.findIndex((r) => r.id === App.state.view), room = ROOMS[(at + by + ROOMS.length) % ROOMS.length];
+        App.set({ view: room.id });
+        $(`tab-${room.id}`).focus();
+    }
+
+    // ---- keys ----
+
+    function showHelp() {
+        fill($('help'), h('h2', null, 'Keys'), table(null, ['key', 'does'], KEYS.map((k) => [h('kbd', null, k[0]), k[1]])),
+            h('p', null, 'Arrow keys also move inside every table of numbers, in the grid of heads and in the list of stages.'),
+            button('Close', () => $('help').close()));
+        $('help').showModal();
+    }
+
+    function onKey(e) {
+        const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== 'range' && e.target.type !== 'radio' &&
+            e.target.type !== 'checkbox';
+        if (typing || e.ctrlKey || e.altKey || e.metaKey || document.querySelector('dialog[open]')) return;
+        const named = KEYS.find((k) => k[0] === e.key && k[2]), move = MOVES[e.key], room = ROOMS[Number(e.key) - 1];
+        if (named) named[2]();
+        else if (move) App.set({ [move[0]]: Math.max(0, App.state[move[0]] + move[1]) });
+        else if (e.key === '.') Strip.step(1);
+        else if (e.key === ',') Strip.step(-1);
+        else if (room) App.set({ view: room.id });
+        else return;
+        e.preventDefault();
+    }
+
+    // ---- beginning ----
+
+    function describe() {
+        const i = Engine.info, part = (text) => h('span', null, text);
+        document.title = `${i.name || i.arch} · mgpt lab`;
+        fill($('model'), h('b', null, i.name || i.arch), part(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), part(`width ${i.d_model}`),
+            part(`${Numbers.count(i.params)} parameters`), part(`vocabulary ${Numbers.count(i.vocab)}`), part(`context ${i.context}`));
+        fill($('mode'), h('b', null, Engine.live ? 'live' : 'recorded'), Engine.live ? ' the model and the engine are in this page'
+            : ` this page shows one run and does not recompute: ${Engine.reason}`);
+        document.documentElement.classList.toggle('static', !Engine.live);
+    }
+
+    function fromAddress() {
+        const { ids, edits, example, ...rest } = Link.parse(location.hash);
+        const begin = Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
+        const all = { ...rest, ids: ids || begin, edits: edits || [] };
+        if (all.step === undefined) all.step = all.ids.length;
+        if (all.query === undefined) all.query = all.step - 1;
+        if (!App.set({ ...all, prompt: all.ids.length })) {
+            const why = $('message').textContent;
+            App.set({ ids: begin, edits: [], prompt: begin.length });
+            App.say(`The address asks for what cannot be: ${why}`, true);
+        }
+        if (example) Lessons.load(example);
+    }
+
+    async function start() {
+        $('theme').addEventListener('click', turnTheme);
+        $('keys').addEventListener('click', showHelp);
+        try {
+            applyTheme();
+            await Engine.start();
+            App.begin();
+            describe();
+            Strip.mount($('strip'));
+            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id }), { role: 'tab',
+                id: `tab-${r.id}`, 'data-room': r.id, 'aria-controls': 'rooms' })));
+            $('tabs').addEventListener('keydown', onTabKey);
+            App.on(show);
+            fromAddress();
+            document.addEventListener('keydown', onKey);
+            window.addEventListener('hashchange', fromAddress);
+            matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { applyTheme(); App.tell(); });
+            performance.mark('ready');
+            document.documentElement.dataset.ready = 'yes';
+        } catch (e) {
+            App.say(e.message, true);
+            document.documentElement.dataset.ready = 'failed';
+        }
+    }
+
+    return { start };
+})();
+Main.start();

@@ -1,0 +1,146 @@
+'use strict';
+// The parts of the lab's page that need no page: arithmetic, colours, addresses, the lessons' matrices, and the lines of
+// source that the page quotes. node numbers.js MGPT ROOT
+const assert = require('assert');
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const path = require('path');
+
+const [mgpt, root] = process.argv.slice(2);
+const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${name}.js`), 'utf8');
+const load = (name, result) => new Function('Dom', `${source(name)};return ${result};`)({});
+const Numbers = load('numbers', 'Numbers'), Colour = load('colour', 'Colour'), Link = load('state', 'Link');
+const LessonData = load('lesson_data', 'LessonData'), Block = load('block', 'Block');
+let number = 0, failures = 0;
+
+function test(name, body) {
+    number++;
+    try {
+        body();
+        console.log(`ok ${number} ${name}`);
+    } catch (error) {
+        failures++;
+        console.log(`not ok ${number} ${name}\n#   ${error.message.split('\n').join('\n#   ')}`);
+    }
+}
+
+// Sums of a few doubles near 1: a few units in the last place.
+const near = (a, b, what) => assert(Math.abs(a - b) <= 1e-14 * Math.max(1, Math.abs(b)), `${what}: ${a}, expected ${b}`);
+
+test('softmax, by hand', () => {
+    const p = Numbers.softmax([0, Math.log(3)]);
+    near(p[0], 0.25, 'p0');
+    near(p[1], 0.75, 'p1');
+    const hot = Numbers.softmax([0, Math.log(3)], 2); // 1 : sqrt(3)
+    near(hot[1] / hot[0], Math.sqrt(3), 'temperature 2');
+    assert.deepStrictEqual(Array.from(Numbers.softmax([1, 5, 5], 0)), [0, 1, 0]); // the lowest id of equal ones
+    assert.deepStrictEqual(Array.from(Numbers.softmax([-Infinity, 0])), [0, 1]);
+    assert.deepStrictEqual(Numbers.softmax([1000, 1001]), Numbers.softmax([0, 1]));
+});
+
+test('ranks and the largest: ties go to the lower id', () => {
+    const x = [1, 3, 2, 3];
+    assert.deepStrictEqual([0, 1, 2, 3].map((i) => Numbers.rank(x, i)), [4, 1, 3, 2]);
+    assert.deepStrictEqual(Numbers.top(x, 3), [1, 3, 2]);
+    assert.deepStrictEqual(Numbers.top(x, 9), [1, 3, 2, 0]);
+    assert.strictEqual(Numbers.best(x), 1);
+});
+
+test('KL, entropy, log p', () => {
+    const half = [0, 0], p = [0, Math.log(3)];
+    assert.strictEqual(Numbers.kl(p, p), 0);
+    near(Numbers.kl(half, p), 0.5 * Math.log(0.5 / 0.25) + 0.5 * Math.log(0.5 / 0.75), 'KL');
+    near(Numbers.entropy([0.5, 0.5, 0]), Math.LN2, 'entropy');
+    near(Numbers.logprob(p, 1), Math.log(0.75), 'log p');
+    near(Numbers.kl([0, -Infinity], half), Math.LN2, 'KL from what cannot occur');
+});
+
+test('top-k, then top-p of what is left', () => {
+    const logits = [0.4, 0.3, 0.2, 0.1].map(Math.log), cut = (topK, topP) => {
+        const { n, why } = Numbers.survivors(logits, { temperature: 1, topK, topP });
+        return [n, ...logits.map((_, id) => why(id))];
+    };
+    assert.deepStrictEqual(cut(0, 1), [4, '', '', '', '']);
+    assert.deepStrictEqual(cut(2, 1), [2, '', '', 'top-k', 'top-k']);
+    assert.deepStrictEqual(cut(0, 0.65), [2, '', '', 'top-p', 'top-p']);
+    assert.deepStrictEqual(cut(3, 0.4), [1, '', 'top-p', 'top-p', 'top-k']); // 0.4 of 0.9 is the first alone
+    assert.deepStrictEqual(cut(9, 0.01), [1, '', 'top-p', 'top-p', 'top-p']);
+});
+
+test('losses of a text', () => {
+    const rows = [[0, Math.log(3)], [Math.log(4), 0]], l = Numbers.losses([0, 1, 1], (i) => rows[i]);
+    assert.deepStrictEqual(l.map((x) => [x.pos, x.next, x.rank]), [[0, 1, 1], [1, 1, 2]]);
+    near(l[0].nll, -Math.log(0.75), 'first');
+    near(l[1].nll, Math.log(5), 'second');
+});
+
+test('numbers as text', () => {
+    assert.strictEqual(Numbers.fixed(-0.00001), '0.0000');
+    assert.strictEqual(Numbers.fixed(-1.5), '−1.5000');
+    assert.strictEqual(Numbers.fixed(-Infinity), '−∞');
+    assert.strictEqual(Numbers.exact(Math.fround(0.1)), '0.100000001');
+    assert.strictEqual(Numbers.signed(0.25, 2), '+0.25');
+    assert.strictEqual(Numbers.count(1115904), '1,115,904');
+    assert.strictEqual(Numbers.scientific(0.00123), '1.23e−3');
+});
+
+test('colours: lighter is larger, middle is zero, ink can be read', () => {
+    const scale = Colour.sequential(-2, 6), light = [];
+    for (let v = -2; v <= 6; v += 0.5) light.push(Colour.luminance(scale.rgb(v)));
+    assert(light.every((l, i) => i === 0 || l > light[i - 1]), 'viridis is not monotonous');
+    assert.deepStrictEqual(scale.rgb(-9), [0x44, 0x01, 0x54]);
+    assert.deepStrictEqual(scale.rgb(9), [0xfd, 0xe7, 0x25]);
+    for (const dark of [false, true]) {
+        const signs = Colour.diverging(3, dark), [minus, plus] = [signs.rgb(-3), signs.rgb(3)];
+        assert(minus[2] > minus[0] && plus[0] > plus[2], 'blue below, orange above');
+    }
+    assert.deepStrictEqual(Colour.logarithmic(1).rgb(1e-4), Colour.sequential(0, 1).rgb(0));
+    const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    for (const scale2 of [Colour.sequential(0, 1), Colour.diverging(1, false), Colour.diverging(1, true)])
+        for (let t = 0; t <= 1; t += 1 / 64) {
+            const rgb = scale2.rgb(scale2.at(t)), ink = Colour.ink(rgb) === '#000' ? 0 : 1;
+            assert(contrast(Colour.luminance(rgb), ink) >= 4.5, `contrast of ${rgb}`); // WCAG 2 AA
+        }
+});
+
+test('addresses: what is written is read, what is wrong is left out', () => {
+    const state = { view: 'attention', layer: 0, head: 2, query: 4, key: 1, step: 5, what: 'scores', ids: [26, 0, 13, 13, 0],
+        edits: [{ kind: 'head', layer: 0, head: 3, scale: 0 }, { kind: 'mlp', layer: 0, head: 0, scale: 'mean' },
+            { kind: 'head', layer: 1, head: 0, scale: -1.5 }] };
+    const { step, ...rest } = state;
+    assert.deepStrictEqual(Link.parse(Link.format(state)), rest);
+    assert.strictEqual(Link.parse(Link.format({ ...state, step: 3 })).step, 3);
+    assert.deepStrictEqual(Link.parse('#layer=0&head=2&query=4'), { layer: 0, head: 2, query: 4 });
+    assert.deepStrictEqual(Link.parse('#layer=-1&head=x&ids=1.a&view=<b>&edits=0:1&what=all&=&nothing'), {});
+    assert.deepStrictEqual(Link.parse('#__proto__=1&constructor=2'), {});
+    assert.deepStrictEqual(Link.parse(''), {});
+});
+
+test('projections by name: those of mgpt attend', () => {
+    const x = [[1, 2, 3], [4, 5, 6]], rows = x.map((r) => `${r.join(' ')}\n`).join('');
+    const times = (a, b) => a.map((r) => b[0].map((_, j) => r.reduce((s, v, k) => s + v * b[k][j], 0)));
+    for (const name of LessonData.names(3).filter((n) => n !== 'random')) {
+        const out = JSON.parse(execFileSync(mgpt, ['attend', '-x', '-', '--wq', name, '--json'], { input: rows, encoding: 'utf8' }));
+        assert.deepStrictEqual(times(x, LessonData.projection(name, 3)).map((r) => r.map((v) => v + 0)),
+            out.q.map((r) => r.map((v) => v + 0)), name);
+    }
+    assert.deepStrictEqual(LessonData.random(5, 2, 2), LessonData.random(5, 2, 2));
+    assert.notDeepStrictEqual(LessonData.random(5, 2, 2), LessonData.random(6, 2, 2));
+    assert(LessonData.random(7, 9, 9).flat().every((v) => v >= -1 && v <= 1));
+});
+
+test('examples that mgpt attend has too are the same', () => {
+    for (const e of LessonData.EXAMPLES.filter((x) => ['identity', 'causal', 'average', 'one-hot', 'bigram'].includes(x.name))) {
+        const out = JSON.parse(execFileSync(mgpt, ['attend', e.name, '--json'], { encoding: 'utf8' }));
+        assert.deepStrictEqual(e.x, out.x, e.name);
+        assert.strictEqual(Boolean(e.causal), out.causal, e.name);
+    }
+});
+
+test('the lines that the page quotes are in src/forward.c', () => {
+    const forward = fs.readFileSync(path.join(root, 'src/forward.c'), 'utf8').split('\n').map((l) => l.trim().replace(/ \/\*.*/, ''));
+    for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
+});
+
+console.log(`1..${number}`);
+process.exit(failures ? 1 : 0);

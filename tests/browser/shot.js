@@ -1,0 +1,20 @@
+'use strict';
+// The picture of the README: mgpt lab on the names model. node shot.js MGPT ROOT OUT.png
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const { Chrome, find } = require('./chrome.js');
+
+const [mgpt, root, out] = process.argv.slice(2);
+const file = path.join(os.tmpdir(), `mgpt-shot-${process.pid}.html`);
+
+async function main() {
+    execFileSync(mgpt, ['lab', path.join(root, 'weights/names.gguf'), '-p', 'anna', '-o', file]);
+    const chrome = new Chrome(find()), page = await chrome.open({ width: 1120, height: 690 });
+    await page.go(file, '#view=attention&layer=0&head=3&query=4&key=2');
+    await page.shot(out, { full: false });
+    await chrome.close();
+}
+
+main().finally(() => fs.rmSync(file, { force: true }));

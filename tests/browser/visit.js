@@ -1,0 +1,395 @@
+'use strict';
+// The lab's pages in headless Chromium, as a person uses them: every room on models of several kinds, keys and clicks, three
+// widths, light and dark. The console, the page's policy and the network must stay silent throughout. What the screen shows
+// is compared with what mgpt repl, attend and generate say. Times are printed, never judged.
+//
+// node visit.js MGPT NATIVE ROOT [DIRECTORY for screenshots]. Exit code 77: no Chromium here.
+const assert = require('assert');
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const { Chrome, find } = require('./chrome.js');
+const { Firefox } = require('./firefox.js');
+
+const [mgpt, native, root, shots] = process.argv.slice(2);
+const binary = find();
+if (!binary) {
+    console.log('1..0 # SKIP no chromium (MGPT_CHROMIUM names one)');
+    process.exit(77);
+}
+const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-visit-'));
+const ROOMS = ['predict', 'attention', 'inside', 'block', 'experiment', 'lessons'];
+const SIZES = [[360, 760], [820, 1100], [1440, 900]];
+const run = (args, input = '') => execFileSync(mgpt, args, { input, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });
+const weights = (name) => path.join(root, 'weights', `${name}.gguf`);
+let chrome = null, number = 0, failures = 0;
+
+function lab(model, name, ...options) {
+    const file = path.join(tmp, `${name}.html`);
+    run(['lab', model, '-o', file, ...options]);
+    return file;
+}
+
+async function test(name, body) {
+    number++;
+    try {
+        await body();
+        console.log(`ok ${number} ${name}`);
+    } catch (error) {
+        failures++;
+        console.log(`not ok ${number} ${name}\n#   ${error.stack.split('\n').slice(0, 6).join('\n#   ')}`);
+    }
+}
+
+// A page of this file; in the end it must have been silent.
+async function visit(file, hash, body, how = {}) {
+    const page = await chrome.open({ width: 1440, height: 900, ...how });
+    try {
+        await page.go(file, hash);
+        assert.strictEqual(await page.eval('document.documentElement.dataset.ready'), 'yes', await page.text('#message'));
+        await body(page);
+        assert.deepStrictEqual(page.errors, []);
+    } finally {
+        await page.close();
+    }
+}
+
+const cells = (page, selector) => page.eval(`[...document.querySelectorAll('${selector}')].map((e) => e.innerText.trim())`);
+const numbersOf = (text) => (text.match(/-?\d+\.\d+|·/g) || []);
+const plain = (list) => list.map((t) => t.replace('−', '-').replace(/^\+/, ''));
+const click = (page, selector) => page.eval(`document.querySelector('${selector}').click()`);
+const message = (page) => page.text('#message');
+const ids = (page) => page.eval('Array.from(App.state.ids)');
+const slide = (page, id, v) => page.eval(`{ const e = document.getElementById('${id}'); e.value = ${v}; e.dispatchEvent(new Event('input')); }`);
+
+// ---- every room, every size ----
+
+async function looks(page, name, room, width) {
+    await page.eval(`App.set({ view: '${room}' })`);
+    const seen = await page.eval(`(() => {
+        const text = document.querySelector('.room:not([hidden])').textContent;
+        return { text, wide: document.documentElement.scrollWidth,
+            unnamed: [...document.querySelectorAll('button, input, select, [role=grid], [role=listbox]')].filter((e) => e.checkVisibility() &&
+                !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80)) };
+    })()`);
+    assert(seen.text.length > 40, `${name} ${room}: nothing to see`);
+    assert(!/\bNaN\b|undefined|\[object|null/.test(seen.text), `${name} ${room}: ${/.{0,40}(NaN|undefined|\[object|null)/.exec(seen.text)}`);
+    assert(seen.wide <= width, `${name} ${room}: ${seen.wide} pixels wide on ${width}`);
+    assert.deepStrictEqual(seen.unnamed, [], `${name} ${room}: without a name`);
+}
+
+async function everyRoom(file, name) {
+    for (const [i, [width, height]] of SIZES.entries())
+        for (const dark of [false, true])
+            await visit(file, '', async (page) => {
+                for (const room of ROOMS) {
+                    await looks(page, name, room, width);
+                    if (shots) await picture(page, `${name}-${room}-${width}-${dark ? 'dark' : 'light'}`, width, height);
+                }
+            }, { width, height, dark, touch: i === 0 });
+}
+
+async function picture(page, name, width, height) {
+    await page.resize(width, Math.min(4000, await page.eval('document.documentElement.scrollHeight')));
+    await page.shot(path.join(shots, `${name}.png`));
+    await page.resize(width, height);
+}
+
+// ---- the numbers of the REPL ----
+
+const repl = (line) => run(['repl', weights('names')], `anna\n${line}\n`);
+
+// The numbers of a heatmap of the REPL.
+const heatmap = (line) => numbersOf(repl(line).split('\n').filter((l) => /^\d+ (<BOS>|")/.test(l))
+    .map((l) => l.replace(/^\S+ \S+/, '')).join('\n'));
+
+async function replAgrees(file) {
+    await visit(file, '#view=attention&layer=0&head=3&query=4&key=2', async (page) => {
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3'), '/a 0 3');
+        await page.press('w');
+        await page.press('w');
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores'), '/a 0 3 scores');
+        await page.press('f');
+        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores future'), 'future');
+        const dot = repl('/qk 0 3 4 2'), product = plain(await cells(page, '#product tbody td')).filter((t) => /\d/.test(t));
+        assert.deepStrictEqual(product, numbersOf(dot.slice(dot.indexOf('share'))), '/qk');
+        const mix = repl('/v 0 3 4'), vectors = mix.slice(mix.indexOf('by dimension')).split('\n').slice(1, 7).join('\n');
+        const rows = plain(await cells(page, '#mix td[role=gridcell]'));
+        assert.deepStrictEqual(rows.slice(0, 20).concat(rows.slice(24)), numbersOf(vectors), '/v'); // ours has the sum, too
+        assert.match(await page.text('.room:not([hidden])'), /128 each, 640 used, 2,048 when full/);
+    });
+    await visit(file, '#view=inside', async (page) => {
+        const lens = repl('/lens').split('\n').filter((l) => /^0 (pre|mid|post)/.test(l)).map((l) => l.split(/\s+/).slice(2, 5).map(Number));
+        const rows = await page.eval(`[...document.querySelectorAll('.lens tbody tr')].map((r) => r.innerText.split(/\\s+/).slice(2, 5).map(Number))`);
+        assert.deepStrictEqual(rows, lens, '/lens');
+        const norms = repl('/r').split('\n').filter((l) => /^0 (pre|mid|post)/.test(l)).join('\n');
+        assert.deepStrictEqual(await cells(page, '#norms td[role=gridcell]'), numbersOf(norms), '/r');
+    });
+    await visit(file, '#view=experiment&edits=0.3:0', async (page) => {
+        const effect = repl('/ab 0.3 zero'), kl = /nats/.test(effect) && /KL\(before \|\| after\) ([\d.]+)/.exec(effect)[1];
+        assert.strictEqual(await page.text('#kl'), kl);
+        const text = (await page.text('.room:not([hidden])')).replace(/−/g, '-');
+        for (const n of numbersOf(effect)) assert(text.includes(n), `/ab 0.3 zero: ${n} is not on the screen`);
+    });
+}
+
+// The canonical microgpt, where the reference is at hand: the lesson's numbers for "anna".
+async function annaAgrees() {
+    const dir = path.join(root, '../shared/cases/microgpt-3d'), model = path.join(tmp, 'canonical.gguf');
+    const from = [dir, '/work/shared/cases/microgpt-3d'].find((d) => fs.existsSync(path.join(d, 'ref_captures_anna.json')));
+    if (!from) return console.log('# no ../shared/cases/microgpt-3d here: the canonical numbers were not compared');
+    run(['convert', path.join(from, 'microgpt-weights.json'), model]);
+    const want = JSON.parse(fs.readFileSync(path.join(from, 'ref_captures_anna.json'))).steps[4].layers[0];
+    return visit(lab(model, 'canonical', '-p', 'anna'), '#view=attention&query=4', async (page) => {
+        for (let head = 0; head < 4; head++) {
+            await page.eval(`App.set({ head: ${head} })`);
+            const row = (await cells(page, '#attention tbody tr:last-child td')).map(Number);
+            want.attention_softmax[head].forEach((w, j) => assert.strictEqual(row[j], Number(w.toFixed(4)), `weight ${head} ${j}`));
+            const z = plain(await cells(page, '#mix tbody tr:last-child td')).map(Number);
+            want.head_output[head].forEach((w, e) => assert.strictEqual(z[e], Number(w.toFixed(4)) + 0, `z ${head} ${e}`));
+            await page.eval(`App.set({ what: 'scores' })`);
+            const scores = plain(await cells(page, '#attention tbody tr:last-child td')).map(Number);
+            want.attention_logits[head].forEach((w, j) => assert.strictEqual(scores[j], Number(w.toFixed(4)) + 0, `score ${head} ${j}`));
+            await page.eval(`App.set({ what: 'weights' })`);
+        }
+    });
+}
+
+// ---- using it ----
+
+async function typing(page) {
+    await page.press('/');
+    assert.strictEqual(await page.eval('document.activeElement.id'), 'text');
+    await page.type('emma');
+    await page.press('Enter');
+    assert.deepStrictEqual(await ids(page), [26, 4, 12, 12, 0]);
+    await page.eval(`document.getElementById('text').value = 'Zoë'`);
+    await page.press('Enter');
+    assert.match(await message(page), /'Z' \(U\+005A\) at byte 0 is not in the vocabulary/);
+    assert.deepStrictEqual(await ids(page), [26, 4, 12, 12, 0]);
+    await page.eval(`document.getElementById('text').value = 'abcdefghijklmnopq'`);
+    await page.press('Enter');
+    assert.match(await message(page), /18 tokens do not fit: the context is 16 positions/);
+    await page.eval(`document.getElementById('text').value = 'anna'`);
+    await page.press('Enter');
+    assert.strictEqual(await page.eval(`document.getElementById('message').hidden`), true);
+}
+
+async function picking(page) {
+    await click(page, '.chip[data-pos="1"]');
+    await page.press('ArrowRight');
+    await page.press('r');
+    await page.type('z');
+    await page.press('Enter');
+    assert.deepStrictEqual(await ids(page), [26, 0, 25, 13, 0]);
+    await click(page, '#undo');
+    assert.deepStrictEqual(await ids(page), [26, 0, 13, 13, 0]);
+    await page.eval(`document.querySelector('.chip[data-pos="4"]').click()`);
+    await page.press('Delete');
+    assert.deepStrictEqual(await ids(page), [26, 0, 13, 13]);
+    await click(page, '#append');
+    await page.type('26');
+    await page.press('Enter');
+    assert.deepStrictEqual(await ids(page), [26, 0, 13, 13, 26]);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+}
+
+async function stepping(page) {
+    await page.eval(`document.activeElement.blur(); App.set({ view: 'attention' })`);
+    await page.press(',');
+    await page.press(',');
+    assert.strictEqual((await cells(page, '#attention tbody tr')).length, 3);
+    assert.match(await page.text('.room:not([hidden])'), /Step 3: 3 of 16 positions\. Bytes: 128 each, 384 used/);
+    await page.press('.');
+    assert.strictEqual((await cells(page, '#attention tbody tr')).length, 4);
+    await page.press('.');
+    await page.eval(`document.querySelector('#attention td[tabindex="0"]').focus()`);
+    await page.press('ArrowUp');
+    await page.press('ArrowRight');
+    assert.deepStrictEqual(await page.eval('[App.state.query, App.state.key]'), [3, 1]);
+    await page.until('location.hash === "#view=attention&layer=0&head=0&query=3&key=1&ids=26.0.13.13.0"');
+    await page.eval('document.activeElement.blur()');
+    await page.press('l');
+    assert.strictEqual(await page.eval('App.state.head'), 1);
+    await page.press('4');
+    assert.strictEqual(await page.eval('App.state.view'), 'block');
+    await page.press('?');
+    assert.strictEqual(await page.eval(`document.getElementById('help').open`), true);
+    await page.press('Escape');
+}
+
+// A seed draws here what it draws at the command line.
+async function drawing(page) {
+    await page.eval(`App.edit([26, 0]); App.set({ view: 'predict', temperature: 0.5, seed: 7 })`);
+    await click(page, '#end');
+    const want = run(['generate', weights('names'), '-p', 'a', '--temp', '0.5', '--seed', '7']).trim();
+    const drawn = (await ids(page)).slice(1).filter((id) => id !== 26).map((id) => String.fromCharCode(97 + id)).join('');
+    assert.strictEqual(drawn, want);
+    const before = await ids(page);
+    await click(page, '#resample');
+    assert.strictEqual(await page.eval('App.state.seed'), 8);
+    assert.deepStrictEqual((await ids(page)).slice(0, 2), before.slice(0, 2));
+    await page.eval('App.edit(new Array(16).fill(0))');
+    await click(page, '#sample');
+    assert.match(await message(page), /The context is full: 16 of 16 positions/);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+    await slide(page, 'temperature', 0);
+    assert.match(await page.text('.next'), /1\.000000/);
+    await slide(page, 'temperature', 1);
+    const p = await page.eval(`[...document.querySelectorAll('.next tbody tr')].map((r) => Number(r.cells[2].innerText))`);
+    assert(Math.abs(p.reduce((a, b) => a + b, 0) - 1) < 1e-5, 'the bars do not add up to 1'); // 14 numbers of 6 digits
+    const bars = await page.text('.next');
+    assert(/<BOS> \(end\)/.test(bars) && /other \(1[45] tokens\)/.test(bars), bars);
+}
+
+async function experimenting(page) {
+    await page.eval(`App.set({ view: 'experiment' })`);
+    await page.eval(`document.querySelector('[data-part="0.1"]').click(); document.querySelector('[data-part="0.1"]').click()`);
+    assert.deepStrictEqual(await page.eval('App.state.edits'), [{ kind: 'head', layer: 0, head: 1, scale: 0 }]);
+    await slide(page, 'factor', 1.5);
+    assert.strictEqual(await page.eval('App.state.edits[0].scale'), 1.5);
+    await click(page, '#sweep');
+    const rows = await page.until(`(() => { const r = [...document.querySelectorAll('caption')].find((c) => /taken out/.test(c.innerText));
+        return r && [...r.parentNode.tBodies[0].rows].map((x) => x.cells[0].innerText); })()`);
+    assert.deepStrictEqual([...rows].sort(), ['0.0', '0.1', '0.2', '0.3', 'mlp.0']);
+    assert.strictEqual(await page.eval('App.state.edits[0].scale'), 1.5);
+    await click(page, '#clear');
+    assert.deepStrictEqual(await page.eval('App.state.edits'), []);
+}
+
+// Every preset that mgpt attend has, and the controls.
+async function lessons(page) {
+    await page.eval(`App.set({ view: 'lessons' })`);
+    const shown = async () => plain(await cells(page, '#lesson-a0 td[role=gridcell]'));
+    const weightsOf = (...args) => JSON.parse(run(['attend', ...args, '--json'])).heads[0].a.flat().map((w) => w.toFixed(4));
+    for (const name of ['identity', 'causal', 'average', 'one-hot', 'bigram']) {
+        await click(page, `[data-name="${name}"]`);
+        assert.deepStrictEqual(await shown(), weightsOf(name), name);
+    }
+    await click(page, '[data-name="flip"]');
+    assert.deepStrictEqual(await shown(), weightsOf('identity', '--wq', 'flip'));
+    await click(page, '[data-name="identity"]');
+    for (const tau of [0.1, 1, 5]) {
+        await slide(page, 'lesson-tau', tau);
+        assert.deepStrictEqual(await shown(), weightsOf('identity', '--tau', String(tau)), `tau ${tau}`);
+    }
+    await click(page, '[data-name="similarity"]');
+    assert.deepStrictEqual(await cells(page, '#lesson-s0 td[role=gridcell]'), ['2', '0', '1', '0', '2', '1', '1', '1', '2'].map((x) => `${x}.0000`));
+    await click(page, '[data-name="random"]');
+    const before = await shown();
+    await click(page, '#lesson-resample');
+    assert.notDeepStrictEqual(await shown(), before);
+    await click(page, '[data-name="heads"]');
+    assert.strictEqual((await cells(page, '#lesson-a1 td[role=gridcell]')).length, 9);
+}
+
+// ---- hostile ----
+
+// A vocabulary of markup, quotes and characters that hide: all of it is shown, nothing of it does anything.
+function hostileModel() {
+    const row = (n, k) => Array.from({ length: n }, (_, i) => Math.sin(i * 7 + k));
+    const matrix = (rows, cols, k) => Array.from({ length: rows }, (_, i) => row(cols, i + k));
+    const vocabulary = [...'<>&"\'/\\'].concat('\u202e', '\u0007', 'a'), n = vocabulary.length + 1;
+    const all = { wte: matrix(n, 16, 1), wpe: matrix(16, 16, 2), lm_head: matrix(n, 16, 3), 'layer0.mlp_fc1': matrix(64, 16, 8),
+        'layer0.mlp_fc2': matrix(16, 64, 9), _vocab: vocabulary, _bos_id: n - 1, _vocab_size: n };
+    for (const [i, w] of ['q', 'k', 'v', 'o'].entries()) all[`layer0.attn_w${w}`] = matrix(16, 16, 4 + i);
+    const json = path.join(tmp, '<img src=x onerror=alert(1)>.json'), gguf = path.join(tmp, 'hostile.gguf');
+    fs.writeFileSync(json, JSON.stringify(all));
+    run(['convert', json, gguf]);
+    return gguf;
+}
+
+async function hostile() {
+    const file = lab(hostileModel(), 'hostile', '-p', '</a>');
+    await everyRoom(file, 'hostile');
+    await visit(file, '#view=attention', async (page) => {
+        assert.deepStrictEqual((await cells(page, '.chip .text')).slice(1), ['<', '/', 'a', '>']);
+        await page.eval('App.edit([10, 7, 8, 3])');
+        assert.deepStrictEqual(await cells(page, '.chip .text'), ['<BOS>', '\\u{202E}', '\\u{7}', '\\"']);
+        assert.strictEqual(await page.eval(`document.querySelectorAll('img, iframe, object, link, a:not(.skip)').length`), 0);
+    });
+}
+
+async function recorded() {
+    await visit(lab(weights('names'), 'recorded', '-p', 'anna', '--static'), '', async (page) => {
+        assert.match(await page.text('#mode'), /recorded this page shows one run and does not recompute/);
+        for (const room of ROOMS) await looks(page, 'recorded', room, 1440);
+        await page.press('s');
+        assert.match(await message(page), /recorded run: nothing is computed here/);
+        await page.eval(`App.set({ view: 'attention' })`);
+        await page.press(',');
+        assert.strictEqual((await cells(page, '#attention tbody tr')).length, 4);
+    });
+}
+
+// ---- another browser ----
+
+async function inFirefox(file) {
+    const program = find(['firefox-esr', 'firefox'], 'MGPT_FIREFOX'), firefox = new Firefox();
+    if (!program) return console.log('# no Firefox here (MGPT_FIREFOX names one): pages were not opened in it');
+    await firefox.start(program);
+    try {
+        assert.strictEqual(await firefox.go(file, '#view=attention&layer=0&head=3&query=4'), 'yes');
+        const shown = await firefox.eval(`[...document.querySelectorAll('#attention td[role=gridcell]')].map((e) => e.textContent)`);
+        assert.deepStrictEqual(shown, heatmap('/a 0 3'));
+        for (const room of ROOMS) {
+            await firefox.eval(`document.getElementById('tab-${room}').click()`);
+            assert((await firefox.eval(`document.querySelector('.room:not([hidden])').textContent`)).length > 40, room);
+            if (shots) await firefox.shot(path.join(shots, `firefox-${room}.png`));
+        }
+    } finally {
+        await firefox.close();
+    }
+    return undefined;
+}
+
+// ---- times ----
+
+async function times(file, name) {
+    await visit(file, '', async (page) => {
+        const ready = await page.eval(`performance.getEntriesByName('ready')[0].startTime`);
+        const step = await page.eval(`(() => { const all = []; App.set({ view: 'attention' });
+            for (let i = 0; i < 8; i++) { const t = performance.now(); Predict.drawOne(true); document.body.offsetHeight; all.push(performance.now() - t); }
+            return all.sort((a, b) => a - b)[4]; })()`);
+        console.log(`# ${name}: ready after ${ready.toFixed(0)} ms, a step in the attention room ${step.toFixed(1)} ms (median of 8)`);
+    });
+}
+
+async function main() {
+    chrome = new Chrome(binary);
+    const names = lab(weights('names'), 'names', '-p', 'anna'), shakespeare = lab(weights('shakespeare'), 'shakespeare', '-p', 'ROMEO: I will');
+    execFileSync(native, ['models', tmp]);
+    const golden = path.join(tmp, 'golden.gguf');
+    run(['convert', path.join(root, 'tests/golden/qwen3'), golden, '--no-tokenizer']);
+    const files = [['names', names], ['shakespeare', shakespeare], ['bpe', lab(path.join(tmp, 'bpe.gguf'), 'bpe', '-p', 'Hello, world')],
+        ['spm', lab(path.join(tmp, 'spm.gguf'), 'spm', '-p', 'Hello')], ['qwen3', lab(golden, 'qwen3')]];
+    for (const [name, file] of files) await test(`every room, three widths, light and dark: ${name}`, () => everyRoom(file, name));
+    await test('the numbers of the REPL are on the screen', () => replAgrees(names));
+    await test('the canonical anna', annaAgrees);
+    for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, lessons }))
+        await test(name, () => visit(names, '', body));
+    await test('hostile tokens', hostile);
+    await test('a recorded page', recorded);
+    await test('an address that cannot be', () => visit(names, '#layer=9&head=99&ids=26.99', async (page) => {
+        assert.match(await message(page), /There is no token 99: ids are 0 to 26/);
+        assert.deepStrictEqual(await ids(page), [26, 0, 13, 13, 0]);
+    }));
+    await test('printing', () => visit(names, '#view=attention', async (page) => {
+        await page.pdf(path.join(tmp, 'page.pdf'));
+        assert(fs.statSync(path.join(tmp, 'page.pdf')).size > 10000);
+    }));
+    await test('Firefox', () => inFirefox(names));
+    await test('times', async () => {
+        await times(names, 'names');
+        await times(shakespeare, 'shakespeare');
+    });
+    console.log(`# a page of microgpt has ${fs.statSync(names).size} bytes`);
+    console.log(`1..${number}`);
+}
+
+main().catch((e) => { console.log(`Bail out! ${e.stack}`); failures++; }).then(async () => {
+    if (chrome) await chrome.close();
+    fs.rmSync(tmp, { recursive: true, force: true });
+    process.exit(failures ? 1 : 0);
+});

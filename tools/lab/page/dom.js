@@ -1,0 +1,118 @@
+'use strict';
+// Making elements. Text goes in as text, styles through the CSSOM (the page's policy forbids style attributes), and
+// nothing here ever parses markup.
+const Dom = (() => {
+    function add(el, child) {
+        if (Array.isArray(child)) child.forEach((c) => add(el, c));
+        else if (child instanceof Node) el.append(child);
+        else if (child !== null && child !== undefined && child !== false) el.append(String(child));
+    }
+
+    // h('button.small#next', {on: {click}, style: {width}, title: ''}, children...)
+    function h(what, props, ...children) {
+        const [, tag, rest] = /^([a-z0-9]+)(.*)$/.exec(what);
+        const el = document.createElement(tag);
+        for (const part of rest.match(/[.#][^.#]+/g) || [])
+            if (part[0] === '#') el.id = part.slice(1);
+            else el.classList.add(part.slice(1));
+        for (const [key, value] of Object.entries(props || {})) {
+            if (key === 'on') for (const [event, fn] of Object.entries(value)) el.addEventListener(event, fn);
+            else if (key === 'style') for (const [k, v] of Object.entries(value)) el.style.setProperty(k, v);
+            else if (value === true) el.setAttribute(key, '');
+            else if (value !== false && value !== null && value !== undefined) el.setAttribute(key, value);
+        }
+        children.forEach((c) => add(el, c));
+        return el;
+    }
+
+    function fill(el, ...children) {
+        el.replaceChildren();
+        children.forEach((c) => add(el, c));
+        return el;
+    }
+
+    // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers stand on the right.
+    function table(caption, head, rows, kind = '') {
+        const isBar = (c) => c instanceof Node && c.classList.contains('bar');
+        const cell = (tag, c, i) => h(tag + (isBar(c) ? '.bars' : typeof c === 'number' || i > 0 ? '.num' : ''),
+            tag === 'th' ? { scope: 'col' } : null, c);
+        return h('table.plain' + kind + (rows.some((r) => (r.cells || r).some(isBar)) ? '.wide' : ''), null,
+            caption && h('caption', null, caption),
+            h('thead', null, h('tr', null, head.map((c, i) => cell('th', c, i)))),
+            h('tbody', null, rows.map((row) => {
+                const cells = row.cells || row;
+                return h('tr' + (row.selected ? '.selected' : '') + (row.dim ? '.dim' : ''), null,
+                    cells.map((c, i) => (i === 0 ? h('th', { scope: 'row' }, c) : cell('td', c, i))));
+            })));
+    }
+
+    // A horizontal bar. share: 0..1; with `sign` it grows from the middle to either side (share -1..1).
+    function bar(share, sign = false, kind = '') {
+        const size = Math.min(1, Math.abs(share)) || 0;
+        const fillEl = h('span.fill' + (share < 0 ? '.negative' : '') + kind, { style: sign
+            ? { width: `${50 * size}%`, left: `${share < 0 ? 50 - 50 * size : 50}%` }
+            : { width: `${100 * size}%` } });
+        return h('span.bar' + (sign ? '.signed' : ''), { 'aria-hidden': 'true' }, fillEl);
+    }
+
+    // A slider with its name and its value in sight.
+    function slider(name, { min, max, step, value, id, show = String, on }) {
+        const out = h('output', null, show(value));
+        const input = h('input', { type: 'range', min, max, step, value, id, 'aria-label': name });
+        input.addEventListener('input', () => {
+            out.textContent = show(Number(input.value));
+            on(Number(input.value));
+        });
+        const el = h('label.slider', null, h('span', null, name), input, out);
+        return { el, input, set(v, text) {
+            if (Number(input.value) !== v) input.value = v;
+            out.textContent = text === undefined ? show(v) : text;
+        } };
+    }
+
+    // Brings a child into the middle of what scrolls. With the frame, when the browser lays the page out anyway.
+    function center(el, child) {
+        requestAnimationFrame(() => {
+            if (child && child.isConnected) el.scrollLeft = child.offsetLeft - el.clientWidth / 2;
+        });
+    }
+
+    function button(text, click, props = {}) {
+        const kind = props.kind || '';
+        const rest = { type: 'button', ...props, on: { click } };
+        delete rest.kind;
+        return h('button' + kind, rest, text);
+    }
+
+    // One of a few: [[value, text]...]. Native radio buttons, so that arrow keys work.
+    function choice(name, options, value, on) {
+        const inputs = options.map(([v, text]) => {
+            const input = h('input', { type: 'radio', name, value: v, checked: v === value });
+            input.addEventListener('change', () => on(v));
+            return [v, input, h('label', null, input, h('span', null, text))];
+        });
+        const el = h('span.choice', { role: 'radiogroup', 'aria-label': name }, inputs.map((i) => i[2]));
+        return { el, set(v) { for (const [w, input] of inputs) input.checked = w === v; },
+            enable(v, yes) { for (const [w, input] of inputs) if (w === v) input.disabled = !yes; } };
+    }
+
+    function check(text, value, on) {
+        const input = h('input', { type: 'checkbox', checked: value });
+        input.addEventListener('change', () => on(input.checked));
+        return { el: h('label.check', null, input, h('span', null, text)), input };
+    }
+
+    function select(name, options, value, on) {
+        const el = h('select', { 'aria-label': name }, options.map(([v, text]) =>
+            h('option', { value: v, selected: v === value }, text)));
+        el.addEventListener('change', () => on(el.value));
+        return { el: h('label.select', null, h('span', null, name), el), set(v) { el.value = v; } };
+    }
+
+    // A titled part of a view.
+    function card(title, note, ...children) {
+        return h('section.card', null, h('h3', null, title), note && h('p.note', null, note), children);
+    }
+
+    return { h, fill, table, bar, slider, button, choice, check, select, card, center };
+})();

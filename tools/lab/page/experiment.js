@@ -1,0 +1,144 @@
+'use strict';
+// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token, beside the run without.
+const Experiment = (() => {
+    const { h, fill, table, bar, button, choice, slider, card } = Dom;
+    const TOP = 5;
+
+    let grid, factor, kindChoice, effect, kls, sweepEl, chosen = { kind: 'head', layer: 0, head: 0 };
+
+    const same = (a, b) => a.kind === b.kind && a.layer === b.layer && (a.kind === 'mlp' || a.head === b.head);
+    const find = (edits, part) => edits.find((e) => same(e, part));
+    const touches = (state, layer, head) => Boolean(find(state.edits, { kind: 'head', layer, head }));
+    const name = (part) => (part.kind === 'mlp' ? `mlp.${part.layer}` : `${part.layer}.${part.head}`);
+    const showScale = (s) => (s === 'mean' ? 'mean' : s === 0 ? 'off' : `× ${Numbers.fixed(s, 2)}`);
+
+    // scale 1 takes the change away.
+    function put(part, scale) {
+        const rest = App.state.edits.filter((e) => !same(e, part));
+        App.set({ edits: scale === 1 ? rest : rest.concat({ ...part, scale }) });
+    }
+
+    // ---- the parts ----
+
+    function cell(part, state) {
+        const edit = find(state.edits, part), on = same(part, chosen);
+        return button([h('b', null, name(part)), h('span', null, edit ? showScale(edit.scale) : 'as it is')], () => {
+            if (same(part, chosen)) put(part, find(App.state.edits, part) ? 1 : 0);
+            chosen = part;
+            update(App.state);
+        }, { kind: '.part' + (edit ? '.edited' : '') + (on ? '.chosen' : ''), 'aria-pressed': Boolean(edit),
+            tabindex: on ? 0 : -1, 'data-part': name(part),
+            'aria-label': `${name(part)} ${edit ? showScale(edit.scale) : 'as it is'}` });
+    }
+
+    function parts(layer) {
+        const heads = Array.from({ length: Engine.info.heads }, (_, head) => ({ kind: 'head', layer, head }));
+        return heads.concat({ kind: 'mlp', layer, head: 0 });
+    }
+
+    function onKey(e) {
+        const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+        if (!by) return;
+        e.preventDefault();
+        e.stopPropagation();
+        const n = Engine.info.heads, at = (chosen.kind === 'mlp' ? n : chosen.head) + by[1];
+        const layer = Math.max(0, Math.min(Engine.info.layers - 1, chosen.layer + by[0]));
+        chosen = parts(layer)[Math.max(0, Math.min(n, at))];
+        update(App.state);
+    }
+
+    // ---- the effect ----
+
+    function showEffect(state) {
+        if (!state.edits.length) return fill(effect, h('p', null, 'Nothing is changed. Choose a head or an MLP, then take it out or scale it.'));
+        const before = Engine.logits(state.query, 1), after = Engine.logits(state.query, 0);
+        const list = h('p', null, 'In force: ', state.edits.map((e) => [h('span.tag', null, `${name(e)} ${showScale(e.scale)}`), ' ']));
+        if (Numbers.same(before, after)) return fill(effect, list, h('p', null, 'The next token’s logits are the same, to the bit.'));
+        const tops = Numbers.top(after, TOP), rows = tops.concat(Numbers.top(before, TOP).filter((id) => !tops.includes(id)));
+        const zb = Numbers.logSum(before), za = Numbers.logSum(after);
+        return fill(effect, list, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), ': KL(before ‖ after) ',
+            h('b#kl', null, Numbers.fixed(Numbers.kl(before, after), 6)), ' nats'),
+        h('div.scroll', null, table(null, ['token', 'was', 'now', 'probability', 'now', 'change', ''], rows.map((id) => {
+            const b = Math.exp(before[id] - zb), a = Math.exp(after[id] - za);
+            return [Token.el(id), Numbers.rank(before, id), Numbers.rank(after, id), Numbers.fixed(b, 6), Numbers.fixed(a, 6),
+                Numbers.signed(a - b, 6), bar(a - b, true)];
+        }))));
+    }
+
+    function showKls(state) {
+        if (!state.edits.length) return fill(kls, h('p', null, 'KL and loss at every position appear here.'));
+        const values = Array.from({ length: state.step }, (_, i) => Numbers.kl(Engine.logits(i, 1), Engine.logits(i, 0)));
+        const high = Math.max(...values, 1e-12);
+        const loss = (lane) => {
+            const l = Numbers.losses(state.ids.slice(0, state.step), (i) => Engine.logits(i, lane));
+            return l.reduce((a, x) => a + x.nll, 0) / Math.max(1, l.length);
+        };
+        return fill(kls, h('div.scroll.tall', null, table(null, ['after', 'KL in nats', ''], values.map((v, i) => ({ selected: i === state.query,
+            cells: [Token.at(i), Numbers.fixed(v, 6), bar(v / high)] })))), state.step > 1 && h('p.sum', null, 'average −log p: ',
+            `${Numbers.fixed(loss(1), 6)} before, ${Numbers.fixed(loss(0), 6)} now`));
+    }
+
+    // ---- every part in turn ----
+
+    // One ablation per turn of the event loop, so that the page stays alive.
+    function sweep() {
+        const state = App.state, ids = Array.from(state.ids), at = state.query, all = [], found = [];
+        for (let l = 0; l < Engine.info.layers; l++) all.push(...parts(l));
+        const changed = App.changed;
+        const finish = () => {
+            Engine.run(ids, state.edits, 0);
+            const order = found.sort((a, b) => b.kl - a.kl), high = order[0].kl || 1;
+            fill(sweepEl, h('div.scroll.tall', null, table(`KL after ${Token.at(at)} when a part is taken out`, ['part', 'KL in nats', ''],
+                order.map((f) => [f.name, Numbers.fixed(f.kl, 6), bar(f.kl / high)]))));
+        };
+        const one = (i) => {
+            if (App.changed !== changed) return fill(sweepEl, h('p', null, 'Stopped: the text or the changes are others now.'));
+            if (i === all.length) return finish();
+            Engine.run(ids, [{ ...all[i], scale: 0 }], 0);
+            found.push({ name: name(all[i]), kl: Numbers.kl(plain, Engine.logits(at, 0)) });
+            Engine.run(ids, state.edits, 0);
+            fill(sweepEl, h('p', null, `${i + 1} of ${all.length}`));
+            return setTimeout(one, 0, i + 1);
+        };
+        const plain = Float32Array.from(Engine.logits(at, App.other()));
+        one(0);
+    }
+
+    // ---- the view ----
+
+    function mount(root) {
+        if (!Engine.live) return root.append(h('p', null, 'This page holds a trace of one text and does not recompute: changes need '
+            + 'a page that carries the model.'));
+        if (!Engine.info.layers) return root.append(h('p', null, 'This model has no layers: there is nothing to take out.'));
+        grid = h('div.parts', { role: 'group', 'aria-label': 'heads and MLPs' });
+        grid.addEventListener('keydown', onKey);
+        effect = h('div');
+        kls = h('div');
+        sweepEl = h('div');
+        factor = slider('Factor', { min: -2, max: 3, step: 0.05, value: 1, id: 'factor', show: (v) => `× ${Numbers.fixed(v, 2)}`,
+            on: (v) => put(chosen, v) });
+        kindChoice = choice('the chosen part', [['1', 'as it is'], ['0', 'off'], ['mean', 'mean'], ['other', 'scaled']], '1',
+            (v) => put(chosen, v === 'mean' ? 'mean' : v === 'other' ? 0.5 : Number(v)));
+        return root.append(h('div.columns', null,
+            h('div', null, card('Parts of the model', 'A click chooses, another takes out. Off: its output is zero. Mean: its output is '
+                + 'replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
+                button('Clear all', () => App.set({ edits: [] }), { id: 'clear' }))),
+            card('Which part matters', 'Each part taken out alone, and what that does to the next token.',
+                button('Take out each in turn', sweep, { id: 'sweep' }), sweepEl)),
+            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls))));
+    }
+
+    function update(state) {
+        if (!Engine.live || !Engine.info.layers) return;
+        const focused = grid.contains(document.activeElement), edit = find(state.edits, chosen);
+        fill(grid, Array.from({ length: Engine.info.layers }, (_, l) => h('div.layer', null, parts(l).map((p) => cell(p, state)))));
+        if (focused) grid.querySelector('.chosen').focus({ preventScroll: true });
+        const scale = edit ? edit.scale : 1;
+        kindChoice.set(scale === 'mean' ? 'mean' : scale === 1 || scale === 0 ? String(scale) : 'other');
+        if (scale !== 'mean') factor.set(scale);
+        showEffect(state);
+        showKls(state);
+    }
+
+    return { id: 'experiment', title: 'Experiment', mount, update, touches };
+})();

@@ -1,0 +1,146 @@
+'use strict';
+// One query of one head, taken apart: its dot product with a key dimension by dimension, what the temperature of the
+// softmax does to it, the values that it mixes, and the cache that keys and values lie in.
+const Head = (() => {
+    const { h, fill, table, bar, slider, card } = Dom;
+    const MOST_KEYS = 24, MOST_DIMS = 32, KV_BYTES = 4;
+
+    let product, warm, tau, mixTitle, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
+
+    // Queries and keys as scores see them (after rope, where there is one), values, and the KV head of the chosen head.
+    function vectors(state) {
+        return { q: App.ofLayer('attn.hook_rot_q') || App.ofLayer('attn.hook_q'),
+            k: App.ofLayer('attn.hook_rot_k') || App.ofLayer('attn.hook_k'), v: App.ofLayer('attn.hook_v'),
+            kvHead: Math.floor((state.head * Engine.info.kv_heads) / Engine.info.heads) };
+    }
+
+    // Weights or scores of the chosen query.
+    const line = (name, state) => App.line(App.ofLayer(name), state.head, state.query);
+
+    // ---- q . k ----
+
+    function scaling(d) {
+        const scale = Engine.info.attn_scale;
+        return Math.abs(scale * Math.sqrt(d) - 1) < 1e-6 ? `/ √${d}` : `× ${Numbers.exact(scale)} (the model’s own scale)`;
+    }
+
+    function showProduct(state) {
+        const at = vectors(state), q = App.row(at.q, state.query, state.head), k = App.row(at.k, state.key, at.kvHead);
+        const products = Float64Array.from(q, (x, e) => x * k[e]), sum = products.reduce((a, b) => a + b, 0);
+        const largest = Math.max(...products.map(Math.abs)), shown = Numbers.top(products.map(Math.abs), MOST_DIMS);
+        const rows = shown.sort((a, b) => a - b).map((e) => [e, Numbers.fixed(q[e], 6), Numbers.fixed(k[e], 6),
+            Numbers.fixed(products[e], 6), bar(products[e] / largest, true),
+            sum !== 0 ? Numbers.fixed((100 * products[e]) / sum, 2) : '·']);
+        const rest = sum - shown.reduce((a, e) => a + products[e], 0);
+        if (q.length > shown.length) rows.push([`other ${q.length - shown.length}`, '', '', Numbers.fixed(rest, 6), '', '']);
+        const seen = state.key <= state.query && line('attn.hook_attn_scores', state)[state.key] !== -Infinity;
+        const end = (name, v) => h('tr', null, h('th', { scope: 'row' }, name), h('td.num', null, v));
+        fill(product, h('p.lead', null, 'query ', h('b', null, Token.at(state.query)), ' · key ', h('b', null, Token.at(state.key))),
+            h('div.scroll', null, table(null, ['dim', 'q', 'k', 'q × k', '', '%'], rows)),
+            h('table.plain.sums', null, h('tbody', null, end('sum: q · k', Numbers.fixed(sum, 6)),
+                end(scaling(q.length), Numbers.fixed(sum * Engine.info.attn_scale, 6)),
+                end('the engine’s score', seen ? Numbers.fixed(line('attn.hook_attn_scores', state)[state.key], 6) : 'not seen'),
+                end('softmax weight', seen ? Numbers.fixed(line('attn.hook_pattern', state)[state.key]) : '· (masked: exactly 0)'))));
+    }
+
+    // ---- temperature on the weights of this query ----
+
+    function showWarm(state) {
+        const scores = line('attn.hook_attn_scores', state), weights = line('attn.hook_pattern', state);
+        const p = Numbers.softmax(scores, temperature), high = Math.max(...p);
+        const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b);
+        const rows = shown.filter((j) => scores[j] !== -Infinity).map((j) => ({ selected: j === state.key, cells: [Token.at(j),
+            Numbers.fixed(scores[j]), Numbers.fixed(weights[j]), bar(p[j] / high), Numbers.fixed(p[j])] }));
+        fill(warm, h('div.scroll', null, table(null, ['key', 'score', 'weight', '', `at τ = ${Numbers.fixed(temperature, 2)}`], rows)),
+            h('p.note', null, `entropy ${Numbers.fixed(Numbers.entropy(weights))} nats in the model, ` +
+                `${Numbers.fixed(Numbers.entropy(p))} at this temperature; the model itself goes on with τ = 1.`));
+    }
+
+    // ---- values ----
+
+    function mixRow(at, z, w, j, e) {
+        const v = App.row(at.v, j, at.kvHead), size = Numbers.length(v), z2 = Numbers.dot(z, z);
+        return { v, cells: [Token.at(j), Numbers.fixed(w), Numbers.fixed(size), Numbers.fixed(w * size),
+            z2 > 0 ? Numbers.fixed((100 * w * Numbers.dot(v, z)) / z2, 2) : '·'], e };
+    }
+
+    function showMix(state) {
+        const at = vectors(state), weights = line('attn.hook_pattern', state), d = Engine.info.d_head;
+        const z = App.row(App.ofLayer('attn.hook_z'), state.query, state.head);
+        const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b), sums = new Float64Array(d);
+        for (let j = 0; j <= state.query; j++)
+            App.row(at.v, j, at.kvHead).forEach((x, e) => { sums[e] += weights[j] * x; });
+        const rows = shown.map((j) => mixRow(at, z, weights[j], j)), rest = Float64Array.from(sums);
+        rows.forEach((r, i) => r.v.forEach((x, e) => { rest[e] -= weights[shown[i]] * x; }));
+        const labels = shown.map((j) => Token.at(j)), lines = rows.map((r, i) => r.v.map((x) => x * weights[shown[i]]));
+        if (shown.length <= state.query) {
+            labels.push(`other ${state.query + 1 - shown.length}`);
+            lines.push(rest);
+        }
+        labels.push('sum', 'z (engine)');
+        lines.push(sums, z);
+        const limit = Math.max(...lines.map((l) => Math.max(...l.map(Math.abs))));
+        fill(mixTitle, 'query ', h('b', null, Token.at(state.query)), ': weight × value of every key, summing to the head’s output z');
+        fill(mixEl, h('div.scroll', null, table(null, ['key', 'weight', '|v|', '|w v|', 'of z %'],
+                rows.map((r, i) => ({ selected: shown[i] === state.key, cells: r.cells })))));
+        mixTable.update({ rows: lines.length, cols: d, rowName: 'w × v', colName: 'dim', rowLabel: (i) => labels[i],
+            colLabel: String, value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark),
+            selected: [shown.indexOf(state.key), -1],
+            onSelect: (i) => { if (i < shown.length) App.set({ key: shown[i] }); } });
+    }
+
+    // ---- the cache ----
+
+    function rows(matrix, t, kvHead, state, name) {
+        const d = Engine.info.d_head, n = state.step;
+        let limit = 0;
+        for (let i = 0; i < n; i++) for (const x of App.row(t, i, kvHead)) limit = Math.max(limit, Math.abs(x));
+        matrix.update({ rows: n, cols: d, rowName: name, colName: 'dim', rowLabel: Token.at, colLabel: String,
+            value: (i, j) => App.row(t, i, kvHead)[j], scale: Colour.diverging(limit, state.dark), selected: [state.query, -1],
+            onSelect: (i) => App.set({ query: i }) });
+    }
+
+    function showCache(state) {
+        const i = Engine.info, at = vectors(state), each = i.kv_bytes || 2 * i.layers * i.kv_heads * i.d_head * KV_BYTES;
+        fill(cacheText, `Step ${state.step}: ${state.step} of ${i.context} positions. Bytes: ${Numbers.count(each)} each, `,
+            h('b', null, `${Numbers.count(each * state.step)} used`), `, ${Numbers.count(each * i.context)} when full. Shown: layer `,
+            `${state.layer}, KV head ${at.kvHead}${i.kv_heads < i.heads ? `, shared by ${i.heads / i.kv_heads} heads` : ''}.`);
+        fill(cacheBar, bar(state.step / i.context));
+        rows(keys, at.k, at.kvHead, state, 'key');
+        rows(values, at.v, at.kvHead, state, 'value');
+    }
+
+    // ---- the view ----
+
+    // `side`: what stands beside the dot product.
+    function mount(root, side) {
+        product = h('div#product');
+        warm = h('div');
+        tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'tau', show: (v) => Numbers.fixed(v, 2),
+            on: (v) => { temperature = v; showWarm(App.state); } });
+        mixEl = h('div');
+        mixTitle = h('p.lead');
+        mixTable = Matrix.create('weight times value by dimension', { maxRows: 32, maxCols: 32, id: 'mix' });
+        keys = Matrix.create('keys in the cache', { maxCols: 32, id: 'keys' });
+        values = Matrix.create('values in the cache', { maxCols: 32, id: 'values' });
+        cacheText = h('p.lead');
+        cacheBar = h('div.wide');
+        side.append(card('Softmax and its temperature', 'softmax(score / τ) of this query’s scores.', h('div.row', null, tau.el), warm));
+        root.append(h('div.columns', null,
+            card('Query · key', 'Choose a cell of the heatmap: its score, dimension by dimension.', product),
+            side),
+        card('Values, mixed', null, mixTitle, h('div.columns.narrow', null, mixEl, mixTable.el)),
+        card('KV cache', 'A step computes one row of keys and values; all others are kept.', cacheText, cacheBar,
+            h('div.columns', null, h('div', null, h('h4', null, 'Keys, as scores see them'), keys.el),
+                h('div', null, h('h4', null, 'Values'), values.el))));
+    }
+
+    function update(state) {
+        showProduct(state);
+        showWarm(state);
+        showMix(state);
+        showCache(state);
+    }
+
+    return { mount, update, vectors };
+})();

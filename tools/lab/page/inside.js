@@ -1,0 +1,153 @@
+'use strict';
+// The residual stream: what the model would say after every half layer, what each part adds to a logit, how long it is.
+const Half = (() => {
+    // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
+    const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');
+    return { name };
+})();
+
+const Inside = (() => {
+    const { h, fill, table, bar, button, card } = Dom;
+    const TOPS = 5, STRONGEST = 12;
+
+    let lensTitle, lensEl, dlaTitle, dlaEl, dlaTable, normsTable, mlpEl, token = -1;
+
+    // ---- logit lens ----
+
+    function showLens(state) {
+        const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.logits(state.query, 0));
+        fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), '; before:');
+        const cells = rows.map((r) => {
+            const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
+            return [Half.name(r.name), known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.fixed(p) : '·',
+                bar(p)].concat(
+                Numbers.top(r.logits, TOPS).map((id) => h('span.guess' + (id === final ? '.right' : ''), null,
+                    Numbers.fixed(Math.exp(r.logits[id] - z), 3), ' ', Token.el(id))));
+        });
+        const head = ['layer', 'rank', 'of it', '', 'likeliest'].concat(new Array(TOPS - 1).fill(''));
+        fill(lensEl, rows.length ? table(null, head, cells, '.lens') : h('p', null, 'The model has no layers: there is '
+            + 'nothing between embedding and head to look at.'));
+    }
+
+    // ---- direct logit attribution ----
+
+    // Row and column of what is inside the layers: 'L0H1', 'mlp0'; null for all else.
+    function place(name) {
+        const m = /^(?:L(\d+)H(\d+)|mlp(\d+))$/.exec(name);
+        if (!m) return null;
+        return m[3] !== undefined ? [Number(m[3]), Engine.info.heads] : [Number(m[1]), Number(m[2])];
+    }
+
+    const NAMES = { embed: 'token embedding', pos_embed: 'position embedding' };
+
+    function nameOf(part) {
+        const at = place(part.name);
+        if (!at) return NAMES[part.name] || part.name;
+        return at[1] === Engine.info.heads ? `mlp.${at[0]}` : `${at[0]}.${at[1]}`;
+    }
+
+    function showParts(parts, state) {
+        const { layers, heads } = Engine.info, grid = Array.from({ length: layers }, () => new Float64Array(heads + 1));
+        let limit = 0;
+        for (const part of parts) {
+            const at = place(part.name);
+            if (!at) continue;
+            grid[at[0]][at[1]] = part.value;
+            limit = Math.max(limit, Math.abs(part.value));
+        }
+        dlaTable.update({ rows: layers, cols: heads + 1, rowName: 'layer', colName: 'head', rowLabel: String,
+            colLabel: (j) => (j < heads ? String(j) : 'mlp'), value: (i, j) => grid[i][j],
+            scale: Colour.diverging(limit, state.dark), selected: [state.layer, state.head],
+            onSelect: (i, j) => App.set({ layer: i, head: j }) });
+    }
+
+    // The parts as bars: the strongest, and all that are outside the layers.
+    function showBars(parts, total, state) {
+        const inside = parts.filter((p) => place(p.name)), outside = parts.filter((p) => !place(p.name));
+        const order = Numbers.top(inside.map((p) => Math.abs(p.value)), STRONGEST).map((i) => inside[i]);
+        const rest = inside.reduce((a, p) => a + p.value, 0) - order.reduce((a, p) => a + p.value, 0);
+        const rows = outside.concat(order);
+        if (inside.length > order.length) rows.push({ name: `other ${inside.length - order.length}`, value: rest });
+        const high = Math.max(...rows.map((r) => Math.abs(r.value)));
+        fill(dlaEl, h('div.scroll', null, table(null, ['part', '', 'adds'], rows.map((r) => [nameOf(r), bar(r.value / high, true),
+            Numbers.signed(r.value)]).concat([{ selected: true, cells: ['sum', '', Numbers.signed(total)] },
+            ['engine', '', Numbers.signed(Engine.logits(state.query, 0)[token])]]))));
+    }
+
+    function showDla(state) {
+        const best = Numbers.best(Engine.logits(state.query, 0)), chosen = token;
+        if (token < 0) token = best;
+        fill(dlaTitle, 'After ', h('b', null, Token.at(state.query)), ': logit of ', h('b', null, Token.name(token)),
+            ' ', button('another token', () => Strip.pickers.any('Whose logit?', (id) => {
+                token = id;
+                update(App.state);
+            }), { id: 'dla-token', kind: '.small' }));
+        try {
+            const parts = Engine.dla(0, state.query, token);
+            showParts(parts, state);
+            showBars(parts, parts.reduce((a, p) => a + p.value, 0), state);
+        } catch (e) {
+            fill(dlaEl, h('p', null, e.message));
+        }
+        token = chosen;
+    }
+
+    // ---- norms ----
+
+    function showNorms(state) {
+        const names = ['0 pre'], from = ['blocks.0.hook_resid_pre'], cells = [];
+        for (let l = 0; l < Engine.info.layers; l++)
+            for (const half of ['mid', 'post'])
+                if (App.tensor(`blocks.${l}.hook_resid_${half}`)) {
+                    names.push(`${l} ${half}`);
+                    from.push(`blocks.${l}.hook_resid_${half}`);
+                }
+        for (const name of from) {
+            const t = App.tensor(name);
+            cells.push(Array.from({ length: state.step }, (_, i) => Numbers.length(App.row(t, i))));
+        }
+        const [low, high] = Numbers.range(cells.flat());
+        normsTable.update({ rows: names.length, cols: state.step, rowName: 'layer', colName: 'position',
+            rowLabel: (i) => names[i], colLabel: Token.head, value: (i, j) => cells[i][j], scale: Colour.sequential(low, high),
+            selected: [-1, state.query], onSelect: (i, j) => App.set({ query: j }) });
+    }
+
+    // ---- neurons ----
+
+    function showNeurons(state) {
+        const post = App.row(App.ofLayer('mlp.hook_post'), state.query), pre = App.row(App.ofLayer('mlp.hook_pre'), state.query);
+        const gate = App.ofLayer('mlp.hook_pre_linear'), linear = gate && App.row(gate, state.query);
+        const order = Numbers.top(post.map(Math.abs), 16), high = Math.abs(post[order[0]]);
+        const silent = post.reduce((n, x) => n + (x === 0), 0);
+        fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)),
+            `: ${post.length} neurons, ${silent} silent, length ${Numbers.fixed(Numbers.length(post))}`),
+        h('div.scroll', null, table(null, ['neuron', '', 'post', 'pre'].concat(linear ? ['linear'] : []), order.map((i) =>
+            [i, bar(post[i] / high, true), Numbers.fixed(post[i]), Numbers.fixed(pre[i])].concat(linear ? [Numbers.fixed(linear[i])] : [])))));
+    }
+
+    function mount(root) {
+        lensTitle = h('p.lead');
+        lensEl = h('div.scroll');
+        dlaTitle = h('p.lead');
+        dlaEl = h('div');
+        mlpEl = h('div');
+        dlaTable = Matrix.create('what each head and MLP adds', { maxRows: 32, maxCols: 17, id: 'dla' });
+        normsTable = Matrix.create('length of the residual', { maxRows: 32, id: 'norms' });
+        root.append(card('Logit lens', 'The final norm and the head, applied to what the residual stream holds so far.', lensTitle, lensEl));
+        if (!Engine.info.layers) return;
+        root.append(h('div.columns', null, card('Direct attribution', 'Which parts speak for a token. Norms are frozen at the '
+            + 'scale that they had here; float64.', dlaTitle, dlaEl, dlaTable.el),
+        h('div', null, card('Length of the residual', 'The root of the sum of squares, by half layer and position.', normsTable.el),
+            card('Neurons', 'Those of the MLP that fire most.', mlpEl))));
+    }
+
+    function update(state) {
+        showLens(state);
+        if (!Engine.info.layers) return;
+        showDla(state);
+        showNorms(state);
+        showNeurons(state);
+    }
+
+    return { id: 'inside', title: 'Residual stream', mount, update };
+})();

@@ -1,0 +1,159 @@
+'use strict';
+// A matrix as a heatmap that is also a table: every cell holds its number, rows and columns are named, arrow keys move.
+// One that is too large for reading is drawn whole in small, and the table shows the part around the chosen cell.
+const Matrix = (() => {
+    const { h, fill } = Dom;
+
+    // What stands on the axis of a window: [first, n) so that `at` is inside and it moves little.
+    function place(first, size, n, at) {
+        if (n <= size) return 0;
+        let f = Math.min(first, n - size);
+        if (at >= 0 && at < f + 1) f = at - 1;
+        if (at >= 0 && at > f + size - 2) f = at - size + 2;
+        return Math.max(0, Math.min(f, n - size));
+    }
+
+    // Fills a canvas with one pixel per cell. Masked cells stay clear.
+    function draw(canvas, m) {
+        if (canvas.width !== m.cols) canvas.width = m.cols;
+        if (canvas.height !== m.rows) canvas.height = m.rows;
+        const context = canvas.getContext('2d', { willReadFrequently: true });
+        if (!m.rows || !m.cols) return;
+        const image = context.createImageData(m.cols, m.rows), data = image.data;
+        for (let i = 0, at = 0; i < m.rows; i++)
+            for (let j = 0; j < m.cols; j++, at += 4) {
+                if (m.masked && m.masked(i, j)) continue;
+                const rgb = m.scale.rgb(m.value(i, j));
+                data[at] = rgb[0];
+                data[at + 1] = rgb[1];
+                data[at + 2] = rgb[2];
+                data[at + 3] = 255;
+            }
+        context.putImageData(image, 0, 0);
+    }
+
+
+    // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i, j), masked(i, j) ('' |
+    // 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i, j)}.
+    function create(label, { maxRows = 16, maxCols = 16, id = '', large = false } = {}) {
+        const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
+        const whole = h('div.overview', { hidden: true }, overview, frame);
+        const table = h('table', { role: 'grid', 'aria-label': label });
+        const readout = h('p.readout', { 'aria-live': 'polite' });
+        const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
+        const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.scroll', null, table),
+            h('div.under', null, readout, h('p.legend', null, low, ramp, high)));
+        let m = null, cells = [], heads = [], sides = [], corner = null, rows = 0, cols = 0, top = 0, left = 0;
+
+        function build() {
+            cells = [];
+            heads = Array.from({ length: cols }, () => h('th', { scope: 'col' }));
+            sides = Array.from({ length: rows }, () => h('th', { scope: 'row' }));
+            corner = h('td.corner');
+            fill(table, h('thead', null, h('tr', null, corner, heads)), h('tbody', null, sides.map((side, i) => {
+                cells.push(Array.from({ length: cols }, (_, j) => h('td', { role: 'gridcell', tabindex: -1,
+                    'data-at': `${i} ${j}` })));
+                return h('tr', null, side, cells[i]);
+            })));
+        }
+
+        function paint(i, j) {
+            const cell = cells[i][j], a = top + i, b = left + j, hidden = m.masked ? m.masked(a, b) : '';
+            const v = m.value(a, b), chosen = a === m.selected[0] && b === m.selected[1];
+            cell.textContent = hidden === 'hidden' ? '·' : m.format(v);
+            cell.className = (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
+                (a === m.selected[0] || b === m.selected[1] ? 'cross' : '');
+            cell.tabIndex = chosen ? 0 : -1;
+            cell.setAttribute('aria-selected', chosen);
+            const rgb = hidden ? null : m.scale.rgb(v);
+            cell.style.setProperty('background-color', rgb ? Colour.css(rgb) : '');
+            cell.style.setProperty('color', rgb ? Colour.ink(rgb) : '');
+        }
+
+        function showWhole() {
+            whole.hidden = rows === m.rows && cols === m.cols;
+            if (whole.hidden) return;
+            draw(overview, m);
+            const share = (a, b) => `${(100 * a) / b}%`;
+            const zoom = Math.max(1, Math.min(8, Math.floor(320 / Math.max(m.cols, m.rows))));
+            overview.style.setProperty('width', `${m.cols * zoom}px`);
+            overview.style.setProperty('height', `${Math.max(m.rows * zoom, 8)}px`);
+            for (const [key, v] of [['left', share(left, m.cols)], ['top', share(top, m.rows)],
+                ['width', share(cols, m.cols)], ['height', share(rows, m.rows)]]) frame.style.setProperty(key, v);
+        }
+
+        function showReadout() {
+            const [i, j] = m.selected;
+            if (i < 0 || j < 0 || i >= m.rows || j >= m.cols) return fill(readout);
+            const hidden = m.masked ? m.masked(i, j) : '';
+            return fill(readout, `${m.rowName} ${m.rowLabel(i)}, ${m.colName} ${m.colLabel(j)}: `,
+                h('b', null, hidden === 'hidden' ? 'not seen' : Numbers.exact(m.value(i, j))),
+                hidden === 'shown' ? ' (masked)' : '');
+        }
+
+        function update(next) {
+            m = { format: Numbers.fixed, selected: [-1, -1], ...next };
+            const r = m.rows <= maxRows + 4 ? m.rows : maxRows, c = m.cols <= maxCols + 4 ? m.cols : maxCols;
+            const focused = table.contains(document.activeElement);
+            if (r !== rows || c !== cols || !corner) {
+                rows = r;
+                cols = c;
+                build();
+            }
+            top = place(top, rows, m.rows, m.selected[0]);
+            left = place(left, cols, m.cols, m.selected[1]);
+            corner.textContent = `${m.rowName} \\ ${m.colName}`;
+            heads.forEach((th, j) => {
+                th.textContent = m.colLabel(left + j);
+                th.className = left + j === m.selected[1] ? 'cross' : '';
+            });
+            sides.forEach((th, i) => {
+                th.textContent = m.rowLabel(top + i);
+                th.className = top + i === m.selected[0] ? 'cross' : '';
+            });
+            for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) paint(i, j);
+            el.classList.toggle('large', large && cols <= 8);
+            const inside = m.selected[0] >= top && m.selected[1] >= left && cells[m.selected[0] - top]?.[m.selected[1] - left];
+            if (!inside && rows && cols) cells[0][0].tabIndex = 0;
+            if (focused && inside) inside.focus({ preventScroll: true });
+            showWhole();
+            showReadout();
+            low.textContent = m.format(m.scale.low);
+            high.textContent = m.format(m.scale.high);
+            draw(ramp, { rows: 1, cols: 64, scale: m.scale, value: (i, j) => m.scale.at(j / 63) });
+        }
+
+        function select(i, j) {
+            if (m && m.onSelect && m.rows && m.cols)
+                m.onSelect(Math.max(0, Math.min(m.rows - 1, i)), Math.max(0, Math.min(m.cols - 1, j)));
+        }
+
+        const at = (target) => {
+            const cell = target.closest('td[data-at]');
+            return cell ? cell.dataset.at.split(' ').map((x, k) => Number(x) + (k ? left : top)) : null;
+        };
+        table.addEventListener('click', (e) => {
+            const cell = at(e.target);
+            if (!cell) return;
+            select(cell[0], cell[1]);
+            cells[cell[0] - top]?.[cell[1] - left]?.focus({ preventScroll: true });
+        });
+        table.addEventListener('keydown', (e) => {
+            const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
+                Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
+            const cell = at(e.target), by = moves[e.key];
+            if (!cell || !by || e.ctrlKey || e.altKey || e.metaKey) return;
+            e.preventDefault();
+            e.stopPropagation();
+            select(cell[0] + by[0], cell[1] + by[1]);
+        });
+        overview.addEventListener('click', (e) => {
+            const box = overview.getBoundingClientRect();
+            select(Math.floor(((e.clientY - box.top) / box.height) * m.rows),
+                Math.floor(((e.clientX - box.left) / box.width) * m.cols));
+        });
+        return { el, update };
+    }
+
+    return { create, draw };
+})();

@@ -1,0 +1,148 @@
+'use strict';
+// Arithmetic on rows of logits and on small vectors: no page, no engine. Sums are in float64, ties go to the
+// lower id, as in mgpt_top, mgpt_logprob and the REPL's views, so that both show the same digits.
+const Numbers = (() => {
+    // log(sum(exp(x)))
+    function logSum(x) {
+        const high = x[best(x)];
+        let sum = 0;
+        for (let i = 0; i < x.length; i++) sum += Math.exp(x[i] - high);
+        return high + Math.log(sum);
+    }
+
+    // Softmax at temperature t; t = 0 is the largest alone.
+    function softmax(x, t = 1) {
+        const out = new Float64Array(x.length);
+        if (t <= 0) {
+            if (x.length) out[best(x)] = 1;
+            return out;
+        }
+        const high = x[best(x)];
+        let sum = 0;
+        for (let i = 0; i < x.length; i++) sum += out[i] = Math.exp((x[i] - high) / t);
+        return out.map((v) => v / sum);
+    }
+
+    function best(x) {
+        let at = 0;
+        for (let i = 1; i < x.length; i++) if (x[i] > x[at]) at = i;
+        return at;
+    }
+
+    const logprob = (logits, token) => logits[token] - logSum(logits);
+
+    // 1: nothing is likelier.
+    function rank(logits, token) {
+        let n = 1;
+        for (let i = 0; i < logits.length; i++)
+            if (logits[i] > logits[token] || (logits[i] === logits[token] && i < token)) n++;
+        return n;
+    }
+
+    // The k largest, largest first, as indices.
+    function top(x, k) {
+        const kept = [];
+        for (let i = 0; i < x.length; i++) {
+            if (kept.length === k && !(x[i] > x[kept[k - 1]])) continue;
+            let at = kept.length;
+            while (at > 0 && x[i] > x[kept[at - 1]]) at--;
+            kept.splice(at, 0, i);
+            if (kept.length > k) kept.pop();
+        }
+        return kept;
+    }
+
+    // KL(p || q) in nats of two rows of logits.
+    function kl(p, q) {
+        const zp = logSum(p), zq = logSum(q);
+        let sum = 0;
+        for (let i = 0; i < p.length; i++) {
+            const lp = p[i] - zp, w = Math.exp(lp);
+            if (w > 0) sum += w * (lp - (q[i] - zq));
+        }
+        return sum;
+    }
+
+    // Of probabilities, in nats.
+    function entropy(p) {
+        let sum = 0;
+        for (let i = 0; i < p.length; i++) if (p[i] > 0) sum -= p[i] * Math.log(p[i]);
+        return sum;
+    }
+
+    function same(a, b) {
+        if (a.length !== b.length) return false;
+        for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return false;
+        return true;
+    }
+
+    function dot(a, b) {
+        let sum = 0;
+        for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+        return sum;
+    }
+
+    const length = (a) => Math.sqrt(dot(a, a));
+
+    // What may be drawn: probabilities at a temperature, then top-k, then top-p on what is left, in the order of
+    // mgpt_sample. {p, n: how many can be drawn, why(id): what cut this one, or ''}.
+    function survivors(logits, { temperature, topK, topP }) {
+        const p = softmax(logits, temperature), all = p.length, cutP = topP > 0 && topP < 1;
+        if (!cutP && !(topK > 0 && topK < all)) return { p, n: all, why: () => '' };
+        const order = Array.from(p.keys()).sort((a, b) => p[b] - p[a] || a - b);
+        const k = topK > 0 ? Math.min(topK, all) : all;
+        let n = k;
+        if (cutP) {
+            let left = 0, sum = 0;
+            for (let i = 0; i < k; i++) left += p[order[i]];
+            for (n = 0; n < k && (n === 0 || sum < topP * left); n++) sum += p[order[n]];
+        }
+        const place = new Int32Array(all);
+        order.forEach((id, i) => { place[id] = i; });
+        return { p, n, why: (id) => (place[id] < n ? '' : place[id] < k ? 'top-p' : 'top-k') };
+    }
+
+    // Per position: the next token, its probability, rank and -log p. logitsAt(i) is the row after token i.
+    function losses(ids, logitsAt) {
+        const out = [];
+        for (let i = 0; i + 1 < ids.length; i++) {
+            const row = logitsAt(i), lp = logprob(row, ids[i + 1]);
+            out.push({ pos: i, next: ids[i + 1], p: Math.exp(lp), rank: rank(row, ids[i + 1]), nll: -lp });
+        }
+        return out;
+    }
+
+    function range(values) {
+        let low = Infinity, high = -Infinity;
+        for (const v of values)
+            if (Number.isFinite(v)) {
+                if (v < low) low = v;
+                if (v > high) high = v;
+            }
+        return low <= high ? [low, high] : [0, 0];
+    }
+
+    // Digits behind the point; never "-0.0000".
+    function fixed(x, digits = 4) {
+        if (x === -Infinity) return '−∞';
+        if (!Number.isFinite(x)) return String(x).replace('-', '−');
+        const s = Math.abs(x).toFixed(digits);
+        return x < 0 && Number(s) !== 0 ? '−' + s : s;
+    }
+
+    const signed = (x, digits = 4) => (x >= 0 ? '+' : '') + fixed(x, digits);
+
+    // Nine digits tell every float32 from its neighbours.
+    function exact(x) {
+        return Number.isFinite(x) ? String(Number(x.toPrecision(9))).replace('-', '−') : fixed(x);
+    }
+
+    function scientific(x) {
+        return Number.isFinite(x) ? x.toExponential(2).replace(/-/g, '−') : fixed(x);
+    }
+
+    const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+
+    return { logSum, softmax, best, logprob, rank, top, kl, entropy, same, dot, length, survivors, losses,
+        range, fixed, signed, exact, scientific, count };
+})();

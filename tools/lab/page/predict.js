@@ -1,0 +1,124 @@
+'use strict';
+// What comes next: bars of the next token, drawing, and how well the text that is there was foreseen.
+const Predict = (() => {
+    const { h, fill, table, bar, button, slider, card } = Dom;
+    const SHOWN = 12, MOST_DRAWN = 256;
+
+    let bars, title, temperature, topK, topP, seed, drawnText, lossEl;
+
+    const sampling = (s) => ({ temperature: s.temperature, topK: s.topK, topP: s.topP });
+
+    // ---- next-token bars ----
+
+    function rowOf(id, p, high, why, logit, state) {
+        const next = state.ids[state.query + 1] === id;
+        return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.fixed(p, 6),
+            Numbers.fixed(logit), why ? `cut by ${why}` : next ? 'is next in the text' : ''] };
+    }
+
+    function showBars(state) {
+        const logits = Engine.logits(state.query, 0), { p, why, n } = Numbers.survivors(logits, sampling(state));
+        const shown = Numbers.top(p, SHOWN), high = p[shown[0]] || 1;
+        const named = shown.concat(Token.ends().filter((id) => !shown.includes(id)));
+        const rows = named.map((id) => rowOf(id, p[id], high, why(id), logits[id], state));
+        if (p.length > named.length) {
+            const sum = p.reduce((a, b) => a + b, 0) - named.reduce((a, id) => a + p[id], 0);
+            rows.push({ dim: true, cells: [`other (${Numbers.count(p.length - named.length)} tokens)`, bar(sum / high),
+                Numbers.fixed(Math.max(0, sum), 6), '', ''] });
+        }
+        fill(title, 'After ', h('b', null, Token.at(state.query)), ` the model says ${Token.name(shown[0])}; entropy ` +
+            `${Numbers.fixed(Numbers.entropy(p))} nats, ${Numbers.count(n)} of ${Numbers.count(p.length)} tokens can be drawn.`);
+        fill(bars, table(null, ['token', '', 'probability', 'logit', ''], rows, '.next'));
+    }
+
+    // ---- drawing ----
+
+    // Draws behind the last shown token; what followed it is replaced. Returns the id, or -1 when refused.
+    function drawOne(greedy) {
+        const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length);
+        if (!Engine.live) return refuse(Strip.NO);
+        if (ids.length === Engine.info.context)
+            return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
+        const id = Engine.sample(ids.length - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature,
+            seed: s.seed, counter: ids.length - prompt });
+        return App.set({ ids: ids.concat(id), prompt }) ? id : -1;
+    }
+
+    function refuse(text) {
+        App.say(text, true);
+        return -1;
+    }
+
+    function toTheEnd() {
+        for (let i = 0; i < MOST_DRAWN && App.state.step < Engine.info.context; i++) {
+            const id = drawOne(false);
+            if (id < 0 || Token.isEnd(id)) break;
+        }
+    }
+
+    function resample() {
+        const s = App.state;
+        if (!App.set({ ids: Array.from(s.ids).slice(0, s.prompt), prompt: s.prompt, seed: s.seed + 1 })) return;
+        toTheEnd();
+    }
+
+    // ---- loss ----
+
+    function showLoss(state) {
+        const losses = Numbers.losses(state.ids, (i) => Engine.logits(i, 0)).slice(0, Math.max(0, state.step - 1));
+        if (!losses.length) return fill(lossEl, h('p', null, 'A loss needs a token that follows: two tokens at least.'));
+        const worst = Math.max(...losses.map((l) => l.nll));
+        const sum = losses.reduce((a, l) => a + l.nll, 0), mean = sum / losses.length;
+        const rows = losses.map((l) => ({ selected: l.pos === state.query, cells: [Token.at(l.pos), Token.text(l.next),
+            Numbers.fixed(l.p, 6), Numbers.count(l.rank), Numbers.fixed(l.nll), bar(l.nll / worst)] }));
+        return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'true next', 'p', 'rank', '−log p', ''], rows)),
+            h('p.sum', null, `average −log p over ${losses.length} tokens: `, h('b', null, Numbers.fixed(mean, 6)),
+                ` nats = ${Numbers.fixed(mean / Math.LN2)} bits; perplexity ${Numbers.fixed(Math.exp(mean))}`));
+    }
+
+    // ---- the view ----
+
+    const number = (name, id, props, on) => {
+        const input = h('input', { type: 'number', id, inputmode: 'numeric', ...props });
+        input.addEventListener('change', () => {
+            const v = Math.floor(Number(input.value));
+            if (input.value !== '' && Number.isSafeInteger(v) && v >= 0) on(v);
+            else App.say(`${name}: expected a whole number from 0, found “${input.value}”.`, true);
+        });
+        return { el: h('label.number', null, h('span', null, name), input), input };
+    };
+
+    function mount(root) {
+        title = h('p.lead');
+        bars = h('div.scroll');
+        lossEl = h('div');
+        drawnText = h('p.drawn', { 'aria-live': 'polite' });
+        temperature = slider('Temperature', { min: 0, max: 5, step: 0.05, value: 1, id: 'temperature',
+            show: (v) => Numbers.fixed(v, 2), on: (v) => App.set({ temperature: v }) });
+        topP = slider('Top-p', { min: 0.05, max: 1, step: 0.05, value: 1, id: 'top-p', show: (v) => Numbers.fixed(v, 2),
+            on: (v) => App.set({ topP: v }) });
+        topK = number('Top-k (0: all)', 'top-k', { min: 0, value: 0 }, (v) => App.set({ topK: v }));
+        seed = number('Seed', 'seed', { min: 0, value: 0 }, (v) => App.set({ seed: v }));
+        root.append(h('div.columns', null,
+            card('Next token', null, title, h('div.row', null, temperature.el), bars),
+            h('div', null, card('Draw', 'The project’s own sampler: a seed draws here what mgpt generate --seed draws.',
+                h('div.row.live', null, topK.el, topP.el, seed.el), h('div.row.live', null,
+                    button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
+                    button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }),
+                    button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText),
+            card('Loss', 'How the text that is there was foreseen, token by token.', lossEl))));
+    }
+
+    function update(state) {
+        temperature.set(state.temperature);
+        topP.set(state.topP);
+        if (document.activeElement !== topK.input) topK.input.value = state.topK;
+        if (document.activeElement !== seed.input) seed.input.value = state.seed;
+        showBars(state);
+        showLoss(state);
+        const drawn = state.ids.slice(state.prompt);
+        fill(drawnText, drawn.length ? ['Drawn: ', drawn.map((id) => [Token.el(id), ' '])] : 'Nothing drawn yet.');
+    }
+
+    return { id: 'predict', title: 'Next token', mount, update, drawOne };
+})();

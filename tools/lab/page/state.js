@@ -1,0 +1,203 @@
+'use strict';
+// What the page shows: the tokens, the changes in force and what is chosen. One object; views are told when it changed.
+// Link turns it into the part of the address behind '#' and back, with no page and no engine.
+const Link = (() => {
+    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature'];
+    const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/ };
+
+    function editText(e) {
+        const what = e.kind === 'head' ? `${e.layer}.${e.head}` : `mlp.${e.layer}`;
+        return `${what}:${e.scale}`;
+    }
+
+    function parseEdit(text) {
+        const m = /^(?:mlp\.(\d+)|(\d+)\.(\d+)):(mean|-?\d+(?:\.\d+)?)$/.exec(text);
+        if (!m) return null;
+        const scale = m[4] === 'mean' ? 'mean' : Number(m[4]);
+        return m[1] !== undefined ? { kind: 'mlp', layer: Number(m[1]), head: 0, scale }
+            : { kind: 'head', layer: Number(m[2]), head: Number(m[3]), scale };
+    }
+
+    // What is not understood is left out: an address is typed by people.
+    function parse(hash) {
+        const out = {};
+        for (const part of hash.replace(/^#/, '').split('&')) {
+            const at = part.indexOf('='), key = part.slice(0, at), value = part.slice(at + 1);
+            if (at < 0) continue;
+            if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
+            else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
+            else if (key === 'ids' && /^\d+(\.\d+)*$/.test(value)) out.ids = value.split('.').map(Number);
+            else if (key === 'edits') {
+                const edits = value.split(',').map(parseEdit);
+                if (edits.every((e) => e)) out.edits = edits;
+            }
+        }
+        return out;
+    }
+
+    function format(s) {
+        const parts = [`view=${s.view}`];
+        for (const key of ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
+        if (s.step < s.ids.length) parts.push(`step=${s.step}`);
+        if (s.what !== 'weights') parts.push(`what=${s.what}`);
+        if (s.edits.length) parts.push(`edits=${s.edits.map(editText).join(',')}`);
+        if (s.ids.length) parts.push(`ids=${Array.from(s.ids).join('.')}`);
+        return '#' + parts.join('&');
+    }
+
+    return { parse, format, editText };
+})();
+
+const App = (() => {
+    const state = { view: 'predict', ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
+        edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
+    const listeners = [], undo = [];
+    let hooks = new Set(), changed = 0, address = 0;
+
+    const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
+
+    // Indices stay inside what there is.
+    function settle() {
+        const info = Engine.info, n = state.ids.length;
+        state.layer = clamp(state.layer, Math.max(1, info.layers));
+        state.head = clamp(state.head, Math.max(1, info.heads));
+        state.step = n ? clamp(state.step, n + 1) || 1 : 0;
+        state.query = clamp(state.query, Math.max(1, state.step));
+        state.key = clamp(state.key, state.future === '1' ? Math.max(1, state.step) : state.query + 1);
+    }
+
+    function check(ids) {
+        const info = Engine.info;
+        if (!ids.length) throw new Error('No tokens: a model needs at least one to say what comes next.');
+        if (ids.length > info.context)
+            throw new Error(`${ids.length} tokens do not fit: the context is ${info.context} positions.`);
+        const bad = ids.find((id) => !(Number.isInteger(id) && id >= 0 && id < info.vocab));
+        if (bad !== undefined) throw new Error(`There is no token ${bad}: ids are 0 to ${info.vocab - 1}.`);
+    }
+
+    function compute(ids, edits) {
+        check(ids);
+        Engine.run(ids, edits, 0);
+        if (edits.length) Engine.run(ids, [], 1);
+    }
+
+    function tell() {
+        for (const fn of listeners) fn(state);
+        clearTimeout(address);
+        address = setTimeout(writeAddress, 200); // browsers allow a few changes a second
+    }
+
+    function writeAddress() {
+        try {
+            history.replaceState(null, '', Link.format(state));
+        } catch {
+            // An address that cannot be changed (some viewers) only loses deep links.
+        }
+    }
+
+    function remember() {
+        undo.push({ ids: state.ids, edits: state.edits, prompt: state.prompt, drawn: state.drawn });
+        if (undo.length > 100) undo.shift();
+    }
+
+    // Takes part of a state. False, and nothing has changed, when the tokens or changes are refused; the reason is shown.
+    function set(part) {
+        const ids = part.ids || state.ids, edits = part.edits || state.edits;
+        const recompute = ids !== state.ids || edits !== state.edits;
+        if (recompute) {
+            try {
+                compute(ids, edits);
+            } catch (e) {
+                say(e.message, true);
+                if (state.ids.length) compute(state.ids, state.edits);
+                return false;
+            }
+            if (!part.undoing && state.ids.length) remember();
+            changed++;
+            say('');
+            if (ids !== state.ids && part.step === undefined) part = { ...part, step: ids.length };
+        }
+        const { undoing, ...rest } = part;
+        if (rest.step !== undefined && rest.query === undefined) rest.query = rest.step - 1;
+        Object.assign(state, rest);
+        settle();
+        tell();
+        return true;
+    }
+
+    // New tokens typed or picked: what was drawn before is now prompt.
+    const edit = (ids) => set({ ids, prompt: ids.length, drawn: 0 });
+
+    function back() {
+        const last = undo.pop();
+        if (last) set({ ...last, undoing: true });
+    }
+
+    function say(text, bad = false) {
+        const el = document.getElementById('message');
+        el.textContent = text;
+        el.className = bad ? 'bad' : '';
+        el.hidden = !text;
+    }
+
+    // A hook's values of all tokens: {dims, data}, or null where the model has no such point.
+    function tensor(name, lane = 0) {
+        return hooks.has(name) ? Engine.value(name, lane) : null;
+    }
+
+    const ofLayer = (name, lane = 0) => tensor(`blocks.${state.layer}.${name}`, lane);
+
+    // Row `pos` (of head `head`) of [T, d] or [T, H, d].
+    function row(t, pos, head = 0) {
+        const d = t.dims[t.dims.length - 1], per = t.dims.length === 3 ? t.dims[1] : 1;
+        const at = (pos * per + head) * d;
+        return t.data.subarray(at, at + d);
+    }
+
+    // Scores or weights of query i, keys 0 to i.
+    function line(t, head, i) {
+        const at = (head * t.dims[1] + i) * t.dims[2];
+        return t.data.subarray(at, at + i + 1);
+    }
+
+    function begin() {
+        hooks = new Set(Engine.hooks.map((hook) => hook.name));
+    }
+
+    // The unablated run, when there is another.
+    const other = () => (state.edits.length ? 1 : 0);
+
+    return { state, set, edit, back, say, tensor, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
+        get changed() { return changed; }, get canUndo() { return undo.length > 0; }, tell };
+})();
+
+// Tokens as people read them: spaces become visible; control tokens have names.
+const Token = (() => {
+    const cache = new Map();
+    let endIds = null;
+
+    function of(id) {
+        let piece = cache.get(id);
+        if (!piece) {
+            const p = Engine.piece(id);
+            piece = { text: p.text.replace(/ /g, '␣') || `#${id}`, control: p.bytes.length === 0, end: p.end };
+            cache.set(id, piece);
+        }
+        return piece;
+    }
+
+    const text = (id) => of(id).text;
+    const isEnd = (id) => of(id).end;
+
+    // All tokens that end a text.
+    function ends() {
+        if (!endIds) endIds = Array.from({ length: Engine.info.vocab }, (_, id) => id).filter((id) => Engine.piece(id).end);
+        return endIds;
+    }
+
+    const name = (id) => (isEnd(id) ? `${text(id)} (end)` : text(id));
+    const at = (pos) => `${pos} ${text(App.state.ids[pos])}`;
+    const head = (pos) => `${pos}\n${text(App.state.ids[pos])}`;
+    const el = (id) => Dom.h('span.token' + (of(id).control ? '.control' : ''), null, name(id));
+    return { of, text, ends, isEnd, name, at, head, el };
+})();

@@ -1,0 +1,171 @@
+'use strict';
+// The text: tokens coloured by how much the model was surprised, typing, picking from the vocabulary, steps.
+const Strip = (() => {
+    const { h, fill, button } = Dom;
+    const SHOWN = 200; // tokens listed in the picker
+    const NO = 'This page holds a recorded run: nothing is computed here.';
+
+    let chips, slider, input, picker, undoButton, where, lossText, surprisals = [], seen = -1;
+
+    function typed() {
+        if (!Engine.live) return App.say(NO, true);
+        if (!Engine.canEncode) return App.say('This model’s text cannot be encoded here: pick tokens instead.', true);
+        try {
+            App.edit((Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(input.value))));
+        } catch (e) {
+            App.say(e.message, true);
+        }
+        return undefined;
+    }
+
+    // -log p of every token but the first, in nats.
+    function measure(ids) {
+        if (seen === App.changed) return;
+        seen = App.changed;
+        surprisals = [NaN].concat(Numbers.losses(ids, (i) => Engine.logits(i, 0)).map((l) => l.nll));
+    }
+
+    function chip(id, i, state, scale) {
+        const s = surprisals[i], known = Number.isFinite(s), rgb = known ? scale.rgb(s) : null;
+        const el = h('button.chip' + (i === state.query ? '.chosen' : '') + (i >= state.step ? '.later' : ''), {
+            type: 'button', role: 'option', 'aria-selected': i === state.query, tabindex: i === state.query ? 0 : -1,
+            'data-pos': i, 'aria-label': `position ${i}, token ${Token.name(id)}` +
+                (known ? `, surprisal ${Numbers.fixed(s, 2)} nats` : ''),
+            style: rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {} },
+        h('span.pos', null, i), h('span.text' + (Token.of(id).control ? '.control' : ''), null, Token.text(id)),
+        h('span.value', null, known ? Numbers.fixed(s, 2) : '–'));
+        return el;
+    }
+
+    function update(state) {
+        measure(state.ids);
+        const scale = Colour.sequential(0, Math.max(Math.log(Engine.info.vocab), ...surprisals.slice(1)));
+        const focused = chips.contains(document.activeElement);
+        fill(chips, state.ids.map((id, i) => chip(id, i, state, scale)));
+        const chosen = chips.children[state.query];
+        if (chosen && focused) chosen.focus({ preventScroll: true });
+        Dom.center(chips, chosen);
+        slider.input.max = Math.max(1, state.ids.length);
+        slider.set(state.step, `${state.step} of ${state.ids.length}`);
+        undoButton.disabled = !App.canUndo;
+        fill(where, 'After ', h('b', null, Token.at(state.query)), `; context ${state.ids.length} of ${Engine.info.context}`);
+        const known = surprisals.slice(1);
+        lossText.textContent = known.length ? `average surprisal ${Numbers.fixed(known.reduce((a, b) => a + b, 0) /
+            known.length)} nats` : '';
+    }
+
+    const step = (by) => App.set({ step: Math.max(1, Math.min(App.state.ids.length, App.state.step + by)) });
+
+    // ---- changing tokens ----
+
+    const replaced = (pos, ids, remove) => {
+        const next = Array.from(App.state.ids);
+        next.splice(pos, remove, ...ids);
+        return next;
+    };
+
+    function change(ids, query) {
+        if (!App.edit(ids)) return;
+        App.set({ query: Math.min(query, ids.length - 1) });
+    }
+
+    const removeChosen = () => change(replaced(App.state.query, [], 1), Math.max(0, App.state.query - 1));
+
+    function matches(text) {
+        const found = [], want = text.replace(/ /g, '␣').toLowerCase();
+        for (let id = 0; id < Engine.info.vocab && found.length < SHOWN; id++)
+            if (!want || String(id) === want || Token.name(id).toLowerCase().includes(want)) found.push(id);
+        return found;
+    }
+
+    // A dialog with the vocabulary; done(id) gets what was picked.
+    function openPicker(title, done) {
+        const list = h('div.vocabulary', { role: 'listbox', 'aria-label': 'vocabulary' });
+        const pick = (id) => {
+            picker.close();
+            done(id);
+        };
+        const search = h('input', { type: 'search', placeholder: 'text or id', 'aria-label': 'search the vocabulary' });
+        const show = () => {
+            const found = matches(search.value);
+            fill(list, found.map((id) => button([Token.el(id), h('small', null, id)], () => pick(id),
+                { role: 'option', kind: '.chip' })));
+            if (!found.length) fill(list, h('p', null, `No token of ${Numbers.count(Engine.info.vocab)} has “${search.value}” in it.`));
+            if (found.length === SHOWN) list.append(h('p', null, `The first ${SHOWN}; type to find others.`));
+        };
+        search.addEventListener('input', show);
+        search.addEventListener('keydown', (e) => {
+            if (e.key === 'Enter' && list.querySelector('button')) list.querySelector('button').click();
+            if (e.key === 'ArrowDown') list.querySelector('button')?.focus();
+        });
+        list.addEventListener('keydown', (e) => {
+            const to = { ArrowDown: 'nextElementSibling', ArrowRight: 'nextElementSibling', ArrowUp:
+                'previousElementSibling', ArrowLeft: 'previousElementSibling' }[e.key];
+            if (to && e.target[to]) e.target[to].focus();
+        });
+        fill(picker, h('h2', null, title), search, list, button('Cancel', () => picker.close()));
+        show();
+        picker.showModal();
+        search.focus();
+    }
+
+    // The same for a change of the text.
+    function pickToken(title, done) {
+        if (Engine.live) openPicker(title, done);
+        else App.say(NO, true);
+    }
+
+    const pickers = {
+        any: openPicker,
+        replace: () => pickToken(`Another token at position ${App.state.query}`, (id) =>
+            change(replaced(App.state.query, [id], 1), App.state.query)),
+        insert: () => pickToken(`A token behind position ${App.state.query}`, (id) =>
+            change(replaced(App.state.query + 1, [id], 0), App.state.query + 1)),
+        append: () => pickToken('A token at the end', (id) =>
+            change(replaced(App.state.ids.length, [id], 0), App.state.ids.length)),
+    };
+
+    function onKey(e) {
+        const to = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[e.key];
+        if (to !== undefined) select(Math.max(0, Math.min(App.state.ids.length - 1, App.state.query + to)));
+        else if (e.key === 'Delete' || e.key === 'Backspace') removeChosen();
+        else return;
+        e.preventDefault();
+        e.stopPropagation();
+        chips.children[App.state.query]?.focus({ preventScroll: true });
+    }
+
+    const select = (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) });
+
+    function mount(root) {
+        input = h('input#text', { type: 'text', 'aria-label': 'text', placeholder: 'type a text, Enter runs it',
+            autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
+        const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); typed(); } } },
+            h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
+        chips = h('div.chips', { role: 'listbox', 'aria-label': 'tokens', 'aria-orientation': 'horizontal' });
+        chips.addEventListener('keydown', onKey);
+        chips.addEventListener('click', (e) => {
+            const el = e.target.closest('.chip');
+            if (!el) return;
+            select(Number(el.dataset.pos));
+            chips.children[App.state.query]?.focus({ preventScroll: true });
+        });
+        chips.addEventListener('dblclick', () => pickers.replace());
+        slider = Dom.slider('Step', { min: 1, max: 1, step: 1, value: 1, id: 'step', on: (v) => App.set({ step: v }) });
+        picker = h('dialog#picker', { 'aria-label': 'vocabulary' });
+        undoButton = button('Undo', App.back, { id: 'undo' });
+        where = h('span#where');
+        lossText = h('span#loss');
+        const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
+            button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
+            button('Delete', removeChosen, { id: 'delete' }), undoButton);
+        root.append(edits, chips, h('div.row.steps', null,
+            button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
+            button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
+            button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
+            button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
+            where, lossText), picker);
+    }
+
+    return { NO, mount, update, step, pickers, focusText: () => input.focus(), surprisals: () => surprisals };
+})();
