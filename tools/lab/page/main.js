@@ -114,7 +114,7 @@ const Main = (() => {
 
     function fromAddress() {
         const { ids, edits, example, ...rest } = Link.parse(location.hash);
-        const begin = Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
+        const begin = App.state.ids.length ? App.state.ids : Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
         const all = { ...rest, ids: ids || begin, edits: edits || [] };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;
