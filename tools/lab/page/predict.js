@@ -11,9 +11,9 @@ const Predict = (() => {
     // ---- next-token bars ----
 
     function rowOf(id, p, high, why, logit, state) {
-        const next = state.ids[state.query + 1] === id;
+        const next = state.ids[state.query + 1] === id, note = next ? 'is next in the text' : '';
         return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.fixed(p, 6),
-            Numbers.fixed(logit), why ? `cut by ${why}` : next ? 'is next in the text' : ''] };
+            Numbers.fixed(logit), why ? `cut by ${why}` : note] };
     }
 
     function showBars(state) {
