@@ -123,11 +123,11 @@ refuses "two prompts" 2 "one of -p, -f, --ids" lab "$names" -p a --ids 1 -o lab.
 refuses "a recorded page without a prompt" 2 "needs a prompt" lab "$names" --static -o lab.html
 refuses "--max: no number" 2 "--max" lab "$names" --max many -o lab.html
 refuses "a misspelt option" 2 "did you mean" lab "$names" --statc -o lab.html
-refuses "no such directory" 5 "none/lab.html: cannot create" lab "$names" -o none/lab.html
+refuses "no such directory" 5 "none/lab.html: cannot create" lab "$names" -p a -o none/lab.html
 check "nothing was written" [ ! -e lab.html ]
 check "and nothing is left over" eval '[ -z "$(find . -name ".*.tmp")" ]'
 if [ -w /dev/full ]; then
-    refuses "no room on the disk" 5 "/dev/full: cannot write" lab "$names" -o /dev/full
+    refuses "no room on the disk" 5 "/dev/full: cannot write" lab "$names" -p a -o /dev/full
 fi
 run lab --help
 says "help" "usage: mgpt lab"

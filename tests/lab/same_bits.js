@@ -11,7 +11,7 @@ const path = require('path');
 const assert = require('assert');
 const {readPage, openPage, internals} = require('./open_page.js');
 
-const [mgpt, native, root] = process.argv.slice(2);
+const [mgpt, native, root] = process.argv.slice(2).map(name => path.resolve(name));
 const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-lab-'));
 const weights = name => path.join(root, 'weights', `${name}.gguf`);
 let number = 0, failures = 0;
@@ -28,7 +28,8 @@ async function test(name, body) {
 }
 
 const run = (program, args, input = '') =>
-    execFileSync(program, args, {input, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['pipe', 'pipe', 'pipe']});
+    execFileSync(program, args, {input, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['pipe', 'pipe', 'pipe'],
+        env: {...process.env, MGPT_SOURCE_ROOT: root}}); // the vectors are found by it
 const lines = text => text.split('\n').slice(0, -1);
 
 function page(model, ...options) {
