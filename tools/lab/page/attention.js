@@ -3,6 +3,8 @@
 const Attention = (() => {
     const { h, fill, button, choice, check, card } = Dom;
 
+    const THUMB = 88; // pixels
+
     let grid, thumbs, big, one, whatChoice, future, bigTitle, oneTitle, oneSums;
 
     const pattern = (layer) => App.tensor(`blocks.${layer}.attn.hook_pattern`);
@@ -40,9 +42,23 @@ const Attention = (() => {
             thumbs.slice(l * heads, (l + 1) * heads).map((t) => t.el))));
     }
 
+    // All weights of a head in at most THUMB x THUMB cells: each the largest of those that it stands for; -1: none is seen.
+    function shrink(weights, raw, head, n) {
+        const size = Math.min(n, THUMB), cells = new Float32Array(size * size).fill(-1);
+        for (let i = 0; i < n; i++) {
+            const row = App.line(weights, head, i), scores = App.line(raw, head, i), to = Math.floor((i * size) / n) * size;
+            for (let j = 0; j <= i; j++) {
+                const at = to + Math.floor((j * size) / n);
+                if (row[j] > cells[at] && scores[j] !== -Infinity) cells[at] = row[j];
+            }
+        }
+        return { size, cells };
+    }
+
     function showThumb({ layer, head, canvas, text, el }, state, weights, raw) {
-        const n = state.step, { at, unseen } = lines(weights, raw, head, n), mine = App.line(weights, head, state.query);
-        Matrix.draw(canvas, { rows: n, cols: n, scale: Colour.sequential(0, 1), value: at, masked: unseen });
+        const mine = App.line(weights, head, state.query), { size, cells } = shrink(weights, raw, head, state.step);
+        Matrix.draw(canvas, { rows: size, cols: size, scale: Colour.sequential(0, 1), value: (i, j) => cells[i * size + j],
+            masked: (i, j) => cells[i * size + j] < 0 });
         const top = Numbers.best(mine), w = Numbers.fixed(mine[top], 2);
         const chosen = layer === state.layer && head === state.head;
         el.className = 'thumb' + (chosen ? ' chosen' : '') + (Experiment.touches(state, layer, head) ? ' edited' : '');

@@ -94,9 +94,10 @@ const Head = (() => {
     function rows(matrix, t, kvHead, state, name) {
         const d = Engine.info.d_head, n = state.step;
         let limit = 0;
-        for (let i = 0; i < n; i++) for (const x of App.row(t, i, kvHead)) limit = Math.max(limit, Math.abs(x));
+        const lines = Array.from({ length: n }, (_, i) => App.row(t, i, kvHead));
+        for (const line of lines) for (const x of line) limit = Math.max(limit, Math.abs(x));
         matrix.update({ rows: n, cols: d, rowName: name, colName: 'dim', rowLabel: Token.at, colLabel: String,
-            value: (i, j) => App.row(t, i, kvHead)[j], scale: Colour.diverging(limit, state.dark), selected: [state.query, -1],
+            value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark), selected: [state.query, -1],
             onSelect: (i) => App.set({ query: i }) });
     }
 

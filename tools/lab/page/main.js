@@ -112,9 +112,15 @@ const Main = (() => {
         document.documentElement.classList.toggle('static', !Engine.live);
     }
 
+    // What is shown when the address names no tokens.
+    function firstTokens() {
+        if (App.state.ids.length) return App.state.ids;
+        return Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
+    }
+
     function fromAddress() {
         const { ids, edits, example, ...rest } = Link.parse(location.hash);
-        const begin = Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
+        const begin = firstTokens();
         const all = { ...rest, ids: ids || begin, edits: edits || [] };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;

@@ -99,7 +99,7 @@ const Numbers = (() => {
         }
         const place = new Int32Array(all);
         order.forEach((id, i) => { place[id] = i; });
-        return { p, n, why: (id) => (place[id] < n ? '' : place[id] < k ? 'top-p' : 'top-k') };
+        return { p, n, why: (id) => (place[id] < n ? '' : ['top-k', 'top-p'][Number(place[id] < k)]) };
     }
 
     // Per position: the next token, its probability, rank and -log p. logitsAt(i) is the row after token i.

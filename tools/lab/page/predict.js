@@ -11,9 +11,9 @@ const Predict = (() => {
     // ---- next-token bars ----
 
     function rowOf(id, p, high, why, logit, state) {
-        const next = state.ids[state.query + 1] === id;
+        const next = state.ids[state.query + 1] === id, note = next ? 'is next in the text' : '';
         return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.fixed(p, 6),
-            Numbers.fixed(logit), why ? `cut by ${why}` : next ? 'is next in the text' : ''] };
+            Numbers.fixed(logit), why ? `cut by ${why}` : note] };
     }
 
     function showBars(state) {
@@ -65,7 +65,7 @@ const Predict = (() => {
     // ---- loss ----
 
     function showLoss(state) {
-        const losses = Numbers.losses(state.ids, (i) => Engine.logits(i, 0)).slice(0, Math.max(0, state.step - 1));
+        const losses = App.losses().slice(0, Math.max(0, state.step - 1));
         if (!losses.length) return fill(lossEl, h('p', null, 'A loss needs a token that follows: two tokens at least.'));
         const worst = Math.max(...losses.map((l) => l.nll));
         const sum = losses.reduce((a, l) => a + l.nll, 0), mean = sum / losses.length;

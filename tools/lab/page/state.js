@@ -52,7 +52,7 @@ const App = (() => {
     const state = { view: 'predict', ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
-    let hooks = new Set(), changed = 0, address = 0;
+    let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };
 
     const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
 
@@ -145,6 +145,16 @@ const App = (() => {
         return hooks.has(name) ? Engine.value(name, lane) : null;
     }
 
+    // Losses of the shown run, position by position. Those of a prefix that has not changed are kept.
+    function losses() {
+        const kept = known.edits === state.edits ? known.list : [];
+        let n = 0;
+        while (n < kept.length && n + 1 < state.ids.length && kept[n].next === state.ids[n + 1] && known.ids[n] === state.ids[n]) n++;
+        const rest = Numbers.losses(state.ids.slice(n), (i) => Engine.logits(n + i, 0)).map((l) => ({ ...l, pos: l.pos + n }));
+        known = { edits: state.edits, ids: state.ids, list: kept.slice(0, n).concat(rest) };
+        return known.list;
+    }
+
     const ofLayer = (name, lane = 0) => tensor(`blocks.${state.layer}.${name}`, lane);
 
     // Row `pos` (of head `head`) of [T, d] or [T, H, d].
@@ -167,7 +177,7 @@ const App = (() => {
     // The unablated run, when there is another.
     const other = () => (state.edits.length ? 1 : 0);
 
-    return { state, set, edit, back, say, tensor, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
+    return { state, set, edit, back, say, tensor, losses, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
         get changed() { return changed; }, get canUndo() { return undo.length > 0; }, tell };
 })();
 

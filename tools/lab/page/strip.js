@@ -5,7 +5,7 @@ const Strip = (() => {
     const SHOWN = 200; // tokens listed in the picker
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let chips, slider, input, picker, undoButton, where, lossText, surprisals = [], seen = -1;
+    let chips, slider, input, picker, undoButton, where, lossText, surprisals = [];
 
     function typed() {
         if (!Engine.live) return App.say(NO, true);
@@ -16,13 +16,6 @@ const Strip = (() => {
             App.say(e.message, true);
         }
         return undefined;
-    }
-
-    // -log p of every token but the first, in nats.
-    function measure(ids) {
-        if (seen === App.changed) return;
-        seen = App.changed;
-        surprisals = [NaN].concat(Numbers.losses(ids, (i) => Engine.logits(i, 0)).map((l) => l.nll));
     }
 
     function chip(id, i, state, scale) {
@@ -37,11 +30,22 @@ const Strip = (() => {
         return el;
     }
 
+    // A chip is made anew only when it looks different: there may be hundreds.
+    function showChip(id, i, state, scale) {
+        const old = chips.children[i], key = [id, surprisals[i], scale.high, i === state.query, i >= state.step].join();
+        if (old && old.dataset.key === key) return;
+        const el = chip(id, i, state, scale);
+        el.dataset.key = key;
+        if (old) old.replaceWith(el);
+        else chips.append(el);
+    }
+
     function update(state) {
-        measure(state.ids);
+        surprisals = [NaN].concat(App.losses().map((l) => l.nll)); // -log p of every token but the first
         const scale = Colour.sequential(0, Math.max(Math.log(Engine.info.vocab), ...surprisals.slice(1)));
         const focused = chips.contains(document.activeElement);
-        fill(chips, state.ids.map((id, i) => chip(id, i, state, scale)));
+        while (chips.children.length > state.ids.length) chips.lastChild.remove();
+        state.ids.forEach((id, i) => showChip(id, i, state, scale));
         const chosen = chips.children[state.query];
         if (chosen && focused) chosen.focus({ preventScroll: true });
         Dom.center(chips, chosen);
@@ -167,5 +171,5 @@ const Strip = (() => {
             where, lossText), picker);
     }
 
-    return { NO, mount, update, step, pickers, focusText: () => input.focus(), surprisals: () => surprisals };
+    return { NO, mount, update, step, pickers, focusText: () => input.focus() };
 })();
