@@ -48,6 +48,35 @@ static void test_bos(void **state)
 
 /* ---- what must be refused ---------------------------------------------------------------------- */
 
+#define NESTED5(open, inner, close) open open open open open inner close close close close close
+
+/* Facts by other names, in other places, and of kinds that do not count. */
+static void test_odd_json(void **state)
+{
+    static const struct ckpt_options none = {0};
+    static const struct sides no_sides;
+    static const char *const texts[] = {
+        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5 ",\"head_dim\":1,\"activation\":3}",
+        "{\"model\":{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5 "},\"hparams\":"
+        "{\"n_heads\":2,\"n_layers\":0,\"activation\":\"relu2\"},\"vocab\":null}",
+        "{\"wte\":{\"shape\":[5,2],\"dtype\":\"f16\",\"data\":\"ADwAQAA8AEAAPABAADwAQAA8AEA=\"},"
+        "\"wpe\":[[1,2]],\"lm_head\":" ROWS5 ",\"n_head\":2,\"vocab\":5}",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        struct span bytes = {(const uint8_t *)texts[i], strlen(texts[i])};
+        if (read_bytes(&c, bytes, &none, &no_sides, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(c.hp.n_head, 2);
+        assert_int_equal(c.hp.n_layer, 0);
+        assert_int_equal(c.hp.n_vocab, 5);
+        assert_string_equal(c.hp.activation, i == 1 ? "relu2" : "relu");
+        ckpt_free(&c);
+    }
+}
+
 static void test_bad_json(void **state)
 {
     (void)state;
@@ -84,6 +113,24 @@ static void test_bad_json(void **state)
     assert_json(BIGRAM5 ",\"head_dim\":1}", NULL, "n_head 1 times head_dim 1 is not n_embd = 2");
     assert_json(BIGRAM5 "}", &gelu, "activation gelu: expected relu");
     assert_json(BIGRAM5 "}", &tokenizer, "--tokenizer does not apply to microgpt JSON");
+    assert_json("\xEF\xBB\xBF{}", NULL, "not a microgpt");
+    assert_json("{\"wte\":{\"shape\":[2,2],\"data\":true}}", NULL,
+                "data: expected a list of numbers or base64, found true");
+    assert_json("{\"x\":" NESTED5("{\"x\":", NESTED5("{\"x\":", "[[1]]", "}"), "}") "}", NULL,
+                "nested too deeply");
+    assert_json("{\"weights\":{\"wte\":[[1]]},\"config\":{\"rms_eps\":-1}}", NULL,
+                "rms_eps: out of range");
+    assert_json("{\"weights\":{\"wte\":[[1]]},\"config\":{\"rms_eps\":1e-5,\"norm_eps\":1e-6}}",
+                NULL, "norm_eps is stated twice, differently");
+    assert_json(BIGRAM5 ",\"rope_base\":10,\"rope_theta\":10.5}", NULL,
+                "rope_theta is stated twice, differently");
+    assert_json(BIGRAM5 ",\"n_layer\":0.5}", NULL, "n_layer: expected a whole number from 0 to");
+    assert_json(BIGRAM5 ",\"n_layer\":-1}", NULL, "n_layer: expected a whole number from 0 to");
+    assert_json(BIGRAM5 ",\"bos\":2147483648}", NULL, "bos: expected a whole number from 0 to");
+    assert_json(BIGRAM5 ",\"n_heads\":2}", NULL, "n_heads is 2 here and 1 elsewhere");
+    assert_json(BIGRAM5 ",\"activation\":\"tanh\"}", NULL, "tanh");
+    assert_json(BIGRAM5 ",\"wq\":7,\"layer0.wq\":[[1,2],[3,4]],\"weights\":3}", NULL,
+                "attn_wk: missing");
     assert_json("[1,2,3]", NULL, "3 numbers do not fit");
     assert_json("[1,\"a\"]", NULL, "number 1: expected a number, found a string");
     assert_json("[[[1]],[[1]]]", NULL, "2 matrices, expected 3 and 6");
@@ -262,9 +309,13 @@ static void test_flipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bos),         cmocka_unit_test(test_bad_json),
-        cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_bad_tokenizers),
-        cmocka_unit_test(test_truncated),   cmocka_unit_test(test_flipped),
+        cmocka_unit_test(test_bos),
+        cmocka_unit_test(test_odd_json),
+        cmocka_unit_test(test_bad_json),
+        cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_bad_tokenizers),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_flipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

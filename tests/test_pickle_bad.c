@@ -137,6 +137,9 @@ static void test_misuse(void **state)
     struct pickle with_digits = good(BYTES("\x80\x02"
                                            "c__main__\nGPT209\n)\x81."));
     pickle_free(&with_digits);
+    with_digits = good(BYTES("\x80\x02"
+                             "c__main__\nG2\n)\x81."));
+    pickle_free(&with_digits);
     refused(BYTES("\x80\x02(i__main__\nValue\n."), "INST");
     refused(BYTES("\x80\x02(c__main__\nValue\no."), "OBJ");
     refused(BYTES("\x80\x02\x82\x01."), "EXT1");
