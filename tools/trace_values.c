@@ -15,7 +15,7 @@
 
 static size_t *place_of(const struct trace_values *v, mgpt_point point, int32_t layer)
 {
-    return &v->arrays[((size_t)layer + 1) * MGPT_N_POINTS + (size_t)point];
+    return &v->arrays[(size_t)(layer + 1) * MGPT_N_POINTS + (size_t)point];
 }
 
 static int add_hook(struct trace_values *v, const struct hook *hook, enum trace_type type,
