@@ -7,7 +7,6 @@ set -eu
 packages="$packages valgrind" # counts instructions
 packages="$packages clang lld wasi-libc libclang-rt-14-dev-wasm32" # make the engine of mgpt lab's pages
 packages="$packages nodejs" # runs them
-packages="$packages nodejs" # runs what mgpt lab puts into a page
 install_missing
 directory=build
 [ $# -eq 0 ] || directory=build-$(echo "$@" | tr -c 'a-zA-Z0-9\n' '-')
