@@ -121,8 +121,8 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     struct field f;
     uint64_t model = 1;
     v->unknown = 0;
-    v->bos = 1;
-    v->eos = 2;
+    v->bos = t->slots.n > 1 ? 1 : -1; /* the defaults, where there is such a piece */
+    v->eos = t->slots.n > 2 ? 2 : -1;
     while (next(&c, &f) == 1) {
         int32_t id = f.value < t->slots.n ? (int32_t)f.value : -1;
         if (f.number == 3 && f.wire == VARINT)
