@@ -2,12 +2,17 @@
  *
  * The last rung that the machine runs is the best, and the default.
  */
+#define _DEFAULT_SOURCE /* syscall */
 #include "kernels.h"
 #include "kernels_quant.h"
 
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(MGPT_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 struct rung {
@@ -45,12 +50,30 @@ static int has_avx512vnni(void)
 }
 #endif
 
+#if defined(MGPT_AMX)
+/* Tiles are 8 KiB of a thread's state, for which Linux wants to be asked once per process
+ * (arch_prctl(2)). It refuses where a thread's stack for signals would be too small for them. */
+static int has_amx(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILES = 18, LEAF_7_TILE = 1 << 24, LEAF_7_INT8 = 1 << 25 };
+    unsigned a, b, c, d = 0;
+    if (!has_avx512vnni() || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 0;
+    if (!(d & LEAF_7_TILE) || !(d & LEAF_7_INT8))
+        return 0;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILES) == 0;
+}
+#endif
+
 static const struct rung ladder[] = {
     {"scalar", kernels_init_scalar, kernels_quant_init_scalar, always},
 #if defined(__x86_64__)
     {"avx2", kernels_init_avx2, kernels_quant_init_avx2, has_avx2},
     {"avx512", kernels_init_avx512, kernels_quant_init_avx512, has_avx512},
     {"avx512vnni", kernels_init_avx512, kernels_quant_init_avx512vnni, has_avx512vnni},
+#if defined(MGPT_AMX)
+    {"amx", kernels_init_avx512, kernels_quant_init_amx, has_amx},
+#endif
 #elif defined(__aarch64__)
     {"neon", kernels_init_neon, kernels_quant_init_scalar, always},
 #endif

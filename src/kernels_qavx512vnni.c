@@ -17,6 +17,8 @@ static inline IVEC i_dot(IVEC sum, const IVEC *w, const IVEC *x, int bits)
 
 #include "kernels_qtile.h"
 
+linear_fn *const quant_linear_avx512vnni[] = {LINEARS};
+
 void kernels_quant_init_avx512vnni(struct kernels *k)
 {
     tile_init(k);

@@ -6,15 +6,12 @@
  * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
  * unfinished results in `y`.
  *
- * The including file defines vectors of integers IVEC and of LANES floats FVEC; TILE_PANELS,
- * TILE_TOKENS; STEP, how many lines i_dot takes at a time; SIGNED_8, whether it wants weights of 8
- * bits signed; and what begins with i_ (integers) and f_ (floats).
+ * The including file defines what kernels_qweights.h asks for; TILE_PANELS, TILE_TOKENS; and STEP,
+ * how many lines i_dot takes at a time.
  */
-#include "kernels_quant.h"
+#include "kernels_qweights.h"
 
 #include <string.h>
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
     VECTORS = PANEL / LANES, /* of a line, of a panel's results */
@@ -24,49 +21,7 @@ enum {
     CACHE_BLOCKS = 4   /* unpacked at a time */
 };
 
-/* ---- weights --------------------------------------------------------------------------------- */
-
-/* The bytes of lines j and j + 1 (j even) of a block. */
-ALWAYS_INLINE void get_pair(IVEC w[2], const uint8_t *lines, size_t j, const struct layout *l)
-{
-    if (l->bits == 8) {
-        for (size_t i = 0; i < 2; i++) {
-            w[i] = i_load(lines + (j + i) * LINE);
-            if (SIGNED_8)
-                w[i] = i_xor(w[i], i_bytes(128));
-        }
-        return;
-    }
-    IVEC both = i_load(lines + j / 2 * LINE);
-    w[0] = i_and(both, i_bytes(15));
-    w[1] = i_and(i_shift(both, -4), i_bytes(15));
-    for (size_t i = 0; i < 2 && l->bits == 5; i++) {
-        IVEC high = i_load(lines + 4 * LINE);
-        w[i] = i_or_and(w[i], i_shift(high, 4 - (int)(j + i)), i_bytes(16));
-    }
-    for (size_t i = 0; i < 2 && l->bits == 6; i++) {
-        IVEC high = i_load(lines + (4 + j / 4) * LINE);
-        w[i] = i_or_and(w[i], i_shift(high, 4 - 2 * (int)((j + i) % 4)), i_bytes(48));
-    }
-}
-
-/* Scale of sub-block s of block b of a group for LANES rows; `head` is moved to their first. */
-ALWAYS_INLINE FVEC get_scale(const uint8_t *head, const uint8_t *bytes, size_t b, size_t s,
-                             const struct layout *l)
-{
-    if (l->sub_blocks == 2)
-        return f_mul(f_half(head), f_signed_bytes(bytes + (2 * b + s) * PANEL));
-    if (l->k)
-        return f_mul(f_half(head), f_bytes(bytes + b * PANEL));
-    return f_half(head + (l->has_min ? 0 : b * LINE / 2));
-}
-
-ALWAYS_INLINE FVEC get_min(const uint8_t *head, const uint8_t *bytes, size_t b,
-                           const struct layout *l)
-{
-    FVEC min = f_half(head + LINE / 2);
-    return l->k ? f_mul(min, f_bytes(bytes + (8 + b) * PANEL)) : min;
-}
+/* ---- one token ------------------------------------------------------------------------------- */
 
 /* What the sums of a sub-block begin with: minus the weights' offset times the sum of x. */
 ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct layout *l)
@@ -78,8 +33,6 @@ ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct lay
     IVEC first = i_word(&x->minus_128[1]);
     return i_offset(s == 0 ? first : i_sub(i_word(&x->minus_128[0]), first), l->offset);
 }
-
-/* ---- one token ------------------------------------------------------------------------------- */
 
 /* y += what block b of a group contributes to LANES rows; head and lines are moved to those. */
 ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
@@ -343,9 +296,13 @@ DEFINE_LINEAR(q4_k, WEIGHT_Q4_K, tile_4_min)
 DEFINE_LINEAR(q5_k, WEIGHT_Q5_K, tile_5_min)
 DEFINE_LINEAR(q6_k, WEIGHT_Q6_K, tile_q6_k)
 
-static void tile_init(struct kernels *k)
+/* In the table's order, from Q8_0 on. */
+#define LINEARS                                                                                    \
+    linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0, linear_q5_1, linear_q4_k, linear_q5_k,     \
+        linear_q6_k
+
+static inline void tile_init(struct kernels *k)
 {
-    static linear_fn *const fns[] = {linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0,
-                                     linear_q5_1, linear_q4_k, linear_q5_k, linear_q6_k};
+    static linear_fn *const fns[] = {LINEARS};
     memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
 }

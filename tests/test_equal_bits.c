@@ -186,9 +186,9 @@ static void by_opening(const struct subject *s)
 /* Every rung that this machine has. */
 static void by_instruction_sets(const struct subject *s)
 {
-    static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon"};
+    static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
     size_t n_open = 0;
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         mgpt_model_params params = {.isa = rungs[i]};
         mgpt_model *model = mgpt_open_bytes(s->m->file, s->m->size, &params, NULL);
         if (!model)

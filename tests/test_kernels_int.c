@@ -200,10 +200,24 @@ static void test_tails(void **unused)
     struct kernels k[RUNGS_MOST];
     size_t n = rungs_here(k);
     for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
-        for (size_t tokens = 1; tokens < 28; tokens++)
+        for (size_t tokens = 1; tokens < 36; tokens++)
             for (size_t panels = 1; panels < 7; panels++)
                 one_shape(k, n, (enum weight_type)t, tokens, dtype_find(ids[t])->block,
                           panels * PANEL - below(PANEL), USUAL);
+}
+
+/* Groups of tokens and of columns that a rung takes one after the other, and what they leave over. */
+static void test_groups(void **unused)
+{
+    static const size_t tokens[] = {48, 61, 192, 193, 221, 390};
+    (void)unused;
+    struct kernels k[RUNGS_MOST];
+    size_t n = rungs_here(k);
+    for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
+        for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+            one_shape(k, n, (enum weight_type)t, tokens[i],
+                      1024 + columns((enum weight_type)t, 512), 1 + below(40),
+                      (enum content)(i % 3));
 }
 
 static void test_quantize(void **unused)
@@ -359,10 +373,10 @@ static void test_sizes(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_rows),   cmocka_unit_test(test_not_a_number),
-        cmocka_unit_test(test_tails),  cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_tails),    cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_quantize), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

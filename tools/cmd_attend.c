@@ -244,7 +244,7 @@ int cmd_attend(int argc, char **argv)
         {"--digits", "N", CLI_INT, &a.digits, 0, 9, "digits behind the point (default 4)"},
         {"--json", NULL, CLI_FLAG, &a.json, 0, 0, "one JSON object; what is masked is null"},
         {"--isa", "NAME", CLI_TEXT, &a.isa, 0, 0,
-         "instruction set: scalar, avx2, avx512 (default: the best)"},
+         "instruction set: scalar, avx2, avx512, amx (default: the best)"},
     };
     const struct cli_command command = {"attend",
                                         "[EXAMPLE]",

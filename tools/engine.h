@@ -45,7 +45,7 @@ struct engine {
 #define ENGINE_OPT_ISA(e)                                                                          \
     {                                                                                              \
         "--isa", "NAME", CLI_TEXT, &(e).isa, 0, 0,                                                 \
-            "instruction set: scalar, avx2, avx512 (default: the best)"                            \
+            "instruction set: scalar, avx2, avx512, amx (default: the best)"                       \
     }
 
 #define ENGINE_OPT_FINITE(e)                                                                       \

@@ -168,9 +168,9 @@ static const struct {
             {"synced", synced, 1, 0},         {"in a batch", batched, 1, 1}};
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
-static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon"};
+static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
 static const int32_t threads[] = {1, 2}, chunks[] = {0, 1, 5};
-enum { N_RUNGS = 5, N_THREADS = 2, N_CHUNKS = 3 };
+enum { N_RUNGS = 6, N_THREADS = 2, N_CHUNKS = 3 };
 
 /* Weights times tokens above which the scalar kernels, some 10^9 of these a second, go only the first
  * two ways on one chunk size; above which they are left out; and above which no set goes the dear ways. */
