@@ -243,9 +243,6 @@ static int place_data(struct parse *p)
         t->data = p->c.data + at;
         at = ck_align(end, p->g->alignment, &padded) ? padded : end;
     }
-    if (p->c.size > at)
-        return err_set(p->err, MGPT_EFILE, at, "%llu bytes behind the last tensor and its padding",
-                       (unsigned long long)(p->c.size - at));
     return MGPT_OK;
 }
 

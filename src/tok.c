@@ -17,21 +17,14 @@
 /* ---- ids ------------------------------------------------------------------------------------- */
 
 /* An id beyond the vocabulary is as good as none; the default stays. */
-/* The id under a key, where there is one; converters write -1 for none. One that is no token would be
- * another model than was meant, in silence. */
 static int load_id(const struct tok *t, const struct gguf *g, const char *key, int32_t *id,
                    mgpt_error *err)
 {
     uint64_t v;
     int status = gguf_uint(g, key, UINT64_MAX, &v, err);
-    if (status <= 0 || v == UINT32_MAX)
-        return status < 0 ? status : MGPT_OK;
-    if (v >= t->n)
-        return err_set(err, MGPT_EFILE, gguf_find(g, key)->offset,
-                       "key %s: token %llu, the vocabulary has %zu", key, (unsigned long long)v,
-                       (size_t)t->n);
-    *id = (int32_t)v;
-    return MGPT_OK;
+    if (status > 0 && v < t->n)
+        *id = (int32_t)v;
+    return status < 0 ? status : MGPT_OK;
 }
 
 static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
