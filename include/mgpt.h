@@ -79,14 +79,16 @@ typedef struct mgpt_error {
 typedef struct mgpt_model mgpt_model;
 
 typedef struct mgpt_model_params {
-    const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512" */
+    const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512", "amx" */
     int vocab_only; /* 1: only the tokenizer; the file may hold no tensors, no session can be made */
     int32_t n_threads; /* that pack the weights while the file is opened, up to 256; 0: chosen */
 } mgpt_model_params;
 
 /* Opens a GGUF file. The file is read into memory up to 256 MiB and mapped above that; a mapped file
  * must not be truncated while the model is open. Every size and shape is checked before it is used;
- * then the weights are packed for the kernels, and the file's own copy of them leaves memory.
+ * then the weights are packed for the kernels, and the file's own copy of them leaves memory. Where
+ * the machine has AMX, Linux is asked once to let the process use its tiles (arch_prctl); from then on
+ * sigaltstack(2) wants stacks that hold them. Refused, or with another isa, there is no difference.
  * Errors: MGPT_EIO (cannot open or read), MGPT_EFILE (with byte offset), MGPT_EMEM, MGPT_EARG. */
 MGPT_API mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err);
 

@@ -85,9 +85,10 @@ static void tiles_end(void)
                      : "memory")
 
 #define T_STORE(SUMS, to)                                                                          \
-    __asm__ volatile("tilestored %%tmm" #SUMS ", (%0,%1,1)" ::"r"(to), "r"((size_t)LINE)           \
-                     : "memor"                                                                     \
-                       "y")
+    __asm__ volatile("tilestored %%tmm" #SUMS ", (%0,%1,1)"                                        \
+                     :                                                                             \
+                     : "r"(to), "r"((size_t)LINE)                                                  \
+                     : "memory")
 
 /* The sums of sub-block i, counted from the first of x and w; the odd ones have their own tiles. */
 ALWAYS_INLINE void multiply(const struct x_tile *x, const struct w_tile *w, size_t i, size_t odd,
