@@ -11,7 +11,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-sources=$(ls src/kernels*.c | grep -v avx)
+sources=$(ls src/kernels*.c | grep -v 'avx\|amx')
 # The sources are words of their own.
 # shellcheck disable=SC2086
 aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
