@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32, MAX_LINE = 1024 };
@@ -493,4 +494,11 @@ char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err)
         return NULL;
     }
     return buf;
+}
+
+int cli_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
 }

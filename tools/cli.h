@@ -72,6 +72,9 @@ int cli_finish(int code);
 /* Reads a whole file, or stdin for "-", into a malloc'ed NUL-terminated buffer; NULL with *err. */
 char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err);
 
+/* 1: both are names of one file. Replacing what is being read would be a surprise even where it works. */
+int cli_same_file(const char *a, const char *b);
+
 /* The name most like a misspelt word, or NULL when none is close. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n_names);
 

@@ -102,14 +102,6 @@ static void mark_given(struct request *r)
             o->given |= all[i].option;
 }
 
-/* Replacing the file that is being read would be a surprise even where it works. */
-static int same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
 static int check_operands(const struct cli_command *command, struct request *r)
 {
     if (!r->out && !r->dry_run)
@@ -118,7 +110,7 @@ static int check_operands(const struct cli_command *command, struct request *r)
         return EXIT_OK;
     if (strcmp(r->out, "-") == 0)
         return cli_usage(command, "OUT must be a file: it is replaced as a whole");
-    if (same_file(r->in, r->out))
+    if (cli_same_file(r->in, r->out))
         return cli_usage(command, "%s and %s are the same file", r->in, r->out);
     return EXIT_OK;
 }

@@ -243,6 +243,8 @@ int cmd_lab(int argc, char **argv)
     int code = engine_choose(&lab.engine, &command, operands, n, NULL, 0);
     if (code == EXIT_OK && !lab.path)
         code = cli_usage(&command, "where to? Give -o lab.html");
+    if (code == EXIT_OK && cli_same_file(lab.path, lab.engine.path))
+        code = cli_usage(&command, "-o: %s is the model", lab.path);
     if (code == EXIT_OK && input_count(&lab.input) > 1)
         code = cli_usage(&command, "give one of -p, -f, --ids");
     if (code == EXIT_OK)

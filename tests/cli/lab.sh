@@ -112,6 +112,9 @@ fi
 
 rm -f lab.html
 refuses "no output" 2 "-o lab.html" lab "$names"
+cp "$names" own.gguf
+refuses "the model itself as output" 2 "own.gguf is the model" lab own.gguf -p a -o ./own.gguf
+check "the model is whole" cmp -s own.gguf "$names"
 refuses "no model" 2 "which model?" lab -o lab.html
 refuses "no such file" 5 "cannot open" lab none.gguf -o lab.html
 printf 'GGUFx' >bad.gguf
