@@ -14,7 +14,8 @@ cat >"$dir/meson.build" <<'MESON'
 project('user', 'c')
 executable('user', 'main.c', dependencies: dependency('mgpt', fallback: 'mgpt'))
 MESON
-/usr/bin/meson setup "$dir/build" "$dir" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+# The macro leaves the narrow step as calls: the same bits, a minute less.
+/usr/bin/meson setup -Dc_args=-DQUICK_TO_COMPILE "$dir/build" "$dir" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 ninja -C "$dir/build" user >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 name=$("$dir/build/user" "$source/weights/names.gguf")
 case $name in
