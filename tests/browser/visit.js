@@ -13,6 +13,7 @@ const { Chrome, find } = require('./chrome.js');
 const { Firefox } = require('./firefox.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
+if (shots) fs.mkdirSync(shots, { recursive: true });
 const binary = find();
 if (!binary) {
     console.log('1..0 # SKIP no chromium (MGPT_CHROMIUM names one)');
@@ -348,11 +349,16 @@ async function inFirefox(file) {
 
 async function times(file, name) {
     await visit(file, '', async (page) => {
-        const ready = await page.eval(`performance.getEntriesByName('ready')[0].startTime`);
-        const step = await page.eval(`(() => { const all = []; App.set({ view: 'attention' });
-            for (let i = 0; i < 8; i++) { const t = performance.now(); Predict.drawOne(true); document.body.offsetHeight; all.push(performance.now() - t); }
-            return all.sort((a, b) => a - b)[4]; })()`);
-        console.log(`# ${name}: ready after ${ready.toFixed(0)} ms, a step in the attention room ${step.toFixed(1)} ms (median of 8)`);
+        const ready = await page.eval(`performance.getEntriesByName('ready')[0].startTime`), steps = [];
+        for (const room of ['predict', 'attention'])
+            steps.push(await page.eval(`(async () => { const all = [], frames = () => new Promise((done) =>
+                requestAnimationFrame(() => requestAnimationFrame(done)));
+                App.set({ view: '${room}' });
+                for (let i = 0; i < 4; i++) { await frames(); const t = performance.now(); Predict.drawOne(true);
+                    document.body.offsetHeight; all.push(performance.now() - t); }
+                return all.sort((a, b) => a - b)[2]; })()`));
+        console.log(`# ${name}: ready after ${ready.toFixed(0)} ms; a step with the layout of the page: next token `
+            + `${steps[0].toFixed(1)} ms, attention ${steps[1].toFixed(1)} ms (medians of 4)`);
     });
 }
 

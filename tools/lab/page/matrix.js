@@ -43,30 +43,48 @@ const Matrix = (() => {
         const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
         const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.scroll', null, table),
             h('div.under', null, readout, h('p.legend', null, low, ramp, high)));
-        let m = null, cells = [], heads = [], sides = [], corner = null, rows = 0, cols = 0, top = 0, left = 0;
+        const headRow = h('tr'), body = h('tbody'), corner = h('td.corner'), colours = new WeakMap();
+        let m = null, cells = [], heads = [], sides = [], entry = null, rows = 0, cols = 0, top = 0, left = 0;
+        headRow.append(corner);
+        table.append(h('thead', null, headRow), body);
 
-        function build() {
-            cells = [];
-            heads = Array.from({ length: cols }, () => h('th', { scope: 'col' }));
-            sides = Array.from({ length: rows }, () => h('th', { scope: 'row' }));
-            corner = h('td.corner');
-            fill(table, h('thead', null, h('tr', null, corner, heads)), h('tbody', null, sides.map((side, i) => {
-                cells.push(Array.from({ length: cols }, (_, j) => h('td', { role: 'gridcell', tabindex: -1,
-                    'data-at': `${i} ${j}` })));
-                return h('tr', null, side, cells[i]);
-            })));
+        // Rows and columns come and go at the ends: what stays need not be laid out again.
+        function resize(r, c) {
+            for (; heads.length > c;) heads.pop().remove();
+            for (; heads.length < c;) heads.push(headRow.appendChild(h('th', { scope: 'col' })));
+            for (; sides.length > r; cells.pop()) sides.pop().parentNode.remove();
+            for (; sides.length < r; cells.push([])) {
+                sides.push(h('th', { scope: 'row' }));
+                body.append(h('tr', null, sides[sides.length - 1]));
+            }
+            cells.forEach((line, i) => {
+                for (; line.length > c;) line.pop().remove();
+                for (; line.length < c;) line.push(sides[i].parentNode.appendChild(h('td', { role: 'gridcell', tabindex: -1,
+                    'aria-selected': 'false', 'data-at': `${i} ${line.length}` })));
+            });
+            rows = r;
+            cols = c;
+        }
+
+        // Writing what stands there already would cost a layout.
+        function write(el, text, kind) {
+            if (el.textContent !== text) el.textContent = text;
+            if (el.className !== kind) el.className = kind;
         }
 
         function paint(i, j) {
             const cell = cells[i][j], a = top + i, b = left + j, hidden = m.masked ? m.masked(a, b) : '';
             const v = m.value(a, b), chosen = a === m.selected[0] && b === m.selected[1];
-            cell.textContent = hidden === 'hidden' ? '·' : m.format(v);
-            cell.className = (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
-                (a === m.selected[0] || b === m.selected[1] ? 'cross' : '');
-            cell.tabIndex = chosen ? 0 : -1;
-            cell.setAttribute('aria-selected', chosen);
-            const rgb = hidden ? null : m.scale.rgb(v);
-            cell.style.setProperty('background-color', rgb ? Colour.css(rgb) : '');
+            if (chosen !== cell.classList.contains('chosen')) {
+                cell.tabIndex = chosen ? 0 : -1;
+                cell.setAttribute('aria-selected', chosen);
+            }
+            write(cell, hidden === 'hidden' ? '·' : m.format(v), (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
+                (a === m.selected[0] || b === m.selected[1] ? 'cross' : ''));
+            const rgb = hidden ? null : m.scale.rgb(v), colour = rgb ? Colour.css(rgb) : '';
+            if (colours.get(cell) === colour) return;
+            colours.set(cell, colour);
+            cell.style.setProperty('background-color', colour);
             cell.style.setProperty('color', rgb ? Colour.ink(rgb) : '');
         }
 
@@ -95,26 +113,18 @@ const Matrix = (() => {
             m = { format: Numbers.fixed, selected: [-1, -1], ...next };
             const r = m.rows <= maxRows + 4 ? m.rows : maxRows, c = m.cols <= maxCols + 4 ? m.cols : maxCols;
             const focused = table.contains(document.activeElement);
-            if (r !== rows || c !== cols || !corner) {
-                rows = r;
-                cols = c;
-                build();
-            }
+            if (r !== rows || c !== cols) resize(r, c);
+            if (entry) entry.tabIndex = -1;
             top = place(top, rows, m.rows, m.selected[0]);
             left = place(left, cols, m.cols, m.selected[1]);
-            corner.textContent = `${m.rowName} \\ ${m.colName}`;
-            heads.forEach((th, j) => {
-                th.textContent = m.colLabel(left + j);
-                th.className = left + j === m.selected[1] ? 'cross' : '';
-            });
-            sides.forEach((th, i) => {
-                th.textContent = m.rowLabel(top + i);
-                th.className = top + i === m.selected[0] ? 'cross' : '';
-            });
+            write(corner, `${m.rowName} \\ ${m.colName}`, 'corner');
+            heads.forEach((th, j) => write(th, m.colLabel(left + j), left + j === m.selected[1] ? 'cross' : ''));
+            sides.forEach((th, i) => write(th, m.rowLabel(top + i), top + i === m.selected[0] ? 'cross' : ''));
             for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) paint(i, j);
             el.classList.toggle('large', large && cols <= 8);
             const inside = m.selected[0] >= top && m.selected[1] >= left && cells[m.selected[0] - top]?.[m.selected[1] - left];
-            if (!inside && rows && cols) cells[0][0].tabIndex = 0;
+            entry = !inside && rows && cols ? cells[0][0] : null;
+            if (entry) entry.tabIndex = 0;
             if (focused && inside) inside.focus({ preventScroll: true });
             showWhole();
             showReadout();
