@@ -345,6 +345,20 @@ async function inFirefox(file) {
     return undefined;
 }
 
+// ---- bits ----
+
+// The hash of all logits of texts of any tokens, in the browser and natively. Page and model lie side by side in `files`.
+async function sameBits(files, each) {
+    for (const [model, file] of files)
+        await visit(file, '', async (page) => {
+            const { vocab, context } = await page.eval('Engine.info');
+            const prompts = Array.from({ length: each }, (_, i) =>
+                Array.from({ length: 1 + (i % Math.min(context, 24)) }, (_t, j) => (i * 7919 + j * j * 104729 + 13 * j) % vocab));
+            const expected = execFileSync(native, ['logits', model], { input: prompts.map((p) => `${p.join(' ')}\n`).join(''), encoding: 'utf8' });
+            assert.deepStrictEqual(await page.eval(`Engine.hash(${JSON.stringify(prompts)})`), expected.trim().split('\n'), model);
+        });
+}
+
 // ---- times ----
 
 async function times(file, name) {
@@ -371,6 +385,9 @@ async function main() {
     const files = [['names', names], ['shakespeare', shakespeare], ['bpe', lab(path.join(tmp, 'bpe.gguf'), 'bpe', '-p', 'Hello, world')],
         ['spm', lab(path.join(tmp, 'spm.gguf'), 'spm', '-p', 'Hello')], ['qwen3', lab(golden, 'qwen3')]];
     for (const [name, file] of files) await test(`every room, three widths, light and dark: ${name}`, () => everyRoom(file, name));
+    await test('the bits of the engine outside, 100 texts', () => sameBits([[weights('names'), names],
+        [weights('shakespeare'), shakespeare], [path.join(tmp, 'bpe.gguf'), files[2][1]], [path.join(tmp, 'spm.gguf'), files[3][1]],
+        [golden, files[4][1]]], 20));
     await test('the numbers of the REPL are on the screen', () => replAgrees(names));
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, lessons }))
