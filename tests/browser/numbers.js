@@ -5,24 +5,13 @@ const assert = require('assert');
 const { execFileSync } = require('child_process');
 const fs = require('fs');
 const path = require('path');
+const { test, finish } = require('../lab/report.js');
 
 const [mgpt, root] = process.argv.slice(2);
 const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${name}.js`), 'utf8');
 const load = (name, result) => new Function('Dom', `${source(name)};return ${result};`)({});
 const Numbers = load('numbers', 'Numbers'), Colour = load('colour', 'Colour'), Link = load('state', 'Link');
 const LessonData = load('lesson_data', 'LessonData'), Block = load('block', 'Block');
-let number = 0, failures = 0;
-
-function test(name, body) {
-    number++;
-    try {
-        body();
-        console.log(`ok ${number} ${name}`);
-    } catch (error) {
-        failures++;
-        console.log(`not ok ${number} ${name}\n#   ${error.message.split('\n').join('\n#   ')}`);
-    }
-}
 
 // Sums of a few doubles near 1: a few units in the last place.
 const near = (a, b, what) => assert(Math.abs(a - b) <= 1e-14 * Math.max(1, Math.abs(b)), `${what}: ${a}, expected ${b}`);
@@ -142,5 +131,4 @@ test('the lines that the page quotes are in src/forward.c', () => {
     for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
 });
 
-console.log(`1..${number}`);
-process.exit(failures ? 1 : 0);
+finish().then((code) => process.exit(code));

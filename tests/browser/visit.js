@@ -11,6 +11,7 @@ const os = require('os');
 const path = require('path');
 const { Chrome, find } = require('./chrome.js');
 const { Firefox } = require('./firefox.js');
+const { test, finish } = require('../lab/report.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
 if (shots) fs.mkdirSync(shots, { recursive: true });
@@ -24,23 +25,12 @@ const ROOMS = ['predict', 'attention', 'inside', 'block', 'experiment', 'lessons
 const SIZES = [[360, 760], [820, 1100], [1440, 900]];
 const run = (args, input = '') => execFileSync(mgpt, args, { input, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });
 const weights = (name) => path.join(root, 'weights', `${name}.gguf`);
-let chrome = null, number = 0, failures = 0;
+let chrome = null;
 
 function lab(model, name, ...options) {
     const file = path.join(tmp, `${name}.html`);
     run(['lab', model, '-o', file, ...options]);
     return file;
-}
-
-async function test(name, body) {
-    number++;
-    try {
-        await body();
-        console.log(`ok ${number} ${name}`);
-    } catch (error) {
-        failures++;
-        console.log(`not ok ${number} ${name}\n#   ${error.stack.split('\n').slice(0, 6).join('\n#   ')}`);
-    }
 }
 
 // A page of this file; in the end it must have been silent.
@@ -408,11 +398,10 @@ async function main() {
         await times(shakespeare, 'shakespeare');
     });
     console.log(`# a page of microgpt has ${fs.statSync(names).size} bytes`);
-    console.log(`1..${number}`);
 }
 
-main().catch((e) => { console.log(`Bail out! ${e.stack}`); failures++; }).then(async () => {
+main().then(finish, (e) => { console.log(`Bail out! ${e.stack}`); return 1; }).then(async (code) => {
     if (chrome) await chrome.close();
     fs.rmSync(tmp, { recursive: true, force: true });
-    process.exit(failures ? 1 : 0);
+    process.exit(code);
 });

@@ -10,22 +10,11 @@ const os = require('os');
 const path = require('path');
 const assert = require('assert');
 const {readPage, openPage, internals} = require('./open_page.js');
+const {test, finish} = require('./report.js');
 
 const [mgpt, native, root] = process.argv.slice(2).map(name => path.resolve(name));
 const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-lab-'));
 const weights = name => path.join(root, 'weights', `${name}.gguf`);
-let number = 0, failures = 0;
-
-async function test(name, body) {
-    number++;
-    try {
-        await body();
-        console.log(`ok ${number} ${name}`);
-    } catch (error) {
-        failures++;
-        console.log(`not ok ${number} ${name}\n#   ${error.message.split('\n').join('\n#   ')}`);
-    }
-}
 
 const run = (program, args, input = '') =>
     execFileSync(program, args, {input, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['pipe', 'pipe', 'pipe'],
@@ -271,7 +260,6 @@ async function main() {
         await assert.rejects(Fresh.start(), e => e.message.length < 200 && !e.message.includes('\n') &&
             /9000|end/.test(e.message));
     });
-    console.log(`1..${number}`);
 }
 
-main().finally(() => fs.rmSync(tmp, {recursive: true})).then(() => process.exit(failures ? 1 : 0));
+main().then(finish).finally(() => fs.rmSync(tmp, {recursive: true})).then(code => process.exit(code));
