@@ -73,8 +73,7 @@ struct gguf {
  * or beyond 65,536 entries / 2^30 elements; unknown value types, arrays of arrays, a bool that is
  * neither 0 nor 1; empty, overlong or duplicate keys and tensor names; more than 4 dims, a dim of 0,
  * overflowing products, rows that are not whole blocks, unknown tensor types; misaligned tensors,
- * tensors out of order or past the end, bytes behind the last one's padding. A file without tensors may
- * end before its data section. */
+ * tensors out of order or past the end. A file without tensors may end before its data section. */
 int gguf_parse(struct gguf *g, const void *data, size_t size, mgpt_error *err);
 void gguf_free(struct gguf *g);
 
