@@ -326,9 +326,9 @@ typedef enum mgpt_point {
 #define MGPT_POINT_BIT(point) (UINT64_C(1) << (point))
 
 /* What a tap sees: `rows` rows of `cols` values, row i at data + i * stride. Row i belongs to position
- * pos + i, except at MGPT_SCORES and MGPT_WEIGHTS, where row i is head i of the query at `pos`. `data`
- * is the engine's own buffer: what the callback writes is what the model goes on with. It is valid
- * during the callback only. */
+ * pos + i, except at MGPT_SCORES and MGPT_WEIGHTS, where row i is head i of the query at `pos`; of a
+ * chunk, the scores of several queries may come before their weights. `data` is the engine's own buffer:
+ * what the callback writes is what the model goes on with. It is valid during the callback only. */
 typedef struct mgpt_value {
     mgpt_point point;
     int32_t layer; /* -1 outside the layers */

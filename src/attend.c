@@ -8,8 +8,8 @@
  * does not depend on its block.
  *
  * Blocks are dealt to the session's threads in turn. Where that would leave some idle (one query, and
- * few KV heads), and for taps, scores, softmax and mix are three steps one after the other, each of them
- * spread evenly: scores by panels of keys, softmax by heads, mix by columns of values.
+ * few KV heads), and for taps, a few queries with all their heads go through in three steps, each of
+ * them spread evenly: scores by panels of keys, softmax by rows, mix by columns of values.
  */
 #include "session.h"
 
@@ -27,9 +27,9 @@ struct attend_job {
     struct run *r;
     size_t layer;
     size_t window, group, block_queries; /* of this layer; query heads of a KV head; of a block */
-    /* For steps of one query: */
+    /* For steps: queries [i, i + n_queries) of a segment. */
     const struct segment *seg;
-    size_t i; /* its row within the segment */
+    size_t i, n_queries;
 };
 
 /* Queries [i, i + n_queries) of a segment, n_heads query heads of one KV head from `head` on. Row
@@ -178,19 +178,22 @@ static void attend_part(void *ctx, int worker, int n_workers)
     }
 }
 
-/* ---- one query in three steps ------------------------------------------------------------------ */
+/* ---- a few queries in three steps ---------------------------------------------------------------- */
 
-/* All heads' scores are there at once, [n_head][score_stride]. */
+/* Row i of head h, counted from the first query, is at scores + (h * n_queries + i) * score_stride: the
+ * heads of one query lie evenly apart, as a tap shows them. So a block is either one query of a group's
+ * heads or several queries of one head. */
 static struct block block_of(const struct attend_job *job, size_t head)
 {
+    const struct scratch *s = job->r->s;
     size_t end = (head / job->group + 1) * job->group;
     return (struct block){.seg = job->seg,
                           .kv_head = head / job->group,
                           .head = head,
-                          .n_heads = smaller(end - head, BLOCK_ROWS),
+                          .n_heads = job->n_queries > 1 ? 1 : smaller(end - head, BLOCK_ROWS),
                           .i = job->i,
-                          .n_queries = 1,
-                          .scores = job->r->s->scores + head * job->r->s->score_stride};
+                          .n_queries = job->n_queries,
+                          .scores = s->scores + head * job->n_queries * s->score_stride};
 }
 
 typedef void step_fn(const struct attend_job *job, const struct block *b, size_t from, size_t to);
@@ -223,19 +226,21 @@ static void score_panels(const struct attend_job *job, const struct block *b, si
 static void score_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    struct sight s = sight_of(job, job->seg, job->i);
-    spread(job, panels_of(s.end) - s.first / PANEL, worker, n_workers, score_panels);
+    size_t first = sight_of(job, job->seg, job->i).first;
+    size_t end = sight_of(job, job->seg, job->i + job->n_queries - 1).end;
+    spread(job, panels_of(end) - first / PANEL, worker, n_workers, score_panels);
 }
 
 static void softmax_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
     const struct run *r = job->r;
-    struct sight s = sight_of(job, job->seg, job->i);
-    size_t h0, h1;
-    pool_split(r->model->shape.n_head, worker, n_workers, &h0, &h1);
-    for (size_t h = h0; h < h1; h++)
-        r->kernels->softmax(r->s->scores + h * r->s->score_stride + s.first, s.end - s.first);
+    size_t row, end;
+    pool_split(r->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
+    for (; row < end; row++) {
+        struct sight s = sight_of(job, job->seg, job->i + row % job->n_queries);
+        r->kernels->softmax(r->s->scores + row * r->s->score_stride + s.first, s.end - s.first);
+    }
 }
 
 static void mix_columns(const struct attend_job *job, const struct block *b, size_t from, size_t to)
@@ -249,33 +254,34 @@ static void mix_part(void *ctx, int worker, int n_workers)
     spread(job, panels_of(job->r->model->shape.head_dim), worker, n_workers, mix_columns);
 }
 
-/* What lies before the first key in sight, for those who watch. */
-static void hide(const struct attend_job *job, float value)
-{
-    const struct run *r = job->r;
-    size_t first = sight_of(job, job->seg, job->i).first;
-    for (size_t h = 0; h < r->model->shape.n_head; h++)
-        for (size_t t = 0; t < first; t++)
-            r->s->scores[h * r->s->score_stride + t] = value;
-}
-
-static void attend_in_steps(struct attend_job *job, struct pool *pool, int watched)
+/* Shows the heads' rows, query by query; `hidden` stands before the first key in sight. */
+static void show(const struct attend_job *job, mgpt_point point, float hidden)
 {
     struct run *r = job->r;
+    size_t stride = r->s->score_stride, apart = job->n_queries * stride;
+    for (size_t i = 0; i < job->n_queries && TAPPED(r, point); i++) {
+        float *rows = r->s->scores + i * stride;
+        size_t first = sight_of(job, job->seg, job->i + i).first;
+        for (size_t h = 0; h < r->model->shape.n_head; h++)
+            for (size_t t = 0; t < first; t++)
+                rows[h * apart + t] = hidden;
+        tap_heads(r, job->seg, point, job->layer, job->seg->pos + job->i + i, rows, apart);
+    }
+}
+
+/* As many queries at a time as there is room for the rows of. */
+static void attend_in_steps(struct attend_job *job, struct pool *pool)
+{
+    const struct run *r = job->r;
+    size_t room = larger(r->s->score_rows / r->model->shape.n_head, 1);
     for (size_t s = 0; s < r->n_segments; s++) {
         job->seg = &r->segments[s];
-        for (job->i = 0; job->i < job->seg->n; job->i++) {
-            size_t pos = job->seg->pos + job->i, stride = r->s->score_stride;
+        for (job->i = 0; job->i < job->seg->n; job->i += job->n_queries) {
+            job->n_queries = smaller(smaller(room, BLOCK_ROWS), job->seg->n - job->i);
             pool_run(pool, score_part, job);
-            if (watched) {
-                hide(job, -INFINITY);
-                tap_heads(r, job->seg, MGPT_SCORES, job->layer, pos, r->s->scores, stride);
-            }
+            show(job, MGPT_SCORES, -INFINITY);
             pool_run(pool, softmax_part, job);
-            if (watched) {
-                hide(job, 0);
-                tap_heads(r, job->seg, MGPT_WEIGHTS, job->layer, pos, r->s->scores, stride);
-            }
+            show(job, MGPT_WEIGHTS, 0);
             pool_run(pool, mix_part, job);
         }
     }
@@ -309,7 +315,7 @@ void attend(struct run *r, size_t layer)
     size_t workers = (size_t)pool_size(pool);
     int watched = TAPPED(r, MGPT_SCORES) || TAPPED(r, MGPT_WEIGHTS);
     if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
-        attend_in_steps(&job, pool, watched);
+        attend_in_steps(&job, pool);
     else
         pool_run(pool, attend_part, &job);
 }

@@ -19,21 +19,34 @@ static int check_token(const mgpt_session *s, int32_t token, size_t i, mgpt_erro
                    s->model->shape.n_vocab);
 }
 
-/* Scratch for a pass, with room for every thread's block of queries over n keys, and for all heads
- * of one. The stride is kept off powers of two: the rows of a block would meet in the same few
- * lines of the cache. */
-static int reserve_scores(mgpt_session *s, size_t n, mgpt_error *err)
+/* Rows of scores: a block of queries for every thread; all heads of one query, and of a block where
+ * attention is looked at. */
+static size_t score_rows(const mgpt_session *s, size_t queries)
+{
+    uint64_t attention = MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS);
+    size_t blocks = (size_t)s->n_threads * BLOCK_ROWS, watched = 1;
+    if (s->tap.points & attention)
+        watched = queries < BLOCK_ROWS ? queries : BLOCK_ROWS;
+    size_t rows = s->model->shape.n_head * watched;
+    return rows > blocks ? rows : blocks;
+}
+
+/* Scratch for a pass of `queries` rows a session over n keys. The stride is kept off powers of two: the
+ * rows of a block would meet in the same few lines of the cache. */
+static int reserve_scores(mgpt_session *s, size_t queries, size_t n, mgpt_error *err)
 {
     struct scratch *sc = &s->scratch;
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
-    if (n <= sc->score_stride)
+    size_t rows = score_rows(s, queries), stride = sc->score_stride;
+    if (n <= stride && rows <= sc->score_rows)
         return MGPT_OK;
-    size_t want = n > 2 * sc->score_stride ? n : 2 * sc->score_stride;
-    size_t stride = (panels_of(want) | 1) * PANEL, rows = (size_t)s->n_threads * BLOCK_ROWS;
-    rows = rows > s->model->shape.n_head ? rows : s->model->shape.n_head;
+    rows = rows > sc->score_rows ? rows : sc->score_rows;
+    if (n > stride)
+        stride = (panels_of(n > 2 * stride ? n : 2 * stride) | 1) * PANEL;
     if (!arr_reserve(sc->scores, rows * stride))
         return err_memory(err, "attention scores", rows * stride * sizeof(float));
+    sc->score_rows = rows;
     sc->score_stride = stride;
     return MGPT_OK;
 }
@@ -152,7 +165,7 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     int all = wants_all_logits(s);
     if (status < 0 || n == 0)
         return status;
-    if (reserve_scores(s, pos + n, err) < 0 || reserve_logits(s, all ? chunk : 1, err) < 0)
+    if (reserve_scores(s, chunk, pos + n, err) < 0 || reserve_logits(s, all ? chunk : 1, err) < 0)
         return MGPT_EMEM;
     for (size_t done = 0; done < n; done += chunk) {
         size_t rows = n - done < chunk ? n - done : chunk;
@@ -247,7 +260,7 @@ static int prepare_batch(mgpt_session *const *sessions, size_t n, size_t group, 
         keys = pos + 1 > keys ? pos + 1 : keys;
     }
     if (status == MGPT_OK)
-        status = reserve_scores(sessions[0], keys, err);
+        status = reserve_scores(sessions[0], 1, keys, err);
     if (status == MGPT_OK)
         status = reserve_logits(sessions[0], group, err);
     return status;

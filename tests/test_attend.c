@@ -196,21 +196,78 @@ static void try_batches(const struct trial *t)
         }
 }
 
-static int look(const mgpt_value *value, void *user)
+/* What a tap at the scores and weights saw, in any order: a hash of each row. With `writes` it also
+ * changes some, each by its place alone. */
+struct watch {
+    const struct trial *t;
+    int writes;
+    uint64_t rows[3][2][LONG][64]; /* [layer][point][query][head] */
+};
+
+static uint64_t hash_of(const float *row, size_t n)
 {
-    (void)value, (void)user;
+    uint64_t hash = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &row[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x100000001B3); /* FNV-1a's prime */
+    }
+    return hash;
+}
+
+static int watch(const mgpt_value *v, void *user)
+{
+    struct watch *w = user;
+    int scores = v->point == MGPT_SCORES;
+    int32_t query = v->pos, head = (query + scores) % v->rows;
+    for (int32_t h = 0; h < v->rows; h++)
+        w->rows[v->layer][scores][query][h] =
+            hash_of(v->data + (size_t)h * v->stride, (size_t)v->cols);
+    float *own = v->data + (size_t)head * v->stride + query;
+    if (w->writes && query % 4 == 1) /* the last one too */
+        *own = scores ? *own + 1 : *own / 2;
     return 0;
 }
 
+/* Feeds all tokens; the logits of the last one go to `logits`. */
+static void feed_watched(struct watch *w, int32_t n_chunk, int32_t n_threads, float *logits)
+{
+    mgpt_session *s = session_of(w->t, n_chunk, n_threads);
+    uint64_t points = MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS);
+    feed(w->t, s, 5); /* the room for scores is there already, for fewer rows */
+    mgpt_rewind(s, 0, NULL);
+    assert_int_equal(mgpt_tap(s, points, watch, w, NULL), MGPT_OK);
+    feed(w->t, s, LONG);
+    memcpy(logits, mgpt_logits(s), w->t->n_vocab * sizeof *logits);
+    mgpt_session_free(s);
+}
+
+/* Chunks and threads show every row that single steps show, and take what is written into it. */
 static void try_taps(const struct trial *t)
 {
-    for (int32_t threads = 1; threads <= 2; threads++) {
-        mgpt_session *s = session_of(t, 48, threads);
-        mgpt_tap(s, MGPT_POINT_BIT(MGPT_WEIGHTS), look, NULL, NULL);
-        feed(t, s, LONG);
-        check(t, s, "tapped, threads", threads);
-        mgpt_session_free(s);
+    static const int32_t chunks[] = {7, 48, LONG};
+    size_t size = t->n_vocab * sizeof(float);
+    float *want = toy_alloc(t->n_vocab, sizeof *want),
+          *logits = toy_alloc(t->n_vocab, sizeof *want);
+    struct watch *steps = toy_alloc(1, sizeof *steps), *w = toy_alloc(1, sizeof *w);
+    for (int writes = 0; writes <= 1; writes++) {
+        *steps = (struct watch){.t = t, .writes = writes};
+        feed_watched(steps, 1, 1, want);
+        int same = memcmp(want, t->logits + (LONG - 1) * t->n_vocab, size) == 0;
+        assert_int_equal(same, !writes);
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+            for (int32_t threads = 1; threads <= 2; threads++) {
+                *w = (struct watch){.t = t, .writes = writes};
+                feed_watched(w, chunks[c], threads, logits);
+                if (memcmp(w->rows, steps->rows, sizeof w->rows) != 0)
+                    fail_msg("%s: other rows, chunks of %d", t->m->spec.label, chunks[c]);
+                assert_memory_equal(logits, want, size);
+            }
     }
+    free(want);
+    free(logits);
+    free(steps);
+    free(w);
 }
 
 static void each_trial(void test(const struct trial *t))

@@ -111,24 +111,38 @@ static void test_absent_points_never_fire(void **state)
     }
 }
 
-/* Remembers the last value that fired; fails when the next one does not come after it. */
+/* Remembers the last value that fired; fails when the next one does not come after it. Scores and
+ * weights come query by query: `scores` and `weights` are the next ones of this layer. */
 struct order {
     int layer, point, n;
+    int32_t scores, weights;
 };
+
+static int in_order(const mgpt_value *value, struct order *o)
+{
+    if (value->point == MGPT_SCORES)
+        return value->pos == o->scores++;
+    if (value->point == MGPT_WEIGHTS)
+        return value->pos == o->weights++ && value->pos < o->scores;
+    return 1;
+}
 
 static int check_order(const mgpt_value *value, void *user)
 {
     struct order *last = user;
     int point = (int)value->point, layer = value->layer;
     if (layer < 0 && point >= MGPT_FINAL)
-        layer = INT32_MAX;                            /* after the layers */
-    int attention = trace_is_attention(value->point); /* query by query: scores, weights, scores */
-    if (last->layer == layer && last->point == MGPT_WEIGHTS && attention)
-        last->point = MGPT_ROT_K;
-    if (layer < last->layer || (layer == last->layer && point <= last->point))
-        fail_msg("point %d of layer %d after point %d of layer %d", point, layer, last->point,
-                 last->layer);
-    *last = (struct order){layer, point, last->n + 1};
+        layer = INT32_MAX; /* after the layers */
+    if (layer != last->layer)
+        last->scores = last->weights = 0;
+    int repeats = trace_is_attention(value->point) && trace_is_attention((mgpt_point)last->point);
+    int follows = layer > last->layer || (layer == last->layer && (point > last->point || repeats));
+    if (!follows || !in_order(value, last))
+        fail_msg("point %d of layer %d, position %d, after point %d of layer %d", point, layer,
+                 value->pos, last->point, last->layer);
+    last->layer = layer;
+    last->point = point;
+    last->n++;
     return 0;
 }
 
@@ -140,7 +154,7 @@ static void test_points_fire_in_order(void **state)
         struct toy *m = build_zoo(i);
         mgpt_model *model = toy_open(m, NULL);
         mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-        struct order order = {-1, -1, 0};
+        struct order order = {-1, -1, 0, 0, 0};
         const int32_t tokens[3] = {0, 1, 0};
         assert_int_equal(mgpt_tap(session, all_points, check_order, &order, NULL), MGPT_OK);
         assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);

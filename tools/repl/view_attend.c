@@ -18,7 +18,7 @@ struct attention {
     size_t n_heads;
     enum what what;
     int future;
-    size_t first;       /* key that the query at hand sees */
+    size_t *first;      /* [n_pos] key that a query sees: its scores tell, the weights come later */
     struct heat *heats; /* of each head shown */
     size_t *top_key;    /* of each head, for the last query */
     double *top;
@@ -44,8 +44,9 @@ static void keep_top(struct attention *a, size_t shown, size_t query)
 {
     if (query + 1 < a->view.n_pos || !a->top)
         return;
-    for (size_t j = a->first; j <= query; j++)
-        if (j == a->first || a->row[j] > a->top[shown]) {
+    size_t first = a->first[query];
+    for (size_t j = first; j <= query; j++)
+        if (j == first || a->row[j] > a->top[shown]) {
             a->top[shown] = a->row[j];
             a->top_key[shown] = j;
         }
@@ -58,15 +59,15 @@ static int watch(const mgpt_value *value, void *user)
     if (value->layer != a->layer)
         return 0;
     if (value->point == MGPT_SCORES)
-        for (a->first = 0; a->first < query && value->data[a->first] == -INFINITY;)
-            a->first++;
+        for (size_t *first = &a->first[query]; *first < query && value->data[*first] == -INFINITY;)
+            ++*first;
     if ((value->point == MGPT_SCORES) != (a->what == SCORES))
         return 0;
     for (size_t h = 0; h < a->n_heads; h++) {
         const float *from = value->data + (a->head < 0 ? h : (size_t)a->head) * value->stride;
         for (size_t j = 0; j < a->view.n_pos; j++)
             a->row[j] = j <= query ? (double)from[j] : (a->what == SCORES ? -INFINITY : 0);
-        put_row(a, h, query, a->first, query + 1);
+        put_row(a, h, query, a->first[query], query + 1);
         keep_top(a, h, query);
     }
     return 0;
@@ -123,8 +124,9 @@ static int open_heats(struct attention *a, size_t max_rows, size_t max_cols)
     struct heat_axis keys = queries;
     keys.name = "key";
     a->row = view_new(a->view.n_pos, sizeof *a->row);
-    if (!a->row || a->view.path)
-        return a->row != NULL;
+    a->first = a->row ? view_new(a->view.n_pos, sizeof *a->first) : NULL;
+    if (!a->first || a->view.path)
+        return a->first != NULL;
     a->heats = view_new(a->n_heads, sizeof *a->heats);
     for (size_t h = 0; a->heats && h < a->n_heads; h++) {
         a->heats[h] =
@@ -144,6 +146,7 @@ static void close_attention(struct attention *a)
     outfile_discard(&a->view.file);
     free(a->heats);
     free(a->row);
+    free(a->first);
     free(a->top);
     free(a->top_key);
 }
