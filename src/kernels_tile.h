@@ -44,7 +44,8 @@ enum {
      * widened, and waited for, once for all of them. */
     GROUP_TOKENS = 192,
     SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
-    AHEAD = 1024     /* bytes that a tile alone fetches in advance */
+    AHEAD = 1024,    /* bytes that one token, or a tile alone, fetches in advance */
+    FAR = 192 << 10  /* bytes of a matrix above which a model of such is taken not to stay in L2 */
 };
 
 /* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
@@ -77,15 +78,25 @@ ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k,
 
 /* ---- one token ------------------------------------------------------------------------------- */
 
-/* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. */
-ALWAYS_INLINE void stream_run(enum weight_type type, float *y, const char *w, size_t panel_bytes,
-                              const float *x, size_t n_in, size_t rows, size_t panels)
+/* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. `far`:
+ * the panels come from memory, and what is AHEAD is asked for, as the hardware follows so many streams
+ * with a part of the memory's speed only. Near the end that is where the next panels begin. */
+ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const char *w,
+                              size_t panel_bytes, const float *x, size_t n_in, size_t rows,
+                              size_t panels)
 {
     VEC c[STREAM_PANELS * VECTORS];
+    size_t column = PANEL * bytes_of(type), last = AHEAD / column < n_in ? AHEAD / column : n_in;
+    uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
     UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
     for (size_t k = 0; k < n_in; k++) {
         VEC b = V_BROADCAST(x[k]);
         V_KEEP(b);
+        if (far) {
+            ahead += k == n_in - last ? (panels - 1) * panel_bytes : 0;
+            UNROLL for (size_t p = 0; p < panels; p++) V_PREFETCH(ahead + p * panel_bytes);
+            ahead += column;
+        }
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
             V_FMA(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
     }
@@ -96,11 +107,11 @@ ALWAYS_INLINE void stream_run(enum weight_type type, float *y, const char *w, si
 
 #define STREAM_CASE(N)                                                                             \
     case N:                                                                                        \
-        stream_run(type, y + p * PANEL, w + p * bytes, bytes, x, n_in, rows,                       \
+        stream_run(type, far, y + p * PANEL, w + p * bytes, bytes, x, n_in, rows,                  \
                    N < STREAM_PANELS ? N : STREAM_PANELS);                                         \
         break;
 
-ALWAYS_INLINE void stream(enum weight_type type, float *y, const char *w, const float *x,
+ALWAYS_INLINE void stream(enum weight_type type, int far, float *y, const char *w, const float *x,
                           size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
     size_t bytes = n_in * PANEL * bytes_of(type);
@@ -418,7 +429,14 @@ static void tiles(const struct product *m)
                                        size_t p0, size_t p1)                                       \
     {                                                                                              \
         (void)ldy, (void)x_stride, (void)n;                                                        \
-        stream(ID, y, w, x, n_in, n_out, p0, p1);                                                  \
+        stream(ID, 0, y, w, x, n_in, n_out, p0, p1);                                               \
+    }                                                                                              \
+    static NOINLINE void stream_far_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
+                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
+                                           size_t p0, size_t p1)                                   \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n;                                                        \
+        stream(ID, 1, y, w, x, n_in, n_out, p0, p1);                                               \
     }                                                                                              \
     static NOINLINE void tiles_##TYPE(float *y, size_t ldy, const void *w, const void *x,          \
                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
@@ -431,8 +449,12 @@ static void tiles(const struct product *m)
                                    size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
                                    size_t p0, size_t p1)                                           \
     {                                                                                              \
-        linear_fn *one = n_out > NARROW ? stream_##TYPE : narrow_one_##TYPE;                       \
-        linear_fn *many = n_out > NARROW ? tiles_##TYPE : narrow_many_##TYPE;                      \
+        linear_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
+        if (n_out <= NARROW) {                                                                     \
+            one = narrow_one_##TYPE;                                                               \
+            many = narrow_many_##TYPE;                                                             \
+        } else if ((p1 - p0) * n_in >= FAR / (PANEL * bytes_of(ID)))                               \
+            one = stream_far_##TYPE;                                                               \
         (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                     \
     }
 DEFINE_LINEAR(f32, WEIGHT_F32)
