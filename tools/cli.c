@@ -24,8 +24,10 @@
 
 enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32, MAX_LINE = 1024 };
 enum {
-    LINE_BYTES = 170
-}; /* of an error's text and its byte: with "mgpt: " and a short name under 200 */
+    LINE_BYTES = 199, /* of an error about a file, with its line end */
+    TEXT_BYTES = 170, /* of its text and its byte; the file's name gets the rest */
+    MAX_TEXT = 1 << 30
+};
 
 /* ---- messages ---- */
 
@@ -77,6 +79,18 @@ static int exit_code(int status)
     }
 }
 
+/* Of a path that is too long for the line the end is shown: whoever gave it knows where it lies. */
+static void note_of_file(const char *file, const char *text, const char *where)
+{
+    size_t room = LINE_BYTES - strlen("mgpt: : \n") - strlen(text) - strlen(where),
+           n = strlen(file);
+    const char *dots = n > room ? "..." : "";
+    if (n > room)
+        for (file += n - room + strlen(dots); ((unsigned char)*file & 0xC0) == 0x80;)
+            file++; /* never begin inside a UTF-8 character */
+    cli_note("%s%s: %s%s", dots, file, text, where);
+}
+
 int cli_fail(const char *file, const mgpt_error *err)
 {
     char where[40] = "", text[sizeof err->text];
@@ -84,9 +98,9 @@ int cli_fail(const char *file, const mgpt_error *err)
         return EXIT_INTERRUPTED;
     if (err->offset != MGPT_NO_OFFSET && err->status != MGPT_ETEXT) /* those texts say it */
         snprintf(where, sizeof where, " (byte %llu)", (unsigned long long)err->offset);
-    text_format(text, LINE_BYTES - strlen(where), "%s", err->text);
+    text_format(text, TEXT_BYTES - strlen(where), "%s", err->text);
     if (file)
-        cli_note("%s: %s%s", file, text, where);
+        note_of_file(file, text, where);
     else
         cli_note("%s%s", text, where);
     return exit_code(err->status);
@@ -454,6 +468,10 @@ static int read_all(int fd, char **buf, size_t *n_bytes, mgpt_error *err)
 {
     size_t cap = 0, n = 0;
     for (;;) {
+        if (n > MAX_TEXT) { /* /dev/zero, say */
+            err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "it goes on after %d bytes", MAX_TEXT);
+            return 0;
+        }
         if (cap - n < 2) {
             char *bigger = cap <= SIZE_MAX / 2 - 4096 ? realloc(*buf, cap * 2 + 4096) : NULL;
             if (!bigger) {

@@ -92,11 +92,11 @@ static int unknown(struct span bytes, mgpt_error *err)
     for (size_t i = 0; i < bytes.size && i < 8; i++)
         n += (size_t)snprintf(first + n, sizeof first - n, " %02x", bytes.data[i]);
     if (bytes.size == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "the file is empty");
+        return err_set(err, MGPT_EFILE, 0, "the file is empty");
     return err_set(
-        err, MGPT_EFILE, MGPT_NO_OFFSET,
-        "not a checkpoint that mgpt can read (first bytes%s); it reads: GGUF, safetensors, "
-        "PyTorch, pickle, .npy, .npz, JSON, llama2.c; bare numbers with --raw",
+        err, MGPT_EFILE, 0,
+        "not a checkpoint that mgpt reads (first bytes%s): GGUF, safetensors, PyTorch, pickle, "
+        ".npy, .npz, JSON, llama2.c, or --raw",
         first);
 }
 
