@@ -19,6 +19,10 @@
 
 enum { SMALL_THINGS = 64 << 10, ALIGN = 16 };
 
+/* What the tree of a text may take: "[],[],[]" becomes fifty times as many bytes. A vocabulary with its merges
+ * needs some 10 per byte, a matrix of numbers 3. */
+enum { TREE_BYTES = 40 << 20, TREE_PER_BYTE = 16 };
+
 /* Of the call in progress. */
 static struct {
     char *reserve; /* NULL: none is in progress */
@@ -26,12 +30,15 @@ static struct {
     int failed;
     const char *text;
     size_t left;
+    size_t taken, most; /* by the tree, in bytes */
 } reading;
 
 static void *allocate(size_t n)
 {
     void *p = malloc(n);
     reading.failed |= !p;
+    if (p && reading.reserve) /* what malloc adds counts: many are small */
+        reading.taken += (n + sizeof(size_t)) / ALIGN * ALIGN + ALIGN;
     if (p || !reading.reserve)
         return p;
     if (n > reading.size - reading.used)
@@ -64,12 +71,27 @@ static size_t next_bytes(void *to, size_t n, void *user)
 {
     (void)user;
     n = n < reading.left ? n : reading.left;
-    if (n == 0 || reading.failed)
+    if (n == 0 || reading.failed || reading.taken > reading.most)
         return 0;
     memcpy(to, reading.text, n);
     reading.text += n;
     reading.left -= n;
     return n;
+}
+
+/* Throws the tree away; *where says why: after the first n bytes of the text. */
+static json_t *refuse(json_t *value, json_error_t *where, const char *text, size_t n,
+                      const char *why, enum json_error_code code)
+{
+    json_decref(value);
+    *where = (json_error_t){.line = 1, .position = (int)n};
+    for (size_t i = 0; i < n; i++) {
+        where->line += text[i] == '\n';
+        where->column = text[i] == '\n' ? 0 : where->column + 1;
+    }
+    snprintf(where->text, sizeof where->text, "%s", why);
+    where->text[sizeof where->text - 1] = (char)code; /* where it is */
+    return NULL;
 }
 
 json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
@@ -84,16 +106,18 @@ json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
     reading.failed = !reading.reserve;
     reading.text = text;
     reading.left = n;
+    reading.taken = 0;
+    if (!ck_bytes(n, TREE_PER_BYTE, &reading.most))
+        reading.most = SIZE_MAX;
+    if (reading.most < TREE_BYTES)
+        reading.most = TREE_BYTES;
     if (reading.reserve)
         value = json_load_callback(next_bytes, NULL, flags, where);
-    if (reading.failed) {
-        json_decref(value);
-        value = NULL;
-        *where = (json_error_t){.line = -1, .column = -1};
-        snprintf(where->text, sizeof where->text, "out of memory");
-        where->text[sizeof where->text - 1] =
-            (char)json_error_out_of_memory; /* where the code is */
-    }
+    if (reading.failed)
+        value = refuse(value, where, text, 0, "out of memory", json_error_out_of_memory);
+    else if (reading.taken > reading.most)
+        value = refuse(value, where, text, n - reading.left,
+                       "too many values for a text of this size", json_error_unknown);
     free(reading.reserve);
     reading.reserve = NULL;
     return value;

@@ -114,12 +114,14 @@ int reference_json_open(struct reference *ref, mgpt_error *err)
     ref->json = json_array();
     if (!ref->json)
         return err_memory(err, "the JSON tree", 0);
-    for (skip_spaces(ref, &at); at < ref->file.size && status == MGPT_OK; skip_spaces(ref, &at))
+    for (skip_spaces(ref, &at); at < ref->file.size && status == MGPT_OK; skip_spaces(ref, &at)) {
         status = read_value(ref, &at, err);
+        for (size_t i = arr_len(ref->items); i < json_array_size(ref->json) && status == MGPT_OK;
+             i++)
+            status = read_item(ref, json_array_get(ref->json, i), err);
+    }
     if (status == MGPT_OK && json_array_size(ref->json) == 0)
         return err_set(err, MGPT_EFILE, 0, "the list is empty");
-    for (size_t i = 0; i < json_array_size(ref->json) && status == MGPT_OK; i++)
-        status = read_item(ref, json_array_get(ref->json, i), err);
     return status;
 }
 
