@@ -37,6 +37,9 @@ int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id
     size_t n = arr_len(m->p->nodes);
     if (n > PICKLE_MAX_NODES)
         return err_set(m->err, MGPT_EFILE, m->at, "pickle: more than %d values", PICKLE_MAX_NODES);
+    if (n > PICKLE_SOME_NODES && n - PICKLE_SOME_NODES > m->in.size / PICKLE_BYTES_A_NODE)
+        return err_set(m->err, MGPT_EFILE, m->at, "pickle: %zu values are too many for %zu bytes",
+                       n, m->in.size);
     value.at = (uint32_t)m->at;
     if (!arr_push(m->p->nodes, value))
         return err_memory(m->err, "the values of a pickle", n * sizeof value);

@@ -4,7 +4,7 @@
  * protocol 2 to 5 contain, and the globals of a fixed list (pickle_globals.c), which it never looks
  * up: a global is two texts, a call is a node that holds its callee's name and its arguments.
  * Whatever is not on the lists is refused, naming it. There is no recursion; time and memory are
- * linear in the bytes read; nodes are limited to PICKLE_MAX_NODES.
+ * linear in the bytes read; nodes are limited, in all and by the bytes.
  *
  * Texts and bytes point into the input. The result is a graph: nodes may be shared, and hostile
  * files may hold cycles, so readers of the tree go to fixed depths only.
@@ -16,6 +16,8 @@
 
 enum {
     PICKLE_MAX_NODES = 10000000,
+    PICKLE_SOME_NODES = 500000, /* beyond these, one for so many bytes: a float takes 9, a "N" 1 */
+    PICKLE_BYTES_A_NODE = 4,
     PICKLE_MAX_MARKS = 10000 /* nesting of containers that are being filled */
 };
 
