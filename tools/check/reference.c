@@ -143,6 +143,15 @@ static int is_json(const struct reference *ref)
     return at < n && (data[at] == '{' || data[at] == '[');
 }
 
+/* What has its tokens inside. */
+static int open_whole(struct reference *ref, int (*open)(struct reference *, mgpt_error *),
+                      mgpt_error *err)
+{
+    if (ref->options.ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    return open(ref, err);
+}
+
 static int open_by_content(struct reference *ref, mgpt_error *err)
 {
     if (ref->options.shape_rows > 0)
@@ -153,14 +162,12 @@ static int open_by_content(struct reference *ref, mgpt_error *err)
         return reference_npz_open(ref, err);
     if (st_sniff((struct span){ref->file.data, ref->file.size}))
         return reference_st_open(ref, err);
-    if (ref->options.ids)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
     if (begins(ref, "_logits_", 8))
-        return reference_kld_open(ref, err);
+        return open_whole(ref, reference_kld_open, err);
     if (begins(ref, "\xc7\xd7\x34\x01", 4)) /* 20240327 */
-        return reference_llmc_open(ref, err);
+        return open_whole(ref, reference_llmc_open, err);
     if (is_json(ref))
-        return reference_json_open(ref, err);
+        return open_whole(ref, reference_json_open, err);
     return err_set(
         err, MGPT_EFILE, 0,
         "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
