@@ -175,13 +175,9 @@ static mgpt_model *model_new(mgpt_error *err)
 
 int model_check(const struct gguf *gguf, mgpt_error *err)
 {
-    struct gguf_str name;
     mgpt_error local;
-    int status = gguf_string(gguf, "general.architecture", &name, &local);
-    if (status > 0 && !arch_find(name.p, name.n))
-        return 0;
     mgpt_model *m = model_new(&local);
-    status = m ? MGPT_OK : MGPT_EMEM;
+    int status = m ? MGPT_OK : MGPT_EMEM;
     if (m) {
         m->gguf = *gguf;
         kernels_init(&m->kernels, NULL);
@@ -194,7 +190,7 @@ int model_check(const struct gguf *gguf, mgpt_error *err)
     mgpt_close(m);
     if (status < 0 && err)
         *err = local;
-    return status < 0 ? status : 1;
+    return status;
 }
 
 mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err)

@@ -106,8 +106,8 @@ int model_layers(mgpt_model *m, mgpt_error *err);
 /* What a session's cache holds unless it asks otherwise (mgpt.h, mgpt_session_params). */
 enum kv_type model_kv_type(const mgpt_model *m);
 
-/* All that mgpt_open would refuse in a file that has been parsed, but without the work of opening it: 1 when
- * it is a model, 0 when its architecture is unknown (*err is not touched), or a status. model.c. */
+/* All that mgpt_open would refuse in a file that has been parsed, but without the work of opening it: MGPT_OK
+ * when it is a model, or a status. model.c. */
 int model_check(const struct gguf *gguf, mgpt_error *err);
 
 const struct tok *model_tok(const mgpt_model *m);

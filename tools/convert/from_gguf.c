@@ -1,8 +1,8 @@
 /* GGUF as a checkpoint format: all metadata as it is, tensors with a change of element type.
  *
- * Any architecture passes through, but a file of one that mgpt runs must be a model that it would open: what
- * is broken does not become a file that looks converted. The structure is checked by gguf_parse, which
- * refuses element types that cannot be read by their name.
+ * It must be a model that mgpt would open: what is broken, or of an architecture whose tensors nothing is known
+ * about, does not become a file that looks converted. The structure is checked by gguf_parse, which refuses
+ * element types that cannot be read by their name.
  */
 #include "error.h"
 #include "mem.h"
