@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { DICTIONARY = 10 }; /* where it begins, in version 1: for messages */
+
 /* A position in the dictionary's text. */
 struct scan {
     const char *p, *end;
@@ -77,6 +79,8 @@ static int take_number(struct scan *s, uint64_t *n)
 static int parse_descr(struct scan *s, struct npy *npy, mgpt_error *err)
 {
     uint64_t width = 0;
+    skip_spaces(s);
+    const size_t at = s->base + (size_t)(s->p - s->begin);
     if (!take_string(s, npy->descr, sizeof npy->descr))
         return bad(s, err, "a simple element type such as '<f4'");
     const char *text = npy->descr;
@@ -85,7 +89,7 @@ static int parse_descr(struct scan *s, struct npy *npy, mgpt_error *err)
     int ends = npy->kind && (!text[2] || take_number(&digits, &width)) && digits.p == digits.end;
     int known = ends && (text[0] == '<' || text[0] == '|') && strchr("fiubUSO", npy->kind);
     if (!known || width > 1u << 20)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+        return err_set(err, MGPT_EFILE, at,
                        "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", npy->descr);
     npy->width = (unsigned)width * (npy->kind == 'U' ? 4 : 1);
     return MGPT_OK;
@@ -156,12 +160,12 @@ static int parse_dictionary(struct scan *s, struct npy *npy, mgpt_error *err)
     return s->p == s->end ? MGPT_OK : bad(s, err, "nothing behind '}'");
 }
 
-static int measure(struct npy *npy, mgpt_error *err)
+static int measure(struct npy *npy, size_t base, mgpt_error *err)
 {
     npy->n_bytes = npy->width;
     for (unsigned i = 0; i < npy->n_dims; i++)
         if (!ck_mul(npy->n_bytes, npy->dims[i], &npy->n_bytes))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npy header: the shape overflows");
+            return err_set(err, MGPT_EFILE, base, "npy header: the shape overflows");
     return MGPT_OK;
 }
 
@@ -169,12 +173,12 @@ int npy_header(struct npy *npy, const void *data, size_t n, mgpt_error *err)
 {
     struct cursor c = cursor_over(data, n);
     const uint8_t *magic = cursor_take(&c, 6);
-    uint8_t major = cursor_u8(&c);
-    cursor_u8(&c); /* minor */
+    uint8_t major = cursor_u8(&c), minor = cursor_u8(&c);
     if (!magic || memcmp(magic, "\x93NUMPY", 6) != 0)
         return err_set(err, MGPT_EFILE, 0, "not a .npy array: no \\x93NUMPY at its beginning");
-    if (!c.failed && (major < 1 || major > 3))
-        return err_set(err, MGPT_EFILE, 6, "npy version %u, expected 1 to 3", (unsigned)major);
+    if (!c.failed && (major < 1 || major > 3 || minor))
+        return err_set(err, MGPT_EFILE, 6, "npy version %u.%u, expected 1.0 to 3.0",
+                       (unsigned)major, (unsigned)minor);
     uint64_t length = cursor_uint(&c, major == 1 ? 2 : 4);
     size_t base = c.pos;
     const uint8_t *text = cursor_take(&c, length);
@@ -186,19 +190,19 @@ int npy_header(struct npy *npy, const void *data, size_t n, mgpt_error *err)
     struct scan s = {begin, begin + length, begin, base};
     *npy = (struct npy){.header = c.pos};
     int status = parse_dictionary(&s, npy, err);
-    return status < 0 ? status : measure(npy, err);
+    return status < 0 ? status : measure(npy, base, err);
 }
 
 int npy_plain(const struct npy *npy, mgpt_error *err)
 {
     static const char known[][4] = {"<f2", "<f4", "<f8", "<i4", "<i8"};
     if (npy->fortran)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+        return err_set(err, MGPT_EFILE, DICTIONARY,
                        "npy header: Fortran order, expected C order (numpy.ascontiguousarray)");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(npy->descr, known[i]) == 0)
             return MGPT_OK;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+    return err_set(err, MGPT_EFILE, DICTIONARY,
                    "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", npy->descr);
 }
 
