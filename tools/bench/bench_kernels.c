@@ -111,6 +111,8 @@ static int run_list(struct case_list *list, struct limits *l, const struct kerne
         else
             line(&list->c[i]);
     }
+    if (code == EXIT_OK && fflush(stdout) != 0)
+        return EXIT_IO; /* minutes would follow that nobody sees */
     return code;
 }
 

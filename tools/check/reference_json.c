@@ -115,13 +115,13 @@ int reference_json_open(struct reference *ref, mgpt_error *err)
     if (!ref->json)
         return err_memory(err, "the JSON tree", 0);
     for (skip_spaces(ref, &at); at < ref->file.size && status == MGPT_OK; skip_spaces(ref, &at)) {
+        size_t begin = at, n_items = arr_len(ref->items);
         status = read_value(ref, &at, err);
-        for (size_t i = arr_len(ref->items); i < json_array_size(ref->json) && status == MGPT_OK;
-             i++)
+        if (status == MGPT_OK && json_array_size(ref->json) == n_items)
+            return err_set(err, MGPT_EFILE, begin, "the list is empty");
+        for (size_t i = n_items; i < json_array_size(ref->json) && status == MGPT_OK; i++)
             status = read_item(ref, json_array_get(ref->json, i), err);
     }
-    if (status == MGPT_OK && json_array_size(ref->json) == 0)
-        return err_set(err, MGPT_EFILE, 0, "the list is empty");
     return status;
 }
 
