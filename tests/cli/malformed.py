@@ -229,6 +229,9 @@ def gguf_meaning(label, data):
     build(lambda g: g.tensors.append(["n" * 64, [32], 0, bytes(128)]), "long-tensor", "tensor", True)
     build(lambda g: g.tensors.append(["n" * 63, [32], 0, bytes(128)]), "unknown-tensor", "n" * 20)
     build(lambda g: b"GGUF" + struct.pack(">IQQ", 3, 1, 1) + bytes(64), "big-endian", "big-endian", True)
+    for name in ("", "mamba", "\x1b[2J"):
+        payload = struct.pack("<Q", len(name)) + name.encode()
+        build(lambda g: g.key("architecture").__setitem__(2, payload), f"architecture-{len(name)}", "architecture", True)
 
 
 # ---- checkpoints ----
@@ -340,6 +343,9 @@ def simple_files():
             short = dict(flat, **{key: value[:-1]})
             if key != "wpe":  # a shorter context
                 bad(f"json-short-{key}", {"m.json": json.dumps(short).encode()}, "ckpt", ".")
+    for name, value, n in (("lists", b"[],", 1000000), ("objects", b"{},", 400000), ("numbers", b"0,", 2000000)):
+        bad("json-many-" + name, {"m.json": b"[" + value * n + value[:-1] + b"]"}, "ckpt", "too many values", True)
+    bad("ref-json-many", {"r.json": b"[]" * 500000}, "ref", "empty", True)
     text = json.dumps(flat).encode()
     for n in range(1, len(text), len(text) // 24):
         bad(f"json-cut-{n}", {"m.json": text[:n]}, "ckpt", "JSON|byte|expected|end", True)
@@ -392,7 +398,7 @@ def pickles():
         bad(f"pickle-cut-{n}", {"m.pkl": matrices[:n]}, "ckpt", ".", True)
     evil = {"system": b"cposix\nsystem\n(S'touch pwned'\ntR.", "reduce": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.",
             "inst": b"(S'x'\nios\nsystem\n.", "ext": b"\x80\x02\x82\x01.", "build": b"\x80\x02}}b.",
-            "memo": b"\x80\x02h\x07.", "long": b"\x80\x02\x8b\xff\xff\xff\x7f.", "frame": b"\x80\x04\x95" + b"\xff" * 8 + b".",
+            "many": b"\x80\x02(" + b"N" * 2000000 + b"t.", "memo": b"\x80\x02h\x07.", "long": b"\x80\x02\x8b\xff\xff\xff\x7f.", "frame": b"\x80\x04\x95" + b"\xff" * 8 + b".",
             "bytes8": b"\x80\x04\x8e" + b"\xff" * 8 + b".", "mark": b"\x80\x02t.", "pop": b"\x80\x020.", "empty": b"\x80\x02.",
             "tuple": b"\x80\x02\x87.", "opcode": b"\x80\x02\xfe.", "protocol": b"\x80\x63N.", "deep": b"\x80\x02" + b"]" * 9999 + b".",
             "nest": b"\x80\x02" + b"(" * 50000 + b".", "persid": b"\x80\x02\x8c\x01aQ.", "none": pickle.dumps(None),
@@ -443,7 +449,7 @@ def arrays():
     for i, shape in enumerate(([3, 28], [2**62, 4], [0, 27], [3], [], [1, 1, 1, 3, 27], [2**64, 1], [27, 3], [4, 27])):
         both(f"shape-{i}", npy("<f4", shape, logits))
     for old, new in ((b"'descr'", b"'xescr'"), (b"False", b"Maybe"), (b"(3,", b"(-3"), (b"{", b"["), (b"}", b" "),
-                     (b"\x93NUMPY\x01", b"\x93NUMPY\x09"), (b"NUMPY", b"NUMPX"), (b"'shape'", b"'descr'"), (b"27", b"2x")):
+                     (b"\x93NUMPY\x01", b"\x93NUMPY\x09"), (b"\x93NUMPY\x01\0", b"\x93NUMPY\x01\1"), (b"NUMPY", b"NUMPX"), (b"'shape'", b"'descr'"), (b"27", b"2x")):
         both("head-" + re.sub(r"\W", "", new.decode("latin-1")) + str(len(cases)), rows.replace(old, new, 1))
     for n in (0, 5, 9, 10, 60, 127, 128, len(rows) - 1):
         both(f"cut-{n}", rows[:n])
@@ -611,6 +617,8 @@ def try_case(scratch, number, case):
         with open(os.path.join(directory, file), "wb") as f:
             f.write(data)
     main = "." if kind == "hf" else next(iter(files))
+    if number % 16 == 0 and kind == "gguf":  # a line has room for what is wrong, however far away the file is
+        main = "./" * 80 + main
     wrong, all_commands = [], list(enumerate(commands(kind, main)))
     if SANITIZED:
         all_commands = [all_commands[number % len(all_commands)]]
