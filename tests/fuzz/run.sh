@@ -4,13 +4,13 @@
 # SECONDS_EACH (default 60) or RUNS executions, keeps its corpus beside the seeds (REDUCE=1: first reduces it), and
 # leaves what it finds in tests/fuzz/found. Campaigns of hours: campaign.sh.
 #
-# With AFL++ a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput (persistent,
-# input in shared memory):
+# With AFL++ (Debian: afl++) a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput
+# (persistent, input in shared memory). With the optimisation of a release its pass takes minutes over a kernel.
 #
-#   CC=afl-clang-fast meson setup build-afl -Db_lundef=false -Ddefault_library=static \
+#   CC=afl-clang-fast meson setup build-afl -Db_lundef=false -Ddefault_library=static -Dbuildtype=debugoptimized \
 #       -Dc_args=-fsanitize=fuzzer-no-link             (AFL_USE_ASAN=1, AFL_USE_UBSAN=1 with it)
-#   ninja -C build-afl fuzz
-#   MGPT_SOURCE_ROOT=$PWD afl-fuzz -i build-afl/tests/fuzz/seeds/gguf -x build-afl/tests/fuzz/seeds/gguf.dict \
+#   ninja -C build-afl tests/fuzz/fuzz_gguf tests/fuzz/seeds
+#   AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 MGPT_SOURCE_ROOT=$PWD afl-fuzz -i build-afl/tests/fuzz/seeds/gguf -x build-afl/tests/fuzz/seeds/gguf.dict \
 #       -o build-afl/out -- build-afl/tests/fuzz/fuzz_gguf
 set -eu
 program=$1 name=$2 seeds=$3
