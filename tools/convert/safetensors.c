@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define MAX_HEADER 100000000u
-#define START 8u /* of the header */
+#define MAX_ENTRIES 32768u /* a tensor each: a tree takes over a kilobyte for one */
+#define START 8u           /* of the header */
 
 /* Bits of an element. */
 static const struct {
@@ -208,9 +209,22 @@ static int header_length(struct span bytes, uint64_t *n, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* Before a tree is made of them: each has a brace of its own, as has the header. */
+static int count_entries(struct span text, mgpt_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '{' && n++ > MAX_ENTRIES)
+            return err_set(err, MGPT_EFILE, START + i,
+                           "safetensors header: more than %u entries, the limit", MAX_ENTRIES);
+    return MGPT_OK;
+}
+
 static int parse_header(struct safetensors *st, struct span text, mgpt_error *err)
 {
     json_error_t e;
+    if (count_entries(text, err) < 0)
+        return MGPT_EFILE;
     st->header = json_read(text.data, text.size, JSON_REJECT_DUPLICATES, &e);
     if (st->header)
         return MGPT_OK;
