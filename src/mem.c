@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* stb_ds keeps {length, capacity, ...} in a header just before the first element. A new block of ours
- * takes the same shape, so its own macros (arrlen, arrput, arrfree) go on working. */
+ * takes the same shape, so its own macros (arrdel, arrfree) go on working. */
 int arr_reserve_bytes(void **array, size_t element, size_t n)
 {
     void *old = *array;
-    size_t cap = arr_cap((char *)old), len = arr_len((char *)old);
+    size_t cap = arr_cap(old), len = arr_len(old);
     if (n <= cap)
         return 1;
     size_t want = cap > SIZE_MAX / 2 ? n : cap * 2;

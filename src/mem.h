@@ -1,9 +1,8 @@
 /* Floor 0. Memory: aligned blocks and checked growth of stb_ds arrays.
  *
- * stb_ds dereferences the result of a failed growth, so no array here ever grows inside arrput():
- * arr_reserve makes the room first and can say no. After it, arrput and arraddn within the reserved
- * capacity cannot allocate. Hash maps of stb_ds are not used in the library: making one writes a
- * process-global seed.
+ * stb_ds dereferences the result of a failed growth, so no array here grows inside its macros: arr_reserve
+ * makes the room and can say no, and arr_put only fills it. Hash maps of stb_ds are not used in the library:
+ * making one writes a process-global seed.
  */
 #ifndef MGPT_MEM_H
 #define MGPT_MEM_H
@@ -14,9 +13,18 @@
 #define STBDS_NO_SHORT_NAMES
 #include <stb_ds.h>
 
-#define arr_len(a) ((size_t)stbds_arrlenu(a))
-#define arr_cap(a) ((size_t)stbds_arrcap(a))
-#define arr_put(a, v) stbds_arrput(a, v) /* room must have been reserved */
+/* Of an array that may be NULL, the empty one. */
+static inline size_t arr_len(const void *a)
+{
+    return a ? stbds_header(a)->length : 0;
+}
+
+static inline size_t arr_cap(const void *a)
+{
+    return a ? stbds_header(a)->capacity : 0;
+}
+
+#define arr_put(a, v) ((a)[stbds_header(a)->length++] = (v)) /* room must have been reserved */
 #define arr_set_len(a, n) (stbds_header(a)->length = (n))
 #define arr_free(a) stbds_arrfree(a)
 
@@ -26,7 +34,7 @@
 int arr_reserve_bytes(void **array, size_t element, size_t n);
 
 /* Room for one more, then the append; 0 when out of memory. */
-#define arr_push(a, v) (arr_reserve(a, arr_len(a) + 1) ? (arr_put(a, v), 1) : 0)
+#define arr_push(a, v) (arr_reserve(a, arr_len(a) + 1) && (arr_put(a, v), 1))
 
 /* n * each bytes, aligned to 64 and zeroed; NULL when out of memory or n * each overflows. Free with
  * free(). A size of zero gives a valid block. */

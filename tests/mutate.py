@@ -45,7 +45,8 @@ GROUPS = [
       'src/kernels_narrow.h', 'src/narrow.c', 'src/narrow_run.c']),
     ('integer kernels', ['kernels', 'pack', 'kernels_int', 'kernels_linear', 'dtype', 'cli/convert_quant'],
      ['src/kernels_pack.c', 'src/kernels_qpack.c', 'src/kernels_qscalar.c', 'src/kernels_qtile.h',
-      'src/kernels_q256.h', 'src/kernels_q512.h', 'src/kernels_quantize.h']),
+      'src/kernels_q256.h', 'src/kernels_q512.h', 'src/kernels_quantize.h', 'src/kernels_qpairs.h',
+      'src/kernels_qweights.h', 'src/kernels_qamx.c']),
     ('gguf', ['gguf_bad', 'gguf', 'files', 'base', 'mutate', 'no_memory', 'model_files'],
      ['src/gguf_read.c', 'src/gguf_get.c', 'src/cursor.h', 'src/ck.h']),
     ('tokenizers', ['tok_char', 'stream', 'tok', 'tok_dialect', 'utf8', 'tok_bpe', 'tok_rules', 'tok_spm',
@@ -320,7 +321,8 @@ class Runner:
         """[(target, object)] of the tree as it is, or None."""
         objects = [(t, os.path.join(self.work, 'm%d.o' % i)) for i, t in enumerate(targets)]
         plain = [w for w in flags if w.startswith('-O')]  # vector rungs are not instrumented in CI either
-        done = all(self.build.compile(t, self.tree, o, plain if 'avx' in t else flags) for t, o in objects)
+        done = all(self.build.compile(t, self.tree, o, plain if re.search('avx|amx', t) else flags)
+                   for t, o in objects)
         return objects if done else None
 
     def run(self, test, objects, cpu, wall, sanitize=()):
