@@ -118,6 +118,31 @@ static void test_too_large(void **state)
     ckpt_free(&c);
 }
 
+/* A merge of n letters in two texts has room up to two tokens of the longest. */
+static void merge_of(size_t n, const char *message)
+{
+    struct directory d = {.n = 0};
+    int left = (int)(n / 2), right = (int)n - left;
+    char *json = malloc(n + 400);
+    assert_non_null(json);
+    snprintf(json, n + 400,
+             "{\"pre_tokenizer\":" BYTE_LEVEL ",\"model\":{\"type\":\"BPE\"," VOCAB
+             ",\"merges\":[[\"%0*d\",\"%0*d\"]]}}",
+             left, 0, right, 0);
+    add_file(&d, "tokenizer.json", json);
+    refuses(&d, 100, message);
+    free(json);
+}
+
+static void test_long_merges(void **state)
+{
+    (void)state;
+    merge_of(2 * 65535,
+             "tokenizer.json: merge 0: '000000000000000000000000000000000000000000000000' is "
+             "not in the vocabulary");
+    merge_of(2 * 65535 + 1, "tokenizer.json: merge 0 is not two texts, the left without a space");
+}
+
 static void test_sentencepiece_json(void **state)
 {
     (void)state;
@@ -311,15 +336,11 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_chat_templates),
-        cmocka_unit_test(test_broken_sides),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_components),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_long_merges),  cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_ids),          cmocka_unit_test(test_chat_templates),
+        cmocka_unit_test(test_broken_sides), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_none),         cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
