@@ -240,9 +240,9 @@ class Build:
         return list(self.commands[target])
 
     def objects(self, file):
-        """Objects of the library and the tools that hold a file, the quick ones first."""
+        """Objects of the library and the tools that hold a file, the quick ones first; not those of lab's pages."""
         wanted = [t for t in self.includers.get(file, ()) if t.startswith(('src/', 'tools/'))]
-        return sorted((t for t in wanted if 'bench' not in t), key=lambda t: ('avx512' in t, 'avx2' in t, t))
+        return sorted((t for t in wanted if 'bench' not in t and not t.endswith('.wasm.o')), key=lambda t: ('avx512' in t, 'avx2' in t, t))
 
     def compile(self, target, tree, out, flags):
         """Compiles an object from a copy of the tree; returns success."""
