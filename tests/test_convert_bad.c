@@ -42,8 +42,17 @@ static void test_bos(void **state)
     assert_json(BIGRAM5 ",\"stoi\":{\"a\":0,\"b\":0}}", NULL, "occurs twice");
     assert_json(BIGRAM5 ",\"stoi\":{\"a\":0,\"b\":9}}", NULL, "not one of 0 to 1");
     assert_json(BIGRAM5 ",\"itos\":{\"x\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5 ",\"itos\":{\"\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5 ",\"itos\":{\"0000000000\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5 ",\"chars\":[\"a\",[]]}", NULL, "a list of characters, found a list");
+    assert_json(BIGRAM5 ",\"vocab\":{\"itos\":{\"0\":\"a\"}}}", NULL,
+                "vocabulary of 1 entries, the model has 5");
+    assert_json(BIGRAM5 ",\"vocab\":{\"stoi\":{\"a\":0,\"b\":1}}}", NULL,
+                "vocabulary of 2 entries, the model has 5");
     assert_json(BIGRAM5 ",\"BOS\":-1}", NULL, "BOS: expected a whole number");
     assert_json(BIGRAM5 ",\"BOS\":1,\"_bos_id\":2}", NULL, "_bos_id is 2 here and 1 elsewhere");
+    assert_json(BIGRAM5 ",\"BOS\":\"<s>\",\"config\":3}", NULL,
+                NULL); /* of no such kind: ignored */
 }
 
 /* ---- what must be refused ---------------------------------------------------------------------- */
@@ -61,6 +70,7 @@ static void test_odd_json(void **state)
         "{\"n_heads\":2,\"n_layers\":0,\"activation\":\"relu2\"},\"vocab\":null}",
         "{\"wte\":{\"shape\":[5,2],\"dtype\":\"f16\",\"data\":\"ADwAQAA8AEAAPABAADwAQAA8AEA=\"},"
         "\"wpe\":[[1,2]],\"lm_head\":" ROWS5 ",\"n_head\":2,\"vocab\":5}",
+        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":null,\"x\":null,\"n_head\":2}",
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -73,8 +83,69 @@ static void test_odd_json(void **state)
         assert_int_equal(c.hp.n_layer, 0);
         assert_int_equal(c.hp.n_vocab, 5);
         assert_string_equal(c.hp.activation, i == 1 ? "relu2" : "relu");
+        assert_int_equal(arr_len(c.tensors), i == 3 ? 2 : 3); /* null is absent: a tied head */
+        float row[2];
+        ckpt_values(&c.tensors[0], 0, 2, row);
+        assert_true(row[0] == 1 && row[1] == 2);
         ckpt_free(&c);
     }
+}
+
+#define SQUARE4 "[[1,2,3,4],[1,2,3,4],[1,2,3,4],[1,2,3,4]]"
+#define HEADS4(keys)                                                                               \
+    "{\"wte\":" SQUARE4 ",\"attn_wq\":[" SQUARE4 "],\"attn_wk\":[" keys "],\"attn_wv\":[" keys     \
+    "],\"attn_wo\":[" SQUARE4 "],\"fc1\":[[[1,2,3,4]]],\"fc2\":[[[1],[1],[1],[1]]]"
+
+/* Heads that share keys, a list of layers under one name, and numbers that the file states. */
+static void test_layers_json(void **state)
+{
+    (void)state;
+    struct ckpt_options heads1 = {.given = OPT_HEADS, .n_head = 1};
+    struct ckpt_options chars = {.given = OPT_CHARS};
+    assert_json(HEADS4("[[1,2,3,4],[1,2,3,4]]") ",\"wpe\":[[1,2,3,4]],\"n_head\":4}", NULL, NULL);
+    assert_json(HEADS4("[[1,2,3,4],[1,2,3,4],[1,2,3,4]]") ",\"wpe\":[[1,2,3,4]],\"n_head\":2}",
+                NULL, "attn_wk has 3 rows, which 2 heads of 2 cannot share");
+    assert_json(HEADS4("[[1,2,3,4],[1,2,3,4],[1,2,3,4]]") ",\"wpe\":[[1,2,3,4]],\"n_head\":4}",
+                NULL, "attn_wk has 3 rows, which 4 heads of 1 cannot share");
+    assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"head_dim\":3}", NULL,
+                "head_dim is 3, it must divide n_embd = 2");
+    assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"head_dim\":0}", NULL,
+                "head_dim is 0, it must divide n_embd = 2");
+    assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":0}", NULL,
+                "n_head is 0, it must divide n_embd = 2");
+    assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]]}", NULL,
+                "n_head is 4 (default), it must divide n_embd = 2; set it with --heads");
+    assert_json(BIGRAM5 ",\"head_dim\":1}", &heads1, NULL); /* the user knows better */
+    assert_json(BIGRAM5 "}", &chars, "--chars: no such file");
+}
+
+/* A microgpt that rotates: without gains its norms have ones; the numbers are those of the file. */
+static void test_rotated_json(void **state)
+{
+    static const struct sides no_sides;
+    static const struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
+    static const char bare[] =
+        HEADS4(SQUARE4) ",\"mlp_gate\":[[[1,2,3,4]]],\"rms_final\":[1,2,3,4],"
+                        "\"rms_eps\":1e-6,\"rope_base\":500,\"n_head\":2,"
+                        "\"n_ctx\":8}";
+    (void)state;
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    size_t n_ones = 0;
+    if (read_bytes(&c, text(bare), &half, &no_sides, &err) != MGPT_OK)
+        fail_msg("%s", err.text);
+    assert_true(c.hp.norm_eps == 1e-6f && c.hp.rope_base == 500 && c.hp.n_ctx == 8);
+    for (size_t i = 0; i < arr_len(c.tensors); i++) {
+        float v[4];
+        ckpt_values(&c.tensors[i], 0, 4, v);
+        n_ones += v[0] == 1 && v[1] == 1 && v[2] == 1 && v[3] == 1 && c.tensors[i].n_dims == 1;
+    }
+    assert_int_equal(n_ones, 2); /* attn_norm, ffn_norm */
+    ckpt_free(&c);
+    assert_json("{\"wte\":" SQUARE4 "}", &half, "tensor rms_final: missing");
+    assert_json(HEADS4(SQUARE4) "}", &half, "tensor layer0.mlp_gate: missing");
+    assert_json("{\"wte\":" ROWS5 ",\"rms_final\":[1,1],\"n_head\":1,\"n_ctx\":0}", &half,
+                "block_size is 0, expected 1 to");
 }
 
 static void test_bad_json(void **state)
@@ -100,6 +171,36 @@ static void test_bad_json(void **state)
     assert_json("{\"wte\":{\"shape\":[9223372036854775807,2],\"data\":[1]}}", NULL, "data has 1");
     assert_json("{\"wte\":{\"shape\":[1],\"data\":[1]},\"wpe\":[[1]]}", NULL, "expected a matrix");
     assert_json("{\"wte\":{\"shape\":[1,1],\"data\":\"AAAA\"}}", NULL, "base64 needs a dtype");
+#define BASE64(shape, data)                                                                        \
+    "{\"wte\":{\"shape\":" shape ",\"dtype\":\"f32\",\"data\":\"" data "\"}}"
+    assert_json(BASE64("[1,1]", "AAAAA"), NULL, "data: not base64");
+    assert_json(BASE64("[1,1]", "AA="), NULL, "data: not base64");
+    assert_json(BASE64("[1,2]", "AAAAAA=="), NULL, "shape is [1, 2], data has 4 bytes of 4 each");
+    assert_json(BASE64("[4294967296,4294967296]", "AAAAAA"), NULL, "data has 4 bytes of 4 each");
+    assert_json(BASE64("[4611686018427387905,1]", "AAAAAA"), NULL, "data has 4 bytes of 4 each");
+    assert_json("{\"wte\":{\"shape\":[],\"data\":[1]}}", NULL, "expected two numbers above 0");
+    assert_json("{\"wte\":{\"shape\":[1,1,1],\"data\":[1]}}", NULL, "expected two numbers above 0");
+    assert_json("{\"wte\":{\"shape\":[1,0],\"data\":[1]}}", NULL, "expected two numbers above 0");
+    assert_json("{\"wte\":{\"shape\":[1,2],\"data\":[1,2,3,4]}}", NULL,
+                "shape is [1, 2], data has 4 numbers");
+    assert_json("{\"wte\":{\"shape\":[1,2],\"data\":[1,\"a\"]}}", NULL,
+                "number 1: expected a number, found a string");
+    assert_json("{\"wte\":{\"shape\":[1,2],\"data\":[[1,2,3]]}}", NULL,
+                "shape is [1, 2], data has 1 rows of 3 numbers");
+    assert_json("{\"wte\":{\"data\":[1]}}", NULL, "wte.data: not part of a microgpt");
+    assert_json("{\"wte\":7}", NULL, "tensor wte: a number, expected a matrix");
+    assert_json("{\"wte\":" ROWS5 ",\"wpe\":{}}", NULL, "tensor wpe: an object, expected a matrix");
+    assert_json("{\"wte\":" ROWS5 ",\"lm_head\":\"x\"}", NULL,
+                "tensor lm_head: a string, expected a matrix");
+    assert_json(BIGRAM5 ",\"rms_final\":[1,2,3]}", NULL,
+                "tensor rms_final: shape [3], expected [2]");
+    assert_json(BIGRAM5 ",\"rms_final\":[[1,2],[3,4]]}", NULL,
+                "tensor rms_final: shape [2, 2], expected [2]");
+    assert_json(BIGRAM5 ",\"layer00001.wq\":[[1]]}", NULL, "layer00001.wq: not part of");
+    assert_json(BIGRAM5 ",\"wq_1x\":[[1]]}", NULL, "wq_1x: not part of");
+    assert_json(BIGRAM5 ",\"" NESTED5("0123456789", "0123456789", "0123456789") "\":[[1]]}", NULL,
+                "not part of a microgpt");
+    assert_json("{\"wte\":[[Infinity]]}", NULL, "NaN or Infinity");
     assert_json(BIGRAM5 ",\"rms_1\":[1,2]}", NULL, "tensor rms_1: not part of a microgpt");
     assert_json(BIGRAM5 ",\"mlp_gate\":[[1]]}", NULL, "tensor mlp_gate: not part of a microgpt");
     assert_json(BIGRAM5 ",\"layer0.wq\":[[1,2],[3,4]]}", NULL, "layer0.attn_wk: missing");
@@ -311,6 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bos),
         cmocka_unit_test(test_odd_json),
+        cmocka_unit_test(test_layers_json),
+        cmocka_unit_test(test_rotated_json),
         cmocka_unit_test(test_bad_json),
         cmocka_unit_test(test_bad_headers),
         cmocka_unit_test(test_bad_tokenizers),

@@ -203,7 +203,11 @@ static int settle_heads(struct mg_build *b)
     int64_t heads = mg_stated(b->facts, b->in->options, MG_HEADS);
     int64_t dim = b->facts->sizes[MG_HEAD_DIM];
     int assumed = 0;
-    if (heads < 0 && dim > 0 && b->E % (uint64_t)dim == 0) {
+    if (heads < 0 && dim >= 0) {
+        if (dim == 0 || b->E % (uint64_t)dim)
+            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "head_dim is %lld, it must divide n_embd = %llu", (long long)dim,
+                           (unsigned long long)b->E);
         heads = (int64_t)(b->E / (uint64_t)dim);
         ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %lld)", (long long)heads,
                   (long long)dim);
@@ -233,7 +237,7 @@ static int settle_kv_heads(struct mg_build *b)
     uint64_t heads = b->c->hp.n_head, head_dim = b->E / heads, kv = b->K / head_dim;
     if (b->K == b->E)
         return MGPT_OK;
-    if (b->K % head_dim || kv == 0 || heads % kv)
+    if (b->K % head_dim || heads % kv)
         return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "attn_wk has %llu rows, which %llu heads of %llu cannot share",
                        (unsigned long long)b->K, (unsigned long long)heads,
@@ -244,17 +248,19 @@ static int settle_kv_heads(struct mg_build *b)
 static int set_sizes(struct mg_build *b)
 {
     struct ckpt_hparams *hp = &b->c->hp;
+    const struct {
+        uint32_t *to;
+        const char *name;
+        uint64_t value;
+    } sizes[] = {{&hp->n_vocab, "vocab_size", b->V},
+                 {&hp->n_ctx, "block_size", b->T},
+                 {&hp->n_embd, "n_embd", b->E},
+                 {&hp->n_ff, "the hidden width", b->F}};
     hp->n_layer = b->n_layer;
-    int status = ckpt_size(&hp->n_vocab, "vocab_size", b->V, b->err);
-    if (status == MGPT_OK)
-        status = ckpt_size(&hp->n_ctx, "block_size", b->T, b->err);
-    if (status == MGPT_OK)
-        status = ckpt_size(&hp->n_embd, "n_embd", b->E, b->err);
-    if (status == MGPT_OK)
-        status = ckpt_size(&hp->n_ff, "the hidden width", b->F, b->err);
-    if (status == MGPT_OK)
-        status = settle_heads(b);
-    return status == MGPT_OK ? settle_kv_heads(b) : status;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (ckpt_size(sizes[i].to, sizes[i].name, sizes[i].value, b->err) < 0)
+            return MGPT_EFILE;
+    return settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */

@@ -51,11 +51,10 @@ struct mg_build {
     mgpt_error *err;
 };
 
-/* Slots stand in the order of the roles: the model's own, then layer by layer. */
+/* Slots stand in the order of the roles: the model's own, whose layer is 0, then layer by layer. */
 static inline size_t mg_slot(enum mg_role role, uint32_t layer)
 {
-    size_t per_layer = MG_N_ROLES - MG_OF_LAYER;
-    return role < MG_OF_LAYER ? role : role + per_layer * layer;
+    return role + (size_t)(MG_N_ROLES - MG_OF_LAYER) * layer;
 }
 
 static inline const struct mg_matrix *mg_at(const struct mg_build *b, enum mg_role role,
@@ -67,7 +66,7 @@ static inline const struct mg_matrix *mg_at(const struct mg_build *b, enum mg_ro
 /* Whether there is such a matrix; of every layer, since mg_build has compared them. */
 static inline int mg_has(const struct mg_build *b, enum mg_role role)
 {
-    return (role < MG_OF_LAYER || b->n_layer > 0) && mg_at(b, role, 0) != NULL;
+    return mg_at(b, role, 0) != NULL;
 }
 
 /* microgpt_dialect.c: vocabulary, activation, norms, eps. Sizes and positions are settled. */
