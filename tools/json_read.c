@@ -135,3 +135,13 @@ uint64_t json_read_offset(const json_error_t *where)
 {
     return (uint64_t)(where->position > 0 ? where->position : 0);
 }
+
+int json_is(const json_t *v, json_type type)
+{
+    return v && json_typeof(v) == type;
+}
+
+int json_is_numeric(const json_t *v)
+{
+    return json_is(v, JSON_INTEGER) || json_is(v, JSON_REAL);
+}

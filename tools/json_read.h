@@ -8,6 +8,11 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* Whether v, which may be NULL, is of a type, or a number. Functions: jansson's macros look at their argument
+ * up to four times. */
+int json_is(const json_t *v, json_type type);
+int json_is_numeric(const json_t *v);
+
 /* json_loadb. NULL with *where, what is wrong with the text; its code is json_error_out_of_memory if and
  * only if an allocation failed. */
 json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where);

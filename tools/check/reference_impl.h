@@ -3,10 +3,10 @@
 #define MGPT_REFERENCE_IMPL_H
 
 #include "file.h"
+#include "json_read.h"
 #include "npy.h"
 #include "reference.h"
 
-#include <jansson.h>
 #include <zip.h>
 
 enum { REF_MAX_TOKENS = 1 << 22 }; /* of a sequence: longer than any context */

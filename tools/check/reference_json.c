@@ -16,7 +16,8 @@ static json_t *without_batch(json_t *list, int depth)
     json_t *inner = list;
     for (int i = 0; i < depth; i++)
         inner = json_array_get(inner, 0);
-    return json_array_size(list) == 1 && json_is_array(inner) ? json_array_get(list, 0) : list;
+    return json_array_size(list) == 1 && json_is(inner, JSON_ARRAY) ? json_array_get(list, 0)
+                                                                    : list;
 }
 
 int reference_json_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
@@ -27,12 +28,12 @@ int reference_json_ids(const struct reference *ref, struct ref_item *item, const
     for (size_t i = 0; i < sizeof names / sizeof *names && !list; i++)
         list = json_object_get(object, names[i]);
     list = without_batch(list, 1);
-    if (!json_is_array(list))
+    if (!json_is(list, JSON_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "no list of ids called input, ids, input_ids or tokens");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
-        if (!json_is_integer(id))
+        if (!json_is(id, JSON_INTEGER))
             return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "token %zu is not an integer", i);
         int status = reference_add_id(ref, item, json_integer_value(id), err);
         if (status < 0)
@@ -43,13 +44,13 @@ int reference_json_ids(const struct reference *ref, struct ref_item *item, const
 
 static int check_row(const struct reference *ref, const json_t *row, size_t at, mgpt_error *err)
 {
-    if (!json_is_array(row))
+    if (!json_is(row, JSON_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu of logits is not a list", at);
     if (json_array_size(row) != ref->n_vocab)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu has %zu logits, the model has %zu",
                        at, json_array_size(row), ref->n_vocab);
     for (size_t i = 0; i < ref->n_vocab; i++)
-        if (!json_is_number(json_array_get(row, i)))
+        if (!json_is_numeric(json_array_get(row, i)))
             return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu, logit %zu is not a number",
                            at, i);
     return MGPT_OK;
@@ -60,14 +61,14 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
     struct ref_item *item = reference_add_item(ref, err);
     if (!item)
         return MGPT_EMEM;
-    if (!json_is_object(object))
+    if (!json_is(object, JSON_OBJECT))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "sequence %zu is not an object",
                        arr_len(ref->items));
     item->label = json_string_value(json_object_get(object, "text"));
     if (reference_has_partial(object))
         return reference_partial_item(ref, item, object, err);
     item->rows = without_batch(json_object_get(object, "logits"), 2);
-    if (!json_is_array(item->rows))
+    if (!json_is(item->rows, JSON_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
     int status = MGPT_OK;
     for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
@@ -93,8 +94,8 @@ static int read_value(struct reference *ref, size_t *at, mgpt_error *err)
         return err_set(err, MGPT_EFILE, *at + json_read_offset(&failed), "bad JSON: %s",
                        failed.text);
     *at += (size_t)failed.position;
-    int status = json_is_array(value) ? json_array_extend(ref->json, value)
-                                      : json_array_append(ref->json, value);
+    int status = json_is(value, JSON_ARRAY) ? json_array_extend(ref->json, value)
+                                            : json_array_append(ref->json, value);
     json_decref(value);
     return status == 0 ? MGPT_OK : err_memory(err, "the JSON tree", ref->file.size);
 }

@@ -49,7 +49,7 @@ static int add_some(struct reference *ref, int64_t id, const json_t *logprob, si
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: entry %zu names no id from 0 to %zu (text is not enough)",
                        at, n, ref->n_vocab - 1);
-    if (!json_is_number(logprob) || json_number_value(logprob) > 1e-3)
+    if (!json_is_numeric(logprob) || json_number_value(logprob) > 1e-3)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: entry %zu has no log-probability (at most 0)", at, n);
     for (size_t i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static int read_list(struct reference *ref, const json_t *list, size_t at, doubl
     int status = MGPT_OK;
     for (size_t i = 0; i < json_array_size(list) && status == MGPT_OK; i++) {
         const json_t *entry = json_array_get(list, i), *id = json_object_get(entry, "id");
-        int64_t number = json_is_integer(id)
+        int64_t number = json_is(id, JSON_INTEGER)
                              ? json_integer_value(id)
                              : id_of_text(json_string_value(json_object_get(entry, "token")));
         status = add_some(ref, number, json_object_get(entry, "logprob"), at, out, err);
@@ -86,9 +86,9 @@ static int read_entry(struct reference *ref, const json_t *entry, size_t at, dou
     int status = MGPT_OK;
     if (ref->some)
         arr_set_len(ref->some, 0);
-    if (json_is_array(entry))
+    if (json_is(entry, JSON_ARRAY))
         return read_list(ref, entry, at, out, err);
-    if (!json_is_object(entry) && !json_is_null(entry))
+    if (!json_is(entry, JSON_OBJECT) && !json_is(entry, JSON_NULL))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: expected null, an object or a list", at);
     json_object_foreach((json_t *)(uintptr_t)entry, name, logprob)
@@ -109,7 +109,7 @@ int reference_partial_item(struct reference *ref, struct ref_item *item, const j
     int status = reference_json_ids(ref, item, object, err);
     if (status < 0)
         return status;
-    if (!json_is_array(rows) || json_array_size(rows) != arr_len(item->ids))
+    if (!json_is(rows, JSON_ARRAY) || json_array_size(rows) != arr_len(item->ids))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs: %zu entries, expected one for each of %zu tokens",
                        json_array_size(rows), arr_len(item->ids));

@@ -68,7 +68,7 @@ static int from_model_args(const struct torch_model *m, pickle_id args, struct s
 
 static int from_json(const json_t *root, struct stated *s, mgpt_error *err)
 {
-    if (json_is_true(json_object_get(root, "use_scaled_rope")))
+    if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%s: use_scaled_rope does not say by how much; convert the model's Hugging "
                        "Face form instead",

@@ -36,7 +36,7 @@ static int match(const struct torch_model *m)
 static int heads_of_json(const json_t *root, int64_t *heads)
 {
     const json_t *model = json_object_get(root, "model");
-    const json_t *at = json_is_object(model) ? model : root;
+    const json_t *at = json_is(model, JSON_OBJECT) ? model : root;
     const char *type = json_string_value(json_object_get(at, "model_type"));
     *heads = json_integer_value(json_object_get(at, "n_head"));
     for (size_t i = 0; type && *heads <= 0 && i < sizeof types / sizeof *types; i++)

@@ -46,7 +46,7 @@ struct stated { /* model_config; 0: absent */
 static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
 {
     const json_t *config = json_object_get(root, "model_config");
-    const json_t *at = json_is_object(config) ? config : root;
+    const json_t *at = json_is(config, JSON_OBJECT) ? config : root;
     const char *pattern = json_string_value(json_object_get(at, "window_pattern"));
     s->sequence_len = json_integer_value(json_object_get(at, "sequence_len"));
     s->vocab_size = json_integer_value(json_object_get(at, "vocab_size"));

@@ -21,7 +21,7 @@ static json_t *load(struct span bytes, const char *file, size_t flags, mgpt_erro
         return NULL;
     }
     json_t *root = json_read(bytes.data, bytes.size, flags, &e);
-    if (root && json_is_object(root))
+    if (root && json_is(root, JSON_OBJECT))
         return root;
     if (root)
         err_set(err, MGPT_EFILE, 0, "%.40s: expected an object", file);
@@ -48,7 +48,7 @@ int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)
     if (!cfg->root)
         return err ? err->status : MGPT_EFILE;
     const json_t *text = hf_value(cfg->root, "text_config");
-    cfg->text = json_is_object(text) ? text : cfg->root;
+    cfg->text = json_is(text, JSON_OBJECT) ? text : cfg->root;
     int status = hf_text(cfg->text, "model_type", NULL, &cfg->model_type, err);
     if (status < 0)
         hf_config_free(cfg);
@@ -66,7 +66,7 @@ void hf_config_free(struct hf_config *cfg)
 const json_t *hf_value(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
-    return json_is_null(v) ? NULL : v;
+    return json_is(v, JSON_NULL) ? NULL : v;
 }
 
 int hf_refuse(const char *key, const char *what, mgpt_error *err)
@@ -89,7 +89,7 @@ int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to,
         return MGPT_OK;
     }
     double x = json_number_value(v);
-    if (!json_is_number(v) || floor(x) != x)
+    if (!json_is_numeric(v) || floor(x) != x)
         return hf_refuse(key, "expected a whole number", err);
     if (!(x >= 0 && x <= INT32_MAX))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -103,7 +103,7 @@ int hf_real(const json_t *object, const char *key, double absent, double *to, mg
     const json_t *v = hf_value(object, key);
     if (!v && isnan(absent))
         return missing(key, err);
-    if (v && !json_is_number(v))
+    if (v && !json_is_numeric(v))
         return hf_refuse(key, "expected a number", err);
     *to = v ? json_number_value(v) : absent;
     return MGPT_OK;
@@ -116,7 +116,7 @@ int hf_flag(const json_t *object, const char *key, int absent, int *to, mgpt_err
         return missing(key, err);
     if (v && !json_is_boolean(v))
         return hf_refuse(key, "expected true or false", err);
-    *to = v ? json_is_true(v) : absent;
+    *to = v ? json_is(v, JSON_TRUE) : absent;
     return MGPT_OK;
 }
 
@@ -126,7 +126,7 @@ int hf_text(const json_t *object, const char *key, const char *absent, const cha
     const json_t *v = hf_value(object, key);
     if (!v && !absent)
         return missing(key, err);
-    if (v && !json_is_string(v))
+    if (v && !json_is(v, JSON_STRING))
         return hf_refuse(key, "expected a string", err);
     *to = v ? json_string_value(v) : absent;
     return MGPT_OK;
@@ -135,9 +135,9 @@ int hf_text(const json_t *object, const char *key, const char *absent, const cha
 int hf_must_be_off(const json_t *object, const char *key, mgpt_error *err)
 {
     const json_t *v = hf_value(object, key);
-    if (!v || json_is_false(v) || (json_is_number(v) && json_number_value(v) == 0))
+    if (!v || json_is(v, JSON_FALSE) || (json_is_numeric(v) && json_number_value(v) == 0))
         return MGPT_OK;
-    if (json_is_true(v))
+    if (json_is(v, JSON_TRUE))
         return hf_refuse(key, "true is not supported", err);
     return hf_refuse(key, "this value is not supported", err);
 }
@@ -155,7 +155,7 @@ static int rope_object(const struct hf_config *cfg, const char *layer, const jso
     const char *key;
     json_t *v;
     *object = NULL;
-    if ((o && !json_is_object(o)) || (old && !json_is_object(old)))
+    if ((o && !json_is(o, JSON_OBJECT)) || (old && !json_is(old, JSON_OBJECT)))
         return hf_refuse(o ? "rope_parameters" : "rope_scaling", "expected an object", err);
     if (!o && layer && strcmp(layer, "full_attention") != 0)
         return MGPT_OK;
@@ -165,7 +165,7 @@ static int rope_object(const struct hf_config *cfg, const char *layer, const jso
     *object = o ? o : old;
     json_object_foreach((json_t *)o, key, v)
     {
-        if (json_is_object(v) && !layer)
+        if (json_is(v, JSON_OBJECT) && !layer)
             return hf_refuse(key, "settings per kind of layer are not supported", err);
     }
     return MGPT_OK;

@@ -9,8 +9,7 @@
 #define MGPT_CONVERT_HF_CONFIG_H
 
 #include "checkpoint.h"
-
-#include <jansson.h>
+#include "json_read.h"
 
 struct hf_config {
     json_t *root;

@@ -66,7 +66,7 @@ static int add_kinds(const json_t *entry, int32_t window, int32_t *windows, uint
 {
     const json_t *kinds = json_array_get(entry, 0), *times = json_array_get(entry, 1);
     json_int_t n_times = json_integer_value(times);
-    if (json_array_size(kinds) == 0 || !json_is_integer(times) || n_times < 0)
+    if (json_array_size(kinds) == 0 || !json_is(times, JSON_INTEGER) || n_times < 0)
         return 0;
     for (json_int_t i = 0; i < n_times; i++)
         for (size_t j = 0; j < json_array_size(kinds); j++) {

@@ -61,7 +61,7 @@ static void close_configs(struct configs *f)
 static int config_flag(const struct configs *f, const char *key)
 {
     const json_t *v = json_object_get(f->tokenizer, key);
-    return json_is_boolean(v) ? json_is_true(v) : -1;
+    return json_is_boolean(v) ? json_is(v, JSON_TRUE) : -1;
 }
 
 /* ---- BOS and EOS ----------------------------------------------------------------------------- */
@@ -71,7 +71,8 @@ static int config_flag(const struct configs *f, const char *key)
 static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
 {
     const json_t *v = json_object_get(f->tokenizer, key);
-    const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+    const char *text =
+        json_string_value(json_is(v, JSON_OBJECT) ? json_object_get(v, "content") : v);
     return text ? vocab_slots_find(&t->slots, text) : -1;
 }
 
@@ -79,11 +80,11 @@ static int32_t named(const struct hf_tok *t, const struct configs *f, const char
 static int32_t numbered(const struct hf_tok *t, const json_t *config, const char *key, size_t i)
 {
     const json_t *v = json_object_get(config, key);
-    if (json_is_array(v))
+    if (json_is(v, JSON_ARRAY))
         v = json_array_get(v, i);
     else if (i > 0)
         v = NULL;
-    json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
+    json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
     return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
 }
 
@@ -98,7 +99,7 @@ static void read_ids(struct hf_tok *t, const struct configs *f)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const json_t *text = json_object_get(f->model, "text_config");
-    const json_t *sources[] = {f->generation, f->model, json_is_object(text) ? text : NULL};
+    const json_t *sources[] = {f->generation, f->model, json_is(text, JSON_OBJECT) ? text : NULL};
     int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
     v->bos = bos >= 0 ? bos : v->bos;
     v->eos = eos >= 0 ? eos : v->eos;
@@ -233,7 +234,7 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
     struct configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     t->config = f.tokenizer;
-    if (status >= 0 && json_is_object(json_object_get(root, "model")))
+    if (status >= 0 && json_is(json_object_get(root, "model"), JSON_OBJECT))
         status = hf_tok_json(t, root, err);
     else if (status >= 0)
         status = hf_tok_lists(t, root, in, err);

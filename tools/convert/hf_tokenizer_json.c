@@ -26,7 +26,7 @@ int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_e
     uint64_t n = n_other;
     json_object_foreach(object, text, id)
     {
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+        if (!json_is(id, JSON_INTEGER) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= INT32_MAX)
             return bad_id(t, text, err);
         if ((uint64_t)json_integer_value(id) + 1 > n)
@@ -79,7 +79,7 @@ static uint64_t count_added(const json_t *added)
  * merging alone makes it. */
 static int is_found(const struct hf_tok *t, const json_t *token, const char *text)
 {
-    int raw = json_is_false(json_object_get(token, "normalized"));
+    int raw = json_is(json_object_get(token, "normalized"), JSON_FALSE);
     return !(t->sentencepiece && raw && strstr(text, SPACE));
 }
 
@@ -88,7 +88,7 @@ static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *
 {
     if (t->sentencepiece && unknown && strcmp(text, unknown) == 0)
         return TOKEN_UNKNOWN;
-    if (json_is_true(json_object_get(token, "special")))
+    if (json_is(json_object_get(token, "special"), JSON_TRUE))
         return TOKEN_CONTROL;
     return is_found(t, token, text) ? TOKEN_USER : TOKEN_NORMAL;
 }
@@ -98,17 +98,17 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
     const char *text = json_string_value(json_object_get(token, "content"));
     const json_t *id = json_object_get(token, "id");
     struct vocab_slot *slot;
-    if (!text || !json_is_integer(id))
+    if (!text || !json_is(id, JSON_INTEGER))
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
-    if (json_is_true(json_object_get(token, "single_word")))
+    if (json_is(json_object_get(token, "single_word"), JSON_TRUE))
         return hf_tok_refuse(t, "added_tokens", "single_word", err);
     int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
                                  type_of(t, token, text, unknown), &slot, err);
     if (status < 0)
         return status;
-    if (json_is_true(json_object_get(token, "lstrip")))
+    if (json_is(json_object_get(token, "lstrip"), JSON_TRUE))
         slot->strips |= VOCAB_STRIP_LEFT;
-    if (json_is_true(json_object_get(token, "rstrip")))
+    if (json_is(json_object_get(token, "rstrip"), JSON_TRUE))
         slot->strips |= VOCAB_STRIP_RIGHT;
     return MGPT_OK;
 }
@@ -119,9 +119,10 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
  * that of the left part. GGUF splits at the first space behind the first byte. */
 static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
 {
-    const char *left = json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge);
+    const char *left =
+        json_string_value(json_is(merge, JSON_ARRAY) ? json_array_get(merge, 0) : merge);
     const char *right = json_string_value(json_array_get(merge, 1));
-    if (!left || !*left || (json_is_array(merge) && (!right || json_array_size(merge) != 2)))
+    if (!left || !*left || (json_is(merge, JSON_ARRAY) && (!right || json_array_size(merge) != 2)))
         return 0;
     size_t n = strlen(left), n_right = right ? strlen(right) : 0;
     const char *space = strchr(left + 1, ' ');
@@ -196,13 +197,13 @@ static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *e
     const json_t *type = json_object_get(model, "type"), *vocab = json_object_get(model, "vocab");
     const json_t *merges = json_object_get(model, "merges");
     const json_t *added = json_object_get(root, "added_tokens");
-    if (type && !json_is_null(type) && !json_is_string(type))
+    if (type && !json_is(type, JSON_NULL) && !json_is(type, JSON_STRING))
         return hf_tok_refuse(t, "model", "type: expected a text", err);
-    if (vocab && !json_is_object(vocab))
+    if (vocab && !json_is(vocab, JSON_OBJECT))
         return hf_tok_refuse(t, "model", "vocab: expected an object", err);
-    if (merges && !json_is_null(merges) && !json_is_array(merges))
+    if (merges && !json_is(merges, JSON_NULL) && !json_is(merges, JSON_ARRAY))
         return hf_tok_refuse(t, "model", "merges: expected a list", err);
-    if (added && !json_is_null(added) && !json_is_array(added))
+    if (added && !json_is(added, JSON_NULL) && !json_is(added, JSON_ARRAY))
         return hf_tok_refuse(t, "added_tokens", "expected a list", err);
     return MGPT_OK;
 }

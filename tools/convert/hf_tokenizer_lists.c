@@ -98,7 +98,7 @@ static int read_added(struct hf_tok *t, const json_t *added, mgpt_error *err)
     json_object_foreach(object, text, id)
     {
         int type = in_brackets(text) ? TOKEN_CONTROL : TOKEN_USER;
-        int64_t v = json_is_integer(id) ? json_integer_value(id) : -1;
+        int64_t v = json_is(id, JSON_INTEGER) ? json_integer_value(id) : -1;
         int status = vocab_slots_set(&t->slots, v, text, strlen(text), type, NULL, err);
         if (status < 0)
             return status;

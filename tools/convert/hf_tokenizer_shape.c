@@ -35,7 +35,7 @@ static int is(const json_t *object, const char *type)
 static int flag(const json_t *object, const char *key, int absent)
 {
     const json_t *v = hf_value(object, key);
-    return v ? json_is_true(v) : absent;
+    return v ? json_is(v, JSON_TRUE) : absent;
 }
 
 /* A component and the members of sequences, flat: how many, or -1 when they are too many. */
@@ -43,7 +43,7 @@ static int flatten(const json_t *component, const char *key, const json_t *parts
 {
     const json_t *list = is(component, "Sequence") ? json_object_get(component, key) : NULL;
     int n = 0;
-    if (!component || json_is_null(component))
+    if (!component || json_is(component, JSON_NULL))
         return 0;
     if (!list) {
         parts[0] = component;
@@ -299,7 +299,7 @@ static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *
     const char *type = text_of(model, "type");
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
-    if (!*type && !json_is_array(json_object_get(model, "merges")))
+    if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
     for (size_t i = 0; i < 2; i++)
         if (*text_of(model, affixes[i]))

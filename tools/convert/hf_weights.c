@@ -169,7 +169,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
         return err ? err->status : MGPT_EFILE;
     json_t *map = json_object_get(root, "weight_map");
     int status = MGPT_OK;
-    if (!json_is_object(map))
+    if (!json_is(map, JSON_OBJECT))
         status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                          "the index: weight_map: expected an object of tensors and files");
     if (status == MGPT_OK)

@@ -66,7 +66,7 @@ static int add(struct mg_parts *m, const char *name, struct mg_matrix matrix)
 int json_check_numbers(struct mg_parts *m, const char *name, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (!json_is_number(json_array_get(list, i)))
+        if (!json_is_numeric(json_array_get(list, i)))
             return mg_refuse(m, name, "number %zu: expected a number, found %s", i,
                              json_kind(json_array_get(list, i)));
     return MGPT_OK;
@@ -76,7 +76,7 @@ static int check_row(struct mg_parts *m, const char *name, const json_t *rows, s
 {
     const json_t *row = json_array_get(rows, i);
     size_t n = json_array_size(row), expected = json_array_size(json_array_get(rows, 0));
-    if (!json_is_array(row))
+    if (!json_is(row, JSON_ARRAY))
         return mg_refuse(m, name, "row %zu: expected a list of numbers, found %s", i,
                          json_kind(row));
     if (n == 0)
@@ -84,7 +84,7 @@ static int check_row(struct mg_parts *m, const char *name, const json_t *rows, s
     if (n != expected)
         return mg_refuse(m, name, "row %zu has %zu numbers, row 0 has %zu", i, n, expected);
     for (size_t j = 0; j < n; j++)
-        if (!json_is_number(json_array_get(row, j)))
+        if (!json_is_numeric(json_array_get(row, j)))
             return mg_refuse(m, name, "row %zu, column %zu: expected a number, found %s", i, j,
                              json_kind(json_array_get(row, j)));
     return MGPT_OK;
@@ -153,12 +153,12 @@ static int add_shaped(struct mg_parts *m, const char *name, const json_t *v)
     uint64_t rows = 0, cols = 1;
     if (shape_of(m, name, v, &rows, &cols) < 0)
         return MGPT_EFILE;
-    if (json_is_string(data))
+    if (json_is(data, JSON_STRING))
         return json_add_base64(m, name, v, rows, cols);
-    if (!json_is_array(data))
+    if (!json_is(data, JSON_ARRAY))
         return mg_refuse(m, name, "data: expected a list of numbers or base64, found %s",
                          json_kind(data));
-    if (!json_is_array(row))
+    if (!json_is(row, JSON_ARRAY))
         return add_flat_data(m, name, data, rows, cols);
     if (json_array_size(data) != rows || json_array_size(row) != cols)
         return mg_refuse(m, name, "shape is [%llu, %llu], data has %zu rows of %zu numbers",
@@ -169,7 +169,7 @@ static int add_shaped(struct mg_parts *m, const char *name, const json_t *v)
 
 static int is_shaped(const json_t *v)
 {
-    return json_is_object(v) && json_object_get(v, "data") &&
+    return json_is(v, JSON_OBJECT) && json_object_get(v, "data") &&
            (json_object_get(v, "shape") || json_object_get(v, "nout"));
 }
 
@@ -212,17 +212,17 @@ static int add_any(struct mg_parts *m, const char *name, const json_t *v, int ne
         return mg_refuse(m, name, "nested too deeply");
     if (is_shaped(v))
         return add_shaped(m, name, v);
-    if (json_is_object(v))
+    if (json_is(v, JSON_OBJECT))
         return add_members(m, name, v, nesting);
-    if (json_is_object(first))
+    if (json_is(first, JSON_OBJECT))
         return add_elements(m, name, ".", v, nesting);
-    if (json_is_array(json_array_get(first, 0)))
+    if (json_is(json_array_get(first, 0), JSON_ARRAY))
         return add_elements(m, name, "_", v, nesting);
-    if (json_is_number(first) && json_check_numbers(m, name, v) < 0)
+    if (json_is_numeric(first) && json_check_numbers(m, name, v) < 0)
         return MGPT_EFILE;
-    if (json_is_number(first)) /* a gain */
+    if (json_is_numeric(first)) /* a gain */
         return json_add_flat(m, name, v, 0, 0, json_array_size(v));
-    if (json_is_array(v))
+    if (json_is(v, JSON_ARRAY))
         return add_rows(m, name, v);
     return mg_refuse(m, name, "expected rows of numbers, found %s", json_kind(v));
 }

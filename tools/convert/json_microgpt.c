@@ -20,7 +20,7 @@
 
 static int is_container(const json_t *v)
 {
-    return json_is_object(v) || json_is_array(v);
+    return json_is(v, JSON_OBJECT) || json_is(v, JSON_ARRAY);
 }
 
 /* A name counts only with a value of its kind: "params": 4192 is not a list of parameters. */
@@ -32,14 +32,14 @@ static enum mg_kind classify(const char *key, const json_t *v, enum mg_size *siz
     case MG_BOS:
     case MG_EPS:
     case MG_ROPE_BASE:
-        return json_is_number(v) ? kind : MG_OTHER;
+        return json_is_numeric(v) ? kind : MG_OTHER;
     case MG_VOCABULARY:
         *size = MG_VOCAB;
-        return json_is_number(v) ? MG_SIZE : kind;
+        return json_is_numeric(v) ? MG_SIZE : kind;
     case MG_ACTIVATION:
-        return json_is_string(v) ? kind : MG_OTHER;
+        return json_is(v, JSON_STRING) ? kind : MG_OTHER;
     case MG_CONFIG:
-        return json_is_object(v) ? kind : MG_OTHER;
+        return json_is(v, JSON_OBJECT) ? kind : MG_OTHER;
     case MG_WEIGHTS:
         return is_container(v) ? kind : MG_OTHER;
     default:
@@ -52,8 +52,9 @@ static enum mg_kind classify(const char *key, const json_t *v, enum mg_size *siz
 static int is_spoilt(const char *key, const json_t *v)
 {
     uint32_t layer;
-    int role = mg_recognise(key, &layer), empty = json_is_object(v) && json_object_size(v) == 0;
-    return (empty || !is_container(v)) && !json_is_null(v) &&
+    int role = mg_recognise(key, &layer),
+        empty = json_is(v, JSON_OBJECT) && json_object_size(v) == 0;
+    return (empty || !is_container(v)) && !json_is(v, JSON_NULL) &&
            (role == MG_WTE || role == MG_WPE || role == MG_LM_HEAD);
 }
 
@@ -72,10 +73,10 @@ static int read_key(struct mg_parts *m, const char *key, const json_t *v, int st
     case MG_ROPE_BASE:
         return mg_state(m, key, json_number_value(v), kind, size);
     case MG_VOCABULARY:
-        if (json_is_object(json_object_get(v, "itos")) ||
-            json_is_object(json_object_get(v, "stoi")))
+        if (json_is(json_object_get(v, "itos"), JSON_OBJECT) ||
+            json_is(json_object_get(v, "stoi"), JSON_OBJECT))
             return read_object(m, v, 0);
-        return m->entries || json_is_null(v) ? MGPT_OK : json_vocabulary(m, key, v);
+        return m->entries || json_is(v, JSON_NULL) ? MGPT_OK : json_vocabulary(m, key, v);
     case MG_ACTIVATION:
         m->facts.activation = json_string_value(v);
         return MGPT_OK;
@@ -134,13 +135,13 @@ static int read_wrapped(struct mg_parts *m, const json_t *root, const json_t *we
         if (status < 0)
             return status;
     }
-    return json_is_array(weights) ? json_add_params(m, weights) : read_object(m, weights, 1);
+    return json_is(weights, JSON_ARRAY) ? json_add_params(m, weights) : read_object(m, weights, 1);
 }
 
 static int read_layout(struct mg_parts *m, const json_t *root)
 {
     const char *name = NULL;
-    if (json_is_array(root)) {
+    if (json_is(root, JSON_ARRAY)) {
         m->c->format = "microgpt JSON, parameter list";
         return json_add_params(m, root);
     }

@@ -6,9 +6,8 @@
 #ifndef MGPT_CONVERT_JSON_MODEL_H
 #define MGPT_CONVERT_JSON_MODEL_H
 
+#include "json_read.h"
 #include "microgpt.h"
-
-#include <jansson.h>
 
 /* "an array", "a string", ... */
 const char *json_kind(const json_t *v);

@@ -27,7 +27,7 @@ int json_add_params(struct mg_parts *m, const json_t *list)
 {
     if (json_array_size(list) == 0)
         return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "parameter list: it is empty");
-    if (!json_is_number(json_array_get(list, 0)))
+    if (!json_is_numeric(json_array_get(list, 0)))
         return add_matrix_list(m, list);
     int status = json_check_numbers(m, "params", list);
     return status < 0 ? status : mg_add_params(m, json_array_size(list), add_cut, list);

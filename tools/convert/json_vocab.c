@@ -21,7 +21,7 @@ static int from_list(struct mg_parts *m, const char *key, const json_t *v)
 {
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *entry = json_array_get(v, i);
-        if (!json_is_string(entry))
+        if (!json_is(entry, JSON_STRING))
             return refuse(m, key, "a list of characters", json_kind(entry));
         arr_put(m->entries, text_of(entry));
     }
@@ -66,10 +66,10 @@ static int from_object(struct mg_parts *m, const char *key, const json_t *v)
         arr_put(m->entries, ((struct gguf_str){NULL, 0}));
     json_object_foreach((json_t *)(uintptr_t)v, name, value)
     {
-        int by_id = json_is_string(value);
+        int by_id = json_is(value, JSON_STRING);
         json_int_t id = by_id ? key_number(name) : json_integer_value(value);
         struct gguf_str text = by_id ? text_of(value) : (struct gguf_str){name, strlen(name)};
-        if (!by_id && !json_is_integer(value))
+        if (!by_id && !json_is(value, JSON_INTEGER))
             return refuse(m, key, "characters and ids", json_kind(value));
         if (id < 0 || (size_t)id >= n || m->entries[id].p)
             return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -82,14 +82,14 @@ static int from_object(struct mg_parts *m, const char *key, const json_t *v)
 
 int json_vocabulary(struct mg_parts *m, const char *key, const json_t *v)
 {
-    size_t n = json_is_string(v) ? json_string_length(v) : json_array_size(v);
-    if (json_is_object(v))
+    size_t n = json_is(v, JSON_STRING) ? json_string_length(v) : json_array_size(v);
+    if (json_is(v, JSON_OBJECT))
         n = json_object_size(v);
-    if (!json_is_string(v) && !json_is_array(v) && !json_is_object(v))
+    if (!json_is(v, JSON_STRING) && !json_is(v, JSON_ARRAY) && !json_is(v, JSON_OBJECT))
         return refuse(m, key, "the characters as a list, a string or an object", json_kind(v));
     if (!arr_reserve(m->entries, n + 1))
         return err_memory(m->err, "the vocabulary", n * sizeof *m->entries);
-    if (json_is_string(v))
+    if (json_is(v, JSON_STRING))
         return from_string(m, v);
-    return json_is_array(v) ? from_list(m, key, v) : from_object(m, key, v);
+    return json_is(v, JSON_ARRAY) ? from_list(m, key, v) : from_object(m, key, v);
 }

@@ -55,7 +55,7 @@ static int bad(const struct entry *e, const char *what)
 
 static int whole(const json_t *v, uint64_t *to)
 {
-    if (!json_is_integer(v) || json_integer_value(v) < 0)
+    if (!json_is(v, JSON_INTEGER) || json_integer_value(v) < 0)
         return 0;
     *to = (uint64_t)json_integer_value(v);
     return 1;
@@ -65,7 +65,7 @@ static int read_shape(const struct entry *e, struct st_tensor *t)
 {
     const json_t *shape = json_object_get(e->value, "shape");
     size_t n = json_array_size(shape);
-    if (!json_is_array(shape))
+    if (!json_is(shape, JSON_ARRAY))
         return bad(e, "shape: expected a list of numbers");
     if (n > ST_MAX_DIMS)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %zu dimensions, the limit is %d",
@@ -101,7 +101,7 @@ static int read_entry(const struct entry *e, struct st_tensor *t)
     const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
     uint64_t bytes;
     *t = (struct st_tensor){.name = e->name};
-    if (!json_is_object(e->value))
+    if (!json_is(e->value, JSON_OBJECT))
         return bad(e, "expected an object of dtype, shape and data_offsets");
     if (!dtype)
         return bad(e, "dtype: expected a name");

@@ -10,8 +10,7 @@
 #define MGPT_CONVERT_SAFETENSORS_H
 
 #include "checkpoint.h"
-
-#include <jansson.h>
+#include "json_read.h"
 
 enum { ST_MAX_DIMS = 8, ST_MAX_TENSORS = 1 << 20 };
 

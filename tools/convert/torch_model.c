@@ -134,7 +134,7 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     if (!*name)
         return err_memory(err, "a file name", strlen(side.name));
     *root = json_read(side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
-    if (*root && json_is_object(*root))
+    if (*root && json_is(*root, JSON_OBJECT))
         return 1;
     if (!*root && json_read_no_memory(&e, side.bytes.size, err))
         return MGPT_EMEM;

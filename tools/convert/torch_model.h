@@ -7,11 +7,10 @@
 #ifndef MGPT_CONVERT_TORCH_MODEL_H
 #define MGPT_CONVERT_TORCH_MODEL_H
 
+#include "json_read.h"
 #include "readers.h"
 #include "state.h"
 #include "torch.h"
-
-#include <jansson.h>
 
 struct torch_model {
     struct checkpoint *c;
