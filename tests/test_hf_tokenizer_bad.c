@@ -13,6 +13,15 @@
 #define FALLBACK "{\"type\":\"BPE\",\"byte_fallback\":true," VOCAB "," MERGES "}"
 #define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}"
 #define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}"
+#define NINE(part) part "," part "," part "," part "," part "," part "," part "," part "," part
+#define SPLIT(regex, more)                                                                         \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"        \
+    "\"" regex "\"}," more                                                                         \
+    "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"
+#define QWEN2                                                                                      \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "              \
+    "?[^\\\\s\\\\p{L}\\\\p{N}"                                                                     \
+    "]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
 /* A tokenizer.json of parts; NULL: null. */
 static char *json_of(const char *normalizer, const char *pre, const char *model, const char *more)
@@ -57,6 +66,10 @@ static const struct {
     {NULL, BYTE_LEVEL, MODEL, "\"post_processor\":{\"type\":\"RobertaProcessing\"}",
      "post_processor RobertaProcessing: not supported here"},
     {NULL, BYTE_LEVEL, MODEL,
+     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{}},"
+     "{\"SpecialToken\":{\"id\":\"</s>\"}}]}",
+     "post_processor: its special token is not in the vocabulary"},
+    {NULL, BYTE_LEVEL, MODEL,
      "\"added_tokens\":[{\"id\":3,\"content\":\"x\",\"single_word\":true}]",
      "added_tokens: single_word"},
     {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"content\":\"x\"}]",
@@ -77,6 +90,10 @@ static const struct {
      NULL, "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", NULL,
      "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a \"]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
+    {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"\"]]}", NULL,
+     "merge 0 is not two texts, the left without a space"},
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", NULL, "model: no vocab"},
     {NULL, BYTE_LEVEL, "{\"type\":3,\"vocab\":{\"a\":0},\"merges\":[]}", NULL,
      "model: type: expected a text"},
@@ -85,6 +102,34 @@ static const struct {
     {NULL, BYTE_LEVEL, "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":\"a\"}", NULL,
      "model: merges: expected a list"},
     {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":3", "added_tokens: expected a list"},
+    {"{\"type\":\"Sequence\",\"normalizers\":[" NINE("{\"type\":\"NFC\"}") "]}", BYTE_LEVEL, MODEL,
+     NULL, "normalizer: too many parts"},
+    {"{\"type\":\"Sequence\",\"normalizers\":[" NINE(PREPEND) "]}", NULL, FALLBACK, NULL,
+     "normalizer: too many parts"},
+    {NULL, "{\"type\":\"Sequence\",\"pretokenizers\":[" NINE(BYTE_LEVEL) "]}", MODEL, NULL,
+     "pre_tokenizer: too many parts"},
+    {NULL, BYTE_LEVEL, MODEL,
+     "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" NINE(BYTE_LEVEL) "]}",
+     "post_processor: too many parts"},
+    {NULL, BYTE_LEVEL, MODEL,
+     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{}}]}",
+     "post_processor: more than one token on a side"},
+    {NULL, SPLIT(QWEN2, "\"behavior\":\"Removed\""), MODEL, NULL,
+     "pre_tokenizer not supported: Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N, "
+     "ByteLevel no-regex"},
+    {NULL, SPLIT(QWEN2, "\"behavior\":\"Isolated\",\"invert\":true"), MODEL, NULL,
+     "pre_tokenizer not supported: Split, ByteLevel no-regex"},
+    {NULL, "{\"type\":\"Metaspace\",\"replacement\":\"_\"}", FALLBACK, NULL,
+     "pre_tokenizer Metaspace: its replacement is not U+2581"},
+    {REPLACE, "{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"}}", FALLBACK, NULL,
+     "pre_tokenizer Split: not supported here"},
+    {NULL, "{\"type\":\"Split\",\"pattern\":{\"String\":\" \"}}", FALLBACK, NULL,
+     "pre_tokenizer Split: not supported here"},
+    {REPLACE, NULL, "{\"byte_fallback\":true,\"ignore_merges\":true," VOCAB "," MERGES "}", NULL,
+     "model: ignore_merges without ByteLevel"},
+    {NULL, BYTE_LEVEL, "{" VOCAB "}", NULL, "model: without type and merges"},
+    {NULL, BYTE_LEVEL, MODEL, "\"added_tokens\":[{\"id\":\"3\",\"content\":\"x\"}]",
+     "added_tokens: an entry without id and content"},
 };
 
 static void test_components(void **state)
@@ -155,7 +200,8 @@ static void test_sentencepiece_json(void **state)
                      "\"merges\":[\"b a\",\"a b\"]}",
                      "\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},"
                      "{\"id\":7,\"content\":\"\u2581\u2581\",\"normalized\":true},"
-                     "{\"id\":6,\"content\":\"zz\",\"normalized\":false}]"));
+                     "{\"id\":6,\"content\":\"zz\",\"normalized\":false},"
+                     "{\"id\":8,\"content\":\"\u2581a\",\"normalized\":false}]"));
     reads(&c, &d, 100);
     assert_string_equal(c.vocab.model, "llama");
     assert_int_equal(c.vocab.add_space_prefix, 1);
@@ -165,10 +211,49 @@ static void test_sentencepiece_json(void **state)
     has_token(&c, 1, "<0x41>", TOKEN_BYTE);
     has_token(&c, 6, "zz", TOKEN_USER);
     has_token(&c, 7, "  ", TOKEN_USER);                 /* as texts have it */
+    has_token(&c, 8, "\u2581a", TOKEN_NORMAL);          /* which no raw text has */
     assert_true(c.vocab.scores[5] > c.vocab.scores[4]); /* "b a" merges first */
     assert_true(c.vocab.scores[4] > c.vocab.scores[2]); /* no merge makes a letter */
-    assert_int_equal(arr_len(c.vocab.scores), 8);
+    assert_int_equal(arr_len(c.vocab.scores), 9);
     ckpt_free(&c);
+}
+
+/* Metaspace: where a space is put in front, and whether a space is a piece of its own. Absent keys are what
+ * tokenizers takes for them; lists that are null are none. */
+static void test_metaspace(void **state)
+{
+    static const struct {
+        const char *keys;
+        int prefix, missing, first, alone;
+    } rows[] = {
+        {"", 1, 1, 0, 1},
+        {",\"add_prefix_space\":false", 0, 0, 0, 1},
+        {",\"add_prefix_space\":true,\"split\":false", 1, 1, 0, 0},
+        {",\"prepend_scheme\":\"first\",\"split\":true", 1, 1, 1, 1},
+        {",\"prepend_scheme\":\"never\",\"split\":false", 0, 0, 0, 0},
+        {",\"prepend_scheme\":\"always\"", 1, 1, 0, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        char part[200];
+        snprintf(part, sizeof part, "{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"%s}",
+                 rows[i].keys);
+        add_file(&d, "tokenizer.json",
+                 json_of(NULL, part,
+                         "{\"type\":null,\"byte_fallback\":true,\"vocab\":{\"a\":0,\"<0x4G>\":1,"
+                         "\"<0xG4>\":2,\"<0x411\":3,\"x0x41>\":4,\"<0x41>\":5},\"merges\":[]}",
+                         "\"added_tokens\":null"));
+        reads(&c, &d, 6);
+        assert_int_equal(c.vocab.add_space_prefix, rows[i].prefix);
+        assert_int_equal(c.vocab.space_missing, rows[i].missing);
+        assert_int_equal(c.vocab.space_first, rows[i].first);
+        assert_int_equal(c.vocab.space_alone, rows[i].alone);
+        for (size_t id = 0; id < 6; id++)
+            assert_int_equal(c.vocab.types[id], id < 5 ? TOKEN_NORMAL : TOKEN_BYTE);
+        ckpt_free(&c);
+    }
 }
 
 /* ---- the files beside it --------------------------------------------------------------------- */
@@ -296,6 +381,26 @@ static void test_lists(void **state)
     assert_string_equal(c.vocab.pre, "qwen2");
     assert_int_equal(c.vocab.nfc, 1);
     ckpt_free(&c);
+    d.n -= 2;
+    add_file(&d, "added_tokens.json", "{\"<x\":4,\"[y]\":5,\"[z\":6,\"<>\":7}");
+    reads(&c, &d, 8);
+    has_token(&c, 4, "<x", TOKEN_USER);
+    has_token(&c, 5, "[y]", TOKEN_CONTROL);
+    has_token(&c, 6, "[z", TOKEN_USER);
+    has_token(&c, 7, "<>", TOKEN_USER);
+    ckpt_free(&c);
+    d.n--;
+    add_file(&d, "added_tokens.json", "{\"<x>\":\"4\"}");
+    refuses(&d, 8, "vocab.json: token '<x>' has id -1, expected 0 to 3");
+    d.n--;
+    add_file(&d, "added_tokens.json", "{\"<x>\":9223372036854775807}");
+    refuses(&d, 8, "vocab.json: token '<x>' has id 2147483647, expected 0 to 3");
+    d.n--;
+    add_file(&d, "added_tokens.json", "{\"<x>\":-9223372036854775807}");
+    refuses(&d, 8, "vocab.json: token '<x>' has id -2147483648, expected 0 to 3");
+    d.n--;
+    add_file(&d, "added_tokens.json", "[");
+    refuses(&d, 8, "added_tokens.json: line 1 column 1: ']' expected near end of file");
     d.n--;
     add_file(&d, "tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizer\"}");
     refuses(&d, 6,
@@ -311,6 +416,17 @@ static void test_lists(void **state)
     d.n--;
     add_file(&d, "vocab.bpe", "a c");
     refuses(&d, 100, "encoder.json: merge 0: 'c' is not in the vocabulary");
+    for (size_t n = 2047; n <= 2048; n++) { /* a merge of n bytes */
+        char merge[2049];
+        snprintf(merge, sizeof merge, "b %0*d", (int)n - 2, 0);
+        d.n--;
+        add_file(&d, "vocab.bpe", merge);
+        refuses(&d, 100,
+                n == 2048 ? "merge 0 has 2048 bytes"
+                          : "encoder.json: merge 0: "
+                            "'000000000000000000000000000000000000000000000000' is not "
+                            "in the vocabulary");
+    }
 }
 
 static void test_none(void **state)
@@ -321,6 +437,15 @@ static void test_none(void **state)
     reads(&c, &d, 100);
     assert_null(c.vocab.model);
     assert_int_equal(arr_len(c.notes), 1);
+    ckpt_free(&c);
+    struct ckpt_options none = {.given = OPT_NO_TOKENIZER};
+    struct ckpt_input in = {.name = "x", .options = &none, .side = find_member, .user = &d};
+    mgpt_error err = {0};
+    add_file(&d, "tokenizer.json", "{");
+    ckpt_init(&c);
+    assert_int_equal(hf_tokenizer_read(&c, &in, 100, &err), MGPT_OK); /* it is not looked at */
+    assert_null(c.vocab.model);
+    assert_string_equal(c.notes[0], "no vocabulary: the model will run on token ids only");
     ckpt_free(&c);
 }
 
@@ -336,11 +461,12 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),   cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_long_merges),  cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_ids),          cmocka_unit_test(test_chat_templates),
-        cmocka_unit_test(test_broken_sides), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_none),         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_components),     cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_long_merges),    cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_metaspace),      cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_chat_templates), cmocka_unit_test(test_broken_sides),
+        cmocka_unit_test(test_lists),          cmocka_unit_test(test_none),
+        cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

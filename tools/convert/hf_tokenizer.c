@@ -98,8 +98,7 @@ static void set_if_none(int32_t *to, int32_t id)
 static void read_ids(struct hf_tok *t, const struct configs *f)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const json_t *text = json_object_get(f->model, "text_config");
-    const json_t *sources[] = {f->generation, f->model, json_is(text, JSON_OBJECT) ? text : NULL};
+    const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
     int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
     v->bos = bos >= 0 ? bos : v->bos;
     v->eos = eos >= 0 ? eos : v->eos;

@@ -235,8 +235,6 @@ static int read_named(struct checkpoint *c, const struct tiktoken *t, const char
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%.60s: splitting pattern '%.*s' is not supported", name,
                        CKPT_CLIP(t->pattern.p, t->pattern.n));
-    if (t->n_ranks > INT32_MAX || t->n_specials > INT32_MAX)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: too many tokens", name);
     int status = read_all(&r, pre, n_rows, err);
     vocab_slots_free(&r.slots);
     free(r.by_rank);

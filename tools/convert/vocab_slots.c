@@ -29,6 +29,13 @@ void vocab_slots_free(struct vocab_slots *v)
     v->n = 0;
 }
 
+int vocab_shown(int64_t v)
+{
+    if (v > INT32_MAX)
+        return INT32_MAX;
+    return v < INT32_MIN ? INT32_MIN : (int)v;
+}
+
 int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, int32_t type,
                     struct vocab_slot **slot, mgpt_error *err)
 {

@@ -21,18 +21,14 @@ struct vocab_slots {
     size_t n;
 };
 
-/* Room for ids 0 to n - 1. Refuses a vocabulary larger than the embedding of n_rows rows. */
+/* Room for ids 0 to n - 1. Refuses a vocabulary larger than the embedding of n_rows rows, which are no
+ * more than an int32 counts. */
 int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
                      uint64_t n_rows, mgpt_error *err);
 void vocab_slots_free(struct vocab_slots *v);
 
 /* A number from a file as error lines show it: clipped to 32 bits. */
-static inline int vocab_shown(int64_t v)
-{
-    if (v > INT32_MAX)
-        return INT32_MAX;
-    return v < INT32_MIN ? INT32_MIN : (int)v;
-}
+int vocab_shown(int64_t v);
 
 /* Gives an id its token; the id must be below n and free, or have this text already (then only the
  * type changes). Stores the slot. */
