@@ -4,6 +4,7 @@
  * to the bit, as the .want file that tests/cli/make_convert.py computed. What must be refused is in
  * test_convert_bad.c, the command line around the readers in tests/cli/convert.sh.
  */
+#include "convert/llama2c.h"
 #include "convert_want.h"
 
 #define MICROGPT_SIZES                                                                             \
@@ -264,13 +265,66 @@ static void test_chars_option(void **state)
     assert_chars("", NULL, 0);
 }
 
+/* llama2.c's tokenizer.bin: what each text becomes, and which specials are called otherwise. */
+static void test_llama2c_tokens(void **state)
+{
+    static const struct {
+        const char *text, *expected;
+        int type;
+    } tokens[] = {
+        {"\n<unk>\n", "<unk>", TOKEN_UNKNOWN},
+        {"<S>", "<s>", TOKEN_CONTROL},
+        {"</s>", "</s>", TOKEN_CONTROL},
+        {"<0x09>", "<0x09>", TOKEN_BYTE},
+        {"<0xAF>", "<0xAF>", TOKEN_BYTE},
+        {"<0x:0>", "<0x:0>", TOKEN_NORMAL},
+        {"<0x0/>", "<0x0/>", TOKEN_NORMAL},
+        {"<0x@0>", "<0x@0>", TOKEN_NORMAL},
+        {"<0x0G>", "<0x0G>", TOKEN_NORMAL},
+        {"<0x00 ", "<0x00\u2581", TOKEN_NORMAL},
+        {"<0x000>", "<0x000>", TOKEN_NORMAL},
+        {"<1x00>", "<1x00>", TOKEN_NORMAL},
+        {"   ", "\u2581\u2581\u2581", TOKEN_NORMAL},
+        {"a b", "a\u2581b", TOKEN_NORMAL},
+    };
+    enum { N = sizeof tokens / sizeof *tokens };
+    uint8_t file[512] = {0}, *p = file + 4;
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        float score = (float)-i;
+        uint32_t n = (uint32_t)strlen(tokens[i].text);
+        memcpy(p, &score, 4);
+        memcpy(p + 4, &n, 4);
+        memcpy(p + 8, tokens[i].text, n);
+        p += 8 + n;
+    }
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    ckpt_init(&c);
+    c.vocab.unknown = -1;
+    c.vocab.add_eos = 1;
+    if (llama2c_vocabulary(&c, (struct span){file, (size_t)(p - file)}, "t", N, &err) < 0)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(c.vocab.tokens[i].n, strlen(tokens[i].expected));
+        assert_memory_equal(c.vocab.tokens[i].p, tokens[i].expected, c.vocab.tokens[i].n);
+        assert_int_equal(c.vocab.types[i], tokens[i].type);
+        assert_true(c.vocab.scores[i] == (float)-i);
+    }
+    assert_int_equal(arr_len(c.notes), 1);
+    assert_string_equal(c.notes[0], "inferred: token 1 is <s> (the tokenizer calls it otherwise)");
+    assert_true(c.vocab.unknown == 0 && c.vocab.bos == 1 && c.vocab.eos == 2);
+    assert_true(c.vocab.add_bos == 1 && c.vocab.add_eos == 0 && c.vocab.add_space_prefix == 1);
+    ckpt_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_layouts),     cmocka_unit_test(test_character_vocabulary),
-        cmocka_unit_test(test_llama2c_versions), cmocka_unit_test(test_reproducible),
-        cmocka_unit_test(test_change_of_type),   cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_chars_option),
+        cmocka_unit_test(test_llama2c_versions), cmocka_unit_test(test_llama2c_tokens),
+        cmocka_unit_test(test_reproducible),     cmocka_unit_test(test_change_of_type),
+        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_chars_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,10 @@ static const struct {
     {NULL, BYTE_LEVEL, MODEL,
      "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" NINE(BYTE_LEVEL) "]}",
      "post_processor: too many parts"},
+    {NULL,
+     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},"
+     "\"behavior\":\"Isolated\"}," BYTE_LEVEL "]}",
+     MODEL, NULL, "pre_tokenizer not supported: Split, ByteLevel"},
     {NULL, BYTE_LEVEL, MODEL,
      "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{}}]}",
      "post_processor: more than one token on a side"},

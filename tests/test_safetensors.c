@@ -108,6 +108,7 @@ static void test_length(void **state)
         {{1, 0, 0, 0, 0, 0, 0, 0, 'x'}, 9, "does not begin with '{'"},
         {{1, 0, 0, 0, 0, 0, 0, 0, '{'}, 9, "safetensors header: "},
         {{2, 0, 0, 0, 0, 0, 0, 0, '{'}, 9, "header: 2 bytes, 1 are left in the file"},
+        {{0, 0xe1, 0xf5, 5, 0, 0, 0, 0, '{'}, 9, "100000000 bytes, 1 are left in the file"},
         {{1, 0xe1, 0xf5, 5, 0, 0, 0, 0, '{'}, 9, "100000001 bytes, the limit is 100000000"},
         {{255, 255, 255, 255, 255, 255, 255, 255, '{'}, 9, "the limit is 100000000"},
         {{248, 255, 255, 255, 255, 255, 255, 127, '{'}, 9, "the limit is 100000000"},
@@ -186,6 +187,28 @@ static void test_sizes(void **state)
     assert_entry("\"F32\"", "[9223372036854775808]", "[0,4]", 4, "too big integer");
 }
 
+/* Eight elements are as many bytes as an element has bits. */
+static void test_types(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned bits;
+    } types[] = {
+        {"F32", 32},        {"F16", 16},        {"BF16", 16}, {"F64", 64},    {"I64", 64},
+        {"I32", 32},        {"I16", 16},        {"I8", 8},    {"U64", 64},    {"U32", 32},
+        {"U16", 16},        {"U8", 8},          {"BOOL", 8},  {"F8_E4M3", 8}, {"F8_E5M2", 8},
+        {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64},  {"F8_E8M0", 8}, {"F6_E2M3", 6},
+        {"F6_E3M2", 6},     {"F4", 4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char name[32], offsets[32];
+        snprintf(name, sizeof name, "\"%s\"", types[i].name);
+        snprintf(offsets, sizeof offsets, "[0,%u]", types[i].bits);
+        assert_entry(name, "[8]", offsets, types[i].bits, NULL);
+    }
+}
+
 #define F32(name, begin, end)                                                                      \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[" #begin "," #end "]}"
 
@@ -193,6 +216,9 @@ static void test_tiling(void **state)
 {
     (void)state;
     assert_header("{" F32("b", 4, 8) "," F32("a", 0, 4) "}", 8, NULL);
+    assert_header(
+        "{" F32("b", 0, 4) ",\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4,
+        NULL);
     assert_header("{" F32("a", 0, 4) "," F32("b", 0, 4) "}", 4, "expected 4 (an overlap)");
     assert_header("{" F32("a", 0, 4) "," F32("b", 2, 6) "}", 6, "tensor b: begins at byte 2");
     assert_header("{" F32("a", 0, 4) "," F32("b", 8, 12) "}", 12, "expected 4 (a gap)");
@@ -245,10 +271,11 @@ static void test_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_length),
-        cmocka_unit_test(test_json),      cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_tiling),
-        cmocka_unit_test(test_truncated), cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_length),
+        cmocka_unit_test(test_json),    cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_types),
+        cmocka_unit_test(test_tiling),  cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

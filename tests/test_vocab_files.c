@@ -93,6 +93,53 @@ static void test_sentencepiece(void **state)
     refuses(&d, 6, "tokenizer.model has 7 tokens, the embedding 6 rows");
 }
 
+/* Special ids where the trainer does not say, and where it does; what is absent means the defaults of
+ * SentencePiece, of which some are not supported. */
+static void test_sentencepiece_settings(void **state)
+{
+    static const struct {
+        int n_pieces, ids, unknown, bos, eos;
+    } rows[] = {
+        {1, 0, 0, -1, -1}, {2, 0, 0, 1, -1}, {3, 0, 0, 1, 2}, {4, 1, 3, 2, 1}, {3, 1, -1, 2, 1}};
+    static const char *const pieces[] = {"a", "b", "c", "d"};
+    static const char *const messages[] = {
+        "tokenizer.model: model_type: unigram is not supported, only BPE",
+        "tokenizer.model: normalizer: remove_extra_whitespaces is not supported",
+        "tokenizer.model: normalizer: escape_whitespaces is off"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        for (int k = 0; k < rows[i].n_pieces; k++)
+            put_piece(&m, pieces[k], 0, TOKEN_NORMAL);
+        put_number(&trainer, 3, 2);
+        for (unsigned k = 0; rows[i].ids && k < 3; k++)
+            put_number(&trainer, 40 + k, 3 - k);
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        put_number(&normalizer, 4, 0);
+        put_bytes(&m, 3, normalizer.bytes, normalizer.n);
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        reads(&c, &d, 10);
+        assert_int_equal(c.vocab.unknown, rows[i].unknown);
+        assert_int_equal(c.vocab.bos, rows[i].bos);
+        assert_int_equal(c.vocab.eos, rows[i].eos);
+        ckpt_free(&c);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
+        struct directory d = {.n = 0};
+        put_piece(&m, "a", 0, TOKEN_NORMAL);
+        put_number(&trainer, i == 0 ? 40 : 3, i == 0 ? 0 : 2); /* no model_type */
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        put_number(&normalizer, i == 1 ? 3 : 4, 0);
+        put_number(&normalizer, 5, i != 2);
+        put_bytes(&m, 3, normalizer.bytes, normalizer.n);
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        refuses(&d, 10, messages[i]);
+    }
+}
+
 static void test_bad_sentencepiece(void **state)
 {
     (void)state;
@@ -285,8 +332,17 @@ static void test_tiktoken_files(void **state)
     refuses(&d, 100,
             "tokenizer.model: 3 ranks; without a pattern only 128000 (Llama 3), 151643 "
             "(Qwen) and 50256 (GPT-2) are known");
+    static const char *const bad[] = {
+        "I===", "I", "", "IQ== ", "IQ== x", "IQ== 1x", "IQ= 1", "=Q== 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "IQ== 0\n%s%s\n", bad[i], strchr(bad[i], ' ') ? "" : " 1");
+        d.n = 0;
+        add_file(&d, "tokenizer.model", text);
+        refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+    }
     d.n = 0;
-    add_file(&d, "tokenizer.model", "IQ== 0\nI=== 1\n");
+    add_file(&d, "tokenizer.model", "IQ== 0\nIQ==\n");
     refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
 }
 
@@ -304,10 +360,10 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_bad_sentencepiece),
-        cmocka_unit_test(test_tiktoken),      cmocka_unit_test(test_known_ranks),
-        cmocka_unit_test(test_bad_tiktoken),  cmocka_unit_test(test_tiktoken_files),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_sentencepiece),     cmocka_unit_test(test_sentencepiece_settings),
+        cmocka_unit_test(test_bad_sentencepiece), cmocka_unit_test(test_tiktoken),
+        cmocka_unit_test(test_known_ranks),       cmocka_unit_test(test_bad_tiktoken),
+        cmocka_unit_test(test_tiktoken_files),    cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

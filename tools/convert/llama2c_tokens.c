@@ -128,11 +128,8 @@ int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "tokenizer %s holds %llu tokens, the model has %llu", name,
                        (unsigned long long)n, (unsigned long long)n_vocab);
-    char *room = malloc(bytes.size < SIZE_MAX / 3 ? 3 * bytes.size + 1 : 1);
-    if (!room || bytes.size >= SIZE_MAX / 3)
-        status = err_memory(err, "a token", bytes.size);
-    else
-        status = add_tokens(c, bytes, room, err);
+    char *room = mem_new(bytes.size, sizeof SPACE - 1);
+    status = room ? add_tokens(c, bytes, room, err) : err_memory(err, "a token", bytes.size);
     free(room);
     c->vocab.model = "llama";
     c->vocab.bos = BOS_ID;

@@ -30,14 +30,6 @@ static const struct {
     {"F6_E3M2", 6},     {"F4", 4},
 };
 
-static unsigned bits_of(const char *dtype)
-{
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(dtypes[i].name, dtype) == 0)
-            return dtypes[i].bits;
-    return 0;
-}
-
 /* ---- one entry --------------------------------------------------------------------------------- */
 
 /* Where an entry came from, for its error lines. */
@@ -78,7 +70,7 @@ static int read_shape(const struct entry *e, struct st_tensor *t)
 }
 
 /* The bytes that dtype and shape imply; 0 when they overflow or are no whole number. */
-static int size_of(const struct st_tensor *t, uint64_t *bytes)
+static int size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->n_dims; i++)
@@ -89,7 +81,7 @@ static int size_of(const struct st_tensor *t, uint64_t *bytes)
     for (uint32_t i = 0; i < t->n_dims; i++)
         if (!ck_mul(n, t->dims[i], &n))
             return 0;
-    if (!ck_mul(n, bits_of(t->dtype), &n) || n % 8)
+    if (!ck_mul(n, bits, &n) || n % 8)
         return 0;
     *bytes = n / 8;
     return 1;
@@ -100,14 +92,17 @@ static int read_entry(const struct entry *e, struct st_tensor *t)
     const json_t *offsets = json_object_get(e->value, "data_offsets");
     const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
     uint64_t bytes;
+    unsigned bits = 0;
     *t = (struct st_tensor){.name = e->name};
     if (!json_is(e->value, JSON_OBJECT))
         return bad(e, "expected an object of dtype, shape and data_offsets");
     if (!dtype)
         return bad(e, "dtype: expected a name");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(dtypes[i].name, dtype) == 0)
+        if (strcmp(dtypes[i].name, dtype) == 0) {
             t->dtype = dtypes[i].name;
+            bits = dtypes[i].bits;
+        }
     if (!t->dtype)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: unknown dtype %.24s",
                        CKPT_CLIP(e->name, strlen(e->name)), dtype);
@@ -116,7 +111,7 @@ static int read_entry(const struct entry *e, struct st_tensor *t)
     if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &t->begin) ||
         !whole(json_array_get(offsets, 1), &t->end) || t->begin > t->end)
         return bad(e, "data_offsets: expected two whole numbers in order");
-    if (!size_of(t, &bytes))
+    if (!size_of(t, bits, &bytes))
         return bad(e, "its shape does not give a whole number of bytes below 2^64");
     if (bytes != t->end - t->begin)
         return err_set(e->err, MGPT_EFILE, START,
