@@ -69,7 +69,7 @@ GROUPS = [
     ('llama2.c', ['convert', 'convert_bad'], ['tools/convert/llama2c.c', 'tools/convert/llama2c_tokens.c']),
     ('microgpt', ['convert', 'convert_bad', 'convert_wild'],
      ['tools/convert/json_microgpt.c', 'tools/convert/json_matrix.c', 'tools/convert/json_vocab.c']),
-    ('hf tokenizers', ['hf_tokenizer_bad', 'hf_tokenizer', 'vocab_files', 'hf', 'torch_models', 'hf_files'],
+    ('hf tokenizers', ['hf_tokenizer_bad', 'hf_tokenizer', 'vocab_files', 'torch_meta', 'hf', 'torch_models', 'hf_files'],
      ['tools/convert/hf_tokenizer.c', 'tools/convert/hf_tokenizer_json.c', 'tools/convert/hf_tokenizer_lists.c',
       'tools/convert/hf_tokenizer_shape.c', 'tools/convert/sentencepiece.c', 'tools/convert/tiktoken.c']),
 ]

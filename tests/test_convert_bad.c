@@ -43,6 +43,9 @@ static void test_bos(void **state)
     assert_json(BIGRAM5 ",\"stoi\":{\"a\":0,\"b\":9}}", NULL, "not one of 0 to 1");
     assert_json(BIGRAM5 ",\"itos\":{\"x\":\"a\"}}", NULL, "not one of 0 to 0");
     assert_json(BIGRAM5 ",\"itos\":{\"\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5 ",\"itos\":{\"/:\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5 ",\"itos\":{\"000000001\":\"b\",\"2\":\"c\",\"3\":\"d\",\"0\":\"a\"}}",
+                NULL, NULL);
     assert_json(BIGRAM5 ",\"itos\":{\"0000000000\":\"a\"}}", NULL, "not one of 0 to 0");
     assert_json(BIGRAM5 ",\"chars\":[\"a\",[]]}", NULL, "a list of characters, found a list");
     assert_json(BIGRAM5 ",\"vocab\":{\"itos\":{\"0\":\"a\"}}}", NULL,
@@ -162,6 +165,12 @@ static void test_bad_json(void **state)
     assert_json("{\"wte\":[[1,-Infinity]]}", NULL, "NaN or Infinity");
     assert_json("{\"wte\":[[1]],\"wte\":[[1]]}", NULL, "duplicate object key");
     assert_json("{\"wte\":[[null]]}", NULL, "row 0, column 0: expected a number, found null");
+    assert_json("{\"wte\":[[1,2],[1,null]]}", NULL,
+                "row 1, column 1: expected a number, found null");
+    assert_json("\t {\"extra\":[[1]],\"weights\":" BIGRAM5 "}}", NULL,
+                NULL); /* around them: ignored */
+    assert_json("{\"x\":{\"x\":{\"x\":{\"x\":{\"x\":{\"x\":{\"x\":{\"x\":{\"x\":[[1]]}}}}}}}}}",
+                NULL, "tensor x.x.x.x.x.x.x.x.x: not part of a microgpt");
     assert_json("{\"wte\":[[1,2],[3]]}", NULL, "tensor wte: row 1 has 1 numbers, row 0 has 2");
     assert_json("{\"wte\":[[1,2],3]}", NULL, "tensor wte: row 1: expected a list of numbers");
     assert_json("{\"wte\":[[]]}", NULL, "row 0 is empty");

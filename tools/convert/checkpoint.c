@@ -160,3 +160,11 @@ int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err)
     *to = (uint32_t)v;
     return MGPT_OK;
 }
+
+int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ckpt_size(sizes[i].to, sizes[i].what, sizes[i].v, err) < 0)
+            return MGPT_EFILE;
+    return MGPT_OK;
+}

@@ -150,4 +150,11 @@ void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *o
 /* Stores v as a u32 quantity of the model: 1 to INT32_MAX, or an error that names it. */
 int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err);
 
+struct ckpt_wanted {
+    uint32_t *to;
+    const char *what;
+    uint64_t v;
+};
+int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err);
+
 #endif

@@ -127,13 +127,8 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
     int status = torch_heads(m, s->n_heads, 0, "", err);
     if (status < 0)
         return status;
-    uint64_t hd = hp->n_embd / hp->n_head;
-    if (hd % 2 || k_rows % hd || k_rows / hd == 0 || hp->n_head % (k_rows / hd))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "wk has %llu rows, which are no heads of width %llu that divide %u heads",
-                       (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
-    hp->n_head_kv = (uint32_t)(k_rows / hd);
-    hp->n_rot = (uint32_t)hd;
+    if (torch_kv_heads(m, "wk", k_rows, err) < 0)
+        return MGPT_EFILE;
     return torch_agrees("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
 }
 
@@ -142,18 +137,14 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
     hp->arch = "llama";
-    hp->n_layer = state_count_layers(&m->state, "layers.N.attention_norm.weight");
-    if (torch_shape(m, "tok_embeddings.weight", &V, &E, err) < 0 ||
+    if (torch_layers(m, "layers.N.attention_norm.weight", err) < 0 ||
+        torch_shape(m, "tok_embeddings.weight", &V, &E, err) < 0 ||
         torch_shape(m, "layers.0.feed_forward.w1.weight", &F, &E2, err) < 0 ||
         torch_shape(m, "layers.0.attention.wk.weight", &k_rows, &E2, err) < 0)
         return MGPT_EFILE;
-    if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
-                       CKPT_MAX_LAYERS);
-    if (ckpt_size(&hp->n_vocab, "vocab_size", V, err) < 0 ||
-        ckpt_size(&hp->n_embd, "dim", E, err) < 0 ||
-        ckpt_size(&hp->n_ff, "hidden_dim", F, err) < 0 ||
-        torch_agrees("dim", s->dim, E, s->source, err) < 0 ||
+    const struct ckpt_wanted wanted[] = {
+        {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
+    if (ckpt_sizes(wanted, 3, err) < 0 || torch_agrees("dim", s->dim, E, s->source, err) < 0 ||
         torch_agrees("n_layers", s->n_layers, hp->n_layer, s->source, err) < 0 ||
         torch_agrees("vocab_size", s->vocab_size, V, s->source, err) < 0)
         return MGPT_EFILE;

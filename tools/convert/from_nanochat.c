@@ -116,13 +116,8 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
     int status = torch_heads(m, s->n_head, guess, "heads of 128", err);
     if (status < 0)
         return status;
-    uint64_t hd = hp->n_embd / hp->n_head;
-    if (hd % 2 || k_rows % hd || k_rows / hd == 0 || hp->n_head % (k_rows / hd))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "c_k has %llu rows, which are no heads of width %llu that divide %u heads",
-                       (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
-    hp->n_head_kv = (uint32_t)(k_rows / hd);
-    hp->n_rot = (uint32_t)hd;
+    if (torch_kv_heads(m, "c_k", k_rows, err) < 0)
+        return MGPT_EFILE;
     return torch_agrees("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
 }
 
@@ -147,21 +142,19 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
     uint64_t V, E, F, E2, k_rows;
     int64_t context = o->given & OPT_CONTEXT ? o->n_ctx : s->sequence_len;
     hp->arch = "nanochat";
-    hp->n_layer = state_count_layers(&m->state, "transformer.h.N.attn.c_q.weight");
-    if (torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
+    if (torch_layers(m, "transformer.h.N.attn.c_q.weight", err) < 0 ||
+        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
         torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err) < 0 ||
         torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2, err) < 0)
         return MGPT_EFILE;
-    if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
-                       CKPT_MAX_LAYERS);
     if (context <= 0) {
         context = 2048;
         ckpt_note(m->c, "inferred: context = 2048 (nanochat's; set it with --context)");
     }
-    if (ckpt_size(&hp->n_embd, "n_embd", E, err) < 0 ||
-        ckpt_size(&hp->n_ctx, "sequence_len", (uint64_t)context, err) < 0 ||
-        ckpt_size(&hp->n_ff, "the hidden width", F, err) < 0 ||
+    const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
+                                         {&hp->n_ctx, "sequence_len", (uint64_t)context},
+                                         {&hp->n_ff, "the hidden width", F}};
+    if (ckpt_sizes(wanted, 3, err) < 0 ||
         torch_agrees("n_embd", s->n_embd, E, s->source, err) < 0 ||
         torch_agrees("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
         settle_vocab_size(m, s, V, err) < 0)

@@ -42,24 +42,17 @@ int nanogpt_sizes(struct torch_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, T, F = 0, E2;
-    int status = torch_shape(m, "transformer.wte.weight", &V, &E, err);
-    if (status == MGPT_OK)
-        status = torch_shape(m, "transformer.wpe.weight", &T, &E2, err);
     hp->arch = "gpt2";
-    hp->n_layer = state_count_layers(&m->state, "transformer.h.N.ln_1.weight");
-    if (status == MGPT_OK && hp->n_layer)
-        status = torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err);
-    if (status < 0)
-        return status;
-    if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
-                       CKPT_MAX_LAYERS);
-    if (ckpt_size(&hp->n_vocab, "vocab_size", V, err) < 0 ||
-        ckpt_size(&hp->n_embd, "n_embd", E, err) < 0 ||
-        ckpt_size(&hp->n_ctx, "block_size", T, err) < 0 ||
-        ckpt_size(&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E, err) < 0)
+    if (torch_layers(m, "transformer.h.N.ln_1.weight", err) < 0 ||
+        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
+        torch_shape(m, "transformer.wpe.weight", &T, &E2, err) < 0 ||
+        (hp->n_layer && torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err) < 0))
         return MGPT_EFILE;
-    return MGPT_OK;
+    const struct ckpt_wanted sizes[] = {{&hp->n_vocab, "vocab_size", V},
+                                        {&hp->n_embd, "n_embd", E},
+                                        {&hp->n_ctx, "block_size", T},
+                                        {&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E}};
+    return ckpt_sizes(sizes, 4, err);
 }
 
 int nanogpt_tensors(struct torch_model *m, mgpt_error *err)

@@ -61,20 +61,16 @@ static int sizes(struct torch_model *m, mgpt_error *err)
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, T, F = 0, E2;
     hp->arch = "gpt2";
-    hp->n_layer = state_count_layers(&m->state, "trf_blocks.N.norm1.scale");
-    if (torch_shape(m, "tok_emb.weight", &V, &E, err) < 0 ||
+    if (torch_layers(m, "trf_blocks.N.norm1.scale", err) < 0 ||
+        torch_shape(m, "tok_emb.weight", &V, &E, err) < 0 ||
         torch_shape(m, "pos_emb.weight", &T, &E2, err) < 0 ||
         (hp->n_layer && torch_shape(m, "trf_blocks.0.ff.layers.0.weight", &F, &E2, err) < 0))
         return MGPT_EFILE;
-    if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
-                       CKPT_MAX_LAYERS);
-    if (ckpt_size(&hp->n_vocab, "vocab_size", V, err) < 0 ||
-        ckpt_size(&hp->n_embd, "emb_dim", E, err) < 0 ||
-        ckpt_size(&hp->n_ctx, "context_length", T, err) < 0 ||
-        ckpt_size(&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E, err) < 0)
-        return MGPT_EFILE;
-    return MGPT_OK;
+    const struct ckpt_wanted wanted[] = {{&hp->n_vocab, "vocab_size", V},
+                                         {&hp->n_embd, "emb_dim", E},
+                                         {&hp->n_ctx, "context_length", T},
+                                         {&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E}};
+    return ckpt_sizes(wanted, 4, err);
 }
 
 static uint32_t guess_heads(uint32_t n_embd)

@@ -248,18 +248,13 @@ static int settle_kv_heads(struct mg_build *b)
 static int set_sizes(struct mg_build *b)
 {
     struct ckpt_hparams *hp = &b->c->hp;
-    const struct {
-        uint32_t *to;
-        const char *name;
-        uint64_t value;
-    } sizes[] = {{&hp->n_vocab, "vocab_size", b->V},
-                 {&hp->n_ctx, "block_size", b->T},
-                 {&hp->n_embd, "n_embd", b->E},
-                 {&hp->n_ff, "the hidden width", b->F}};
+    const struct ckpt_wanted sizes[] = {{&hp->n_vocab, "vocab_size", b->V},
+                                        {&hp->n_ctx, "block_size", b->T},
+                                        {&hp->n_embd, "n_embd", b->E},
+                                        {&hp->n_ff, "the hidden width", b->F}};
     hp->n_layer = b->n_layer;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (ckpt_size(sizes[i].to, sizes[i].name, sizes[i].value, b->err) < 0)
-            return MGPT_EFILE;
+    if (ckpt_sizes(sizes, 4, b->err) < 0)
+        return MGPT_EFILE;
     return settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
 }
 

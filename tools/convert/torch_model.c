@@ -66,6 +66,29 @@ int torch_same(const struct torch_model *m, const char *a, const char *b)
            memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) == 0;
 }
 
+int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_layer = state_count_layers(&m->state, pattern);
+    if (hp->n_layer > CKPT_MAX_LAYERS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
+                       CKPT_MAX_LAYERS);
+    return MGPT_OK;
+}
+
+int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t hd = hp->n_embd / hp->n_head;
+    if (hd % 2 || k_rows == 0 || k_rows % hd || hp->n_head % (k_rows / hd))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s has %llu rows, which are no heads of width %llu that divide %u heads",
+                       name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+    hp->n_head_kv = (uint32_t)(k_rows / hd);
+    hp->n_rot = (uint32_t)hd;
+    return MGPT_OK;
+}
+
 /* ---- choices --------------------------------------------------------------------------------- */
 
 int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
@@ -134,7 +157,7 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     if (!*name)
         return err_memory(err, "a file name", strlen(side.name));
     *root = json_read(side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
-    if (*root && json_is(*root, JSON_OBJECT))
+    if (json_is(*root, JSON_OBJECT))
         return 1;
     if (!*root && json_read_no_memory(&e, side.bytes.size, err))
         return MGPT_EMEM;

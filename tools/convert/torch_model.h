@@ -49,6 +49,12 @@ int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, ui
 int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
                 mgpt_error *err);
 
+/* Settles hp.n_layer: as many as have a tensor named as in the pattern. */
+int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
+
+/* Settles hp.n_head_kv and hp.n_rot by the rows of the keys' matrix, which errors call `name`. */
+int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
+
 /* Settles hp.n_head: --heads, then `stated` (0: not), which must divide n_embd. `guess` (0: none)
  * is taken with a note that says why; without any of them an error asks for --heads. */
 int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
