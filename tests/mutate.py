@@ -58,7 +58,7 @@ GROUPS = [
                   'inspect', 'threads', 'told_apart', 'equal_bits'],
      ['src/kv.c', 'src/session.c', 'src/pool.c']),
     ('safetensors', ['safetensors', 'hf', 'hf_files', 'reference'], ['tools/convert/safetensors.c']),
-    ('arrays', ['npy', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks', 'reference', 'convert_bad',
+    ('arrays', ['npy', 'convert_npz', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks', 'reference', 'convert_bad',
                 'convert_wild', 'faults:stored.npz', 'faults:object.npy'],
      ['tools/npy.c', 'tools/npz.c', 'tools/convert/npy_model.c', 'tools/convert/npz_model.c']),
     ('pickle', ['pickle', 'torch', 'torch_bad', 'pickle_bad', 'torch_models', 'convert_bad', 'convert_wild'],
