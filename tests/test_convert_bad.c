@@ -43,6 +43,10 @@ static void test_bos(void **state)
     assert_json(BIGRAM5 ",\"stoi\":{\"a\":0,\"b\":9}}", NULL, "not one of 0 to 1");
     assert_json(BIGRAM5 ",\"itos\":{\"x\":\"a\"}}", NULL, "not one of 0 to 0");
     assert_json(BIGRAM5 ",\"itos\":{\"\":\"a\"}}", NULL, "not one of 0 to 0");
+    assert_json(BIGRAM5
+                ",\"itos\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"4\":\"e\",\"5\":"
+                "\"f\",\"6\":\"g\",\"7\":\"h\",\"8\":\"i\",\"9\":\"j\",\"10\":\"k\"}}",
+                NULL, "vocabulary of 11 entries, the model has 5");
     assert_json(BIGRAM5 ",\"itos\":{\"/:\":\"a\"}}", NULL, "not one of 0 to 0");
     assert_json(BIGRAM5 ",\"itos\":{\"000000001\":\"b\",\"2\":\"c\",\"3\":\"d\",\"0\":\"a\"}}",
                 NULL, NULL);

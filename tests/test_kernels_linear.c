@@ -167,6 +167,32 @@ static void test_rows_and_panels(void **unused)
     }
 }
 
+/* Every half and every bfloat16 as a weight of one input, which is 1: the product is its value. */
+static void test_every_weight(void **unused)
+{
+    (void)unused;
+    enum { OUT = 65536 };
+    static const enum weight_type types[] = {WEIGHT_F16, WEIGHT_BF16};
+    static uint16_t raw[OUT], packed[OUT];
+    static float y[OUT], want[OUT];
+    const float one = 1;
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
+    for (size_t i = 0; i < OUT; i++)
+        raw[i] = (uint16_t)i;
+    for (size_t t = 0; t < 2; t++) {
+        dtype_find(weight_ids[types[t]])->to_float(raw, want, OUT);
+        for (size_t r = 0; r < n_rungs; r++) {
+            k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
+            k[r].linear[types[t]](y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT));
+            for (size_t i = 0; i < OUT; i++)
+                if (y[i] < want[i] || y[i] > want[i] || isnan(y[i]) != isnan(want[i]))
+                    fail_msg("%s: weight %04zx is %a, expected %a", k[r].isa, i, (double)y[i],
+                             (double)want[i]);
+        }
+    }
+}
+
 /* The order itself: one chain for a wide matrix, four for a narrow one. */
 static void test_order(void **unused)
 {
@@ -222,9 +248,8 @@ static void test_pack(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_rows_and_panels),
-        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_rows_and_panels),
+        cmocka_unit_test(test_every_weight), cmocka_unit_test(test_order),
         cmocka_unit_test(test_pack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,11 +78,29 @@ static void test_few_on_every_rung(void **state)
     }
 }
 
+/* Logits that have no largest have no weight: the first token, however many fill whole panels. */
+static void test_no_weight(void **unused)
+{
+    (void)unused;
+    float logits[SAMPLE_FEW];
+    int runs;
+    for (size_t i = 0; i < SAMPLE_FEW; i++)
+        logits[i] = NAN;
+    for (size_t r = 0; kernels_rung(r, &runs) != NULL; r++) {
+        struct kernels rung;
+        if (!runs || !kernels_init(&rung, kernels_rung(r, &runs)))
+            continue;
+        for (size_t n = 1; n <= SAMPLE_FEW; n++)
+            assert_int_equal(rung.sample->few(logits, n, 1, 0, 0.5), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_as_many),
         cmocka_unit_test(test_few_on_every_rung),
+        cmocka_unit_test(test_no_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
