@@ -18,10 +18,12 @@
     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"        \
     "\"" regex "\"}," more                                                                         \
     "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"
-#define QWEN2                                                                                      \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "              \
+#define REGEX(digits)                                                                              \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits "| "    \
     "?[^\\\\s\\\\p{L}\\\\p{N}"                                                                     \
     "]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define ISOLATED "\"behavior\":\"Isolated\""
+#define IGNORES "{\"type\":\"BPE\",\"ignore_merges\":true," VOCAB "," MERGES "}"
 
 /* A tokenizer.json of parts; NULL: null. */
 static char *json_of(const char *normalizer, const char *pre, const char *model, const char *more)
@@ -118,10 +120,10 @@ static const struct {
     {NULL, BYTE_LEVEL, MODEL,
      "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{}}]}",
      "post_processor: more than one token on a side"},
-    {NULL, SPLIT(QWEN2, "\"behavior\":\"Removed\""), MODEL, NULL,
+    {NULL, SPLIT(REGEX(""), "\"behavior\":\"Removed\""), MODEL, NULL,
      "pre_tokenizer not supported: Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N, "
      "ByteLevel no-regex"},
-    {NULL, SPLIT(QWEN2, "\"behavior\":\"Isolated\",\"invert\":true"), MODEL, NULL,
+    {NULL, SPLIT(REGEX(""), "\"behavior\":\"Isolated\",\"invert\":true"), MODEL, NULL,
      "pre_tokenizer not supported: Split, ByteLevel no-regex"},
     {NULL, "{\"type\":\"Metaspace\",\"replacement\":\"_\"}", FALLBACK, NULL,
      "pre_tokenizer Metaspace: its replacement is not U+2581"},
@@ -222,6 +224,30 @@ static void test_sentencepiece_json(void **state)
     ckpt_free(&c);
 }
 
+/* Whether a piece that is a token is taken whole: what the key says, where the rule has it otherwise. */
+static void test_whole_pieces(void **state)
+{
+    static const struct {
+        const char *pre_tokenizer, *model, *pre;
+        int whole;
+    } rows[] = {
+        {SPLIT(REGEX(""), ISOLATED), MODEL, "qwen2", -1},
+        {SPLIT(REGEX(""), ISOLATED), IGNORES, "qwen2", 1},
+        {SPLIT(REGEX("{1,3}"), ISOLATED), MODEL, "smaug-bpe", -1},
+        {SPLIT(REGEX("{1,3}"), ISOLATED), IGNORES, "llama-bpe", -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        add_file(&d, "tokenizer.json", json_of(NULL, rows[i].pre_tokenizer, rows[i].model, NULL));
+        reads(&c, &d, 100);
+        assert_string_equal(c.vocab.pre, rows[i].pre);
+        assert_int_equal(c.vocab.whole_pieces, rows[i].whole);
+        ckpt_free(&c);
+    }
+}
+
 /* Metaspace: where a space is put in front, and whether a space is a piece of its own. Absent keys are what
  * tokenizers takes for them; lists that are null are none. */
 static void test_metaspace(void **state)
@@ -273,6 +299,10 @@ static void test_metaspace(void **state)
     ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"      \
     "\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}"
 
+#define TEMPLATE_FIRST /* id 0 ends a text */                                                      \
+    ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"      \
+    "\"A\"}},{\"SpecialToken\":{\"id\":\"a\"}}]}"
+
 static void test_ids(void **state)
 {
     (void)state;
@@ -292,6 +322,7 @@ static void test_ids(void **state)
         {"", "{\"eos_token\":\"</s>\"}", NULL, "{\"eos_token_id\":[4,5]}", -1, 4, 5, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":5}", -1, 4, 5, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":4}", -1, 4, -1, 0},
+        {TEMPLATE_FIRST, NULL, NULL, NULL, -1, 0, -1, 0},
         {TEMPLATE, "{\"add_bos_token\":false}", NULL, NULL, 3, -1, -1, 1},
         {TEMPLATE, "{\"add_bos_token\":false,\"tokenizer_class\":\"LlamaTokenizer\"}", NULL, NULL,
          3, -1, -1, 0},
@@ -320,7 +351,7 @@ static void test_ids(void **state)
         assert_int_equal(c.vocab.eos, rows[i].eos);
         assert_int_equal(c.vocab.eot, rows[i].eot);
         assert_int_equal(c.vocab.add_bos, rows[i].add_bos);
-        assert_int_equal(c.vocab.add_eos, strcmp(rows[i].post, TEMPLATE_END) == 0);
+        assert_int_equal(c.vocab.add_eos, strstr(rows[i].post, "[{\"Sequence") != NULL);
         ckpt_free(&c);
     }
 }
@@ -465,12 +496,12 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),     cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_long_merges),    cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_metaspace),      cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_chat_templates), cmocka_unit_test(test_broken_sides),
-        cmocka_unit_test(test_lists),          cmocka_unit_test(test_none),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_components),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_long_merges),  cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_metaspace),    cmocka_unit_test(test_whole_pieces),
+        cmocka_unit_test(test_ids),          cmocka_unit_test(test_chat_templates),
+        cmocka_unit_test(test_broken_sides), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_none),         cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,8 +58,7 @@ static void read_ranks(const char *text, size_t n, uint8_t how)
                                how >> 2 & 1 ? 2 : 1,
                                {pattern, strlen(pattern)},
                                names[how >> 3 & 3],
-                               names[how >> 5 & 3],
-                               how >> 7};
+                               names[how >> 5 & 3]};
     ckpt_init(&c);
     int status = tiktoken_read(&c, &t, MOST + 2, &err);
     MUST(status == MGPT_OK || (err.status == status && err.text[0] && !strchr(err.text, '\n')));

@@ -186,7 +186,7 @@ static int set_ids(struct reader *r, mgpt_error *err)
     struct ckpt_vocab *v = &r->c->vocab;
     if (named_id(r, r->t->bos, &v->bos, err) < 0 || named_id(r, r->t->eos, &v->eos, err) < 0)
         return MGPT_EFILE;
-    v->add_bos = r->t->add_bos && v->bos >= 0;
+    v->add_bos = r->t->bos != NULL;
     v->add_eos = 0;
     if (v->eos < 0)
         v->eos = v->bos;
@@ -406,8 +406,7 @@ static int read_known(struct checkpoint *c, const struct tiktoken_token *ranks, 
                          arr_len(specials),
                          {k->pattern, strlen(k->pattern)},
                          k->bos ? k->specials[0] : NULL,
-                         k->eos,
-                         k->bos};
+                         k->eos};
     ckpt_note(c, "inferred: the vocabulary is that of %s (%zu ranks), with its special tokens",
               k->what, arr_len(ranks));
     if (status == MGPT_OK)

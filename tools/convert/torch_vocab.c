@@ -132,8 +132,7 @@ static int tiktoken_of(struct checkpoint *c, const struct pickle *p, const char 
                              .specials = specials,
                              .n_specials = arr_len(specials),
                              .pattern = {pattern->as.text, pattern->n},
-                             .bos = has_token(specials, "<|bos|>") ? "<|bos|>" : NULL,
-                             .add_bos = has_token(specials, "<|bos|>")};
+                             .bos = has_token(specials, "<|bos|>") ? "<|bos|>" : NULL};
         t.eos = has_token(specials, "<|assistant_end|>") ? "<|assistant_end|>" : NULL;
         status = tiktoken_read(c, &t, n_vocab, err);
     }
