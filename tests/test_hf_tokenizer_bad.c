@@ -275,12 +275,14 @@ static void test_metaspace(void **state)
                          "{\"type\":null,\"byte_fallback\":true,\"vocab\":{\"a\":0,\"<0x4G>\":1,"
                          "\"<0xG4>\":2,\"<0x411\":3,\"x0x41>\":4,\"<0x41>\":5},\"merges\":[]}",
                          "\"added_tokens\":null"));
+        add_file(&d, "tokenizer_config.json", "{\"bos_token\":\"a\"}");
         reads(&c, &d, 6);
+        assert_true(c.vocab.bos == 0 && c.vocab.add_bos == 1); /* nobody says otherwise */
         assert_int_equal(c.vocab.add_space_prefix, rows[i].prefix);
         assert_int_equal(c.vocab.space_missing, rows[i].missing);
         assert_int_equal(c.vocab.space_first, rows[i].first);
         assert_int_equal(c.vocab.space_alone, rows[i].alone);
-        for (size_t id = 0; id < 6; id++)
+        for (size_t id = 1; id < 6; id++)
             assert_int_equal(c.vocab.types[id], id < 5 ? TOKEN_NORMAL : TOKEN_BYTE);
         ckpt_free(&c);
     }

@@ -313,13 +313,98 @@ static void test_numpy(void **state)
     ckpt_free(&c);
 }
 
+#define DTYPE3(name) "cnumpy\ndtype\nU\3" name "\x89\x88\x87R"
+#define SCALAR(dtype, value) "\x80\3cnumpy.core.multiarray\nscalar\n" dtype value "\x86R."
+#define LATIN1(text) "c_codecs\nencode\n" text "U\6latin1\x86R"
+
+/* Numbers of numpy's: which bytes are one, and which are none. */
+static void test_numpy_scalars(void **state)
+{
+    const struct {
+        struct span bytes;
+        double value; /* NAN: none */
+        int is_int;
+    } rows[] = {
+        {BYTES(SCALAR(DTYPE3("<f4"), "C\4\0\0\x20\x40")), 2.5, 0},
+        {BYTES(SCALAR(DTYPE3("=i8"), "C\x08\xff\xff\xff\xff\xff\xff\xff\xff")), -1, 1},
+        {BYTES(SCALAR(DTYPE3("|b1"), "C\1\1")), 1, 1},
+        {BYTES(SCALAR(DTYPE3("|i1"), "C\1\x80")), -128, 1},
+        {BYTES(SCALAR(DTYPE("i4"), LATIN1("X\4\0\0\0\1\2\0\0"))), 513, 1},
+        {BYTES(SCALAR(DTYPE("u1"), LATIN1("X\2\0\0\0\xc3\xbf"))), 255, 1},
+        {BYTES(SCALAR(DTYPE("f2"), "C\2\0\x3c")), NAN, 0}, /* no fact is a half */
+        {BYTES(SCALAR(DTYPE3(">f4"), "C\4\x40\x20\0\0")), NAN, 0},
+        {BYTES(SCALAR(DTYPE3("f16"), "C\4\0\0\x20\x40")), NAN, 0},
+        {BYTES(SCALAR(DTYPE("c8"), "C\4\0\0\x20\x40")), NAN, 0},
+        {BYTES(SCALAR("cnumpy\ndtype\nK\1\x85R", "C\1\1")), NAN, 0},
+        {BYTES(SCALAR("cnumpy\ndtype\nU\2f4\x85R(K\3U\1>Ntb", "C\4\x40\x20\0\0")), NAN, 0},
+        {BYTES(SCALAR("N", "C\1\1")), NAN, 0},
+        {BYTES(SCALAR(DTYPE("u1"), "N")), NAN, 0},
+        {BYTES(SCALAR(DTYPE("f8"), "C\x09\0\0\0\0\0\0\0\0\0")), NAN, 0},
+        {BYTES(SCALAR(DTYPE("u1"), LATIN1("X\2\0\0\0\xc4\x80"))), NAN, 0}, /* U+0100 */
+        {BYTES(SCALAR(DTYPE("f8"), LATIN1("X\x09\0\0\0\1\1\1\1\1\1\1\1\1"))), NAN, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pickle p = good(rows[i].bytes);
+        double v = 0;
+        int64_t integer;
+        if (pickle_real(&p, p.root, &v) != !isnan(rows[i].value) ||
+            (!isnan(rows[i].value) && (v < rows[i].value || v > rows[i].value)))
+            fail_msg("row %zu: %g, expected %g", i, v, rows[i].value);
+        assert_int_equal(pickle_int(&p, p.root, &integer), rows[i].is_int);
+        pickle_free(&p);
+    }
+}
+
+#define ARRAY(type, shape, bytes)                                                                  \
+    "\x80\3cnumpy.core.numeric\n_frombuffer\n(" bytes type shape "U\1CtR."
+
+static void test_bad_arrays(void **state)
+{
+    const struct {
+        struct span bytes;
+        const char *expected;
+    } rows[] = {
+        {BYTES(ARRAY(DTYPE("f4"), "K\1", "C\4\0\0\0\0")),
+         "of a shape or type that is not supported"},
+        {BYTES(ARRAY(DTYPE("f4"), "U\1x\x85", "C\4\0\0\0\0")),
+         "of a shape or type that is not supported"},
+        {BYTES(ARRAY(DTYPE("f4"), "J\xff\xff\xff\xff\x85", "C\4\0\0\0\0")), "of a shape or type"},
+        {BYTES(ARRAY(DTYPE("f4"), "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t", "C\4\0\0\0\0")),
+         "of a shape or type"},
+        {BYTES(ARRAY("N", "K\1\x85", "C\4\0\0\0\0")), "of a shape or type that is not supported"},
+        {BYTES(ARRAY(DTYPE("f4"), "K\1\x85", "N")), "a numpy array without bytes"},
+        {BYTES(ARRAY(DTYPE("f4"), "K\1\x85", LATIN1("X\2\0\0\0\xc4\x80"))),
+         "bytes that are not latin1"},
+        {BYTES(ARRAY(DTYPE("f4"), "K\1\x85", "cbuiltins\nbytearray\nC\4\0\0\0\0\x85R")), NULL},
+        {BYTES(ARRAY(DTYPE("u1"), "K\2\x85", LATIN1("X\3\0\0\0a\xc3\xbf"))), NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pickle p = good(rows[i].bytes);
+        struct state_tensor t;
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        ckpt_init(&c);
+        int status = pickle_ndarray(&p, p.root, &c, &t, &err);
+        assert_int_equal(status, rows[i].expected ? MGPT_EFILE : 1);
+        if (rows[i].expected && !strstr(err.text, rows[i].expected))
+            fail_msg("row %zu: '%s', expected '%s'", i, err.text, rows[i].expected);
+        if (!rows[i].expected)
+            assert_int_equal(t.bytes.size, i == 7 ? 4 : 2);
+        ckpt_free(&c);
+        pickle_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),    cmocka_unit_test(test_texts),
         cmocka_unit_test(test_containers), cmocka_unit_test(test_memo),
         cmocka_unit_test(test_objects),    cmocka_unit_test(test_dict_calls),
-        cmocka_unit_test(test_numpy),
+        cmocka_unit_test(test_numpy),      cmocka_unit_test(test_numpy_scalars),
+        cmocka_unit_test(test_bad_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static const struct {
     {"functools", "reduce"}, {"itertools", "starmap"}, {"types", "FunctionType"},
     {"types", "CodeType"}, {"marshal", "loads"}, {"pickle", "loads"}, {"_pickle", "Unpickler"},
     {"cloudpickle.cloudpickle", "_make_function"}, {"dill._dill", "_create_function"},
-    {"joblib.numpy_pickle", "load"}, {"copyreg", "_reconstructor"}, {"copy_reg", "__newobj__"},
+    {"joblib.numpy_pickle", "load"}, {"__main__", ""}, {"copyreg", "_reconstructor"}, {"copy_reg", "__newobj__"},
     {"codecs", "open"}, {"_io", "FileIO"}, {"io", "open"}, {"shutil", "rmtree"}, {"sys", "exit"},
     {"sys", "modules"}, {"ctypes", "CDLL"}, {"_ctypes", "dlopen"},
     {"code", "InteractiveInterpreter"}, {"bdb", "Bdb.run"}, {"pdb", "run"}, {"timeit", "timeit"},
@@ -179,6 +179,7 @@ static void test_malformed(void **state)
     refused(BYTES("\x80\x02]K\x01K\x02s."), "not a dict");
     refused(BYTES("\x80\x02}(Ne."), "not a list");
     refused(BYTES("\x80\x02(Ne."), "stack is empty");
+    refused(BYTES("\x80\x02((eN."), "stack is empty");
     refused(BYTES("\x80\x02](Na."), "stack is empty"); /* a mark stands between */
     refused(BYTES("\x80\x02](R."), "stack is empty");
     refused(BYTES("\x80\x02](((eeee."), "");

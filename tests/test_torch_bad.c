@@ -126,6 +126,7 @@ static void accepts(struct span bytes)
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
+#define STORAGE_OF(key, count) "(U\7storagectorch\nFloatStorage\n" key "U\3cpu" count "tQ"
 #define STORAGE(count)                                                                             \
     "(U\7storagectorch\nFloatStorage\nU\1"                                                         \
     "0U\3"                                                                                         \
@@ -156,6 +157,12 @@ static void test_archives(void **state)
                          {"a/version", BYTES("3\n"), 0, 0, 0}};
     (void)state;
     archive_with(m, 3, NULL);
+    const struct member deeper[] = {
+        {"a/b/data.pkl", BYTES("x"), 0, 0, 0}, /* the one on top counts */
+        {"a/data.pkl", pickle, 0, 0, 0},
+        {"a/data/0", sixteen, 0, 0, 0},
+        {"a/c/d/data.pkl", BYTES("x"), 0, 0, 0}};
+    archive_with(deeper, 4, NULL);
     m[0].name = "data.pkl", m[1].name = "data/0";
     archive_with(m, 3, NULL);
     m[1].name = "b/data/0";
@@ -309,6 +316,18 @@ static void test_tensors_that_lie(void **state)
          "its size and stride"},
         {{(const uint8_t *)TENSOR("N", "K\0", "K\1\x85", "K\1\x85"), 0}, "it has no storage"},
         {{(const uint8_t *)TENSOR("K\1Q", "K\0", "K\1\x85", "K\1\x85"), 0}, "it has no storage"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("K\1", "K\4"), "K\0", "K\1\x85", "K\1\x85"), 0},
+         "it has no storage"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("U\1a", "N"), "K\0", "K\1\x85", "K\1\x85"), 0},
+         "it has no storage"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("U\1a", "J\xff\xff\xff\xff"), "K\0", "K\1\x85",
+                                  "K\1\x85"),
+          0},
+         "it has no storage"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("U\1a", "K\1"), "K\0", "K\1\x85", "K\1\x85"), 0},
+         "storage a is not in the file"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("U\1a", "K\0"), "K\0", "K\0\x85", "K\1\x85"), 0},
+         NULL},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(all); i++) {
