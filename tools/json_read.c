@@ -2,9 +2,10 @@
  *
  * When an allocation fails, jansson (2.14) does one of four things: it says so, it says that a string or
  * '}' was expected there, it returns a tree in which a string is cut short, or it writes where it must
- * not. Writing, it leaves out a name or a quote. So its allocations go through here. A failure is remembered, the request is met from a reserve that
- * was set aside before, and the text ends there, so that jansson soon ends as well; whatever it returns is
- * thrown away. Its longest request is its buffer of one string, which doubles.
+ * not. Writing, it leaves out a name or a quote. So its allocations go through here. A failure is
+ * remembered, the request is met from a reserve that was set aside before, and the text ends there, so
+ * that jansson soon ends as well; whatever it returns is thrown away. Its longest request is its buffer of
+ * one string, which doubles.
  *
  * jansson has one set of allocation functions for a process, hence the static variables.
  */
