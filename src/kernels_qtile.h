@@ -1,8 +1,8 @@
 /* Floor 1. linear of integer types by hand, for rungs whose vectors the including file describes.
  *
  * The same sums in the same order as kernels_qscalar.c. A lane is a row of the output. One token
- * goes straight through the packed lines, a panel at a time: one stream from memory. Several
- * tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then
+ * goes straight through the packed lines, a panel or two at a time: as many streams from memory.
+ * Several tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then
  * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
  * unfinished results in `y`.
  *
@@ -17,6 +17,7 @@ enum {
     VECTORS = PANEL / LANES, /* of a line, of a panel's results */
     VECTOR_BYTES = LINE / VECTORS,
     TILE_VECTORS = TILE_PANELS * VECTORS,
+    STREAM_PANELS = 2, /* of bytes, that one token meets side by side */
     GROUP_TOKENS = 48, /* that share what is unpacked */
     CACHE_BLOCKS = 4   /* unpacked at a time */
 };
@@ -71,26 +72,41 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
     }
 }
 
+/* `panels` panels from p on side by side: as many streams from memory, and chains. */
+ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t panels,
+                                 const struct x_block *x, size_t n_in, size_t n_out,
+                                 const struct layout *l)
+{
+    size_t blocks = n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
+    size_t panel_bytes = quant_panel_bytes(l, n_in);
+    const uint8_t *at = w + p * panel_bytes;
+    FVEC sum[STREAM_PANELS][VECTORS];
+    float out[STREAM_PANELS * PANEL];
+    for (size_t i = 0; i < panels; i++)
+        for (size_t v = 0; v < VECTORS; v++)
+            sum[i][v] = f_zero();
+    for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
+        for (size_t i = 0; i < panels; i++)
+            add_group(sum[i], at + i * panel_bytes, l->group_blocks, x + b, l);
+    for (size_t i = 0; whole < blocks && i < panels; i++) /* only pairs can lack one */
+        add_group(sum[i], at + i * panel_bytes, 1, x + whole, l);
+    for (size_t i = 0; i < panels; i++)
+        for (size_t v = 0; v < VECTORS; v++)
+            f_store(out + i * PANEL + v * LANES, sum[i][v]);
+    size_t rows = n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
+    memcpy(y + p * PANEL, out, rows * sizeof *y);
+}
+
+/* Bytes are read as fast as memory gives them, and it gives more to two streams; smaller weights have to
+ * be unpacked, which takes the registers. */
 ALWAYS_INLINE void linear_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
                               size_t n_out, size_t p0, size_t p1, const struct layout *l)
 {
-    size_t blocks = n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
-    const uint8_t *at = w + p0 * quant_panel_bytes(l, n_in);
-    for (size_t p = p0; p < p1; p++) {
-        FVEC sum[VECTORS];
-        float out[PANEL];
-        for (size_t v = 0; v < VECTORS; v++)
-            sum[v] = f_zero();
-        for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
-            add_group(sum, at, l->group_blocks, x + b, l);
-        if (whole < blocks) /* only pairs can lack one */
-            add_group(sum, at, 1, x + whole, l);
-        at = w + (p + 1) * quant_panel_bytes(l, n_in);
-        for (size_t v = 0; v < VECTORS; v++)
-            f_store(out + v * LANES, sum[v]);
-        size_t rows = n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
-        memcpy(y + p * PANEL, out, rows * sizeof *y);
-    }
+    size_t p = p0;
+    for (; l->bits == 8 && p + STREAM_PANELS <= p1; p += STREAM_PANELS)
+        stream_panels(y, w, p, STREAM_PANELS, x, n_in, n_out, l);
+    for (; p < p1; p++)
+        stream_panels(y, w, p, 1, x, n_in, n_out, l);
 }
 
 /* ---- several tokens -------------------------------------------------------------------------- */
