@@ -313,7 +313,7 @@ void attend(struct run *r, size_t layer)
     job.block_queries = larger(BLOCK_ROWS / job.group, 1);
     struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? r->pool : NULL;
     size_t workers = (size_t)pool_size(pool);
-    int watched = TAPPED(r, MGPT_SCORES) || TAPPED(r, MGPT_WEIGHTS);
+    int watched = (r->points & ATTENTION_POINTS) != 0;
     if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
         attend_in_steps(&job, pool);
     else

@@ -98,6 +98,9 @@ void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t co
 void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
                float *data, size_t stride);
 
+/* What attend.c shows query by query. */
+#define ATTENTION_POINTS (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
+
 #define TAPPED(r, point) ((r)->points & MGPT_POINT_BIT(point))
 #define TAP(r, point, layer, data, cols)                                                           \
     do {                                                                                           \

@@ -23,9 +23,8 @@ static int check_token(const mgpt_session *s, int32_t token, size_t i, mgpt_erro
  * attention is looked at. */
 static size_t score_rows(const mgpt_session *s, size_t queries)
 {
-    uint64_t attention = MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS);
     size_t blocks = (size_t)s->n_threads * BLOCK_ROWS, watched = 1;
-    if (s->tap.points & attention)
+    if (s->tap.points & ATTENTION_POINTS)
         watched = queries < BLOCK_ROWS ? queries : BLOCK_ROWS;
     size_t rows = s->model->shape.n_head * watched;
     return rows > blocks ? rows : blocks;

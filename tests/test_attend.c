@@ -204,17 +204,6 @@ struct watch {
     uint64_t rows[3][2][LONG][64]; /* [layer][point][query][head] */
 };
 
-static uint64_t hash_of(const float *row, size_t n)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &row[i], sizeof bits);
-        hash = (hash ^ bits) * UINT64_C(0x100000001B3); /* FNV-1a's prime */
-    }
-    return hash;
-}
-
 static int watch(const mgpt_value *v, void *user)
 {
     struct watch *w = user;
@@ -222,7 +211,7 @@ static int watch(const mgpt_value *v, void *user)
     int32_t query = v->pos, head = (query + scores) % v->rows;
     for (int32_t h = 0; h < v->rows; h++)
         w->rows[v->layer][scores][query][h] =
-            hash_of(v->data + (size_t)h * v->stride, (size_t)v->cols);
+            toy_hash(v->data + (size_t)h * v->stride, (size_t)v->cols * sizeof(float));
     float *own = v->data + (size_t)head * v->stride + query;
     if (w->writes && query % 4 == 1) /* the last one too */
         *own = scores ? *own + 1 : *own / 2;

@@ -204,15 +204,16 @@ static void test_fortran(void **state)
     drop(&wte);
 }
 
+/* Of parameters without names. */
+static const struct ckpt_options sizes = {.given = OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS,
+                                          .n_embd = 1,
+                                          .n_layer = 0,
+                                          .n_ctx = 2,
+                                          .n_head = 1};
+
 /* numpy.savez without names: arr_0, arr_1, ... */
 static void test_unnamed(void **state)
 {
-    static const struct ckpt_options sizes = {.given =
-                                                  OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS,
-                                              .n_embd = 1,
-                                              .n_layer = 0,
-                                              .n_ctx = 2,
-                                              .n_head = 1};
     static const struct {
         struct entry entries[3];
         const char *expected;
@@ -240,12 +241,6 @@ static void test_unnamed(void **state)
 /* One .npy: all parameters in a list, of any float. */
 static void test_npy(void **state)
 {
-    static const struct ckpt_options sizes = {.given =
-                                                  OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS,
-                                              .n_embd = 1,
-                                              .n_layer = 0,
-                                              .n_ctx = 2,
-                                              .n_head = 1};
     static const uint16_t halves[] = {0x3c00, 0x4000, 0x4200, 0x4400};
     (void)state;
     struct checkpoint c;

@@ -192,8 +192,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
 };
 /* clang-format on */
 
-/* FNV-1a, 64 bits: enough to recognise a result in two logs. */
-static uint64_t hash(const void *data, size_t n)
+uint64_t toy_hash(const void *data, size_t n)
 {
     const unsigned char *p = data;
     uint64_t h = 0xCBF29CE484222325u;
@@ -218,8 +217,8 @@ void subject_check(const struct subject *s, size_t first, size_t rows, const flo
         "%s, seed %llu: %s %zu: logits of positions %zu..%zu hash to %016llx, expected %016llx; "
         "first difference at position %zu",
         s->m->spec.label, (unsigned long long)s->m->spec.seed, what, v, first, first + rows - 1,
-        (unsigned long long)hash(logits, rows * row),
-        (unsigned long long)hash(expected, rows * row), first + at);
+        (unsigned long long)toy_hash(logits, rows * row),
+        (unsigned long long)toy_hash(expected, rows * row), first + at);
 }
 
 mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads)

@@ -18,9 +18,8 @@ struct tiktoken {
     const struct tiktoken_token *specials; /* special_tokens, in any order */
     size_t n_specials;
     struct gguf_str pattern; /* pat_str: the splitting regex */
-    const char
-        *bos; /* text of a special token, "<|bos|>", which mgpt_encode puts in front; NULL: none */
-    const char *eos; /* the same; NULL: none */
+    const char *bos; /* a special token, "<|bos|>", that mgpt_encode puts in front; NULL: none */
+    const char *eos; /* a special token; NULL: none */
 };
 
 /* Fills c->vocab (model "gpt2" with merges). Ids must be 0, 1, 2, ... without holes, every single
