@@ -1,14 +1,16 @@
-/* bits MODEL...: one hash of all logits for each model file, however they are computed.
+/* bits [-n TOKENS] MODEL...: one hash of all logits for each model file, however they are computed.
  *
  * The ways are those of mgpt check --self (tools/check/self_ways.c), all of them whatever they cost. The exit
  * status is 1 when something does not give the same bits, and the line says what. Works on any model
- * file, so also on those that are too large for the tests.
+ * file, so also on those that are too large for the tests: 56 tokens, or TOKENS where the scalar code would
+ * take hours over them.
  */
 #include "mem.h"
 #include "self.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { N_TOKENS_MAX = 56 };
 
@@ -18,7 +20,7 @@ static mgpt_model *open_path(void *user, const char *isa, mgpt_error *err)
     return mgpt_open(user, &params, err);
 }
 
-static int check_file(char *path)
+static int check_file(char *path, size_t most)
 {
     int32_t tokens[N_TOKENS_MAX];
     struct self_request q = {.open = open_path, .user = path, .tokens = tokens, .full = 1};
@@ -29,7 +31,7 @@ static int check_file(char *path)
     int ok = model && mgpt_get_info(model, &info, &err) == MGPT_OK;
     mgpt_close(model);
     if (ok) {
-        q.n = info.n_ctx < N_TOKENS_MAX ? (size_t)info.n_ctx : N_TOKENS_MAX;
+        q.n = (size_t)info.n_ctx < most ? (size_t)info.n_ctx : most;
         self_tokens(&info, tokens, q.n);
         ok = self_bits(&q, &bits, &err) == MGPT_OK;
     }
@@ -49,8 +51,13 @@ static int check_file(char *path)
 
 int main(int argc, char **argv)
 {
-    int bad = 0;
-    for (int i = 1; i < argc; i++)
-        bad |= check_file(argv[i]);
+    int bad = 0, given = argc > 2 && strcmp(argv[1], "-n") == 0;
+    long most = given ? strtol(argv[2], NULL, 10) : N_TOKENS_MAX;
+    if (most < 1 || most > N_TOKENS_MAX) {
+        fprintf(stderr, "bits: expected -n of 1 to %d, found '%s'\n", N_TOKENS_MAX, argv[2]);
+        return 2;
+    }
+    for (int i = given ? 3 : 1; i < argc; i++)
+        bad |= check_file(argv[i], (size_t)most);
     return bad;
 }

@@ -57,6 +57,7 @@ add()
 
 commit=$(git rev-parse --short HEAD)
 code=0
+[ "$build" = sanitized ] || export MALLOC_MMAP_THRESHOLD_=67108864 MALLOC_TRIM_THRESHOLD_=134217728 # fewer page faults
 for name in "$@"; do
     left=$((${MOST:-9999999999} - $(seen "$name")))
     [ $left -gt 0 ] || continue
