@@ -3,6 +3,7 @@
  *
  * Linked with -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create, so that the library's
  * allocations pass through here. Those of the tests themselves use calloc and are left alone. */
+#include "kv.h"
 #include "toy_zoo.h"
 
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,11 +229,30 @@ static void test_sync(void **state)
     over_some(sweep_sync);
 }
 
+/* The line says how much was wanted. */
+static void test_bytes_wanted(void **state)
+{
+    (void)state;
+    enum { LAYERS = 3, HEADS = 5 };
+    for (int k = 0; k < 2; k++) {
+        struct kv kv;
+        mgpt_error err;
+        char line[80];
+        arm(k);
+        assert_int_equal(kv_init(&kv, LAYERS, HEADS, 4, KV_F32, &err), MGPT_EMEM);
+        snprintf(line, sizeof line, "out of memory: %zu bytes for the KV cache",
+                 2 * LAYERS * HEADS * sizeof *kv.k);
+        assert_string_equal(err.text, line);
+        kv_free(&kv);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),  cmocka_unit_test(test_sessions), cmocka_unit_test(test_feed),
-        cmocka_unit_test(test_batch), cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_open), cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_feed), cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_sync), cmocka_unit_test(test_bytes_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

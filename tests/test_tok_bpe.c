@@ -80,6 +80,18 @@ static void test_order_of_merges(void **state)
     tok_file_free(&f);
 }
 
+static void test_merge_into_the_first_token(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    for (const char *p = "ab\0a\0b\0"; *p; p += strlen(p) + 1)
+        tok_file_token(&f, p, 1, 0);
+    tok_file_merge(&f, "a b");
+    tok_gives(tok_file_open(&f), "bab", 0, 2, 0, -1);
+    tok_file_free(&f);
+}
+
 /* The definition: find the leftmost pair of lowest rank, merge it, begin again. */
 static size_t merge_slowly(const int32_t (*rules)[3], size_t n_rules, int32_t *ids, size_t n)
 {
@@ -234,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_order_of_merges),
+        cmocka_unit_test(test_merge_into_the_first_token),
         cmocka_unit_test(test_merging_by_definition),
         cmocka_unit_test(test_odd_merges),
         cmocka_unit_test(test_missing_merges),

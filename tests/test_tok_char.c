@@ -1,5 +1,6 @@
 /* Floor 3: character vocabularies, the errors they give, and the arguments of tok_encode. */
 #include "tok_file.h"
+#include "tok_impl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,6 +125,9 @@ static void test_long_characters(void **state)
     tok_refuses(t, "e\xC3", 2, 1,
                 "byte 0xC3 at byte 1 is not in the vocabulary (6 tokens: \\n e\xC3\xA9\xE6\x97\xA5"
                 "\xF0\x9F\x9A\x80)");
+    tok_refuses(t, "e\xC3\xA9", 2, 1, /* what lies behind the text is not part of it */
+                "byte 0xC3 at byte 1 is not in the vocabulary (6 tokens: \\n e\xC3\xA9\xE6\x97\xA5"
+                "\xF0\x9F\x9A\x80)");
     tok_file_free(&f);
 }
 
@@ -156,6 +160,21 @@ static void test_unknown_character(void **state)
         tok_refuses(t, rows[i].text, rows[i].n, rows[i].at, message);
     }
     tok_file_free(&f);
+}
+
+/* The first and the last of each range that is not printed, and their neighbours. */
+static void test_printable(void **state)
+{
+    (void)state;
+    const uint32_t hidden[][2] = {{0, 0x1F},        {0x7F, 0x9F},        {0xAD, 0xAD},
+                                  {0x200B, 0x200F}, {0x2028, 0x202E},    {0x2060, 0x206F},
+                                  {0xFEFF, 0xFEFF}, {UTF8_BAD, UTF8_BAD}};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        assert_int_equal(tok_printable(hidden[i][0]), 0);
+        assert_int_equal(tok_printable(hidden[i][1]), 0);
+        assert_int_equal(i == 0 || tok_printable(hidden[i][0] - 1), 1);
+        assert_int_equal(hidden[i][1] == UTF8_BAD || tok_printable(hidden[i][1] + 1), 1);
+    }
 }
 
 /* The vocabulary is shown as runs, and cut where it would not fit into the line. */
@@ -215,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_long_characters),
         cmocka_unit_test(test_unknown_character),
+        cmocka_unit_test(test_printable),
         cmocka_unit_test(test_vocabulary_in_error),
         cmocka_unit_test(test_what_is_a_character_vocabulary),
     };

@@ -222,6 +222,17 @@ static void test_ranked(void **state)
     tok_file_free(&f);
 }
 
+static void test_bad_ranked(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "llama", NULL);
+    tok_file_string(&f, OUR_KEY("ranked"), "yes");
+    tok_file_sentencepiece(&f, 1);
+    tok_file_refused(&f, "key " OUR_KEY("ranked") ": expected a bool, found a string");
+    tok_file_free(&f);
+}
+
 /* The piece as long as the text, once more: 100 kB must not take a quadratic time. */
 static void test_ranked_work(void **state)
 {
@@ -244,10 +255,11 @@ static void test_ranked_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strips),  cmocka_unit_test(test_bad_strips),
-        cmocka_unit_test(test_phi3),    cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_offsets), cmocka_unit_test(test_user_spaces),
-        cmocka_unit_test(test_ranked),  cmocka_unit_test(test_ranked_work),
+        cmocka_unit_test(test_strips),      cmocka_unit_test(test_bad_strips),
+        cmocka_unit_test(test_phi3),        cmocka_unit_test(test_spaces),
+        cmocka_unit_test(test_offsets),     cmocka_unit_test(test_user_spaces),
+        cmocka_unit_test(test_ranked),      cmocka_unit_test(test_bad_ranked),
+        cmocka_unit_test(test_ranked_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

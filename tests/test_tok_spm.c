@@ -396,6 +396,25 @@ static void test_types(void **state)
     tok_file_free(&f);
 }
 
+/* Byte tokens in small letters, which some converters write. */
+static void test_small_hex(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "llama", NULL);
+    tok_file_sentencepiece(&f, 0);
+    int32_t first = tok_file_token(&f, "<0x0a>", 6, 0);
+    tok_file_token(&f, "<0xfe>", 6, 0);
+    tok_file_token(&f, "<0x9F>", 6, 0);
+    struct tok *t = tok_file_open(&f);
+    for (int32_t i = 0; i < 3; i++) {
+        size_t n;
+        assert_memory_equal(tok_piece(t, first + i, &n), &"\n\xFE\x9F"[i], 1);
+        assert_int_equal(n, 1);
+    }
+    tok_file_free(&f);
+}
+
 static void test_refuses_scores(void **state)
 {
     (void)state;
@@ -473,8 +492,9 @@ int main(void)
         cmocka_unit_test(test_unused_tokens),    cmocka_unit_test(test_nested_unused_tokens),
         cmocka_unit_test(test_bytes_of_unknown), cmocka_unit_test(test_unknown_without_bytes),
         cmocka_unit_test(test_space_in_front),   cmocka_unit_test(test_types),
-        cmocka_unit_test(test_refuses_scores),   cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_one_long_text),    cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_small_hex),        cmocka_unit_test(test_refuses_scores),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_one_long_text),
+        cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, load_vectors, free_vectors);
 }
