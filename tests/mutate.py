@@ -55,7 +55,7 @@ GROUPS = [
       'src/tok_split.c', 'src/tok_spm.c', 'src/tok_vocab.c', 'src/utf8.c']),
     ('sampling', ['sample_few', 'sample', 'kernels'], ['src/sample.c', 'src/kernels_sample_tmpl.h']),
     ('sessions', ['kv', 'session', 'files', 'taps', 'kernels_attend', 'no_memory', 'narrow', 'forward', 'timelines',
-                  'inspect', 'threads', 'told_apart', 'equal_bits'],
+                  'inspect', 'threads', 'told_apart', 'equal_bits', 'attend'],
      ['src/kv.c', 'src/session.c', 'src/pool.c']),
     ('safetensors', ['safetensors', 'hf', 'hf_files', 'reference'], ['tools/convert/safetensors.c']),
     ('arrays', ['npy', 'convert_npz', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks',

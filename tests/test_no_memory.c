@@ -4,6 +4,7 @@
  * Linked with -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create, so that the library's
  * allocations pass through here. Those of the tests themselves use calloc and are left alone. */
 #include "kv.h"
+#include "pool.h"
 #include "toy_zoo.h"
 
 #include <setjmp.h>
@@ -247,12 +248,27 @@ static void test_bytes_wanted(void **state)
     }
 }
 
+static void test_which_thread(void **state)
+{
+    (void)state;
+    for (int missing = 2; missing <= 3; missing++) {
+        mgpt_error err;
+        char line[80];
+        arm(missing); /* behind the two allocations of a pool */
+        assert_null(pool_new(3, &err));
+        snprintf(line, sizeof line, "cannot start thread %d of 3", missing);
+        assert_string_equal(err.text, line);
+        assert_int_equal(err.status, MGPT_EMEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open), cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_feed), cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_sync), cmocka_unit_test(test_bytes_wanted),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_feed),         cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_sync),         cmocka_unit_test(test_bytes_wanted),
+        cmocka_unit_test(test_which_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

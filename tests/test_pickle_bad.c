@@ -111,6 +111,37 @@ static void test_malicious(void **state)
             "global os.system"); /* not even called */
 }
 
+/* A whole model is no state_dict: only there does this help. */
+static void test_advice(void **state)
+{
+    static const char advice[] = "; save model.state_dict(), not the model";
+    const struct {
+        const char *bytes;
+        int advised;
+    } rows[] = {{"\x80\x02"
+                 "ctorch.nn\nModule\n.",
+                 1},
+                {"\x80\x02"
+                 "ctorch.nn.modules.linear\nLinear\n.",
+                 1},
+                {"\x80\x02"
+                 "ctorch.n\nModule\n.",
+                 0},
+                {"\x80\x02"
+                 "csubprocess\nPopen\n.",
+                 0}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pickle p;
+        mgpt_error err;
+        const struct span bytes = {(const uint8_t *)rows[i].bytes, strlen(rows[i].bytes)};
+        assert_int_equal(pickle_read(&p, bytes, &err), MGPT_EFILE);
+        const char *found = strstr(err.text, "(byte 2)");
+        assert_non_null(found);
+        assert_string_equal(found + strlen("(byte 2)"), rows[i].advised ? advice : "");
+    }
+}
+
 /* Names of the list, used in another way than theirs. */
 static void test_misuse(void **state)
 {
@@ -182,6 +213,15 @@ static void test_malformed(void **state)
     refused(BYTES("\x80\x02((eN."), "stack is empty");
     refused(BYTES("\x80\x02](Na."), "stack is empty"); /* a mark stands between */
     refused(BYTES("\x80\x02](R."), "stack is empty");
+    refused(BYTES("\x80\x02)R."), "stack is empty"); /* one too few of what is taken */
+    refused(BYTES("\x80\x02)\x81."), "stack is empty");
+    refused(BYTES("\x80\x02Nb."), "stack is empty");
+    refused(BYTES("\x80\x04\x8c\x01"
+                  "a\x93."),
+            "stack is empty");
+    refused(BYTES("\x80\x02Q."), "stack is empty");
+    refused(BYTES("\x80\x02q\x01N."), "stack is empty");
+    refused(BYTES("\x80\x02\x85."), "stack is empty");
     refused(BYTES("\x80\x02](((eeee."), "");
     refused(BYTES("\x80\x02\xff."), "opcode ? (0xff)");
     refused(BYTES("\x80\x02I1\n."), "opcode INT");
@@ -296,9 +336,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_malicious), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_shared),    cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_flipped),
+        cmocka_unit_test(test_advice),    cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_truncated), cmocka_unit_test(test_flipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
