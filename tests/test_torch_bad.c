@@ -188,6 +188,17 @@ static void test_archives(void **state)
     archive_with(m, 3, "4 elements of F32, the file holds 0 bytes");
 }
 
+/* An end record and nothing else. */
+static void test_empty_archive(void **state)
+{
+    (void)state;
+    struct zip_dir z;
+    mgpt_error err;
+    assert_int_equal(zip_dir_open(&z, BYTES("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), &err),
+                     MGPT_EFILE);
+    assert_non_null(strstr(err.text, "the archive is empty"));
+}
+
 /* The directory as zip64 says: where an archive has grown beyond 4 GiB, or 65,535 entries. */
 static void test_zip64(void **state)
 {
@@ -295,6 +306,10 @@ static void test_tensors_that_lie(void **state)
     } all[] = {
         {{(const uint8_t *)TENSOR(STORAGE("\5"), "K\0", "K\2\x85", "K\1\x85"), 0},
          "5 elements of F32, the file holds 16 bytes"},
+        {{(const uint8_t *)TENSOR(STORAGE_OF("U\0010", "\x8a\x08\0\0\0\0\0\0\0\x40"), "K\0",
+                                  "K\1\x85", "K\1\x85"),
+          0}, /* its bytes are 2^64 */
+         "4611686018427387904 elements of F32, the file holds 16 bytes"},
         {{(const uint8_t *)TENSOR(STORAGE("\4"), "K\1", "K\4\x85", "K\1\x85"), 0},
          "tensor w: its last element is number 3, its storage holds 3"},
         {{(const uint8_t *)TENSOR(STORAGE("\4"), "K\5", "K\1\x85", "K\1\x85"), 0}, "its offset"},
@@ -342,6 +357,63 @@ static void test_tensors_that_lie(void **state)
     }
 }
 
+/* ---- files from before 1.6 ------------------------------------------------------------------- */
+
+#define MAGIC "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19."
+#define VERSION "\x80\x02M\xe9\x03."
+#define LITTLE "\x80\x02}."
+#define FOUR STORAGE_OF("U\0010", "K\4N")
+#define OBJECT(storage) TENSOR(storage, "K\0", "K\2K\2\x86", "K\2K\1\x86")
+#define FOUR_FLOATS                                                                                \
+    "\4\0\0\0\0\0\0\0"                                                                             \
+    "0123456789abcdef"
+
+static void test_storages_of_old_files(void **state)
+{
+    const struct {
+        struct span head, keys; /* up to the object; the list of keys and what follows */
+        const char *text;
+    } all[] = {
+        {BYTES(VERSION LITTLE OBJECT(FOUR)), BYTES("\x80\x02]U\0010a." FOUR_FLOATS), NULL},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)), BYTES("\x80\x02]."), "storage 0 is missing"},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)), BYTES("\x80\x02]K\0a."),
+         "a key of a storage that is not text"},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)),
+         BYTES("\x80\x02](U\0010U\0010e." FOUR_FLOATS FOUR_FLOATS), "storage 0 is listed twice"},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)),
+         BYTES("\x80\x02](U\0010U\0011e." FOUR_FLOATS FOUR_FLOATS),
+         "storage 1 is listed but not used"},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)),
+         BYTES("\x80\x02]U\0010a.\5"
+               "\0\0\0\0\0\0\0"
+               "0123456789abcdef"),
+         "storage 0 of 5 elements at byte"},
+        {BYTES(VERSION LITTLE OBJECT(FOUR)),
+         BYTES("\x80\x02]U\0010a.\0\0\0\0\0\0\0\x40"
+               "0123456789abcdef"),
+         "storage 0 of 4611686018427387904 elements at byte"},
+        {BYTES(VERSION LITTLE OBJECT(STORAGE_OF("U\0010", "K\4]"))),
+         BYTES("\x80\x02]U\0010a." FOUR_FLOATS), "a view of a storage"},
+        {BYTES(VERSION LITTLE OBJECT("NQ")), BYTES("\x80\x02]."),
+         "a reference that is not to a storage"},
+        {BYTES("\x80\x02M\xe8\x03." LITTLE OBJECT(FOUR)), BYTES("\x80\x02]U\0010a." FOUR_FLOATS),
+         "its version is not 1001"},
+        {BYTES(VERSION "\x80\x02}U\x0dlittle_endianK\0s." OBJECT(FOUR)),
+         BYTES("\x80\x02]U\0010a." FOUR_FLOATS), "big-endian"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct archive a = {.n = 0};
+        put_bytes(&a, MAGIC, sizeof MAGIC - 1);
+        put_bytes(&a, all[i].head.data, all[i].head.size);
+        put_bytes(&a, all[i].keys.data, all[i].keys.size);
+        if (all[i].text)
+            refuses((struct span){a.bytes, a.n}, all[i].text);
+        else
+            accepts((struct span){a.bytes, a.n});
+    }
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 static void test_truncated(void **state)
@@ -386,6 +458,8 @@ int main(void)
         cmocka_unit_test(test_zip64),
         cmocka_unit_test(test_directories_that_lie),
         cmocka_unit_test(test_tensors_that_lie),
+        cmocka_unit_test(test_storages_of_old_files),
+        cmocka_unit_test(test_empty_archive),
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_flipped),
     };
