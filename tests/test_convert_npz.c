@@ -264,12 +264,30 @@ static void test_npy(void **state)
     drop(&b);
 }
 
+/* By the end of its first name, whose length has two bytes. */
+static void test_sniffing(void **state)
+{
+    enum { HEADER = 30, NAME = 0x104 };
+    uint8_t bytes[HEADER + NAME] = "PK\3\4";
+    const struct span all = {bytes, sizeof bytes}, cut = {bytes, sizeof bytes - 1};
+    (void)state;
+    bytes[26] = NAME & 255;
+    bytes[27] = NAME >> 8;
+    memset(bytes + HEADER, 'a', NAME - 4);
+    memcpy(bytes + HEADER + NAME - 4, ".npy", 4);
+    assert_int_equal(npz_sniff(all), MATCH_YES);
+    assert_int_equal(npz_sniff(cut), MATCH_NO);
+    bytes[sizeof bytes - 1] = 'z';
+    assert_int_equal(npz_sniff(all), MATCH_NO);
+}
+
 int main(void)
 {
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
     const struct CMUnitTest tests[] = {
-        ON_FILE(test_numbers), ON_FILE(test_texts),   ON_FILE(test_matrices),
-        ON_FILE(test_fortran), ON_FILE(test_unnamed), cmocka_unit_test(test_npy),
+        ON_FILE(test_numbers),           ON_FILE(test_texts),   ON_FILE(test_matrices),
+        ON_FILE(test_fortran),           ON_FILE(test_unnamed), cmocka_unit_test(test_npy),
+        cmocka_unit_test(test_sniffing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,8 +208,14 @@ static void test_objects(void **state)
         pickle_free(&p);
     }
     struct pickle p = good(BYTES("\x80\x02"
-                                 "ctorch\ndevice\nU\x03"
-                                 "cpu\x85R."));
+                                 "c__main__\nValue\n)\x81NN}U\x04"
+                                 "dataK\x05s\x87"
+                                 "b."));
+    assert_int_equal(pickle_get(&p, p.root, "data"), 0); /* three parts are no state of Python's */
+    pickle_free(&p);
+    p = good(BYTES("\x80\x02"
+                   "ctorch\ndevice\nU\x03"
+                   "cpu\x85R."));
     assert_true(pickle_is_call(&p, p.root, "torch", "device"));
     assert_false(pickle_is_call(&p, p.root, "torch", "Size"));
     assert_true(pickle_is_text(&p, pickle_arg(&p, p.root, 0), "cpu"));

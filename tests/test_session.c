@@ -145,6 +145,7 @@ static void test_null_objects(void **state)
     assert_int_equal(mgpt_n_tensors(NULL), 0);
     assert_int_equal(mgpt_pos(NULL), 0);
     assert_int_equal(mgpt_n_ctx(NULL), 0);
+    assert_int_equal(mgpt_n_threads(NULL), 0);
     assert_null(mgpt_tokens(NULL));
     assert_null(mgpt_logits(NULL));
     assert_null(mgpt_session_model(NULL));
