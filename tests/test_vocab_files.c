@@ -164,6 +164,20 @@ static void test_bad_sentencepiece(void **state)
     struct directory d = {.n = 0};
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
+    /* behind a whole model: a field of number 0; one whose number has more than 32 bits */
+    static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
+    for (size_t i = 0; i < 2; i++) {
+        struct message m = model_of(2, 0, 0);
+        struct directory more = {.n = 0};
+        memcpy(m.bytes + m.n, fields[i], strlen(fields[i]));
+        m.n += strlen(fields[i]);
+        add_bytes(&more, "tokenizer.model", m.bytes, m.n);
+        char message[100];
+        snprintf(message, sizeof message,
+                 "tokenizer.model: not a SentencePiece model (no protobuf field near byte %zu)",
+                 m.n);
+        refuses(&more, 100, message);
+    }
 }
 
 /* ---- tiktoken -------------------------------------------------------------------------------- */
@@ -222,6 +236,31 @@ static void test_tiktoken(void **state)
     assert_int_equal(arr_len(c.vocab.merges), 2);
     assert_memory_equal(c.vocab.merges[0].p, "a b", 3);
     assert_memory_equal(c.vocab.merges[1].p, "ab c", 4);
+    ckpt_free(&c);
+}
+
+/* Of the pairs in a token the one of lowest rank is merged first, whatever could be merged before. */
+static void test_order_of_ranks(void **state)
+{
+    (void)state;
+    static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
+                             *const merges[] = {"a b", "b c", "c d", "ab c", "ab cd", "abc e"};
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    make_ranks(&r);
+    for (int i = 0; i < 6; i++)
+        r.tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
+    r.t.n_ranks = 262;
+    r.specials[0].rank = 262;
+    r.specials[1].rank = 263;
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r.t, 264, &err), MGPT_OK);
+    assert_int_equal(arr_len(c.vocab.merges), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(c.vocab.merges[i].n, strlen(merges[i]));
+        assert_memory_equal(c.vocab.merges[i].p, merges[i], strlen(merges[i]));
+    }
     ckpt_free(&c);
 }
 
@@ -363,8 +402,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentencepiece),     cmocka_unit_test(test_sentencepiece_settings),
         cmocka_unit_test(test_bad_sentencepiece), cmocka_unit_test(test_tiktoken),
-        cmocka_unit_test(test_known_ranks),       cmocka_unit_test(test_bad_tiktoken),
-        cmocka_unit_test(test_tiktoken_files),    cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_order_of_ranks),    cmocka_unit_test(test_known_ranks),
+        cmocka_unit_test(test_bad_tiktoken),      cmocka_unit_test(test_tiktoken_files),
+        cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
