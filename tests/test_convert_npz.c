@@ -103,6 +103,30 @@ static void test_numbers(void **state)
     }
 }
 
+/* Values of entries in turn, each from where nothing has been read yet. */
+static void test_in_turn(void **state)
+{
+    const struct entry entries[] = {{"wte.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
+                                    {"wpe.npy", "<f4", "(1, 2)", row1, sizeof row1},
+                                    one_head,
+                                    nothing};
+    struct checkpoint c;
+    struct bytes b = archive(*state, entries);
+    float v;
+    read_it(&c, &b, NULL, NULL);
+    const struct ckpt_tensor *wte = &c.tensors[0], *wpe = &c.tensors[1];
+    assert_true(wte->n_values == 10 && wpe->n_values == 2);
+    for (uint64_t i = 0; i < 2; i++) {
+        ckpt_values(wpe, i, 1, &v);
+        assert_true(v == row1[i]);
+        ckpt_values(wte, 3 * i + 5, 1, &v);
+        assert_true(v == rows5[3 * i + 5]);
+    }
+    assert_true(c.failed.status == MGPT_OK);
+    ckpt_free(&c);
+    drop(&b);
+}
+
 /* Characters are UTF-32 there. */
 static void test_texts(void **state)
 {
@@ -285,9 +309,9 @@ int main(void)
 {
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
     const struct CMUnitTest tests[] = {
-        ON_FILE(test_numbers),           ON_FILE(test_texts),   ON_FILE(test_matrices),
-        ON_FILE(test_fortran),           ON_FILE(test_unnamed), cmocka_unit_test(test_npy),
-        cmocka_unit_test(test_sniffing),
+        ON_FILE(test_numbers),      ON_FILE(test_in_turn),           ON_FILE(test_texts),
+        ON_FILE(test_matrices),     ON_FILE(test_fortran),           ON_FILE(test_unnamed),
+        cmocka_unit_test(test_npy), cmocka_unit_test(test_sniffing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -322,6 +322,7 @@ static void test_ids(void **state)
          "{\"bos_token_id\":99,\"eos_token_id\":null}", -1, -1, -1, 0},
         {TEMPLATE, NULL, NULL, NULL, 3, -1, -1, 1},
         {"", "{\"eos_token\":\"</s>\"}", NULL, "{\"eos_token_id\":[4,5]}", -1, 4, 5, 0},
+        {"", NULL, NULL, "{\"eos_token_id\":[4,0]}", -1, 4, 0, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":5}", -1, 4, 5, 0},
         {TEMPLATE_END, NULL, NULL, "{\"eos_token_id\":4}", -1, 4, -1, 0},
         {TEMPLATE_FIRST, NULL, NULL, NULL, -1, 0, -1, 0},

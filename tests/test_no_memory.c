@@ -3,6 +3,7 @@
  *
  * Linked with -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create, so that the library's
  * allocations pass through here. Those of the tests themselves use calloc and are left alone. */
+#include "gguf.h"
 #include "kv.h"
 #include "pool.h"
 #include "toy_zoo.h"
@@ -248,6 +249,28 @@ static void test_bytes_wanted(void **state)
     }
 }
 
+static void test_bytes_of_tensor_infos(void **state)
+{
+    (void)state;
+    struct subject s = subject_new(&toy_zoo[ZOO_MICROGPT], 1);
+    mgpt_model *model = NULL;
+    size_t said[2], n = 0, n_tensors;
+    for (int k = 0; !model; k++) {
+        mgpt_error err;
+        arm(k);
+        model = mgpt_open_bytes(s.m->file, s.m->size, NULL, &err);
+        if (!model && strstr(err.text, "for tensor infos") && n < 4)
+            assert_int_equal(sscanf(err.text, "out of memory: %zu", &said[n++ / 2]), 1);
+    }
+    fail_after = NEVER;
+    n_tensors = mgpt_n_tensors(model);
+    assert_int_equal(n, 3); /* names and infos, then the order of the names */
+    assert_int_equal(said[0], n_tensors * sizeof(struct gguf_tensor));
+    assert_int_equal(said[1], n_tensors * sizeof(uint32_t));
+    mgpt_close(model);
+    subject_free(&s);
+}
+
 static void test_which_thread(void **state)
 {
     (void)state;
@@ -268,7 +291,7 @@ int main(void)
         cmocka_unit_test(test_open),         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_feed),         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_sync),         cmocka_unit_test(test_bytes_wanted),
-        cmocka_unit_test(test_which_thread),
+        cmocka_unit_test(test_which_thread), cmocka_unit_test(test_bytes_of_tensor_infos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
