@@ -107,7 +107,7 @@ static int storage(const struct torch_file *f, pickle_id persistent, struct stat
     pickle_id id = n->kind == PICKLE_PERSISTENT ? pickle_item(p, persistent, 0) : 0;
     const struct pickle_node *key = pickle_at(p, pickle_item(p, id, 2));
     int64_t count = -1;
-    size_t size;
+    size_t size = 0;
     if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT ||
         !pickle_int(p, pickle_item(p, id, 4), &count) || count < 0)
         return bad(n, "it has no storage", err);
