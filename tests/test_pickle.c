@@ -221,6 +221,11 @@ static void test_objects(void **state)
     assert_true(pickle_is_text(&p, pickle_arg(&p, p.root, 0), "cpu"));
     assert_int_equal(pickle_arg(&p, p.root, 1), 0);
     pickle_free(&p);
+    p = good(BYTES("\x80\x02"
+                   "cbuiltins\nset\nK\x05\x85R."));
+    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_LIST); /* of what is none: empty */
+    assert_int_equal(pickle_item(&p, p.root, 0), 0);
+    pickle_free(&p);
     p = good(BYTES("\x80\x02K\x09Q."));
     assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_PERSISTENT);
     assert_true(int_of(&p, pickle_item(&p, p.root, 0)) == 9);

@@ -64,6 +64,17 @@ static void put_entry(struct archive *a, const struct member *m, size_t offset)
     put_bytes(a, m->name, strlen(m->name));
 }
 
+static void put_end(struct archive *a, size_t n, size_t size, size_t directory)
+{
+    put_uint(a, 0x06054b50, 4);
+    put_uint(a, 0, 4);
+    put_uint(a, n, 2);
+    put_uint(a, n, 2);
+    put_uint(a, size, 4);
+    put_uint(a, directory, 4);
+    put_uint(a, 0, 2);
+}
+
 static struct span make(struct archive *a, const struct member *members, size_t n)
 {
     size_t offsets[16];
@@ -75,14 +86,7 @@ static struct span make(struct archive *a, const struct member *members, size_t 
     size_t directory = a->n;
     for (size_t i = 0; i < n; i++)
         put_entry(a, &members[i], offsets[i]);
-    size_t size = a->n - directory;
-    put_uint(a, 0x06054b50, 4);
-    put_uint(a, 0, 4);
-    put_uint(a, n, 2);
-    put_uint(a, n, 2);
-    put_uint(a, size, 4);
-    put_uint(a, directory, 4);
-    put_uint(a, 0, 2);
+    put_end(a, n, a->n - directory, directory);
     return (struct span){a->bytes, a->n};
 }
 
@@ -197,6 +201,24 @@ static void test_empty_archive(void **state)
     assert_int_equal(zip_dir_open(&z, BYTES("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), &err),
                      MGPT_EFILE);
     assert_non_null(strstr(err.text, "the archive is empty"));
+}
+
+/* The directory names members in another order than theirs. */
+static void test_other_order(void **state)
+{
+    const struct span pickle = BYTES(GOOD);
+    const struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    struct archive a = {.n = 0};
+    (void)state;
+    put_local(&a, &m[0]);
+    size_t second = a.n;
+    put_local(&a, &m[1]);
+    size_t directory = a.n;
+    put_entry(&a, &m[1], second);
+    put_entry(&a, &m[0], 0);
+    size_t size = a.n - directory;
+    put_end(&a, 2, size, directory);
+    accepts((struct span){a.bytes, a.n});
 }
 
 /* The directory as zip64 says: where an archive has grown beyond 4 GiB, or 65,535 entries. */
@@ -345,6 +367,13 @@ static void test_tensors_that_lie(void **state)
          NULL},
     };
     (void)state;
+    mgpt_error err;
+    const struct span none = BYTES(TENSOR("N", "K\0", "K\1\x85", "K\1\x85"));
+    struct archive a;
+    assert_int_equal(read_all(make(&a, &(struct member){"a/data.pkl", none, 0, 0, 0}, 1), &err),
+                     MGPT_EFILE);
+    assert_int_equal(err.offset,
+                     sizeof "\x80\x02}U\1wctorch._utils\n_rebuild_tensor_v2\n(" - 1); /* of N */
     for (size_t i = 0; i < COUNT(all); i++) {
         /* a table cannot hold the literal's length: the pickle ends with its "tRs." */
         const char *p = (const char *)all[i].pickle.data;
@@ -456,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_archives),
         cmocka_unit_test(test_sniffing),
         cmocka_unit_test(test_zip64),
+        cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_directories_that_lie),
         cmocka_unit_test(test_tensors_that_lie),
         cmocka_unit_test(test_storages_of_old_files),

@@ -195,7 +195,7 @@ int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *
     pickle_id function, args;
     uint32_t n_strides;
     int64_t offset;
-    uint64_t skip;
+    uint64_t skip = 0;
     if (!unwrap(p, id, &function, &args))
         return 0;
     *t = (struct state_tensor){.name = ""};
