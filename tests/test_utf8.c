@@ -165,13 +165,28 @@ static void test_stays_inside(void **state)
         }
 }
 
+/* The ends of each range, and their neighbours: controls, marks of direction, separators of lines. */
+static void test_dangerous(void **state)
+{
+    (void)state;
+    const uint32_t ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},        {0x61C, 0x61C},
+                                  {0x200E, 0x200F}, {0x2028, 0x202E},    {0x2066, 0x2069},
+                                  {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        assert_int_equal(utf8_dangerous(ranges[i][0]), 1);
+        assert_int_equal(utf8_dangerous(ranges[i][1]), 1);
+        assert_int_equal(i > 0 && utf8_dangerous(ranges[i][0] - 1), 0);
+        assert_int_equal(ranges[i][1] < UTF8_BAD && utf8_dangerous(ranges[i][1] + 1), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_code_point),   cmocka_unit_test(test_not_a_code_point),
         cmocka_unit_test(test_every_short_string), cmocka_unit_test(test_four_bytes),
         cmocka_unit_test(test_resynchronises),     cmocka_unit_test(test_incomplete),
-        cmocka_unit_test(test_stays_inside),
+        cmocka_unit_test(test_dangerous),          cmocka_unit_test(test_stays_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
