@@ -337,6 +337,10 @@ static void test_tensors_that_lie(void **state)
         {{(const uint8_t *)TENSOR(STORAGE("\4"), "K\5", "K\1\x85", "K\1\x85"), 0}, "its offset"},
         {{(const uint8_t *)TENSOR(STORAGE("\4"), "J\xff\xff\xff\xff", "K\1\x85", "K\1\x85"), 0},
          "its offset"},
+        {{(const uint8_t *)TENSOR(STORAGE("\4"), "\x8a\x08\0\0\0\0\0\0\0\x40", "K\1\x85",
+                                  "K\1\x85"),
+          0}, /* its bytes are 2^64, too */
+         "its offset"},
         {{(const uint8_t *)TENSOR(STORAGE("\4"), "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f",
                                   "K\1\x85", "K\1\x85"),
           0},
