@@ -1,13 +1,16 @@
 /* Floor 5. Matrices times rows: the part of the page that costs the time.
  *
  * Products that read the same input are one job: the input is quantised once, and the threads are
- * called once. A job is cut by panels, so that every thread reads about as many bytes of weights, and
- * every output is computed by one thread in the order that kernels.h states. What a thread has just
- * computed it also finishes: biases, and in the MLP the activation, while the rows are in its cache.
+ * called once. The panels of a job are dealt to the threads while it runs, and every output is computed
+ * by one thread in the order that kernels.h states. What a thread has just computed it also finishes:
+ * biases, and in the MLP the activation, while the rows are in its cache.
  */
 #include "verbs.h"
 
-enum { MOST = 3 }; /* products of a job */
+enum {
+    MOST = 3,        /* products of a job */
+    LEAST_PANELS = 4 /* that a thread takes at a time: they are read side by side */
+};
 
 struct linear_job {
     const struct run *r;
@@ -61,27 +64,16 @@ static size_t bytes_of(const struct linear *l)
     return panels_of(l->n_out) * l->panel_bytes;
 }
 
-/* The first panel of a matrix that does not begin before byte `at` of its panels. */
-static size_t panel_at(const struct linear *l, size_t at)
-{
-    size_t p = (at + l->panel_bytes - 1) / l->panel_bytes, panels = panels_of(l->n_out);
-    return p < panels ? p : panels;
-}
-
-/* The worker's share of the panels of all matrices one behind the other. */
-static void linears_part(void *ctx, int worker, int n_workers)
+/* Panels [first, last) of all matrices one behind the other. */
+static void linears_part(void *ctx, size_t first, size_t last)
 {
     const struct linear_job *job = ctx;
-    size_t total = 0, begin = 0, w = (size_t)worker, of = (size_t)n_workers;
-    for (size_t i = 0; i < job->count; i++)
-        total += bytes_of(job->p[i].l);
-    size_t from = total / of * w + total % of * w / of;
-    size_t to = total / of * (w + 1) + total % of * (w + 1) / of;
-    for (size_t i = 0; i < job->count; i++) {
-        const struct linear *l = job->p[i].l;
-        multiply(job, &job->p[i], from > begin ? panel_at(l, from - begin) : 0,
-                 to > begin ? panel_at(l, to - begin) : 0);
-        begin += bytes_of(l);
+    for (size_t i = 0, begin = 0; i < job->count && begin < last; i++) {
+        size_t end = begin + panels_of(job->p[i].l->n_out);
+        if (first < end)
+            multiply(job, &job->p[i], (first > begin ? first : begin) - begin,
+                     (last < end ? last : end) - begin);
+        begin = end;
     }
 }
 
@@ -95,20 +87,19 @@ static void activate(const struct linear_job *job, size_t at, size_t n)
         kernels->mul(y, job->p[1].y + at, n);
 }
 
-/* The worker's share of gate and of up are the same rows, which it then multiplies. */
-static void gate_up_part(void *ctx, int worker, int n_workers)
+/* The same rows of gate and of up, which are then multiplied. */
+static void gate_up_part(void *ctx, size_t p0, size_t p1)
 {
     const struct linear_job *job = ctx;
-    size_t p0, p1, F = job->p[0].l->n_out;
-    pool_split(panels_of(F), worker, n_workers, &p0, &p1);
+    size_t F = job->p[0].l->n_out;
     for (size_t i = 0; i < job->count; i++)
         multiply(job, &job->p[i], p0, p1);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
-    for (size_t i = 0; p0 < p1 && i < job->n; i++)
+    for (size_t i = 0; i < job->n; i++)
         activate(job, i * F + r0, r1 - r0);
 }
 
-static void run_job(struct run *r, struct linear_job *job, pool_fn *part)
+static void run_job(struct run *r, struct linear_job *job, size_t panels, pool_units_fn *part)
 {
     size_t bytes = 0;
     if (job->n == 0)
@@ -116,7 +107,16 @@ static void run_job(struct run *r, struct linear_job *job, pool_fn *part)
     quantize(r, job);
     for (size_t i = 0; i < job->count; i++)
         bytes += bytes_of(job->p[i].l);
-    pool_run_sized(r->pool, bytes * job->n, part, job);
+    pool_deal(r->pool, bytes * job->n, panels, LEAST_PANELS, part, job);
+}
+
+/* All products, one behind the other. */
+static void run_products(struct run *r, struct linear_job *job)
+{
+    size_t panels = 0;
+    for (size_t i = 0; i < job->count; i++)
+        panels += panels_of(job->p[i].l->n_out);
+    run_job(r, job, panels, linears_part);
 }
 
 void linears(struct run *r, const struct product *p, size_t count, const float *x, size_t n)
@@ -124,13 +124,13 @@ void linears(struct run *r, const struct product *p, size_t count, const float *
     struct linear_job job = {.r = r, .count = count, .n = n, .x = x};
     for (size_t i = 0; i < count; i++)
         job.p[i] = p[i];
-    run_job(r, &job, linears_part);
+    run_products(r, &job);
 }
 
 void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n)
 {
     struct linear_job job = {.r = r, .p = {{l, y}}, .count = 1, .n = n, .x = x};
-    run_job(r, &job, linears_part);
+    run_products(r, &job);
 }
 
 void expand(struct run *r, size_t il)
@@ -144,10 +144,10 @@ void expand(struct run *r, size_t il)
         job.count = 2;
     }
     if (!TAPPED(r, MGPT_MLP_PRE) && !TAPPED(r, MGPT_MLP_PRE_LINEAR)) {
-        run_job(r, &job, gate_up_part);
+        run_job(r, &job, panels_of(l->up.n_out), gate_up_part);
         return;
     }
-    run_job(r, &job, linears_part);
+    run_products(r, &job);
     TAP(r, MGPT_MLP_PRE, il, s->gate, l->up.n_out);
     if (l->gate.w)
         TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, l->up.n_out);

@@ -31,6 +31,7 @@ struct worker {
     struct pool *pool;
     pthread_t thread;
     int index;
+    _Alignas(LINE) atomic_uint_least64_t left; /* units [left % 2^32, left / 2^32) */
 };
 
 struct pool {
@@ -228,12 +229,76 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
         run(p, fn, ctx, 1);
 }
 
+/* Whether the caller does a job of so many bytes by itself. */
+static int is_for_one(const struct pool *p, size_t bytes)
+{
+    return pool_size(p) == 1 || bytes < POOL_WORTH_SPLITTING ||
+           (bytes < POOL_WORTH_WAKING &&
+            atomic_load_explicit(&p->sleeping, memory_order_relaxed) == p->n - 1);
+}
+
 void pool_run_sized(struct pool *p, size_t bytes, pool_fn *fn, void *ctx)
 {
-    int wake = bytes >= POOL_WORTH_WAKING;
-    if (pool_size(p) == 1 || bytes < POOL_WORTH_SPLITTING ||
-        (!wake && atomic_load_explicit(&p->sleeping, memory_order_relaxed) == p->n - 1))
+    if (is_for_one(p, bytes))
         fn(ctx, 0, 1);
     else
-        run(p, fn, ctx, wake);
+        run(p, fn, ctx, bytes >= POOL_WORTH_WAKING);
+}
+
+/* ---- units ---------------------------------------------------------------------------------- */
+
+struct deal {
+    struct pool *pool;
+    size_t least;
+    pool_units_fn *fn;
+    void *ctx;
+};
+
+static uint64_t units(uint64_t first, uint64_t last)
+{
+    return last << 32 | first;
+}
+
+/* Half of what is left of w's units: the next for w, the last for anybody else. */
+static int take_units(struct worker *w, int own, size_t least, size_t *first, size_t *last)
+{
+    uint64_t left = atomic_load_explicit(&w->left, memory_order_relaxed), rest;
+    do {
+        uint64_t a = left & UINT32_MAX, b = left >> 32, n = (b - a) / 2 / least * least;
+        if (a == b)
+            return 0;
+        n = n > least ? n : least;
+        n = n < b - a ? n : b - a;
+        *first = own ? a : b - n;
+        *last = *first + n;
+        rest = own ? units(a + n, b) : units(a, b - n);
+    } while (!atomic_compare_exchange_weak_explicit(&w->left, &left, rest, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return 1;
+}
+
+static void deal_part(void *ctx, int worker, int n_workers)
+{
+    const struct deal *deal = ctx;
+    size_t first, last;
+    for (int i = 0; i < n_workers; i++) {
+        struct worker *w = &deal->pool->workers[(worker + i) % n_workers];
+        while (take_units(w, i == 0, deal->least, &first, &last))
+            deal->fn(deal->ctx, first, last);
+    }
+}
+
+void pool_deal(struct pool *p, size_t bytes, size_t n, size_t least, pool_units_fn *fn, void *ctx)
+{
+    struct deal deal = {p, least, fn, ctx};
+    if (is_for_one(p, bytes)) {
+        fn(ctx, 0, n);
+        return;
+    }
+    for (int i = 0; i < p->n; i++) {
+        size_t first, last;
+        pool_split(n, i, p->n, &first, &last);
+        atomic_store_explicit(&p->workers[i].left, units(first, last), memory_order_relaxed);
+    }
+    run(p, deal_part, &deal, bytes >= POOL_WORTH_WAKING);
 }

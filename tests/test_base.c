@@ -326,6 +326,56 @@ static void test_pool_by_size(void **state)
     pool_free(pool);
 }
 
+/* Every unit is done once, whoever does it: also when one worker is held up in its first. */
+struct dealt {
+    _Atomic uint8_t units[300];
+    size_t n, least, slow; /* doing this unit takes a millisecond */
+    _Atomic int wrong, calls;
+};
+
+static void do_units(void *ctx, size_t first, size_t last)
+{
+    struct dealt *dealt = ctx;
+    struct timespec pause = {0, 1000000};
+    if (first >= last || last > dealt->n)
+        dealt->wrong = 1;
+    for (size_t i = first; i < last && !dealt->wrong; i++)
+        dealt->units[i]++;
+    if (first <= dealt->slow && dealt->slow < last)
+        nanosleep(&pause, NULL);
+    dealt->calls++;
+}
+
+static void check_deal(struct pool *pool, size_t bytes, size_t n, size_t least, size_t slow)
+{
+    struct dealt dealt = {.n = n, .least = least, .slow = slow};
+    pool_deal(pool, bytes, n, least, do_units, &dealt);
+    assert_false(dealt.wrong);
+    for (size_t i = 0; i < 300; i++)
+        if (dealt.units[i] != (i < n))
+            fail_msg("unit %zu of %zu done %d times", i, n, dealt.units[i]);
+    if (pool_size(pool) == 1 || bytes < POOL_WORTH_SPLITTING)
+        assert_int_equal(dealt.calls, 1);
+}
+
+static void test_pool_deals_units(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 8};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        struct pool *pool = pool_new(sizes[s], NULL);
+        assert_non_null(pool);
+        for (size_t n = 1; n <= 300; n++)
+            for (size_t least = 1; least <= 5; least += 2)
+                check_deal(pool, POOL_WORTH_WAKING, n, least, SIZE_MAX);
+        for (size_t slow = 0; slow < 300; slow += 50)
+            check_deal(pool, POOL_WORTH_WAKING, 300, 4, slow);
+        check_deal(pool, POOL_WORTH_SPLITTING - 1, 300, 4, SIZE_MAX);
+        pool_free(pool);
+    }
+    check_deal(NULL, POOL_WORTH_WAKING, 300, 4, SIZE_MAX);
+}
+
 static void test_pool_without_threads(void **state)
 {
     (void)state;
@@ -371,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_pool_sleeps_and_wakes),
         cmocka_unit_test(test_pool_by_size),
         cmocka_unit_test(test_pool_without_threads),
+        cmocka_unit_test(test_pool_deals_units),
         cmocka_unit_test(test_pool_split_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

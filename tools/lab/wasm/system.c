@@ -42,6 +42,15 @@ void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx)
     pool_run(pool, fn, ctx);
 }
 
+void pool_deal(struct pool *pool, size_t bytes, size_t n, size_t least, pool_units_fn *fn,
+               void *ctx)
+{
+    (void)pool;
+    (void)bytes;
+    (void)least;
+    fn(ctx, 0, n);
+}
+
 void pool_wake(struct pool *pool)
 {
     (void)pool;
