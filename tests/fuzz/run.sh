@@ -5,13 +5,16 @@
 # leaves what it finds in tests/fuzz/found. Campaigns of hours: campaign.sh.
 #
 # With AFL++ (Debian: afl++) a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput
-# (persistent, input in shared memory). With the optimisation of a release its pass takes minutes over a kernel.
+# (persistent, input in shared memory). The kernels, which no input steers, are left out of what it counts:
 #
-#   CC=afl-clang-fast meson setup build-afl -Db_lundef=false -Ddefault_library=static -Dbuildtype=debugoptimized \
-#       -Dc_args=-fsanitize=fuzzer-no-link             (AFL_USE_ASAN=1, AFL_USE_UBSAN=1 with it)
+#   echo 'src:*kernels*' >/tmp/not-counted
+#   export AFL_LLVM_DENYLIST=/tmp/not-counted CC=afl-clang-fast
+#   meson setup build-afl -Db_lundef=false -Ddefault_library=static -Dbuildtype=debugoptimized \
+#       '-Dc_args=-fsanitize=fuzzer-no-link -DQUICK_TO_COMPILE'
 #   ninja -C build-afl tests/fuzz/fuzz_gguf tests/fuzz/seeds
-#   AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 MGPT_SOURCE_ROOT=$PWD afl-fuzz -i build-afl/tests/fuzz/seeds/gguf -x build-afl/tests/fuzz/seeds/gguf.dict \
-#       -o build-afl/out -- build-afl/tests/fuzz/fuzz_gguf
+#   export AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 MGPT_SOURCE_ROOT=$PWD
+#   afl-fuzz -i build-afl/tests/fuzz/seeds/gguf -x build-afl/tests/fuzz/seeds/gguf.dict -o build-afl/out -- \
+#       build-afl/tests/fuzz/fuzz_gguf
 set -eu
 program=$1 name=$2 seeds=$3
 here=$(dirname "$0")
