@@ -7,13 +7,14 @@
  * once. Its scores, [rows][keys], are all that is ever held of the matrix of scores. What a row gives
  * does not depend on its block.
  *
- * Blocks are dealt to the session's threads in turn. Where that would leave some idle (one query, and
+ * The session's threads take block after block. Where that would leave some idle (one query, and
  * few KV heads), and for taps, a few queries with all their heads go through in three steps, each of
  * them spread evenly: scores by panels of keys, softmax by rows, mix by columns of values.
  */
 #include "session.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -30,6 +31,7 @@ struct attend_job {
     /* For steps: queries [i, i + n_queries) of a segment. */
     const struct segment *seg;
     size_t i, n_queries;
+    atomic_size_t taken; /* blocks */
 };
 
 /* Queries [i, i + n_queries) of a segment, n_heads query heads of one KV head from `head` on. Row
@@ -161,19 +163,27 @@ static void attend_heads(const struct attend_job *job, struct block b)
     }
 }
 
+/* The number of the next block that nobody has. */
+static size_t take_block(struct attend_job *job)
+{
+    return atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
+}
+
 static void attend_part(void *ctx, int worker, int n_workers)
 {
-    const struct attend_job *job = ctx;
+    struct attend_job *job = ctx;
     const struct run *r = job->r;
-    size_t n_head_kv = r->model->shape.n_head_kv, turn = 0, mine = (size_t)worker;
-    struct block b = {.scores = r->s->scores + mine * BLOCK_ROWS * r->s->score_stride};
+    size_t n_head_kv = r->model->shape.n_head_kv, turn = 0, mine = take_block(job);
+    struct block b = {.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride};
+    (void)n_workers;
     for (size_t s = 0; s < r->n_segments; s++) {
         b.seg = &r->segments[s];
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
             for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries)
-                if (turn++ % (size_t)n_workers == mine) {
+                if (turn++ == mine) {
                     b.n_queries = smaller(job->block_queries, b.seg->n - b.i);
                     attend_heads(job, b);
+                    mine = take_block(job);
                 }
     }
 }
