@@ -7,14 +7,13 @@
  * once. Its scores, [rows][keys], are all that is ever held of the matrix of scores. What a row gives
  * does not depend on its block.
  *
- * The session's threads take block after block. Where that would leave some idle (one query, and
+ * Blocks are dealt to the session's threads. Where that would leave some idle (one query, and
  * few KV heads), and for taps, a few queries with all their heads go through in three steps, each of
  * them spread evenly: scores by panels of keys, softmax by rows, mix by columns of values.
  */
 #include "session.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -31,7 +30,6 @@ struct attend_job {
     /* For steps: queries [i, i + n_queries) of a segment. */
     const struct segment *seg;
     size_t i, n_queries;
-    atomic_size_t taken; /* blocks */
 };
 
 /* Queries [i, i + n_queries) of a segment, n_heads query heads of one KV head from `head` on. Row
@@ -163,27 +161,20 @@ static void attend_heads(const struct attend_job *job, struct block b)
     }
 }
 
-/* The number of the next block that nobody has. */
-static size_t take_block(struct attend_job *job)
+/* Blocks [first, last), in order of segment, KV head and query. */
+static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
-    return atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
-}
-
-static void attend_part(void *ctx, int worker, int n_workers)
-{
-    struct attend_job *job = ctx;
+    const struct attend_job *job = ctx;
     const struct run *r = job->r;
-    size_t n_head_kv = r->model->shape.n_head_kv, turn = 0, mine = take_block(job);
+    size_t n_head_kv = r->model->shape.n_head_kv, number = 0;
     struct block b = {.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride};
-    (void)n_workers;
     for (size_t s = 0; s < r->n_segments; s++) {
         b.seg = &r->segments[s];
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
-            for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries)
-                if (turn++ == mine) {
+            for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries, number++)
+                if (number >= first && number < last) {
                     b.n_queries = smaller(job->block_queries, b.seg->n - b.i);
                     attend_heads(job, b);
-                    mine = take_block(job);
                 }
     }
 }
@@ -327,5 +318,5 @@ void attend(struct run *r, size_t layer)
     if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
         attend_in_steps(&job, pool);
     else
-        pool_run(pool, attend_part, &job);
+        pool_deal(pool, POOL_WORTH_WAKING, n_blocks, 1, attend_blocks, &job);
 }

@@ -65,9 +65,10 @@ static size_t bytes_of(const struct linear *l)
 }
 
 /* Panels [first, last) of all matrices one behind the other. */
-static void linears_part(void *ctx, size_t first, size_t last)
+static void linears_part(void *ctx, int worker, size_t first, size_t last)
 {
     const struct linear_job *job = ctx;
+    (void)worker;
     for (size_t i = 0, begin = 0; i < job->count && begin < last; i++) {
         size_t end = begin + panels_of(job->p[i].l->n_out);
         if (first < end)
@@ -88,10 +89,11 @@ static void activate(const struct linear_job *job, size_t at, size_t n)
 }
 
 /* The same rows of gate and of up, which are then multiplied. */
-static void gate_up_part(void *ctx, size_t p0, size_t p1)
+static void gate_up_part(void *ctx, int worker, size_t p0, size_t p1)
 {
     const struct linear_job *job = ctx;
     size_t F = job->p[0].l->n_out;
+    (void)worker;
     for (size_t i = 0; i < job->count; i++)
         multiply(job, &job->p[i], p0, p1);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;

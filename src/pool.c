@@ -284,7 +284,7 @@ static void deal_part(void *ctx, int worker, int n_workers)
     for (int i = 0; i < n_workers; i++) {
         struct worker *w = &deal->pool->workers[(worker + i) % n_workers];
         while (take_units(w, i == 0, deal->least, &first, &last))
-            deal->fn(deal->ctx, first, last);
+            deal->fn(deal->ctx, worker, first, last);
     }
 }
 
@@ -292,7 +292,7 @@ void pool_deal(struct pool *p, size_t bytes, size_t n, size_t least, pool_units_
 {
     struct deal deal = {p, least, fn, ctx};
     if (is_for_one(p, bytes)) {
-        fn(ctx, 0, n);
+        fn(ctx, 0, 0, n);
         return;
     }
     for (int i = 0; i < p->n; i++) {

@@ -37,7 +37,7 @@ void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx);
 /* A job of n < 2^32 units that are dealt out while it runs: fn does units [first, last). Each worker takes
  * from its pool_split, half of what is left of it at a time, in multiples of `least` units, then from what is
  * left of the others': whoever is slower, or served more slowly by memory, does less. `bytes` as above. */
-typedef void pool_units_fn(void *ctx, size_t first, size_t last);
+typedef void pool_units_fn(void *ctx, int worker, size_t first, size_t last);
 void pool_deal(struct pool *pool, size_t bytes, size_t n, size_t least, pool_units_fn *fn,
                void *ctx);
 

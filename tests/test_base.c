@@ -329,15 +329,16 @@ static void test_pool_by_size(void **state)
 /* Every unit is done once, whoever does it: also when one worker is held up in its first. */
 struct dealt {
     _Atomic uint8_t units[300];
-    size_t n, least, slow; /* doing this unit takes a millisecond */
+    size_t n, slow; /* doing this unit takes a millisecond */
+    int n_workers;
     _Atomic int wrong, calls;
 };
 
-static void do_units(void *ctx, size_t first, size_t last)
+static void do_units(void *ctx, int worker, size_t first, size_t last)
 {
     struct dealt *dealt = ctx;
     struct timespec pause = {0, 1000000};
-    if (first >= last || last > dealt->n)
+    if (worker < 0 || worker >= dealt->n_workers || first >= last || last > dealt->n)
         dealt->wrong = 1;
     for (size_t i = first; i < last && !dealt->wrong; i++)
         dealt->units[i]++;
@@ -348,7 +349,7 @@ static void do_units(void *ctx, size_t first, size_t last)
 
 static void check_deal(struct pool *pool, size_t bytes, size_t n, size_t least, size_t slow)
 {
-    struct dealt dealt = {.n = n, .least = least, .slow = slow};
+    struct dealt dealt = {.n = n, .n_workers = pool_size(pool), .slow = slow};
     pool_deal(pool, bytes, n, least, do_units, &dealt);
     assert_false(dealt.wrong);
     for (size_t i = 0; i < 300; i++)

@@ -48,7 +48,7 @@ void pool_deal(struct pool *pool, size_t bytes, size_t n, size_t least, pool_uni
     (void)pool;
     (void)bytes;
     (void)least;
-    fn(ctx, 0, n);
+    fn(ctx, 0, 0, n);
 }
 
 void pool_wake(struct pool *pool)
