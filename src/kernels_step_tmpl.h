@@ -203,22 +203,46 @@ static void narrow_begin(const struct narrow *m, const struct narrow_row *row, f
     step_begin(begun, begun + m->n_embd, m, row, step_widths_of(m));
 }
 
+/* Each of its own: in one function compilers compute for every token what only the others need. */
+#define STEP_APART static __attribute__((noinline)) void
+
+STEP_APART step_any(const struct narrow *m, const struct narrow_row *rows, size_t n, float *scores,
+                    size_t stride)
+{
+    step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, step_widths_of(m));
+}
+
+static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
+
+STEP_APART step_canonical_one(const struct narrow *m, const struct narrow_row *row, float *scores,
+                              size_t stride)
+{
+    step_of(m, row, 1, scores, stride, canonical);
+}
+
+STEP_APART step_canonical(const struct narrow *m, const struct narrow_row *rows, size_t n,
+                          float *scores, size_t stride)
+{
+    step_of(m, rows, n, scores, stride, canonical);
+}
+
 static void narrow_step(const struct narrow *m, const struct narrow_row *rows, size_t n,
                         float *scores, size_t stride)
 {
-    static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
-    const struct step_widths w = step_widths_of(m);
-    int is_canonical = w.E == canonical.E && w.H == canonical.H && w.G == canonical.G &&
-                       w.d == canonical.d && w.F == canonical.F && w.relu;
+    int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
+                       m->n_head_kv == canonical.G && m->head_dim == canonical.d &&
+                       m->n_ff == canonical.F && m->act == ACT_RELU && !m->gated;
     for (size_t done = 0; done < n; done += ROWS) {
         size_t some = n - done < ROWS ? n - done : ROWS;
         if (!is_canonical)
-            step_of(m, rows + done, ROWS == 1 ? 1 : some, scores, stride, w);
+            step_any(m, rows + done, some, scores, stride);
         else if (ROWS == 1 || some == 1)
-            step_of(m, rows + done, 1, scores, stride, canonical);
+            step_canonical_one(m, rows + done, scores, stride);
         else
-            step_of(m, rows + done, some, scores, stride, canonical);
+            step_canonical(m, rows + done, some, scores, stride);
     }
 }
+
+#undef STEP_APART
 
 #endif
