@@ -1,17 +1,21 @@
-/* Floor 5. Softmax attention of queries over the growing cache (Vaswani et al. 2017, eq. 1).
+/* Floor 5. Softmax attention over the KV cache (Vaswani et al. 2017, eq. 1):
  *
- * A query sees the keys 0..pos of its own session, or the last `window` of them: causality is the
- * bounds of the loops, there is no mask. The query heads of a group share its keys and values
- * (Ainslie et al. 2023), so they go together, and so do consecutive queries of a chunk: a block is as
- * many rows (a query of one head each) as keep the registers busy, and it reads each key and value
- * once. Its scores, [rows][keys], are all that is ever held of the matrix of scores. What a row gives
- * does not depend on its block.
+ *     s_ij = q_i . k_j / sqrt(d)           score()            for the keys j that query i sees
+ *     a_ij = exp s_ij / sum_j exp s_ij     kernels->softmax
+ *     o_i  = sum_j a_ij v_j                mix()
  *
- * Blocks are dealt to the session's threads. Where that would leave some idle (one query, and
- * few KV heads), and for taps, a few queries with all their heads go through in three steps, each of
- * them spread evenly: scores by panels of keys, softmax by rows, mix by columns of values.
+ * There is no mask. The loops over j end at the query's own position (and start at pos - window).
+ * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. The rows of a block
+ * share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only the block's
+ * scores, [rows][keys], are stored, never the full [T][T] matrix. A row's result does not depend on its
+ * block.
+ *
+ * Blocks are dealt to the session's threads. Some passes have too few blocks for that (one query, few
+ * KV heads), and taps need all heads of a query at once. Those take a few queries with all their heads
+ * through the three equations one after the other, each split evenly: scores by panels of keys, softmax
+ * by rows, mix by columns of values.
  */
-#include "session.h"
+#include "verbs.h"
 
 #include <math.h>
 #include <string.h>
@@ -305,10 +309,10 @@ static size_t count_work(const struct attend_job *job, size_t *n_blocks)
     return work;
 }
 
-void attend(struct run *r, size_t layer)
+void attend(pass *r)
 {
     const struct shape *d = &r->model->shape;
-    struct attend_job job = {.r = r, .layer = layer, .window = r->model->layers[layer].window};
+    struct attend_job job = {.r = r, .layer = r->il, .window = r->model->layers[r->il].window};
     size_t n_blocks;
     job.group = d->n_head / d->n_head_kv;
     job.block_queries = larger(BLOCK_ROWS / job.group, 1);

@@ -148,14 +148,6 @@ STEP_INLINE void step_rows(const struct step_product t, size_t n, int one_chain)
         step_stripe(t, n, p, 1, SINGLE_ROWS, CHAINS);
 }
 
-/* y, n rows behind one another, = or += the product of l and the rows of x. */
-STEP_INLINE void step_linear(float *y, const struct narrow_linear *l, const float *x, size_t ldx,
-                             size_t n, size_t n_in, size_t n_out, int one_chain, enum step_end end)
-{
-    step_rows((struct step_product){y, NULL, l->w, l->bias, x, ldx, n_in, n_out / PANEL, end}, n,
-              one_chain);
-}
-
 /* ---- norms ---- */
 
 STEP_INLINE lanes step_sum(const float *x, size_t E)
@@ -220,8 +212,8 @@ STEP_INLINE void step_norm_four(float *y, const struct narrow_norm *norm, const 
 }
 
 /* Rows behind one another, to y; returns where the result is: x itself, if there is no norm. */
-STEP_INLINE const float *step_norms(float *y, const struct narrow_norm *norm, const float *x,
-                                    size_t n, size_t E, float eps)
+STEP_INLINE float *step_norms(float *y, const struct narrow_norm *norm, float *x, size_t n,
+                              size_t E, float eps)
 {
     size_t r = 0;
     if (norm->kind == NARROW_NO_NORM)

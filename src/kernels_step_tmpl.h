@@ -1,5 +1,5 @@
-/* Floor 1. The whole step of a narrow model in one call: what forward.c says, for the few dozen
- * numbers of a row at which a call per verb costs more than its arithmetic.
+/* Floor 1. The page (page.h) compiled for small models: the whole step in one call. Rows of a few dozen
+ * numbers cost less to compute than a call per operation costs.
  *
  * Knows nothing of models: struct narrow (kernels_step.h) is pointers and widths. Every sum has the
  * order that kernels.h states, so the bits are the page's; tests/test_narrow.c holds it to the
@@ -23,93 +23,143 @@ struct step_widths {
     int gated, relu, one_chain_up; /* relu: and no gate */
 };
 
-/* What stands between the stages; rows are as wide as the model, not as the array. */
+/* What stands between the operations; rows are as wide as the model, not as the array. */
 struct step_buffers {
     float x[ROWS * NARROW], h[ROWS * NARROW], qkv[ROWS * 3 * NARROW], o[ROWS * NARROW];
     float ff[ROWS * 2 * NARROW_FF];
     float n_keys[ROWS * PANEL]; /* of each head of the rows, when all are short */
     const float *q[ROWS]; /* q, k and v of each row: in qkv or where they were found at open */
+    float *logits[ROWS];  /* of the rows that want them */
 };
+
+/* ---- the page's types ---- */
+
+/* n rows of cols floats, `apart` from row to row. What is multiplied into them replaces them (STEP_PUT), or is
+ * added where they are the residual stream itself (STEP_ADD). */
+typedef struct {
+    float *at, *const *each;
+    size_t n, cols, apart;
+    enum step_end end;
+    int one_chain;
+} mat;
+
+typedef struct narrow_layer layer;
+
+typedef struct {
+    const struct narrow *model;
+    const struct narrow_row *rows;
+    struct step_buffers *b;
+    struct step_widths w;
+    size_t n_layer, il, stride;
+    int short_rows;
+    float *scores;
+    mat x, h, qkv, o, a, f, m, logits;
+} pass;
 
 STEP_INLINE size_t step_qkv_width(const struct step_widths w)
 {
     return (w.H + 2 * w.G) * w.d;
 }
 
-STEP_INLINE void step_add(float *x, const float *y, size_t E)
-{
-    for (size_t i = 0; i < E; i += PANEL)
-        lanes_store(x + i, lanes_add(lanes_load(x + i), lanes_load(y + i)));
-}
+/* ---- the page's operations ---- */
 
-/* ---- the beginning ---- */
+#define PAGE STEP_INLINE
+#define SEE(point, y) /* tapped tokens take the other compilation, forward.c */
+#define stopped(p) 0
+#define parallel(p) 0 /* is_narrow (narrow.c) takes no model that has any of these */
+#define mix_in_x0(p, l) (void)0
+#define qk_norm_rope(p, l) (void)0
+#define post_norm(p, norm, y) (void)0
+#define softcap(p) (void)0
+#define add(p, x, y) step_add(x, y)
 
-/* The first layer's input and its q, k and v. */
-STEP_INLINE void step_begin(float *x, float *qkv, const struct narrow *m,
-                            const struct narrow_row *row, const struct step_widths w)
+/* x += y, but what was multiplied into the stream is there already. */
+STEP_INLINE void step_add(mat x, mat y)
 {
-    float h[NARROW];
-    memcpy(x, row->token, w.E * sizeof *x);
-    if (row->position)
-        step_add(x, row->position, w.E);
-    step_norms(x, &m->embd_norm, x, 1, w.E, m->eps);
-    if (m->n_layer == 0)
+    if (y.end == STEP_ADD || !y.at)
         return;
-    const float *normed = step_norms(h, &m->layers[0].attn_norm, x, 1, w.E, m->eps);
-    step_linear(qkv, &m->layers[0].qkv, normed, 0, 1, w.E, step_qkv_width(w), 0, STEP_PUT);
+    for (size_t i = 0; i < x.n * x.cols; i += PANEL)
+        lanes_store(x.at + i, lanes_add(lanes_load(x.at + i), lanes_load(y.at + i)));
 }
 
-/* The same for all rows, of most as it was found out at open: it depends on the token and its
- * position alone. */
-STEP_INLINE void step_begin_all(struct step_buffers *b, const struct narrow *m,
-                                const struct narrow_row *rows, size_t n, const struct step_widths w)
+STEP_INLINE mat norm(const pass *p, mat y, const struct narrow_norm *norm, mat x)
 {
-    for (size_t r = 0; r < n; r++) {
-        float *x = b->x + r * w.E, *qkv = b->qkv + r * step_qkv_width(w);
-        b->q[r] = qkv;
-        if (!rows[r].begun) {
-            step_begin(x, qkv, m, &rows[r], w);
-            continue;
-        }
-        for (size_t i = 0; i < w.E; i += PANEL)
-            lanes_store(x + i, lanes_load(rows[r].begun + i));
-        b->q[r] = rows[r].begun + w.E;
+    y.at = step_norms(y.at, norm, x.at, x.n, x.cols, p->model->eps);
+    y.n = x.n;
+    return y;
+}
+
+STEP_INLINE void matmul(const pass *p, mat y, const struct narrow_linear *l, mat x)
+{
+    (void)p;
+    step_rows((struct step_product){y.at, y.each, l->w, l->bias, x.at, x.apart, x.cols,
+                                    y.cols / PANEL, y.end},
+              x.n, y.one_chain);
+}
+
+STEP_INLINE void token_rows(pass *p, mat x)
+{
+    for (size_t r = 0; r < x.n; r++)
+        memcpy(x.at + r * x.cols, p->rows[r].token, x.cols * sizeof *x.at);
+}
+
+STEP_INLINE mat position_rows(pass *p, mat y)
+{
+    for (size_t r = 0; r < y.n && p->rows[r].position; r++)
+        memcpy(y.at + r * y.cols, p->rows[r].position, y.cols * sizeof *y.at);
+    if (!p->rows[0].position)
+        y.at = NULL;
+    return y;
+}
+
+/* The first layer's x, q, k and v of all rows, if they were found out at open. */
+STEP_INLINE int recall(pass *p)
+{
+    if (!p->rows->begun)
+        return 0;
+    for (size_t r = 0; r < p->x.n; r++) {
+        for (size_t i = 0; i < p->x.cols; i += PANEL)
+            lanes_store(p->x.at + r * p->x.cols + i, lanes_load(p->rows[r].begun + i));
+        p->b->q[r] = p->rows[r].begun + p->x.cols;
     }
+    return 1;
 }
 
-/* ---- a layer ---- */
-
-STEP_INLINE void step_qkv(struct step_buffers *b, const struct narrow *m,
-                          const struct narrow_layer *l, size_t n, const struct step_widths w)
+STEP_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
 {
-    size_t width = step_qkv_width(w);
-    const float *h = step_norms(b->h, &l->attn_norm, b->x, n, w.E, m->eps);
-    step_linear(b->qkv, &l->qkv, h, w.E, n, w.E, width, 0, STEP_PUT);
-    for (size_t r = 0; r < n; r++)
-        b->q[r] = b->qkv + r * width;
+    matmul(p, p->qkv, &l->qkv, h);
+    for (size_t r = 0; r < h.n; r++)
+        p->b->q[r] = p->qkv.at + r * p->qkv.cols;
 }
 
-/* Rows of one session in order: one that comes first does not see the keys of those behind it. */
-STEP_INLINE void step_attention(struct step_buffers *b, const struct narrow *m, size_t il,
-                                const struct narrow_row *rows, size_t n, int short_rows,
-                                float *scores, size_t stride, const struct step_widths w)
+/* Of all rows before any attends: rows of one session in order do not see the keys of those behind them. */
+STEP_INLINE void kv_append(pass *p)
 {
-    const struct step_heads heads = {w.H, w.d, w.H / w.G, m->attn_scale};
-    size_t q = w.H * w.d, kv = w.G * w.d, cache = il * w.G, group = step_group(w.H);
-    for (size_t r = 0; r < n; r++) {
-        const float *key = b->q[r] + q, *value = key + kv;
-        unsigned char *const *k = rows[r].k + cache, *const *v = rows[r].v + cache;
-        size_t pos = rows[r].pos;
+    const struct step_widths w = p->w;
+    for (size_t r = 0; r < p->x.n; r++) {
+        const float *k = p->b->q[r] + w.H * w.d, *v = k + w.G * w.d;
+        unsigned char *const *keys = p->rows[r].k + p->il * w.G, *const *values =
+                                                                     p->rows[r].v + p->il * w.G;
+        size_t pos = p->rows[r].pos;
         for (size_t g = 0; g < w.G; g++)
-            step_remember(step_cache(k[g]), step_cache(v[g]), key + g * w.d, value + g * w.d, pos,
-                          w.d, n == 1);
+            step_remember(step_cache(keys[g]), step_cache(values[g]), k + g * w.d, v + g * w.d, pos,
+                          w.d, p->x.n == 1);
     }
-    for (size_t r = 0; r < n && !short_rows; r++)
-        step_attend(b->o + r * q, b->q[r], rows[r].k + cache, rows[r].v + cache, rows[r].pos + 1,
-                    scores, stride, heads);
-    for (size_t r = 0; r < n && short_rows; r += group)
-        step_attend_group(b->o + r * q, b->q + r, rows + r, n - r < group ? n - r : group, cache,
-                          b->n_keys + r / group * PANEL, heads);
+}
+
+STEP_INLINE void attend(pass *p)
+{
+    const struct step_widths w = p->w;
+    const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
+    const struct narrow_row *rows = p->rows;
+    size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
+    for (size_t r = 0; r < n && !p->short_rows; r++)
+        step_attend(p->o.at + r * p->o.cols, p->b->q[r], rows[r].k + cache, rows[r].v + cache,
+                    rows[r].pos + 1, p->scores, p->stride, heads);
+    for (size_t r = 0; r < n && p->short_rows; r += group)
+        step_attend_group(p->o.at + r * p->o.cols, p->b->q + r, rows + r,
+                          n - r < group ? n - r : group, cache, p->b->n_keys + r / group * PANEL,
+                          heads);
 }
 
 /* What is left of the activation when ReLU without a gate was taken with the product. */
@@ -130,60 +180,83 @@ STEP_INLINE void step_activate(float *x, const struct narrow *m, size_t F, int g
     }
 }
 
-STEP_INLINE void step_mlp(struct step_buffers *b, const struct narrow *m,
-                          const struct narrow_layer *l, size_t n, const struct step_widths w)
+STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
 {
-    size_t width = w.F << w.gated;
-    const float *h = step_norms(b->h, &l->ffn_norm, b->x, n, w.E, m->eps);
-    step_linear(b->ff, &l->up, h, w.E, n, w.E, width, w.one_chain_up,
-                w.relu ? STEP_RELU : STEP_PUT);
-    for (size_t r = 0; r < n && !w.relu; r++)
-        step_activate(b->ff + r * width, m, w.F, w.gated);
-    step_linear(b->x, &l->down, b->ff, width, n, w.F, w.E, 0, STEP_ADD);
+    const struct step_widths w = p->w;
+    mat both = p->f; /* gate and up of a row behind one another */
+    both.cols = p->f.apart;
+    both.end = w.relu ? STEP_RELU : STEP_PUT;
+    both.one_chain = w.one_chain_up;
+    matmul(p, both, &l->up, h);
+    for (size_t r = 0; r < h.n && !w.relu; r++)
+        step_activate(both.at + r * both.cols, p->model, w.F, w.gated);
 }
+
+/* The rows that want logits, moved together: all, or the last. */
+STEP_INLINE mat logit_rows(pass *p)
+{
+    mat x = p->x;
+    x.n = 0;
+    for (size_t r = 0; r < p->x.n; r++) {
+        if (!p->rows[r].logits)
+            continue;
+        if (x.n < r)
+            memcpy(x.at + x.n * x.cols, x.at + r * x.cols, x.cols * sizeof *x.at);
+        p->b->logits[x.n++] = p->rows[r].logits;
+    }
+    return x;
+}
+
+#include "page.h"
+
+#undef PAGE
+#undef SEE
+#undef stopped
+#undef parallel
+#undef mix_in_x0
+#undef qk_norm_rope
+#undef post_norm
+#undef softcap
+#undef add
 
 /* ---- the step ---- */
 
-/* Logits of the rows that want them: of all, or of the last. */
-STEP_INLINE void step_head(struct step_buffers *b, const struct narrow *m,
-                           const struct narrow_row *rows, size_t n, const struct step_widths w)
+STEP_INLINE pass step_pass(const struct narrow *m, const struct narrow_row *rows, size_t n,
+                           struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
 {
-    float *logits[ROWS];
-    size_t n_out = 0;
-    for (size_t r = 0; r < n; r++) {
-        if (!rows[r].logits)
-            continue;
-        if (n_out < r)
-            memcpy(b->x + n_out * w.E, b->x + r * w.E, w.E * sizeof *b->x);
-        logits[n_out++] = rows[r].logits;
-    }
-    if (n_out == 0)
-        return;
-    const float *h = step_norms(b->h, &m->final_norm, b->x, n_out, w.E, m->eps);
-    step_rows((struct step_product){NULL, logits, m->head.w, m->head.bias, h, w.E, w.E,
-                                    m->n_head_panels, STEP_PUT},
-              n_out, m->one_chain_head);
+    size_t q = w.H * w.d, width = step_qkv_width(w);
+    mat stream = {.at = x, .n = n, .cols = w.E, .apart = w.E};
+    mat branch = {.at = x, .n = n, .cols = w.E, .apart = w.E, .end = STEP_ADD};
+    return (pass){.model = m,
+                  .rows = rows,
+                  .b = b,
+                  .w = w,
+                  .n_layer = m->n_layer,
+                  .x = stream,
+                  .a = branch,
+                  .m = branch,
+                  .h = {.at = b->h, .n = n, .cols = w.E, .apart = w.E},
+                  .qkv = {.at = qkv, .n = n, .cols = width, .apart = width},
+                  .o = {.at = b->o, .n = n, .cols = q, .apart = q},
+                  .f = {.at = b->ff, .n = n, .cols = w.F, .apart = w.F << w.gated},
+                  .logits = {.each = b->logits,
+                             .cols = m->n_head_panels * PANEL,
+                             .one_chain = m->one_chain_head}};
 }
 
 STEP_INLINE void step_of(const struct narrow *m, const struct narrow_row *rows, size_t n,
                          float *scores, size_t stride, const struct step_widths w)
 {
     struct step_buffers b;
-    int short_rows = n > 1 && w.H <= PANEL;
+    pass p = step_pass(m, rows, n, &b, b.x, b.qkv, w);
+    p.scores = scores;
+    p.stride = stride;
+    p.short_rows = n > 1 && w.H <= PANEL;
     for (size_t r = 0; r < n; r++)
-        short_rows = short_rows && rows[r].pos < PANEL;
-    if (short_rows)
+        p.short_rows = p.short_rows && rows[r].pos < PANEL;
+    if (p.short_rows)
         step_count_keys(b.n_keys, rows, n, w.H);
-    step_begin_all(&b, m, rows, n, w);
-    for (size_t il = 0; il < m->n_layer; il++) {
-        const struct narrow_layer *l = &m->layers[il];
-        if (il > 0)
-            step_qkv(&b, m, l, n, w);
-        step_attention(&b, m, il, rows, n, short_rows, scores, stride, w);
-        step_linear(b.x, &l->o, b.o, w.H * w.d, n, w.H * w.d, w.E, 0, STEP_ADD);
-        step_mlp(&b, m, l, n, w);
-    }
-    step_head(&b, m, rows, n, w);
+    forward(&p);
 }
 
 static struct step_widths step_widths_of(const struct narrow *m)
@@ -200,7 +273,11 @@ static struct step_widths step_widths_of(const struct narrow *m)
 
 static void narrow_begin(const struct narrow *m, const struct narrow_row *row, float *begun)
 {
-    step_begin(begun, begun + m->n_embd, m, row, step_widths_of(m));
+    struct step_buffers b;
+    pass p = step_pass(m, row, 1, &b, begun, begun + m->n_embd, step_widths_of(m));
+    embed(&p);
+    if (m->n_layer > 0)
+        qkv(&p, &m->layers[0]);
 }
 
 /* Each of its own: in one function compilers compute for every token what only the others need. */

@@ -12,6 +12,11 @@ enum {
     LEAST_PANELS = 4 /* that a thread takes at a time: they are read side by side */
 };
 
+struct product {
+    const struct linear *l;
+    float *y;
+};
+
 struct linear_job {
     const struct run *r;
     struct product p[MOST];
@@ -121,37 +126,41 @@ static void run_products(struct run *r, struct linear_job *job)
     run_job(r, job, panels, linears_part);
 }
 
-void linears(struct run *r, const struct product *p, size_t count, const float *x, size_t n)
+void qkv_matmul(pass *p, const struct layer *l, mat h)
 {
-    struct linear_job job = {.r = r, .count = count, .n = n, .x = x};
-    for (size_t i = 0; i < count; i++)
-        job.p[i] = p[i];
-    run_products(r, &job);
+    struct linear_job job = {.r = p,
+                             .p = {{&l->q, p->q.at}, {&l->k, p->k.at}, {&l->v, p->v.at}},
+                             .count = 3,
+                             .n = h.n,
+                             .x = h.at};
+    float limit = p->model->qkv_clamp;
+    run_products(p, &job);
+    for (size_t i = 0; limit != 0 && i < job.count; i++)
+        p->kernels->clamp(job.p[i].y, limit, h.n * job.p[i].l->n_out);
 }
 
-void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n)
+void matmul(pass *p, mat y, const struct linear *l, mat x)
 {
-    struct linear_job job = {.r = r, .p = {{l, y}}, .count = 1, .n = n, .x = x};
-    run_products(r, &job);
+    struct linear_job job = {.r = p, .p = {{l, y.at}}, .count = 1, .n = x.n, .x = x.at};
+    run_products(p, &job);
 }
 
-void expand(struct run *r, size_t il)
+void mlp_up(pass *p, const struct layer *l, mat h)
 {
-    const struct layer *l = &r->model->layers[il];
-    struct scratch *s = r->s;
-    struct linear_job job = {.r = r, .p = {{&l->up, s->gate}}, .count = 1, .n = r->n, .x = s->h};
+    mat gate = p->f, up = {p->s->up, h.n, gate.cols};
+    struct linear_job job = {.r = p, .p = {{&l->up, gate.at}}, .count = 1, .n = h.n, .x = h.at};
     if (l->gate.w) {
-        job.p[0] = (struct product){&l->gate, s->gate};
-        job.p[1] = (struct product){&l->up, s->up};
+        job.p[0] = (struct product){&l->gate, gate.at};
+        job.p[1] = (struct product){&l->up, up.at};
         job.count = 2;
     }
-    if (!TAPPED(r, MGPT_MLP_PRE) && !TAPPED(r, MGPT_MLP_PRE_LINEAR)) {
-        run_job(r, &job, panels_of(l->up.n_out), gate_up_part);
+    if (!TAPPED(p, MGPT_MLP_PRE) && !TAPPED(p, MGPT_MLP_PRE_LINEAR)) {
+        run_job(p, &job, panels_of(gate.cols), gate_up_part);
         return;
     }
-    run_products(r, &job);
-    TAP(r, MGPT_MLP_PRE, il, s->gate, l->up.n_out);
+    run_products(p, &job);
+    SEE(MLP_PRE, gate);
     if (l->gate.w)
-        TAP(r, MGPT_MLP_PRE_LINEAR, il, s->up, l->up.n_out);
-    activate(&job, 0, r->n * l->up.n_out);
+        SEE(MLP_PRE_LINEAR, up);
+    activate(&job, 0, h.n * gate.cols);
 }

@@ -1,7 +1,7 @@
 /* Floor 4. The model: tensors bound to their meaning once, every shape checked, weights packed.
  *
  * Absent is identity: a norm of kind NORM_NONE, a bias or gain of NULL, a linear without weights, does
- * nothing where the page (forward.c) calls it.
+ * nothing where the page (page.h) calls it.
  */
 #ifndef MGPT_MODEL_H
 #define MGPT_MODEL_H

@@ -1,7 +1,6 @@
 /* Floor 4. Narrow models: rows of a few dozen numbers, where calls and hand-overs between the
- * verbs of the page cost more than the arithmetic. They have a second implementation of the
- * page, one call for the whole step (kernels_step.h), which gives the same bits
- * (tests/test_narrow.c).
+ * operations of the page cost more than the arithmetic. The page is compiled for them a second time, as
+ * one call for the whole step (kernels_step.h), which gives the same bits (tests/test_narrow.c).
  *
  * Here is decided at open whether a model qualifies, and its weights are laid out for that call:
  * one block in the order of use, gains and biases padded to panels, embeddings as floats.

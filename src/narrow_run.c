@@ -1,6 +1,6 @@
 /* Floor 5. A pass of a narrow model: the rows' places in their sessions, and one call
- * (kernels_step.h). What it does is forward.c's to say; it takes its place where nothing is
- * tapped. */
+ * (kernels_step.h). The step is the page (page.h) in its second
+ * compilation; it runs where nothing is tapped. */
 #include "mem.h"
 #include "narrow.h"
 #include "session.h"

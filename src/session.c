@@ -272,10 +272,10 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
         return MGPT_EMEM;
     const mgpt_model *m = s->model;
     struct run r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
-    normalize(&r, &m->final_norm, s->scratch.h, residual, 1);
-    linear(&r, &m->head, logits, s->scratch.h, 1);
-    r.logits = logits;
-    r.n_out = 1;
+    mat h = {s->scratch.h, 1, m->shape.n_embd};
+    memcpy(h.at, residual, h.cols * sizeof *h.at);
+    r.logits = (mat){logits, 1, m->shape.n_vocab};
+    matmul(&r, r.logits, &m->head, norm(&r, h, &m->final_norm, h));
     softcap(&r);
     return MGPT_OK;
 }

@@ -56,7 +56,13 @@ struct segment {
     size_t out, n_out; /* its rows of logits: the last n_out of its rows, from row `out` */
 };
 
-struct run {
+/* n rows of cols floats. */
+typedef struct {
+    float *at;
+    size_t n, cols;
+} mat;
+
+typedef struct run {
     const mgpt_model *model;
     const struct kernels *kernels;
     struct pool *pool;
@@ -65,20 +71,22 @@ struct run {
     size_t n, n_out;
     struct segment *segments;
     size_t n_segments;
-    float *logits;   /* [n_out][n_vocab] */
+    mat x, h, q, k, v, o, a, f, m, logits; /* what the page works on, of the scratch; see page.h */
+    size_t n_layer, il;                    /* il: the layer at work */
     uint64_t points; /* tapped by any segment's session; 0 once a callback has asked to stop */
     int stopped;
-};
+} pass;
 
 /* Gets scratch and threads at the first pass of a fork: one that is only ever stepped behind others
  * in mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do.
  * session.c. */
 int session_ready(mgpt_session *s, mgpt_error *err);
 
-/* The page: runs r->tokens through the model, fills r->logits. forward.c. */
-void forward(struct run *r);
+/* The page (page.h), in two compilations. In operations on panels (verbs.h): runs p->tokens through the model,
+ * fills p->logits. forward.c. */
+void panel_forward(pass *p);
 
-/* The same for a narrow model, untapped; the logits go to the sessions' spare buffers.
+/* And the fused one for a narrow model, untapped; the logits go to the sessions' spare buffers.
  * narrow_run.c. */
 void narrow_forward(struct run *r);
 
@@ -87,12 +95,8 @@ void narrow_forward(struct run *r);
 void narrow_one(mgpt_session *s, int32_t token);
 void narrow_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 
-/* Softmax attention of the rows of a pass over their caches: q to o. attend.c. */
-void attend(struct run *r, size_t layer);
-
-/* Fires a point for `cols` values per row at data: for all rows of the pass, or with out_rows for
- * the rows that get logits. taps.c. */
-void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t cols, int out_rows);
+/* Fires a point, if the model has it, for the rows of y: all of the pass, or those that get logits. taps.c. */
+void tap_rows(pass *p, mgpt_point point, mat y);
 
 /* Fires a point of one query: one row per head. */
 void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
@@ -102,10 +106,10 @@ void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_
 #define ATTENTION_POINTS (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
 
 #define TAPPED(r, point) ((r)->points & MGPT_POINT_BIT(point))
-#define TAP(r, point, layer, data, cols)                                                           \
+#define SEE(point, y)                                                                              \
     do {                                                                                           \
-        if (TAPPED(r, point))                                                                      \
-            tap_rows(r, point, (int)(layer), data, cols, 0);                                       \
+        if (TAPPED(p, MGPT_##point))                                                               \
+            tap_rows(p, MGPT_##point, y);                                                          \
     } while (0)
 
 #endif

@@ -88,7 +88,7 @@ static int is_fused(const mgpt_session *s)
 
 /* One pass over the rows described in lead's scratch; leaves each segment's last logits in its
  * session's spare buffer. Returns 0 when a tap has asked to stop. */
-static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_segments)
+static int run_pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_segments)
 {
     struct scratch *sc = &lead->scratch;
     struct run r = {.model = lead->model,
@@ -111,8 +111,8 @@ static int pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_se
         return 1;
     }
     size_t V = lead->model->shape.n_vocab;
-    r.logits = r.n_out > 1 ? sc->logits : sc->segments[0].session->spare;
-    forward(&r);
+    r.logits = (mat){r.n_out > 1 ? sc->logits : sc->segments[0].session->spare, r.n_out, V};
+    panel_forward(&r);
     for (size_t i = 0; r.n_out > 1 && i < n_segments; i++) {
         const struct segment *seg = &sc->segments[i];
         if (seg->n_out)
@@ -171,7 +171,7 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
         size_t last = done + rows == n;
         s->scratch.segments[0] = (struct segment){
             .session = s, .n = rows, .pos = pos + done, .n_out = all ? rows : last};
-        if (!pass(s, tokens + done, rows, 1))
+        if (!run_pass(s, tokens + done, rows, 1))
             return stopped(err);
     }
     commit(s, tokens, n);
@@ -308,7 +308,7 @@ int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t 
             lead->scratch.segments[i] = (struct segment){
                 .session = s, .row = i, .n = 1, .pos = arr_len(s->tokens), .n_out = 1};
         }
-        if (!pass(lead, tokens + done, rows, rows))
+        if (!run_pass(lead, tokens + done, rows, rows))
             return stopped(err);
     }
     for (size_t i = 0; i < n; i++)

@@ -5,57 +5,6 @@
 
 #include <string.h>
 
-static void fire(struct run *r, const struct segment *seg, mgpt_value value)
-{
-    const struct tap *tap = &seg->session->tap;
-    if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
-        return;
-    if (tap->fn(&value, tap->user) != 0) {
-        r->stopped = 1;
-        r->points = 0;
-    }
-}
-
-void tap_rows(struct run *r, mgpt_point point, int layer, float *data, size_t cols, int out_rows)
-{
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        size_t n = out_rows ? seg->n_out : seg->n;
-        size_t row = out_rows ? seg->out : seg->row;
-        if (n == 0)
-            continue;
-        fire(r, seg,
-             (mgpt_value){.point = point,
-                          .layer = layer,
-                          .pos = (int32_t)(seg->pos + seg->n - n),
-                          .rows = (int32_t)n,
-                          .cols = (int32_t)cols,
-                          .stride = cols,
-                          .data = data + row * cols});
-    }
-}
-
-void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
-               float *data, size_t stride)
-{
-    fire(r, seg,
-         (mgpt_value){.point = point,
-                      .layer = (int32_t)layer,
-                      .pos = (int32_t)pos,
-                      .rows = (int32_t)r->model->shape.n_head,
-                      .cols = (int32_t)pos + 1,
-                      .stride = stride,
-                      .data = data});
-}
-
-int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt_error *err)
-{
-    if (!s || (points && !fn) || points >= MGPT_POINT_BIT(MGPT_N_POINTS))
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_tap: no session, callback or point");
-    s->tap = (struct tap){points, fn, user};
-    return MGPT_OK;
-}
-
 /* Names of TransformerLens; those that begin with '.' stand behind "blocks.N". */
 static const char *const names[MGPT_N_POINTS] = {
     [MGPT_EMBD] = "hook_embed",
@@ -82,6 +31,77 @@ static const char *const names[MGPT_N_POINTS] = {
     [MGPT_FINAL] = "ln_final.hook_normalized",
     [MGPT_LOGITS] = "logits",
 };
+
+static void fire(struct run *r, const struct segment *seg, mgpt_value value)
+{
+    const struct tap *tap = &seg->session->tap;
+    if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
+        return;
+    if (tap->fn(&value, tap->user) != 0) {
+        r->stopped = 1;
+        r->points = 0;
+    }
+}
+
+static int has_point(const mgpt_model *m, mgpt_point point)
+{
+    switch (point) {
+    case MGPT_POS_EMBD:
+        return m->position_embd != NULL;
+    case MGPT_EMBD_NORM:
+        return m->embd_norm.kind != NORM_NONE;
+    case MGPT_ROT_Q:
+    case MGPT_ROT_K:
+        return m->arch->rope;
+    case MGPT_RESID_MID:
+        return m->branches == BRANCHES_IN_TURN;
+    case MGPT_FINAL:
+        return m->final_norm.kind != NORM_NONE;
+    default:
+        return 1;
+    }
+}
+
+void tap_rows(pass *p, mgpt_point point, mat y)
+{
+    int out_rows = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
+    for (size_t i = 0; has_point(p->model, point) && i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        size_t n = out_rows ? seg->n_out : seg->n;
+        size_t row = out_rows ? seg->out : seg->row;
+        if (n == 0)
+            continue;
+        fire(p, seg,
+             (mgpt_value){.point = point,
+                          .layer = in_layer ? (int32_t)p->il : -1,
+                          .pos = (int32_t)(seg->pos + seg->n - n),
+                          .rows = (int32_t)n,
+                          .cols = (int32_t)y.cols,
+                          .stride = y.cols,
+                          .data = y.at + row * y.cols});
+    }
+}
+
+void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+               float *data, size_t stride)
+{
+    fire(r, seg,
+         (mgpt_value){.point = point,
+                      .layer = (int32_t)layer,
+                      .pos = (int32_t)pos,
+                      .rows = (int32_t)r->model->shape.n_head,
+                      .cols = (int32_t)pos + 1,
+                      .stride = stride,
+                      .data = data});
+}
+
+int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt_error *err)
+{
+    if (!s || (points && !fn) || points >= MGPT_POINT_BIT(MGPT_N_POINTS))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_tap: no session, callback or point");
+    s->tap = (struct tap){points, fn, user};
+    return MGPT_OK;
+}
 
 size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap)
 {

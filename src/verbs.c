@@ -73,7 +73,7 @@ static void find_angles(struct run *r)
     }
 }
 
-static void token_rows(const struct split *s, size_t first, size_t last)
+static void token_part(const struct split *s, size_t first, size_t last)
 {
     const mgpt_model *m = s->r->model;
     size_t E = m->shape.n_embd;
@@ -83,25 +83,26 @@ static void token_rows(const struct split *s, size_t first, size_t last)
         s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
 }
 
-void embed(struct run *r)
+void token_rows(pass *p, mat x)
 {
-    const mgpt_model *m = r->model;
-    size_t E = m->shape.n_embd;
-    if (m->packed_bytes * r->n >= POOL_WORTH_WAKING)
-        pool_wake(r->pool);
-    split_run(&(struct split){.r = r, .n = r->n, .fn = token_rows, .to = r->s->x},
-              E * sizeof(float));
-    TAP(r, MGPT_EMBD, -1, r->s->x, E);
-    find_angles(r);
-    if (!m->position_embd)
-        return;
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
+    if (p->model->packed_bytes * p->n >= POOL_WORTH_WAKING)
+        pool_wake(p->pool);
+    split_run(&(struct split){.r = p, .n = x.n, .fn = token_part, .to = x.at},
+              x.cols * sizeof(float));
+}
+
+mat position_rows(pass *p, mat y)
+{
+    const struct gguf_tensor *table = p->model->position_embd;
+    find_angles(p);
+    if (!table)
+        return (mat){NULL, 0, 0};
+    for (size_t i = 0; i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
         for (size_t j = 0; j < seg->n; j++)
-            lookup(m->position_embd, seg->pos + j, r->s->h + (seg->row + j) * E);
+            lookup(table, seg->pos + j, y.at + (seg->row + j) * y.cols);
     }
-    TAP(r, MGPT_POS_EMBD, -1, r->s->h, E);
-    r->kernels->add(r->s->x, r->s->h, r->n * E);
+    return y;
 }
 
 /* ---- rows --------------------------------------------------------------------------------------- */
@@ -125,13 +126,20 @@ static void normalize_part(const struct split *s, size_t first, size_t last)
     norm_rows(s->r, s->norm, s->to + first * w, s->from + first * w, last - first);
 }
 
-void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n)
+mat norm(pass *p, mat y, const struct norm *norm, mat x)
 {
-    if (norm->kind == NORM_NONE && y == x)
-        return;
-    split_run(
-        &(struct split){.r = r, .n = n, .fn = normalize_part, .norm = norm, .to = y, .from = x},
-        2 * norm->width * sizeof(float));
+    y.n = x.n;
+    if (norm->kind != NORM_NONE || y.at != x.at)
+        split_run(
+            &(struct split){
+                .r = p, .n = x.n, .fn = normalize_part, .norm = norm, .to = y.at, .from = x.at},
+            2 * norm->width * sizeof(float));
+    return y;
+}
+
+void post_norm(pass *p, const struct norm *n, mat y)
+{
+    norm(p, y, n, y);
 }
 
 static void position_part(const struct split *s, size_t first, size_t last)
@@ -150,7 +158,7 @@ static void position_part(const struct split *s, size_t first, size_t last)
     }
 }
 
-void position_qk(struct run *r, const struct layer *l)
+void qk_norm_rope(pass *r, const struct layer *l)
 {
     const struct shape *d = &r->model->shape;
     if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
@@ -158,22 +166,16 @@ void position_qk(struct run *r, const struct layer *l)
                   2 * (d->n_q + d->n_kv) * sizeof(float));
 }
 
-struct remember_job {
-    struct run *r;
-    size_t layer;
-};
-
 /* Heads are dealt as attend.c deals them to the threads, which have their newest keys at hand then. */
-static void remember_part(void *ctx, int worker, int n_workers)
+static void append_part(void *ctx, int worker, int n_workers)
 {
-    const struct remember_job *job = ctx;
-    const struct run *r = job->r;
+    const pass *r = ctx;
     size_t n_kv = r->model->shape.n_kv, turn = 0;
     for (size_t i = 0; i < r->n_segments; i++) {
         const struct segment *seg = &r->segments[i];
         for (size_t h = 0; h < r->model->shape.n_head_kv; h++)
             if (turn++ % (size_t)n_workers == (size_t)worker)
-                kv_put(&seg->session->kv, r->kernels, job->layer, h, seg->pos, seg->n,
+                kv_put(&seg->session->kv, r->kernels, r->il, h, seg->pos, seg->n,
                        r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
     }
 }
@@ -181,35 +183,24 @@ static void remember_part(void *ctx, int worker, int n_workers)
 /* Keys and values of chunks are worth it, those of a step are not. */
 enum { STORES_WORTH_SPLITTING = 8192 };
 
-void remember(struct run *r, size_t layer)
+void kv_append(pass *p)
 {
-    struct remember_job job = {r, layer};
-    int worth = r->n * r->model->shape.n_kv >= STORES_WORTH_SPLITTING;
-    pool_run(worth ? r->pool : NULL, remember_part, &job);
+    int worth = p->n * p->model->shape.n_kv >= STORES_WORTH_SPLITTING;
+    pool_run(worth ? p->pool : NULL, append_part, p);
 }
 
-void gather_out(struct run *r, float *h)
+mat logit_rows(pass *r)
 {
     size_t E = r->model->shape.n_embd;
     for (size_t i = 0; i < r->n_segments; i++) {
         const struct segment *seg = &r->segments[i];
         const float *from = r->s->x + (seg->row + seg->n - seg->n_out) * E;
-        memcpy(h + seg->out * E, from, seg->n_out * E * sizeof *h);
+        memcpy(r->h.at + seg->out * E, from, seg->n_out * E * sizeof *from);
     }
+    return (mat){r->h.at, r->n_out, E};
 }
 
 /* ---- elements ----------------------------------------------------------------------------------- */
-
-void clamp_qkv(struct run *r)
-{
-    const struct shape *d = &r->model->shape;
-    float limit = r->model->qkv_clamp;
-    if (limit == 0)
-        return;
-    r->kernels->clamp(r->s->q, limit, r->n * d->n_q);
-    r->kernels->clamp(r->s->k, limit, r->n * d->n_kv);
-    r->kernels->clamp(r->s->v, limit, r->n * d->n_kv);
-}
 
 static void blend_part(const struct split *s, size_t first, size_t last)
 {
@@ -217,7 +208,7 @@ static void blend_part(const struct split *s, size_t first, size_t last)
                          last - first);
 }
 
-void blend(struct run *r, const struct layer *l)
+void mix_in_x0(pass *r, const struct layer *l)
 {
     size_t n = r->n * r->model->shape.n_embd;
     if (!r->model->blends)
@@ -235,15 +226,12 @@ static void add_part(const struct split *s, size_t first, size_t last)
     s->r->kernels->add(s->to + first, s->from + first, last - first);
 }
 
-void residual(struct run *r, const float *y, int now)
+void add_rows(pass *p, mat x, mat y)
 {
-    if (now)
-        split_run(&(struct split){.r = r,
-                                  .n = r->n * r->model->shape.n_embd,
-                                  .fn = add_part,
-                                  .to = r->s->x,
-                                  .from = y},
-                  2 * sizeof(float));
+    if (y.at)
+        split_run(
+            &(struct split){.r = p, .n = x.n * x.cols, .fn = add_part, .to = x.at, .from = y.at},
+            2 * sizeof(float));
 }
 
 static void softcap_part(const struct split *s, size_t first, size_t last)
@@ -251,12 +239,10 @@ static void softcap_part(const struct split *s, size_t first, size_t last)
     s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
 }
 
-void softcap(struct run *r)
+void softcap(pass *p)
 {
-    const mgpt_model *m = r->model;
-    if (m->logit_softcap > 0)
-        split_run(
-            &(struct split){
-                .r = r, .n = r->n_out * m->shape.n_vocab, .fn = softcap_part, .to = r->logits},
-            2 * sizeof(float));
+    mat y = p->logits;
+    if (p->model->logit_softcap > 0)
+        split_run(&(struct split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
+                  2 * sizeof(float));
 }

@@ -1,4 +1,4 @@
-/* Floor 5. The verbs of the page: what forward.c is written in.
+/* Floor 5. The page's operations (page.h) on panels and threads.
  *
  * Each works on all rows of a pass and splits its work over the session's threads, matrices by output
  * rows (linear.c), the rest by rows or elements (verbs.c), so that no number depends on how many threads
@@ -9,47 +9,45 @@
 
 #include "session.h"
 
-/* x = token rows (+ position rows), and the rope angles of all rows. The first of a pass: calls the
- * threads if it is worth it. */
-void embed(struct run *r);
+/* x = the tokens' embeddings. The first of a pass: calls the threads if it is worth it. */
+void token_rows(pass *p, mat x);
 
-/* y = norm(x) for n rows of norm->width; a norm that is absent copies (or does nothing when y is x). */
-void normalize(struct run *r, const struct norm *norm, float *y, const float *x, size_t n);
+/* y = the embeddings of the rows' positions, which is returned; without a table for them {NULL}. Also finds the
+ * rope angles of all rows. */
+mat position_rows(pass *p, mat y);
+
+/* y = norm(x), which is returned; a norm that is absent copies (or does nothing when y is x). */
+mat norm(pass *p, mat y, const struct norm *norm, mat x);
+void post_norm(pass *p, const struct norm *norm, mat y);
 
 /* x = keep x + blend x0 for a layer that asks for it; x0 is what the first layer began with. */
-void blend(struct run *r, const struct layer *l);
+void mix_in_x0(pass *p, const struct layer *l);
 
-/* y = l x (+ bias) for n rows; y is [n][l->n_out]. */
-void linear(struct run *r, const struct linear *l, float *y, const float *x, size_t n);
+/* y = l x (+ bias); y is [x.n][l->n_out]. */
+void matmul(pass *p, mat y, const struct linear *l, mat x);
 
-/* The same for up to three matrices that read the same x, in one go. */
-struct product {
-    const struct linear *l;
-    float *y;
-};
-void linears(struct run *r, const struct product *p, size_t count, const float *x, size_t n);
-
-/* The first half of the MLP, from h: gate = act(gate h) * (up h), or act(up h) without a gate. Taps
- * MGPT_MLP_PRE and MGPT_MLP_PRE_LINEAR. */
-void expand(struct run *r, size_t layer);
-
-/* q, k and v to [-clamp, clamp] where the model has a clamp. */
-void clamp_qkv(struct run *r);
+/* p->q, k, v from h in one go, and to [-clamp, clamp] where the model has a clamp. */
+void qkv_matmul(pass *p, const struct layer *l, mat h);
 
 /* q and k by their norms, then rotated where the layer has a rope. */
-void position_qk(struct run *r, const struct layer *l);
+void qk_norm_rope(pass *p, const struct layer *l);
 
 /* Appends k and v of all rows to their sessions' caches. */
-void remember(struct run *r, size_t layer);
+void kv_append(pass *p);
 
-/* x += y, E values a row, if it is time: with side-by-side branches attention's part waits for the
- * MLP's. */
-void residual(struct run *r, const float *y, int now);
+/* Softmax attention of the rows over their caches: q to o. attend.c. */
+void attend(pass *p);
+
+/* f = act(gate h) * (up h), or act(up h) without a gate. Taps MGPT_MLP_PRE and MGPT_MLP_PRE_LINEAR. */
+void mlp_up(pass *p, const struct layer *l, mat h);
+
+/* x += y, unless y is {NULL}. */
+void add_rows(pass *p, mat x, mat y);
+
+/* h = the rows of x that need logits, packed together. */
+mat logit_rows(pass *p);
 
 /* logits = cap tanh(logits / cap) where the model has a cap. */
-void softcap(struct run *r);
-
-/* Final norm and head on n rows of x: the rows that get logits. h is scratch for them. */
-void gather_out(struct run *r, float *h);
+void softcap(pass *p);
 
 #endif

@@ -9,7 +9,7 @@ bad=0
 floor_of() {
     case $1 in
     ck | cursor | error | file | mem | mem_pages | outfile | pool | stb | utf8) echo 0 ;;
-    dmath | dtype* | kernels*) echo 1 ;;
+    dmath | dtype* | kernels* | page) echo 1 ;;
     gguf*) echo 2 ;;
     tok*) echo 3 ;;
     arch | bind | hyper* | model | narrow | pack) echo 4 ;;

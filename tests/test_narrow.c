@@ -1,4 +1,4 @@
-/* Tests of the fused step (narrow.h): it is a second implementation of the page and must give its bits.
+/* Tests of the fused step (narrow.h): a second compilation of the page (page.h), with the bits of the first.
  *
  * A tapped token goes by the page, so every narrow model is run twice, tapped and not, on every
  * instruction set, by steps and by chunks, alone and in a batch, and its cache must be the same as well.

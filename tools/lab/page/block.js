@@ -1,29 +1,29 @@
 'use strict';
-// One block as a pipeline: every stage with the line of src/forward.c that computes it, the shape of what it gives and the
+// One block as a pipeline: every stage with the line of src/page.h that computes it, the shape of what it gives and the
 // numbers themselves. tests/browser/numbers.js holds the quoted lines to the source.
 const Block = (() => {
     const { h, fill, button, card } = Dom;
 
-    // [title, hook, formula, line of forward.c]; a stage that the model lacks is left out.
+    // [title, hook, formula, line of page.h]; a stage that the model lacks is left out.
     const STAGES = [
-        ['residual in', 'hook_resid_pre', 'x', 'TAP(r, MGPT_RESID_PRE, il, x, m->shape.n_embd);'],
-        ['norm', 'ln1.hook_normalized', 'h = norm(x)', 'normalize(r, &l->attn_norm, s->h, s->x, r->n);'],
-        ['queries', 'attn.hook_q', 'q = W_Q h', 'linears(r, qkv, 3, s->h, r->n);'],
-        ['keys', 'attn.hook_k', 'k = W_K h', 'linears(r, qkv, 3, s->h, r->n);'],
-        ['values', 'attn.hook_v', 'v = W_V h', 'linears(r, qkv, 3, s->h, r->n);'],
-        ['queries, turned', 'attn.hook_rot_q', 'q at its position', 'position_qk(r, l);'],
-        ['keys, turned', 'attn.hook_rot_k', 'k at its position, kept in the cache', 'position_qk(r, l);'],
-        ['scores', 'attn.hook_attn_scores', 's = q · k / √d, the future masked', 'attend(r, il);'],
-        ['weights', 'attn.hook_pattern', 'a = softmax(s)', 'attend(r, il);'],
-        ['heads', 'attn.hook_z', 'z = Σ a v', 'TAP(r, MGPT_HEADS, il, s->o, d->n_q);'],
-        ['attention out', 'hook_attn_out', 'W_O z', 'linear(r, &l->o, s->a, s->o, r->n);'],
-        ['residual', 'hook_resid_mid', 'x = x + W_O z', 'residual(r, s->a, in_turn);'],
-        ['norm', 'ln2.hook_normalized', 'h = norm(x)', 'normalize(r, &l->ffn_norm, s->h, s->x, r->n);'],
-        ['MLP in', 'mlp.hook_pre', 'W_1 h', 'expand(r, il);'],
-        ['MLP, linear part', 'mlp.hook_pre_linear', 'W_3 h', 'expand(r, il);'],
-        ['activation', 'mlp.hook_post', 'act(W_1 h)', 'TAP(r, MGPT_MLP_POST, il, s->gate, d->n_ff);'],
-        ['MLP out', 'hook_mlp_out', 'W_2 act(W_1 h)', 'linear(r, &l->down, s->h, s->gate, r->n);'],
-        ['residual out', 'hook_resid_post', 'x = x + MLP', 'residual(r, s->h, 1);'],
+        ['residual in', 'hook_resid_pre', 'x', 'mix_in_x0(p, l);'],
+        ['norm', 'ln1.hook_normalized', 'h = norm(x)', 'mat h = norm(p, p->h, &l->attn_norm, p->x);'],
+        ['queries', 'attn.hook_q', 'q = W_Q h', 'qkv_matmul(p, l, h);'],
+        ['keys', 'attn.hook_k', 'k = W_K h', 'qkv_matmul(p, l, h);'],
+        ['values', 'attn.hook_v', 'v = W_V h', 'qkv_matmul(p, l, h);'],
+        ['queries, turned', 'attn.hook_rot_q', 'q at its position', 'qk_norm_rope(p, l);'],
+        ['keys, turned', 'attn.hook_rot_k', 'k at its position, kept in the cache', 'qk_norm_rope(p, l);'],
+        ['scores', 'attn.hook_attn_scores', 's = q · k / √d, the future masked', 'attend(p);'],
+        ['weights', 'attn.hook_pattern', 'a = softmax(s)', 'attend(p);'],
+        ['heads', 'attn.hook_z', 'z = Σ a v', 'attend(p);'],
+        ['attention out', 'hook_attn_out', 'W_O z', 'matmul(p, p->a, &l->o, p->o);'],
+        ['residual', 'hook_resid_mid', 'x = x + W_O z', 'add(p, p->x, p->a);'],
+        ['norm', 'ln2.hook_normalized', 'h = norm(x)', 'mat h = norm(p, p->h, &l->ffn_norm, p->x);'],
+        ['MLP in', 'mlp.hook_pre', 'W_1 h', 'mlp_up(p, l, h);'],
+        ['MLP, linear part', 'mlp.hook_pre_linear', 'W_3 h', 'mlp_up(p, l, h);'],
+        ['activation', 'mlp.hook_post', 'act(W_1 h)', 'mlp_up(p, l, h);'],
+        ['MLP out', 'hook_mlp_out', 'W_2 act(W_1 h)', 'matmul(p, p->m, &l->down, p->f);'],
+        ['residual out', 'hook_resid_post', 'x = x + MLP', 'add(p, p->x, p->m);'],
     ];
 
     let items = [], list, detail, matrix, layerOut, chosen = 0, column = 0;
@@ -88,7 +88,7 @@ const Block = (() => {
     function showDetail(state, stage) {
         const attention = isAttention(stage), p = picture(stage, state), e = extent(p, state);
         fill(detail, h('h4', null, `${chosen + 1}. ${stage[0]}`), h('p.formula', null, stage[2]),
-            h('dl', null, h('dt', null, 'src/forward.c'), h('dd', null, h('code', null, stage[3])),
+            h('dl', null, h('dt', null, 'src/page.h'), h('dd', null, h('code', null, stage[3])),
                 h('dt', null, 'hook'), h('dd', null, h('code', null, `blocks.${state.layer}.${stage[1]}`)),
                 h('dt', null, 'shape'), h('dd', null, h('code', null, shape(p)), attention ? `, head ${state.head} shown` : ''),
                 h('dt', null, 'values'), h('dd', null, `${Numbers.fixed(e.low)} to ${Numbers.fixed(e.high)}, root mean square ${Numbers.fixed(e.rms)}`)));
