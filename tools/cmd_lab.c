@@ -63,10 +63,6 @@ static void decide(struct lab *lab)
     double mb = (double)lab->engine.info.file_bytes / MB;
     if (lab->recorded)
         snprintf(lab->reason, sizeof lab->reason, "it was asked for with --static");
-    else if (lab_module.n == 0)
-        snprintf(lab->reason, sizeof lab->reason,
-                 "this mgpt was built without the engine for pages (clang, lld, wasi-libc, "
-                 "libclang-rt-dev-wasm32)");
     else if (mb > lab->max)
         snprintf(lab->reason, sizeof lab->reason,
                  "the model has %.1f MB, a live page takes up to %.4g (--max)", mb, lab->max);
@@ -171,7 +167,7 @@ static int put_all(struct lab *lab, mgpt_error *err)
     int status = describe(lab, err);
     if (status == MGPT_OK)
         status = page_open(&lab->page, lab->path, title, err);
-    if (status == MGPT_OK && lab_module.n > 0)
+    if (status == MGPT_OK)
         page_put_gzip(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
     if (status == MGPT_OK)
         status = lab->reason[0] ? put_run(lab, err) : put_model(lab, err);

@@ -5,28 +5,44 @@ cd "$(dirname "$0")/.." || exit 1
 
 packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libzip-dev libpcre2-dev libedit-dev libutf8proc-dev"
 
+# Without a right to install, without network, and on other systems: one line that says what to do.
 install_missing() {
+    command -v dpkg-query >/dev/null || {
+        echo "$0: no Debian packages here: install what README.md names under \"Other systems\"" >&2
+        return 0
+    }
     missing=
     for package in $packages; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
             missing="$missing $package"
     done
     [ -z "$missing" ] && return 0
-    echo "installing:$missing" >&2
     sudo=
-    [ "$(id -u)" = 0 ] || sudo=sudo
-    # The options must be words of their own, and so must the packages.
-    # shellcheck disable=SC2086
-    { $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-        $sudo apt-get install -y -qq --no-install-recommends $missing; } >&2
+    reason=
+    if [ "$(id -u)" != 0 ]; then
+        sudo=sudo
+        { [ -t 0 ] && command -v sudo >/dev/null; } || sudo -n true 2>/dev/null || reason='neither root nor sudo'
+    fi
+    if [ -z "$reason" ]; then
+        echo "installing:$missing" >&2
+        # The options must be words of their own, and so must the packages.
+        # shellcheck disable=SC2086
+        reason=$({ $sudo apt-get update -qq; DEBIAN_FRONTEND=noninteractive \
+            $sudo apt-get install -y -qq --no-install-recommends $missing; } 2>&1 >/dev/null) && return 0
+        reason="apt-get: $(printf '%s\n' "$reason" | grep -m 1 '^E:' || echo failed)"
+    fi
+    echo "$0: cannot install packages ($reason); as root: apt-get install$missing" >&2
+    return 1
 }
 
 # build DIRECTORY TARGET [MESON OPTIONS]: configures once, then compiles what has changed. Debian's meson
 # is asked for by path: another one on the PATH may belong to a Python that is not there tomorrow.
+meson=/usr/bin/meson
+[ -x $meson ] || meson=meson
 build() {
     directory=$1
     target=$2
     shift 2
-    [ -f "$directory/build.ninja" ] || /usr/bin/meson setup "$directory" "$@" >&2 || return 1
+    [ -f "$directory/build.ninja" ] || $meson setup "$directory" "$@" >&2 || return 1
     ninja -C "$directory" "$target" >&2
 }

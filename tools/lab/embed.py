@@ -1,14 +1,15 @@
 """Joins the files of the lab's page to one template and writes it, with the engine's module, as C arrays.
 
-usage: embed.py OUTPUT.c MODULE.wasm|- PAGE.html STYLE.css... SCRIPT.js...
+usage: embed.py OUTPUT.c MODULE.wasm PAGE.html LICENCES.txt STYLE.css... SCRIPT.js...
 
-The template has the marks {{csp}}, {{style}}, {{boot}}, {{script}}, which are filled in here, and {{title}} and
+The template has the marks {{csp}}, {{style}}, {{boot}}, {{script}}, {{licences}}, which are filled in here, and {{title}} and
 {{data}}, in this order, which mgpt lab fills in: the page comes out in three parts. Styles and scripts are
 joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
 """
 import base64
 import gzip
 import hashlib
+import html
 import sys
 
 
@@ -46,9 +47,10 @@ def template(paths):
         sys.exit('embed.py: a script or style would end its own element')
     policy = (b"default-src 'none'; script-src " + hash_of(boot) + b' ' + hash_of(script)
               + b" 'wasm-unsafe-eval'; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
+    licences = html.escape(joined(paths, '.txt').decode()).encode()
     page = joined(paths, '.html')
     for mark, text in ((b'{{csp}}', policy), (b'{{style}}', style), (b'{{boot}}', boot),
-                       (b'{{script}}', base64.b64encode(packed(script)))):
+                       (b'{{licences}}', licences), (b'{{script}}', base64.b64encode(packed(script)))):
         page = fill(page, mark, text)
     head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
     body, tail = fill(body, b'{{data}}', b'\0').split(b'\0')
@@ -63,7 +65,7 @@ def array(name, data):
 def main():
     output, module, *paths = sys.argv[1:]
     parts = dict(zip(('head', 'body', 'tail'), template(paths)))
-    parts['module'] = b'' if module == '-' else packed(read(module))
+    parts['module'] = packed(read(module))
     with open(output, 'w', encoding='ascii') as file:
         file.write('/* Made by embed.py. */\n#include "lab/parts.h"\n\n')
         for name, data in parts.items():

@@ -12,8 +12,6 @@ struct lab_part {
 
 /* <head up to the title> title <up to the data> data <tail> */
 extern const struct lab_part lab_head, lab_body, lab_tail;
-
-/* n is 0 where the module was not built. */
-extern const struct lab_part lab_module;
+extern const struct lab_part lab_module; /* the engine (tools/lab/wasm) */
 
 #endif

@@ -1,0 +1,104 @@
+"""Compiles the engine for lab pages to WebAssembly with Debian 12's clang.
+
+usage: make_module.py write|compare SOURCE.c...
+
+write replaces tools/lab/wasm/module.wasm, the copy that the build embeds. compare makes the module again and
+compares it with that copy, byte for byte. The bytes depend on the sources and the version of clang only: no
+file name, time or symbol name gets into the module.
+
+Exit codes: 0 ok, 1 a source does not compile, 77 (Meson: skipped) the tools are missing or the copy is stale.
+With MGPT_CI=1, which tools/test.sh and .ci/run set, 77 is 1. Elsewhere a change of src/ may wait for its module:
+one commit with a new copy is enough for many.
+"""
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), '../../..'))
+COPY = 'tools/lab/wasm/module.wasm'  # in ROOT, where everything runs
+PACKAGES = 'clang lld wasi-libc libclang-rt-14-dev-wasm32'
+CLANG = '14.0.6'  # another version gives other bytes
+
+TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
+COMPILE = TARGET + [
+    '-std=c11', '-D_POSIX_C_SOURCE=200809L', '-msimd128', '-ffp-contract=off', '-fno-math-errno',
+    '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
+    '-Werror', '-DRUNG_SMALL', '-include', 'tools/lab/wasm/fma.h', '-Iinclude', '-Isrc', '-Itools',
+    '-Itools/repl', '-isystem', '/usr/include/stb', '-c']
+LINK = TARGET + [
+    '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
+    '-Wl,-z,stack-size=262144', '-Wl,--max-memory=4294967296']
+
+
+def find_clang():
+    """A clang that links for wasm32-wasi, or None: the headers, libc and the compiler's run time must be there."""
+    for name in ('clang-14', 'clang'):
+        probe = b'#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n'
+        if shutil.which(name) and subprocess.run([name, *TARGET, '-x', 'c', '-', '-o', '/dev/null'], input=probe,
+                                                 stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return name
+    return None
+
+
+def run(command):
+    if subprocess.run(command, check=False).returncode != 0:
+        sys.exit('make_module.py: failed: ' + ' '.join(command))
+
+
+def make(clang, sources, folder):
+    """Compiles and links; returns the module's path. Kernels are built for speed, the rest to be small."""
+    cache = [shutil.which('ccache')] if shutil.which('ccache') else []
+
+    def compile_one(source):
+        name = os.path.basename(source)
+        to = f'{folder}/{name}.o'
+        speed = '-O2' if name.startswith('kernels') or name == 'rung.c' else '-Oz'
+        run([*cache, clang, *COMPILE, speed, '-o', to, source])
+        return to
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, sources))
+    run([clang, *LINK, '-o', f'{folder}/module.wasm', *objects])
+    return f'{folder}/module.wasm'
+
+
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
+def compare(module):
+    if read(module) == read(COPY):
+        print(f'{COPY} is what the sources give')
+        return True
+    print(f'{COPY} differs from what the sources give: run `ninja -C build lab-module`, commit the file')
+    return False
+
+
+def main():
+    what, *sources = sys.argv[1:]
+    sources = [os.path.relpath(os.path.realpath(source), ROOT) for source in sources]
+    os.chdir(ROOT)
+    clang = find_clang()
+    failed = 1 if what == 'write' or os.environ.get('MGPT_CI') else 77
+    if not clang:
+        print(f'make_module.py: no compiler for WebAssembly; on Debian 12: apt-get install {PACKAGES}')
+        return failed
+    version = subprocess.run([clang, '--version'], stdout=subprocess.PIPE, check=True, text=True).stdout
+    if CLANG not in version:
+        print(f'make_module.py: the module is made with clang {CLANG} (Debian 12), found', version.split('\n')[0])
+        return failed
+    with tempfile.TemporaryDirectory() as folder:
+        module = make(clang, sources, folder)
+        if what == 'compare':
+            return 0 if compare(module) else failed
+        shutil.copyfile(module, COPY)
+    print(f'{COPY}: {os.path.getsize(COPY)} bytes')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
