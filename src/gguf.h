@@ -99,7 +99,7 @@ struct gguf_str gguf_next_string(struct cursor *c);
 
 struct gguf_writer {
     struct outfile out;
-    uint32_t alignment; /* set by gguf_create: 64 */
+    uint32_t alignment; /* set by gguf_create: 32 */
     uint8_t *kv;        /* stb_ds arrays: the encoded entries and infos so far */
     uint8_t *infos;
     uint64_t n_kv, n_tensors;

@@ -500,7 +500,7 @@ static void test_bad_sessions(void **state)
         {"mgpt session", "other", "is not a session file"},
         {"\"version\":1", "\"version\":2", "version is 2, expected 1 to 1"},
         {"\"version\":1", "\"version\":true", "no whole number called version"},
-        {"\"xxh64\":\"2b", "\"xxh64\":\"00", "made with the model of hash 00"},
+        {"\"xxh64\":\"03", "\"xxh64\":\"00", "made with the model of hash 00"},
         {"\"xxh64\":\"", "\"xxh64\":\"+", "no number in quotes called xxh64"},
         {"\"kv\":\"f32\"", "\"kv\":\"f16\"", "start with --kv f16"},
         {"\"kv\":\"f32\"", "\"kv\":7", "kv is neither f32 nor f16"},

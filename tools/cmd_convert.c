@@ -159,6 +159,7 @@ static int run(struct request *r)
     mgpt_error err;
     if (source_read(s, &err) < 0)
         return cli_fail(s->in, &err);
+    ckpt_note_elsewhere(c);
     if (r->dry_run) {
         print_notes(c);
         ckpt_print_plan(c, r->type);

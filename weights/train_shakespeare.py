@@ -189,7 +189,7 @@ def metadata(cfg, chars):
         "general.name": "tinyshakespeare characters",
         "general.license": "mit",
         "general.file_type": 1,
-        "general.alignment": 64,
+        "general.alignment": 32,
         "llama.vocab_size": len(chars),
         "llama.context_length": cfg.n_ctx,
         "llama.embedding_length": cfg.n_embd,

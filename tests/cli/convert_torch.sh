@@ -43,6 +43,12 @@ denies()
 
 equal nanogpt ckpt.pt
 said "nanoGPT: which GELU is said" 'inferred: activation = gelu_erf (nanoGPT'
+said "what llama.cpp would do" \
+    'llama.cpp ignores mgpt.activation and would run this file wrongly without an error'
+run convert x.gguf y.gguf
+check "of a copy, too" eval \
+    '[ $code -eq 0 ] && [ "$(grep -c "llama.cpp ignores mgpt.activation and" "$tmp/err")" -eq 1 ]'
+run convert nanogpt/ckpt.pt x.gguf
 said "nanoGPT: the head is tied" 'inferred: the head is the token embedding (tied)'
 said "nanoGPT: where the characters are from" 'inferred: the vocabulary is meta.pkl'
 run generate -m x.gguf -p 'abc' -n 4 --seed 1
@@ -51,6 +57,7 @@ equal nanogpt-nobias ckpt.pt
 equal nanogpt-legacy ckpt.pt
 equal build-nanogpt model.pt
 said "build-nanogpt: GELU is the tanh form" 'inferred: activation = gelu_tanh (build-nanogpt'
+check "llama.cpp runs it, so nothing is said" eval '! grep -q llama.cpp said'
 equal mingpt model.pt
 said "minGPT: heads of config.json" 'inferred: n_head = 4 (from config.json)'
 equal scratch model.pth --heads 2
@@ -61,6 +68,7 @@ said "Meta: the context is not in the file" 'inferred: context = 2048'
 equal nanochat-2025 model_000010.pt
 said "nanochat: its generation" 'inferred: nanochat of October 2025 to January 2026'
 equal nanochat-2026-01 model_000010.pt
+check "llama.cpp refuses it, so nothing is said" eval '! grep -q llama.cpp said'
 said "nanochat: windows" 'inferred: short layers see 5 keys'
 said "nanochat: padding of the vocabulary" 'the last 50 rows of the embedding are padding, left out'
 equal microgpt state.pt --heads 2

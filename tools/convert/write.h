@@ -20,6 +20,9 @@ const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype
 /* Says in a note how many tensors get another type because of their rows. */
 void ckpt_note_types(struct checkpoint *c, const struct dtype *type);
 
+/* Says in one note which keys llama.cpp would ignore in silence (elsewhere.c). */
+void ckpt_note_elsewhere(struct checkpoint *c);
+
 /* Totals, as they will be written. */
 void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w);
 
