@@ -8,6 +8,7 @@
 #include "cli.h"
 
 #include "error.h"
+#include "files.h"
 #include "json_read.h"
 
 #include <errno.h>
@@ -504,7 +505,7 @@ char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err)
         read_error(err, "open");
         return NULL;
     }
-    int ok = read_all(fd, &buf, n_bytes, err);
+    int ok = files_note_stream(fd, path, err) == MGPT_OK && read_all(fd, &buf, n_bytes, err);
     if (!is_stdin)
         close(fd);
     if (!ok) {

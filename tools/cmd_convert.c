@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "convert/source.h"
 #include "convert/write.h"
+#include "files.h"
 #include "interrupt.h"
 #include "mem.h"
 
@@ -144,7 +145,9 @@ static int write_out(struct request *r, mgpt_error *err)
     struct source_progress progress;
     source_progress_begin(&progress, c);
     interrupt_catch(); /* or the temporary file would stay */
-    int status = ckpt_write(c, r->out, r->type, err);
+    int status = files_may_write(r->out, FILES_GGUF, err);
+    if (status == MGPT_OK)
+        status = ckpt_write(c, r->out, r->type, err);
     interrupt_release();
     source_progress_end(&progress);
     return status;

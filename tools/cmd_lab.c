@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "engine.h"
 #include "error.h"
-#include "file.h"
+#include "files.h"
 #include "hooks.h"
 #include "input.h"
 #include "interrupt.h"
@@ -207,7 +207,7 @@ static int run(struct lab *lab, const struct cli_command *command)
         return code;
     decide(lab);
     code = read_input(lab, command);
-    if (code == EXIT_OK && file_open(&lab->file, lab->engine.path, &err) < 0)
+    if (code == EXIT_OK && files_open(&lab->file, lab->engine.path, &err) < 0)
         code = cli_fail(lab->engine.path, &err);
     return code == EXIT_OK ? write_page(lab) : code;
 }

@@ -60,7 +60,7 @@ static int loop(struct repl *r, const char *history)
     struct line_reader reader;
     mgpt_error err;
     if (line_open(&reader, history, repl_complete, r, &err) < 0)
-        cli_fail(history, &err);
+        return cli_fail(history, &err);
     if (reader.terminal)
         greet(r);
     int code = read_lines(r, &reader);
@@ -88,7 +88,7 @@ int cmd_repl(int argc, char **argv)
         {"--width", "N", CLI_INT, &r.width, 20, 1000,
          "columns of pictures (default: the terminal's)"},
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
-         "in a terminal: keep the lines typed in a file (default: none is kept)"},
+         "in a terminal: keep the lines typed in a file, its own (default: none)"},
     };
     const struct cli_command command = {
         "repl", "[MODEL]", "Step through a model: one Enter, one token.",

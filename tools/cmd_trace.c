@@ -102,6 +102,8 @@ static int pass(struct trace *t, mgpt_error *err)
 static int write_trace(struct trace *t)
 {
     mgpt_error err;
+    if (trace_file_may_write(t->path, t->format, &err) < 0)
+        return cli_fail(t->path, &err);
     if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->input.n_tokens,
                           t->format, t->type, &err) < 0)
         return cli_fail(NULL, &err);

@@ -3,6 +3,7 @@
 
 #include "ck.h"
 #include "error.h"
+#include "files.h"
 #include "interrupt.h"
 #include "mem.h"
 #include "nfc.h"
@@ -31,7 +32,7 @@ int engine_open(struct engine *e)
 {
     mgpt_model_params params = {.isa = e->isa, .vocab_only = e->vocab_only};
     mgpt_error err;
-    e->model = mgpt_open(e->path, &params, &err);
+    e->model = files_note(e->path, &err) < 0 ? NULL : mgpt_open(e->path, &params, &err);
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
         return cli_fail(e->path, &err);
     return EXIT_OK;

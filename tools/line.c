@@ -2,9 +2,8 @@
 #include "line.h"
 
 #include "error.h"
-#include "file.h"
+#include "files.h"
 #include "interrupt.h"
-#include "outfile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +73,7 @@ static char **matches(const char *text, int start, int end)
 
 /* ---- history ---- */
 
-/* A file of lines, the oldest first. */
+/* A file of lines, the oldest first, after the line that says what it is. */
 static int read_lines(const char *path, mgpt_error *err)
 {
     struct file file;
@@ -82,7 +81,7 @@ static int read_lines(const char *path, mgpt_error *err)
         return MGPT_OK;
     if (file_open(&file, path, err) < 0)
         return err->status;
-    for (size_t at = 0, end; at < file.size; at = end + 1) {
+    for (size_t at = file.size ? sizeof FILES_HISTORY_LINE : 0, end; at < file.size; at = end + 1) {
         for (end = at; end < file.size && file.data[end] != '\n';)
             end++;
         char *line = strndup((const char *)file.data + at, end - at);
@@ -97,8 +96,9 @@ static int read_lines(const char *path, mgpt_error *err)
 static int write_lines(const char *path, mgpt_error *err)
 {
     struct outfile out;
-    if (outfile_open(&out, path, err) < 0)
+    if (files_create(&out, path, FILES_HISTORY, err) < 0)
         return err->status;
+    outfile_write(&out, FILES_HISTORY_LINE "\n", sizeof FILES_HISTORY_LINE);
     for (int i = 0; i < history_length; i++) {
         const HIST_ENTRY *entry = history_get(history_base + i);
         if (!entry || !entry->line)
@@ -140,6 +140,8 @@ int line_open(struct line_reader *reader, const char *history, line_complete_fn 
               void *user, mgpt_error *err)
 {
     *reader = (struct line_reader){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    if (history && files_may_write(history, FILES_HISTORY, err) < 0)
+        return err->status;
     if (!reader->terminal)
         return MGPT_OK;
     completion.fn = complete;

@@ -5,6 +5,7 @@
  */
 #include "cli.h"
 #include "commands.h"
+#include "files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
 {
     hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);
+    files_catch_truncation();
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;

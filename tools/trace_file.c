@@ -10,6 +10,7 @@
 #include "ck.h"
 #include "dtype.h"
 #include "error.h"
+#include "files.h"
 #include "mem.h"
 
 #include <stdlib.h>
@@ -53,12 +54,19 @@ int trace_file_plan(struct trace_file *f, mgpt_error *err)
     return f->format == TRACE_NPZ ? trace_npz_plan(f, err) : trace_safetensors_plan(f, err);
 }
 
+int trace_file_may_write(const char *path, enum trace_format format, mgpt_error *err)
+{
+    return files_may_write(path, format == TRACE_NPZ ? FILES_NPZ : FILES_SAFETENSORS, err);
+}
+
 int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err)
 {
     f->buffer = malloc((size_t)BUFFER_VALUES * 8);
     if (!f->buffer)
         return err_memory(err, "an output buffer", (size_t)BUFFER_VALUES * 8);
-    int status = outfile_open(&f->out, path, err);
+    int status = trace_file_may_write(path, f->format, err);
+    if (status == MGPT_OK)
+        status = outfile_open(&f->out, path, err);
     if (status == MGPT_OK)
         status = outfile_reserve(&f->out, f->size, err);
     if (status < 0)

@@ -65,6 +65,9 @@ int trace_file_add(struct trace_file *f, const char *name, enum trace_type type,
 /* Gives every array its place: f->size is known from here on. */
 int trace_file_plan(struct trace_file *f, mgpt_error *err);
 
+/* MGPT_OK when a trace may be written to path (files.h). */
+int trace_file_may_write(const char *path, enum trace_format format, mgpt_error *err);
+
 /* Opens the planned file and reserves all its room on the disk (outfile.h). */
 int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err);
 

@@ -1,7 +1,7 @@
 /* Two models on a text: how far the logits of B are from those of A. See check_inside.h. */
 #include "check_inside.h"
 #include "check_report.h"
-#include "file.h"
+#include "files.h"
 #include "interrupt.h"
 #include "mem.h"
 
@@ -20,7 +20,7 @@ int check_is_model(const char *path, mgpt_error *err)
     struct file file;
     if (strcmp(path, "-") == 0)
         return 0;
-    int status = file_open_partly(&file, path, 4, err);
+    int status = files_open_partly(&file, path, 4, err);
     if (status < 0)
         return status;
     int is = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;

@@ -186,7 +186,7 @@ struct reference *reference_open(const char *path, const struct ref_options *opt
     ref->n_vocab = (size_t)options->n_vocab;
     ref->options = *options;
     ref->path = path;
-    if (file_open_partly(&ref->file, path, NPY_MAX_HEADER, err) < 0 ||
+    if (files_open_partly(&ref->file, path, NPY_MAX_HEADER, err) < 0 ||
         open_by_content(ref, err) < 0) {
         reference_close(ref);
         return NULL;

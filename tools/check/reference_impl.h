@@ -2,7 +2,7 @@
 #ifndef MGPT_REFERENCE_IMPL_H
 #define MGPT_REFERENCE_IMPL_H
 
-#include "file.h"
+#include "files.h"
 #include "json_read.h"
 #include "npy.h"
 #include "reference.h"

@@ -1,5 +1,6 @@
 /* mgpt check --self, printed. See self.h. */
 #include "engine.h"
+#include "files.h"
 #include "interrupt.h"
 #include "mem.h"
 #include "self.h"
@@ -31,7 +32,7 @@ void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n)
 static mgpt_model *open_path(void *user, const char *isa, mgpt_error *err)
 {
     mgpt_model_params params = {.isa = isa};
-    return mgpt_open(user, &params, err);
+    return files_note(user, err) < 0 ? NULL : mgpt_open(user, &params, err);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "error.h"
+#include "files.h"
 #include "mem.h"
 #include "utf8.h"
 
@@ -38,7 +39,7 @@ static int open_side(struct ckpt_source *s, const char *path, struct ckpt_side *
     struct file file;
     if (!arr_reserve(s->side, arr_len(s->side) + 1))
         return err_memory(err, "side files", sizeof file);
-    int status = file_open(&file, path, &why);
+    int status = files_open(&file, path, &why);
     if (status < 0)
         return err_set(err, status, MGPT_NO_OFFSET, "side file %s: %s", path, why.text);
     arr_put(s->side, file);
@@ -157,7 +158,7 @@ static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
         *bytes = (struct span){(const uint8_t *)s->text, s->text ? n : 0};
         return s->text ? MGPT_OK : err->status;
     }
-    int status = file_open(&s->file, s->in, err);
+    int status = files_open(&s->file, s->in, err);
     *bytes = (struct span){s->file.data, s->file.size};
     if (status < 0 && stat(s->in, &st) == 0 && S_ISDIR(st.st_mode))
         err_set(err, MGPT_EIO, MGPT_NO_OFFSET,

@@ -2,6 +2,7 @@
 #include "lab/page_out.h"
 
 #include "error.h"
+#include "files.h"
 #include "lab/parts.h"
 #include "utf8.h"
 
@@ -40,7 +41,7 @@ static void put_escaped(struct page_out *page, const char *text)
 int page_open(struct page_out *page, const char *path, const char *title, mgpt_error *err)
 {
     *page = (struct page_out){0};
-    int status = outfile_open(&page->file, path, err);
+    int status = files_create(&page->file, path, FILES_PAGE, err);
     if (status < 0)
         return status;
     put_part(page, &lab_head);

@@ -15,10 +15,9 @@
 #include "repl_session.h"
 
 #include "error.h"
-#include "file.h"
+#include "files.h"
 #include "json_read.h"
 #include "mem.h"
-#include "outfile.h"
 #include "xxh64.h"
 
 #include <inttypes.h>
@@ -28,7 +27,7 @@ int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
 {
     struct file file;
     if (!r->model_hashed) {
-        if (file_open(&file, r->engine.path, err) < 0)
+        if (files_open(&file, r->engine.path, err) < 0)
             return err->status;
         r->model_hash = xxh64(file.data, file.size);
         r->model_hashed = file.size == r->engine.info.file_bytes;
@@ -165,7 +164,7 @@ static int write_bytes(const char *bytes, size_t n, void *user)
 static int write_tree(const json_t *tree, const char *path, mgpt_error *err)
 {
     struct outfile out;
-    if (outfile_open(&out, path, err) < 0)
+    if (files_create(&out, path, FILES_SESSION, err) < 0)
         return err->status;
     if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0 || json_has_lost()) {
         outfile_discard(&out);

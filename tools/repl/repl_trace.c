@@ -72,8 +72,13 @@ static void begin(struct repl *r, const char *globs, const char *path)
 {
     enum trace_format format;
     struct hook *hooks;
+    mgpt_error err;
     if (!*path || !trace_format_of(path, &format)) {
         repl_error("expected hooks and a file that ends in .npz or .safetensors, found '%s'", path);
+        return;
+    }
+    if (trace_file_may_write(path, format, &err) < 0) {
+        repl_file_failed(path, &err);
         return;
     }
     hooks = choose(r, globs);

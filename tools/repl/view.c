@@ -1,6 +1,7 @@
 /* What the looking commands share. See view.h. */
 #include "view.h"
 
+#include "files.h"
 #include "mem.h"
 #include "text.h"
 
@@ -178,7 +179,7 @@ int view_file_open(struct view *v, const char *fmt, ...)
 {
     mgpt_error err;
     va_list ap;
-    if (outfile_open(&v->file, v->path, &err) < 0) {
+    if (files_create(&v->file, v->path, FILES_TABLE, &err) < 0) {
         fflush(stdout);
         cli_fail(v->path, &err);
         return 0;

@@ -1,0 +1,111 @@
+#!/bin/sh
+# No command writes over a file that it reads, by whatever name, and an existing file is replaced only by one
+# of its own kind.
+# shellcheck disable=SC2016  # conditions are evaluated by check
+# shellcheck source=tests/cli/lib.sh
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+cd "$tmp" || exit 1
+
+# keeps NAME CODE TEXT FILE COMMAND...: exit code and text on stderr, and FILE is as it was.
+keeps()
+{
+    keeps_name=$1 want_code=$2 want_text=$3 victim=$4
+    shift 4
+    cp "$victim" victim.copy
+    run "$@" <script.in
+    check "$keeps_name" eval '[ $code -eq $want_code ] && cmp -s "$victim" victim.copy && one_line &&
+        grep -qF -- "$want_text" err && [ -z "$(find . -name ".*.tmp")" ]'
+}
+
+cp "$names" own.gguf
+ln own.gguf hard.gguf
+ln -s own.gguf soft.gguf
+for end in npz safetensors html; do
+    ln own.gguf "hard.$end"
+    ln -s own.gguf "soft.$end"
+done
+cp -r "$MGPT_SOURCE_ROOT/tests/golden/gpt2" hfdir
+for file in v0.bin tokenizer.bin flat.json; do
+    cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/$file" .
+done
+cp tokenizer.bin given.bin
+printf 'ab\303\251\342\202\254\n' >chars.txt
+echo anna >text.npz
+python3 -c 'import zipfile; zipfile.ZipFile("model.npz", "w").writestr("wte.npy", b"\x93NUMPY\1\0")' || exit 1
+printf '<!DOCTYPE html>\n<html lang="en">\n<head>\n' >page.html
+echo 'a shopping list' >list.txt
+: >script.in
+
+# ---- inputs ----
+
+input='is an input of this command'
+for name in hard soft; do
+    keeps "convert to $name" 2 'are the same file' own.gguf convert own.gguf $name.gguf
+    for end in npz safetensors; do
+        keeps "trace -o $name.$end" 2 "$input" own.gguf trace own.gguf -p a -o $name.$end
+    done
+    keeps "lab -o $name.html" 2 'is the model' own.gguf lab own.gguf -p a -o $name.html
+    keeps "--history $name.gguf" 2 "$input" own.gguf repl own.gguf --history $name.gguf
+    for line in "/save $name.gguf" "/a 0 0 -o $name.gguf" "/trace on * $name.npz"; do
+        printf 'ann\n%s\n' "$line" >script.in
+        keeps "repl: $line" 0 "$input" own.gguf repl own.gguf
+    done
+    : >script.in
+done
+keeps "trace -o the text" 2 "$input" text.npz trace own.gguf -f text.npz -o text.npz
+cp own.gguf script.in
+keeps "convert - to what stdin is" 2 "$input" script.in convert - script.in
+: >script.in
+for side in config.json model.safetensors; do
+    keeps "convert hfdir to its $side" 2 "$input" hfdir/$side convert hfdir hfdir/$side
+done
+ln hfdir/model.safetensors elsewhere.gguf
+keeps "convert hfdir to a hard link of its weights" 2 "$input" hfdir/model.safetensors convert hfdir elsewhere.gguf
+keeps "convert v0.bin to its tokenizer" 2 "$input" tokenizer.bin convert v0.bin tokenizer.bin
+keeps "convert to the given tokenizer" 2 "$input" given.bin convert v0.bin given.bin --tokenizer given.bin
+keeps "convert to the characters" 2 "$input" chars.txt convert flat.json chars.txt --chars chars.txt
+
+# ---- kinds ----
+
+printf '# a script\necho yes\n' >list.sh
+printf '# Title\n\n12 monkeys\n' >list.md
+for file in list.txt list.sh list.md hfdir/config.json; do
+    cp "$file" some.npz
+    cp "$file" some.safetensors
+    keeps "convert to $file" 3 'not a GGUF file' "$file" convert own.gguf "$file"
+    keeps "trace to $file as .npz" 3 'not a trace in .npz' some.npz trace own.gguf -p a -o some.npz
+    keeps "trace to $file as .safetensors" 3 'not a trace in' some.safetensors trace own.gguf -p a -o some.safetensors
+    keeps "lab to $file" 3 'not a page of mgpt lab' "$file" lab own.gguf -p a -o "$file"
+    keeps "--history $file" 3 'not a history file' "$file" repl own.gguf --history "$file"
+    printf 'ann\n/save %s\n' "$file" >script.in
+    keeps "/save $file" 0 'not a session file' "$file" repl own.gguf
+    printf 'ann\n/a 0 0 -o %s\n' "$file" >script.in
+    keeps "-o $file in the repl" 0 'not a table' "$file" repl own.gguf
+    : >script.in
+done
+keeps "trace to a checkpoint" 3 'not a trace in' hfdir/model.safetensors trace own.gguf -p a -o hfdir/model.safetensors
+keeps "trace to another archive" 3 'not a trace in' model.npz trace own.gguf -p a -o model.npz
+keeps "lab to another page" 3 'not a page' page.html lab own.gguf -p a -o page.html
+
+# Twice the same is the common case, and so is a name that mktemp made.
+again()
+{
+    for _ in 1 2; do
+        run "$@" <script.in
+        [ $code -eq 0 ] || return 1
+    done
+}
+for end in gguf npz safetensors html; do
+    : >"again.$end"
+done
+check "convert twice" again convert own.gguf again.gguf
+check "trace twice to .npz" again trace own.gguf -p a -o again.npz
+check "trace twice to .safetensors" again trace own.gguf -p a -o again.safetensors
+check "lab twice" again lab own.gguf -p a -o again.html
+printf 'ann\n/save again.session\n/load again.session\n/save again.session\n/a 0 0 -o again.txt\n/kv 0 0 -o again2.txt\n/lens -o again3.txt\n/w output.weight -o again4.txt\n' >script.in
+check "the repl's files twice" eval 'again repl own.gguf && [ ! -s err ]'
+check "all of them are there" eval '[ -s again.session ] && [ -s again.txt ] && [ -s again2.txt ] && [ -s again3.txt ] && [ -s again4.txt ]'
+
+finish
