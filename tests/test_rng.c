@@ -77,6 +77,25 @@ static void skipping_is_drawing(void **state)
         assert_int_equal(rng_python_word(&rng), after[k]);
 }
 
+static void skips_of_any_length(void **state)
+{
+    static const unsigned ns[] = {0, 1, 623, 624, 625, 1247, 1248, 1249, 5000};
+    (void)state;
+    for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+        for (unsigned before = 0; before < 1300; before += 311) {
+            struct rng_python a, b;
+            rng_python_seed(&a, 7);
+            for (unsigned k = 0; k < before; k++)
+                rng_python_word(&a);
+            b = a;
+            rng_python_skip(&a, ns[i]);
+            for (unsigned k = 0; k < ns[i]; k++)
+                rng_python_word(&b);
+            for (int k = 0; k < 3; k++)
+                assert_int_equal(rng_python_word(&a), rng_python_word(&b));
+        }
+}
+
 static void refills_where_the_state_ends(void **state)
 {
     struct rng_python rng;
@@ -93,6 +112,7 @@ int main(void)
         cmocka_unit_test(words_are_pythons),
         cmocka_unit_test(uniform_is_pythons_to_the_bit),
         cmocka_unit_test(skipping_is_drawing),
+        cmocka_unit_test(skips_of_any_length),
         cmocka_unit_test(refills_where_the_state_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

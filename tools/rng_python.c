@@ -71,6 +71,9 @@ double rng_python_uniform(void *user)
 
 void rng_python_skip(struct rng_python *rng, uint64_t n)
 {
-    while (n--)
-        rng_python_word(rng);
+    while (n > N - rng->next) { /* the rest of a block at a time */
+        n -= N - rng->next;
+        refill(rng);
+    }
+    rng->next += (unsigned)n;
 }

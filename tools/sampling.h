@@ -6,7 +6,8 @@
 #include "mgpt.h"
 #include "rng_python.h"
 
-#define SAMPLING_MAX_SKIP 1e10
+/* Far more than a training script draws, and skipped in a fraction of a second. */
+#define SAMPLING_MAX_SKIP 1e8
 
 struct sampling {
     double temperature, top_p, min_p; /* options */

@@ -227,6 +227,23 @@ check "five bad lines, five messages" eval '[ "$(wc -l <"$tmp/err")" -eq 5 ] && 
 script '/g\n' "$lines"
 tells "nothing to continue without BOS" "type a text first"
 
+# ---- numbers of a session file ----
+
+printf 'ann\n/save %s\n' "$tmp/s" | "$MGPT" repl "$names" --rng python >"$tmp/out" 2>"$tmp/err"
+# skipped NAME N TEXT: a session file that says to skip N words is refused with TEXT, or loaded and started anew.
+skipped()
+{
+    sed "s/\"skip\":\"0\"/\"skip\":\"$2\"/" "$tmp/s" >"$tmp/t"
+    printf '/load %s\n/reset\n' "$tmp/t" >"$tmp/in"
+    code=0
+    timeout 10 "$MGPT" repl "$names" --rng python <"$tmp/in" >"$tmp/out" 2>"$tmp/err" || code=$?
+    want=$3 found=$(sed 's/.*: //' "$tmp/err")
+    check "$1" eval '[ $code -eq 0 ] && ! cmp -s "$tmp/s" "$tmp/t" && [ "$found" = "$want" ]'
+}
+skipped "the most words to skip" 100000000 ''
+skipped "one more" 100000001 'skip is above 100000000'
+skipped "as many as took 50 s" 10000000000 'skip is above 100000000'
+
 # ---- text ----
 
 script '/feed A\\n\\tB\n' "$lines"

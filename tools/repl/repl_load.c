@@ -116,7 +116,7 @@ static int read_python(const json_t *python, struct sampling *s, mgpt_error *err
         read_integer(python, "next", 0, N, &next, err) < 0)
         return err->status;
     if (s->skip > (uint64_t)SAMPLING_MAX_SKIP)
-        return bad(err, "skip is out of range");
+        return bad(err, "skip is above %d", (int)SAMPLING_MAX_SKIP);
     if (json_array_size(state) != N)
         return bad(err, "state has %zu numbers, expected %d", json_array_size(state), (int)N);
     for (size_t i = 0; i < N; i++) {
