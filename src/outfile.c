@@ -6,11 +6,16 @@
  * the permissions of any created file, a replaced one keeps those it had. A link is followed and its
  * target replaced; a link that points nowhere is itself replaced.
  *
+ * Where the system has O_TMPFILE, the file has no name until it is complete, so a process that is killed
+ * leaves nothing. Elsewhere it is .NAME.XXXXXX.tmp from the start. Replacing needs such a name in any case,
+ * since linkat does not replace; then it exists between two system calls.
+ *
  * What is not a regular file (/dev/null, /dev/stdout on a pipe, a FIFO) cannot be replaced: bytes go
- * straight to it, and outfile_discard cannot take them back. A process that is killed leaves its
- * temporary file .NAME.XXXXXX.tmp behind.
+ * straight to it, and outfile_discard cannot take them back.
  */
-#ifndef _XOPEN_SOURCE
+#ifdef __linux__
+#define _GNU_SOURCE /* O_TMPFILE */
+#elif !defined _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700 /* realpath */
 #endif
 #include "outfile.h"
@@ -50,8 +55,17 @@ static void put_unique(char letters[6], unsigned attempt)
         letters[i] = "abcdefghijklmnopqrstuvwxyz012345"[(x >> 20) % 32];
 }
 
-/* Creates DIR/.NAME.XXXXXX.tmp. mkstemp would make it private, whatever the umask says. */
-static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
+/* Gives the file in progress the name at `path`: 0, or -1 with errno. */
+static int link_unnamed(const struct outfile *out, const char *path)
+{
+    char self[40];
+    text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* Creates DIR/.NAME.XXXXXX.tmp, or gives that name to what has none yet. mkstemp would make it private,
+ * whatever the umask says. */
+static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
 {
     size_t start = name_start(out->path), stem = strlen(out->path + start);
     if (stem > MAX_STEM)
@@ -69,8 +83,12 @@ static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
     memcpy(p, ".XXXXXX.tmp", sizeof ".XXXXXX.tmp");
     for (unsigned i = 0; i < ATTEMPTS; i++) {
         put_unique(p + 1, i);
-        out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        int made;
         if (out->fd >= 0)
+            made = link_unnamed(out, out->temporary);
+        else
+            made = out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (made >= 0)
             return MGPT_OK;
         if (errno != EEXIST && errno != EINTR)
             break;
@@ -79,6 +97,51 @@ static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
     free(out->temporary);
     out->temporary = NULL;
     return status;
+}
+
+/* A file without a name in the target's directory. 0: not here, and errno says whether that is for want of
+ * support. A name can be given later only through /proc. */
+static int create_unnamed(struct outfile *out, mode_t mode)
+{
+    errno = EOPNOTSUPP;
+#ifdef O_TMPFILE
+    char self[40];
+    size_t start = name_start(out->path);
+    char *directory = start ? strndup(out->path, start) : strdup(".");
+    if (!directory) {
+        errno = ENOMEM;
+        return 0;
+    }
+    out->fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    int why = errno;
+    free(directory);
+    errno = why;
+    if (out->fd < 0)
+        return 0;
+    text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
+    if (access(self, F_OK) == 0)
+        return 1;
+    close(out->fd);
+    out->fd = -1;
+    errno = EOPNOTSUPP;
+#else
+    (void)mode;
+#endif
+    return 0;
+}
+
+static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
+{
+    out->regular = 1;
+    while (!create_unnamed(out, mode)) {
+        if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
+            return create_named(out, mode, err);
+        if (errno == ENOMEM)
+            return err_memory(err, "a file name", strlen(out->path));
+        if (errno != EINTR)
+            return err_system(err, "create", MGPT_NO_OFFSET);
+    }
+    return MGPT_OK;
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
@@ -92,6 +155,7 @@ static int open_new(struct outfile *out, const char *path, mgpt_error *err)
     out->path = strdup(path);
     if (!out->path)
         return err_memory(err, "a file name", strlen(path) + 1);
+    out->fresh = 1;
     return create_temporary(out, 0666, err);
 }
 
@@ -160,7 +224,7 @@ int outfile_open(struct outfile *out, const char *path, mgpt_error *err)
 static void write_through(struct outfile *out, const uint8_t *p, size_t n, uint64_t at)
 {
     while (n > 0) {
-        ssize_t done = out->temporary ? pwrite(out->fd, p, n, (off_t)at) : write(out->fd, p, n);
+        ssize_t done = out->regular ? pwrite(out->fd, p, n, (off_t)at) : write(out->fd, p, n);
         if (done < 0 && errno == EINTR)
             continue;
         if (done == 0)
@@ -204,7 +268,7 @@ int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
 {
     off_t length = (off_t)size;
     int failed = 0;
-    if (!out->temporary)
+    if (!out->regular)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
                        "not a regular file, which this needs: it is not written in order");
     if (length < 0 || (uint64_t)length != size)
@@ -242,12 +306,26 @@ static void sync_directory(char *path)
     }
 }
 
+/* A complete file gets its name: the target's, if that is free, else a temporary one. */
+static void name_unnamed(struct outfile *out)
+{
+    if (out->failed.status < 0 || !out->regular || out->temporary)
+        return;
+    if (out->fresh && link_unnamed(out, out->path) == 0)
+        return;
+    if (out->fresh && errno != EEXIST)
+        err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
+    else
+        create_named(out, 0, &out->failed);
+}
+
 /* All bytes to the disk, the descriptor closed whatever happens. */
 static void settle(struct outfile *out)
 {
     flush(out);
-    if (out->failed.status == MGPT_OK && out->temporary && fsync(out->fd) < 0)
+    if (out->failed.status == MGPT_OK && out->regular && fsync(out->fd) < 0)
         err_system(&out->failed, "sync", MGPT_NO_OFFSET);
+    name_unnamed(out);
     if (close(out->fd) < 0 && errno != EINTR && out->failed.status == MGPT_OK)
         err_system(&out->failed, "close", MGPT_NO_OFFSET);
     out->fd = -1;
@@ -257,12 +335,10 @@ int outfile_commit(struct outfile *out, mgpt_error *err)
 {
     if (out->failed.status == MGPT_OK)
         settle(out);
-    if (out->failed.status == MGPT_OK && out->temporary) {
-        if (rename(out->temporary, out->path) < 0)
-            err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
-        else
-            sync_directory(out->path);
-    }
+    if (out->failed.status == MGPT_OK && out->temporary && rename(out->temporary, out->path) < 0)
+        err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
+    if (out->failed.status == MGPT_OK && out->regular)
+        sync_directory(out->path);
     int status = out->failed.status;
     if (status < 0) {
         if (err)

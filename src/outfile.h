@@ -1,8 +1,8 @@
 /* Floor 0. Writing a file so that it is there whole or not at all.
  *
- * Bytes go to a temporary file beside the target; outfile_commit flushes it to disk and renames it
- * over the target. Until then the target is untouched, and outfile_discard (or a failed commit) removes
- * the temporary file.
+ * Bytes go to a temporary file beside the target, without a name where the system can do that;
+ * outfile_commit flushes it to disk and renames it over the target. Until then the target is untouched, and
+ * outfile_discard (or a failed commit) removes the temporary file.
  *
  * A file is written either in order or, once its size has been reserved, in any order; not both.
  */
@@ -12,8 +12,10 @@
 #include "mgpt.h"
 
 struct outfile {
-    char *path, *temporary;
+    char *path, *temporary; /* temporary: NULL while the file has no name */
     int fd;
+    int regular; /* 1: the target is replaced, 0: written to as it is */
+    int fresh;   /* 1: nothing had the target's name at the beginning */
     uint8_t *buf; /* what has not reached the kernel yet */
     size_t n_buf;
     uint64_t offset;   /* bytes written so far */

@@ -3,10 +3,15 @@
  * Each test gets a fresh directory below TMPDIR (or /tmp) and must leave it empty: that no temporary
  * file stays behind is part of what is tested.
  */
+#ifdef __linux__
+#define _GNU_SOURCE /* O_TMPFILE */
+#endif
 #include "file.h"
 #include "outfile.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +21,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #include <cmocka.h>
 
@@ -44,6 +56,44 @@ static int remove_place(void **state)
     int status = rmdir(place->dir);
     free(place);
     return status;
+}
+
+/* 1: a file in progress has a name. It has none where the system can do that. */
+static size_t temporary_has_name;
+
+/* Such a system is made one that cannot: open refuses O_TMPFILE for the rest of this process. 0: not possible
+ * here. */
+static int forbid_unnamed(void)
+{
+#if defined __linux__ && defined O_TMPFILE
+    const uint32_t unnamed = O_TMPFILE & ~O_DIRECTORY;
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, unnamed, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+#else
+    return 0;
+#endif
+}
+
+/* Whether the directory of the tests can hold a file without a name. */
+static int makes_unnamed(void)
+{
+    int fd = -1;
+#ifdef O_TMPFILE
+    const char *tmp = getenv("TMPDIR");
+    fd = open(tmp ? tmp : "/tmp", O_TMPFILE | O_WRONLY, 0600);
+    if (fd >= 0)
+        close(fd);
+#endif
+    return fd >= 0;
 }
 
 static size_t n_files(const char *path)
@@ -177,7 +227,7 @@ static void test_outfile_creates(void **state)
     outfile_write(&out, "def", 3);
     assert_true(out.offset == 6);
     assert_int_equal(access(place->path, F_OK), -1);
-    assert_int_equal(n_files(place->dir), 1);
+    assert_int_equal(n_files(place->dir), temporary_has_name);
     assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
     outfile_discard(&out);
     assert_file(place->path, "abcdef");
@@ -234,6 +284,25 @@ static void test_outfile_replaces_or_aborts(void **state)
     assert_int_equal(stat(place->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0604);
     assert_int_equal(n_files(place->dir), 1);
+    unlink(place->path);
+}
+
+/* Between opening and finishing somebody else makes a file of that name, or takes the old one away. */
+static void test_outfile_target_changes(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    for (int begins_there = 0; begins_there < 2; begins_there++) {
+        assert_int_equal(outfile_open(&out, place->path, NULL), MGPT_OK);
+        outfile_write(&out, "ours", 4);
+        if (begins_there)
+            unlink(place->path);
+        else
+            put_file(place->path, "theirs");
+        assert_int_equal(outfile_commit(&out, NULL), MGPT_OK);
+        assert_file(place->path, "ours");
+        assert_int_equal(n_files(place->dir), 1);
+    }
     unlink(place->path);
 }
 
@@ -310,7 +379,8 @@ static void test_outfile_directory_vanishes(void **state)
     assert_int_equal(mkdir(dir, 0700), 0);
     assert_int_equal(outfile_open(&out, path, NULL), MGPT_OK);
     outfile_write(&out, "lost", 4);
-    assert_int_equal(unlink(out.temporary), 0);
+    if (out.temporary)
+        assert_int_equal(unlink(out.temporary), 0);
     assert_int_equal(rmdir(dir), 0);
     assert_int_equal(outfile_commit(&out, &err), MGPT_EIO);
     assert_string_equal(err.text, "cannot rename the finished file: No such file or directory");
@@ -374,6 +444,7 @@ int main(void)
         in_place(test_outfile_creates),
         in_place(test_outfile_large),
         in_place(test_outfile_replaces_or_aborts),
+        in_place(test_outfile_target_changes),
         in_place(test_outfile_follows_link),
         in_place(test_outfile_long_name),
         in_place(test_outfile_refuses),
@@ -381,5 +452,10 @@ int main(void)
         in_place(test_outfile_disk_full),
         cmocka_unit_test(test_outfile_devices),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    temporary_has_name = !makes_unnamed();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (temporary_has_name || !forbid_unnamed())
+        return failed;
+    temporary_has_name = 1;
+    return failed + cmocka_run_group_tests_name("without O_TMPFILE", tests, NULL, NULL);
 }

@@ -196,3 +196,5 @@ WRAP(int, ftruncate64, (int fd, int64_t n), (fd, n), FAULT_RESERVE, -1)
 WRAP(int, posix_fallocate, (int fd, int64_t at, int64_t n), (fd, at, n), FAULT_RESERVE, ENOSPC)
 WRAP(int, posix_fallocate64, (int fd, int64_t at, int64_t n), (fd, at, n), FAULT_RESERVE, ENOSPC)
 WRAP(int, rename, (const char *from, const char *to), (from, to), FAULT_RENAME, -1)
+WRAP(int, linkat, (int d, const char *from, int e, const char *to, int flags),
+     (d, from, e, to, flags), FAULT_RENAME, -1)
