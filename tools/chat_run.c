@@ -112,7 +112,7 @@ static int answer_typed(struct run *r)
         interrupt_catch();
         code = answer(r, line, n);
         interrupt_release();
-        if (code == EXIT_INTERRUPTED && reader.terminal)
+        if (code == EXIT_INTERRUPTED && reader.terminal && !interrupt_is_final())
             code = chat_answered(&r->chat);
     }
     line_close(&reader, NULL);

@@ -47,7 +47,7 @@ static int read_lines(struct repl *r, struct line_reader *reader)
             break;
         interrupt_catch();
         repl_line(r, line, n);
-        stopped = interrupted() && !reader->terminal;
+        stopped = interrupted() && (!reader->terminal || interrupt_is_final());
         interrupt_release();
     }
     if (reader->failed.status < 0)

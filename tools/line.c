@@ -170,7 +170,9 @@ static char *edited(struct line_reader *reader, const char *prompt, size_t *n_by
         interrupt_catch();
         reader->line = readline(prompt);
         interrupt_release();
-    } while (reader->line && interrupted());
+    } while (reader->line && interrupted() && !interrupt_is_final());
+    if (interrupt_is_final())
+        return NULL;
     if (!reader->line) {
         putchar('\n');
         return NULL;

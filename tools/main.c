@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "files.h"
+#include "interrupt.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -74,6 +75,13 @@ static int unknown_command(const char *word)
     return EXIT_USAGE;
 }
 
+static int run(const struct command *command, int argc, char **argv)
+{
+    int code = command->run(argc, argv);
+    interrupt_die();
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_streams();
@@ -86,7 +94,7 @@ int main(int argc, char **argv)
     const char *word = argv[1];
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(word, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return run(&commands[i], argc - 1, argv + 1);
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         print_usage(stdout);
     else if (strcmp(word, "--version") == 0)

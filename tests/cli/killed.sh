@@ -13,8 +13,14 @@ text=$(yes 'the king and the queen ' | head -n 5 | tr -d '\n')
 : >out
 code=-
 
+# Whether a file in progress has no name here, so that even SIGKILL leaves nothing.
+unnamed=$(python3 -c 'import os
+try: os.open(".", os.O_TMPFILE | os.O_WRONLY); print(1)
+except OSError: print(0)')
+
 # ended SIGNAL COMMAND...: runs that write $target, each stopped at another moment of the first 60 ms or at
-# its end. What is there must be whole. A killed run may leave .NAME.*.tmp, an interrupted one nothing.
+# its end. What is there must be whole, and nothing else may be left: by SIGKILL only where there is O_TMPFILE.
+prefix=
 ended()
 {
     signal=$1
@@ -25,17 +31,17 @@ ended()
     for i in $(seq $moments); do
         rm -f "$target" .[!.]*.tmp
         code=0
-        timeout --foreground -s "$signal" "0.0$(printf '%02d' $((i * 2)))" "$MGPT" "$@" >out 2>err || code=$?
+        $prefix timeout --foreground -s "$signal" "0.0$(printf '%02d' $((i * 2)))" "$MGPT" "$@" >out 2>err || code=$?
         if [ -e "$target" ] && ! cmp -s want "$target"; then
             return 1
         fi
-        if [ "$signal" = INT ] && [ -n "$(find . -name '.*.tmp')" ]; then
+        if [ "$signal" != KILL ] || [ "$unnamed" = 1 ] && [ -n "$(find . -name '.*.tmp')" ]; then
             return 1
         fi
     done
 }
 
-for signal in KILL INT; do
+for signal in KILL INT TERM HUP; do
     target=x.gguf
     check "SIG$signal during convert" ended $signal convert --type q4_k "$lines" x.gguf
     target=x.npz
@@ -43,7 +49,34 @@ for signal in KILL INT; do
     target=x.safetensors
     check "SIG$signal during trace to .safetensors" ended $signal trace "$lines" -p "$text" -o x.safetensors
 done
+
+# Where a file in progress has a name, a signal that can be caught removes it.
+prefix="python3 $MGPT_SOURCE_ROOT/tests/cli/no_tmpfile.py"
+if $prefix true; then
+    target=x.gguf
+    for signal in INT TERM HUP; do
+        check "SIG$signal during convert, without O_TMPFILE" ended $signal convert --type q4_k "$lines" x.gguf
+    done
+    target=x.npz
+    check "SIGTERM during trace, without O_TMPFILE" ended TERM trace "$lines" -p "$text" -o x.npz
+fi
+prefix=
 rm -f .[!.]*.tmp
+
+# Whoever sends SIGTERM sees that it has ended the process; nohup keeps SIGHUP away.
+code=0
+timeout --foreground --preserve-status -s TERM 0.3 "$MGPT" generate "$lines" -p the --samples 100000 >out 2>err || code=$?
+check "SIGTERM ends generate" [ $code -eq 143 ]
+hangs_up()
+{
+    (trap '' HUP && exec "$MGPT" convert --type q4_k "$lines" nohup.gguf) 2>err &
+    kill -HUP $!
+    code=0
+    wait $! || code=$?
+    [ $code -eq 0 ] && [ -e nohup.gguf ]
+}
+check "SIGHUP that is ignored stays ignored" hangs_up
+rm -f nohup.gguf
 
 # Generating never ends by itself here; checking may.
 for after in 0.02 0.05 0.1 0.3; do
