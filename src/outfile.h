@@ -14,8 +14,8 @@
 struct outfile {
     char *path, *temporary; /* temporary: NULL while the file has no name */
     int fd;
-    int regular; /* 1: the target is replaced, 0: written to as it is */
-    int fresh;   /* 1: nothing had the target's name at the beginning */
+    int regular;  /* 1: the target is replaced, 0: written to as it is */
+    int fresh;    /* 1: nothing had the target's name at the beginning */
     uint8_t *buf; /* what has not reached the kernel yet */
     size_t n_buf;
     uint64_t offset;   /* bytes written so far */
