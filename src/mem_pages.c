@@ -17,6 +17,8 @@ void mem_wish_huge(const void *p, size_t n)
 {
 #ifdef MADV_HUGEPAGE
     advise(p, n, MEM_HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)p, (void)n;
 #endif
 }
 

@@ -264,6 +264,16 @@ void outfile_write(struct outfile *out, const void *data, size_t n)
 
 /* ---- writing in any order ---------------------------------------------------------------------- */
 
+/* 0 or an error number. Without posix_fallocate (macOS) a full disk is found when the bytes are written. */
+static int allocate(int fd, off_t size)
+{
+#ifdef MGPT_NO_FALLOCATE
+    return ftruncate(fd, size) == 0 ? 0 : errno;
+#else
+    return posix_fallocate(fd, 0, size);
+#endif
+}
+
 int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
 {
     off_t length = (off_t)size;
@@ -275,7 +285,7 @@ int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
         failed = EFBIG;
     else if (size > 0)
         do
-            failed = posix_fallocate(out->fd, 0, length);
+            failed = allocate(out->fd, length);
         while (failed == EINTR);
     if (!failed)
         return MGPT_OK;

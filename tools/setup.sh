@@ -31,7 +31,7 @@ install_missing() {
             $sudo apt-get install -y -qq --no-install-recommends $missing; } 2>&1 >/dev/null) && return 0
         reason="apt-get: $(printf '%s\n' "$reason" | grep -m 1 '^E:' || echo failed)"
     fi
-    echo "$0: cannot install packages ($reason); as root: apt-get install$missing" >&2
+    echo "$0: cannot install packages ($reason); as root: apt-get update && apt-get install$missing" >&2
     return 1
 }
 
