@@ -328,7 +328,14 @@ typedef enum mgpt_point {
 /* What a tap sees: `rows` rows of `cols` values, row i at data + i * stride. Row i belongs to position
  * pos + i, except at MGPT_SCORES and MGPT_WEIGHTS, where row i is head i of the query at `pos`; of a
  * chunk, the scores of several queries may come before their weights. `data` is the engine's own buffer:
- * what the callback writes is what the model goes on with. It is valid during the callback only. */
+ * what the callback writes is what the model goes on with. It is valid during the callback only.
+ *
+ * Heads of MGPT_Q, MGPT_K, MGPT_ROT_Q and MGPT_ROT_K, and the keys of mgpt_read_kv, have transformers'
+ * order in every architecture: of the rotated components, i and i + n/2 turn together, n of them. GGUF
+ * files of llama, olmo and smollm3 hold the rows of attn_q and attn_k otherwise, a pair side by side
+ * (2i, 2i + 1), and those of nanochat with the two halves of a head exchanged; mgpt_read_tensor gives rows
+ * as the file has them. Programs that rotate adjacent components themselves (llama2.c, Meta's) have the
+ * files' order: their component 2i is i here, 2i + 1 is i + n/2. */
 typedef struct mgpt_value {
     mgpt_point point;
     int32_t layer; /* -1 outside the layers */
@@ -351,8 +358,8 @@ MGPT_API int mgpt_tap(mgpt_session *session, uint64_t points, mgpt_tap_fn *fn, v
 /* Name of a point in TransformerLens' terms, e.g. "blocks.0.attn.hook_pattern". Like snprintf. */
 MGPT_API size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap);
 
-/* Copies cached keys (after rope) and values of one KV head, positions [pos, pos + n), as n rows of
- * head_dim. k or v may be NULL. */
+/* Copies cached keys (after rope, in the order of MGPT_ROT_K) and values of one KV head, positions
+ * [pos, pos + n), as n rows of head_dim. k or v may be NULL. */
 MGPT_API int mgpt_read_kv(const mgpt_session *session, int32_t layer, int32_t head, size_t pos,
                           size_t n, float *k, float *v, mgpt_error *err);
 

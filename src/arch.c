@@ -28,7 +28,7 @@ static const struct arch rows[] = {
     {.name = "smollm3", .bit = ARCH_SMOLLM3, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .no_rope_every = 4},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
-     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES)},
+     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };
 /* clang-format on */
 
@@ -38,6 +38,16 @@ const struct arch *arch_find(const char *name, size_t n)
         if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
             return &rows[i];
     return NULL;
+}
+
+size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
+{
+    size_t half = n_rot / 2;
+    if (!arch->rope || i >= n_rot)
+        return i;
+    if (arch->pairs == ROPE_ADJACENT)
+        return i < half ? 2 * i : 2 * (i - half) + 1;
+    return arch->halves_exchanged ? (i + half) % n_rot : i;
 }
 
 const struct arch_refused arch_refused[] = {

@@ -46,6 +46,7 @@ struct arch {
     int qk_norm;  /* q and k are normalised per head also without a gain tensor */
     int rope;     /* q and k are rotated */
     enum rope_pairs pairs;
+    int halves_exchanged;   /* files hold the two halves of a head of q and k in exchange */
     enum branches branches; /* unless use_parallel_residual says otherwise */
     int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
     size_t no_rope_every;   /* every so many layers one is not rotated; 0: all are */
@@ -53,6 +54,11 @@ struct arch {
                                rope.freq_base, the others rope.freq_base_swa; 0: all are windowed */
     double local_base; /* default of rope.freq_base_swa; 0: rope.freq_base */
 };
+
+/* Converters reorder the rows of q and k for this engine's rotation: ROPE_ADJACENT takes the components of
+ * a pair next to each other, where the programs that models come from have them n_rot / 2 apart. Returns
+ * the component of a stored head that is component i of those programs' (and of TransformerLens'). */
+size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i);
 
 /* NULL when unknown. The name need not be NUL-terminated. */
 const struct arch *arch_find(const char *name, size_t n);

@@ -47,6 +47,23 @@ static int make_rope(mgpt_model *m, int which, double base, double factor, mgpt_
     return MGPT_OK;
 }
 
+/* The order that taps show heads of q and k in, where it is not that of the file. */
+static int make_qk_order(mgpt_model *m, mgpt_error *err)
+{
+    size_t n = m->shape.head_dim;
+    if (m->arch->pairs != ROPE_ADJACENT && !m->arch->halves_exchanged)
+        return MGPT_OK;
+    uint32_t *order =
+        arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, sizeof *order) : NULL;
+    if (!order)
+        return err_memory(err, "the order of components", n * sizeof *order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)arch_stored_component(m->arch, m->shape.n_rot, i);
+    arr_put(m->owned, order);
+    m->qk_order = order;
+    return MGPT_OK;
+}
+
 static int ropes(mgpt_model *m, mgpt_error *err)
 {
     struct shape *s = &m->shape;
@@ -62,7 +79,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, m->rope_factor, err);
     if (status == MGPT_OK && local > 0 && m->window)
         status = make_rope(m, ROPE_LOCAL, local, 1, err); /* windowed layers are never stretched */
-    return status;
+    return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 
 /* attention.sliding_window counts the keys that a query sees, its own included. */

@@ -124,7 +124,8 @@ static float element(const struct kv *kv, const void *p, size_t i)
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
-void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n, float *k, float *v)
+void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
+            const uint32_t *order, float *k, float *v)
 {
     if (n == 0)
         return;
@@ -134,7 +135,8 @@ void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n, 
         for (size_t j = 0; j < d; j++) {
             size_t panel = (t + i) / PANEL, lane = (t + i) % PANEL;
             if (k)
-                k[i * d + j] = element(kv, keys, (panel * d + j) * PANEL + lane);
+                k[i * d + j] =
+                    element(kv, keys, (panel * d + (order ? order[j] : j)) * PANEL + lane);
             if (v)
                 v[i * d + j] = element(kv, values, (t + i) * d + j);
         }

@@ -45,8 +45,10 @@ int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
 void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h, size_t t,
             size_t n, const float *k, const float *v);
 
-/* Reads tokens [t, t + n) of one head back, as float32, [n][head_dim]; either may be NULL. */
-void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n, float *k, float *v);
+/* Reads tokens [t, t + n) of one head back, as float32, [n][head_dim]; either may be NULL. Component i of
+ * a key is the stored one order[i], or with order NULL the stored one i. */
+void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
+            const uint32_t *order, float *k, float *v);
 
 /* Makes `to` (initialised alike) hold the first n tokens of `from`. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);

@@ -65,7 +65,10 @@ struct mgpt_model {
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
     struct rope ropes[N_ROPES];
-    size_t n_cs;               /* floats of a row of scratch.cs */
+    const uint32_t
+        *qk_order; /* [head_dim] the component of a stored head of q or k that is shown as
+                                  component i (arch.h); NULL: all are shown as stored */
+    size_t n_cs;   /* floats of a row of scratch.cs */
     size_t window, full_every; /* sliding window, and which layers go without (arch.h) */
     int blends;                /* some layer's keep or blend is not neutral: x0 is kept */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */

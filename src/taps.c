@@ -32,15 +32,39 @@ static const char *const names[MGPT_N_POINTS] = {
     [MGPT_LOGITS] = "logits",
 };
 
+static int is_qk(mgpt_point point)
+{
+    return point == MGPT_Q || point == MGPT_K || point == MGPT_ROT_Q || point == MGPT_ROT_K;
+}
+
+/* The heads of q or k of a value from the stored order to the one shown, or back. `head` has room for
+ * one. */
+static void reorder(const mgpt_model *m, const mgpt_value *value, int back, float *head)
+{
+    const uint32_t *order = m->qk_order;
+    size_t d = m->shape.head_dim, n_heads = (size_t)value->cols / d;
+    for (size_t i = 0; i < (size_t)value->rows * n_heads; i++) {
+        float *x = value->data + i / n_heads * value->stride + i % n_heads * d;
+        for (size_t j = 0; j < d; j++)
+            head[back ? order[j] : j] = x[back ? j : order[j]];
+        memcpy(x, head, d * sizeof *x);
+    }
+}
+
 static void fire(struct run *r, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
     if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
         return;
+    int ordered = is_qk(value.point) && r->model->qk_order;
+    if (ordered)
+        reorder(r->model, &value, 0, r->s->o); /* o is written after the last of these points */
     if (tap->fn(&value, tap->user) != 0) {
         r->stopped = 1;
         r->points = 0;
     }
+    if (ordered)
+        reorder(r->model, &value, 1, r->s->o);
 }
 
 static int has_point(const mgpt_model *m, mgpt_point point)

@@ -111,6 +111,14 @@ static int chosen(enum toy_choice choice, int row)
     return choice == TOY_DEFAULT ? row : choice == TOY_YES;
 }
 
+/* Files for adjacent pairs are written from programs that rotate halves, whose order is the one shown. */
+static enum oracle_components stored(const struct toy_arch *row)
+{
+    if (row->place == PLACE_ADJACENT)
+        return ORACLE_PAIRS;
+    return row->exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
+}
+
 static struct oracle_layer describe_layer(const struct toy *m, int layer, double *freq)
 {
     const struct toy_spec *s = &m->spec;
@@ -129,6 +137,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                                  .keep = keep ? (double)keep->values[layer] : 1,
                                  .blend = mix ? (double)mix->values[layer] : 0,
                                  .halves = row->place == PLACE_HALVES,
+                                 .stored = stored(row),
                                  .attn_norm = row->norms != NORMS_AFTER,
                                  .mlp_norm = row->norms != NORMS_AFTER,
                                  .shared_norm = row->norms == NORMS_SHARED,

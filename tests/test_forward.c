@@ -200,14 +200,14 @@ static int keep_rotation(const mgpt_value *value, void *user)
  * are rounded once each, so a rotated pair is within 4 u of its length. */
 static void check_rotation(const struct rotation *r, size_t pos, size_t i)
 {
-    double angle = (double)pos * pow(10000, -(double)i / ROPE_DIM);
-    double a = (double)r->before[pos][i], b = (double)r->before[pos][i + 1];
+    const size_t half = ROPE_DIM / 2;
+    double angle = (double)pos * pow(10000, -2 * (double)i / ROPE_DIM);
+    double a = (double)r->before[pos][i], b = (double)r->before[pos][i + half];
     double allowed = 4 * U * hypot(a, b);
     double da = a * cos(angle) - b * sin(angle) - (double)r->after[pos][i];
-    double db = a * sin(angle) + b * cos(angle) - (double)r->after[pos][i + 1];
+    double db = a * sin(angle) + b * cos(angle) - (double)r->after[pos][i + half];
     if (!(fabs(da) <= allowed && fabs(db) <= allowed))
-        fail_msg("position %zu, pair %zu is off by %g, %g; allowed %g", pos, i / 2, da, db,
-                 allowed);
+        fail_msg("position %zu, pair %zu is off by %g, %g; allowed %g", pos, i, da, db, allowed);
 }
 
 static void test_far_positions_rotate_as_exactly(void **state)
@@ -233,7 +233,7 @@ static void test_far_positions_rotate_as_exactly(void **state)
     assert_int_equal(mgpt_tap(session, points, keep_rotation, r, NULL), MGPT_OK);
     assert_int_equal(mgpt_feed(session, tokens, FAR, NULL), MGPT_OK);
     for (size_t pos = 0; pos < FAR; pos++)
-        for (size_t i = 0; i < ROPE_DIM; i += 2)
+        for (size_t i = 0; i < ROPE_DIM / 2; i++)
             check_rotation(r, pos, i);
     free(tokens);
     free(r);
@@ -256,7 +256,7 @@ static void bend_oracle(mgpt_point point, int layer, double *row, size_t n, void
 {
     const struct bend *b = user;
     for (size_t i = 0; i < n && b->point == point && b->layer == layer; i++)
-        row[i] = row[i] * 0.75 + 0.125;
+        row[i] = row[i] * 0.75 + 0.125 * (double)(1 + i % 3);
 }
 
 static int bend_engine(const mgpt_value *value, void *user)
@@ -265,7 +265,7 @@ static int bend_engine(const mgpt_value *value, void *user)
     for (int i = 0; i < value->rows && b->point == value->point && b->layer == value->layer; i++)
         for (int j = 0; j < value->cols; j++) {
             float *x = &value->data[(size_t)i * value->stride + (size_t)j];
-            *x = *x * 0.75f + 0.125f;
+            *x = *x * 0.75f + 0.125f * (float)(1 + j % 3);
         }
     return trace_tap(value, b->trace);
 }

@@ -28,7 +28,7 @@ static const struct toy_arch rows[] = {
     {.name = "smollm3", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1,
      .activation = "silu", .no_rope_every = 4},
     {.name = "nanochat", .bare = 1, .embd_norm = 1, .final_norm = 1, .place = PLACE_HALVES,
-     .qk = QK_BARE, .activation = "relu2"},
+     .qk = QK_BARE, .activation = "relu2", .exchanged = 1},
 };
 /* clang-format on */
 

@@ -42,6 +42,7 @@ struct toy_arch {
     int embd_root;      /* embeddings times sqrt(n_embd) */
     int no_rope_every;  /* every so many layers one does not rotate; 0: all do */
     int full_every;     /* with a sliding window: every so many layers one sees everything */
+    int exchanged;      /* files hold the two halves of each head of q and k in exchange */
     double window_base; /* rope base of windowed layers; 0: that of the others */
 };
 

@@ -20,7 +20,7 @@ agrees()
     [ "$code" -eq 0 ] || return 1
     run check "$tmp/model.gguf" "$1/ref.npz" --tol $tolerance --max-nmse 1e-10
     difference=$(sed -n 's/^max|diff| *\([^ ]*\).*/\1/p' "$tmp/out")
-    [ "$code" -eq 0 ] && [ -n "$difference" ]
+    [ "$code" -eq 0 ] && [ -n "$difference" ] && grep -q '^[0-9]* hooks agree' "$tmp/out"
 }
 
 for directory in "$golden"/*/; do

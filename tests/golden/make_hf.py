@@ -6,7 +6,8 @@ checkpoints are, with what transformers computes from those files beside it:
     NAME/config.json, generation_config.json, model.safetensors (NAME/model-*.safetensors: sharded)
     NAME/ref.npz   tokens int64 [T]; logits float64 [T, V]; and float32 by TransformerLens names
                    blocks.0.hook_resid_pre, blocks.N.hook_resid_post [T, E], of a layer or two
-                   blocks.N.attn.hook_pattern [H, T, T], and ln_final.hook_normalized [T, E]
+                   blocks.N.attn.hook_pattern [H, T, T], and ln_final.hook_normalized [T, E];
+                   of one layer of some, blocks.N.attn.hook_q, hook_rot_q [T, H, d], hook_k, hook_rot_k
 
 The reference is float64 throughout: transformers' own code runs with every request for float32
 (norms, softmax, rope tables) turned into float64, on the stored weights. Weights are drawn so that
@@ -110,14 +111,49 @@ def watch(model, seen):
     final.register_forward_hook(keep("ln_final.hook_normalized"))
 
 
-def run(directory, tokens, dtype):
+def watch_qk(model, seen):
+    """Queries and keys before and after their rotation (and norm), as [T, heads, d]."""
+    code = sys.modules[type(model).__module__]
+    rotate = code.apply_rotary_pos_emb
+    layers, rotated = parts(model)[0], []
+
+    def keep(name, heads_first=False):
+        def hook(module, args, out):
+            heads = out[0].transpose(0, 1) if heads_first else out[0]
+            seen[name] = heads.reshape(len(heads), -1, head_dim).detach().numpy()
+        return hook
+
+    def watched(*args, **kwargs):
+        n = rotated.pop(0)
+        out = rotate(*args, **kwargs)
+        for name, heads in zip(("q", "k"), out):
+            seen[f"blocks.{n}.attn.hook_rot_{name}"] = heads[0].transpose(0, 1).numpy()
+        return out
+
+    for n, layer in enumerate(layers):
+        attention, head_dim = layer.self_attn, layer.self_attn.head_dim
+        for name in ("q", "k"):
+            full = f"blocks.{n}.attn.hook_"
+            getattr(attention, f"{name}_proj").register_forward_hook(keep(full + name))
+            if model.config.model_type == "nanochat":  # norms after the rotation
+                norm = getattr(attention, f"{name}_norm")
+                norm.register_forward_hook(keep(f"{full}rot_{name}", heads_first=True))
+        if getattr(attention, "use_rope", True):
+            rotated.append(n)
+    code.apply_rotary_pos_emb = watched
+    return lambda: setattr(code, "apply_rotary_pos_emb", rotate)
+
+
+def run(directory, tokens, dtype, qk=()):
     """Logits [T, V] and intermediates of a saved model, computed in dtype."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
         directory, dtype=dtype, attn_implementation="eager").eval()
     seen = {}
     watch(model, seen)
+    restore = watch_qk(model, seen) if qk else lambda: None
     with torch.no_grad():
         out = model(tokens[None], output_attentions=True, use_cache=False)
+    restore()
     for n, pattern in enumerate(out.attentions):
         seen[f"blocks.{n}.attn.hook_pattern"] = pattern[0].numpy()
     return out.logits[0].numpy(), seen
@@ -137,9 +173,10 @@ def focus(seen):
 # ---- one model ----
 
 
-def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, patterns=(1,)):
-    """Writes a model and its reference (`patterns`: layers whose attention is kept, to save space);
-    returns a line of facts about them."""
+def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, patterns=(1,),
+         qk=()):
+    """Writes a model and its reference (`patterns`: layers whose attention is kept, to save space; `qk`:
+    those whose queries and keys are); returns a line of facts about them."""
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.iterdir():
         old.unlink()
@@ -152,11 +189,12 @@ def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, 
     tokens = torch.randint(0, config.vocab_size, (n_tokens,))
     tokens[1], tokens[2] = config.vocab_size - 1, 0
     with Float64():
-        logits, seen = run(directory, tokens, torch.float64)
+        logits, seen = run(directory, tokens, torch.float64, qk)
     if logits.dtype != np.float64 or any(v.dtype != np.float64 for v in seen.values()):
         raise SystemExit(f"{directory.name}: the reference is not float64")
     keep = {k: v.astype(np.float32) for k, v in seen.items()
-            if not k.endswith("pattern") or int(k.split(".")[1]) in patterns}
+            if ".attn." not in k or int(k.split(".")[1]) in qk and not k.endswith("pattern")
+            or int(k.split(".")[1]) in patterns and k.endswith("pattern")}
     np.savez(directory / "ref.npz", tokens=tokens.numpy(), logits=logits, **keep)
 
     plain = run(directory, tokens, torch.float32)[0]
@@ -197,10 +235,10 @@ def models():
             eos_token_id=0), {}),
         "llama": (hf.LlamaConfig(
             **shape(24, 4, 2, 28), rms_norm_eps=1e-5, tie_word_embeddings=False,
-            rope_parameters=rope(10000.0)), {}),
+            rope_parameters=rope(10000.0)), dict(qk=(1,))),
         "llama3_rope": (hf.LlamaConfig(
             **shape(24, 2, 1, 30, context=128), rms_norm_eps=1e-5, tie_word_embeddings=True,
-            rope_parameters=LLAMA3), dict(patterns=())),
+            rope_parameters=LLAMA3), dict(patterns=(), qk=(0,))),
         "smollm2_bf16": (hf.LlamaConfig(
             **shape(30, 3, 1, 44, vocab=37), rms_norm_eps=1e-5, tie_word_embeddings=True,
             rope_parameters=rope(100000.0)), dict(dtype=torch.bfloat16, patterns=())),
@@ -209,7 +247,7 @@ def models():
             rope_parameters=rope(1e6)), dict(shard="20KB", patterns=())),
         "qwen3": (hf.Qwen3Config(
             **shape(24, 3, 1, 26), head_dim=10, rms_norm_eps=1e-6, tie_word_embeddings=True,
-            rope_parameters=rope(1e6)), {}),
+            rope_parameters=rope(1e6)), dict(qk=(1,))),
         "gemma3": (hf.Gemma3TextConfig(
             **shape(14, 2, 1, 14, layers=6, vocab=35), head_dim=8, rms_norm_eps=1e-6,
             query_pre_attn_scalar=11, sliding_window=9, tie_word_embeddings=True,
@@ -222,16 +260,16 @@ def models():
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
         "olmo": (hf.OlmoConfig(
             **shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
-            dict(patterns=())),
+            dict(patterns=(), qk=(1,))),
         "olmo2": (hf.Olmo2Config(
             **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False,
             rope_parameters=rope(500000.0)), {}),
         "smollm3": (hf.SmolLM3Config(
             **shape(16, 2, 1, 24, layers=4), rms_norm_eps=1e-6, tie_word_embeddings=True,
-            no_rope_layer_interval=4, rope_parameters=rope(5e6)), dict(patterns=(3,))),
+            no_rope_layer_interval=4, rope_parameters=rope(5e6)), dict(patterns=(3,), qk=(2, 3))),
         "nanochat": (hf.NanoChatConfig(
             **shape(24, 2, 1, 48), rms_norm_eps=1e-6, final_logit_softcapping=15.0,
-            tie_word_embeddings=False, rope_parameters=rope(10000.0)), {}),
+            tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(qk=(1,))),
     }
 
 

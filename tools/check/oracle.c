@@ -79,6 +79,37 @@ static void point(struct oracle *o, mgpt_point at, int layer, double *x, size_t 
         fire(o, at, layer, t, 0, x + t * cols, cols);
 }
 
+static size_t stored_component(const struct oracle *o, int layer, size_t i)
+{
+    size_t n_rot = o->s->n_rot, half = n_rot / 2;
+    enum oracle_components stored = o->s->layers[layer].stored;
+    if (stored == ORACLE_AS_SHOWN || i >= n_rot)
+        return i;
+    if (stored == ORACLE_PAIRS)
+        return i < half ? 2 * i : 2 * (i - half) + 1;
+    return (i + half) % n_rot;
+}
+
+/* A row of heads to the order of the points, or back. */
+static void reorder(const struct oracle *o, int layer, double *to, const double *from, size_t n,
+                    int back)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t place = i - i % o->d + stored_component(o, layer, i % o->d);
+        to[back ? place : i] = from[back ? i : place];
+    }
+}
+
+/* The same as point() for q and k. */
+static void point_qk(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
+{
+    for (size_t t = 0; t < o->T; t++) {
+        reorder(o, layer, o->in, x + t * cols, cols, 0);
+        fire(o, at, layer, t, 0, o->in, cols);
+        reorder(o, layer, x + t * cols, o->in, cols, 1);
+    }
+}
+
 /* ---- the verbs --------------------------------------------------------------------------------- */
 
 /* n rows of width w, each by itself: LayerNorm or RMSNorm. */
@@ -279,8 +310,8 @@ static void project(struct oracle *o, int layer)
     clamp(o, o->q, qw);
     clamp(o, o->k, kw);
     clamp(o, o->v, kw);
-    point(o, MGPT_Q, layer, o->q, qw);
-    point(o, MGPT_K, layer, o->k, kw);
+    point_qk(o, MGPT_Q, layer, o->q, qw);
+    point_qk(o, MGPT_K, layer, o->k, kw);
     point(o, MGPT_V, layer, o->v, kw);
     qk_norm(o, layer, "attn_q_norm", o->q, o->H);
     qk_norm(o, layer, "attn_k_norm", o->k, o->G);
@@ -288,8 +319,8 @@ static void project(struct oracle *o, int layer)
         return;
     rope(o, layer, o->q, o->H);
     rope(o, layer, o->k, o->G);
-    point(o, MGPT_ROT_Q, layer, o->q, qw);
-    point(o, MGPT_ROT_K, layer, o->k, kw);
+    point_qk(o, MGPT_ROT_Q, layer, o->q, qw);
+    point_qk(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
 static void add(const struct oracle *o, const double *y)

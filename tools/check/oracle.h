@@ -14,6 +14,14 @@
 
 #include "mgpt.h"
 
+/* Components of a head of q and k in the tensors. At the points they are as the programs that models come
+ * from have them: of the first n_rot, those of pair i are i and i + n_rot / 2. */
+enum oracle_components {
+    ORACLE_AS_SHOWN,
+    ORACLE_PAIRS,    /* 2i and 2i + 1 */
+    ORACLE_EXCHANGED /* i + n_rot / 2 and i */
+};
+
 /* What one layer does beyond its tensors. */
 struct oracle_layer {
     const double *freq; /* radians a position turns each pair by, [n_rot / 2]; NULL: no rotation */
@@ -25,7 +33,8 @@ struct oracle_layer {
     int attn_norm, mlp_norm; /* the branch reads a norm of the residual, not the residual itself */
     int shared_norm;         /* the MLP's is attn_norm, too */
     int parallel;            /* both branches read the same residual */
-    int kv_interleaved;      /* query head h reads KV head h % G, not h / (H / G) */
+    enum oracle_components stored;
+    int kv_interleaved; /* query head h reads KV head h % G, not h / (H / G) */
 };
 
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };

@@ -23,6 +23,15 @@ static int read_values(void *user, const char *name, size_t row, size_t n, float
     return mgpt_read_tensor(user, name, (uint64_t)row * n, n, out, err);
 }
 
+static enum oracle_components stored(const struct arch *arch)
+{
+    if (!arch->rope)
+        return ORACLE_AS_SHOWN;
+    if (arch->pairs == ROPE_ADJACENT)
+        return ORACLE_PAIRS;
+    return arch->halves_exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
+}
+
 static struct oracle_layer describe_layer(const mgpt_model *m, const struct layer *l)
 {
     int side_by_side = m->branches == BRANCHES_SIDE_BY_SIDE;
@@ -33,6 +42,7 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .keep = (double)l->keep,
                                  .blend = (double)l->blend,
                                  .halves = m->arch->pairs == ROPE_HALVES,
+                                 .stored = stored(m->arch),
                                  .attn_norm = l->attn_norm.kind != NORM_NONE,
                                  .mlp_norm = l->ffn_norm.kind != NORM_NONE,
                                  .shared_norm =
@@ -78,6 +88,12 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .qk_norm = qk_norm(m),
                                  .int8_inputs = 1};
     return MGPT_OK;
+}
+
+const uint32_t *oracle_qk_order(const mgpt_model *m, size_t *head_dim)
+{
+    *head_dim = m->shape.head_dim;
+    return m->qk_order;
 }
 
 int oracle_tensor_find(const mgpt_model *m, const char *name, mgpt_tensor *tensor)

@@ -12,4 +12,7 @@ int oracle_describe(const mgpt_model *model, struct oracle_spec *spec, struct or
 /* The i-th matrix or vector by name, or NULL: the tensor as the file has it. */
 int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *tensor);
 
+/* Rows of q and k are shown in another order than they have in the tensors: mgpt_model.qk_order, or NULL. */
+const uint32_t *oracle_qk_order(const mgpt_model *model, size_t *head_dim);
+
 #endif

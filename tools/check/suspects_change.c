@@ -46,8 +46,21 @@ static int has_stem(const struct whatif *w, const char *stem)
 int suspect_pairs(struct whatif *w, const struct suspect *s, int layer)
 {
     (void)s;
-    EACH_LAYER(w, l, layer) l->halves = !l->halves;
+    EACH_LAYER(w, l, layer)
+    {
+        l->halves = !l->halves;
+        if (l->stored == ORACLE_PAIRS)
+            l->stored = ORACLE_AS_SHOWN; /* rows that turn as halves stand as halves */
+    }
     return w->spec.n_rot > 2;
+}
+
+int suspect_stored(struct whatif *w, const struct suspect *s, int layer)
+{
+    int changed = w->spec.n_rot > 2 && w->layers[0].stored == ORACLE_PAIRS;
+    (void)s;
+    EACH_LAYER(w, l, layer) l->stored = ORACLE_AS_SHOWN;
+    return changed;
 }
 
 int suspect_order(struct whatif *w, const struct suspect *s, int layer)
