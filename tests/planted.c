@@ -94,8 +94,12 @@ static const char not_found[] = "not found";
 
 static const char *cause_of(const struct explain *e)
 {
-    if (e->weight.found)
-        return e->weight.tensor;
+    static char text[128];
+    const struct explain_weight *w = &e->weight;
+    if (w->found) {
+        snprintf(text, sizeof text, "%s row %d column %d", w->tensor, (int)w->row, (int)w->col);
+        return text;
+    }
     if (e->head_only)
         return e->head;
     return e->restored ? e->trials[0].cause : not_found;

@@ -169,6 +169,13 @@ static void bug_weight(struct toy *m)
     t->values[7 * t->dims[0] + 3] *= -1;
 }
 
+/* Row 10 is the third component of the second head as it is stored, the second as it is shown. */
+static void bug_weight_k(struct toy *m)
+{
+    struct toy_tensor *t = tensor(m, "blk.1.attn_k.weight");
+    t->values[10 * t->dims[0] + 5] += 0.5F;
+}
+
 static void bug_nan(struct toy *m)
 {
     tensor(m, "blk.1.attn_k.weight")->values[2 * tensor(m, "blk.1.attn_k.weight")->dims[0] + 5] =
@@ -285,7 +292,9 @@ static const struct bug bugs[] = {
      "no norm after the embedding", 1},
     {"soft cap", &llama, bug_softcap, "logits", "no soft cap", 1},
     {"one weight", &llama, bug_weight, "blocks.1.hook_mlp_out", "blk.1.ffn_down.weight", 0},
-    {"NaN", &llama, bug_nan, "blocks.1.attn.hook_k", "blk.1.attn_k.weight", 1},
+    {"one weight of k", &llama, bug_weight_k, "blocks.1.attn.hook_k",
+     "blk.1.attn_k.weight row 10 column 5", 0},
+    {"NaN", &llama, bug_nan, "blocks.1.attn.hook_k", "blk.1.attn_k.weight row 2 column 5", 1},
     {"one bias", &gpt2, bug_bias, "blocks.0.hook_attn_out", "blk.0.attn_output.bias", 0},
     {"heads of v", &llama, bug_heads, "blocks.0.attn.hook_v", "heads of v", 1},
     {"positions", &gpt2, bug_positions, "hook_pos_embed", "the first is 1", 1},

@@ -107,11 +107,14 @@ static void bug_rows_rolled(struct toy *m)
 
 static void bug_two_rows(struct toy *m)
 {
-    size_t from[8];
-    for (size_t i = 0; i < 8; i++)
-        from[i] = i;
-    from[3] = 7, from[7] = 3;
+    static const size_t from[8] = {0, 1, 2, 7, 4, 5, 6, 3};
     order(m, "blk.0.attn_v.weight", from);
+}
+
+static void bug_two_rows_q(struct toy *m)
+{
+    static const size_t from[16] = {0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    order(m, "blk.0.attn_q.weight", from);
 }
 
 static void bug_heads(struct toy *m)
@@ -296,6 +299,7 @@ struct solved {
     void (*name)(int32_t *tokens, size_t n); /* what the reference calls its tokens */
     size_t n;                                /* positions, 0: N */
     double embd;                             /* embeddings were recorded before this factor; 0: 1 */
+    int pairs; /* q and k were recorded with the components of a pair side by side */
 };
 
 #define ONES " is another in the reference (here all ones)"
@@ -331,6 +335,11 @@ static const struct solved cases[] = {
              0}},
     {.bug = {"two rows", &llama, bug_two_rows, "blocks.0.attn.hook_v",
              "blk.0.attn_v.weight: rows 3 and 7 exchanged", 0}},
+    {.bug = {"two rows of q", &llama, bug_two_rows_q, "blocks.0.attn.hook_q",
+             "blk.0.attn_q.weight: rows 3 and 5 exchanged", 0}},
+    {.bug = {"recorded in pairs", &llama, NULL, "blocks.0.attn.hook_q",
+             "q and k recorded as GGUF and llama2.c have them", 0},
+     .pairs = 1},
     {.bug = {"order of heads", &llama, bug_heads, "blocks.1.attn.hook_q",
              "blk.1.attn_q.weight: heads stand in another order here: 1 3 0 2", 0}},
     {.bug = {"q and k in one", &gpt2, bug_qk, "blocks.0.attn.hook_q", "q and k exchanged", 1}},
@@ -370,6 +379,17 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
+static void to_pairs(const struct trace_value *v, size_t n, size_t d)
+{
+    double *head = toy_alloc(d, sizeof *head);
+    for (size_t i = 0; i < n * v->cols; i += d) {
+        memcpy(head, v->data + i, d * sizeof *head);
+        for (size_t j = 0; j < d; j++)
+            v->data[i + j] = head[j / 2 + j % 2 * (d / 2)];
+    }
+    free(head);
+}
+
 /* The reference's pass. */
 static struct trace *run_reference(const struct solved *c, const struct toy *good,
                                    const int32_t *tokens, size_t n)
@@ -379,6 +399,10 @@ static struct trace *run_reference(const struct solved *c, const struct toy *goo
     const struct trace_value *embd = trace_at(trace, MGPT_EMBD, -1);
     for (size_t i = 0; c->embd > 0 && i < n * embd->cols; i++)
         embd->data[i] /= c->embd;
+    for (int layer = 0; c->pairs && layer < good->spec.n_layer; layer++)
+        for (int p = MGPT_Q; p <= MGPT_ROT_K; p++)
+            if (p != MGPT_V)
+                to_pairs(trace_at(trace, (mgpt_point)p, layer), n, (size_t)good->spec.head_dim);
     return trace;
 }
 

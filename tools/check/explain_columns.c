@@ -226,6 +226,20 @@ static int open_columns(struct search *s, struct columns *c, const struct seen *
     return MGPT_OK;
 }
 
+/* The same moves, of the rows of a matrix instead of the columns they are shown in. */
+static int as_rows(struct search *s, struct columns *c, const struct explain_product *p)
+{
+    const struct columns shown = *c;
+    c->from = search_new(s, c->n, sizeof *c->from);
+    c->times = search_new(s, c->n, sizeof *c->times);
+    for (size_t i = 0; c->from && c->times && i < c->n; i++) {
+        size_t row = explain_product_row(p, i) - p->first_row;
+        c->from[row] = (uint32_t)(explain_product_row(p, shown.from[i]) - p->first_row);
+        c->times[row] = shown.times[i];
+    }
+    return c->from && c->times;
+}
+
 /* Matches and proposes: values at the point or, with a product, rows of its matrix. */
 static int try_columns(struct search *s, const struct seen *seen, const float *added,
                        const struct explain_product *p)
@@ -244,7 +258,10 @@ static int try_columns(struct search *s, const struct seen *seen, const float *a
     int heads = (hook.point >= MGPT_Q && hook.point <= MGPT_ROT_K) || hook.point == MGPT_HEADS;
     *move = (struct whatif_columns){
         .point = hook.point, .layer = hook.layer, .n = c.n, .from = c.from, .times = c.times};
+    if (p && p->order && !as_rows(s, &c, p))
+        return MGPT_EMEM;
     if (added) {
+        move->from = c.from, move->times = c.times;
         text_format(move->tensor, sizeof move->tensor, "%s", p->name);
         move->first = p->first_row;
     }
@@ -254,8 +271,8 @@ static int try_columns(struct search *s, const struct seen *seen, const float *a
     return search_propose(s, &suspect);
 }
 
-/* The bias of a product as it stands in the file, its part for the hook's rows; NULL: none. */
-static const float *bias_of(struct search *s, const struct explain_product *p)
+/* The bias of a product, a value for each of the hook's columns; NULL: none. */
+static const float *bias_of(struct search *s, const struct explain_product *p, size_t cols)
 {
     char name[80];
     mgpt_tensor t;
@@ -264,7 +281,10 @@ static const float *bias_of(struct search *s, const struct explain_product *p)
     if (!oracle_tensor_find(s->model, name, &t))
         return NULL;
     struct whatif_tensor *bias = given_new(s, name, (size_t)t.dims[0]);
-    return bias ? bias->values + p->first_row : NULL;
+    float *shown = bias ? search_new(s, cols, sizeof *shown) : NULL;
+    for (size_t i = 0; shown && i < cols; i++)
+        shown[i] = bias->values[explain_product_row(p, i)];
+    return shown;
 }
 
 /* Whether each position's differences are the same in all columns, as those of log-probabilities are. */
@@ -311,7 +331,7 @@ int solve_columns(struct search *s)
         status = try_probabilities(s);
     if (status == MGPT_OK && !s->e->restored)
         status = try_columns(s, &seen, NULL, product ? &p : NULL);
-    const float *bias = product && !s->e->restored ? bias_of(s, &p) : NULL;
+    const float *bias = product && !s->e->restored ? bias_of(s, &p, seen.cols) : NULL;
     if (status == MGPT_OK && bias)
         status = try_columns(s, &seen, bias, &p);
     seen_free(&seen);

@@ -35,7 +35,16 @@ struct explain_product {
     size_t first_row, n_in; /* where the hook's rows begin */
     mgpt_point input;       /* what it is multiplied with */
     mgpt_tensor tensor;
+    const uint32_t *order; /* of the rows of each head (mgpt_model.qk_order), or NULL */
+    size_t head_dim;
 };
+
+/* The row of the tensor that column `column` of the hook is the product of. */
+static inline size_t explain_product_row(const struct explain_product *p, size_t column)
+{
+    size_t i = p->order ? column % p->head_dim : 0;
+    return p->first_row + (p->order ? column - i + p->order[i] : column);
+}
 
 /* 0: the hook is not a product. */
 int explain_product(struct explain_product *product, const mgpt_model *model, struct ref_hook hook);

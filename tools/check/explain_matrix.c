@@ -109,7 +109,7 @@ static double solve_row(const struct seen *seen, const double *factor, size_t co
 }
 
 /* Adds each row's change to `given`; the squares that are left of all. */
-static double solve_rows(struct search *s, const struct seen *seen, size_t first_row,
+static double solve_rows(struct search *s, const struct seen *seen, const struct explain_product *p,
                          struct whatif_tensor *given)
 {
     size_t D = seen->n_in;
@@ -118,8 +118,9 @@ static double solve_rows(struct search *s, const struct seen *seen, size_t first
         return INFINITY;
     for (size_t r = 0; r < seen->cols; r++) {
         left += solve_row(seen, a, r, w, w + D);
+        float *row = given->values + explain_product_row(p, r) * D;
         for (size_t i = 0; i < D; i++)
-            given->values[(first_row + r) * D + i] += (float)w[i];
+            row[i] += (float)w[i];
     }
     return left;
 }
@@ -149,7 +150,7 @@ int solve_matrix(struct search *s)
     int status = search_look(s, s->target, p.input, p.n_in, n, NULL, &seen);
     if (status != MGPT_OK)
         return status;
-    double left = solve_rows(s, &seen, p.first_row, given);
+    double left = solve_rows(s, &seen, &p, given);
     int solved = left <= s->e->bound * squares(seen.diff, seen.n * seen.cols);
     seen_free(&seen);
     s->not_linear = !solved && hook.point == MGPT_LOGITS;

@@ -64,8 +64,8 @@ static int add_part(struct search *s, size_t hook, struct whatif_tensor *given)
     if (!mean)
         status = MGPT_EMEM;
     for (size_t i = 0; mean && same_everywhere(&seen, mean) && i < seen.cols; i++)
-        if (p.first_row + i < given->n)
-            given->values[p.first_row + i] += (float)mean[i];
+        if (explain_product_row(&p, i) < given->n)
+            given->values[explain_product_row(&p, i)] += (float)mean[i];
     seen_free(&seen);
     return status;
 }
@@ -212,8 +212,8 @@ static int add_product(struct search *s, struct norm_stage *st, size_t hook)
         return status;
     size_t step = seen.cols / (2 * D) + 1;
     for (size_t r = 0; r < seen.cols && status == MGPT_OK; r += step) {
-        status =
-            mgpt_read_tensor(s->model, p.name, (uint64_t)(p.first_row + r) * D, D, row, s->err);
+        uint64_t first = (uint64_t)explain_product_row(&p, r) * D;
+        status = mgpt_read_tensor(s->model, p.name, first, D, row, s->err);
         for (size_t i = 0; i < D && status == MGPT_OK; i++)
             for (size_t j = 0; j <= i; j++)
                 st->G[i * D + j] += (double)row[i] * (double)row[j];

@@ -128,7 +128,7 @@ static int read_one(const mgpt_model *m, const mgpt_tensor *t, size_t row, size_
 /* A difference that is the same at every position is the bias's, else a weight's. Float32 on both sides
  * leaves about 1e-12 of the squares; what other inputs explain by chance is far more. */
 static int solve(struct explain_weight *w, const mgpt_model *m, const struct score *s,
-                 const char *stem, int layer, size_t first_row, mgpt_error *err)
+                 const struct explain_product *p, int layer, mgpt_error *err)
 {
     const double enough = 1e-6;
     int64_t column = single_column(s), best = -1;
@@ -136,9 +136,9 @@ static int solve(struct explain_weight *w, const mgpt_model *m, const struct sco
     mgpt_tensor t;
     if (column < 0)
         return MGPT_OK;
-    w->row = (int64_t)first_row + column;
+    w->row = (int64_t)explain_product_row(p, (size_t)column);
     if (left_over(s, (size_t)column, NULL, 0, &by) < enough &&
-        name_of(m, layer, stem, ".bias", w->tensor, sizeof w->tensor, &t)) {
+        name_of(m, layer, p->stem, ".bias", w->tensor, sizeof w->tensor, &t)) {
         w->found = 1, w->col = w->row, w->row = -1;
         int status = read_one(m, &t, 0, (size_t)w->col, &w->ours, err);
         w->theirs = w->ours + by;
@@ -149,7 +149,7 @@ static int solve(struct explain_weight *w, const mgpt_model *m, const struct sco
         if (left < least)
             least = left, best = (int64_t)c, best_by = by;
     }
-    if (!name_of(m, layer, stem, ".weight", w->tensor, sizeof w->tensor, &t))
+    if (!name_of(m, layer, p->stem, ".weight", w->tensor, sizeof w->tensor, &t))
         return MGPT_OK;
     w->found = 1;
     w->col = best;
@@ -185,7 +185,7 @@ static int try_product(struct explain_weight *w, const mgpt_model *m, const stru
     s.in = mem_new(n * s.n_in, sizeof *s.in);
     status = s.diff && s.in ? explain_score(&s, &model, err) : err_memory(err, "differences", 0);
     if (status == MGPT_OK)
-        status = solve(w, m, &s, product->stem, bad.layer, product->first_row, err);
+        status = solve(w, m, &s, product, bad.layer, err);
     free(s.diff);
     free(s.in);
     whatif_close(&model);
@@ -214,6 +214,8 @@ int explain_product(struct explain_product *p, const mgpt_model *m, struct ref_h
             p->first_row = fused_row(m, hook.point);
             there = name_of(m, hook.layer, p->stem, ".weight", p->name, sizeof p->name, &p->tensor);
         }
+        if (hook.point == MGPT_Q || hook.point == MGPT_K)
+            p->order = oracle_qk_order(m, &p->head_dim);
         p->n_in = there ? (size_t)p->tensor.dims[0] : 0;
         if (there)
             return 1;

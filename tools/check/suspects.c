@@ -68,6 +68,8 @@ static void put_rope(struct list *l, const struct whatif *w)
     put_pairs(l, "q and k", "attn_q attn_k", at_qk);
     put_pairs(l, "q", "attn_q", BIT(Q));
     put_pairs(l, "k", "attn_k", BIT(K));
+    put(l, "q and k recorded as GGUF and llama2.c have them, a pair side by side, not in halves",
+        (struct suspect){.points = at_qk | at_rope, .per_layer = 1, .apply = suspect_stored});
     put(l, "no RoPE at all",
         (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_no_rope});
     put(l, "RoPE turns the other way",
