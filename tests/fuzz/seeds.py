@@ -11,10 +11,13 @@ import io
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import zipfile
+
+import tiny_models
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = (sys.argv[1:] + ["", ""])[:2]  # empty when tests/cli/malformed.py imports this
@@ -131,28 +134,41 @@ def tokenizer_json(n):
 
 
 def golden():
+    """The models of tests/golden with smaller sizes."""
     for directory in sorted(glob.glob(os.path.join(ROOT, "tests/golden/*/"))):
-        name = os.path.basename(directory.rstrip("/"))
-        config = os.path.join(directory, "config.json")
-        weights = os.path.join(directory, "model.safetensors")
-        if not os.path.exists(weights):
+        name, tensors = os.path.basename(directory.rstrip("/")), {}
+        if not os.path.exists(directory + "config.json"):
             continue
-        n = json.loads(get(config)).get("vocab_size", 64)
-        sides = [("tokenizer.json", tokenizer_json(n))]
-        put("safetensors", name, parts([("model.safetensors", get(weights)),
-                                        ("config.json", get(config))] + sides))
-        put("hf_json", name, parts([("config.json", get(config)),
-                                    ("model.safetensors", get(weights))] + sides))
-        gguf(name, directory, "q8_0" if len(name) % 2 else "keep", ["--no-tokenizer"])
+        for path in glob.glob(directory + "*.safetensors"):
+            data = get(path)
+            tensors.update(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]]))
+        config, header, data = tiny_models.hf_model(json.loads(get(directory + "config.json")), tensors)
+        config, weights = json.dumps(config, separators=(",", ":")).encode(), safetensors(header, data)
+        put("safetensors", name, parts([("model.safetensors", weights), ("config.json", config)]))
+        put("hf_json", name, parts([("config.json", config), ("model.safetensors", weights)]))
+        gguf(name, [("config.json", config), ("model.safetensors", weights)])
 
 
-def tiny_tensors():
-    """Header and data of a whole llama in about two kilobytes."""
+def models():
+    """Every architecture, every tensor that it may have, every type, each key."""
+    for name, data in tiny_models.gguf_models(ROOT):
+        put_gguf(name, data)
+    for name, files in tiny_models.torch_models():
+        more = [options(heads=2)] if name.startswith("scratch") else []
+        put("torch", name, parts([("main", files[0][1])] + files[1:] + more))
+
+
+def tiny_tensors(biases="", head=False):
+    """Header and data of a whole llama in about two kilobytes, with biases of the projections in `biases`."""
     square, layer = [4, 4], "model.layers.0."
     shapes = {"model.embed_tokens.weight": [8, 4], "model.norm.weight": [4],
               layer + "input_layernorm.weight": [4], layer + "post_attention_layernorm.weight": [4]}
     for name in ("self_attn.q", "self_attn.k", "self_attn.v", "self_attn.o", "mlp.gate", "mlp.up", "mlp.down"):
         shapes[layer + name + "_proj.weight"] = square
+        if name[-1] in biases or biases == "all":
+            shapes[layer + name + "_proj.bias"] = [4]
+    if head:
+        shapes["lm_head.weight"] = [8, 4]
     head, at = {}, 0
     for name, shape in shapes.items():
         n = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
@@ -179,6 +195,33 @@ def tiny():
     put("hf_json", "tiny", parts([("config.json", config), ("model.safetensors", weights)]))
     put("hf_json", "tiny-tokens", parts([("config.json", config), ("model.safetensors", weights),
                                          ("tokenizer.json", tokenizer_json(8))]))
+
+
+# What a llama's config.json may say otherwise, also as older versions of transformers wrote it.
+VARIANTS = {
+    "linear": {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_theta": 500.0},
+    "llama3": {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                "original_max_position_embeddings": 8}, "rope_theta": 5e5},
+    "mistral": {"model_type": "mistral", "sliding_window": None, "head_dim": 4},
+    "qwen2": {"model_type": "qwen2", "use_sliding_window": False, "sliding_window": 3, "max_window_layers": 0},
+    "biases": {"attention_bias": True, "mlp_bias": True},
+    "untied": {"tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": [2, 3]},
+    "smollm3": {"model_type": "smollm3", "no_rope_layers": [1], "layer_types": ["full_attention"], "rope_theta": 5e6},
+    "nested": {},
+}
+
+
+def variants():
+    for name, says in VARIANTS.items():
+        config = dict(TINY_CONFIG, **says)
+        if name == "nested":
+            config = {"model_type": "llava", "text_config": config}
+        head, data = tiny_tensors({"biases": "all", "qwen2": "qkv"}.get(name, ""), name == "untied")
+        config, weights = json.dumps(config, separators=(",", ":")).encode(), safetensors(head, data)
+        files = [("config.json", config), ("model.safetensors", weights)]
+        put("safetensors", "says-" + name, parts(files[::-1]))
+        put("hf_json", "says-" + name, parts(files))
+        gguf("says-" + name, files)
 
 
 def sharded():
@@ -268,14 +311,26 @@ def lines():
             os.remove(path)
 
 
-def gguf(name, source, kind, more):
+def put_gguf(name, data):
+    """A seed that does not open reaches nothing."""
     path = os.path.join(OUT, "made.gguf")
-    subprocess.run([MGPT, "convert", source, path, "--type", kind] + more, check=True,
-                   stderr=subprocess.DEVNULL)
-    put("gguf", name, get(path))
-    put("model", name, get(path))
-    put("gguf_copy", name, get(path))
+    with open(path, "wb") as f:
+        f.write(data)
+    subprocess.run([MGPT, "info", path], check=True, stdout=subprocess.DEVNULL)
     os.remove(path)
+    for target in ("gguf", "model", "gguf_copy"):
+        put(target, name, data)
+
+
+def gguf(name, files, more=["--no-tokenizer"]):
+    """What mgpt convert makes of a checkpoint, which is the first of `files` (name, bytes)."""
+    directory = os.path.join(OUT, "made")
+    for file, data in files:
+        put("made", file, data)
+    source, made = os.path.join(directory, files[0][0]), os.path.join(directory, "made.gguf")
+    subprocess.run([MGPT, "convert", source, made] + more, check=True, stderr=subprocess.DEVNULL)
+    put_gguf("converted-" + name, get(made))
+    shutil.rmtree(directory)
 
 
 def references():
@@ -342,12 +397,14 @@ if __name__ == "__main__":
     os.makedirs(OUT, exist_ok=True)
     fixtures()
     golden()
+    models()
     tiny()
+    variants()
     sharded()
     tokenizers()
     lines()
     for small in ("bigram", "flat", "nested"):
-        gguf(small, os.path.join(FIXTURES, "convert", small + ".json"), "keep", [])
+        gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], [])
     references()
     texts()
     dictionaries()
