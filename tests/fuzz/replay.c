@@ -3,8 +3,8 @@
  *   replay FILE|DIRECTORY...      runs every file once
  *   --damage N                    and damaged copies of each: every truncation, every byte changed to ^01,
  *                                 ^80, 00 and FF, and every 4 and 8 bytes overwritten with the numbers at
- *                                 the edges of integers: N of them, evenly chosen, and all of a file up
- *                                 to 1,700 bytes
+ *                                 the edges of integers: N of them, evenly chosen, and all of a file
+ *                                 that is called tiny* or has up to 400 bytes
  *
  * A copy lies in a block of exactly its size, so that sanitizers see every access beyond it. The damage
  * is a function of the file alone: same file, same copies. On a crash the copy's description has been
@@ -28,7 +28,7 @@ enum {
     N_EDGES = sizeof edges / sizeof *edges,
     N_BYTES = 4,
     N_KINDS = 1 + N_BYTES + 2 * N_EDGES,
-    ALL_UP_TO = 1700
+    ALL_UP_TO = 400
 };
 
 static size_t n_files, n_runs;
@@ -77,7 +77,7 @@ static void damage(uint8_t *data, size_t size, size_t pos, size_t kind)
 
 static void damage_all(uint8_t *data, size_t size, size_t most)
 {
-    size_t total = size * N_KINDS, step = size > ALL_UP_TO && total > most ? total / most : 1;
+    size_t total = size * N_KINDS, step = total > most ? total / most : 1;
     step |= 1; /* so that all kinds have their turn */
     while (N_KINDS % step == 0 && step > 1)
         step += 2;
@@ -97,6 +97,9 @@ static void run_file(const char *path, size_t most)
     if (verbose)
         fprintf(stderr, "%s\n", path);
     run(data, (size_t)size);
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    if (strncmp(name, "tiny", 4) == 0 || size <= ALL_UP_TO)
+        most *= (size_t)size * N_KINDS;
     if (most)
         damage_all(data, (size_t)size, most);
     free(data);
