@@ -82,6 +82,7 @@ typedef struct mgpt_model_params {
     const char *isa; /* NULL: the best this machine has; else "scalar", "avx2", "avx512", "amx" */
     int vocab_only; /* 1: only the tokenizer; the file may hold no tensors, no session can be made */
     int32_t n_threads; /* that pack the weights while the file is opened, up to 256; 0: chosen */
+    int no_fused;      /* 1: no fused path for small models. Slower; the bits are the same */
 } mgpt_model_params;
 
 /* Opens a GGUF file. The file is read into memory up to 256 MiB and mapped above that; a mapped file

@@ -35,7 +35,6 @@
 #define MGPT_KERNELS_H
 
 #include "kernels_sample.h"
-#include "kernels_step.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -104,7 +103,8 @@ typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *val
                     size_t n, size_t n_keys, size_t d);
 
 struct kernels {
-    const char *isa;
+    const char *isa;     /* of the ladder (kernels.c) */
+    const char *vectors; /* the ISA level whose float kernels these are: "avx512" for "amx" too */
     linear_fn *linear[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
 
@@ -138,8 +138,6 @@ struct kernels {
     void (*halve)(uint16_t *dst, const float *src, size_t n); /* to IEEE halves, nearest even */
 
     const struct sample_kernels *sample;
-    narrow_begin_fn *narrow_begin; /* of a narrow model */
-    narrow_step_fn *narrow_step;
 };
 
 /* Fills the table with the named rung, or the best this machine runs for NULL. Returns 0 when the

@@ -180,7 +180,7 @@ STEP_INLINE size_t step_group(size_t n_heads)
 }
 
 /* Numbers of keys, lane by lane for each group of the rows: heads that fill a group up have one. */
-STEP_INLINE void step_count_keys(float *n_keys, const struct narrow_row *rows, size_t n,
+STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, size_t n,
                                  size_t n_heads)
 {
     size_t group = step_group(n_heads);
@@ -193,7 +193,7 @@ STEP_INLINE void step_count_keys(float *n_keys, const struct narrow_row *rows, s
 
 /* n rows, no more than a group; q is each row's queries, and the caches of the layer are from
  * number `cache` on. */
-STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct narrow_row *rows,
+STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct fused_row *rows,
                                    size_t n, size_t cache, const float *n_keys,
                                    const struct step_heads heads)
 {

@@ -8,6 +8,7 @@
 
 #include "kernels.h"
 #include "kernels_lanes.h"
+#include "kernels_step.h"
 
 /* Minutes to compile otherwise. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE)
@@ -168,7 +169,7 @@ STEP_INLINE lanes step_squares(const float *x, lanes mean, size_t E)
     return sum;
 }
 
-STEP_INLINE void step_normed(float *y, const struct narrow_norm *norm, const float *x, lanes mean,
+STEP_INLINE void step_normed(float *y, const struct fused_norm *norm, const float *x, lanes mean,
                              lanes inverse, size_t E)
 {
     for (size_t i = 0; i < E; i += PANEL) {
@@ -181,24 +182,24 @@ STEP_INLINE void step_normed(float *y, const struct narrow_norm *norm, const flo
     }
 }
 
-STEP_INLINE void step_norm(float *y, const struct narrow_norm *norm, const float *x, size_t E,
+STEP_INLINE void step_norm(float *y, const struct fused_norm *norm, const float *x, size_t E,
                            float eps)
 {
     lanes mean = lanes_of(0);
-    if (norm->kind == NARROW_LAYERNORM)
+    if (norm->kind == FUSED_LAYERNORM)
         mean = lanes_of(lanes_fold(step_sum(x, E)) / (float)E);
     float squares = lanes_fold(step_squares(x, mean, E));
     step_normed(y, norm, x, mean, lanes_of(1.0f / sqrtf(squares / (float)E + eps)), E);
 }
 
 /* Four rows. */
-STEP_INLINE void step_norm_four(float *y, const struct narrow_norm *norm, const float *x, size_t E,
+STEP_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const float *x, size_t E,
                                 float eps)
 {
     float means[4] = {0}, inverses[4];
     lanes sums[4];
     quad width = quad_of((float)E);
-    if (norm->kind == NARROW_LAYERNORM) {
+    if (norm->kind == FUSED_LAYERNORM) {
         for (size_t r = 0; r < 4; r++)
             sums[r] = step_sum(x + r * E, E);
         quad_store(means, quad_div(lanes_fold_four(sums), width));
@@ -212,11 +213,11 @@ STEP_INLINE void step_norm_four(float *y, const struct narrow_norm *norm, const 
 }
 
 /* Rows behind one another, to y; returns where the result is: x itself, if there is no norm. */
-STEP_INLINE float *step_norms(float *y, const struct narrow_norm *norm, float *x, size_t n,
-                              size_t E, float eps)
+STEP_INLINE float *step_norms(float *y, const struct fused_norm *norm, float *x, size_t n, size_t E,
+                              float eps)
 {
     size_t r = 0;
-    if (norm->kind == NARROW_NO_NORM)
+    if (norm->kind == FUSED_NO_NORM)
         return x;
     for (; r + 4 <= n; r += 4)
         step_norm_four(y + r * E, norm, x + r * E, E, eps);

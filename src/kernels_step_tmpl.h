@@ -1,7 +1,7 @@
 /* Floor 1. The page (page.h) compiled for small models: the whole step in one call. Rows of a few dozen
  * numbers cost less to compute than a call per operation costs.
  *
- * Knows nothing of models: struct narrow (kernels_step.h) is pointers and widths. Every sum has the
+ * Knows nothing of models: struct fused_model (kernels_step.h) is pointers and widths. Every sum has the
  * order that kernels.h states, so the bits are the page's; tests/test_narrow.c holds it to the
  * page. It goes stage by stage over up to ROWS rows, whose chains of latency overlap and which
  * share the weights (kernels_step_linear.h, kernels_step_attend.h). step_of is compiled with the
@@ -26,7 +26,7 @@ struct step_widths {
 /* What stands between the operations; rows are as wide as the model, not as the array. */
 struct step_buffers {
     float x[ROWS * NARROW], h[ROWS * NARROW], qkv[ROWS * 3 * NARROW], o[ROWS * NARROW];
-    float ff[ROWS * 2 * NARROW_FF];
+    float ff[ROWS * 2 * FUSED_FF];
     float n_keys[ROWS * PANEL]; /* of each head of the rows, when all are short */
     const float *q[ROWS]; /* q, k and v of each row: in qkv or where they were found at open */
     float *logits[ROWS];  /* of the rows that want them */
@@ -43,11 +43,11 @@ typedef struct {
     int one_chain;
 } mat;
 
-typedef struct narrow_layer layer;
+typedef struct fused_layer layer;
 
 typedef struct {
-    const struct narrow *model;
-    const struct narrow_row *rows;
+    const struct fused_model *model;
+    const struct fused_row *rows;
     struct step_buffers *b;
     struct step_widths w;
     size_t n_layer, il, stride;
@@ -66,7 +66,7 @@ STEP_INLINE size_t step_qkv_width(const struct step_widths w)
 #define PAGE STEP_INLINE
 #define SEE(point, y) /* tapped tokens take the other compilation, forward.c */
 #define stopped(p) 0
-#define parallel(p) 0 /* is_narrow (narrow.c) takes no model that has any of these */
+#define parallel(p) 0 /* is_fusible (narrow.c) takes no model that has any of these */
 #define mix_in_x0(p, l) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define post_norm(p, norm, y) (void)0
@@ -82,14 +82,14 @@ STEP_INLINE void step_add(mat x, mat y)
         lanes_store(x.at + i, lanes_add(lanes_load(x.at + i), lanes_load(y.at + i)));
 }
 
-STEP_INLINE mat norm(const pass *p, mat y, const struct narrow_norm *norm, mat x)
+STEP_INLINE mat norm(const pass *p, mat y, const struct fused_norm *norm, mat x)
 {
     y.at = step_norms(y.at, norm, x.at, x.n, x.cols, p->model->eps);
     y.n = x.n;
     return y;
 }
 
-STEP_INLINE void matmul(const pass *p, mat y, const struct narrow_linear *l, mat x)
+STEP_INLINE void matmul(const pass *p, mat y, const struct fused_linear *l, mat x)
 {
     (void)p;
     step_rows((struct step_product){y.at, y.each, l->w, l->bias, x.at, x.apart, x.cols,
@@ -151,7 +151,7 @@ STEP_INLINE void attend(pass *p)
 {
     const struct step_widths w = p->w;
     const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
-    const struct narrow_row *rows = p->rows;
+    const struct fused_row *rows = p->rows;
     size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
     for (size_t r = 0; r < n && !p->short_rows; r++)
         step_attend(p->o.at + r * p->o.cols, p->b->q[r], rows[r].k + cache, rows[r].v + cache,
@@ -163,7 +163,7 @@ STEP_INLINE void attend(pass *p)
 }
 
 /* What is left of the activation when ReLU without a gate was taken with the product. */
-STEP_INLINE void step_activate(float *x, const struct narrow *m, size_t F, int gated)
+STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, int gated)
 {
     int relu = m->act == ACT_RELU || m->act == ACT_RELU2;
     if (!relu)
@@ -221,7 +221,7 @@ STEP_INLINE mat logit_rows(pass *p)
 
 /* ---- the step ---- */
 
-STEP_INLINE pass step_pass(const struct narrow *m, const struct narrow_row *rows, size_t n,
+STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *rows, size_t n,
                            struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
 {
     size_t q = w.H * w.d, width = step_qkv_width(w);
@@ -244,7 +244,7 @@ STEP_INLINE pass step_pass(const struct narrow *m, const struct narrow_row *rows
                              .one_chain = m->one_chain_head}};
 }
 
-STEP_INLINE void step_of(const struct narrow *m, const struct narrow_row *rows, size_t n,
+STEP_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
                          float *scores, size_t stride, const struct step_widths w)
 {
     struct step_buffers b;
@@ -259,7 +259,7 @@ STEP_INLINE void step_of(const struct narrow *m, const struct narrow_row *rows, 
     forward(&p);
 }
 
-static struct step_widths step_widths_of(const struct narrow *m)
+static struct step_widths step_widths_of(const struct fused_model *m)
 {
     return (struct step_widths){.E = m->n_embd,
                                 .H = m->n_head,
@@ -271,7 +271,7 @@ static struct step_widths step_widths_of(const struct narrow *m)
                                 .one_chain_up = m->one_chain_up};
 }
 
-static void narrow_begin(const struct narrow *m, const struct narrow_row *row, float *begun)
+static void begin(const struct fused_model *m, const struct fused_row *row, float *begun)
 {
     struct step_buffers b;
     pass p = step_pass(m, row, 1, &b, begun, begun + m->n_embd, step_widths_of(m));
@@ -283,28 +283,28 @@ static void narrow_begin(const struct narrow *m, const struct narrow_row *row, f
 /* Each of its own: in one function compilers compute for every token what only the others need. */
 #define STEP_APART static __attribute__((noinline)) void
 
-STEP_APART step_any(const struct narrow *m, const struct narrow_row *rows, size_t n, float *scores,
-                    size_t stride)
+STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                    float *scores, size_t stride)
 {
     step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, step_widths_of(m));
 }
 
 static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
 
-STEP_APART step_canonical_one(const struct narrow *m, const struct narrow_row *row, float *scores,
-                              size_t stride)
+STEP_APART step_canonical_one(const struct fused_model *m, const struct fused_row *row,
+                              float *scores, size_t stride)
 {
     step_of(m, row, 1, scores, stride, canonical);
 }
 
-STEP_APART step_canonical(const struct narrow *m, const struct narrow_row *rows, size_t n,
+STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *rows, size_t n,
                           float *scores, size_t stride)
 {
     step_of(m, rows, n, scores, stride, canonical);
 }
 
-static void narrow_step(const struct narrow *m, const struct narrow_row *rows, size_t n,
-                        float *scores, size_t stride)
+static void step(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
+                 size_t stride)
 {
     int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
                        m->n_head_kv == canonical.G && m->head_dim == canonical.d &&

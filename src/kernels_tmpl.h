@@ -1,17 +1,13 @@
 /* Floor 1. The kernels' specification, compiled once per rung.
  *
  * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or
- * empty), RUNG_SAMPLE (its table for draws) and RUNG_NAME; RUNG_SMALL where code must be short:
- * narrow models go by the page there. Every loop over lanes has a constant count and no dependence
- * between lanes, which is what lets a compiler turn it into vectors without changing a bit; every
- * sum is written in the order that kernels.h states. Build with -ffp-contract=off and without any
- * -ffast-math.
+ * empty), RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over lanes has a constant
+ * count and no dependence between lanes, which is what lets a compiler turn it into vectors without
+ * changing a bit; every sum is written in the order that kernels.h states. Build with
+ * -ffp-contract=off and without any -ffast-math.
  */
 #include "kernels.h"
 #include "kernels_sample_tmpl.h"
-#if !defined(RUNG_SMALL)
-#include "kernels_step_tmpl.h"
-#endif
 
 #include <math.h>
 #include <string.h>
@@ -371,6 +367,7 @@ RUNG_STATIC void RUNG_INIT(struct kernels *k)
 {
     *k = (struct kernels){
         .isa = RUNG_NAME,
+        .vectors = RUNG_NAME,
         .linear = {linear_f32, linear_f16, linear_bf16},
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
@@ -388,8 +385,4 @@ RUNG_STATIC void RUNG_INIT(struct kernels *k)
         .halve = halve,
         .sample = &RUNG_SAMPLE,
     };
-#if !defined(RUNG_SMALL)
-    k->narrow_begin = narrow_begin;
-    k->narrow_step = narrow_step;
-#endif
 }

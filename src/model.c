@@ -115,8 +115,8 @@ static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err
         status = read_model(m, err);
     if (status == MGPT_OK)
         status = model_pack(m, params->n_threads, err);
-    if (status == MGPT_OK)
-        status = narrow_init(m, err);
+    if (status == MGPT_OK && !params->no_fused)
+        status = fused_init(m, err);
     return status;
 }
 

@@ -81,7 +81,7 @@ struct mgpt_model {
     uint64_t packed_end;   /* of the same with each matrix aligned */
     size_t x_bytes;        /* of the widest row of quantised activations; 0: no integer types */
     int tied;
-    const struct narrow *narrow; /* NULL: the page runs it (narrow.h) */
+    const struct fused_model *fused; /* NULL: the model takes no fused path (narrow.h) */
 };
 
 /* Binds all tensors of the file to model->layers and the rest, and plans what is to be packed. bind.c. */

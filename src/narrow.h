@@ -1,11 +1,12 @@
-/* Floor 4. Narrow models: which ones the fused step can run, and what it needs of them. See
+/* Floor 4. Small models: which ones take the fused path, and their weights laid out for it. See
  * narrow.c. */
 #ifndef MGPT_NARROW_H
 #define MGPT_NARROW_H
 
 #include "model.h"
 
-/* Fills m->narrow when the bound model is a narrow one; otherwise it stays NULL. */
-int narrow_init(mgpt_model *m, mgpt_error *err);
+/* Fills m->fused if the bound model is small and plain enough; otherwise it stays NULL. MGPT_OK or
+ * MGPT_EMEM. */
+int fused_init(mgpt_model *m, mgpt_error *err);
 
 #endif

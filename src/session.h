@@ -86,14 +86,14 @@ int session_ready(mgpt_session *s, mgpt_error *err);
  * fills p->logits. forward.c. */
 void panel_forward(pass *p);
 
-/* And the fused one for a narrow model, untapped; the logits go to the sessions' spare buffers.
- * narrow_run.c. */
-void narrow_forward(struct run *r);
+/* And the fused one, of a small model, untapped; the logits go to the sessions' spare buffers.
+ * narrow_run.c. Which of the two runs: takes_fused_path in step.c. */
+void fused_forward(pass *p);
 
-/* A narrow model's next token of one session, or of each of several, that have room for it; to
+/* The fused path for the next token of one session, or of each of several, that have room for it; to
  * their spare logits. The first one's scratch serves all. */
-void narrow_one(mgpt_session *s, int32_t token);
-void narrow_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
+void fused_one(mgpt_session *s, int32_t token);
+void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 
 /* Fires a point, if the model has it, for the rows of y: all of the pass, or those that get logits. taps.c. */
 void tap_rows(pass *p, mgpt_point point, mat y);

@@ -80,10 +80,10 @@ static int wants_all_logits(const mgpt_session *s)
     return (s->tap.points & (MGPT_POINT_BIT(MGPT_FINAL) | MGPT_POINT_BIT(MGPT_LOGITS))) != 0;
 }
 
-/* The fused step of a narrow model, instead of the page. */
-static int is_fused(const mgpt_session *s)
+/* The one choice between the two compilations of the page (session.h). */
+static int takes_fused_path(const mgpt_session *s)
 {
-    return s->model->narrow && s->kv.type == KV_F32 && s->tap.points == 0;
+    return s->model->fused && s->kv.type == KV_F32 && s->tap.points == 0;
 }
 
 /* One pass over the rows described in lead's scratch; leaves each segment's last logits in its
@@ -101,13 +101,13 @@ static int run_pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t 
                     .n_segments = n_segments};
     int fused = 1;
     for (size_t i = 0; i < n_segments; i++) {
-        fused = fused && is_fused(sc->segments[i].session);
+        fused = fused && takes_fused_path(sc->segments[i].session);
         r.points |= sc->segments[i].session->tap.points;
         sc->segments[i].out = r.n_out;
         r.n_out += sc->segments[i].n_out;
     }
     if (fused) {
-        narrow_forward(&r);
+        fused_forward(&r);
         return 1;
     }
     size_t V = lead->model->shape.n_vocab;
@@ -178,20 +178,20 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Whether a token needs nothing but its numbers: a narrow model, room for it in the session, no
+/* Whether a token needs nothing but its numbers: a small model, room for it in the session, no
  * tap, no refusal. At some hundred nanoseconds a token the usual way there would be a fifth of the
  * time. */
 static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
-    return is_fused(s) && token >= 0 && (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx &&
-           pos < s->kv.cap && pos < arr_cap(s->tokens);
+    return takes_fused_path(s) && token >= 0 && (size_t)token < s->model->shape.n_vocab &&
+           pos < s->n_ctx && pos < s->kv.cap && pos < arr_cap(s->tokens);
 }
 
 const float *mgpt_step(mgpt_session *s, int32_t token, mgpt_error *err)
 {
     if (s && is_ready(s, token) && arr_len(s->tokens) < s->scratch.score_stride) {
-        narrow_one(s, token);
+        fused_one(s, token);
         commit(s, &token, 1);
         return s->logits;
     }
@@ -290,7 +290,7 @@ int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t 
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_step_many: NULL argument");
     mgpt_session *lead = sessions[0];
     if (are_ready(sessions, tokens, n)) {
-        narrow_many(sessions, tokens, n);
+        fused_many(sessions, tokens, n);
         for (size_t i = 0; i < n; i++)
             commit(sessions[i], &tokens[i], 1);
         return MGPT_OK;

@@ -4,6 +4,7 @@
  * instruction set, by steps and by chunks, alone and in a batch, and its cache must be the same as well.
  */
 #include "build_model.h"
+#include "kernels_step.h"
 #include "mgpt.h"
 #include "model.h"
 
@@ -174,7 +175,8 @@ static void compare(const struct toy_spec *spec, const char *isa)
     int32_t tokens[N_TOKENS];
     struct subject s = {model, tokens, spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS,
                         (size_t)spec->n_vocab, NULL};
-    assert_non_null(model->narrow); /* otherwise nothing is tested here */
+    /* otherwise nothing is tested here; -DMGPT_NO_FUSED builds have no fused path to test */
+    assert_true(model->fused || !fused_kernels(model->kernels.vectors));
     s.logits = toy_alloc(s.n * s.n_vocab, sizeof *s.logits);
     toy_tokens(m, 7, tokens, s.n);
     mgpt_session *page = session_of(model, 1);
@@ -200,6 +202,17 @@ static void test_bits_of_the_page(void **state)
     for (size_t i = 0; (isa = kernels_rung(i, &runs)) != NULL; i++)
         for (size_t j = 0; runs && j < N_NARROW; j++)
             compare(&narrow[j], isa);
+}
+
+/* The switch of mgpt_model_params. */
+static void test_no_fused(void **state)
+{
+    (void)state;
+    struct toy *m = toy_build(&narrow[0]);
+    mgpt_model *model = toy_open(m, &(mgpt_model_params){.no_fused = 1});
+    assert_null(model->fused);
+    mgpt_close(model);
+    toy_free(m);
 }
 
 /* What the fused step does not know goes by the page. */
@@ -244,7 +257,7 @@ static void test_what_does_not_qualify(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct toy *m = toy_build(&others[i]);
         mgpt_model *model = toy_open(m, NULL);
-        assert_null(model->narrow);
+        assert_null(model->fused);
         mgpt_close(model);
         toy_free(m);
     }
@@ -254,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits_of_the_page),
+        cmocka_unit_test(test_no_fused),
         cmocka_unit_test(test_what_does_not_qualify),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

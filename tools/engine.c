@@ -30,7 +30,8 @@ int engine_choose(struct engine *e, const struct cli_command *command, const cha
 
 int engine_open(struct engine *e)
 {
-    mgpt_model_params params = {.isa = e->isa, .vocab_only = e->vocab_only};
+    mgpt_model_params params = {
+        .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused};
     mgpt_error err;
     e->model = files_note(e->path, &err) < 0 ? NULL : mgpt_open(e->path, &params, &err);
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)

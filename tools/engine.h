@@ -15,7 +15,7 @@
 struct engine {
     const char *path, *isa, *kv; /* options */
     int32_t n_ctx, n_threads;
-    int vocab_only, check_finite;
+    int vocab_only, check_finite, no_fused;
     mgpt_model *model;
     mgpt_session *session;
     mgpt_info info;
@@ -42,10 +42,18 @@ struct engine {
     {                                                                                              \
         "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0, "keys and values in f32 or f16 (default: chosen)" \
     }
+/* Two rows: how the numbers are computed, which never changes the result. */
 #define ENGINE_OPT_ISA(e)                                                                          \
+    {"--isa",                                                                                      \
+     "NAME",                                                                                       \
+     CLI_TEXT,                                                                                     \
+     &(e).isa,                                                                                     \
+     0,                                                                                            \
+     0,                                                                                            \
+     "instruction set: scalar, avx2, avx512, amx (default: the best)"},                            \
     {                                                                                              \
-        "--isa", "NAME", CLI_TEXT, &(e).isa, 0, 0,                                                 \
-            "instruction set: scalar, avx2, avx512, amx (default: the best)"                       \
+        "--no-fused", NULL, CLI_FLAG, &(e).no_fused, 0, 0,                                         \
+            "small models on the general path too; the same result, slower"                        \
     }
 
 #define ENGINE_OPT_FINITE(e)                                                                       \

@@ -35,7 +35,7 @@ check "samples differ" eval '[ "$(sort -u "$tmp/want" | wc -l)" -gt 60 ]'
 
 run generate "$lines" -p "ROMEO:" --samples 7 -n 60 --batch 1 --json
 cp "$tmp/out" "$tmp/want"
-for options in "--batch 3" "--batch 7 -t 2" "--batch 64 --isa scalar"; do
+for options in "--batch 3" "--batch 7 -t 2" "--batch 64 --isa scalar" "--batch 5 --no-fused"; do
     # shellcheck disable=SC2086
     same "a prompt, JSON, $options" generate "$lines" -p "ROMEO:" --samples 7 -n 60 --json $options
 done
