@@ -125,6 +125,7 @@ static int create_unnamed(struct outfile *out, mode_t mode)
     out->fd = -1;
     errno = EOPNOTSUPP;
 #else
+    (void)out;
     (void)mode;
 #endif
     return 0;
