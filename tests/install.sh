@@ -1,6 +1,7 @@
 #!/bin/sh
 # What `ninja install` builds and installs: program, libraries, header, mgpt.pc, and no test. mgpt.pc answers
-# --cflags and --libs where nothing else that mgpt is built with has a .pc file. The argument is the build folder.
+# --cflags and --libs where nothing else that mgpt is built with has a .pc file. And what tools/start.sh and
+# .ci/run say where packages are missing. The argument is the build folder.
 set -eu
 build=${1:?build folder}
 dir=$(mktemp -d)
@@ -32,4 +33,31 @@ for static in '' --static; do
     check "a program links ($static)" ${CC:-cc} "$dir/main.c" -o "$dir/main" $MGPT_CFLAGS \
         $(pkg-config --cflags --libs $static mgpt)
 done
+
+# ---- packages that are missing: every program the scripts call is a stub or a link ----
+stub() { # NAME TEXT: a program
+    printf '#!/bin/sh\n%s\n' "$2" >"$dir/bin/$1"
+    chmod +x "$dir/bin/$1"
+}
+mkdir "$dir/bin"
+for program in sh dirname grep; do ln -s "$(command -v $program)" "$dir/bin/$program"; done
+fails() { # SCRIPT TEXT: exit code 1, and the last line of stderr has TEXT
+    text=$2
+    code=0
+    PATH="$dir/bin" "${MGPT_SOURCE_ROOT:?}/$1" </dev/null 2>"$dir/err" >"$dir/out" || code=$?
+    check "$1: $text" eval '[ $code -eq 1 ] && tail -n 1 "$dir/err" | grep -qF "$text" || { cat "$dir/err"; false; }'
+}
+stub dpkg-query 'exit 1'
+stub id 'echo 1000'
+stub sudo 'exit 1'
+fails tools/start.sh '(neither root nor sudo); as root: apt-get update && apt-get install gcc libc6-dev'
+check "one line" [ "$(wc -l <"$dir/err")" -eq 1 ]
+stub id 'echo 0'
+stub apt-get 'echo "W: something" >&2; echo "E: no network" >&2; exit 100'
+fails tools/start.sh '(apt-get: E: no network); as root: apt-get update && apt-get install gcc'
+stub dpkg-query 'echo ok installed'
+stub clang 'exit 0'
+fails .ci/run 'clang-format is missing'
+rm "$dir/bin/clang"
+fails .ci/run 'clang is missing'
 exit "$failed"
