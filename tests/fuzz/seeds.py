@@ -73,14 +73,6 @@ def npz(entries, how=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
-def without_sums(archive):
-    """As PyTorch writes it after set_crc32_options(False): damage is then for the reader behind the zip."""
-    archive = bytearray(archive)
-    for entry in re.finditer(b"PK\1\2", bytes(archive)):
-        archive[entry.start() + 16:entry.start() + 20] = bytes(4)
-    return bytes(archive)
-
-
 CHARS = "ab\u00e9\u20ac\n".encode()  # of the fixtures that have no vocabulary
 SIZES = {"embd": 4, "layers": 2, "context": 3}
 
@@ -110,12 +102,25 @@ def fixtures():
         if name.startswith("flat") and kind == ".npy":
             put("npy", name + "-sizes", parts([("main", data), ("--chars", CHARS), options(**SIZES)]))
     for path in sorted(glob.glob(FIXTURES + "/torch/**/*", recursive=True)):
-        if path.endswith((".pt", ".pth")):
-            where = os.path.dirname(path)
-            sides = [(os.path.basename(p), get(p)) for p in sorted(glob.glob(where + "/*"))
-                     if p.endswith((".json", ".pkl")) and os.path.getsize(p) < 8192]
+        if path.endswith((".pt", ".pth", ".ckpt")):
             name = os.path.relpath(path, FIXTURES + "/torch").replace("/", "-")
-            put("torch", name, parts([("main", without_sums(get(path)))] + sides[:4]))
+            put("torch", name, parts(smaller_torch(path)))
+
+
+def smaller_torch(path):
+    """A checkpoint and its side files, with half of its sizes if it then still converts. Options are as a part."""
+    data, sides = get(path), []
+    for side in sorted(glob.glob(os.path.dirname(path) + "/*")):
+        if side.endswith((".json", "meta.pkl", ".yaml")):
+            sides.append((os.path.basename(side), get(side)))
+    if not data.startswith(b"PK"):
+        return [("main", data)] + sides[:4]
+    for by, heads in ((2, []), (2, ["--heads", "2"]), (1, [])):
+        files = [(os.path.basename(path), tiny_models.torch_model(data, by))]
+        files += [(n, d if n.endswith(".pkl") else tiny_models.smaller_text(d, by)) for n, d in sides]
+        if converts(files, ["--no-tokenizer"] + heads)[0]:
+            break
+    return files[:5] + ([options(heads=2)] if heads else [])
 
 
 def tokenizer_json(n):
@@ -153,9 +158,6 @@ def models():
     """Every architecture, every tensor that it may have, every type, each key."""
     for name, data in tiny_models.gguf_models(ROOT):
         put_gguf(name, data)
-    for name, files in tiny_models.torch_models():
-        more = [options(heads=2)] if name.startswith("scratch") else []
-        put("torch", name, parts([("main", files[0][1])] + files[1:] + more))
 
 
 def tiny_tensors(biases="", head=False):
@@ -322,15 +324,23 @@ def put_gguf(name, data):
         put(target, name, data)
 
 
-def gguf(name, files, more=["--no-tokenizer"]):
-    """What mgpt convert makes of a checkpoint, which is the first of `files` (name, bytes)."""
-    directory = os.path.join(OUT, "made")
+def converts(files, more):
+    """Runs mgpt convert on the first of `files` (name, bytes): whether it succeeds, and what it makes."""
+    made = os.path.join(OUT, "made", "made.gguf")
     for file, data in files:
         put("made", file, data)
-    source, made = os.path.join(directory, files[0][0]), os.path.join(directory, "made.gguf")
-    subprocess.run([MGPT, "convert", source, made] + more, check=True, stderr=subprocess.DEVNULL)
-    put_gguf("converted-" + name, get(made))
-    shutil.rmtree(directory)
+    run = subprocess.run([MGPT, "convert", os.path.join(OUT, "made", files[0][0]), made] + more,
+                         stderr=subprocess.PIPE, text=True)
+    data = get(made) if run.returncode == 0 else run.stderr
+    shutil.rmtree(os.path.join(OUT, "made"))
+    return run.returncode == 0, data
+
+
+def gguf(name, files, more=["--no-tokenizer"]):
+    ok, data = converts(files, more)
+    if not ok:
+        sys.exit("seeds.py: %s: %s" % (name, data))
+    put_gguf("converted-" + name, data)
 
 
 def references():

@@ -1,11 +1,11 @@
 """Tiny models as bytes, for seeds.py: small enough (2 to 6 kB) that a fuzzer changes what matters in them.
 
 GGUF models are made from the tables in the source, src/arch.c (architectures) and src/bind.c (tensors): a row that
-is added there has a seed at once. Hugging Face models are those of tests/golden with smaller sizes. PyTorch's are
-written out here. Standard library only.
+is added there has a seed at once. Hugging Face models are those of tests/golden and PyTorch's those of
+tests/fixtures/torch with smaller sizes. Standard library only.
 """
 import io
-import json
+import math
 import os
 import pickle
 import re
@@ -226,159 +226,109 @@ def hf_model(config, heads, layers=1):
 # ---- PyTorch ----
 
 class Tensor:
-    """Stands for a tensor of float32 in what is pickled."""
+    """In place of a tensor: what torch.save wrote of it."""
 
-    def __init__(self, *shape):
-        self.shape = shape
+    def __init__(self, storage, offset, shape, strides, *more):
+        self.kind, self.shape = storage[1], shape
+        self.transposed = len(shape) == 2 and strides[0] == 1 < shape[0]
+
+    def strides(self):
+        if self.transposed:
+            return 1, self.shape[0]
+        return tuple(math.prod(self.shape[i + 1:]) for i in range(len(self.shape)))
 
 
-class Global:
-    def __init__(self, module, name):
-        self.module, self.name = module, name
+class Reader(pickle.Unpickler):
+    """Reads without torch: a class that is not there is one without methods."""
+    made = {}
 
-    def __call__(self):  # so that pickle takes it for a function
-        pass
+    def find_class(self, module, name):
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if name in ("_rebuild_tensor_v2", "_rebuild_parameter"):
+            return Tensor if name == "_rebuild_tensor_v2" else lambda t, *more: t
+        if module.startswith("_codecs") or module == "builtins":
+            return super().find_class(module, name)
+        return self.made.setdefault((module, name), type(name, (), {"__module__": module}))
+
+    def persistent_load(self, saved):
+        return saved
 
 
 class Pickler(pickle._Pickler):
     """Writes tensors as torch.save does: _rebuild_tensor_v2 of a storage that is an entry of the archive."""
     dispatch = dict(pickle._Pickler.dispatch)
-    kind = "FloatStorage"
 
-    def save_name(self, obj):
-        self.write(pickle.GLOBAL + obj.module.encode() + b"\n" + obj.name.encode() + b"\n")
+    def save_global(self, obj, name=None):
+        module = "torch._utils" if obj is Tensor else obj.__module__
+        name = "_rebuild_tensor_v2" if obj is Tensor else obj.__qualname__
+        self.write(pickle.GLOBAL + ("%s\n%s\n" % (module, name)).encode())
+        self.memoize(obj)
 
     def persistent_id(self, obj):
-        if isinstance(obj, tuple) and obj and obj[0] == "storage":
-            return ("storage", Global("torch", self.kind), obj[1], "cpu", obj[2])
+        if isinstance(obj, tuple) and len(obj) == 5 and obj[0] == "storage":
+            return obj
         return None
 
+    def save_pers(self, saved):
+        self.write(pickle.MARK)
+        for part in saved:
+            self.save(part)
+        self.write(pickle.TUPLE + pickle.BINPERSID)
+
     def save_tensor(self, t):
-        n = 1
-        for d in t.shape:
-            n *= d
-        strides, step = [], 1
-        for d in reversed(t.shape):
-            strides.insert(0, step)
-            step *= d
-        self.storages.append(n)
-        self.save_reduce(Global("torch._utils", "_rebuild_tensor_v2"), (
-            ("storage", str(len(self.storages) - 1), n), 0, t.shape, tuple(strides), False, OrderedDict()))
+        n = math.prod(t.shape)
+        self.storages.append((t.kind.__name__, n))
+        storage = ("storage", t.kind, str(len(self.storages) - 1), "cpu", n)
+        self.save_reduce(Tensor, (storage, 0, t.shape, t.strides(), False, OrderedDict()), obj=t)
 
 
-Pickler.dispatch[Global] = Pickler.save_name
+Pickler.dispatch[type] = Pickler.save_global
 Pickler.dispatch[Tensor] = Pickler.save_tensor
+SIZES = re.compile(r"(\b(?:n_embd|dim|hidden_dim|block_size|(?:padded_)?vocab_size|intermediate_size|sequence_len|"
+                   r"max_seq_len|head_size|rope_n_elem)\b\W+)(\d+)")
 
 
-def pickled(obj, kind="FloatStorage"):
+def smaller(value, by):
+    """Divides the sizes of each tensor, and what a configuration says is a size."""
+    for key, v in list(value.items()):
+        if key in ("optimizer", "optimizer_states"):
+            value[key] = {}
+        elif isinstance(v, Tensor) and "lambdas" not in key:
+            v.shape = tuple(-(-n // by) for n in v.shape)
+        elif isinstance(v, int) and SIZES.match("%s: 1" % key):
+            value[key] = -(-v // by)
+        elif isinstance(v, dict):
+            smaller(v, by)
+        elif hasattr(v, "__dict__") and not isinstance(v, (type, Tensor)):
+            smaller(v.__dict__, by)
+    if isinstance(value, OrderedDict):
+        value.__dict__.clear()  # state_dict's _metadata
+
+
+def smaller_text(data, by):
+    return SIZES.sub(lambda m: m.group(1) + str(-(-int(m.group(2)) // by)), data.decode()).encode()
+
+
+def torch_model(data, by):
+    """A checkpoint in zip form with smaller sizes, without optimizers, without the padding that torch.save puts before
+    each entry, and with checksums of zero, as after set_crc32_options(False)."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    name = [n for n in archive.namelist() if n.endswith("/data.pkl")][0]
+    obj = Reader(io.BytesIO(archive.read(name))).load()
+    if isinstance(obj, dict):
+        smaller(obj, by)
+    text = io.BytesIO()
+    pickler = Pickler(text, 2)
+    pickler.storages = []
+    pickler.dump(obj)
     out = io.BytesIO()
-    p = Pickler(out, 2)
-    p.storages, p.kind = [], kind
-    p.dump(obj)
-    return out.getvalue(), p.storages
-
-
-def torch_file(obj, kind="FloatStorage"):
-    """What torch.save writes, without the padding that it puts before each entry and with checksums of zero, as
-    after set_crc32_options(False)."""
-    data, storages = pickled(obj, kind)
-    width = 2 if kind == "BFloat16Storage" else 4
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as z:
-        for name, body in [("a/data.pkl", data)] + [
-                ("a/data/%d" % i, b"\x80\x3e\x80\x3e"[:width] * n) for i, n in enumerate(storages)]:
+    with zipfile.ZipFile(out, "w") as z:
+        for name, body in [("a/data.pkl", text.getvalue())] + [
+                ("a/data/%d" % i, {"Float": b"\x00\x00\x80\x3e", "BFloa": b"\x80\x3e"}.get(kind[:5], bytes(8)) * n)
+                for i, (kind, n) in enumerate(pickler.storages)]:
             z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), body)
-    out = bytearray(buffer.getvalue())
+    out = bytearray(out.getvalue())
     for mark in re.finditer(b"PK\1\2", bytes(out)):
         out[mark.start() + 16:mark.start() + 20] = bytes(4)
     return bytes(out)
-
-
-def layer_tensors(prefix, shapes, layers=1):
-    return {"%s%d.%s" % (prefix, i, name): Tensor(*shape) for i in range(layers) for name, shape in shapes.items()}
-
-
-def nanogpt(bias=True, layers=1, untied=False):
-    E, V, T = 4, 5, 4
-    linear = {"attn.c_attn": (3 * E, E), "attn.c_proj": (E, E), "mlp.c_fc": (4 * E, E), "mlp.c_proj": (E, 4 * E)}
-    shapes = {}
-    for name in ("ln_1", "ln_2"):
-        shapes[name + ".weight"] = (E,)
-        if bias:
-            shapes[name + ".bias"] = (E,)
-    for name, shape in linear.items():
-        shapes[name + ".weight"] = shape
-        if bias:
-            shapes[name + ".bias"] = shape[:1]
-    state = {"transformer.wte.weight": Tensor(V, E), "transformer.wpe.weight": Tensor(T, E)}
-    state.update(layer_tensors("transformer.h.", shapes, layers))
-    state["transformer.ln_f.weight"] = Tensor(E)
-    if bias:
-        state["transformer.ln_f.bias"] = Tensor(E)
-    state["lm_head.weight"] = Tensor(V, E) if untied else state["transformer.wte.weight"]
-    args = {"n_layer": layers, "n_head": 2, "n_embd": E, "block_size": T, "bias": bias, "vocab_size": V, "dropout": 0.0}
-    return OrderedDict(state), args
-
-
-def llama():
-    E, KV, F, V = 4, 2, 6, 5
-    shapes = {"attention.wq.weight": (E, E), "attention.wk.weight": (KV, E), "attention.wv.weight": (KV, E),
-              "attention.wo.weight": (E, E), "feed_forward.w1.weight": (F, E), "feed_forward.w2.weight": (E, F),
-              "feed_forward.w3.weight": (F, E), "attention_norm.weight": (E,), "ffn_norm.weight": (E,)}
-    state = dict({"tok_embeddings.weight": Tensor(V, E)}, **layer_tensors("layers.", shapes))
-    state.update({"norm.weight": Tensor(E), "output.weight": Tensor(V, E)})
-    return OrderedDict(state), {"dim": E, "n_layers": 1, "n_heads": 2, "n_kv_heads": 1, "vocab_size": V, "multiple_of": 2,
-                                "max_seq_len": 4, "dropout": 0.0}
-
-
-def scratch(bias):
-    E, V, T = 4, 5, 4
-    shapes = {"norm1.scale": (E,), "norm1.shift": (E,), "norm2.scale": (E,), "norm2.shift": (E,),
-              "att.out_proj.weight": (E, E), "att.out_proj.bias": (E,), "ff.layers.0.weight": (4 * E, E),
-              "ff.layers.0.bias": (4 * E,), "ff.layers.2.weight": (E, 4 * E), "ff.layers.2.bias": (E,),
-              "att.mask": (T, T)}
-    for name in ("W_query", "W_key", "W_value"):
-        shapes["att.%s.weight" % name] = (E, E)
-        if bias:
-            shapes["att.%s.bias" % name] = (E,)
-    state = {"tok_emb.weight": Tensor(V, E), "pos_emb.weight": Tensor(T, E)}
-    state.update(layer_tensors("trf_blocks.", shapes))
-    state.update({"final_norm.scale": Tensor(E), "final_norm.shift": Tensor(E), "out_head.weight": Tensor(V, E)})
-    return OrderedDict(state)
-
-
-def nanochat(lambdas):
-    E, V = 4, 8
-    shapes = {"attn.c_q.weight": (E, E), "attn.c_k.weight": (2, E), "attn.c_v.weight": (2, E),
-              "attn.c_proj.weight": (E, E), "mlp.c_fc.weight": (4 * E, E), "mlp.c_proj.weight": (E, 4 * E)}
-    state = dict({"transformer.wte.weight": Tensor(V, E)}, **layer_tensors("transformer.h.", shapes))
-    state["lm_head.weight"] = Tensor(V, E)
-    if lambdas:
-        state.update({"resid_lambdas": Tensor(1), "x0_lambdas": Tensor(1)})
-    config = {"sequence_len": 6, "vocab_size": V, "n_layer": 1, "n_head": 2, "n_kv_head": 1, "n_embd": E}
-    if lambdas:
-        config["window_pattern"] = "SL"
-    return OrderedDict(state), json.dumps({"step": 1, "model_config": config}).encode()
-
-
-def torch_models():
-    """(name, [(file name, bytes)]): the first is the checkpoint."""
-    for bias in (True, False):
-        state, args = nanogpt(bias)
-        wrapped = OrderedDict(("_orig_mod." + k, v) for k, v in state.items())
-        yield "nanogpt-%d" % bias, [("ckpt.pt", torch_file({"model": wrapped, "model_args": args, "iter_num": 7}))]
-        yield "scratch-%d" % bias, [("model.pth", torch_file({"model_state_dict": scratch(bias)}))]
-    state, args = nanogpt(True, untied=True)
-    config = {"model": {"model_type": None, "n_layer": 1, "n_head": 2, "n_embd": 4}}
-    yield "mingpt", [("model.pt", torch_file(state)), ("config.json", json.dumps(config).encode())]
-    yield "lightning", [("model.ckpt", torch_file({
-        "state_dict": OrderedDict(("model." + k, v) for k, v in state.items()), "hyper_parameters": args,
-        "pytorch-lightning_version": "2.0"}))]
-    state, args = llama()
-    yield "llama2c", [("ckpt.pt", torch_file({"model": state, "model_args": args}))]
-    params = {"dim": 4, "multiple_of": 2, "n_heads": 2, "n_layers": 1, "norm_eps": 1e-5, "vocab_size": -1}
-    yield "meta-llama", [("consolidated.00.pth", torch_file(state, "BFloat16Storage")),
-                         ("params.json", json.dumps(params).encode())]
-    for lambdas in (0, 1):
-        state, meta = nanochat(lambdas)
-        yield "nanochat-%d" % lambdas, [("model_000010.pt", torch_file(state)), ("meta_000010.json", meta)]
