@@ -1,6 +1,7 @@
 /* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64 oracle
  * computes from the unbroken toy. For each the first bad hook and the cause are stated here; both with
  * inner values and, where `logits` says so, from the logits alone. */
+#include "locate.h"
 #include "oracle.h"
 #include "planted.h"
 #include "toy_zoo.h"
@@ -221,6 +222,54 @@ static void bug_kv(struct toy *m)
     in_layers(m, "attn_k.weight", "attn_v.weight");
 }
 
+static void put_heads(struct toy *m, unsigned heads, unsigned kv)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.attention.head_count", m->spec.arch);
+    toy_put_u32(m, key, heads);
+    snprintf(key, sizeof key, "%s.attention.head_count_kv", m->spec.arch);
+    toy_put_u32(m, key, kv);
+    if (strcmp(m->spec.arch, "llama") == 0)
+        toy_put_u32(m, "llama.rope.dimension_count", (unsigned)m->spec.n_embd / heads);
+}
+
+static void bug_8_heads(struct toy *m)
+{
+    put_heads(m, 8, 8 * (unsigned)m->spec.n_head_kv / (unsigned)m->spec.n_head);
+}
+
+static void bug_2_heads(struct toy *m)
+{
+    put_heads(m, 2, 1);
+}
+
+/* As a converter does that was told of `heads` heads: rows of q and k in pairs of that width. */
+static void reblock(struct toy *m, const char *stem, size_t b)
+{
+    size_t d = (size_t)m->spec.head_dim;
+    for (int layer = 0; layer < m->spec.n_layer; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, stem);
+        struct toy_tensor *t = tensor(m, name);
+        size_t w = (size_t)t->dims[0];
+        float *copy = toy_alloc(t->n, sizeof *copy);
+        memcpy(copy, t->values, t->n * sizeof *copy);
+        for (size_t r = 0; r < t->n / w; r++) {
+            size_t i = r % b, row = r - i + i / 2 + i % 2 * (b / 2), j = row % d;
+            row += (j < d / 2 ? 2 * j : 2 * (j - d / 2) + 1) - j;
+            memcpy(t->values + r * w, copy + row * w, w * sizeof *copy);
+        }
+        free(copy);
+    }
+}
+
+static void bug_8_heads_converted(struct toy *m)
+{
+    bug_8_heads(m);
+    reblock(m, "attn_q", 4);
+    reblock(m, "attn_k", 4);
+}
+
 static void bug_layers(struct toy *m)
 {
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -272,7 +321,19 @@ static const struct toy_spec micro = {.label = "microgpt",
                                       .n_vocab = 27,
                                       .seed = 14};
 
+#define ATTENTION (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
+
 static const struct bug bugs[] = {
+    {"8 heads, not 4", &gpt2, bug_8_heads, "blocks.0.attn.hook_z",
+     "4 heads of width 8, not 8 heads of width 4", 1},
+    {"8 heads of microgpt", &micro, bug_8_heads, "blocks.0.attn.hook_z",
+     "4 heads of width 4, not 8 heads of width 2", 1},
+    {"2 heads of llama", &llama, bug_2_heads, "blocks.0.attn.hook_q",
+     "4 heads (2 KV) of width 8, not 2 heads (1 KV) of width 16", 1},
+    {"8 heads of llama, and converted so", &llama, bug_8_heads_converted,
+     "blocks.0.attn.hook_rot_q",
+     "4 heads (2 KV) of width 8, not 8 heads (4 KV) of width 4 (q and k were reordered for those)",
+     1},
     {"rows of q and k", &llama, bug_rows, "blocks.0.attn.hook_q", "pairs", 1},
     {"gate and up", &llama, bug_gate, "blocks.0.mlp.hook_pre", "gate and up exchanged", 1},
     {"gate and up of one layer", &llama, bug_gate_one, "blocks.1.mlp.hook_pre", "in layer 1 only",
@@ -314,10 +375,13 @@ static void test_planted(void **state)
         struct toy *good = toy_build(bug->spec), *broken = toy_build(bug->spec);
         toy_tokens(good, 5, tokens, N);
         struct told told;
-        struct answer a =
-            told_answer(&told, oracle_run(good, tokens, N, NULL, NULL), good, tokens, N, 0);
+        mgpt_info info;
         bug->plant(broken);
         mgpt_model *model = toy_open(broken, NULL);
+        assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+        uint64_t without = info.n_head == good->spec.n_head ? 0 : ATTENTION;
+        struct answer a =
+            told_answer(&told, oracle_run(good, tokens, N, NULL, NULL), good, tokens, N, without);
         by_hooks += (size_t)planted_found(bug, model, &a, bug->hook);
         a.n_hooks = 0;
         int right = planted_found(bug, model, &a, "logits");
@@ -332,10 +396,141 @@ static void test_planted(void **state)
     assert_int_equal(by_logits, hoped);
 }
 
+/* ---- transformers' hidden states ---------------------------------------------------------------- */
+
+static const struct toy_spec deep = {.label = "llama of 3 layers",
+                                     .arch = "llama",
+                                     .n_layer = 3,
+                                     .n_embd = 32,
+                                     .n_head = 4,
+                                     .n_head_kv = 2,
+                                     .n_ff = 48,
+                                     .n_ctx = 40,
+                                     .n_vocab = 60,
+                                     .seed = 15};
+
+static void bug_gate_last(struct toy *m)
+{
+    swap_values(m, "blk.2.ffn_gate.weight", "blk.2.ffn_up.weight");
+}
+
+static void bug_output_norm(struct toy *m)
+{
+    struct toy_tensor *t = tensor(m, "output_norm.weight");
+    for (size_t i = 0; i < t->n; i++)
+        t->values[i] = 1;
+}
+
+/* Leaves what transformers has: the input of every layer, the last as it leaves the final norm. */
+static void keep_hidden(struct told *t, int n_layer)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_hooks; i++) {
+        struct ref_hook h = t->hooks[i];
+        int keep = (h.point == MGPT_RESID_PRE && h.layer == 0) || h.point == MGPT_FINAL ||
+                   (h.point == MGPT_RESID_POST && h.layer + 1 < n_layer);
+        if (keep)
+            t->hooks[n++] = h;
+        else
+            free((void *)(uintptr_t)h.name);
+    }
+    t->n_hooks = n;
+}
+
+/* Where the last entry holds the residual before the final norm. */
+static int raw_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    struct told *t = user;
+    struct ref_hook last = t->hooks[i];
+    (void)err;
+    if (i + 1 == t->n_hooks)
+        last = (struct ref_hook){.point = MGPT_RESID_POST, .layer = 2};
+    const struct trace_value *v = trace_at(t->trace, last.point, last.layer);
+    memcpy(out, v->data + row * v->cols, v->cols * sizeof *out);
+    return 0;
+}
+
+static void check_layers(const mgpt_model *model, const struct answer *a, int from, int to)
+{
+    struct locate l;
+    assert_int_equal(locate_run(&l, model, a, 1e-9, NULL), MGPT_OK);
+    struct locate_layers layers = locate_layers(&l, 3);
+    assert_int_equal(layers.from, from);
+    assert_int_equal(layers.to, to);
+    locate_free(&l);
+}
+
+static void test_hidden_states(void **state)
+{
+    static const struct {
+        struct bug bug;
+        const char *raw; /* first bad hook where the last entry is before the norm */
+        int from, to, raw_from;
+    } cases[] = {
+        {{"first layer", &deep, bug_norms, "blocks.0.hook_resid_post", "two norms of a layer", 0},
+         "blocks.0.hook_resid_post",
+         0,
+         0,
+         0},
+        {{"second layer", &deep, bug_gate_one, "blocks.1.hook_resid_post", "in layer 1 only", 0},
+         "blocks.1.hook_resid_post",
+         1,
+         1,
+         1},
+        {{"last layer", &deep, bug_gate_last, "ln_final.hook_normalized", "in layer 2 only", 0},
+         "blocks.2.hook_resid_post",
+         2,
+         2,
+         2},
+        {{"final norm", &deep, bug_output_norm, "ln_final.hook_normalized", "output_norm.weight",
+          0},
+         "logits",
+         2,
+         2,
+         3},
+    };
+    (void)state;
+    size_t right = 0, n = sizeof cases / sizeof *cases;
+    for (size_t i = 0; i < n; i++) {
+        int32_t tokens[N];
+        struct toy *good = toy_build(&deep), *broken = toy_build(&deep);
+        struct told told;
+        toy_tokens(good, 5, tokens, N);
+        struct answer a =
+            told_answer(&told, oracle_run(good, tokens, N, NULL, NULL), good, tokens, N, 0);
+        keep_hidden(&told, 3);
+        a.n_hooks = told.n_hooks;
+        free((void *)(uintptr_t)told.hooks[3].name);
+        told.hooks[3].name = strcpy(toy_alloc(16, 1), "hidden_states.3");
+        mgpt_model *model = toy_open(good, NULL);
+        assert_int_equal(answer_place_last(&a, model, NULL), MGPT_OK);
+        assert_int_equal(a.hooks[3].point, MGPT_FINAL);
+        mgpt_close(model);
+        cases[i].bug.plant(broken);
+        model = toy_open(broken, NULL);
+        right += (size_t)planted_found(&cases[i].bug, model, &a, cases[i].bug.hook);
+        check_layers(model, &a, cases[i].from, cases[i].to);
+        a.row = raw_row;
+        mgpt_model *whole = toy_open(good, NULL);
+        assert_int_equal(answer_place_last(&a, whole, NULL), MGPT_OK);
+        assert_int_equal(a.hooks[3].point, MGPT_RESID_POST);
+        assert_int_equal(a.hooks[3].layer, 2);
+        mgpt_close(whole);
+        right += (size_t)planted_found(&cases[i].bug, model, &a, cases[i].raw);
+        check_layers(model, &a, cases[i].raw_from, cases[i].to);
+        mgpt_close(model);
+        told_free(&told);
+        toy_free(good);
+        toy_free(broken);
+    }
+    assert_int_equal(right, 2 * n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_hidden_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static void names_of_transformers(void **state)
     static const struct {
         mgpt_point point;
         int32_t layer;
-    } want[] = {{MGPT_RESID_PRE, 0}, {MGPT_RESID_PRE, 1}, {MGPT_WEIGHTS, 1}, {MGPT_FINAL, -1}};
+    } want[] = {{MGPT_RESID_PRE, 0}, {MGPT_RESID_POST, 0}, {MGPT_WEIGHTS, 1}, {MGPT_FINAL, -1}};
     for (int32_t n_layer = 0; n_layer <= N_LAYER; n_layer += N_LAYER) { /* not known, and known */
         struct ref_hook hook;
         write_st(*state, arrays);

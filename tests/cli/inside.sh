@@ -35,4 +35,17 @@ ref=$MGPT_SOURCE_ROOT/weights/names.ref.json
 run check "$names" "$ref" --explain
 check "--explain without a difference has nothing to say" \
     eval '[ $code -eq 0 ] && ! grep -q "^cause" "$tmp/out"'
+
+# A Llama converted with half its heads. Its reference has layers' ends, and the attention of four heads.
+golden=$MGPT_SOURCE_ROOT/tests/golden/llama
+mkdir "$tmp/heads" && cp "$golden"/*.safetensors "$tmp/heads"
+sed 's/\("num_attention_heads": \)4/\12/; s/\("num_key_value_heads": \)2/\11/
+    s/\("head_dim": \)6/\112/' "$golden/config.json" >"$tmp/heads/config.json"
+"$MGPT" convert "$tmp/heads" "$tmp/heads.gguf" --no-tokenizer 2>/dev/null
+run check "$tmp/heads.gguf" "$golden/ref.npz" --explain
+check "--explain: the number of heads" \
+    eval '[ $code -eq 1 ] && grep -q "^cause  *4 heads (2 KV) of width 6, not 2 heads (1 KV) of width 12" "$tmp/out"'
+check "... the layer that was recorded at its ends only" eval 'grep -q "^ *layer 0, attention or MLP$" "$tmp/out"'
+check "... attention of other heads is not compared" \
+    eval 'grep -q "^heads  *4 in the reference.s attention, which is not compared; the model has 2" "$tmp/out"'
 finish

@@ -14,7 +14,9 @@ struct answer {
     /* One row of hook i (at scores and pattern, row head * T + position of T values). */
     int (*row)(void *user, size_t i, size_t row, double *out, mgpt_error *err);
     int (*logits)(void *user, size_t row, double *out, mgpt_error *err);
-    size_t n_rows; /* T: positions the hooks were recorded for, at least n */
+    size_t
+        other_heads; /* the reference's attention has so many, not n_head: it is not compared; 0 */
+    size_t n_rows;   /* T: positions the hooks were recorded for, at least n */
     void *user;
 };
 
@@ -22,6 +24,11 @@ struct answer {
  * (void *)answer->hooks and answer->user. */
 int answer_open(struct answer *answer, struct reference *ref, const mgpt_info *info,
                 size_t sequence, size_t limit, mgpt_error *err);
+
+/* transformers' last hidden state is behind the final norm; a tuple of that name that another program wrote
+ * (or of a model without that norm) may end with the residual before it. It does when the final norm and the
+ * head make the reference's logits of it: its hook is then the last layer's MGPT_RESID_POST. */
+int answer_place_last(struct answer *answer, const mgpt_model *model, mgpt_error *err);
 
 /* The row of hook i, or of the logits when i is n_hooks, that belongs to a head of a position: its
  * first `n` values. `buffer` has room for answer_widest() values. */

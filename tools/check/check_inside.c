@@ -43,6 +43,8 @@ int check_inside(const struct check_inside *c)
         return EXIT_OK;
     int status = answer_open(&answer, c->reference, &c->engine->info, c->sequence, c->limit, &err);
     if (status == MGPT_OK)
+        status = answer_place_last(&answer, c->engine->model, &err);
+    if (status == MGPT_OK)
         status = locate_run(&locate, c->engine->model, &answer, bound_of(c->bounds), &err);
     int code = EXIT_OK;
     if (status != MGPT_OK) {
@@ -51,7 +53,7 @@ int check_inside(const struct check_inside *c)
         if (!c->json)
             putchar('\n');
         if (answer.n_hooks)
-            code = c->json ? locate_print_json(&locate)
+            code = c->json ? locate_print_json(&locate, c->engine->model)
                            : locate_print(&locate, c->engine->model, &answer);
         if (code == EXIT_OK && c->explain)
             code = explain(c, &answer, &locate);

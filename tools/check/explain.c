@@ -144,27 +144,30 @@ static void prefer_likeliest(struct explain *e)
 
 /* ---- where to begin ---------------------------------------------------------------------------- */
 
-static uint64_t between(mgpt_point after, mgpt_point upto)
+/* Points first to last, in the order of the pass. */
+static uint64_t range(int first, int last)
 {
-    uint64_t to = MGPT_POINT_BIT(upto + 1) - 1;
-    return after < upto ? to & ~(MGPT_POINT_BIT(after + 1) - 1) : to;
+    return (MGPT_POINT_BIT(last + 1) - 1) & ~(MGPT_POINT_BIT(first) - 1);
 }
 
 /* The points that the stages from the last good hook to the first bad one go through. */
-static uint64_t points_of(const struct locate *l)
+static uint64_t points_of(const struct locate *l, int n_layer)
 {
-    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-    struct ref_hook bad = l->hooks[l->first_bad].hook;
+    struct locate_layers layers = locate_layers(l, n_layer);
+    struct ref_hook bad = l->hooks[l->first_bad].hook, good = {.layer = -1, .point = MGPT_EMBD};
+    uint64_t points = 0;
+    int first = MGPT_RESID_PRE, last = (int)bad.point;
     if (l->n_hooks == 0)
-        return all;
+        return range(0, MGPT_LOGITS);
+    if (l->last_good >= 0)
+        good = l->hooks[l->last_good].hook;
     if (l->last_good < 0)
-        return bad.layer <= 0 ? between(MGPT_EMBD, bad.point) | MGPT_POINT_BIT(MGPT_EMBD) : all;
-    struct ref_hook good = l->hooks[l->last_good].hook;
-    int last = bad.layer < 0 && bad.point >= MGPT_FINAL, first = bad.layer <= 0 && !last;
-    if (good.layer == bad.layer || (first && good.layer < 0) ||
-        (last && good.layer == l->hooks[l->n_hooks ? l->n_hooks - 1 : 0].hook.layer))
-        return between(good.point, bad.point);
-    return all;
+        first = MGPT_EMBD;
+    else if (good.layer < 0 || good.layer == layers.from || layers.from > layers.to)
+        first = (int)good.point + 1;
+    if (layers.from < layers.to || (bad.point == MGPT_RESID_PRE && layers.from == layers.to))
+        points = range(MGPT_RESID_PRE, MGPT_RESID_POST);
+    return points | range(first < last ? first : last, last);
 }
 
 /* Suspects that change nothing at position 0, where a query sees one key only. */
@@ -232,15 +235,14 @@ static int same_hook_everywhere_bad(const struct locate *l)
 static int try_listed(struct search *s, uint64_t first)
 {
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-    int only = answer_hook(s->a, s->target).layer;
-    mgpt_info info;
-    mgpt_get_info(s->model, &info, NULL);
+    struct locate_layers layers = locate_layers(s->l, s->n_layer);
     int status = try_points(s, first, 0, -1);
-    if (status == MGPT_OK && !s->e->restored && s->feed && only >= 0)
-        status = try_points(s, first, 0, only);
+    for (int i = layers.to; s->feed && i >= layers.from && status == MGPT_OK; i--)
+        if (!s->e->restored)
+            status = try_points(s, first, 0, i);
     if (status == MGPT_OK && !s->e->restored && first != all)
         status = try_points(s, ~UINT64_C(0), first, -1);
-    for (int i = 0; !s->feed && i < info.n_layer && status == MGPT_OK && !s->e->restored; i++)
+    for (int i = 0; !s->feed && i < s->n_layer && status == MGPT_OK && !s->e->restored; i++)
         status = try_points(s, first, 0, i);
     return status;
 }
@@ -271,7 +273,7 @@ static int search_all(struct search *s)
 {
     struct explain *e = s->e;
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-    uint64_t shape = read_shape(e, s->l), first = s->feed ? points_of(s->l) : shape;
+    uint64_t shape = read_shape(e, s->l), first = s->feed ? points_of(s->l, s->n_layer) : shape;
     int status = try_listed(s, first);
     if (status == MGPT_OK && !e->restored)
         status = try_solved(s, s->feed ? first : all);
@@ -284,7 +286,8 @@ static int search_all(struct search *s)
  * wrong, in the layer that was looked at. */
 static int whole_pass(struct search *s, struct explain_trial *trial, double *logits)
 {
-    int only = answer_hook(s->a, s->target).layer;
+    struct locate_layers layers = locate_layers(s->l, s->n_layer);
+    int only = layers.from == layers.to ? layers.to : -1;
     double alone;
     int status = try_one(s, trial->suspect, trial->layer, s->a->n_hooks, 0, logits);
     if (status != MGPT_OK || *logits <= s->e->bound || trial->layer >= 0 || only < 0 ||
@@ -379,6 +382,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     int status = whatif_open(&as_is, model, a->tokens, s.n, s.err);
     if (status != MGPT_OK)
         return status;
+    s.n_layer = as_is.info.n_layer;
     s.suspects = suspects_list(&as_is, s.err);
     whatif_close(&as_is);
     status = s.suspects ? explain_weights(&e->weight, model, a, l, s.n, s.err) : MGPT_EMEM;

@@ -60,7 +60,8 @@ struct search {
     const struct locate *l;
     struct suspect *suspects; /* stb_ds array: those that were solved for come last */
     void **owned;             /* stb_ds array: what solved suspects point to */
-    size_t target, n;         /* where to compare, on so many positions */
+    int n_layer;
+    size_t target, n; /* where to compare, on so many positions */
     int feed;
     int not_linear; /* no head whatever gives the reference's logits */
     double work;

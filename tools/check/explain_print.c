@@ -1,5 +1,7 @@
 /* What locate and explain found, for people and for machines. See locate.h, explain.h. */
 #include "explain.h"
+
+#include "error.h"
 #include "mem.h"
 #include "text.h"
 
@@ -38,6 +40,31 @@ static const char *const stages[MGPT_N_POINTS] = {
 const char *locate_stage(mgpt_point point)
 {
     return (unsigned)point < MGPT_N_POINTS ? stages[point] : "";
+}
+
+/* The stage of the first bad hook; or, where nothing inside was recorded, the layers and what follows them. */
+static void describe_stage(const struct locate *l, const mgpt_model *model, char *text, size_t cap)
+{
+    static const char *const then[] = {
+        [MGPT_FINAL] = ", or the final norm", [MGPT_LOGITS] = ", the final norm or the head"};
+    mgpt_info info;
+    struct ref_hook bad = l->hooks[l->first_bad].hook, good = {.layer = -1};
+    mgpt_get_info(model, &info, NULL);
+    if (l->last_good >= 0)
+        good = l->hooks[l->last_good].hook;
+    struct locate_layers layers = locate_layers(l, info.n_layer);
+    int whole = bad.point == MGPT_RESID_PRE || bad.point >= MGPT_RESID_POST;
+    int inside = good.layer == layers.from && good.point != MGPT_RESID_PRE;
+    if (!whole || layers.from > layers.to ||
+        (bad.point == MGPT_RESID_POST && inside && good.point == MGPT_MLP_OUT))
+        text_format(text, cap, "%s", locate_stage(bad.point));
+    else if (layers.from == layers.to)
+        text_format(text, cap, "layer %d, %s%s", layers.to,
+                    inside ? "after the last good value" : "attention or MLP",
+                    bad.point >= MGPT_FINAL ? then[bad.point] : "");
+    else
+        text_format(text, cap, "layers %d to %d%s", layers.from, layers.to,
+                    bad.point >= MGPT_FINAL ? then[bad.point] : "");
 }
 
 /* Names in a reference are hostile text. */
@@ -101,8 +128,15 @@ int locate_print(const struct locate *l, const mgpt_model *model, const struct a
             printf(" differs, what is computed from it does not\n");
         }
     }
+    if (answer->other_heads)
+        printf("heads                            %zu in the reference's attention, which is not "
+               "compared; the model has %zu\n",
+               answer->other_heads, answer->n_head);
     if (l->first_bad < 0) {
-        printf("%zu hooks agree at %zu positions\n", l->n_hooks, l->n);
+        size_t n = 0;
+        for (size_t i = 0; i < l->n_hooks; i++)
+            n += (size_t)l->hooks[i].fired;
+        printf("%zu hooks agree at %zu positions\n", n, l->n);
         return EXIT_OK;
     }
     if (l->last_good >= 0) {
@@ -114,30 +148,37 @@ int locate_print(const struct locate *l, const mgpt_model *model, const struct a
     printf("first bad                        ");
     print_name(h);
     printf("  NMSE %.3g (%zu of %zu hooks are bad)\n", h->nmse, n_bad, l->n_hooks);
-    printf("                                 %s\n                                 ",
-           locate_stage(h->hook.point));
+    char stage[160];
+    describe_stage(l, model, stage, sizeof stage);
+    printf("                                 %s\n                                 ", stage);
     print_place(l, model, answer);
     print_local(l);
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
 
-static json_t *hook_json(const struct locate_hook *h)
+static json_t *hook_json(const struct locate_hook *h, const char *stage)
 {
     const struct locate_at *at = &h->own[h->pos];
     char point[64];
     mgpt_point_name(h->hook.point, h->hook.layer, point, sizeof point);
     return json_pack("{s:s, s:s, s:i, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:b, s:b}", "hook", point,
-                     "stage", locate_stage(h->hook.point), "layer", (int)h->hook.layer, "nmse",
-                     json_real(h->nmse), "pos", (json_int_t)h->pos, "head", (json_int_t)at->head,
-                     "index", (json_int_t)at->index, "ours", json_real(at->ours), "reference",
+                     "stage", stage, "layer", (int)h->hook.layer, "nmse", json_real(h->nmse), "pos",
+                     (json_int_t)h->pos, "head", (json_int_t)at->head, "index",
+                     (json_int_t)at->index, "ours", json_real(at->ours), "reference",
                      json_real(at->theirs), "local", h->fed_bad, "recorded_elsewhere",
                      h->elsewhere);
 }
 
-int locate_print_json(const struct locate *l)
+int locate_print_json(const struct locate *l, const mgpt_model *model)
 {
-    json_t *good = l->last_good >= 0 ? hook_json(&l->hooks[l->last_good]) : json_null();
-    json_t *bad = l->first_bad >= 0 ? hook_json(&l->hooks[l->first_bad]) : json_null();
+    const struct locate_hook *last = l->last_good >= 0 ? &l->hooks[l->last_good] : NULL;
+    json_t *good = last ? hook_json(last, locate_stage(last->hook.point)) : json_null();
+    json_t *bad = json_null();
+    char stage[160];
+    if (l->first_bad >= 0) {
+        describe_stage(l, model, stage, sizeof stage);
+        bad = hook_json(&l->hooks[l->first_bad], stage);
+    }
     return text_json_line(json_pack("{s:I, s:o, s:o}", "hooks", (json_int_t)l->n_hooks, "last_good",
                                     good, "first_bad", bad));
 }

@@ -95,6 +95,10 @@ int explain_score(struct score *score, struct whatif *w, mgpt_error *err)
     if (w->offset && answer_is_attention(answer_hook(score->a, score->target).point))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "positions of queries and keys are not those");
+    for (size_t i = 0; w->spec.n_head != score->a->n_head && i <= score->target; i++)
+        if (answer_is_attention(answer_hook(score->a, i).point) &&
+            answer_hook(score->a, i).layer >= 0)
+            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has other heads");
     s.square = mem_new(w->n, sizeof *s.square);
     s.ref_square = mem_new(w->n, sizeof *s.ref_square);
     s.row = mem_new(answer_widest(score->a), sizeof *s.row);

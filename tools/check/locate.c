@@ -234,6 +234,24 @@ int locate_run(struct locate *l, const mgpt_model *model, const struct answer *a
     return status;
 }
 
+struct locate_layers locate_layers(const struct locate *l, int n_layer)
+{
+    struct locate_layers layers = {0, n_layer - 1};
+    struct ref_hook bad = l->hooks[l->first_bad].hook;
+    if (bad.layer >= 0)
+        layers.to = bad.layer - (bad.point == MGPT_RESID_PRE);
+    else if (bad.point <= MGPT_EMBD_NORM)
+        layers.to = -1;
+    if (l->last_good < 0)
+        return layers;
+    struct ref_hook good = l->hooks[l->last_good].hook;
+    if (good.layer >= 0)
+        layers.from = good.layer + (good.point == MGPT_RESID_POST);
+    else if (good.point == MGPT_FINAL)
+        layers.from = n_layer;
+    return layers;
+}
+
 void locate_free(struct locate *l)
 {
     for (size_t i = 0; l->hooks && i <= l->n_hooks; i++) {

@@ -39,11 +39,18 @@ int locate_run(struct locate *locate, const mgpt_model *model, const struct answ
                double bound, mgpt_error *err);
 void locate_free(struct locate *locate);
 
+/* The layers in which the first bad value may have gone wrong: they follow the last good hook, and the bad
+ * one follows them. None when from > to. */
+struct locate_layers {
+    int from, to;
+};
+struct locate_layers locate_layers(const struct locate *locate, int n_layer);
+
 /* What a stage does, and the tensors it uses, as people say it. */
 const char *locate_stage(mgpt_point point);
 
 /* Prints the finding. Exit codes. */
 int locate_print(const struct locate *locate, const mgpt_model *model, const struct answer *answer);
-int locate_print_json(const struct locate *locate);
+int locate_print_json(const struct locate *locate, const mgpt_model *model);
 
 #endif

@@ -96,6 +96,11 @@ const uint32_t *oracle_qk_order(const mgpt_model *m, size_t *head_dim)
     return m->qk_order;
 }
 
+int oracle_final_norm(const mgpt_model *m)
+{
+    return m->final_norm.kind != NORM_NONE;
+}
+
 int oracle_tensor_find(const mgpt_model *m, const char *name, mgpt_tensor *tensor)
 {
     const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);

@@ -15,4 +15,6 @@ int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *t
 /* Rows of q and k are shown in another order than they have in the tensors: mgpt_model.qk_order, or NULL. */
 const uint32_t *oracle_qk_order(const mgpt_model *model, size_t *head_dim);
 
+int oracle_final_norm(const mgpt_model *model);
+
 #endif

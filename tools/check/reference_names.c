@@ -36,19 +36,24 @@ static int32_t number_behind(const char *name, const char *prefix, const char **
     return number < MAX_LAYERS ? number : -1;
 }
 
+/* transformers' hidden state n is what layer n reads: what the embedding gives or layer n - 1 leaves. */
 static int find_transformers(const char *name, mgpt_point *point, int32_t *layer)
 {
     static const struct {
         const char *prefix;
         mgpt_point point;
-    } known[] = {{"hidden_states.", MGPT_RESID_PRE},
-                 {"hidden_states_", MGPT_RESID_PRE},
+    } known[] = {{"hidden_states.", MGPT_RESID_POST},
+                 {"hidden_states_", MGPT_RESID_POST},
                  {"attentions.", MGPT_WEIGHTS},
                  {"attentions_", MGPT_WEIGHTS}};
     const char *end;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if ((*layer = number_behind(name, known[i].prefix, &end)) >= 0 && !*end) {
             *point = known[i].point;
+            if (*point == MGPT_RESID_POST && --*layer < 0) {
+                *point = MGPT_RESID_PRE;
+                *layer = 0;
+            }
             return 1;
         }
     return 0;
@@ -200,23 +205,24 @@ static int check_hook(const struct reference *ref, struct ref_array *a, size_t n
     return attention ? shape_attention(a, n_ids, err) : shape_rows(a, n_ids, err);
 }
 
-/* transformers' last hidden state is what the head gets. */
+static int is_hidden(const struct ref_array *a)
+{
+    return strncmp(a->name, "hidden_states", strlen("hidden_states")) == 0;
+}
+
+/* transformers' last hidden state is what the head reads. (Without layers it is the first, too.) */
 static void find_last_hidden(const struct reference *ref, struct ref_array *hooks)
 {
-    int32_t last = ref->options.n_layer;
-    int hidden;
-    for (size_t i = 0; i < arr_len(hooks); i++) {
-        hidden = hooks[i].name[0] == 'h' && hooks[i].point == MGPT_RESID_PRE;
-        if (hidden && ref->options.n_layer == 0 && hooks[i].layer > last)
+    int32_t last = ref->options.n_layer - 1;
+    for (size_t i = 0; i < arr_len(hooks) && ref->options.n_layer == 0; i++)
+        if (is_hidden(&hooks[i]) && hooks[i].point == MGPT_RESID_POST && hooks[i].layer > last)
             last = hooks[i].layer;
-    }
-    for (size_t i = 0; i < arr_len(hooks); i++) {
-        hidden = hooks[i].name[0] == 'h' && hooks[i].point == MGPT_RESID_PRE;
-        if (hidden && hooks[i].layer == last) {
+    for (size_t i = 0; i < arr_len(hooks); i++)
+        if (is_hidden(&hooks[i]) &&
+            hooks[i].layer == (hooks[i].point == MGPT_RESID_POST ? last : last + 1)) {
             hooks[i].point = MGPT_FINAL;
             hooks[i].layer = -1;
         }
-    }
 }
 
 /* In the order of the pass: what comes before the layers, the layers, what comes behind them. */

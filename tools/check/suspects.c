@@ -149,6 +149,50 @@ static void put_attention(struct list *l, const struct whatif *w)
         (struct suspect){.points = at_rope | at_scores, .apply = suspect_qk_norms});
 }
 
+static void heads_text(char *text, size_t cap, size_t n, size_t n_kv)
+{
+    size_t at = text_format(text, cap, "%zu head%s", n, n == 1 ? "" : "s");
+    if (n_kv != n)
+        text_format(text + at, cap - at, " (%zu KV)", n_kv);
+}
+
+/* What a converter that took the wrong number of heads did to rows of q and k, or ORDER_SAME. */
+static enum whatif_order head_order(const struct whatif *w)
+{
+    mgpt_tensor t;
+    if (w->spec.n_rot == 0)
+        return ORDER_SAME;
+    if (w->layers[0].stored != ORACLE_AS_SHOWN)
+        return ORDER_REBLOCKED;
+    int fused = oracle_tensor_find(w->model, "blk.0.attn_qkv.weight", &t);
+    return fused && w->spec.n_head == w->spec.n_head_kv ? ORDER_REGROUPED : ORDER_SAME;
+}
+
+/* Every number of heads that the rows of q and k allow. */
+static void put_head_counts(struct list *l, const struct whatif *w)
+{
+    const struct oracle_spec *o = &w->spec;
+    size_t n_q = o->n_head * o->head_dim, n_kv = o->n_head_kv * o->head_dim;
+    enum whatif_order orders[2] = {ORDER_SAME, head_order(w)};
+    uint64_t points = at_rope | at_scores | BIT(HEADS);
+    char text[144], was[48], is[48];
+    heads_text(was, sizeof was, o->n_head, o->n_head_kv);
+    if (orders[1] != ORDER_SAME)
+        points |= at_qk | BIT(V);
+    for (size_t d = n_kv; d > 0; d--) {
+        if (n_q % d || n_kv % d || d == o->head_dim)
+            continue;
+        heads_text(is, sizeof is, n_q / d, n_kv / d);
+        for (int i = 0; i < (orders[1] == ORDER_SAME ? 1 : 2); i++) {
+            text_format(text, sizeof text, "%s of width %zu, not %s of width %zu%s", is, d, was,
+                        o->head_dim, i ? " (q and k were reordered for those)" : "");
+            put(l, text,
+                (struct suspect){
+                    .points = points, .a = (int)d, .b = (int)orders[i], .apply = suspect_heads});
+        }
+    }
+}
+
 static void put_swaps(struct list *l)
 {
     static const struct {
@@ -404,6 +448,8 @@ struct suspect *suspects_list(const struct whatif *w, mgpt_error *err)
     put_tokens(&l);
     if (layers)
         put_attention(&l, w);
+    if (layers)
+        put_head_counts(&l, w);
     put_swaps(&l);
     put_activations(&l);
     put_norms(&l, w);

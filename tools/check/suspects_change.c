@@ -2,8 +2,10 @@
 #include "suspects_impl.h"
 
 #include "error.h"
+#include "mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Layers that a change is made in. */
@@ -136,6 +138,61 @@ int suspect_shift(struct whatif *w, const struct suspect *s, int layer)
     if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
         return s->a < 0; /* rope knows distances only: all but what is held at 0 */
     return s->a < 0 || w->n + (size_t)s->a <= t.dims[1];
+}
+
+/* Frequencies of heads that are `times` as wide, from those that there are: in all models that state no
+ * divisors they fall by one factor from pair to pair. 0: there are no such. */
+static int widen_rope(struct whatif *w, size_t d)
+{
+    size_t old = w->spec.n_rot / 2, n_rot = w->spec.n_rot * d / w->spec.head_dim;
+    if (w->spec.n_rot == 0)
+        return 1;
+    if (n_rot < 2 || n_rot % 2 || n_rot * w->spec.head_dim != w->spec.n_rot * d)
+        return 0;
+    double *freq = mem_new(w->spec.n_layer * n_rot / 2, sizeof *freq);
+    if (!freq)
+        return 0;
+    for (size_t il = 0; il < w->spec.n_layer; il++) {
+        struct oracle_layer *l = &w->layers[il];
+        if (!l->freq)
+            continue;
+        double ratio = pow((double)w->info.rope_base, -2 / (double)n_rot);
+        if (old > 1)
+            ratio = pow(l->freq[1] / l->freq[0], (double)w->spec.n_rot / (double)n_rot);
+        double *to = freq + il * n_rot / 2;
+        for (size_t i = 0; i < n_rot / 2; i++)
+            to[i] = l->freq[0] * pow(ratio, (double)i);
+        l->freq = to;
+    }
+    free(w->freq);
+    w->freq = freq;
+    w->spec.n_rot = n_rot;
+    return 1;
+}
+
+/* Heads of another width d = a, as many as the rows of q and k make. With b the rows of q and k, which a
+ * converter reordered for heads of the width that is stated, are read as if it had known. */
+int suspect_heads(struct whatif *w, const struct suspect *s, int layer)
+{
+    struct oracle_spec *o = &w->spec;
+    size_t d = (size_t)s->a, was = o->head_dim;
+    mgpt_tensor t;
+    (void)layer;
+    if ((o->qk_norm == ORACLE_QK_PER_HEAD &&
+         oracle_tensor_find(w->model, "blk.0.attn_q_norm.weight", &t)) ||
+        !widen_rope(w, d))
+        return 0;
+    o->n_head = o->n_head * was / d;
+    o->n_head_kv = o->n_head_kv * was / d;
+    o->head_dim = d;
+    for (size_t i = 0; i < o->n_layer; i++) {
+        int by_width = was == 1 || w->layers[i].attn_scale != 1; /* GPT-Neo's is 1 for all widths */
+        w->layers[i].attn_scale *= by_width ? sqrt((double)was / (double)d) : 1;
+    }
+    w->order = (enum whatif_order)s->b;
+    w->ordered = "attn_q attn_k";
+    w->block = was;
+    return 1;
 }
 
 int suspect_window(struct whatif *w, const struct suspect *s, int layer)

@@ -122,9 +122,33 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
     }
 }
 
+/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order in heads of
+ * the width that is tried, and from there as the converter went. */
+static size_t reblocked(const struct whatif *w, size_t row)
+{
+    size_t d = w->spec.head_dim, b = w->block, j = row % d, i;
+    if (w->layers[0].stored == ORACLE_EXCHANGED) {
+        row = row - j + (j + d / 2) % d;
+        return row - row % b + (row % b + b / 2) % b;
+    }
+    row = row - j + j / 2 + j % 2 * (d / 2);
+    i = row % b;
+    return row - i + (i < b / 2 ? 2 * i : 2 * (i - b / 2) + 1);
+}
+
+/* The same of rows of q, k and v that stood head by head. */
+static size_t regrouped(const struct whatif *w, size_t row)
+{
+    size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;
+    size_t at = (row % n / d * 3 + row / n) * d + row % d;
+    return at % (3 * b) / b * n + at / (3 * b) * b + at % b;
+}
+
 static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
 {
     size_t d = w->spec.head_dim, half = w->spec.n_rot / 2, h = row / d, j = row % d;
+    if (w->order == ORDER_REBLOCKED)
+        return reblocked(w, row);
     if (w->order == ORDER_TO_PAIRS && j < 2 * half)
         j = j % 2 ? j / 2 + half : j / 2;
     else if (w->order == ORDER_FROM_PAIRS && j < 2 * half)
@@ -142,6 +166,8 @@ static size_t order_fused(const struct whatif *w, size_t row)
     if (w->order == ORDER_QKV_NEXT || w->order == ORDER_QKV_PREVIOUS)
         return H == G ? turns[w->order == ORDER_QKV_PREVIOUS][row / (H * d)] * H * d + row % (H * d)
                       : row;
+    if (w->order == ORDER_REGROUPED)
+        return regrouped(w, row);
     if (w->order == ORDER_QKV_BY_HEAD)
         return H == G ? (row % (H * d) / d * 3 + row / (H * d)) * d + row % d : row;
     while (part < 2 && row >= first[part + 1])
@@ -168,7 +194,7 @@ static size_t file_row(const struct whatif *w, struct parts p, size_t row)
     if (p.n_stem == 8 && memcmp(p.stem, "attn_qkv", 8) == 0)
         return order_fused(w, row);
     if ((w->order >= ORDER_QKV_BY_HEAD && w->order <= ORDER_QKV_PREVIOUS) ||
-        !whatif_lists(w->ordered, p.stem, p.n_stem))
+        w->order == ORDER_REGROUPED || !whatif_lists(w->ordered, p.stem, p.n_stem))
         return row;
     int query = p.n_stem == 6 && memcmp(p.stem, "attn_q", 6) == 0;
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);

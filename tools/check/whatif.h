@@ -23,7 +23,9 @@ enum whatif_order {
     ORDER_QKV_BY_HEAD, /* one matrix holds q, k and v of head 0, then of head 1, ... */
     ORDER_QKV_NEXT,    /* where q, k, v are expected stand v, q, k */
     ORDER_QKV_PREVIOUS,
-    ORDER_ROW_NEXT, /* row r holds what stands at row r + 1, whatever matrix it is */
+    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) in heads of width `block` */
+    ORDER_REGROUPED, /* q, k, v of one head after another were taken apart for heads of that width */
+    ORDER_ROW_NEXT,  /* row r holds what stands at row r + 1, whatever matrix it is */
     ORDER_ROW_PREVIOUS
 };
 
@@ -59,6 +61,7 @@ struct whatif {
     const char *turn;            /* matrices whose columns stand as rows, "name name" */
     const char *ordered;         /* projections whose rows stand in another order, "name name" */
     enum whatif_order order;
+    size_t block; /* width of a head in ORDER_REBLOCKED and ORDER_REGROUPED */
     int a, b;
     double gain;         /* added to the gains of norms */
     int layer_step;      /* layer n is what stands at n + step; -n_layer: in reverse */
