@@ -138,6 +138,22 @@ static int parse(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
     }
 }
 
+int model_refuse_isa(const char *isa, mgpt_error *err)
+{
+    char here[128] = "";
+    const char *name;
+    int runs;
+    for (size_t i = 0, n = 0; (name = kernels_rung(i, &runs)); i++)
+        if (runs && n + strlen(name) + 2 <= sizeof here) {
+            here[n] = ' ';
+            memcpy(here + n + 1, name, strlen(name) + 1);
+            n += strlen(name) + 1;
+        }
+    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                   "instruction set '%.20s' is unknown or not present on this machine, which has%s",
+                   isa, here);
+}
+
 /* Takes over m (and its file); returns it open, or frees it. */
 static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
                              const mgpt_model_params *params, mgpt_error *err)
@@ -147,9 +163,7 @@ static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
     params = params ? params : &defaults;
     int status = MGPT_OK;
     if (!kernels_init(&m->kernels, params->isa))
-        status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET,
-                         "instruction set '%.20s' is unknown or not present on this machine",
-                         params->isa);
+        status = model_refuse_isa(params->isa, &local);
     if (status == MGPT_OK && (params->n_threads < 0 || params->n_threads > THREADS_MAX))
         status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET, "%d threads, allowed are 1 to %d",
                          params->n_threads, THREADS_MAX);

@@ -84,6 +84,9 @@ struct mgpt_model {
     const struct fused_model *fused; /* NULL: the model takes no fused path (narrow.h) */
 };
 
+/* Says in *err that `isa` does not run here, and what does. MGPT_EARG. */
+int model_refuse_isa(const char *isa, mgpt_error *err);
+
 /* Binds all tensors of the file to model->layers and the rest, and plans what is to be packed. bind.c. */
 int model_bind(mgpt_model *m, mgpt_error *err);
 

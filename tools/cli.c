@@ -168,11 +168,45 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n_nam
     return best;
 }
 
+const char *cli_synonym(const char *word, const struct cli_synonym *rows, size_t n_rows)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        if (strcmp(rows[i].word, word) == 0)
+            return rows[i].name;
+    return NULL;
+}
+
 /* ---- the table for getopt ---- */
+
+/* Another name for an option, in every command that has the option. */
+static const struct cli_synonym aliases[] = {{"predict", "tokens"}};
+
+/* Names of other programs, for hints. */
+static const struct cli_synonym strange[] = {{"temperature", "temp"},
+                                             {"n-predict", "tokens"},
+                                             {"max-tokens", "tokens"},
+                                             {"max-new-tokens", "tokens"},
+                                             {"num-samples", "samples"},
+                                             {"n", "tokens"},
+                                             {"context", "ctx-size"},
+                                             {"context-size", "ctx-size"},
+                                             {"n-ctx", "ctx-size"},
+                                             {"input", "file"},
+                                             {"num-threads", "threads"},
+                                             {"cache-type-k", "kv"},
+                                             {"out", "output"},
+                                             {"tolerance", "tol"},
+                                             {"atol", "tol"},
+                                             {"n-head", "heads"},
+                                             {"n-heads", "heads"},
+                                             {"text", "prompt"},
+                                             {"dtype", "type"},
+                                             {"outtype", "type"},
+                                             {"block-size", "context"}};
 
 struct parser {
     const struct cli_command *command;
-    struct option longs[MAX_OPTIONS + 2];
+    struct option longs[MAX_OPTIONS + sizeof aliases / sizeof *aliases + 2];
     char shorts[2 * MAX_OPTIONS + 4];
     size_t n_options;
 };
@@ -196,6 +230,16 @@ static int value_of(const struct cli_option *o)
     return o->arg[0] == '[' ? optional_argument : required_argument;
 }
 
+/* A row for each alias of option i. */
+static void add_aliases(struct parser *p, size_t i, size_t *n_longs)
+{
+    const struct cli_option *o = &p->command->options[i];
+    for (size_t k = 0; long_name(o) && k < sizeof aliases / sizeof *aliases; k++)
+        if (strcmp(aliases[k].name, long_name(o)) == 0)
+            p->longs[(*n_longs)++] =
+                (struct option){aliases[k].word, value_of(o), NULL, LONG_ID + (int)i};
+}
+
 static void build(struct parser *p, const struct cli_command *command)
 {
     size_t n_longs = 0;
@@ -214,6 +258,7 @@ static void build(struct parser *p, const struct cli_command *command)
             *s++ = ':';
         if (long_name(o))
             p->longs[n_longs++] = (struct option){long_name(o), has_arg, NULL, LONG_ID + (int)i};
+        add_aliases(p, i, &n_longs);
     }
     p->longs[n_longs++] = (struct option){"help", no_argument, NULL, 'h'};
     p->longs[n_longs] = (struct option){0};
@@ -243,13 +288,19 @@ static const struct option *find_long(const struct parser *p, const char *name, 
 
 static int unknown(const struct parser *p, const char *word)
 {
-    const char *names[MAX_OPTIONS + 2], *bare = word + strspn(word, "-"), *near;
+    const char *names[sizeof p->longs / sizeof *p->longs], *bare = word + strspn(word, "-"), *near;
     char name[MAX_NAME + 1];
     size_t n = 0, n_bare = strcspn(bare, "=");
     for (const struct option *o = p->longs; o->name; o++)
         names[n++] = o->name;
     snprintf(name, sizeof name, "%.*s", (int)(n_bare < MAX_NAME ? n_bare : MAX_NAME), bare);
-    near = n_bare > 1 ? cli_nearest(name, names, n) : NULL;
+    for (char *c = name; *c; c++) /* top_k */
+        *c = *c == '_' ? '-' : *c;
+    near = cli_synonym(name, strange, sizeof strange / sizeof *strange);
+    if (near && !find_long(p, near, strlen(near)))
+        near = NULL;
+    if (!near && n_bare > 1)
+        near = cli_nearest(name, names, n);
     if (near)
         cli_usage(p->command, "unknown option %.*s, did you mean --%s?",
                   (int)(bare + n_bare - word), word, near);
@@ -391,7 +442,11 @@ static void print_help(const struct cli_command *command)
         char left[64];
         snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name,
                  o->arg ? " " : "", o->arg ? o->arg : "");
-        printf("  %-24s %s\n", left, o->help);
+        printf("  %-24s %s", left, o->help);
+        for (size_t k = 0; long_name(o) && k < sizeof aliases / sizeof *aliases; k++)
+            if (strcmp(aliases[k].name, long_name(o)) == 0)
+                printf("; also --%s", aliases[k].word);
+        putchar('\n');
     }
     printf("  %-24s %s\n", "-h, --help", "print this");
     if (command->notes)

@@ -20,7 +20,7 @@ enum {
     EXIT_INTERRUPTED = 130
 };
 
-enum { CLI_CHOSEN = -1 };
+enum { CLI_CHOSEN = -1, CLI_MAX_THREADS = 256 /* of mgpt.h */ };
 
 enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_REAL, CLI_TEXT };
 
@@ -28,7 +28,7 @@ enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_REAL, CLI_TEXT };
  * Numbers must lie in [min, max] when min < max. A CLI_INT whose arg begins with '[' may stand alone and
  * is then CLI_CHOSEN; a number that follows it is its value. */
 struct cli_option {
-    const char *name; /* "--temp"; with a short form: "-n, --tokens" */
+    const char *name; /* "--temp"; with a short form: "-n, --tokens". Some have aliases (cli.c) */
     const char *arg;  /* "N", "FILE"; NULL for a flag */
     enum cli_kind kind;
     void *to;
@@ -74,6 +74,12 @@ char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err);
 
 /* 1: both are names of one file. Replacing what is being read would be a surprise even where it works. */
 int cli_same_file(const char *a, const char *b);
+
+/* The name that a word of other programs stands for, by a table of {word, name}; or NULL. */
+struct cli_synonym {
+    const char *word, *name;
+};
+const char *cli_synonym(const char *word, const struct cli_synonym *rows, size_t n_rows);
 
 /* The name most like a misspelt word, or NULL when none is close. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n_names);

@@ -80,9 +80,9 @@ static int read_lists(const struct cli_command *command, struct request *q)
         const char *name;
         struct list *list;
         int32_t min, max;
-    } all[] = {{"-p", &q->prompts, 0, 1000000}, {"-n", &q->gens, 0, 1000000},
-               {"-g", &q->draws, 0, 1000000},   {"-d", &q->depths, 0, 100000000},
-               {"-t", &q->threads, 1, 256},     {"-b", &q->batches, 1, 4096}};
+    } all[] = {{"-p", &q->prompts, 0, 1000000},         {"-n", &q->gens, 0, 1000000},
+               {"-g", &q->draws, 0, 1000000},           {"-d", &q->depths, 0, 100000000},
+               {"-t", &q->threads, 1, CLI_MAX_THREADS}, {"-b", &q->batches, 1, 4096}};
     int code = EXIT_OK;
     for (size_t i = 0; code == EXIT_OK && i < sizeof all / sizeof *all; i++)
         code = read_list(command, all[i].name, all[i].list, all[i].min, all[i].max);
@@ -348,7 +348,7 @@ int cmd_bench(int argc, char **argv)
         {"-p, --prompt", "N,N,...", CLI_TEXT, &q.prompts.text, 0, 0,
          "tokens of prompts (default 512, at most half the context; 0: none)"},
         {"-n, --tokens", "N,N,...", CLI_TEXT, &q.gens.text, 0, 0,
-         "tokens decoded one at a time (default 128, likewise; 0: none)"},
+         "tokens decoded one at a time (default 128; 0: none)"},
         {"-g, --generate", "N,N,...", CLI_TEXT, &q.draws.text, 0, 0,
          "tokens of the whole loop with drawing (default as -n; 0: none)"},
         {"-d, --depth", "N,N,...", CLI_TEXT, &q.depths.text, 0, 0,

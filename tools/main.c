@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef MGPT_VERSION
 #define MGPT_VERSION "0.1.0"
@@ -45,7 +46,7 @@ static void print_usage(FILE *to)
           to);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nmgpt COMMAND --help explains a command; mgpt --version prints the version.\n"
+    fputs("\nmgpt help COMMAND explains a command; mgpt --version prints the version.\n"
           "Example: mgpt generate weights/names.gguf --samples 5\n\n"
           "exit codes: 0 ok, 1 check says different, 2 usage, 3 file refused,\n"
           "            4 memory or context exhausted, 5 input/output, 130 interrupted\n",
@@ -62,12 +63,40 @@ static void hold_standard_streams(void)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
+/* What the commands are called elsewhere. */
+static const struct cli_synonym synonyms[] = {
+    {"run", "generate"},    {"complete", "generate"},
+    {"sample", "generate"}, {"chat", "generate --chat"},
+    {"cli", "generate"},    {"shell", "repl"},
+    {"debug", "repl"},      {"interactive", "repl"},
+    {"compare", "check"},   {"verify", "check"},
+    {"test", "check"},      {"diff", "check"},
+    {"explain", "check"},   {"activations", "trace"},
+    {"dump", "trace"},      {"attention", "attend"},
+    {"serve", "lab"},       {"server", "lab"},
+    {"web", "lab"},         {"page", "lab"},
+    {"html", "lab"},        {"perplexity", "score"},
+    {"ppl", "score"},       {"eval", "score"},
+    {"loss", "score"},      {"encode", "tokenize"},
+    {"decode", "tokenize"}, {"tokens", "tokenize"},
+    {"show", "info"},       {"inspect", "info"},
+    {"import", "convert"},  {"quantize", "convert"},
+    {"benchmark", "bench"}, {"speed", "bench"},
+};
+
 static int unknown_command(const char *word)
 {
     const char *names[N_COMMANDS], *near;
     for (size_t i = 0; i < N_COMMANDS; i++)
         names[i] = commands[i].name;
-    near = cli_nearest(word, names, N_COMMANDS);
+    if (access(word, F_OK) == 0) {
+        cli_note("%s is a file, expected a command: mgpt generate %s (see mgpt --help)", word,
+                 word);
+        return EXIT_USAGE;
+    }
+    near = cli_synonym(word, synonyms, sizeof synonyms / sizeof *synonyms);
+    if (!near)
+        near = cli_nearest(word, names, N_COMMANDS);
     if (near)
         cli_note("unknown command '%s', did you mean '%s'? (see mgpt --help)", word, near);
     else
@@ -82,6 +111,33 @@ static int run(const struct command *command, int argc, char **argv)
     return code;
 }
 
+static const struct command *find_command(const char *word)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(word, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* mgpt help [COMMAND] */
+static int help(int argc, char **argv)
+{
+    char flag[] = "--help";
+    const struct command *command = argc > 2 ? find_command(argv[2]) : NULL;
+    if (argc > 2 && !command && strcmp(argv[2], "help") != 0)
+        return unknown_command(argv[2]);
+    if (command)
+        return command->run(2, (char *[]){argv[2], flag, NULL});
+    print_usage(stdout);
+    return cli_finish(EXIT_OK);
+}
+
+/* mgpt COMMAND help, unless there is a file of that name. */
+static int is_help(int argc, char **argv)
+{
+    return argc == 3 && strcmp(argv[2], "help") == 0 && access("help", F_OK) < 0;
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_streams();
@@ -92,14 +148,15 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *word = argv[1];
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(word, commands[i].name) == 0)
-            return run(&commands[i], argc - 1, argv + 1);
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        print_usage(stdout);
-    else if (strcmp(word, "--version") == 0)
-        puts("mgpt " MGPT_VERSION);
-    else
+    const struct command *command = find_command(word);
+    if (command && is_help(argc, argv))
+        return help(3, (char *[]){argv[0], argv[2], argv[1], NULL});
+    if (command)
+        return run(command, argc - 1, argv + 1);
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help(argc, argv);
+    if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0 && strcmp(word, "version") != 0)
         return unknown_command(word);
+    puts("mgpt " MGPT_VERSION);
     return cli_finish(EXIT_OK);
 }

@@ -42,6 +42,44 @@ refuses "an abbreviation is no option" 2 "unknown option --sampl, did you mean -
 refuses "not even a single-letter one" 2 "unknown option --m" generate --m "$names"
 refuses "one dash for two" 2 "unknown option -temp, did you mean --temp?" generate "$names" -temp 1
 
+refuses "another program's word for a command" 2 "did you mean 'generate --chat'" chat
+refuses "a file is no command" 2 "is a file, expected a command: mgpt generate" "$names"
+refuses "another program's word for an option" 2 "did you mean --temp?" generate "$names" --temperature 1
+refuses "... which the command does not have" 2 "unknown option --temperature (see" info "$names" --temperature 1
+refuses "an underscore" 2 "did you mean --top-k?" generate "$names" --top_k 1
+
+# ---- help as a word, aliases ----
+
+for command in generate repl check trace attend lab score tokenize info convert bench; do
+    run "$command" --help
+    cp "$tmp/out" "$tmp/want"
+    run help "$command"
+    check "help $command is $command --help" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
+    run "$command" help
+    check "... and $command help" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
+done
+run --help
+cp "$tmp/out" "$tmp/want"
+run help
+check "help is --help" cmp -s "$tmp/out" "$tmp/want"
+refuses "help of an unknown command" 2 "did you mean 'generate'" help generat
+(cd "$tmp" && cp "$names" help && "$MGPT" info help >"$tmp/out" 2>"$tmp/err")
+says "a model called help is a model" "microgpt"
+for option in -n --tokens --predict; do
+    prints "generate $option" al generate "$names" --temp 0 "$option" 2
+    run check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$option" 2
+    check "check $option" [ "$code" -eq 0 ]
+done
+for command in generate "check --self" score bench trace repl; do
+    # shellcheck disable=SC2086
+    refuses "$command: most threads" 2 "from 1 to 256" $command "$names" -t 257
+done
+
+for command in generate "check --self" bench; do
+    # shellcheck disable=SC2086
+    refuses "$command: an instruction set of another machine" 2 "which has scalar" $command "$names" --isa vax
+done
+
 # ---- values ----
 
 refuses "a missing value" 2 "--temp needs a value" generate "$names" --temp
@@ -57,7 +95,7 @@ done
 for value in -1 18446744073709551616 1e3; do
     refuses "-s '$value'" 2 "whole number" generate "$names" -s "$value"
 done
-refuses "a range is said" 2 "from 1 to 1024, found '0'" generate "$names" -t 0
+refuses "a range is said" 2 "from 1 to 256, found '0'" generate "$names" -t 0
 run generate "$names" -s 18446744073709551615 --temp=1e-30 -n2
 check "the largest seed, a value after =, a value after the letter" [ "$code" -eq 0 ]
 run generate --temp 0 -- "$names"

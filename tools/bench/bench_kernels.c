@@ -5,6 +5,7 @@
  */
 #include "bench_cases.h"
 #include "interrupt.h"
+#include "model.h"
 #include "text.h"
 
 #include <stdio.h>
@@ -149,11 +150,12 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     struct bank bank;
     struct kernels k;
     const char *name;
+    mgpt_error err;
     int runs, code = EXIT_OK;
     memset(&k, 0, sizeof k);
     if (isa && !kernels_init(&k, isa)) {
-        cli_note("--isa: this machine does not run '%s'", isa);
-        return EXIT_USAGE;
+        model_refuse_isa(isa, &err);
+        return cli_fail("--isa", &err);
     }
     machine_look(&m);
     interrupt_catch();
