@@ -108,10 +108,16 @@ struct gguf_writer {
     uint64_t n_written;     /* tensors whose data is complete */
     uint64_t in_tensor;     /* bytes of the current one written */
     mgpt_error failed;      /* sticky: first failure of any call */
+    int in_memory;          /* out.offset counts, out.fd is not used */
+    uint8_t *memory;        /* the file, from the first data on */
+    size_t memory_size;
 };
 
 /* Begins a file at path (temporary until gguf_commit). */
 int gguf_create(struct gguf_writer *w, const char *path, mgpt_error *err);
+
+/* Begins a file in memory, for gguf_commit_memory. */
+void gguf_create_memory(struct gguf_writer *w);
 
 /* Metadata. Errors are sticky and come out of gguf_commit. */
 void gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t v);
@@ -134,6 +140,10 @@ void gguf_data(struct gguf_writer *w, const void *bytes, size_t n);
 
 /* Finishes: every declared tensor must have got exactly its bytes. Atomic; releases the writer. */
 int gguf_commit(struct gguf_writer *w, mgpt_error *err);
+
+/* The same for gguf_create_memory: *bytes is the file, the caller's to free. One block of exactly its
+ * size is allocated, with the first data. */
+int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err);
 void gguf_discard(struct gguf_writer *w);
 
 #endif

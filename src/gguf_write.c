@@ -2,7 +2,7 @@
  *
  * Metadata and tensor infos are collected in memory; the header goes out with the first tensor data (or
  * at commit), after our own reader has accepted it: no file is written that could not be read again.
- * Data is streamed. The same calls give the same bytes. All errors are sticky, so callers check once,
+ * Data is streamed, to a file or to one block of memory. The same calls give the same bytes. All errors are sticky, so callers check once,
  * at gguf_commit. general.alignment is the writer's own key.
  */
 #include "ck.h"
@@ -181,13 +181,35 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
+/* Makes the block for the whole file once the header is known. */
+static void reserve_memory(struct gguf_writer *w, size_t n_header)
+{
+    uint64_t all;
+    int fits = ck_align(n_header, w->alignment, &all) && ck_add(all, w->data_size, &all) &&
+               ck_size(all, &w->memory_size);
+    w->memory = fits ? mem_large(w->memory_size, 1) : NULL;
+    if (!w->memory)
+        err_memory(&w->failed, "the GGUF file", fits ? w->memory_size : SIZE_MAX);
+}
+
+/* Appends to the file, or to the block, which has room for all that was declared. */
+static void emit(struct gguf_writer *w, const void *bytes, size_t n)
+{
+    if (!w->in_memory) {
+        outfile_write(&w->out, bytes, n);
+        return;
+    }
+    memcpy(w->memory + w->out.offset, bytes, n);
+    w->out.offset += n;
+}
+
 /* Zeros up to the next multiple of the alignment in the file. */
 static void pad(struct gguf_writer *w)
 {
     static const uint8_t zeros[ALIGNMENT] = {0};
     size_t over = (size_t)(w->out.offset % w->alignment);
     if (over)
-        outfile_write(&w->out, zeros, w->alignment - over);
+        emit(w, zeros, w->alignment - over);
 }
 
 /* Has our own reader accept the header: the one place where the limits are enforced. An offset into
@@ -215,8 +237,10 @@ static void write_header(struct gguf_writer *w)
     append_uint(w, &header, w->n_kv, 8);
     append(w, &header, w->kv, arr_len(w->kv));
     append(w, &header, w->infos, arr_len(w->infos));
-    if (!failed(w) && acceptable(w, header, arr_len(header))) {
-        outfile_write(&w->out, header, arr_len(header));
+    if (!failed(w) && acceptable(w, header, arr_len(header)) && w->in_memory)
+        reserve_memory(w, arr_len(header));
+    if (!failed(w)) {
+        emit(w, header, arr_len(header));
         pad(w);
     }
     arr_free(header);
@@ -226,6 +250,11 @@ int gguf_create(struct gguf_writer *w, const char *path, mgpt_error *err)
 {
     *w = (struct gguf_writer){.alignment = ALIGNMENT};
     return outfile_open(&w->out, path, err);
+}
+
+void gguf_create_memory(struct gguf_writer *w)
+{
+    *w = (struct gguf_writer){.alignment = ALIGNMENT, .in_memory = 1, .out.fd = -1};
 }
 
 void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
@@ -242,7 +271,7 @@ void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
         }
         uint64_t room = w->tensor_sizes[w->n_written] - w->in_tensor;
         size_t take = n < room ? n : (size_t)room;
-        outfile_write(&w->out, p, take);
+        emit(w, p, take);
         w->in_tensor += take;
         p += take;
         n -= take;
@@ -256,13 +285,15 @@ void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
 
 static void release(struct gguf_writer *w)
 {
+    free(w->memory);
     arr_free(w->kv);
     arr_free(w->infos);
     arr_free(w->tensor_sizes);
     *w = (struct gguf_writer){0};
 }
 
-int gguf_commit(struct gguf_writer *w, mgpt_error *err)
+/* What every kind of commit checks: a status with *err. */
+static int complete(struct gguf_writer *w, mgpt_error *err)
 {
     if (!failed(w) && w->out.offset == 0)
         write_header(w);
@@ -271,13 +302,29 @@ int gguf_commit(struct gguf_writer *w, mgpt_error *err)
             &w->failed, MGPT_EARG, MGPT_NO_OFFSET, "tensor %llu of %llu got %llu of its %llu bytes",
             (unsigned long long)w->n_written + 1, (unsigned long long)w->n_tensors,
             (unsigned long long)w->in_tensor, (unsigned long long)w->tensor_sizes[w->n_written]);
-    int status = w->failed.status;
-    if (status < 0) {
-        if (err)
-            *err = w->failed;
+    if (w->failed.status < 0 && err)
+        *err = w->failed;
+    return w->failed.status;
+}
+
+int gguf_commit(struct gguf_writer *w, mgpt_error *err)
+{
+    int status = complete(w, err);
+    if (status < 0)
         outfile_discard(&w->out);
-    } else {
+    else
         status = outfile_commit(&w->out, err);
+    release(w);
+    return status;
+}
+
+int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err)
+{
+    int status = complete(w, err);
+    if (status == MGPT_OK) {
+        *bytes = w->memory;
+        *n_bytes = w->memory_size;
+        w->memory = NULL;
     }
     release(w);
     return status;

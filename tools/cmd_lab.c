@@ -6,7 +6,6 @@
 #include "commands.h"
 #include "engine.h"
 #include "error.h"
-#include "files.h"
 #include "hooks.h"
 #include "input.h"
 #include "interrupt.h"
@@ -33,7 +32,9 @@ struct lab {
     const char *path;
     double max; /* MB */
     int recorded;
-    struct file file; /* the model's bytes */
+    struct file file;
+    const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
+    size_t n_bytes;
     struct hook *hooks;
     struct page_out page;
     json_t *about;
@@ -115,7 +116,7 @@ static int describe(struct lab *lab, mgpt_error *err)
                                 .hooks = lab->hooks,
                                 .tokens = lab->input.tokens,
                                 .n_tokens = lab->input.n_tokens,
-                                .hash = xxh64(lab->file.data, lab->file.size),
+                                .hash = xxh64(lab->bytes, lab->n_bytes),
                                 .reason = lab->reason[0] ? lab->reason : NULL};
     json_watch();
     lab->about = about_json(&about, err);
@@ -145,7 +146,7 @@ static int put_model(struct lab *lab, mgpt_error *err)
     int status = page_begin(&lab->page, "mgpt-model", err);
     if (status < 0)
         return status;
-    page_add(&lab->page, lab->file.data, lab->file.size);
+    page_add(&lab->page, lab->bytes, lab->n_bytes);
     page_end(&lab->page);
     return MGPT_OK;
 }
@@ -207,7 +208,8 @@ static int run(struct lab *lab, const struct cli_command *command)
         return code;
     decide(lab);
     code = read_input(lab, command);
-    if (code == EXIT_OK && files_open(&lab->file, lab->engine.path, &err) < 0)
+    if (code == EXIT_OK &&
+        engine_bytes(&lab->engine, &lab->file, &lab->bytes, &lab->n_bytes, &err) < 0)
         code = cli_fail(lab->engine.path, &err);
     return code == EXIT_OK ? write_page(lab) : code;
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "ck.h"
+#include "convert/in_memory.h"
 #include "error.h"
 #include "files.h"
 #include "interrupt.h"
@@ -28,15 +29,46 @@ int engine_choose(struct engine *e, const struct cli_command *command, const cha
     return EXIT_OK;
 }
 
+static mgpt_model *open_model(const struct engine *e, const mgpt_model_params *params,
+                              mgpt_error *err)
+{
+    if (e->converted)
+        return mgpt_open_bytes(e->converted, e->n_converted, params, err);
+    return files_note(e->path, err) < 0 ? NULL : mgpt_open(e->path, params, err);
+}
+
+mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err)
+{
+    mgpt_model_params params = {.isa = isa};
+    return open_model(e, &params, err);
+}
+
 int engine_open(struct engine *e)
 {
     mgpt_model_params params = {
         .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused};
     mgpt_error err;
-    e->model = files_note(e->path, &err) < 0 ? NULL : mgpt_open(e->path, &params, &err);
-    if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
+    int code = EXIT_OK, applies = in_memory_applies(e->path, &err);
+    if (applies < 0)
         return cli_fail(e->path, &err);
+    if (applies)
+        code = in_memory_convert(e->path, e->vocab_only, &e->converted, &e->n_converted);
+    if (code != EXIT_OK)
+        return code;
+    e->model = open_model(e, &params, &err);
+    if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
+        return cli_fail(err.status == MGPT_EARG ? "--isa" : e->path, &err);
     return EXIT_OK;
+}
+
+int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
+                 mgpt_error *err)
+{
+    *file = (struct file){0};
+    int status = e->converted ? MGPT_OK : files_open(file, e->path, err);
+    *bytes = e->converted ? e->converted : file->data;
+    *n_bytes = e->converted ? e->n_converted : file->size;
+    return status;
 }
 
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
@@ -256,6 +288,8 @@ void engine_close(struct engine *e)
 {
     mgpt_session_free(e->session);
     mgpt_close(e->model);
+    free(e->converted);
     e->session = NULL;
     e->model = NULL;
+    e->converted = NULL;
 }

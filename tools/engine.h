@@ -7,6 +7,7 @@
 #define MGPT_ENGINE_H
 
 #include "cli.h"
+#include "file.h"
 #include "finite.h"
 #include "mgpt.h"
 #include "sampling.h"
@@ -16,6 +17,9 @@ struct engine {
     const char *path, *isa, *kv; /* options */
     int32_t n_ctx, n_threads;
     int vocab_only, check_finite, no_fused;
+    /* The model as a GGUF file in memory where path is another format; else NULL. */
+    void *converted;
+    size_t n_converted;
     mgpt_model *model;
     mgpt_session *session;
     mgpt_info info;
@@ -26,7 +30,7 @@ struct engine {
 /* Rows of an option table; e is a struct engine. */
 #define ENGINE_OPT_MODEL(e)                                                                        \
     {                                                                                              \
-        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model, a GGUF file"                 \
+        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads" \
     }
 #define ENGINE_OPT_CTX(e)                                                                          \
     {                                                                                              \
@@ -35,7 +39,7 @@ struct engine {
     }
 #define ENGINE_OPT_THREADS(e)                                                                      \
     {                                                                                              \
-        "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, 1024,                                    \
+        "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, CLI_MAX_THREADS,                         \
             "threads (default: chosen); never changes the result"                                  \
     }
 #define ENGINE_OPT_KV(e)                                                                           \
@@ -50,7 +54,7 @@ struct engine {
      &(e).isa,                                                                                     \
      0,                                                                                            \
      0,                                                                                            \
-     "instruction set: scalar, avx2, avx512, amx (default: the best)"},                            \
+     "instruction set (default: the best; --isa list shows them)"},                                \
     {                                                                                              \
         "--no-fused", NULL, CLI_FLAG, &(e).no_fused, 0, 0,                                         \
             "small models on the general path too; the same result, slower"                        \
@@ -67,8 +71,16 @@ struct engine {
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
                   int n_operands, const char **others, int n_others);
 
-/* Opens the model and fills info. */
+/* Opens the model and fills info. A checkpoint that is not GGUF is converted in memory. */
 int engine_open(struct engine *e);
+
+/* The same model once more, for an instruction set (NULL: the best). The caller closes it before the
+ * engine. NULL with *err. */
+mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err);
+
+/* The bytes of the model's GGUF file, until the engine is closed. The caller closes *file. A status. */
+int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
+                 mgpt_error *err);
 
 /* From argv to an open model and a sampler, for a command whose only operand is the model. Returns 1 to go
  * on; 0 with *code, the exit code, when that was all (--help, or a failure). */
@@ -114,7 +126,7 @@ int engine_fits(const struct engine *e, const char *what, size_t n);
 /* How many logits may be drawn from: rows without a token (padding) are never chosen. */
 size_t engine_n_choices(const struct engine *e);
 
-/* Frees session and model. */
+/* Frees session, model and what was converted. */
 void engine_close(struct engine *e);
 
 #endif

@@ -1,6 +1,5 @@
 /* mgpt check --self, printed. See self.h. */
 #include "engine.h"
-#include "files.h"
 #include "interrupt.h"
 #include "mem.h"
 #include "self.h"
@@ -29,10 +28,9 @@ void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n)
         tokens[i] = (int32_t)((i * i * 7919 + i * 13 + 5) % (size_t)info->n_tokens);
 }
 
-static mgpt_model *open_path(void *user, const char *isa, mgpt_error *err)
+static mgpt_model *open_again(void *user, const char *isa, mgpt_error *err)
 {
-    mgpt_model_params params = {.isa = isa};
-    return files_note(user, err) < 0 ? NULL : mgpt_open(user, &params, err);
+    return engine_reopen(user, isa, err);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------ */
@@ -218,10 +216,11 @@ int self_check(const struct self_options *o)
     int code = engine_open(&e);
     if (code == EXIT_OK)
         code = choose_tokens(o, &e, &tokens, &n);
-    engine_close(&e);
+    mgpt_close(e.model);
+    e.model = NULL;
     if (code == EXIT_OK) {
-        struct self_request q = {.open = open_path,
-                                 .user = (void *)(uintptr_t)o->path,
+        struct self_request q = {.open = open_again,
+                                 .user = &e,
                                  .tokens = tokens,
                                  .n = n,
                                  .isa = o->isa,
@@ -230,5 +229,6 @@ int self_check(const struct self_options *o)
         code = check(o, &q);
     }
     free(tokens);
+    engine_close(&e);
     return code;
 }

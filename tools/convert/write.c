@@ -288,6 +288,7 @@ static void write_tensor(struct stream *s, struct checkpoint *c, const struct ck
                   t->name, (unsigned long long)s->n_lost, to->name);
 }
 
+/* path NULL: in memory. */
 static int stream_open(struct stream *s, const char *path, mgpt_error *err)
 {
     *s = (struct stream){.values = mem_new(CHUNK, sizeof(float)),
@@ -295,7 +296,10 @@ static int stream_open(struct stream *s, const char *path, mgpt_error *err)
                          .decoded = mem_new(CHUNK, sizeof(float))};
     if (!s->values || !s->encoded || !s->decoded)
         return err_memory(err, "buffers", CHUNK * sizeof(float));
-    return gguf_create(&s->w, path, err);
+    if (path)
+        return gguf_create(&s->w, path, err);
+    gguf_create_memory(&s->w);
+    return MGPT_OK;
 }
 
 static void stream_close(struct stream *s)
@@ -311,18 +315,21 @@ static int has_failed(const struct gguf_writer *w)
     return w->failed.status < 0 || w->out.failed.status < 0;
 }
 
-/* A source that broke leaves nothing behind. */
-static int finish(struct gguf_writer *w, const struct checkpoint *c, mgpt_error *err)
+/* A source that broke leaves nothing behind. memory: as for ckpt_write_memory, or NULL. */
+static int finish(struct gguf_writer *w, const struct checkpoint *c, struct ckpt_memory *memory,
+                  mgpt_error *err)
 {
     if (c->failed.status == MGPT_OK)
-        return gguf_commit(w, err);
+        return memory ? gguf_commit_memory(w, &memory->bytes, &memory->size, err)
+                      : gguf_commit(w, err);
     gguf_discard(w);
     if (err)
         *err = c->failed;
     return c->failed.status;
 }
 
-int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err)
+static int write_all(struct checkpoint *c, const char *path, const struct dtype *type,
+                     struct ckpt_memory *memory, mgpt_error *err)
 {
     struct stream s;
     ckpt_note_types(c, type);
@@ -338,8 +345,19 @@ int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type,
         }
         for (size_t i = 0; i < arr_len(c->tensors) && !has_failed(&s.w) && !c->failed.status; i++)
             write_tensor(&s, c, &c->tensors[i], ckpt_type_of(&c->tensors[i], type));
-        status = finish(&s.w, c, err);
+        status = finish(&s.w, c, memory, err);
     }
     stream_close(&s);
     return status;
+}
+
+int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err)
+{
+    return write_all(c, path, type, NULL, err);
+}
+
+int ckpt_write_memory(struct checkpoint *c, const struct dtype *type, struct ckpt_memory *memory,
+                      mgpt_error *err)
+{
+    return write_all(c, NULL, type, memory, err);
 }

@@ -30,6 +30,14 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
  * or after rounding to the element type, are written as they are and counted in a note. */
 int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err);
 
+/* The same file in malloc'ed memory, in one block of exactly its size. */
+struct ckpt_memory {
+    void *bytes;
+    size_t size;
+};
+int ckpt_write_memory(struct checkpoint *c, const struct dtype *type, struct ckpt_memory *memory,
+                      mgpt_error *err);
+
 /* Prints what would be written to stdout (plan.c). */
 void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type);
 

@@ -26,11 +26,13 @@
 int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
 {
     struct file file;
+    const uint8_t *bytes;
+    size_t n;
     if (!r->model_hashed) {
-        if (files_open(&file, r->engine.path, err) < 0)
+        if (engine_bytes(&r->engine, &file, &bytes, &n, err) < 0)
             return err->status;
-        r->model_hash = xxh64(file.data, file.size);
-        r->model_hashed = file.size == r->engine.info.file_bytes;
+        r->model_hash = xxh64(bytes, n);
+        r->model_hashed = n == r->engine.info.file_bytes;
         file_close(&file);
     }
     *hash = r->model_hash;
