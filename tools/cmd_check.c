@@ -248,7 +248,11 @@ static int open_reference(struct check *c, const struct cli_command *command)
     options.ids = c->given;
     options.n_ids = c->n_given;
     c->reference = reference_open(c->path, &options, &err);
-    return c->reference ? EXIT_OK : cli_fail(c->path, &err);
+    if (!c->reference)
+        return cli_fail(c->path, &err);
+    if (*reference_unread(c->reference))
+        cli_note("%s: %s", c->path, reference_unread(c->reference));
+    return EXIT_OK;
 }
 
 static int prepare(struct check *c, const struct cli_command *command)
@@ -344,7 +348,7 @@ int cmd_check(int argc, char **argv)
         {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the ways that take long"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
          "REF is raw float32: so many tokens, so many logits each"},
-        {"--tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
+        {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
         {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
         ENGINE_OPT_THREADS(c.engine),

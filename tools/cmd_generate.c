@@ -8,6 +8,7 @@
 #include "chat.h"
 #include "commands.h"
 #include "engine.h"
+#include "input.h"
 #include "interrupt.h"
 #include "samples.h"
 #include "sampling.h"
@@ -22,16 +23,19 @@ struct generate {
     struct engine engine;
     struct sampling sampling;
     struct samples samples;
-    const char *text, *file;
-    int special, chat;
+    struct input input;
+    int chat;
     const char *chat_format, *system;
-    int32_t *prompt; /* malloc'ed */
-    size_t n_prompt;
 };
 
 static const char notes[] =
-    "Without a prompt the text begins with the model's BOS token. With -f, one line end at the\n"
-    "end of the file is not part of the prompt. Several samples print one per line.\n\n"
+    "Without -p, -f and --ids the prompt is what stdin has, when that is a pipe or a file. Without "
+    "a\n"
+    "prompt the text begins with the model's BOS token. One line end at the end of a file or of "
+    "stdin\n"
+    "is not part of the prompt. Several samples print one per line. A model without vocabulary "
+    "takes\n"
+    "--ids and prints ids.\n\n"
     "--samples draws texts side by side. --lookup makes repetitive texts faster: it never changes "
     "what\n"
     "is drawn; several samples then come one after the other, as they do with --rng python.\n\n"
@@ -47,7 +51,7 @@ static const char notes[] =
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
-    "  echo 'Once upon a time' | mgpt generate -m stories.gguf -f - -n 100 --temp 0\n"
+    "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
     "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
@@ -58,22 +62,12 @@ static const char notes[] =
 
 static int read_prompt(struct generate *g, const struct cli_command *command)
 {
-    char *bytes;
-    size_t n;
-    const mgpt_info *info = &g->engine.info;
-    int code = text_prompt(command, g->text, g->file, &bytes, &n);
-    if (code != EXIT_OK)
-        return code;
-    if (g->file && n > 0 && bytes[n - 1] == '\n')
-        n--;
-    int32_t bos = info->add_bos || n == 0 ? info->bos : -1;
-    if (n == 0 && bos < 0)
-        code = cli_usage(command, "this model has no BOS token to begin with: give -p or -f");
-    else
-        code = engine_encode(&g->engine, "prompt", bytes, n,
-                             MGPT_NO_SPECIAL_TOKENS | (g->special ? MGPT_PARSE_SPECIAL : 0u), bos,
-                             &g->prompt, &g->n_prompt);
-    free(bytes);
+    g->input.file = input_or_pipe(g->input.file, input_count(&g->input));
+    int code = input_read(&g->input, &g->engine, command);
+    if (code == EXIT_OK && g->input.n_tokens == 0)
+        return cli_usage(command, g->input.ids
+                                      ? "--ids is empty: expected at least one id"
+                                      : "this model has no BOS token to begin with: give -p or -f");
     return code;
 }
 
@@ -105,16 +99,16 @@ static void report(const struct samples *s, double elapsed)
 static int run(struct generate *g)
 {
     struct samples *s = &g->samples;
-    size_t n_ctx = mgpt_n_ctx(g->engine.session);
-    int code = s->slide ? EXIT_OK : engine_fits(&g->engine, "prompt", g->n_prompt);
+    size_t n_ctx = mgpt_n_ctx(g->engine.session), n_prompt = g->input.n_tokens;
+    int code = s->slide ? EXIT_OK : engine_fits(&g->engine, "prompt", n_prompt);
     double start = seconds();
     if (code != EXIT_OK)
         return code;
     s->engine = &g->engine;
     s->sampling = &g->sampling;
-    s->prompt = g->prompt;
-    s->n_prompt = g->n_prompt;
-    s->n_before = g->n_prompt > n_ctx ? g->n_prompt - n_ctx : 0;
+    s->prompt = g->input.tokens;
+    s->n_prompt = n_prompt;
+    s->n_before = n_prompt > n_ctx ? n_prompt - n_ctx : 0;
     interrupt_catch();
     code = cli_finish(samples_run(s));
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)
@@ -125,7 +119,7 @@ static int run(struct generate *g)
 static void release(struct generate *g)
 {
     speculate_close(&g->samples.speculation);
-    free(g->prompt);
+    free(g->input.tokens);
     engine_close(&g->engine);
 }
 
@@ -134,12 +128,13 @@ static void release(struct generate *g)
 static int converse(struct generate *g, const struct cli_command *command)
 {
     const struct samples *s = &g->samples;
-    const struct chat_request request = {g->text, g->file, g->chat_format, g->system, s->n_predict};
-    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || s->slide || g->special ||
-        s->no_prompt)
+    const struct chat_request request = {g->input.text, g->input.file, g->chat_format, g->system,
+                                         s->n_predict};
+    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || s->slide || g->input.special ||
+        g->input.ids || s->no_prompt)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
-                                  "--slide, --special, --no-prompt, --json");
-    if (g->text && g->file)
+                                  "--slide, --special, --ids, --no-prompt, --json");
+    if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
     int code = engine_session(&g->engine);
     return code == EXIT_OK ? chat_run(&g->engine, &g->sampling.sampler, &request, command) : code;
@@ -170,9 +165,8 @@ int cmd_generate(int argc, char **argv)
                          .sampling = {.temperature = 0.8, .top_p = 1}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),
-        {"-p, --prompt", "TEXT", CLI_TEXT, &g.text, 0, 0, "the text to continue"},
-        {"-f, --file", "FILE", CLI_TEXT, &g.file, 0, 0, "read it from a file; - is stdin"},
-        {"-n, --predict", "N", CLI_INT, &g.samples.n_predict, -1, INT32_MAX,
+        INPUT_OPTIONS(g.input),
+        {"-n, --tokens", "N", CLI_INT, &g.samples.n_predict, -1, INT32_MAX,
          "most tokens to draw (default -1: until the end)"},
         {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
         {"--first", "N", CLI_U64, &g.samples.first, 0, 1e15,
@@ -189,8 +183,6 @@ int cmd_generate(int argc, char **argv)
         ENGINE_OPT_KV(g.engine),
         ENGINE_OPT_ISA(g.engine),
         ENGINE_OPT_FINITE(g.engine),
-        {"--special", NULL, CLI_FLAG, &g.special, 0, 0,
-         "control tokens such as <|endoftext|> in the prompt count"},
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},

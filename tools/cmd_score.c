@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "engine.h"
 #include "error.h"
+#include "input.h"
 #include "interrupt.h"
 #include "score_json.h"
 #include "score_texts.h"
@@ -31,7 +32,9 @@ struct score {
     const char *file;
     int each, no_bos, no_end, json;
     int32_t top;
-    size_t n_bad;
+    size_t n_bad,
+        first_bad; /* lines that cannot be scored; the number of the first and its reason */
+    char why_bad[sizeof(((mgpt_error *)0)->text)];
     size_t n_texts, n_tokens, n_cut;
     double nll; /* nats */
 };
@@ -39,14 +42,14 @@ struct score {
 static const char notes[] =
     "Empty lines are skipped. Prints the number of texts and tokens, the negative log-likelihood\n"
     "per token in nats and in bits, and the perplexity.\n\n"
-    "With --json each line is {\"text\": \"...\"}, with an \"id\" of any kind if you like, and "
-    "becomes a\n"
-    "record in the same place: id, n_tokens, sum_logprob, perplexity, ids, and logprobs with "
-    "OpenAI's\n"
-    "names (tokens, token_logprobs; --top N adds top_logprobs, and makes the output a reference "
-    "for\n"
-    "mgpt check). A line that cannot be scored becomes a record with error and line, and the exit\n"
-    "code is 3 when all is done.\n\n"
+    "With --json each line is {\"text\": \"...\"}, with an \"id\" of any kind if you like and no\n"
+    "other field. It becomes a record in the same place: id, n_tokens, sum_logprob, perplexity, "
+    "ids,\n"
+    "and logprobs with OpenAI's names (tokens, token_logprobs; --top N adds top_logprobs, and "
+    "makes\n"
+    "the output a reference for mgpt check). A line that cannot be scored becomes a record with "
+    "error\n"
+    "and line, and the exit code is 3 when all is done.\n\n"
     "examples:\n"
     "  mgpt score weights/names.gguf -f names.txt --each\n"
     "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
@@ -143,7 +146,10 @@ static int add_json(struct score *s, size_t number, const char *text, size_t n_b
         score_json_release(line, t);
         return EXIT_FULL;
     }
-    s->n_bad += line->wrong.status < 0;
+    if (line->wrong.status < 0 && s->n_bad++ == 0) {
+        s->first_bad = number;
+        memcpy(s->why_bad, line->wrong.text, sizeof s->why_bad);
+    }
     return keep_text(s);
 }
 
@@ -171,7 +177,8 @@ static int report(const struct score *s)
         cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
                  s->n_texts, mgpt_n_ctx(s->engine.session));
     if (s->n_bad > 0)
-        cli_note("%s: %zu of %zu lines could not be scored", s->file, s->n_bad, s->n_texts);
+        cli_note("%s: %zu of %zu lines could not be scored; line %zu: %s", s->file, s->n_bad,
+                 s->n_texts, s->first_bad, s->why_bad);
     if (s->json)
         return s->n_bad > 0 ? EXIT_REFUSED : EXIT_OK;
     if (s->n_tokens == 0) {
@@ -208,7 +215,8 @@ int cmd_score(int argc, char **argv)
     struct score s = {0};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(s.engine),
-        {"-f, --file", "FILE", CLI_TEXT, &s.file, 0, 0, "the texts, one a line; - is stdin"},
+        {"-f, --file", "FILE", CLI_TEXT, &s.file, 0, 0,
+         "the texts, one a line; - is stdin (default: a pipe)"},
         {"--each", NULL, CLI_FLAG, &s.each, 0, 0,
          "also one line per text: nll in nats, tokens, text, with tabs between"},
         {"--json", NULL, CLI_FLAG, &s.json, 0, 0, "JSON Lines in and out, a record per line"},
@@ -234,6 +242,8 @@ int cmd_score(int argc, char **argv)
     if (n < 0)
         return cli_parse_exit(n);
     int code = engine_choose(&s.engine, &command, operands, n, NULL, 0);
+    if (code == EXIT_OK)
+        s.file = input_or_pipe(s.file, s.file != NULL);
     if (code == EXIT_OK && !s.file)
         code = cli_usage(&command, "which texts? Give -f FILE");
     if (code == EXIT_OK && ((s.top && !s.json) || (s.each && s.json)))

@@ -144,6 +144,7 @@ static int check_options(struct trace *t, const struct cli_command *command)
         return t->path || input_count(&t->input) > 0
                    ? cli_usage(command, "--list goes with --hooks only")
                    : EXIT_OK;
+    t->input.file = input_or_pipe(t->input.file, input_count(&t->input));
     if (input_count(&t->input) != 1)
         return cli_usage(command, "what shall be traced? Give one of -p, -f, --ids");
     if (!t->path)

@@ -3,12 +3,28 @@
 
 #include "text.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int input_count(const struct input *in)
 {
     return (in->text != NULL) + (in->file != NULL) + (in->ids != NULL);
+}
+
+const char *input_or_pipe(const char *file, int n_given)
+{
+    enum { PATIENCE = 1000 }; /* ms */
+    struct stat st;
+    struct pollfd ready = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (n_given > 0 || fstat(STDIN_FILENO, &st) < 0 ||
+        !(S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)))
+        return file;
+    if (poll(&ready, 1, PATIENCE) == 0)
+        cli_note("waiting for a text on stdin (-p or -f gives one, </dev/null none)");
+    return "-";
 }
 
 static int read_ids(struct input *in, int32_t n_vocab)
@@ -43,6 +59,8 @@ static int read_text(struct input *in, const struct engine *engine,
     const mgpt_info *info = &engine->info;
     char *bytes;
     size_t n;
+    if (text_is_none(engine->model))
+        return cli_usage(command, "this model has no vocabulary: give the tokens as --ids '0,1,2'");
     int code = text_prompt(command, in->text, in->file, &bytes, &n);
     if (code != EXIT_OK)
         return code;
@@ -57,5 +75,7 @@ static int read_text(struct input *in, const struct engine *engine,
 
 int input_read(struct input *in, const struct engine *engine, const struct cli_command *command)
 {
+    if (in->ids && input_count(in) > 1)
+        return cli_usage(command, "give one of -p, -f, --ids");
     return in->ids ? read_ids(in, engine->info.n_vocab) : read_text(in, engine, command);
 }

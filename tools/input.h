@@ -16,7 +16,7 @@ struct input {
 /* Rows of an option table; in is a struct input. */
 #define INPUT_OPTIONS(in)                                                                          \
     {"-p, --prompt", "TEXT", CLI_TEXT, &(in).text, 0, 0,                                           \
-     "the text, begun as generate begins it"},                                                     \
+     "the text; the model's BOS is put in front where it wants that"},                                                     \
     {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin"},         \
     {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'"},                      \
     {"--special", NULL, CLI_FLAG, &(in).special, 0, 0,                                             \
@@ -25,6 +25,10 @@ struct input {
 
 /* How many of -p, -f and --ids were given. */
 int input_count(const struct input *in);
+
+/* "-" when nothing was given and stdin is a pipe or a file, as in `echo anna | mgpt generate M`; else what was
+ * given. A terminal, /dev/null, a closed stdin and a socket, which may stay open for ever, are not read. */
+const char *input_or_pipe(const char *file, int n_given);
 
 /* Reads what was given; without anything the text is empty. A text gets the BOS token that generate gives
  * it. Returns an exit code; after a failure the user has been told. */

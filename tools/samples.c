@@ -111,15 +111,15 @@ static int print_json(const struct sample *sample, uint64_t index)
 {
     const char *reasons[] = {NULL, "stop", "length", "length", NULL};
     json_t *tokens = json_array();
+    size_t n_text = sample->out.ids ? 0 : arr_len(sample->out.buffer);
     for (size_t i = 0; i < arr_len(sample->shown); i++)
         if (json_array_append_new(tokens, json_integer(sample->shown[i])) < 0) {
             json_decref(tokens);
             return text_json_line(NULL);
         }
     return text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)index, "text",
-                                    sample->out.buffer ? sample->out.buffer : "",
-                                    arr_len(sample->out.buffer), "tokens", tokens, "finish_reason",
-                                    reasons[sample->ending]));
+                                    n_text ? sample->out.buffer : "", n_text, "tokens", tokens,
+                                    "finish_reason", reasons[sample->ending]));
 }
 
 static int print(struct batch *b, struct sample *sample)

@@ -3,6 +3,7 @@
 #include "score_json.h"
 
 #include "ck.h"
+#include "convert/checkpoint.h"
 #include "error.h"
 #include "json_read.h"
 #include "mem.h"
@@ -11,6 +12,22 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A field that is not read would be a request that is not met: "context" is no prompt here. */
+static int check_fields(struct score_line *line)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(line->object, name, value)
+    {
+        if (strcmp(name, "text") != 0 && strcmp(name, "id") != 0)
+            return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "unknown field \"%.*s\": the fields of a record are text and id",
+                           CKPT_CLIP(name, strlen(name)));
+    }
+    return MGPT_OK;
+}
 
 int score_json_read(struct score_line *line, const char *text, size_t n, const char **bytes,
                     size_t *n_bytes)
@@ -25,6 +42,8 @@ int score_json_read(struct score_line *line, const char *text, size_t n, const c
     else if (!json_is_string(value))
         err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
                 "expected an object with a string called text");
+    else
+        check_fields(line);
     if (line->wrong.status < 0)
         return 0;
     *bytes = json_string_value(value);

@@ -18,7 +18,7 @@ struct score_line {
     int cut;          /* 1: only as much of it is scored as the context holds */
 };
 
-/* Reads a line. Returns 1 with its text in *bytes, which lives as long as line->object; 0 with line->wrong.
+/* Reads a line; its fields are text and id, any other is refused. Returns 1 with its text in *bytes, which lives as long as line->object; 0 with line->wrong.
  */
 int score_json_read(struct score_line *line, const char *text, size_t n, const char **bytes,
                     size_t *n_bytes);

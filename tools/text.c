@@ -216,9 +216,15 @@ int text_json_line(json_t *value)
     return EXIT_OK;
 }
 
+int text_is_none(const mgpt_model *model)
+{
+    mgpt_info info;
+    return mgpt_get_info(model, &info, NULL) == MGPT_OK && strcmp(info.tokenizer, "none") == 0;
+}
+
 void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)
 {
-    *out = (struct text_out){.model = model, .to = to};
+    *out = (struct text_out){.model = model, .to = to, .ids = text_is_none(model)};
     out->terminal = to && isatty(fileno(to));
 }
 
@@ -249,9 +255,25 @@ static void deliver(struct text_out *out, int all)
     arr_set_len(out->buffer, 0);
 }
 
+static void put_id(struct text_out *out, int32_t token)
+{
+    char id[16];
+    int n = snprintf(id, sizeof id, "%s%d", out->n_ids++ ? " " : "", (int)token);
+    if (!make_room(out, (size_t)n))
+        return;
+    memcpy(out->buffer + arr_len(out->buffer), id, (size_t)n);
+    arr_set_len(out->buffer, arr_len(out->buffer) + (size_t)n);
+    if (out->to && !out->hold)
+        deliver(out, 0);
+}
+
 void text_out_token(struct text_out *out, int32_t token, int quietly)
 {
     if (out->failed.status < 0) /* a text has no holes */
+        return;
+    if (out->ids && !quietly)
+        put_id(out, token);
+    if (out->ids)
         return;
     size_t length = arr_len(out->buffer), room = arr_cap(out->buffer) - length;
     char *at = out->buffer ? out->buffer + length : NULL;
@@ -276,11 +298,13 @@ void text_out_end(struct text_out *out)
         arr_set_len(out->buffer,
                     length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
     out->stream = (mgpt_stream){0};
+    out->n_ids = 0;
     deliver(out, 1);
 }
 
 void text_out_clear(struct text_out *out)
 {
+    out->n_ids = 0;
     if (out->buffer)
         arr_set_len(out->buffer, 0);
 }

@@ -37,11 +37,16 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
  * left for cli_finish. */
 int text_json_line(json_t *value);
 
+/* 1 for a model without a vocabulary: it runs on ids. */
+int text_is_none(const mgpt_model *model);
+
 /* Receives tokens, gives whole characters to a file or, when `to` is NULL, leaves them in the buffer.
  * A terminal gets each token at once, a file gets what has come together. */
 struct text_out {
     const mgpt_model *model;
     FILE *to;
+    int ids;      /* the model has no vocabulary: ids with spaces between are the text, */
+    size_t n_ids; /* that many so far */
     int terminal; /* `to` is one: escape what it must not see, and flush after each token */
     int hold;     /* 1: nothing goes to `to` before the text ends, or this is 0 at a token */
     mgpt_stream stream;

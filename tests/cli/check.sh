@@ -102,4 +102,13 @@ refuses "longer than the context" 4 "19 tokens, but the context holds 16" \
 refuses "a tolerance below zero" 2 "from 0" check "$names" "$json" --tol -1
 refuses "a tolerance that is no number" 2 "from 0" check "$names" "$json" --tol nan
 
+# ---- fields of a JSON reference that are not read ----
+
+sed 's/"input": \[26\]/"input": [26], "hidden": 1/' "$MGPT_SOURCE_ROOT/weights/names.ref.json" >"$tmp/field.json"
+run check "$names" "$tmp/field.json"
+tells "an unknown field is said" 'sequence 0: field "hidden" is not read; the fields are input, logits'
+check "... and the rest is compared" [ "$code" -eq 0 ]
+run check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json"
+check "... and only then" [ ! -s "$tmp/err" ]
+
 finish

@@ -94,6 +94,34 @@ refuses "--rng-skip without python" 2 "--rng python" generate "$names" --rng-ski
 refuses "a context beyond the model's" 2 "16" generate "$names" -c 17
 refuses "an unknown instruction set" 2 "vliw" generate "$names" --isa vliw
 
+# ---- a prompt from a pipe, or as ids ----
+
+prints "names: -p ann" "$("$MGPT" generate "$names" --temp 0 -p ann)" generate "$names" --temp 0 --ids 26,0,13,13
+for given in 'printf ann' 'echo ann' 'sleep 1.5; echo ann'; do
+    sh -c "$given" | "$MGPT" generate "$names" --temp 0 >"$tmp/out" 2>"$tmp/err"
+    check "$given | generate" eval '[ "$(cat "$tmp/out")" = "$("$MGPT" generate "$names" --temp 0 -p ann)" ]'
+done
+tells "a pipe that keeps the user waiting is said" "waiting for a text on stdin"
+echo ann >"$tmp/ann"
+"$MGPT" generate "$names" --temp 0 <"$tmp/ann" >"$tmp/out" 2>"$tmp/err"
+check "generate <file" eval 'grep -q "^ann" "$tmp/out" && [ ! -s "$tmp/err" ]'
+empty=$("$MGPT" generate "$names" --temp 0 </dev/null)
+echo ann | "$MGPT" generate "$names" --temp 0 -p '' >"$tmp/out" 2>"$tmp/err"
+check "-p '' is a prompt: the pipe is not read" [ "$(cat "$tmp/out")" = "$empty" ]
+: >"$tmp/nothing"
+for closed in '</dev/null' '<&-' '<"$tmp/nothing"'; do
+    eval '"$MGPT" generate "$names" --temp 0 '"$closed"' >"$tmp/out" 2>"$tmp/err"'
+    check "generate $closed: no prompt" eval '[ "$(cat "$tmp/out")" = "$empty" ] && [ ! -s "$tmp/err" ]'
+done
+"$MGPT" convert "$MGPT_SOURCE_ROOT/tests/golden/gpt2" "$tmp/ids.gguf" 2>"$tmp/err"
+run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0
+check "a model without vocabulary: ids in, ids out" grep -Eq '^1 2( [0-9]+){3}$' "$tmp/out"
+run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0 --samples 2 --no-prompt --json
+check "... as JSON, without text" eval '[ "$(grep -c "\"text\":\"\",\"tokens\":\[[0-9]" "$tmp/out")" -eq 2 ]'
+refuses "... a text is refused" 2 "no vocabulary: give the tokens as --ids" generate "$tmp/ids.gguf" -p a
+refuses "no ids" 2 "--ids is empty" generate "$names" --ids ''
+refuses "ids and a text" 2 "one of -p, -f, --ids" generate "$names" --ids 1 -p a
+
 # ---- stdout that fails, a reader that goes, Ctrl-C ----
 
 if [ -c /dev/full ]; then

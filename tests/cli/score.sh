@@ -69,9 +69,16 @@ check "... with the id where there is one" eval 'sed -n 2p "$tmp/out" | grep -q 
 says "... saying why: a character" "character '3' (U+0033) at byte 3"
 says "... saying why: JSON" '"error":"bad JSON'
 says "... saying why: no text" "expected an object with a string called text"
-tells "... counted" "8 of 11 lines could not be scored"
+tells "... counted, the first with its reason" "8 of 11 lines could not be scored; line 2: character '3'"
 says "a text that is cut says so" '"truncated":true'
 says "any id comes back" '{"id":null,"n_tokens":16'
+
+printf '%s\n' '{"text": "anna"}' '{"text": "anna", "context": "b", "id": 5}' >"$tmp/field.jsonl"
+run score "$names" -f "$tmp/field.jsonl" --json
+check "a field that is not read: exit 3" [ "$code" -eq 3 ]
+tells "... with the line and the fields there are" \
+    'line 2: unknown field "context": the fields of a record are text and id'
+says "... in its place" '{"id":5,"error":"unknown field'
 
 # ---- half a character, and control tokens ----
 

@@ -240,3 +240,8 @@ struct ref_row reference_about(const struct reference *ref)
 {
     return ref->about;
 }
+
+const char *reference_unread(const struct reference *ref)
+{
+    return ref->unread;
+}

@@ -65,6 +65,9 @@ struct ref_row {
 /* Of the row that was read last; valid until the next one. */
 struct ref_row reference_about(const struct reference *ref);
 
+/* A sentence about the first field of a JSON reference that is not read, "" when all are. */
+const char *reference_unread(const struct reference *ref);
+
 /* ---- inner values of the (one) sequence of an .npz or .safetensors ----
  *
  * Names understood: mgpt_point_name's, TransformerLens' hook_out of norms, and transformers' hidden_states.N or hidden_states_N (resid_pre

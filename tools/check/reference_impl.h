@@ -42,6 +42,7 @@ struct reference {
     size_t n_vocab;
     struct ref_item *items;  /* stb_ds array */
     json_t *json;            /* JSON only: the list of sequences */
+    char unread[200];        /* JSON only: the first field that no reader knows; "" without one */
     int32_t *some;           /* JSON with top_logprobs: stb_ds array, the ids of a row */
     uint64_t coarse;         /* llama.cpp only: where the rows begin */
     struct ref_array logits; /* all others */

@@ -3,6 +3,7 @@
  *
  * A sequence is {"input": [ids], "logits": [[...], ...]}, or has "top_logprobs" in the place of logits
  * (reference_partial.c). */
+#include "convert/checkpoint.h"
 #include "error.h"
 #include "json_read.h"
 #include "mem.h"
@@ -56,6 +57,33 @@ static int check_row(const struct reference *ref, const json_t *row, size_t at, 
     return MGPT_OK;
 }
 
+/* Fields with nothing to compare, such as those that mgpt score writes, are known, too. */
+static int is_known(const char *name)
+{
+    static const char *const names[] = {
+        "input", "ids",    "input_ids", "tokens",   "logits",       "logprobs",   "top_logprobs",
+        "text",  "id",     "index",     "n_tokens", "sum_logprob",  "perplexity", "truncated",
+        "model", "object", "created",   "usage",    "finish_reason"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+static void note_unread(struct reference *ref, const json_t *object)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        if (!is_known(name) && !ref->unread[0])
+            text_format(ref->unread, sizeof ref->unread,
+                        "sequence %zu: field \"%.*s\" is not read; the fields are input, logits, "
+                        "top_logprobs, text",
+                        arr_len(ref->items) - 1, CKPT_CLIP(name, strlen(name)));
+    }
+}
+
 static int read_item(struct reference *ref, const json_t *object, mgpt_error *err)
 {
     struct ref_item *item = reference_add_item(ref, err);
@@ -64,6 +92,7 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
     if (!json_is(object, JSON_OBJECT))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "sequence %zu is not an object",
                        arr_len(ref->items));
+    note_unread(ref, object);
     item->label = json_string_value(json_object_get(object, "text"));
     if (reference_has_partial(object))
         return reference_partial_item(ref, item, object, err);
