@@ -16,7 +16,9 @@
 #include <string.h>
 
 static const char notes[] =
-    "Lines: text is fed to the model, an empty line draws one token, /help lists the commands.\n"
+    "Lines: text is fed to the model, an empty line draws one token, /help lists the commands, "
+    "quit\n"
+    "ends the session.\n"
     "A text that begins with a slash is written with two. The default temperature is 0.\n\n"
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"

@@ -6,6 +6,7 @@
 #include "interrupt.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,9 @@ static char **matches(const char *text, int start, int end)
     char **list = words.n > 0 ? calloc(words.n + 2, sizeof *list) : NULL;
     if (list)
         list[0] = common(&words);
+    /* A directory is completed as far as its slash: what is in it comes next. */
+    int is_directory = words.n == 1 && words.list[0][strlen(words.list[0]) - 1] == '/';
+    rl_completion_append_character = is_directory ? 0 : ' ';
     for (size_t i = 0; i < words.n; i++) {
         if (list)
             list[i + 1] = words.list[i];
@@ -111,6 +115,33 @@ static int write_lines(const char *path, mgpt_error *err)
 
 /* ---- the reader ---- */
 
+static volatile sig_atomic_t was_continued;
+
+static void on_continue(int signal_number)
+{
+    (void)signal_number;
+    was_continued = 1;
+}
+
+/* For SIGCONT: without SA_RESTART, so that the read of a key ends. */
+static void catch_continue(void (*handler)(int))
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    sigemptyset(&action.sa_mask);
+    was_continued = 0;
+    sigaction(SIGCONT, &action, NULL);
+}
+
+/* After Ctrl-Z and fg: the terminal's mode is the shell's, and the line is above the shell's own. */
+static void draw_again(void)
+{
+    was_continued = 0;
+    rl_prep_terminal(1);
+    rl_forced_update_display();
+}
+
 /* The next character of a terminal. After Ctrl-C it is the end of the line, which nobody will see: so
  * libedit is left in good order. */
 static int read_key(FILE *from)
@@ -124,6 +155,8 @@ static int read_key(FILE *from)
         if (n < 0 && errno == EINTR) { /* or the terminal has another size, or is back */
             if (interrupted())
                 return '\n';
+            if (was_continued)
+                draw_again();
             continue;
         }
         if (n <= 0)
@@ -168,7 +201,9 @@ static char *edited(struct line_reader *reader, const char *prompt, size_t *n_by
     do {
         free(reader->line);
         interrupt_catch();
+        catch_continue(on_continue);
         reader->line = readline(prompt);
+        catch_continue(SIG_DFL);
         interrupt_release();
     } while (reader->line && interrupted() && !interrupt_is_final());
     if (interrupt_is_final())

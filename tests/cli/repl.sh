@@ -158,7 +158,7 @@ tells "a trace of nothing" "nothing to trace, the timeline is empty"
 # ---- every example ----
 
 # Each in a session of its own with a text, two timelines and a file.
-printf '/help\n' | "$MGPT" repl "$names" >"$tmp/list"
+printf "/help all\n" | "$MGPT" repl "$names" >"$tmp/list"
 sed -n 's,^  \(/[a-z]*\).*,/help \1,p' "$tmp/list" | "$MGPT" repl "$names" >"$tmp/help" 2>"$tmp/err"
 sed -n 's/^  example: //p' "$tmp/help" >"$tmp/examples"
 check "every command has an example" \
@@ -170,6 +170,28 @@ while read -r line; do
     (cd "$tmp" && "$MGPT" repl "$names" <"$tmp/in" >"$tmp/out" 2>"$tmp/err") || code=$?
     check "example: $line" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
 done <"$tmp/examples"
+
+# ---- names ----
+
+# Each one-letter command has a long name, which does the same.
+check "every one-letter command has a long name" eval '! grep -q "^  /[a-z] [^/]" "$tmp/list"'
+for pair in s:step s:sample g:generate b:back p:probability a:attention h:heads v:value r:residual m:mlp w:weight; do
+    arguments=$(sed -n "s,^/${pair%:*} ,,p; s,^/${pair%:*}\$,,p" "$tmp/examples")
+    script "anna\n/${pair%:*} $arguments\n"
+    cp "$tmp/out" "$tmp/short"
+    script "anna\n/${pair#*:} $arguments\n"
+    check "/${pair#*:} is /${pair%:*}" eval '[ ! -s "$tmp/err" ] && [ -s "$tmp/short" ] && cmp -s "$tmp/out" "$tmp/short"'
+done
+for line in quit exit /exit; do
+    script "$line\nann\n"
+    check "$line ends the session" eval '[ ! -s "$tmp/out" ] && [ ! -s "$tmp/err" ]'
+done
+script 'help\n?\n/?\n'
+check "help, ? and /? are /help" eval '[ "$(grep -c "/help all" "$tmp/out")" -eq 3 ] && [ ! -s "$tmp/err" ]'
+script '/attenton 0 0\n'
+tells "a near miss of a long name" "did you mean /attention?"
+script '/feed quit\n' "$lines"
+says "/feed takes the word" 'fed '
 
 # ---- looking ----
 
@@ -256,6 +278,10 @@ script 'ann\r\n'
 says "a Windows line end is dropped" 'fed 4'
 script '/help\n/help top\n/help s\n/quit\nann\n'
 says "/help lists the commands" "/top [K]"
+script '/help\n'
+check "... eight of them at first" [ "$(grep -c '^  /' "$tmp/out")" -eq 8 ]
+says "... and says how to see the others" "/help all lists the others"
+script '/help top\n/quit\n'
 says "/help COMMAND gives an example" "example: /top 3"
 check "/quit ends the session" eval '! grep -q "^fed" "$tmp/out"'
 refuses "an operand too many" 2 "unexpected argument" repl "$names" "$names"

@@ -34,10 +34,12 @@ struct repl {
 };
 
 /* A row of the table; one without a name is a heading, its help the title. */
+enum { REPL_ALSO = 2 };
 struct repl_command {
-    const char *name; /* "/top" */
-    const char *args; /* "[N]" */
-    const char *help; /* one line */
+    const char *name;            /* "/a" */
+    const char *also[REPL_ALSO]; /* "/attention": other names, or NULL */
+    const char *args;            /* "[N]" */
+    const char *help;            /* one line */
     const char *
         example; /* a line to type: tests run each, with a text, a timeline `try` and names.session */
     /* args: what follows the name, n bytes and a NUL; may be changed. */
@@ -46,6 +48,9 @@ struct repl_command {
 
 extern const struct repl_command repl_commands[];
 extern const size_t repl_n_commands;
+
+/* The row with this name of n bytes, or NULL. */
+const struct repl_command *repl_named(const char *name, size_t n);
 
 /* The row with this name, or NULL after telling the user which one may have been meant. */
 const struct repl_command *repl_find(const char *name);

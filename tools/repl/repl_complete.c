@@ -5,9 +5,11 @@
 #include "repl.h"
 #include "text.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct completion {
     struct repl *repl;
@@ -31,9 +33,12 @@ static void offer_all(const struct completion *c, const char *const *words, size
 
 static void fill_commands(const struct completion *c)
 {
-    for (size_t i = 0; i < repl_n_commands; i++)
+    for (size_t i = 0; i < repl_n_commands; i++) {
         if (repl_commands[i].name)
             offer(c, repl_commands[i].name);
+        for (int k = 0; k < REPL_ALSO && repl_commands[i].also[k]; k++)
+            offer(c, repl_commands[i].also[k]);
+    }
 }
 
 static void fill_branches(const struct completion *c)
@@ -75,6 +80,45 @@ static void fill_hooks(const struct completion *c)
     for (size_t i = 0; i < arr_len(hooks); i++)
         if (!offer(c, hooks[i].name))
             return;
+}
+
+static void fill_tensors(const struct completion *c)
+{
+    const mgpt_model *model = c->repl->engine.model;
+    mgpt_tensor t;
+    for (size_t i = 0; i < mgpt_n_tensors(model); i++)
+        if (mgpt_get_tensor(model, i, &t, NULL) == MGPT_OK && !offer(c, t.name))
+            return;
+}
+
+/* ---- files ---- */
+
+/* A file of the directory that the word names, with a slash when it is one itself. */
+static int offer_file(const struct completion *c, size_t n_directory, const char *name)
+{
+    char path[1024];
+    struct stat st;
+    int n = snprintf(path, sizeof path - 1, "%.*s%s", (int)n_directory, c->begin, name);
+    if (n < 0 || (size_t)n >= sizeof path - 1 || strpbrk(name, " \t,"))
+        return 1; /* it would be cut into words */
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        memcpy(path + n, "/", 2);
+    return offer(c, path);
+}
+
+static void fill_files(const struct completion *c)
+{
+    const char *slash = strrchr(c->begin, '/');
+    size_t n = slash ? (size_t)(slash - c->begin) + 1 : 0;
+    char *directory = n ? strndup(c->begin, n) : strdup(".");
+    DIR *d = directory ? opendir(directory) : NULL;
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        if ((entry->d_name[0] != '.' || c->begin[n] == '.') && !offer_file(c, n, entry->d_name))
+            break;
+    if (d)
+        closedir(d);
+    free(directory);
 }
 
 /* ---- tokens ---- */
@@ -131,15 +175,18 @@ static const struct {
     {"/p", 1, fill_tokens},    {"/ids", 0, fill_tokens},    {"/edit", 2, fill_tokens},
     {"/sw", 1, fill_branches}, {"/diff", 1, fill_branches}, {"/set", 1, fill_settings},
     {"/ab", 1, fill_parts},    {"/ab", 2, fill_kinds},      {"/scale", 1, fill_parts},
-    {"/trace", 2, fill_hooks}, {"/w", 1, fill_hooks},       {"/help", 1, fill_commands},
+    {"/trace", 2, fill_hooks}, {"/trace", 3, fill_files},   {"/w", 1, fill_tensors},
+    {"/save", 1, fill_files},  {"/load", 1, fill_files},    {"/help", 1, fill_commands},
 };
 
-/* Words in front of the one to complete. */
-static size_t count_words(const char *line)
+/* Words in front of the one to complete; *last is the last of them, of *length bytes. */
+static size_t count_words(const char *line, const char **last, size_t *length)
 {
     size_t n = 0;
     for (line += strspn(line, " \t"); *line; n++) {
-        line += strcspn(line, " \t");
+        *last = line;
+        *length = strcspn(line, " \t");
+        line += *length;
         line += strspn(line, " \t");
     }
     return n;
@@ -148,11 +195,17 @@ static size_t count_words(const char *line)
 void repl_complete(const char *before, const char *begin, struct line_words *words, void *user)
 {
     const struct completion c = {user, begin, words};
-    size_t n = count_words(before), length = strcspn(before, " \t");
+    const char *last = "";
+    size_t length = 0, n = count_words(before, &last, &length);
+    const struct repl_command *command = repl_named(before, strcspn(before, " \t"));
     if (n == 0 && *begin == '/')
         fill_commands(&c);
-    for (size_t i = 0; n > 0 && i < sizeof rows / sizeof *rows; i++)
-        if (strlen(rows[i].command) == length && strncmp(rows[i].command, before, length) == 0 &&
+    if (n > 1 && length == 2 && memcmp(last, "-o", 2) == 0) {
+        fill_files(&c);
+        return;
+    }
+    for (size_t i = 0; n > 0 && command && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].command, command->name) == 0 &&
             (rows[i].argument == n || rows[i].argument == 0))
             rows[i].fill(&c);
 }
