@@ -134,10 +134,12 @@ static void catch_continue(void (*handler)(int))
     sigaction(SIGCONT, &action, NULL);
 }
 
-/* After Ctrl-Z and fg: the terminal's mode is the shell's, and the line is above the shell's own. */
+/* After Ctrl-Z and fg: the terminal's mode may be the shell's, and the line is above the shell's own. libedit
+ * sets a mode only when it has set the other one before. */
 static void draw_again(void)
 {
     was_continued = 0;
+    rl_deprep_terminal();
     rl_prep_terminal(1);
     rl_forced_update_display();
 }

@@ -116,6 +116,8 @@ done
 "$MGPT" convert "$MGPT_SOURCE_ROOT/tests/golden/gpt2" "$tmp/ids.gguf" 2>"$tmp/err"
 run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0
 check "a model without vocabulary: ids in, ids out" grep -Eq '^1 2( [0-9]+){3}$' "$tmp/out"
+run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --samples 40 --batch 1
+check "... each sample on its line" [ "$(grep -Ec '^1 2( [0-9]+){3}$' "$tmp/out")" -eq 40 ]
 run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0 --samples 2 --no-prompt --json
 check "... as JSON, without text" eval '[ "$(grep -c "\"text\":\"\",\"tokens\":\[[0-9]" "$tmp/out")" -eq 2 ]'
 refuses "... a text is refused" 2 "no vocabulary: give the tokens as --ids" generate "$tmp/ids.gguf" -p a

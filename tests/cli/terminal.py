@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import tempfile
+import termios
 import time
 
 MGPT, ROOT = os.environ["MGPT"], os.environ["MGPT_SOURCE_ROOT"]
@@ -57,11 +58,17 @@ with tempfile.TemporaryDirectory() as directory:
         rest = completed[len(typed):].rstrip(" ")
         check(f"Tab: {typed}", t.keys(typed + "\t", rest), rest)
         t.keys("\x15", "0> ")  # the line is dropped
+    check("a directory is completed without a space", t.keys("/load fo\to\t", "ne.session"), "ne.session")
+    t.keys("\x15", "0> ")
     t.keys("ann", "ann")
     os.kill(t.pid, signal.SIGSTOP)
     os.waitpid(t.pid, os.WUNTRACED)
+    shells = termios.tcgetattr(t.fd)
+    shells[3] |= termios.ICANON | termios.ECHO
+    termios.tcsetattr(t.fd, termios.TCSANOW, shells)
     os.kill(t.pid, signal.SIGCONT)
     check("the prompt and the line are drawn after SIGCONT", t.read("0> ann"), "0> ann")
+    check("... and keys are read one by one", str(termios.tcgetattr(t.fd)[3] & termios.ICANON), "0")
     check("... and the line goes on", t.keys("a\r", "5> "), 'fed 5: <BOS> "a" "n" "n" "a"')
     t.keys("quit\r", "\n")
     check("quit ends it", str(os.waitpid(t.pid, 0)[1]), "0")
