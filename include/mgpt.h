@@ -347,7 +347,8 @@ typedef struct mgpt_value {
 } mgpt_value;
 
 /* Return 0 to go on; anything else stops the call with MGPT_ESTOP, the session as before it. The
- * callback runs on the thread that called mgpt_step and must not use the session. */
+ * callback runs on the thread that called mgpt_step. It may read the session, which is as before the call;
+ * what would change it (step, feed, sync, rewind, tap, unembed) fails with MGPT_EARG. */
 typedef int mgpt_tap_fn(const mgpt_value *value, void *user);
 
 /* Calls fn at every point in the mask `points` from now on; points = 0 ends it. One tap a session. A

@@ -135,6 +135,14 @@ int session_ready(mgpt_session *s, mgpt_error *err)
     return MGPT_OK;
 }
 
+int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err)
+{
+    if (!s->in_use)
+        return MGPT_OK;
+    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                   "%s: a tap calls it for a session that is running", what);
+}
+
 /* A session that is not ready to run yet. */
 static mgpt_session *make(const mgpt_model *m, const mgpt_session_params *params, mgpt_error *err)
 {
@@ -268,6 +276,8 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
 {
     if (!s || !residual || !logits)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_unembed: NULL argument");
+    if (session_free_for(s, "mgpt_unembed", err) < 0)
+        return MGPT_EARG;
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
     const mgpt_model *m = s->model;

@@ -45,7 +45,7 @@ struct mgpt_session {
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
     int ready;    /* scratch and threads are there */
-    int in_batch; /* marked while mgpt_step_many looks for duplicates */
+    int in_use; /* a call is running it: taps may read it, mgpt_step_many sees duplicates */
     struct tap tap;
 };
 
@@ -81,6 +81,9 @@ typedef struct run {
  * in mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do.
  * session.c. */
 int session_ready(mgpt_session *s, mgpt_error *err);
+
+/* MGPT_OK, or MGPT_EARG for a session that is in use: a tap is calling. session.c. */
+int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err);
 
 /* The page (page.h), in two compilations. In operations on panels (verbs.h): runs p->tokens through the model,
  * fills p->logits. forward.c. */

@@ -155,6 +155,8 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
 {
     if (!s || (!tokens && n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_feed: NULL argument");
+    if (session_free_for(s, "mgpt_feed", err) < 0)
+        return MGPT_EARG;
     size_t own = index_in_own(s, tokens);
     int status = n ? prepare(s, n, err) : MGPT_OK;
     tokens = own != SIZE_MAX ? s->tokens + own : tokens;
@@ -166,14 +168,18 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
         return status;
     if (reserve_scores(s, chunk, pos + n, err) < 0 || reserve_logits(s, all ? chunk : 1, err) < 0)
         return MGPT_EMEM;
+    s->in_use = 1;
     for (size_t done = 0; done < n; done += chunk) {
         size_t rows = n - done < chunk ? n - done : chunk;
         size_t last = done + rows == n;
         s->scratch.segments[0] = (struct segment){
             .session = s, .n = rows, .pos = pos + done, .n_out = all ? rows : last};
-        if (!run_pass(s, tokens + done, rows, 1))
+        if (!run_pass(s, tokens + done, rows, 1)) {
+            s->in_use = 0;
             return stopped(err);
+        }
     }
+    s->in_use = 0;
     commit(s, tokens, n);
     return MGPT_OK;
 }
@@ -184,8 +190,9 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
 static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
-    return takes_fused_path(s) && token >= 0 && (size_t)token < s->model->shape.n_vocab &&
-           pos < s->n_ctx && pos < s->kv.cap && pos < arr_cap(s->tokens);
+    return takes_fused_path(s) && !s->in_use && token >= 0 &&
+           (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx && pos < s->kv.cap &&
+           pos < arr_cap(s->tokens);
 }
 
 const float *mgpt_step(mgpt_session *s, int32_t token, mgpt_error *err)
@@ -203,6 +210,8 @@ int mgpt_rewind(mgpt_session *s, size_t pos, mgpt_error *err)
     if (!s || pos > arr_len(s->tokens))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_rewind: position %zu, %zu tokens held",
                        pos, mgpt_pos(s));
+    if (session_free_for(s, "mgpt_rewind", err) < 0)
+        return MGPT_EARG;
     if (pos == arr_len(s->tokens))
         return MGPT_OK;
     arr_set_len(s->tokens, pos);
@@ -226,7 +235,13 @@ int mgpt_sync(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     return status == MGPT_OK ? mgpt_feed(s, tokens + same, n - same, err) : status;
 }
 
-/* Checks a batch; marks its sessions on the way, which finds duplicates. */
+static void set_free(mgpt_session *const *sessions, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sessions[i]->in_use = 0;
+}
+
+/* Checks a batch; marks its sessions on the way, which finds duplicates. They stay marked on success. */
 static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
                        mgpt_error *err)
 {
@@ -234,17 +249,18 @@ static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, siz
     int status = MGPT_OK;
     for (; status == MGPT_OK && marked < n; marked++) {
         mgpt_session *s = sessions[marked];
-        if (!s || s->model != sessions[0]->model || s->in_batch) {
+        if (!s || s->model != sessions[0]->model || s->in_use) {
             status = err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                             "mgpt_step_many: session %zu is NULL, of another model or a duplicate",
+                             "mgpt_step_many: session %zu is NULL, of another model, a duplicate "
+                             "or in use: a tap calls",
                              marked);
             break;
         }
-        s->in_batch = 1;
+        s->in_use = 1;
         status = check_token(s, tokens[marked], marked, err);
     }
-    for (size_t i = 0; i < marked; i++)
-        sessions[i]->in_batch = 0;
+    if (status < 0)
+        set_free(sessions, marked);
     return status;
 }
 
@@ -272,33 +288,22 @@ static int are_ready(mgpt_session *const *sessions, const int32_t *tokens, size_
     size_t marked = 0;
     for (; marked < n; marked++) {
         mgpt_session *s = sessions[marked];
-        if (!s || s->model != lead->model || s->in_batch || !is_ready(s, tokens[marked]) ||
+        if (!s || s->model != lead->model || s->in_use || !is_ready(s, tokens[marked]) ||
             arr_len(s->tokens) >= lead->scratch.score_stride)
             break;
-        s->in_batch = 1;
+        s->in_use = 1;
     }
-    for (size_t i = 0; i < marked; i++)
-        sessions[i]->in_batch = 0;
+    set_free(sessions, marked);
     return marked == n;
 }
 
-int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n, mgpt_error *err)
+/* The passes of a batch that has been checked; nothing is committed. */
+static int run_batch(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
+                     mgpt_error *err)
 {
-    if (n == 0)
-        return MGPT_OK;
-    if (!sessions || !tokens || !sessions[0])
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_step_many: NULL argument");
     mgpt_session *lead = sessions[0];
-    if (are_ready(sessions, tokens, n)) {
-        fused_many(sessions, tokens, n);
-        for (size_t i = 0; i < n; i++)
-            commit(sessions[i], &tokens[i], 1);
-        return MGPT_OK;
-    }
     size_t group = n < lead->n_chunk ? n : lead->n_chunk;
-    int status = check_batch(sessions, tokens, n, err);
-    if (status == MGPT_OK)
-        status = prepare_batch(sessions, n, group, err);
+    int status = prepare_batch(sessions, n, group, err);
     if (status < 0)
         return status;
     for (size_t done = 0; done < n; done += group) {
@@ -311,7 +316,27 @@ int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t 
         if (!run_pass(lead, tokens + done, rows, rows))
             return stopped(err);
     }
-    for (size_t i = 0; i < n; i++)
-        commit(sessions[i], &tokens[i], 1);
     return MGPT_OK;
+}
+
+int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    if (n == 0)
+        return MGPT_OK;
+    if (!sessions || !tokens || !sessions[0])
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_step_many: NULL argument");
+    if (are_ready(sessions, tokens, n)) {
+        fused_many(sessions, tokens, n);
+        for (size_t i = 0; i < n; i++)
+            commit(sessions[i], &tokens[i], 1);
+        return MGPT_OK;
+    }
+    int status = check_batch(sessions, tokens, n, err);
+    if (status < 0)
+        return status;
+    status = run_batch(sessions, tokens, n, err);
+    set_free(sessions, n);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        commit(sessions[i], &tokens[i], 1);
+    return status;
 }

@@ -123,6 +123,8 @@ int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt
 {
     if (!s || (points && !fn) || points >= MGPT_POINT_BIT(MGPT_N_POINTS))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_tap: no session, callback or point");
+    if (session_free_for(s, "mgpt_tap", err) < 0)
+        return MGPT_EARG;
     s->tap = (struct tap){points, fn, user};
     return MGPT_OK;
 }

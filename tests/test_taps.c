@@ -238,6 +238,84 @@ static void test_a_tap_stops_the_call(void **state)
     toy_free(m);
 }
 
+/* A tap that tries to change `about`, a session that is running: each call is refused, reading is not. */
+struct meddler {
+    mgpt_session *about;
+    float *row; /* of floats, long enough for anything */
+    size_t n;   /* calls of the tap */
+};
+
+static int meddle(const mgpt_value *value, void *user)
+{
+    struct meddler *m = user;
+    mgpt_session *s = m->about;
+    const int32_t token = 1;
+    const size_t pos = mgpt_pos(s);
+    mgpt_error err = {0};
+    (void)value;
+    m->n++;
+    assert_null(mgpt_step(s, token, &err));
+    assert_int_equal(err.status, MGPT_EARG);
+    assert_non_null(strstr(err.text, "a tap calls"));
+    assert_int_equal(mgpt_feed(s, &token, 1, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_feed(s, &token, 0, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_sync(s, &token, 1, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_rewind(s, 0, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_step_many(&s, &token, 1, &err), MGPT_EARG);
+    assert_int_equal(mgpt_tap(s, 0, NULL, NULL, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_unembed(s, m->row, m->row + 64, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_pos(s), pos);
+    mgpt_session *fork = mgpt_fork(s, NULL); /* reads, and is a session of its own */
+    assert_non_null(fork);
+    assert_non_null(mgpt_step(fork, token, NULL));
+    mgpt_session_free(fork);
+    return 0;
+}
+
+/* The tapped session itself, or one without a tap that is stepped with it, also where steps are fused; with a
+ * chunk of 1 the other one's pass comes later. */
+static void check_meddling(size_t zoo, int32_t n_chunk)
+{
+    struct toy *t = build_zoo(zoo);
+    mgpt_model *model = toy_open(t, NULL);
+    const mgpt_session_params params = {.n_chunk = n_chunk};
+    mgpt_session *s[2] = {mgpt_session_new(model, &params, NULL),
+                          mgpt_session_new(model, NULL, NULL)};
+    mgpt_session *want = mgpt_session_new(model, NULL, NULL);
+    const int32_t tokens[6] = {3, 1, 4, 1, 5, 2}, next[2] = {2, 5};
+    float row[256] = {0};
+    size_t n_bytes = (size_t)t->spec.n_vocab * sizeof(float);
+    for (int other = 0; other < 2; other++) {
+        struct meddler m = {s[other], row, 0};
+        assert_int_equal(mgpt_feed(s[1], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_tap(s[0], MGPT_POINT_BIT(MGPT_EMBD), meddle, &m, NULL), MGPT_OK);
+        if (!other)
+            assert_int_equal(mgpt_feed(s[0], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_step_many(s, next, 2, NULL), MGPT_OK);
+        assert_true(m.n > 0);
+        assert_int_equal(mgpt_tap(s[0], 0, NULL, NULL, NULL), MGPT_OK);
+        assert_int_equal(mgpt_sync(s[1], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(want, tokens, 6, NULL), MGPT_OK);
+        assert_memory_equal(mgpt_logits(s[1]), mgpt_logits(want), n_bytes);
+        mgpt_rewind(s[1], 0, NULL);
+        mgpt_rewind(want, 0, NULL);
+    }
+    mgpt_session_free(s[0]);
+    mgpt_session_free(s[1]);
+    mgpt_session_free(want);
+    mgpt_close(model);
+    toy_free(t);
+}
+
+static void test_a_tap_cannot_change_its_session(void **state)
+{
+    (void)state;
+    check_meddling(ZOO_LLAMA_DEEP, 0);
+    check_meddling(ZOO_LLAMA_DEEP, 1);
+    check_meddling(ZOO_MICROGPT, 0); /* narrow: fused where nothing is tapped */
+    check_meddling(ZOO_MICROGPT, 1);
+}
+
 /* In a batch every session's tap sees its own rows, as if alone. */
 static void check_batch(size_t zoo)
 {
@@ -289,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_points_fire_in_order),
         cmocka_unit_test(test_a_tap_stops_the_call),
         cmocka_unit_test(test_taps_in_a_batch),
+        cmocka_unit_test(test_a_tap_cannot_change_its_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
