@@ -152,7 +152,8 @@ int matrix_parse(struct matrix *m, const char *bytes, size_t n, mgpt_error *err)
 int matrix_read(struct matrix *m, const char *path, mgpt_error *err)
 {
     size_t n;
-    char *bytes = cli_read(path, &n, err);
+    const struct cli_limits limits = {.all = (size_t)MATRIX_MAX * MATRIX_MAX * 32};
+    char *bytes = cli_read_limited(path, limits, &n, err);
     *m = (struct matrix){0};
     if (!bytes)
         return err ? err->status : MGPT_EIO;

@@ -90,7 +90,8 @@ static int answer_file(struct run *r)
 {
     size_t n;
     mgpt_error err;
-    char *text = cli_read(r->request->file, &n, &err);
+    struct cli_limits limits = {.line = engine_text_bytes(r->engine)};
+    char *text = cli_read_limited(r->request->file, limits, &n, &err);
     if (!text)
         return cli_fail(r->request->file, &err);
     int code = answer_lines(r, text, n);

@@ -519,15 +519,40 @@ static int read_error(mgpt_error *err, const char *verb)
     return 0;
 }
 
-/* Appends what fd gives to a growing buffer until its end. */
-static int read_all(int fd, char **buf, size_t *n_bytes, mgpt_error *err)
+/* buf[from..n) is new. `line` is where the last line begins. */
+static int within_limits(struct cli_limits limits, const char *buf, size_t from, size_t n,
+                         size_t *line, mgpt_error *err)
 {
-    size_t cap = 0, n = 0;
+    if (n > MAX_TEXT) {
+        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "it goes on after %d bytes", MAX_TEXT);
+        return 0;
+    }
+    for (size_t i = from; i < n; i++)
+        *line = buf[i] == '\n' ? i + 1 : *line;
+    if (limits.all && n > limits.all && !limits.is_prefix)
+        err_set(err, MGPT_EFULL, MGPT_NO_OFFSET, "more than %zu bytes, the most that can fit",
+                limits.all);
+    else if (limits.line && n - *line > limits.line)
+        err_set(err, MGPT_EFULL, *line, "a line of more than %zu bytes, the most that can fit",
+                limits.line);
+    else
+        return 1;
+    return 0;
+}
+
+/* Of n bytes, those before the last character, which may be cut. */
+static size_t whole_characters(const char *buf, size_t n)
+{
+    while (n > 0 && ((unsigned char)buf[n - 1] & 0xC0) == 0x80)
+        n--;
+    return n > 0 ? n - 1 : 0;
+}
+
+/* Appends what fd gives to a growing buffer until its end. */
+static int read_all(int fd, struct cli_limits limits, char **buf, size_t *n_bytes, mgpt_error *err)
+{
+    size_t cap = 0, n = 0, line = 0;
     for (;;) {
-        if (n > MAX_TEXT) { /* /dev/zero, say */
-            err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "it goes on after %d bytes", MAX_TEXT);
-            return 0;
-        }
         if (cap - n < 2) {
             char *bigger = cap <= SIZE_MAX / 2 - 4096 ? realloc(*buf, cap * 2 + 4096) : NULL;
             if (!bigger) {
@@ -544,7 +569,13 @@ static int read_all(int fd, char **buf, size_t *n_bytes, mgpt_error *err)
             return read_error(err, "read");
         if (got == 0)
             break;
+        if (!within_limits(limits, *buf, n, n + (size_t)got, &line, err))
+            return 0;
         n += (size_t)got;
+        if (limits.is_prefix && n > limits.all) {
+            n = whole_characters(*buf, limits.all);
+            break;
+        }
     }
     (*buf)[n] = 0;
     *n_bytes = n;
@@ -553,6 +584,11 @@ static int read_all(int fd, char **buf, size_t *n_bytes, mgpt_error *err)
 
 char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err)
 {
+    return cli_read_limited(path, (struct cli_limits){.all = 0}, n_bytes, err);
+}
+
+char *cli_read_limited(const char *path, struct cli_limits limits, size_t *n_bytes, mgpt_error *err)
+{
     int is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     char *buf = NULL;
@@ -560,7 +596,8 @@ char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err)
         read_error(err, "open");
         return NULL;
     }
-    int ok = files_note_stream(fd, path, err) == MGPT_OK && read_all(fd, &buf, n_bytes, err);
+    int ok =
+        files_note_stream(fd, path, err) == MGPT_OK && read_all(fd, limits, &buf, n_bytes, err);
     if (!is_stdin)
         close(fd);
     if (!ok) {

@@ -72,6 +72,15 @@ int cli_finish(int code);
 /* Reads a whole file, or stdin for "-", into a malloc'ed NUL-terminated buffer; NULL with *err. */
 char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err);
 
+/* The same with limits, so that /dev/zero is not read for long. MGPT_EFULL for a file of more than `all` bytes,
+ * or one with a line of more than `line` bytes. */
+struct cli_limits {
+    size_t all, line; /* 0: cli_read's own */
+    int is_prefix;    /* 1: of a longer file the first `all` bytes are enough */
+};
+char *cli_read_limited(const char *path, struct cli_limits limits, size_t *n_bytes,
+                       mgpt_error *err);
+
 /* 1: both are names of one file. Replacing what is being read would be a surprise even where it works. */
 int cli_same_file(const char *a, const char *b);
 

@@ -272,12 +272,16 @@ static int prepare(struct check *c, const struct cli_command *command)
     return engine_session(&c->engine);
 }
 
-/* The text of -p or -f, NULL when there is neither. */
+/* The text of -p or -f, NULL when there is neither: of a file what the tokens that are compared can need. */
 static int read_text(const struct check *c, const struct cli_command *command, char **text,
                      size_t *n_text)
 {
+    size_t n_tokens = c->limit > 0 ? (size_t)c->limit : CHECK_TOKENS;
+    const struct cli_limits limits = {.all = n_tokens * CHECK_TOKEN_BYTES, .is_prefix = 1};
     *text = NULL;
-    return c->text || c->file ? text_prompt(command, c->text, c->file, text, n_text) : EXIT_OK;
+    if (!c->text && !c->file)
+        return EXIT_OK;
+    return text_prompt_limited(command, c->text, c->file, limits, text, n_text);
 }
 
 static int check_self(const struct check *c, const struct cli_command *command)

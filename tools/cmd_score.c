@@ -23,6 +23,10 @@
 /* So many texts are scored together, or as many as have so many tokens: output does not wait long. */
 enum { WINDOW = 1024, WINDOW_TOKENS = 1 << 13 };
 
+enum {
+    MOST_LINE = 64 << 20
+}; /* bytes; a longer text is cut at the context, but somewhere it ends */
+
 struct score {
     struct engine engine;
     struct scorer scorer;
@@ -198,7 +202,8 @@ static int run(struct score *s)
 {
     mgpt_error err;
     size_t n;
-    char *bytes = cli_read(s->file, &n, &err);
+    const struct cli_limits limits = {.line = MOST_LINE};
+    char *bytes = cli_read_limited(s->file, limits, &n, &err);
     if (!bytes)
         return cli_fail(strcmp(s->file, "-") == 0 ? "stdin" : s->file, &err);
     s->scorer.engine = &s->engine;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { UTF8_MOST = 4 };
+
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
                   int n_operands, const char **others, int n_others)
 {
@@ -276,6 +278,27 @@ int engine_fits(const struct engine *e, const char *what, size_t n)
         return EXIT_OK;
     cli_note("%s: %zu tokens, but the context holds %zu", what, n, n_ctx);
     return EXIT_FULL;
+}
+
+/* The bytes of text that one token can take: its longest piece or name, or a character without a piece.
+ * Composing (NFC) makes at most three of a character's bytes one. */
+static size_t longest_piece(const struct engine *e)
+{
+    size_t longest = UTF8_MOST;
+    for (int32_t id = 0; id < e->info.n_tokens; id++) {
+        size_t n_piece, n_name;
+        mgpt_piece(e->model, id, &n_piece);
+        mgpt_token_text(e->model, id, &n_name);
+        longest = n_piece > longest ? n_piece : longest;
+        longest = n_name > longest ? n_name : longest;
+    }
+    return e->info.nfc ? 3 * longest : longest;
+}
+
+size_t engine_text_bytes(const struct engine *e)
+{
+    size_t n_ctx = (size_t)(e->n_ctx > 0 ? e->n_ctx : e->info.n_ctx), bytes;
+    return ck_bytes(n_ctx + 1, longest_piece(e), &bytes) ? bytes : SIZE_MAX; /* and a line's end */
 }
 
 size_t engine_n_choices(const struct engine *e)

@@ -123,6 +123,9 @@ int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, 
 /* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
 int engine_fits(const struct engine *e, const char *what, size_t n);
 
+/* A text of more bytes does not fit the context, whatever it says. */
+size_t engine_text_bytes(const struct engine *e);
+
 /* How many logits may be drawn from: rows without a token (padding) are never chosen. */
 size_t engine_n_choices(const struct engine *e);
 

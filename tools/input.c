@@ -61,7 +61,8 @@ static int read_text(struct input *in, const struct engine *engine,
     size_t n;
     if (text_is_none(engine->model))
         return cli_usage(command, "this model has no vocabulary: give the tokens as --ids '0,1,2'");
-    int code = text_prompt(command, in->text, in->file, &bytes, &n);
+    const struct cli_limits limits = {.all = engine_text_bytes(engine)};
+    int code = text_prompt_limited(command, in->text, in->file, limits, &bytes, &n);
     if (code != EXIT_OK)
         return code;
     if (in->file && n > 0 && bytes[n - 1] == '\n')

@@ -19,11 +19,17 @@ enum { TEXT_AT_FIRST = 64, TEXT_TOGETHER = 4096 }; /* bytes of a stream's buffer
 int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
                 size_t *n_bytes)
 {
+    return text_prompt_limited(command, text, file, (struct cli_limits){.all = 0}, bytes, n_bytes);
+}
+
+int text_prompt_limited(const struct cli_command *command, const char *text, const char *file,
+                        struct cli_limits limits, char **bytes, size_t *n_bytes)
+{
     mgpt_error err;
     if (text && file)
         return cli_usage(command, "-p and -f exclude each other");
     if (file) {
-        *bytes = cli_read(file, n_bytes, &err);
+        *bytes = cli_read_limited(file, limits, n_bytes, &err);
         return *bytes ? EXIT_OK : cli_fail(strcmp(file, "-") == 0 ? "stdin" : file, &err);
     }
     *n_bytes = text ? strlen(text) : 0;

@@ -17,6 +17,10 @@
 int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
                 size_t *n_bytes);
 
+/* The same with limits for a file. */
+int text_prompt_limited(const struct cli_command *command, const char *text, const char *file,
+                        struct cli_limits limits, char **bytes, size_t *n_bytes);
+
 /* The next id of a list of numbers separated by spaces or commas; *at moves behind it. Returns 1, 0
  * at the end, -1 for what is not a number (*at is then there). */
 int text_next_id(const char **at, int32_t *id);

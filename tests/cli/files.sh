@@ -108,4 +108,33 @@ printf 'ann\n/save again.session\n/load again.session\n/save again.session\n/a 0
 check "the repl's files twice" eval 'again repl own.gguf && [ ! -s err ]'
 check "all of them are there" eval '[ -s again.session ] && [ -s again.txt ] && [ -s again2.txt ] && [ -s again3.txt ] && [ -s again4.txt ]'
 
+# ---- files without an end ----
+
+# Read is what can fit the context, and little memory is taken.
+endless()
+{
+    endless_name=$1 want_code=$2 want_text=$3
+    shift 3
+    code=0
+    (ulimit -v 400000 && exec "$MGPT" "$@") </dev/zero >out 2>err || code=$?
+    check "endless: $endless_name" eval '[ $code -eq $want_code ] && one_line && grep -qF -- "$want_text" err'
+}
+if ! nm "$MGPT" 2>/dev/null | grep -q __asan; then
+    endless generate 4 'more than 85 bytes' generate own.gguf -f /dev/zero
+    endless "generate -c" 4 'more than 25 bytes' generate own.gguf -f - -c 4
+    endless trace 4 'more than 85 bytes' trace own.gguf -f - -o zero.npz
+    endless lab 4 'more than 85 bytes' lab own.gguf -f /dev/zero -o zero.html
+    endless score 4 'a line of more than 67108864' score own.gguf -f /dev/zero
+    endless attend 4 'more than 33554432 bytes' attend -x /dev/zero
+    endless "check --self" 2 'U+0000' check --self own.gguf -f /dev/zero
+    endless "check of two" 2 'U+0000' check own.gguf own.gguf -f /dev/zero
+fi
+# At the limit a text still goes through, in bytes and in characters of several.
+printf 'anna%.0s' 1 2 3 4 >full.txt
+check "a text that is too long by a token" eval 'run generate own.gguf -f full.txt; [ $code -eq 4 ] && grep -q "17 tokens" err'
+head -c 15 full.txt >fits.txt
+check "a text that fits" eval 'run generate own.gguf -f fits.txt; [ $code -eq 0 ]'
+for i in $(seq 400); do echo 'the king and the queen and the king and the queen, 1234567890'; done | tr -d '0-9' >long.txt
+check "of a long text check takes the beginning" eval 'run check "$lines" "$lines" -f long.txt; [ $code -eq 0 ]'
+
 finish

@@ -19,6 +19,11 @@ struct check_inside {
 /* Walks the reference's inner values, if it has any, and looks for the cause, if that was asked for. */
 int check_inside(const struct check_inside *inside);
 
+enum {
+    CHECK_TOKENS = 256,      /* of a text, unless --tokens says otherwise */
+    CHECK_TOKEN_BYTES = 1024 /* more than any token takes */
+};
+
 struct check_models {
     struct engine *a; /* open, with a session: what b is compared with */
     const char *path_b;

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 256 }; /* unless --tokens says otherwise */
-
 static const char our_text[] =
     "the quick brown fox jumps over the lazy dog and does not look back; a text of no "
     "importance, in which every letter of the alphabet has its place";
@@ -57,7 +55,7 @@ static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
     int32_t bos = info->add_bos ? info->bos : -1;
     if (c->text || mgpt_encode(c->a->model, text, n_text, 0, NULL, 0, NULL) > 0)
         return engine_encode(c->a, "the text", text, n_text, 0, bos, tokens, n);
-    *n = TOKENS;
+    *n = CHECK_TOKENS;
     *tokens = mem_new(*n, sizeof **tokens);
     for (size_t i = 0; *tokens && i < *n; i++)
         (*tokens)[i] = (int32_t)((i * i * 7919 + i * 13 + 5) % (size_t)info->n_tokens);
@@ -118,7 +116,7 @@ int check_models(const struct check_models *c)
                        .n_threads = c->a->n_threads,
                        .check_finite = c->a->check_finite};
     int32_t *tokens = NULL;
-    size_t n = 0, limit = c->limit ? c->limit : TOKENS;
+    size_t n = 0, limit = c->limit ? c->limit : CHECK_TOKENS;
     int code = engine_open(&b);
     if (code == EXIT_OK)
         code = same_vocabulary(c->a, &b);
