@@ -78,6 +78,29 @@ hangs_up()
 check "SIGHUP that is ignored stays ignored" hangs_up
 rm -f nohup.gguf
 
+# A mapped input (more than 256 MiB) that becomes shorter: one line and exit code 5. The conversion waits at a
+# FIFO, its file open, until the input has been cut.
+shrinks()
+{
+    cp "$names" mapped.gguf
+    truncate -s 300M mapped.gguf
+    rm -f fifo
+    mkfifo fifo
+    "$MGPT" convert mapped.gguf fifo 2>err >out &
+    for _ in $(seq 200); do
+        ! grep -q mapped.gguf /proc/$!/maps 2>/dev/null || break
+        sleep 0.02
+    done
+    sleep 0.1
+    truncate -s 4096 mapped.gguf
+    cat fifo >/dev/null
+    code=0
+    wait $! || code=$?
+    [ $code -eq 5 ] && [ "$(cat err)" = 'mgpt: mapped.gguf: became shorter while it was read' ]
+}
+[ ! -e /proc/self/maps ] || check "a mapped file that is cut" shrinks
+rm -f mapped.gguf fifo
+
 # Generating never ends by itself here; checking may.
 for after in 0.02 0.05 0.1 0.3; do
     code=0
