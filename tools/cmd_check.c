@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "interrupt.h"
 #include "mem.h"
+#include "sandbox.h"
 #include "self.h"
 #include "text.h"
 
@@ -374,6 +375,8 @@ int cmd_check(int argc, char **argv)
     if (n < 0)
         return cli_parse_exit(n);
     int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    if (code == EXIT_OK)
+        sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path}, .files = {c.file}});
     mgpt_error err;
     int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
     if (is_model < 0)

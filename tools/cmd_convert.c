@@ -11,6 +11,7 @@
 #include "files.h"
 #include "interrupt.h"
 #include "mem.h"
+#include "sandbox.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,8 @@ static int run(struct request *r)
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {s->path}, .files = {s->tokenizer, s->chars}, .output = r->out});
     if (source_read(s, &err) < 0)
         return cli_fail(s->in, &err);
     ckpt_note_elsewhere(c);

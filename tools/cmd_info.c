@@ -1,6 +1,7 @@
 /* mgpt info: what is in a model file, for people or (--json) for programs. */
 #include "commands.h"
 #include "engine.h"
+#include "sandbox.h"
 #include "text.h"
 #include "utf8.h"
 
@@ -186,6 +187,8 @@ int cmd_info(int argc, char **argv)
     if (n < 0)
         return cli_parse_exit(n);
     int code = engine_choose(&e, &command, operands, n, NULL, 0);
+    if (code == EXIT_OK)
+        sandbox_enter(&(struct sandbox){.checkpoints = {e.path}});
     if (code == EXIT_OK)
         code = engine_open(&e);
     if (code == EXIT_OK)

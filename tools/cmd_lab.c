@@ -15,6 +15,7 @@
 #include "lab/parts.h"
 #include "lab/record.h"
 #include "mem.h"
+#include "sandbox.h"
 #include "xxh64.h"
 
 #include <stdio.h>
@@ -203,6 +204,8 @@ static int write_page(struct lab *lab)
 static int run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {lab->engine.path}, .files = {lab->input.file}, .output = lab->path});
     int code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;

@@ -10,6 +10,7 @@
 #include "input.h"
 #include "interrupt.h"
 #include "mem.h"
+#include "sandbox.h"
 #include "trace_values.h"
 
 #include <stdio.h>
@@ -121,6 +122,8 @@ static int write_trace(struct trace *t)
 
 static int run(struct trace *t, const struct cli_command *command)
 {
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {t->engine.path}, .files = {t->input.file}, .output = t->path});
     int code = engine_open(&t->engine);
     if (code == EXIT_OK)
         code = choose_hooks(t);

@@ -108,6 +108,26 @@ printf 'ann\n/save again.session\n/load again.session\n/save again.session\n/a 0
 check "the repl's files twice" eval 'again repl own.gguf && [ ! -s err ]'
 check "all of them are there" eval '[ -s again.session ] && [ -s again.txt ] && [ -s again2.txt ] && [ -s again3.txt ] && [ -s again4.txt ]'
 
+# ---- the sandbox (test_sandbox.c: what is possible inside) ----
+
+if ! nm "$MGPT" 2>/dev/null | grep -q __gcov; then
+    check "readers of strangers' files are in the sandbox" \
+        eval 'python3 "$MGPT_SOURCE_ROOT/tests/cli/in_sandbox.py" "$MGPT" "$MGPT_SOURCE_ROOT" "$tmp" >out 2>err'
+fi
+# Links lead out of a checkpoint's folder where model hubs keep their files; a side file is named anywhere.
+mkdir hub blobs
+for file in hfdir/*; do
+    cp "$file" blobs/
+    ln -s "../blobs/${file##*/}" "hub/${file##*/}"
+done
+check "a checkpoint of links" again convert hub hub.gguf
+mkdir elsewhere
+cp given.bin elsewhere/
+check "a tokenizer from elsewhere" again convert v0.bin given.gguf --tokenizer elsewhere/given.bin
+ln -s elsewhere/linked.gguf linked.gguf
+check "an output that is a link" eval 'again convert own.gguf linked.gguf && again trace own.gguf -p a -o elsewhere/t.npz'
+check "a device as output" again convert own.gguf /dev/null
+
 # ---- files without an end ----
 
 # Read is what can fit the context, and little memory is taken.
