@@ -44,7 +44,7 @@ struct mgpt_session {
     struct scratch scratch;
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
-    int ready;    /* scratch and threads are there */
+    int ready;  /* scratch and threads are there */
     int in_use; /* a call is running it: taps may read it, mgpt_step_many sees duplicates */
     struct tap tap;
 };

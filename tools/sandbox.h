@@ -9,9 +9,10 @@
 
 /* NULL for what there is not; "-" is none. */
 struct sandbox {
-    const char *checkpoints[2]; /* read, with the files in the same folder; or a folder: the files in it */
-    const char *files[2];       /* read */
-    const char *output;         /* written: anything in its folder may be */
+    const char
+        *checkpoints[2]; /* read, with the files in the same folder; or a folder: the files in it */
+    const char *files[2]; /* read */
+    const char *output;   /* written: anything in its folder may be */
 };
 
 /* Enters it for the rest of the process; threads begin later. */
