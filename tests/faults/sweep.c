@@ -38,7 +38,6 @@ enum { ALL_UP_TO = 0, ONE_IN = 1000, LAST_TOO = 0, ONWARDS_ONE_IN = 16 };
 #else
 enum { ALL_UP_TO = 60, ONE_IN = 100, LAST_TOO = 1, ONWARDS_ONE_IN = 1 };
 #endif
-#define OLD "this was here before\n"
 
 struct bytes {
     char *p;
@@ -213,6 +212,22 @@ static void forget(struct outcome *o)
         free(o->files[i].bytes.p);
 }
 
+/* What was in a file before: as much of its kind as files.c asks for. */
+static const char *old_of(const char *name)
+{
+    static const char *const olds[][2] = {
+        {".npz", "PK\3\4 this was here before.....tokens.npy"},
+        {".safetensors", "12345678{\"tokens\":{\"dtype\":\"I64\"}} this was here before\n"},
+        {".html", "<!DOCTYPE html><h1>mgpt <span>lab</span></h1> this was here before\n"},
+        {".txt", "# this was here before\n1\n"},
+    };
+    const char *end = strrchr(name, '.');
+    for (size_t i = 0; end && i < sizeof olds / sizeof *olds; i++)
+        if (strcmp(end, olds[i][0]) == 0)
+            return olds[i][1];
+    return "{\"format\":\"mgpt session\"} this was here before\n";
+}
+
 /* The working directory as it is before a run: empty, or with old files of the names that the run
  * without faults wrote. */
 static void reset(const struct outcome *base, int replaces)
@@ -226,7 +241,7 @@ static void reset(const struct outcome *base, int replaces)
             unlink(path_of("work", entry->d_name));
     closedir(d);
     for (int i = 0; replaces && i < base->n_files; i++)
-        write_file(path_of("work", base->files[i].name), OLD);
+        write_file(path_of("work", base->files[i].name), old_of(base->files[i].name));
 }
 
 static struct outcome run(const struct sweep *s, const struct outcome *base, size_t k, int onwards)
@@ -269,7 +284,8 @@ static int files_whole(const struct sweep *s, const struct outcome *base, const 
         n += now != NULL;
         if (now && same_bytes(*now, base->files[i].bytes))
             continue;
-        int as_before = s->replaces ? now && strcmp(now->p, OLD) == 0 : !now;
+        int as_before =
+            s->replaces ? now && strcmp(now->p, old_of(base->files[i].name)) == 0 : !now;
         if (all || !as_before)
             return 0;
     }
