@@ -155,10 +155,11 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
 static void settle_rope(struct torch_model *m, const struct stated *s)
 {
     const struct ckpt_options *o = m->in->options;
-    double base = s->rope_base > 0 ? s->rope_base : ROPE_BASE;
+    double stated = s->rope_base > 0 ? s->rope_base : m->parts.facts.rope_base;
+    double base = stated > 0 ? stated : ROPE_BASE;
     if (o->given & OPT_ROPE)
         base = o->rope_base;
-    else if (s->rope_base <= 0)
+    else if (stated <= 0)
         ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", base);
     m->c->hp.rope_base = (float)base;
 }

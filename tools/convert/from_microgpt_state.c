@@ -5,32 +5,32 @@
  */
 #include "error.h"
 #include "mem.h"
-#include "microgpt.h"
+#include "microgpt_impl.h"
 #include "torch_model.h"
 
+#include <string.h>
+
+/* nanoGPT's and GPT-2's fused projections are other models. */
 static int match(const struct torch_model *m)
 {
-    return state_has(&m->state, "wte") || state_has(&m->state, "wte.weight") ||
-           pickle_get(&m->file.pickle, m->weights, "wte");
-}
-
-static int collect(struct torch_model *m, struct mg_parts *parts)
-{
-    const struct pickle *p = &m->file.pickle;
-    int status = mg_add_facts(parts, p, m->root, m->in->bytes.size);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
-        status = mg_add_tensor(parts, &m->state.tensors[i]);
-    return status;
+    uint32_t layer;
+    int has_wte = pickle_get(&m->file.pickle, m->weights, "wte") != 0;
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+        has_wte |= mg_recognise(m->state.tensors[i].name, &layer) == MG_WTE;
+        if (strstr(m->state.tensors[i].name, "c_attn"))
+            return 0;
+    }
+    return has_wte;
 }
 
 static int map(struct torch_model *m, mgpt_error *err)
 {
-    const struct pickle *p = &m->file.pickle;
-    struct mg_parts parts;
+    int status = MGPT_OK;
     if (arr_len(m->state.tensors) == 0)
-        return microgpt_pickle(m->c, p, m->root, m->in->bytes.size, m->in, err);
-    mg_parts_init(&parts, m->c, m->in, err);
-    return mg_parts_build(&parts, collect(m, &parts));
+        return microgpt_pickle(m->c, &m->file.pickle, m->root, m->in->bytes.size, m->in, err);
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
+        status = mg_add_tensor(&m->parts, &m->state.tensors[i]);
+    return mg_parts_build(&m->parts, status);
 }
 
 const struct torch_mapping microgpt_state_mapping = {

@@ -1,8 +1,7 @@
-/* Mapping: minGPT's model.pt, a bare state dict with nanoGPT's names.
+/* Mapping: the state dict of minGPT and makemore, with nanoGPT's names and a head that is not tied.
  *
- * The head is not tied, GELU is the tanh form. The number of heads stands in config.json beside it,
- * as a number or through the name of a model type; without it the known sizes are told by layers
- * and width.
+ * GELU is the tanh form. The number of heads is a fact of the file or of config.json beside it, as a number
+ * or through the name of a model type. The sizes do not tell it: 48 is 3 heads of gpt-nano, or 4.
  */
 #include "error.h"
 #include "torch_model.h"
@@ -14,12 +13,10 @@
 /* minGPT's model types: GPT.__init__ */
 static const struct {
     const char *name;
-    uint32_t n_layer, n_head, n_embd;
+    uint32_t n_head;
 } types[] = {
-    {"openai-gpt", 12, 12, 768},  {"gpt2", 12, 12, 768},     {"gpt2-medium", 24, 16, 1024},
-    {"gpt2-large", 36, 20, 1280}, {"gpt2-xl", 48, 25, 1600}, {"gopher-44m", 8, 16, 512},
-    {"gpt-mini", 6, 6, 192},      {"gpt-micro", 4, 4, 128},  {"gpt-nano", 3, 3, 48},
-    {"makemore", 4, 4, 64},
+    {"openai-gpt", 12}, {"gpt2", 12},    {"gpt2-medium", 16}, {"gpt2-large", 20}, {"gpt2-xl", 25},
+    {"gopher-44m", 8},  {"gpt-mini", 6}, {"gpt-micro", 4},    {"gpt-nano", 3},
 };
 
 static int match(const struct torch_model *m)
@@ -57,26 +54,26 @@ static int find_heads(struct torch_model *m, int64_t *heads, mgpt_error *err)
     return found < 0 ? found : MGPT_OK;
 }
 
-static uint32_t guess_heads(const struct ckpt_hparams *hp)
+/* Settles heads, activation and eps. */
+static int settle(struct torch_model *m, mgpt_error *err)
 {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].n_layer == hp->n_layer && types[i].n_embd == hp->n_embd)
-            return types[i].n_head;
-    return 0;
+    int64_t heads = 0;
+    int status = torch_check_sizes(m, err);
+    if (status == MGPT_OK && torch_size(m, MG_HEADS, 0) == 0)
+        status = find_heads(m, &heads, err);
+    if (status == MGPT_OK)
+        status = torch_heads(m, heads, torch_gpt2_heads(m), "GPT-2 of these sizes", err);
+    if (status == MGPT_OK)
+        status = torch_activation(m, "gelu_tanh", "gelu_tanh", "minGPT's and makemore's", err);
+    m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);
+    return status;
 }
 
 static int map(struct torch_model *m, mgpt_error *err)
 {
-    int64_t heads = 0;
     int status = nanogpt_sizes(m, err);
     if (status == MGPT_OK)
-        status = find_heads(m, &heads, err);
-    if (status == MGPT_OK)
-        status =
-            torch_heads(m, heads, guess_heads(&m->c->hp), "minGPT's model of these sizes", err);
-    if (status == MGPT_OK)
-        status = torch_activation(m, "gelu_tanh", "gelu_tanh", "minGPT's", err);
-    m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);
+        status = settle(m, err);
     if (status == MGPT_OK)
         status = nanogpt_tensors(m, err);
     return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;

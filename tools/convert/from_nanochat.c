@@ -39,6 +39,7 @@ struct stated { /* model_config; 0: absent */
     int64_t sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd;
     char pattern[CKPT_MAX_LAYERS + 1]; /* of windows */
     const char *source;
+    int is_found; /* the side file */
 };
 
 /* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
@@ -80,8 +81,16 @@ static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
         return MGPT_OK;
     }
     int status = read_config(root, s, err);
+    s->is_found = 1;
     json_decref(root);
     return status;
+}
+
+/* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own marks are its
+ * side file and its lambdas. */
+static int is_nanochat(const struct torch_model *m, const struct stated *s)
+{
+    return s->is_found || state_has(&m->state, "resid_lambdas");
 }
 
 /* ---- what cannot be run ---------------------------------------------------------------------- */
@@ -112,8 +121,8 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
                         mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    uint32_t guess = hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
-    int status = torch_heads(m, s->n_head, guess, "heads of 128", err);
+    uint32_t usual = is_nanochat(m, s) && hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
+    int status = torch_heads(m, s->n_head, usual, "heads of 128, nanochat's", err);
     if (status < 0)
         return status;
     if (torch_kv_heads(m, "c_k", k_rows, err) < 0)
@@ -140,7 +149,9 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
-    int64_t context = o->given & OPT_CONTEXT ? o->n_ctx : s->sequence_len;
+    int64_t context = s->sequence_len > 0 ? s->sequence_len : torch_size(m, MG_CONTEXT, 0);
+    if (o->given & OPT_CONTEXT)
+        context = o->n_ctx;
     hp->arch = "nanochat";
     if (torch_layers(m, "transformer.h.N.attn.c_q.weight", err) < 0 ||
         torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
@@ -164,15 +175,25 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
 
 /* ---- the constants of a generation ----------------------------------------------------------- */
 
-/* An option, or the usual value with a note. */
-static float choose(struct torch_model *m, enum ckpt_option option, double given, const char *what,
-                    double usual)
+struct constant {
+    enum ckpt_option option;
+    double given, fact; /* fact: -1 when not stated */
+    const char *what;
+    double usual;
+};
+
+/* An option, a fact, or nanochat's value with a note; NAN when that is nobody's. */
+static double choose(struct torch_model *m, const struct constant *k, int is_known)
 {
-    if (m->in->options->given & option)
-        return (float)given;
-    ckpt_note(m->c, "inferred: %s = %g (from its tensors; set it with %s)", what, usual,
-              ckpt_option_name(option));
-    return (float)usual;
+    if (m->in->options->given & k->option)
+        return k->given;
+    if (k->fact >= 0)
+        return k->fact;
+    if (!is_known)
+        return NAN;
+    ckpt_note(m->c, "inferred: %s = %g (nanochat's; set it with %s)", k->what, k->usual,
+              ckpt_option_name(k->option));
+    return k->usual;
 }
 
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */
@@ -206,18 +227,39 @@ static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_er
     return MGPT_OK;
 }
 
+/* The two constants that other programs with these names have otherwise. */
+static int settle_base_and_cap(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    const struct mg_facts *f = &m->parts.facts;
+    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", ROPE_BASE};
+    const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
+    int is_known = is_nanochat(m, s);
+    double rope_base = choose(m, &base, is_known), softcap = choose(m, &cap, is_known);
+    if (isnan(rope_base) || isnan(softcap))
+        return err_set(
+            err, MGPT_EFILE, MGPT_NO_OFFSET,
+            "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, "
+            "and the logits depend on it: set%s%s",
+            isnan(rope_base) ? " --rope BASE" : "", isnan(softcap) ? " --softcap X (0: none)" : "");
+    m->c->hp.rope_base = (float)rope_base;
+    m->c->hp.logit_softcap = (float)softcap;
+    return MGPT_OK;
+}
+
 static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     int lambdas = state_has(&m->state, "resid_lambdas");
+    const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k", 1.0};
+    if (settle_base_and_cap(m, s, err) < 0)
+        return MGPT_EFILE;
     ckpt_note(m->c, "inferred: nanochat of %s",
               lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
                       : "October 2025 to January 2026 (no resid_lambdas)");
     hp->norm_eps = torch_eps(m, EPS);
-    hp->rope_base = choose(m, OPT_ROPE, o->rope_base, "rope base", ROPE_BASE);
-    hp->logit_softcap = choose(m, OPT_SOFTCAP, o->softcap, "softcap", SOFTCAP);
-    double qk = (double)choose(m, OPT_QK_SCALE, o->qk_scale, "factor of q and k", 1.0);
+    double qk = choose(m, &factor, 1);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
     return settle_windows(m, s, err);

@@ -73,7 +73,7 @@ int nanogpt_tensors(struct torch_model *m, mgpt_error *err)
 
 /* ---- nanoGPT --------------------------------------------------------------------------------- */
 
-/* model_args, or an object with such attributes; 0: a bare state dict. */
+/* model_args, or an object with such attributes; 0: neither, or a bare state dict. */
 static pickle_id config_of(const struct torch_model *m)
 {
     static const char *const names[] = {"model_args", "config", "model_config", "gpt_config"};
@@ -94,28 +94,19 @@ static int is_linear(const struct torch_model *m)
     return rows_of >= columns;
 }
 
+static int is_tied(const struct torch_model *m)
+{
+    return !state_has(&m->state, "lm_head.weight") ||
+           torch_same(m, "lm_head.weight", "transformer.wte.weight");
+}
+
+/* nanoGPT and build-nanogpt tie the head; model_args is nanoGPT's own word for the facts. */
 static int match(const struct torch_model *m)
 {
     if (!state_has(&m->state, "transformer.wte.weight") ||
         !state_has(&m->state, "transformer.wpe.weight") || !is_linear(m))
         return 0;
-    return config_of(m) || torch_same(m, "lm_head.weight", "transformer.wte.weight");
-}
-
-static int check_stated(const struct torch_model *m, pickle_id config, mgpt_error *err)
-{
-    const struct ckpt_hparams *hp = &m->c->hp;
-    const struct {
-        const char *key;
-        uint64_t found;
-    } sizes[] = {{"n_layer", hp->n_layer},
-                 {"n_embd", hp->n_embd},
-                 {"block_size", hp->n_ctx},
-                 {"vocab_size", hp->n_vocab}};
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < sizeof sizes / sizeof *sizes; i++)
-        status = torch_agree(m, config, sizes[i].key, sizes[i].found, err);
-    return status;
+    return torch_member(m, "model_args") || is_tied(m);
 }
 
 /* config["dataset"], where it is a plain name; NULL otherwise. It will be part of a file's name. */
@@ -139,18 +130,18 @@ static int map(struct torch_model *m, mgpt_error *err)
 {
     pickle_id config = config_of(m);
     int is_object = pickle_at(&m->file.pickle, config)->kind == PICKLE_OBJECT;
-    int64_t n_head = 0;
     int status = nanogpt_sizes(m, err);
     if (status == MGPT_OK)
-        status = check_stated(m, config, err);
+        status = torch_check_sizes(m, err);
     if (status == MGPT_OK)
-        status = torch_fact(m, config, "n_head", &n_head, err);
-    if (status >= 0)
-        status = torch_heads(m, n_head, 0, "", err);
+        status = torch_heads(m, 0, 0, "", err);
     if (status < 0)
         return status;
     if (is_object)
         status = torch_activation(m, "gelu_tanh", "gelu_tanh", "build-nanogpt's", err);
+    else if (!is_tied(m))
+        status =
+            torch_activation(m, NULL, "gelu_tanh", "nanoGPT ties the head, this does not", err);
     else
         status = torch_activation(
             m, "gelu_erf", "gelu_tanh",

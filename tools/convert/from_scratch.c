@@ -73,17 +73,6 @@ static int sizes(struct torch_model *m, mgpt_error *err)
     return ckpt_sizes(wanted, 4, err);
 }
 
-static uint32_t guess_heads(uint32_t n_embd)
-{
-    static const struct {
-        uint32_t n_embd, n_head;
-    } gpt2[] = {{768, 12}, {1024, 16}, {1280, 20}, {1600, 25}};
-    for (size_t i = 0; i < sizeof gpt2 / sizeof *gpt2; i++)
-        if (gpt2[i].n_embd == n_embd)
-            return gpt2[i].n_head;
-    return 0;
-}
-
 static int tensors(struct torch_model *m, mgpt_error *err)
 {
     int status = state_map(&m->state, before, sizeof before / sizeof *before, err);
@@ -110,7 +99,9 @@ static int map(struct torch_model *m, mgpt_error *err)
 {
     int status = sizes(m, err);
     if (status == MGPT_OK)
-        status = torch_heads(m, 0, guess_heads(m->c->hp.n_embd), "GPT-2 of this width", err);
+        status = torch_check_sizes(m, err);
+    if (status == MGPT_OK)
+        status = torch_heads(m, 0, torch_gpt2_heads(m), "GPT-2 of these sizes", err);
     if (status == MGPT_OK)
         status = torch_activation(m, "gelu_tanh", "gelu_tanh", "the book's", err);
     m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);

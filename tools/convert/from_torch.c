@@ -98,6 +98,14 @@ static int run_mapping(struct torch_model *m, const struct torch_mapping *mappin
     return status < 0 ? status : mapping->map(m, err);
 }
 
+static const struct torch_mapping *find_mapping(const struct torch_model *m)
+{
+    for (size_t i = 0; i < N_MAPPINGS; i++)
+        if (mappings[i]->match && mappings[i]->match(m))
+            return mappings[i];
+    return NULL;
+}
+
 static int read_model(struct torch_model *m, mgpt_error *err)
 {
     int found = find_weights(m);
@@ -106,6 +114,8 @@ static int read_model(struct torch_model *m, mgpt_error *err)
     if (!found)
         return no_weights(m, err);
     int status = torch_state(&m->file, m->weights, &m->state, err);
+    if (status == MGPT_OK)
+        status = torch_facts(m);
     if (status < 0)
         return status;
     /* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
@@ -113,21 +123,39 @@ static int read_model(struct torch_model *m, mgpt_error *err)
     int is_hf = m->weights == m->root ? hf_is_beside(m->in, err) : 0;
     if (is_hf)
         return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);
-    for (size_t i = 0; i < N_MAPPINGS; i++)
-        if (mappings[i]->match && mappings[i]->match(m))
-            return run_mapping(m, mappings[i], err);
-    return unknown(m, err);
+    const struct torch_mapping *mapping = find_mapping(m);
+    return mapping ? run_mapping(m, mapping, err) : unknown(m, err);
 }
 
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct torch_model m = {.c = c, .in = in};
+    mgpt_error local = {0}; /* so that there always is one */
     int status = torch_open(&m.file, in->bytes, err);
     if (status < 0)
         return status;
     state_init(&m.state, c);
-    status = read_model(&m, err);
+    mg_parts_init(&m.parts, c, in, &local);
+    status = read_model(&m, &local);
+    mg_parts_free(&m.parts);
     state_free(&m.state);
     torch_close(&m.file);
+    if (status < 0 && err)
+        *err = local;
     return status;
+}
+
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
+{
+    static const struct pickle_node none;
+    struct torch_model m = {.c = parts->c, .in = parts->in, .state = *s, .parts = *parts};
+    m.file.container = container;
+    if (!arr_push(m.file.pickle.nodes, none)) /* what every id means */
+        return err_memory(err, "a node", sizeof none);
+    const struct torch_mapping *mapping = find_mapping(&m);
+    int status = mapping ? run_mapping(&m, mapping, err) : 0;
+    pickle_free(&m.file.pickle);
+    *s = m.state;
+    *parts = m.parts;
+    return status < 0 ? status : mapping != NULL;
 }

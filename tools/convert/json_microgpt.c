@@ -5,9 +5,9 @@
  *     {"uchars": [...], "state_dict": {...}}
  *     [0.1, ...]   or   {"params": [0.1, ...], "config": {...}}                 parameter list
  *
- * A key is a stated size, the vocabulary, BOS, a container, or a matrix. In a flat file and inside the
- * weights anything else that holds numbers must be a matrix of the model; elsewhere an unknown key is
- * ignored, with a note. The text is limited to 512 MiB because the tree takes a multiple of it.
+ * The weights are the object that has the token embedding in it, however deep; every other object is
+ * searched for facts (json_facts.c). In a flat file and inside the weights anything else that holds numbers
+ * must be a matrix of the model; elsewhere an unknown key is ignored, with a note. The text is limited to 512 MiB because the tree takes a multiple of it.
  */
 #include "error.h"
 #include "json_model.h"
@@ -18,34 +18,9 @@
 
 #define MAX_BYTES ((size_t)512 << 20)
 
-static int is_container(const json_t *v)
-{
-    return json_is(v, JSON_OBJECT) || json_is(v, JSON_ARRAY);
-}
+enum { MAX_NESTING = 8 };
 
-/* A name counts only with a value of its kind: "params": 4192 is not a list of parameters. */
-static enum mg_kind classify(const char *key, const json_t *v, enum mg_size *size)
-{
-    enum mg_kind kind = mg_kind_of(key, size);
-    switch (kind) {
-    case MG_SIZE:
-    case MG_BOS:
-    case MG_EPS:
-    case MG_ROPE_BASE:
-        return json_is_numeric(v) ? kind : MG_OTHER;
-    case MG_VOCABULARY:
-        *size = MG_VOCAB;
-        return json_is_numeric(v) ? MG_SIZE : kind;
-    case MG_ACTIVATION:
-        return json_is(v, JSON_STRING) ? kind : MG_OTHER;
-    case MG_CONFIG:
-        return json_is(v, JSON_OBJECT) ? kind : MG_OTHER;
-    case MG_WEIGHTS:
-        return is_container(v) ? kind : MG_OTHER;
-    default:
-        return MG_OTHER;
-    }
-}
+/* ---- keys of the weights ----------------------------------------------------------------------- */
 
 /* A tensor of the model by its name and none by its value: taken for absent it would make another model
  * (a head that is the embedding). null is absent. */
@@ -54,53 +29,65 @@ static int is_spoilt(const char *key, const json_t *v)
     uint32_t layer;
     int role = mg_recognise(key, &layer),
         empty = json_is(v, JSON_OBJECT) && json_object_size(v) == 0;
-    return (empty || !is_container(v)) && !json_is(v, JSON_NULL) &&
+    return (empty || !json_is_container(v)) && !json_is(v, JSON_NULL) &&
            (role == MG_WTE || role == MG_WPE || role == MG_LM_HEAD);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
-
-static int read_object(struct mg_parts *m, const json_t *object, int strict);
-
-static int read_key(struct mg_parts *m, const char *key, const json_t *v, int strict)
+/* Lists of numbers, matrices and shapes anywhere in it. */
+static int holds_numbers(const json_t *v, int nesting)
 {
-    enum mg_size size = MG_VOCAB;
-    enum mg_kind kind = classify(key, v, &size);
-    switch (kind) {
-    case MG_SIZE:
-    case MG_BOS:
-    case MG_EPS:
-    case MG_ROPE_BASE:
-        return mg_state(m, key, json_number_value(v), kind, size);
-    case MG_VOCABULARY:
-        if (json_is(json_object_get(v, "itos"), JSON_OBJECT) ||
-            json_is(json_object_get(v, "stoi"), JSON_OBJECT))
-            return read_object(m, v, 0);
-        return m->entries || json_is(v, JSON_NULL) ? MGPT_OK : json_vocabulary(m, key, v);
-    case MG_ACTIVATION:
-        m->facts.activation = json_string_value(v);
-        return MGPT_OK;
-    case MG_CONFIG:
-        return read_object(m, v, 0);
-    case MG_WEIGHTS: /* the root has taken its own out: two of them, or one inside the other */
-    case MG_OTHER:
-        break;
+    const char *key;
+    json_t *member;
+    if (json_is(v, JSON_ARRAY))
+        return json_is_numeric(json_array_get(v, 0)) ||
+               holds_numbers(json_array_get(v, 0), nesting + 1);
+    if (nesting > MAX_NESTING || (json_object_get(v, "data") && json_object_get(v, "shape")))
+        return 1;
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
+    {
+        if (holds_numbers(member, nesting + 1))
+            return 1;
     }
-    if (strict && is_spoilt(key, v))
-        return mg_refuse(m, key, "%s, expected a matrix", json_kind(v));
-    if (strict && is_container(v))
-        return json_add_matrices(m, key, v);
-    ckpt_note(m->c, "ignored: %s (%s)", key, json_kind(v));
-    return MGPT_OK;
+    return 0;
 }
 
-static int read_object(struct mg_parts *m, const json_t *object, int strict)
+/* A container among the matrices that is none of them. */
+static int is_fact(const char *key, const json_t *v)
+{
+    enum mg_size size;
+    enum mg_kind kind = mg_kind_of(key, &size);
+    if (json_is(v, JSON_ARRAY))
+        return kind == MG_VOCABULARY && !holds_numbers(v, 0);
+    return kind == MG_VOCABULARY || kind == MG_CONFIG || !holds_numbers(v, 0);
+}
+
+/* The causal mask that minGPT keeps as a buffer: [1, 1, T, T]. */
+static int is_mask(const char *key, const json_t *v)
+{
+    const char *end = strstr(key, ".attn.bias");
+    return end && !end[strlen(".attn.bias")] && json_array_size(json_object_get(v, "shape")) == 4;
+}
+
+static int read_weight(struct mg_parts *m, const char *key, const json_t *v)
+{
+    enum mg_size size;
+    if (is_spoilt(key, v))
+        return mg_refuse(m, key, "%s, expected a matrix", json_kind(v));
+    if (json_is_container(v) && mg_kind_of(key, &size) != MG_OPTIMIZER && !is_fact(key, v))
+        return is_mask(key, v) ? MGPT_OK : json_add_matrices(m, key, v);
+    int status = json_take(m, key, v);
+    if (status == 0)
+        json_ignore(m, key, v);
+    return status < 0 ? status : MGPT_OK;
+}
+
+static int read_weights(struct mg_parts *m, const json_t *object)
 {
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)object, key, v)
     {
-        int status = read_key(m, key, v, strict);
+        int status = read_weight(m, key, v);
         if (status < 0)
             return status;
     }
@@ -109,45 +96,92 @@ static int read_object(struct mg_parts *m, const json_t *object, int strict)
 
 /* ---- layouts ----------------------------------------------------------------------------------- */
 
-static const json_t *find_weights(const json_t *root, const char **name)
+typedef int is_weights_fn(const char *key, const json_t *v);
+
+static int is_named(const char *key, const json_t *v)
 {
-    json_t *v;
-    enum mg_size size;
-    json_object_foreach((json_t *)(uintptr_t)root, *name, v)
-    {
-        if (classify(*name, v, &size) == MG_WEIGHTS)
-            return v;
-    }
-    return NULL;
+    (void)key;
+    return json_names_matrices(v);
 }
 
-/* The keys around the weights first: a parameter list needs what they say. */
-static int read_wrapped(struct mg_parts *m, const json_t *root, const json_t *weights,
-                        const char *name)
+/* Without a token embedding: a list of all parameters, or a model that lacks it. */
+static int is_called_so(const char *key, const json_t *v)
+{
+    enum mg_size size;
+    return mg_kind_of(key, &size) == MG_WEIGHTS && json_is_container(v) && holds_numbers(v, 0);
+}
+
+/* The first member that passes, those that are called weights first. */
+static const json_t *find(const json_t *object, is_weights_fn *is, int nesting)
 {
     const char *key;
     json_t *v;
-    int status = MGPT_OK;
-    json_object_foreach((json_t *)(uintptr_t)root, key, v)
+    enum mg_size size;
+    for (int called_so = 1; called_so >= 0; called_so--)
+        json_object_foreach((json_t *)(uintptr_t)object, key, v)
+        {
+            enum mg_kind kind = mg_kind_of(key, &size);
+            if ((kind == MG_WEIGHTS) != called_so || kind == MG_OPTIMIZER)
+                continue;
+            const json_t *found = is(key, v)              ? v
+                                  : nesting < MAX_NESTING ? find(v, is, nesting + 1)
+                                                          : NULL;
+            if (found)
+                return found;
+        }
+    return NULL;
+}
+
+static int is_inside(const json_t *v, const json_t *weights, int nesting)
+{
+    const char *key;
+    json_t *member;
+    if (v == weights)
+        return 1;
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
     {
-        if (strcmp(key, name) != 0)
-            status = read_key(m, key, v, 0);
+        if (nesting < MAX_NESTING && is_inside(member, weights, nesting + 1))
+            return 1;
+    }
+    return 0;
+}
+
+/* The facts around the weights, which a parameter list needs first. */
+static int read_around(struct mg_parts *m, const json_t *object, const json_t *weights)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)object, key, v)
+    {
+        int status = 1;
+        if (!is_inside(v, weights, 0))
+            status = json_take(m, key, v);
+        else if (v != weights && read_around(m, v, weights) < 0)
+            status = m->err->status;
         if (status < 0)
             return status;
+        if (status == 0)
+            json_ignore(m, key, v);
     }
-    return json_is(weights, JSON_ARRAY) ? json_add_params(m, weights) : read_object(m, weights, 1);
+    return MGPT_OK;
 }
 
 static int read_layout(struct mg_parts *m, const json_t *root)
 {
-    const char *name = NULL;
     if (json_is(root, JSON_ARRAY)) {
         m->c->format = "microgpt JSON, parameter list";
         return json_add_params(m, root);
     }
-    const json_t *weights = find_weights(root, &name);
-    m->c->format = weights ? "microgpt JSON, wrapped" : "microgpt JSON, flat";
-    return weights ? read_wrapped(m, root, weights, name) : read_object(m, root, 1);
+    const json_t *weights = json_names_matrices(root) ? root : find(root, is_named, 0);
+    if (!weights)
+        weights = find(root, is_called_so, 0);
+    m->c->format = weights && weights != root ? "microgpt JSON, wrapped" : "microgpt JSON, flat";
+    if (!weights || weights == root)
+        return read_weights(m, root);
+    int status = read_around(m, root, weights);
+    if (status < 0)
+        return status;
+    return json_is(weights, JSON_ARRAY) ? json_add_params(m, weights) : read_weights(m, weights);
 }
 
 /* ---- the text ---------------------------------------------------------------------------------- */

@@ -12,6 +12,23 @@
 /* "an array", "a string", ... */
 const char *json_kind(const json_t *v);
 
+/* ---- json_facts.c ------------------------------------------------------------------------------ */
+
+/* What a member states, and all that the objects in it state: 1; 0: nothing; negative with *err. The texts
+ * of a vocabulary stay in the tree. */
+int json_take(struct mg_parts *m, const char *key, const json_t *v);
+
+/* The same of all members of an object; those that state nothing are noted. */
+int json_facts(struct mg_parts *m, const json_t *object);
+
+/* The note about a member that is left out. */
+void json_ignore(struct mg_parts *m, const char *key, const json_t *v);
+
+int json_is_container(const json_t *v);
+
+/* An object with the token embedding in it, under any of its names. */
+int json_names_matrices(const json_t *v);
+
 /* ---- json_matrix.c ----------------------------------------------------------------------------- */
 
 /* Adds all matrices of v under the name: rows of numbers, a list of numbers (a gain), an object with a

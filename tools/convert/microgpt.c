@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_HEADS 4
+#define PUBLISHED_HEADS 4
 #define DEFAULT_CONTEXT 2048 /* where rotation sets no limit and the file none */
 
 /* ---- binding ----------------------------------------------------------------------------------- */
@@ -158,14 +158,20 @@ static int check_shapes(struct mg_build *b)
 
 const char *mg_size_name(enum mg_size size)
 {
-    static const char *const names[MG_N_SIZES] = {"vocab_size", "n_embd", "n_layer",
-                                                  "block_size", "n_head", "head_dim"};
+    static const char *const names[MG_N_SIZES] = {
+        "vocab_size", "n_embd", "n_layer", "block_size", "n_head", "head_dim", "n_kv_head"};
     return names[size];
 }
 
 void mg_facts_init(struct mg_facts *facts)
 {
-    *facts = (struct mg_facts){.bos = -1, .eps = -1, .rope_base = -1};
+    *facts = (struct mg_facts){.bos = -1,
+                               .eps = -1,
+                               .rope_base = -1,
+                               .softcap = -1,
+                               .some_eps = -1,
+                               .embedding_norm = -1,
+                               .final_norm = -1};
     for (int i = 0; i < MG_N_SIZES; i++)
         facts->sizes[i] = -1;
 }
@@ -198,43 +204,101 @@ static int check_stated(struct mg_build *b)
     return MGPT_OK;
 }
 
-static int settle_heads(struct mg_build *b)
+/* The published program: its sizes, its shapes, no gains and no gate. */
+int mg_is_published(const struct mg_build *b)
 {
-    int64_t heads = mg_stated(b->facts, b->in->options, MG_HEADS);
-    int64_t dim = b->facts->sizes[MG_HEAD_DIM];
-    int assumed = 0;
-    if (heads < 0 && dim >= 0) {
-        if (dim == 0 || b->E % (uint64_t)dim)
+    return b->E == 16 && b->n_layer == 1 && (b->T == 16 || b->T == 8) && b->K == b->E &&
+           b->F == 4 * b->E && mg_has(b, MG_WPE) && mg_has(b, MG_LM_HEAD) && !mg_is_fork(b);
+}
+
+int mg_is_fork(const struct mg_build *b)
+{
+    return mg_has(b, MG_ATTN_NORM) || mg_has(b, MG_FINAL_NORM) || mg_has(b, MG_GATE) ||
+           !mg_has(b, MG_WPE);
+}
+
+/* The width of a head by what the file says of it; 0: nothing. */
+static uint64_t stated_head_dim(const struct mg_build *b)
+{
+    int64_t dim = b->facts->sizes[MG_HEAD_DIM], kv = b->facts->sizes[MG_KV_HEADS];
+    if (dim >= 0)
+        return (uint64_t)dim;
+    return kv > 0 && b->K < b->E && b->K % (uint64_t)kv == 0 ? b->K / (uint64_t)kv : 0;
+}
+
+/* n_head, or what follows from the width of a head; -1: neither is stated. */
+static int find_heads(struct mg_build *b, int64_t *heads)
+{
+    uint64_t dim = stated_head_dim(b);
+    *heads = mg_stated(b->facts, b->in->options, MG_HEADS);
+    if (*heads < 0 && (dim || b->facts->sizes[MG_HEAD_DIM] == 0)) {
+        if (dim == 0 || b->E % dim)
             return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "head_dim is %lld, it must divide n_embd = %llu", (long long)dim,
-                           (unsigned long long)b->E);
-        heads = (int64_t)(b->E / (uint64_t)dim);
-        ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %lld)", (long long)heads,
-                  (long long)dim);
-    } else if (heads >= 0 && dim >= 0 && !(b->in->options->given & OPT_HEADS) &&
-               (uint64_t)heads * (uint64_t)dim != b->E) {
+                           "head_dim is %llu, it must divide n_embd = %llu",
+                           (unsigned long long)dim, (unsigned long long)b->E);
+        *heads = (int64_t)(b->E / dim);
+        ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %llu)", (long long)*heads,
+                  (unsigned long long)dim);
+    } else if (*heads >= 0 && b->facts->sizes[MG_HEAD_DIM] >= 0 &&
+               !(b->in->options->given & OPT_HEADS) && (uint64_t)*heads * dim != b->E) {
         return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "n_head %llu times head_dim %llu is not n_embd = %llu",
-                       (unsigned long long)heads, (unsigned long long)dim,
+                       (unsigned long long)*heads, (unsigned long long)dim,
                        (unsigned long long)b->E);
-    } else if (heads < 0) {
-        heads = DEFAULT_HEADS;
-        assumed = 1;
+    }
+    return MGPT_OK;
+}
+
+static int settle_heads(struct mg_build *b)
+{
+    int64_t heads;
+    if (find_heads(b, &heads) < 0)
+        return MGPT_EFILE;
+    if (heads < 0 && mg_is_published(b)) {
+        heads = PUBLISHED_HEADS;
+        ckpt_note(b->c, "inferred: n_head = %d (the published program's; set it with --heads)",
+                  PUBLISHED_HEADS);
+    }
+    if (heads < 0 && b->n_layer == 0) /* nothing has heads */
+        heads = 1;
+    if (heads < 0) {
+        mg_want(b, "--heads N");
+        return MGPT_OK;
     }
     if (heads < 1 || b->E % (uint64_t)heads)
         return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "n_head is %llu%s, it must divide n_embd = %llu%s",
-                       (unsigned long long)heads, assumed ? " (default)" : "",
-                       (unsigned long long)b->E, assumed ? "; set it with --heads" : "");
-    if (assumed)
-        ckpt_note(b->c, "inferred: n_head = %d (default; set it with --heads)", DEFAULT_HEADS);
+                       "n_head is %llu, it must divide n_embd = %llu", (unsigned long long)heads,
+                       (unsigned long long)b->E);
     return ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->err);
+}
+
+void mg_want(struct mg_build *b, const char *option)
+{
+    size_t n = strlen(b->wanted);
+    snprintf(b->wanted + n, sizeof b->wanted - n, "%s%s", n ? ", " : "", option);
+}
+
+/* A guess that changes the logits is not made. */
+static int check_wanted(struct mg_build *b)
+{
+    if (!*b->wanted)
+        return MGPT_OK;
+    return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "not in the file, and the logits depend on it: set %s", b->wanted);
 }
 
 /* Fewer rows in wk and wv than in wq are fewer heads of the same width, each for a group of queries. */
 static int settle_kv_heads(struct mg_build *b)
 {
-    uint64_t heads = b->c->hp.n_head, head_dim = b->E / heads, kv = b->K / head_dim;
+    uint64_t heads = b->c->hp.n_head;
+    if (heads == 0) /* wanted */
+        return MGPT_OK;
+    uint64_t head_dim = b->E / heads, kv = b->K / head_dim;
+    int64_t stated = b->facts->sizes[MG_KV_HEADS];
+    if (stated >= 0 && (uint64_t)stated * head_dim != b->K && b->n_layer > 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
+                       (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
     if (b->K == b->E)
         return MGPT_OK;
     if (b->K % head_dim || heads % kv)
@@ -299,8 +363,8 @@ int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_
                    const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err)
 {
     static int (*const steps[])(struct mg_build *) = {
-        check_complete, mg_settle_positions,  check_shapes,      check_stated,
-        set_sizes,      mg_settle_vocabulary, mg_settle_dialect, add_tensors};
+        check_complete,       mg_settle_positions, check_shapes, check_stated, set_sizes,
+        mg_settle_vocabulary, mg_settle_dialect,   check_wanted, add_tensors};
     struct mg_build b = {.c = c, .facts = facts, .in = in, .err = err};
     size_t n_slots = mg_slot(MG_N_ROLES - 1, CKPT_MAX_LAYERS - 1) + 1;
     b.slots = calloc(n_slots, sizeof *b.slots);

@@ -23,13 +23,27 @@ struct mg_matrix {
     uint64_t at;
 };
 
-enum mg_size { MG_VOCAB, MG_EMBD, MG_LAYERS, MG_CONTEXT, MG_HEADS, MG_HEAD_DIM, MG_N_SIZES };
+enum mg_size {
+    MG_VOCAB,
+    MG_EMBD,
+    MG_LAYERS,
+    MG_CONTEXT,
+    MG_HEADS,
+    MG_HEAD_DIM,
+    MG_KV_HEADS,
+    MG_N_SIZES
+};
 
 struct mg_facts {
     int64_t sizes[MG_N_SIZES];      /* as stated in the file; -1: not */
     int64_t bos;                    /* -1: not stated */
-    double eps, rope_base;          /* -1: not stated */
-    const char *activation;         /* NULL: not stated */
+    double eps, rope_base, softcap; /* -1: not stated */
+    double some_eps;                /* "eps", which can be the optimizer's; -1: not stated */
+    int trains;                     /* the file also holds settings of an optimizer */
+    int embedding_norm, final_norm; /* 0, 1; -1: not stated */
+    const char *activation, *norm;  /* NULL: not stated */
+    const char *positions;          /* NULL: not stated */
+    const char *bos_text;           /* BOS as a text; NULL: not stated */
     const struct gguf_str *entries; /* of the vocabulary; NULL: none in the file */
     size_t n_entries;
 };
@@ -46,23 +60,34 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
 int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,
                    const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err);
 
-/* ---- what a key of a file is (microgpt_names.c) ------------------------------------------------ */
+/* ---- what a key of a file is (microgpt_facts.c) ------------------------------------------------ */
 
 enum mg_kind {
     MG_OTHER,
     MG_SIZE, /* a number: one of enum mg_size */
     MG_BOS,
     MG_EPS,
+    MG_SOME_EPS, /* "eps": of a norm or of an optimizer */
     MG_ROPE_BASE,
+    MG_SOFTCAP,
     MG_VOCABULARY,
-    MG_ACTIVATION, /* a text */
-    MG_CONFIG,     /* a collection of such keys */
-    MG_WEIGHTS     /* a collection of matrices */
+    MG_ACTIVATION, /* a text, as are the next two */
+    MG_NORM,
+    MG_POSITIONS,
+    MG_SAYS_EMBEDDING_NORM, /* true or false, as is the next */
+    MG_SAYS_FINAL_NORM,
+    MG_TRAINING,  /* a setting of an optimizer */
+    MG_CONFIG,    /* a collection of such keys; any other object may be one, too */
+    MG_WEIGHTS,   /* a collection of matrices */
+    MG_OPTIMIZER, /* a collection that says nothing about the model */
 };
 
-/* By the name alone, without leading underscores; *size is set for MG_SIZE. A reader must also look at
- * the value: "params": 4192 is no list of parameters. */
+/* By the name alone; *size is set for MG_SIZE. A reader must also look at the value: "params": 4192 is not
+ * a list of parameters. */
 enum mg_kind mg_kind_of(const char *key, enum mg_size *size);
+
+/* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" for any of their spellings; NULL: unknown. */
+const char *mg_activation(const char *name);
 
 /* ---- collecting (microgpt_parts.c) ------------------------------------------------------------- */
 
@@ -72,6 +97,7 @@ struct mg_parts {
     struct mg_matrix *matrices; /* stb_ds arrays */
     struct gguf_str *entries;
     struct mg_facts facts;
+    int first_wins; /* a fact that is stated twice, differently, is no error: the first counts */
     mgpt_error *err;
 };
 
@@ -81,12 +107,25 @@ void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_i
 /* microgpt_build with what was collected, unless `status` is an error already; frees the arrays. */
 int mg_parts_build(struct mg_parts *m, int status);
 
+void mg_parts_free(struct mg_parts *m);
+
 /* Adds a matrix; the name of n bytes is copied. */
 int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix);
 
 /* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes must
  * live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
 int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t);
+
+/* A scalar next to a key, in whatever container. Text may hold a number. */
+struct mg_value {
+    enum { MG_NONE, MG_NUMBER, MG_TEXT, MG_FLAG } kind;
+    double number;    /* of a flag: 0 or 1 */
+    const char *text; /* NUL-terminated; copied */
+};
+
+/* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a value);
+ * negative with *err. */
+int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 
 /* Stores a number that a key states; saying it twice is allowed, saying two things is not. */
 int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
@@ -128,7 +167,8 @@ int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root
 int mg_add_pickled(struct mg_parts *m, const char *key, const struct pickle *p, pickle_id id,
                    size_t n_bytes);
 
-/* What the keys of a dict, and of the configurations in it, say; everything else is left alone. */
-int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, size_t n_bytes);
+/* What the keys of a dict or object, and of those in it, say, but for the weights. */
+int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, pickle_id weights,
+                 size_t n_bytes);
 
 #endif

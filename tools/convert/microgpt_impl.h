@@ -48,6 +48,7 @@ struct mg_build {
     enum mg_positions positions;
     const struct mg_facts *facts;
     const struct ckpt_input *in;
+    char wanted[160]; /* options without which the logits would be a guess */
     mgpt_error *err;
 };
 
@@ -68,6 +69,13 @@ static inline int mg_has(const struct mg_build *b, enum mg_role role)
 {
     return mg_at(b, role, 0) != NULL;
 }
+
+/* microgpt.c. Whether it is the published program's model, to the size; whether it has parts that the
+ * program never had (gains, a gate, rotation), so that the program says nothing about it. */
+int mg_is_published(const struct mg_build *b);
+int mg_is_fork(const struct mg_build *b);
+/* An option that must be given, "--heads N"; microgpt_build lists all of them in one error. */
+void mg_want(struct mg_build *b, const char *option);
 
 /* microgpt_dialect.c: vocabulary, activation, norms, eps. Sizes and positions are settled. */
 int mg_settle_vocabulary(struct mg_build *b);

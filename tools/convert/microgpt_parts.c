@@ -28,9 +28,14 @@ int mg_parts_build(struct mg_parts *m, int status)
                          "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
     if (status == MGPT_OK)
         status = microgpt_build(m->c, m->matrices, arr_len(m->matrices), &m->facts, m->in, m->err);
+    mg_parts_free(m);
+    return status;
+}
+
+void mg_parts_free(struct mg_parts *m)
+{
     arr_free(m->matrices);
     arr_free(m->entries);
-    return status;
 }
 
 int mg_refuse(struct mg_parts *m, const char *name, const char *fmt, ...)
@@ -49,40 +54,6 @@ int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matr
     matrix.name = ckpt_text(m->c, name, n);
     if (!matrix.name || !arr_push(m->matrices, matrix))
         return err_memory(m->err, "the list of matrices", sizeof matrix);
-    return MGPT_OK;
-}
-
-/* ---- facts ------------------------------------------------------------------------------------- */
-
-static int state_real(struct mg_parts *m, const char *key, double number, double *to)
-{
-    if (!(number >= 0 && number < 1e9))
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: out of range",
-                       CKPT_CLIP(key, strlen(key)));
-    if (*to >= 0 && (*to < number || *to > number))
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is stated twice, differently",
-                       CKPT_CLIP(key, strlen(key)));
-    *to = number;
-    return MGPT_OK;
-}
-
-int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
-             enum mg_size size)
-{
-    int64_t *to = kind == MG_BOS ? &m->facts.bos : &m->facts.sizes[size];
-    if (kind == MG_EPS)
-        return state_real(m, key, number, &m->facts.eps);
-    if (kind == MG_ROPE_BASE)
-        return state_real(m, key, number, &m->facts.rope_base);
-    if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.*s: expected a whole number from 0 to %d", CKPT_CLIP(key, strlen(key)),
-                       INT32_MAX);
-    if (*to >= 0 && *to != (int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is %llu here and %llu elsewhere",
-                       CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
-                       (unsigned long long)*to);
-    *to = (int64_t)number;
     return MGPT_OK;
 }
 

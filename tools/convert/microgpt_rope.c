@@ -1,8 +1,8 @@
 /* microgpt's forks without a table of positions: they rotate q and k. See microgpt_impl.h.
  *
- * Files say nothing about it, so what is assumed is what those forks do: the two halves of a head
- * rotate against each other, base 10000, as in Llama; with the gate and the norms that they have, such
- * a model is architecture "llama", for which rows of q and k move from halves to adjacent pairs.
+ * How (the two halves of a head against each other, or adjacent pairs) and with which base, the file says
+ * or the user: there is no program that fixes it. With the gate and the norms that they have, such a
+ * model is architecture "llama", for which rows of q and k move from halves to adjacent pairs.
  */
 #include "microgpt_impl.h"
 
@@ -11,26 +11,28 @@
 
 #include <string.h>
 
-#define DEFAULT_ROPE_BASE 10000
 #define MAX_HEAD_VALUES ((uint64_t)1 << 24) /* of one head's rows: they are held in memory */
 
 /* ---- which ------------------------------------------------------------------------------------- */
 
-static int option(struct mg_build *b)
+static int find_positions(const char *said, enum mg_positions *to)
 {
     static const struct {
         const char *name;
         enum mg_positions positions;
-    } names[] = {{"half", MG_POS_HALF}, {"adjacent", MG_POS_ADJACENT}, {"none", MG_POS_NONE}};
-    const char *said = b->in->options->positions;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    } names[] = {{"half", MG_POS_HALF},
+                 {"neox", MG_POS_HALF},
+                 {"rotate_half", MG_POS_HALF},
+                 {"adjacent", MG_POS_ADJACENT},
+                 {"interleaved", MG_POS_ADJACENT},
+                 {"gptj", MG_POS_ADJACENT},
+                 {"none", MG_POS_NONE}};
+    for (size_t i = 0; said && i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, said) == 0) {
-            b->positions = names[i].positions;
-            return MGPT_OK;
+            *to = names[i].positions;
+            return 1;
         }
-    return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
-                   "--positions: expected half, adjacent or none, found '%.*s'",
-                   CKPT_CLIP(said, strlen(said)));
+    return 0;
 }
 
 /* What rotates comes out as "llama", which has a gate and a final norm. */
@@ -51,30 +53,23 @@ static int settle_rotation(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
     struct ckpt_hparams *hp = &b->c->hp;
-    int gains = mg_has(b, MG_ATTN_NORM) || mg_has(b, MG_FINAL_NORM) || mg_has(b, MG_GATE);
-    if (o->given & OPT_POSITIONS) {
-        if (option(b) < 0)
-            return MGPT_EARG;
-    } else if (gains) {
+    if (o->given & OPT_POSITIONS && !find_positions(o->positions, &b->positions))
+        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--positions: expected half, adjacent or none, found '%.*s'",
+                       CKPT_CLIP(o->positions, strlen(o->positions)));
+    if (!(o->given & OPT_POSITIONS) && !find_positions(b->facts->positions, &b->positions)) {
         b->positions = MG_POS_HALF;
-        ckpt_note(b->c, "inferred: rope = half (no wpe, and gains as in Llama; "
-                        "set it with --positions)");
-    } else {
-        return err_set(
-            b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-            "tensor wpe: missing (say --positions half, adjacent or none if the model has no "
-            "such table)");
+        mg_want(b, "--positions half, adjacent or none (no wpe)");
     }
     if (b->positions == MG_POS_NONE)
         return MGPT_OK;
     hp->arch = "llama";
-    hp->rope_base = (float)(b->facts->rope_base > 0 ? b->facts->rope_base : DEFAULT_ROPE_BASE);
-    if (o->given & OPT_ROPE)
-        hp->rope_base = (float)o->rope_base;
-    else if (!(b->facts->rope_base > 0))
-        ckpt_note(b->c, "inferred: rope base = %d (default; set it with --rope)",
-                  DEFAULT_ROPE_BASE);
-    return check_llama(b);
+    hp->rope_base = (float)(o->given & OPT_ROPE ? o->rope_base : b->facts->rope_base);
+    if (!(hp->rope_base > 0)) {
+        hp->rope_base = 0;
+        mg_want(b, "--rope BASE");
+    }
+    return *b->wanted ? MGPT_OK : check_llama(b);
 }
 
 int mg_settle_positions(struct mg_build *b)

@@ -10,6 +10,7 @@
 #include "ck.h"
 #include "error.h"
 #include "mem.h"
+#include "microgpt_impl.h"
 #include "npy_model.h"
 #include "utf8.h"
 
@@ -279,18 +280,19 @@ static int read_texts(struct reading *r, zip_uint64_t index, const struct npy *n
     return MGPT_OK;
 }
 
-static int read_activation(struct reading *r, zip_uint64_t index, const struct npy *npy)
+/* A text of one array. */
+static int read_text(struct reading *r, const char *key, zip_uint64_t index, const struct npy *npy)
 {
     struct span data;
     int status = hold(r, index, &data, r->m.err);
     char *text = status < 0 ? NULL : ckpt_alloc(r->z->c, data.size + 1, 1);
     if (status == MGPT_OK && !text)
-        return err_memory(r->m.err, "a name", data.size);
+        return err_memory(r->m.err, "a text", data.size);
     if (status == MGPT_OK) {
         to_utf8(data.data, npy->width / 4, text);
-        r->m.facts.activation = text;
+        status = mg_take(&r->m, key, (struct mg_value){.kind = MG_TEXT, .text = text});
     }
-    return status;
+    return status < 0 ? status : MGPT_OK;
 }
 
 static int read_objects(struct reading *r, const char *key, zip_uint64_t index)
@@ -321,29 +323,37 @@ static int read_fact(struct reading *r, zip_uint64_t index)
         return read_objects(r, key, index);
     if (kind == MG_VOCABULARY && npy.kind == 'U')
         return read_texts(r, index, &npy);
-    if (kind == MG_ACTIVATION && npy.kind == 'U' && npy.n_dims == 0 && npy.width)
-        return read_activation(r, index, &npy);
+    if (npy.kind == 'U' && npy.n_dims == 0 && npy.width)
+        return read_text(r, key, index, &npy);
     if (kind == MG_WEIGHTS && npy.kind == 'f' && npy.n_dims == 1)
         r->params = index;
     if (!is_scalar(&npy) || kind == MG_OTHER || kind == MG_WEIGHTS)
         return MGPT_OK;
     if (scalar(r, index, &npy, &v) < 0)
         return r->m.err->status;
-    if (kind == MG_VOCABULARY)
-        kind = MG_SIZE;
-    return kind <= MG_ROPE_BASE ? mg_state(&r->m, key, v, kind, size) : MGPT_OK;
+    struct mg_value value = {.kind = npy.kind == 'b' ? MG_FLAG : MG_NUMBER, .number = v};
+    status = mg_take(&r->m, key, value);
+    return status < 0 ? status : MGPT_OK;
+}
+
+/* "norm" is a gain or the kind of the norms: the value tells. */
+static int is_fact(const char *key, const struct npy *npy)
+{
+    enum mg_size size;
+    uint32_t layer;
+    int is_array = npy->kind == 'f' && npy->n_dims > 0 && mg_recognise(key, &layer) >= 0;
+    return !is_array && mg_kind_of(key, &size) != MG_OTHER;
 }
 
 static int read_matrix(struct reading *r, zip_uint64_t index)
 {
     char key[MAX_KEY];
     struct npy npy;
-    enum mg_size size;
     size_t n_notes = arr_len(r->z->c->notes);
     int status = describe(r, index, key, &npy);
     if (status == 0 && arr_len(r->z->c->notes) > n_notes)
         arr_set_len(r->z->c->notes, n_notes); /* the first pass has said so */
-    if (status <= 0 || npy.kind == 'O' || mg_kind_of(key, &size) != MG_OTHER)
+    if (status <= 0 || npy.kind == 'O' || is_fact(key, &npy))
         return status < 0 ? status : MGPT_OK;
     if (r->in_order)
         mg_name_in_order(&r->m, (size_t)index, (size_t)r->n_entries, key);

@@ -129,65 +129,97 @@ static pickle_id dict_of(const struct reading *r, pickle_id id)
     return pm_at(r, id)->kind == PICKLE_DICT ? id : 0;
 }
 
+static int names_matrices(const struct reading *r, pickle_id dict)
+{
+    char key[PM_MAX_PATH];
+    uint32_t layer;
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)
+        if (pm_key(r, i.key, key) && mg_recognise(key, &layer) == MG_WTE)
+            return 1;
+    return 0;
+}
+
 static int is_container(const struct reading *r, pickle_id id)
 {
     uint8_t kind = pm_at(r, id)->kind;
     return pm_is_list(r, id) || kind == PICKLE_DICT || kind == PICKLE_CALL || kind == PICKLE_OBJECT;
 }
 
+/* A name of weights or of a configuration counts only with a value of its kind: "params": 4192 is not a
+ * list of parameters. */
 static enum mg_kind classify(const struct reading *r, const char *key, pickle_id id,
                              enum mg_size *size)
 {
-    double v;
     enum mg_kind kind = mg_kind_of(key, size);
-    switch (kind) {
-    case MG_SIZE:
-    case MG_BOS:
-    case MG_EPS:
-    case MG_ROPE_BASE:
-        return pickle_real(r->p, id, &v) ? kind : MG_OTHER;
-    case MG_VOCABULARY:
-        *size = MG_VOCAB;
-        return pickle_real(r->p, id, &v) ? MG_SIZE : kind;
-    case MG_ACTIVATION:
-        return pm_at(r, id)->kind == PICKLE_TEXT ? kind : MG_OTHER;
-    case MG_CONFIG:
-        return dict_of(r, id) ? kind : MG_OTHER;
-    case MG_WEIGHTS:
+    if (kind == MG_WEIGHTS)
         return pm_is_list(r, id) || dict_of(r, id) ? kind : MG_OTHER;
-    default:
-        return MG_OTHER;
-    }
+    return kind == MG_CONFIG && !dict_of(r, id) ? MG_OTHER : kind;
 }
 
 static int read_dict(struct reading *r, pickle_id dict, int strict, int nesting);
 
+/* As mg_take. */
+static int take_scalar(struct reading *r, const char *key, pickle_id id)
+{
+    const struct pickle_node *node = pm_at(r, id);
+    struct mg_value v = {.kind = MG_NUMBER};
+    if (node->kind == PICKLE_TEXT) {
+        v.kind = MG_TEXT;
+        v.text = ckpt_text(r->m->c, node->as.text, node->n);
+        if (!v.text)
+            return err_memory(r->m->err, "a text", node->n);
+    } else if (!pickle_real(r->p, id, &v.number)) {
+        return 0;
+    }
+    if (node->kind == PICKLE_BOOL)
+        v.kind = MG_FLAG;
+    return mg_take(r->m, key, v);
+}
+
+/* A dict whose values are all ids, or whose keys are. */
+static int is_map(const struct reading *r, pickle_id dict)
+{
+    size_t n = 0, n_ids = 0, n_texts = 0;
+    int64_t v;
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i); n++) {
+        n_ids += pickle_int(r->p, i.value, &v) != 0;
+        n_texts += pickle_int(r->p, i.key, &v) != 0;
+    }
+    return n > 0 && (n_ids == n || n_texts == n);
+}
+
+/* As mg_take: a fact, or a dict of them. */
+static int take(struct reading *r, const char *key, pickle_id id, int nesting)
+{
+    enum mg_size size;
+    enum mg_kind kind = classify(r, key, id, &size);
+    int status = take_scalar(r, key, id);
+    if (status != 0)
+        return status;
+    if (kind == MG_VOCABULARY && (pm_at(r, id)->kind != PICKLE_DICT || is_map(r, id)))
+        status = read_vocabulary(r, key, id);
+    else if (dict_of(r, id) && (kind == MG_VOCABULARY || kind == MG_CONFIG))
+        status = read_dict(r, dict_of(r, id), 0, nesting + 1);
+    else
+        return 0;
+    return status < 0 ? status : 1;
+}
+
 static int read_key(struct reading *r, const char *key, pickle_id id, int strict, int nesting)
 {
-    enum mg_size size = MG_VOCAB;
-    double v = 0;
-    enum mg_kind kind = classify(r, key, id, &size);
-    switch (kind) {
-    case MG_SIZE:
-    case MG_BOS:
-    case MG_EPS:
-    case MG_ROPE_BASE:
-        pickle_real(r->p, id, &v);
-        return mg_state(r->m, key, v, kind, size);
-    case MG_VOCABULARY:
-        return read_vocabulary(r, key, id);
-    case MG_ACTIVATION:
-        r->m->facts.activation = ckpt_text(r->m->c, pm_at(r, id)->as.text, pm_at(r, id)->n);
-        return MGPT_OK;
-    case MG_CONFIG:
-        return read_dict(r, dict_of(r, id), 0, nesting + 1);
-    case MG_WEIGHTS: /* the root has taken its own out */
-    case MG_OTHER:
-        break;
-    }
-    if (strict && is_container(r, id))
+    enum mg_size size;
+    enum mg_kind kind = mg_kind_of(key, &size);
+    uint32_t layer;
+    int is_matrix = strict && is_container(r, id) && mg_recognise(key, &layer) >= 0;
+    int status = is_matrix ? 0 : take(r, key, id, nesting);
+    if (status != 0)
+        return status < 0 ? status : MGPT_OK;
+    if (strict && is_container(r, id) && kind != MG_OPTIMIZER)
         return pm_add(r, key, id);
-    ckpt_note(r->m->c, "ignored: %s (%s)", key, pickle_kind_name(r->p, id));
+    if (dict_of(r, id) && kind != MG_OPTIMIZER && !names_matrices(r, dict_of(r, id)))
+        return read_dict(r, dict_of(r, id), 0, nesting + 1);
+    ckpt_note(r->m->c, "ignored: %.*s (%s)", CKPT_CLIP(key, strlen(key)),
+              pickle_kind_name(r->p, id));
     return MGPT_OK;
 }
 
@@ -206,15 +238,28 @@ static int read_dict(struct reading *r, pickle_id dict, int strict, int nesting)
     return MGPT_OK;
 }
 
+/* The member that has the token embedding in it, or one that is called weights; 0: the dict is the model
+ * itself. */
+static pickle_id find_weights(const struct reading *r, pickle_id dict)
+{
+    char key[PM_MAX_PATH];
+    enum mg_size size;
+    if (names_matrices(r, dict))
+        return 0;
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)
+        if (names_matrices(r, dict_of(r, i.value)))
+            return i.value;
+    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)
+        if (pm_key(r, i.key, key) && classify(r, key, i.value, &size) == MG_WEIGHTS)
+            return i.value;
+    return 0;
+}
+
 /* The keys around the weights first: a parameter list needs what they say. */
 static int read_root(struct reading *r, pickle_id dict)
 {
     char key[PM_MAX_PATH];
-    enum mg_size size;
-    pickle_id weights = 0;
-    for (struct pickle_iter i = pickle_items(r->p, dict); !weights && pickle_next(&i);)
-        if (pm_key(r, i.key, key) && classify(r, key, i.value, &size) == MG_WEIGHTS)
-            weights = i.value;
+    pickle_id weights = find_weights(r, dict);
     if (!weights)
         return read_dict(r, dict, 1, 0);
     for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
@@ -283,25 +328,30 @@ int mg_add_pickled(struct mg_parts *m, const char *key, const struct pickle *p, 
     return read_key(&r, key, id, 0, 0);
 }
 
-static int read_facts(struct reading *r, pickle_id dict, int nesting)
+/* As read_dict, but what states nothing is passed over: an optimizer has millions of members. */
+static int read_facts(struct reading *r, pickle_id dict, pickle_id weights, int nesting)
 {
     char key[PM_MAX_PATH];
     enum mg_size size;
     int status = MGPT_OK;
-    for (struct pickle_iter i = pickle_items(r->p, dict); status == MGPT_OK && pickle_next(&i);) {
-        enum mg_kind kind = pm_key(r, i.key, key) ? classify(r, key, i.value, &size) : MG_OTHER;
-        if (kind == MG_CONFIG && nesting < PM_MAX_NESTING)
-            status = read_facts(r, dict_of(r, i.value), nesting + 1);
-        else if (kind != MG_OTHER && kind != MG_CONFIG && kind != MG_WEIGHTS)
-            status = read_key(r, key, i.value, 0, 0);
+    for (struct pickle_iter i = pickle_items(r->p, dict); status >= 0 && pickle_next(&i);) {
+        pickle_id inner = dict_of(r, i.value);
+        if (i.value == weights || !pm_key(r, i.key, key) || mg_kind_of(key, &size) == MG_OPTIMIZER)
+            continue;
+        status = mg_kind_of(key, &size) == MG_OTHER || mg_kind_of(key, &size) == MG_CONFIG
+                     ? 0
+                     : take(r, key, i.value, nesting);
+        if (status == 0 && inner && nesting < PM_MAX_NESTING)
+            status = read_facts(r, inner, weights, nesting + 1);
     }
-    return status;
+    return status < 0 ? status : MGPT_OK;
 }
 
-int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, size_t n_bytes)
+int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, pickle_id weights,
+                 size_t n_bytes)
 {
     struct reading r = {m, p, n_bytes};
-    return read_facts(&r, dict, 0);
+    return read_facts(&r, dict_of(&r, dict), weights, 0);
 }
 
 /* ---- bare pickles ------------------------------------------------------------------------------ */
@@ -311,22 +361,13 @@ int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, siz
 static int looks_like(const struct reading *r, pickle_id root)
 {
     char key[PM_MAX_PATH];
-    enum mg_size size;
-    uint32_t layer;
-    int has_wte = 0;
-    pickle_id dict = dict_of(r, root);
+    pickle_id dict = dict_of(r, root), weights = find_weights(r, dict);
+    if (weights)
+        dict = pm_is_list(r, weights) ? 0 : dict_of(r, weights);
     for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)
-        if (pm_key(r, i.key, key) && classify(r, key, i.value, &size) == MG_WEIGHTS) {
-            dict = pm_is_list(r, i.value) ? 0 : dict_of(r, i.value);
-            break;
-        }
-    for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
-        int named = pm_key(r, i.key, key);
-        if (named && strstr(key, "c_attn"))
+        if (pm_key(r, i.key, key) && strstr(key, "c_attn"))
             return 0;
-        has_wte |= named && mg_recognise(key, &layer) == MG_WTE;
-    }
-    return has_wte || pm_is_list(r, root) || !dict;
+    return names_matrices(r, dict) || pm_is_list(r, root) || !dict;
 }
 
 enum ckpt_match microgpt_pickle_sniff(struct span bytes)

@@ -57,13 +57,17 @@ int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, u
     return MGPT_OK;
 }
 
+/* By address, or, where a container cannot share storage, by content. */
 int torch_same(const struct torch_model *m, const char *a, const char *b)
 {
     const struct state_tensor *x = state_peek(&m->state, a), *y = state_peek(&m->state, b);
-    return x && y && x->bytes.data == y->bytes.data && x->type == y->type &&
-           x->n_dims == y->n_dims &&
-           memcmp(x->shape, y->shape, x->n_dims * sizeof *x->shape) == 0 &&
-           memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) == 0;
+    if (!x || !y || x->type != y->type || x->n_dims != y->n_dims ||
+        memcmp(x->shape, y->shape, x->n_dims * sizeof *x->shape) != 0 ||
+        memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) != 0)
+        return 0;
+    return x->bytes.data == y->bytes.data ||
+           (x->bytes.size == y->bytes.size &&
+            memcmp(x->bytes.data, y->bytes.data, x->bytes.size) == 0);
 }
 
 int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
@@ -91,15 +95,20 @@ int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgp
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
                 mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
-    int64_t heads = o->given & OPT_HEADS ? o->n_head : stated;
-    if (heads <= 0 && guess) {
-        heads = guess;
-        ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", guess, why);
+    int64_t dim = torch_size(m, MG_HEAD_DIM, 0);
+    int64_t heads = stated > 0 ? stated : torch_size(m, MG_HEADS, 0);
+    if (heads <= 0 && dim > 0 && hp->n_embd % (uint64_t)dim == 0)
+        heads = hp->n_embd / dim;
+    if (o->given & OPT_HEADS)
+        heads = o->n_head;
+    if (heads <= 0 && published) {
+        heads = published;
+        ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", published, why);
     }
     if (heads <= 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -111,35 +120,88 @@ int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const cha
     return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
 }
 
+uint32_t torch_gpt2_heads(const struct torch_model *m)
+{
+    static const struct {
+        uint32_t n_layer, n_embd, n_head;
+    } gpt2[] = {{12, 768, 12}, {24, 1024, 16}, {36, 1280, 20}, {48, 1600, 25}};
+    const struct ckpt_hparams *hp = &m->c->hp;
+    for (size_t i = 0; hp->n_vocab == 50257 && i < sizeof gpt2 / sizeof *gpt2; i++)
+        if (gpt2[i].n_layer == hp->n_layer && gpt2[i].n_embd == hp->n_embd)
+            return gpt2[i].n_head;
+    return 0;
+}
+
 int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
                      mgpt_error *err)
 {
-    static const char *const names[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf"};
     const struct ckpt_options *o = m->in->options;
-    int given = (o->given & OPT_ACTIVATION) != 0;
-    const char *name = given ? o->activation : usual;
+    const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
+    const char *name = said ? mg_activation(said) : usual;
     m->c->hp.activation = NULL;
-    if (!given)
-        ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
-    if (strcmp(name, own) == 0)
-        return MGPT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
-            m->c->hp.activation = names[i];
-    if (!m->c->hp.activation)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+    if (said && !name)
+        return err_set(err, o->given & OPT_ACTIVATION ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
                        "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
-                       CKPT_CLIP(name, strlen(name)));
+                       CKPT_CLIP(said, strlen(said)));
+    if (!name)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the activation is not in the file (%s): set it with --activation", why);
+    if (!said)
+        ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+    if (strcmp(name, own) != 0)
+        m->c->hp.activation = name;
     return MGPT_OK;
 }
 
+/* "eps" alone can be the optimizer's. */
 float torch_eps(struct torch_model *m, double usual)
 {
     const struct ckpt_options *o = m->in->options;
+    const struct mg_facts *f = &m->parts.facts;
     if (o->given & OPT_EPS)
         return (float)o->eps;
+    if (f->eps >= 0 || (f->some_eps >= 0 && !f->trains))
+        return (float)(f->eps >= 0 ? f->eps : f->some_eps);
     ckpt_note(m->c, "inferred: eps = %g (the program's; set it with --eps)", usual);
     return (float)usual;
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+int torch_facts(struct torch_model *m)
+{
+    static const char *const first[] = {"model_args", "model_config", "gpt_config"};
+    const struct pickle *p = &m->file.pickle;
+    int status = MGPT_OK;
+    m->parts.first_wins = 1;
+    for (size_t i = 0; status == MGPT_OK && i < sizeof first / sizeof *first; i++)
+        status = mg_add_facts(&m->parts, p, torch_member(m, first[i]), 0, m->in->bytes.size);
+    if (status == MGPT_OK && m->weights != m->root)
+        status = mg_add_facts(&m->parts, p, m->root, m->weights, m->in->bytes.size);
+    return status;
+}
+
+int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent)
+{
+    int64_t v = m->parts.facts.sizes[size];
+    return v > 0 ? v : absent;
+}
+
+int torch_check_sizes(const struct torch_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
+                              [MG_EMBD] = hp->n_embd,
+                              [MG_LAYERS] = hp->n_layer,
+                              [MG_CONTEXT] = hp->n_ctx};
+    for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
+        int64_t stated = torch_size(m, i, -1);
+        if (stated >= 0 && (uint64_t)stated != found[i])
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "%s is stated as %lld, the tensors say %llu", mg_size_name(i),
+                           (long long)stated, (unsigned long long)found[i]);
+    }
+    return MGPT_OK;
 }
 
 /* ---- side files ------------------------------------------------------------------------------ */

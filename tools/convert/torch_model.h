@@ -8,6 +8,7 @@
 #define MGPT_CONVERT_TORCH_MODEL_H
 
 #include "json_read.h"
+#include "microgpt.h"
 #include "readers.h"
 #include "state.h"
 #include "torch.h"
@@ -19,6 +20,7 @@ struct torch_model {
     pickle_id root;    /* what was saved */
     pickle_id weights; /* the dict of tensors in it, or the root itself */
     struct state state;
+    struct mg_parts parts; /* what the objects beside the weights say */
 };
 
 struct torch_mapping {
@@ -35,6 +37,20 @@ extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_ma
 
 /* The root's dict or object of this name, or the id 0. */
 pickle_id torch_member(const struct torch_model *m, const char *name);
+
+/* Fills m->parts. Of what is said twice the most special counts: model_args before config. */
+int torch_facts(struct torch_model *m);
+
+/* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1; 0 when
+ * no mapping knows the names; negative with *err. */
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container,
+                    mgpt_error *err);
+
+/* The file's fact of a size, or `absent`. */
+int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
+
+/* MGPT_EFILE when the facts state another size than the tensors have. */
+int torch_check_sizes(const struct torch_model *m, mgpt_error *err);
 
 /* An int of a dict or object: 1, 0 when it is absent or None, negative when it is something
  * else. */
@@ -55,17 +71,20 @@ int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
 /* Settles hp.n_head_kv and hp.n_rot by the rows of the keys' matrix, which errors call `name`. */
 int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
 
-/* Settles hp.n_head: --heads, then `stated` (0: not), which must divide n_embd. `guess` (0: none)
- * is taken with a note that says why; without any of them an error asks for --heads. */
-int torch_heads(struct torch_model *m, int64_t stated, uint32_t guess, const char *why,
+/* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd. `published`
+ * (0: none) is taken with a note that says why; without any of them an error asks for --heads. */
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
                 mgpt_error *err);
 
-/* Settles hp.activation: --activation, or `usual` with a note that says `why`. `own` is the
- * architecture's, which needs no key. */
+/* The heads of GPT-2 as published, in any of its four sizes; 0 for any other size. */
+uint32_t torch_gpt2_heads(const struct torch_model *m);
+
+/* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual NULL: an
+ * error asks for it. `own` is the architecture's, which needs no key. */
 int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
                      mgpt_error *err);
 
-/* --eps, or the usual value with a note. */
+/* --eps, the facts, or the usual value with a note. */
 float torch_eps(struct torch_model *m, double usual);
 
 /* Whether both names stand for the same bytes: a tied head. */

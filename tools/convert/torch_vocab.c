@@ -188,6 +188,9 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
         ckpt_note(m->c, "no vocabulary: the model will run on token ids only");
         return MGPT_OK;
     }
+    if (arr_len(m->parts.entries) && !(o->given & OPT_TOKENIZER))
+        return vocab_chars_set(m->c, m->parts.entries, arr_len(m->parts.entries),
+                               o->given & OPT_BOS ? o->bos : m->parts.facts.bos, hp->n_vocab, err);
     int found = find_meta(m, dataset, &side, err);
     if (found < 0)
         return found;
