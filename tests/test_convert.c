@@ -9,8 +9,19 @@
 
 #define MICROGPT_SIZES                                                                             \
     {                                                                                              \
-        .given = OPT_EMBD | OPT_LAYERS | OPT_CONTEXT, .n_embd = 4, .n_layer = 2, .n_ctx = 3        \
+        .given = OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS, .n_embd = 4, .n_layer = 2,       \
+        .n_ctx = 3, .n_head = 4                                                                    \
     }
+#define HEADS4                                                                                     \
+    {                                                                                              \
+        .given = OPT_HEADS, .n_head = 4                                                            \
+    }
+#define RELU2                                                                                      \
+    {                                                                                              \
+        .given = OPT_ACTIVATION, .activation = "relu2"                                             \
+    }
+
+static const struct ckpt_options heads4 = HEADS4;
 
 static void assert_uint(const struct gguf *g, const char *key, uint64_t expected)
 {
@@ -59,17 +70,17 @@ static const struct {
     const char *activation;
     int bos, heads;
 } json_layouts[] = {
-    {"flat.json", "microgpt.want", {0}, "relu", 4, 4},
+    {"flat.json", "microgpt.want", HEADS4, "relu", 4, 4},
     {"wrapped.json", "microgpt.want", {0}, "relu", 4, 2},
-    {"state_dict.json", "microgpt.want", {0}, "relu", 4, 4},
+    {"state_dict.json", "microgpt.want", HEADS4, "relu", 4, 4},
     {"params.json", "microgpt.want", {0}, "relu", 4, 2},
     {"list.json", "microgpt.want", MICROGPT_SIZES, "relu", -1, 4},
-    {"matrices.json", "microgpt.want", {0}, "relu", -1, 4},
-    {"shaped.json", "microgpt.want", {0}, "relu", 4, 4},
-    {"nested.json", "microgpt.want", {0}, "relu", 4, 4},
-    {"first.json", "microgpt.want", {0}, "relu2", 0, 2},
-    {"tied.json", "tied.want", {0}, "relu", 4, 4},
-    {"bigram.json", "bigram.want", {0}, "relu", 4, 4},
+    {"matrices.json", "microgpt.want", HEADS4, "relu", -1, 4},
+    {"shaped.json", "microgpt.want", HEADS4, "relu", 4, 4},
+    {"nested.json", "microgpt.want", HEADS4, "relu", 4, 4},
+    {"first.json", "microgpt.want", RELU2, "relu2", 0, 2},
+    {"tied.json", "tied.want", HEADS4, "relu", 4, 4},
+    {"bigram.json", "bigram.want", HEADS4, "relu", 4, 4},
 };
 
 static void test_json_layouts(void **state)
@@ -105,7 +116,7 @@ static void test_character_vocabulary(void **state)
     (void)state;
     struct result r;
     struct file f = fixture("flat.json");
-    convert(&r, (struct span){f.data, f.size}, NULL, NULL);
+    convert(&r, (struct span){f.data, f.size}, &heads4, NULL);
     assert_text(&r.g, "tokenizer.ggml.model", "gpt2");
     assert_text(&r.g, "tokenizer.ggml.pre", "gpt-2");
     /* é is C3 A9, € is E2 82 AC; bytes 82 and A0 downwards move to U+0121 onwards: 82 is U+0124 */
@@ -162,8 +173,8 @@ static void test_reproducible(void **state)
     (void)state;
     struct result a, b, again;
     struct file f = fixture("flat.json");
-    convert(&a, (struct span){f.data, f.size}, NULL, NULL);
-    convert(&b, (struct span){f.data, f.size}, NULL, NULL);
+    convert(&a, (struct span){f.data, f.size}, &heads4, NULL);
+    convert(&b, (struct span){f.data, f.size}, &heads4, NULL);
     assert_int_equal(a.file.size, b.file.size);
     assert_memory_equal(a.file.data, b.file.data, a.file.size);
     convert(&again, (struct span){a.file.data, a.file.size}, NULL, NULL);
@@ -182,8 +193,8 @@ static void test_change_of_type(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct result a, b, c;
         struct file f = fixture("flat.json");
-        convert(&a, (struct span){f.data, f.size}, NULL, NULL);
-        convert(&b, (struct span){f.data, f.size}, NULL, types[i]);
+        convert(&a, (struct span){f.data, f.size}, &heads4, NULL);
+        convert(&b, (struct span){f.data, f.size}, &heads4, types[i]);
         convert(&c, (struct span){a.file.data, a.file.size}, NULL, types[i]);
         assert_int_equal(b.file.size, c.file.size); /* in one step or in two */
         assert_memory_equal(b.file.data, c.file.data, b.file.size);

@@ -121,7 +121,20 @@ static void test_layers_json(void **state)
     assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":0}", NULL,
                 "n_head is 0, it must divide n_embd = 2");
     assert_json("{\"wte\":" ROWS5 ",\"wpe\":[[1,2]]}", NULL,
-                "n_head is 4 (default), it must divide n_embd = 2; set it with --heads");
+                NULL); /* without a layer nothing has heads */
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]]}", NULL, "depend on it: set --heads N");
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"ln_f\":[1,2,3,4],\"nHeads\":\"2\"}", NULL,
+                "depend on it: set --activation NAME (relu, relu2, ...), --eps X");
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"heads\":2,\"bos\":0}", NULL,
+                "set --activation NAME"); /* relu2 in the first version */
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"heads\":2,\"lr\":1,\"eps\":1e-8}", NULL,
+                "set --eps X (\"eps\" may be the optimizer's)");
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"heads\":2,\"norm\":\"layernorm\"}", NULL,
+                "the norm is stated as layernorm: a microgpt's is RMSNorm");
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"heads\":2,\"softcap\":15}", NULL,
+                "softcap is stated: the logits of a microgpt have no limit");
+    assert_json(HEADS4(SQUARE4) ",\"wpe\":[[1,2,3,4]],\"heads\":2,\"num_kv_heads\":1}", NULL,
+                "1 KV heads are stated, attn_wk has 4 rows for heads of 2");
     assert_json(BIGRAM5 ",\"head_dim\":1}", &heads1, NULL); /* the user knows better */
     assert_json(BIGRAM5 "}", &chars, "--chars: no such file");
 }
@@ -133,7 +146,7 @@ static void test_rotated_json(void **state)
     static const struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
     static const char bare[] =
         HEADS4(SQUARE4) ",\"mlp_gate\":[[[1,2,3,4]]],\"rms_final\":[1,2,3,4],"
-                        "\"rms_eps\":1e-6,\"rope_base\":500,\"n_head\":2,"
+                        "\"rms_eps\":1e-6,\"rope_base\":500,\"n_head\":2,\"act\":\"silu\","
                         "\"n_ctx\":8}";
     (void)state;
     struct checkpoint c;
@@ -336,10 +349,11 @@ static void test_bad_tokenizers(void **state)
 /* Reads; when that succeeds, every value as well. */
 static int exercise(struct span bytes, const struct sides *sides)
 {
-    static const struct ckpt_options none = {0};
+    static const struct ckpt_options none = {0}, heads = {.given = OPT_HEADS, .n_head = 4};
     struct checkpoint c;
     mgpt_error err = {0};
-    int status = read_bytes(&c, bytes, &none, sides, &err);
+    int is_json = bytes.size && bytes.data[0] == '{';
+    int status = read_bytes(&c, bytes, is_json ? &heads : &none, sides, &err);
     if (status < 0)
         assert_true(err.text[0] && err.status == status);
     for (size_t i = 0; status == MGPT_OK && i < arr_len(c.tensors); i++) {

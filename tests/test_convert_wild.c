@@ -6,8 +6,19 @@
 #include "convert_want.h"
 
 #define WILD "wild"
-#define SIZES OPT_EMBD | OPT_LAYERS | OPT_CONTEXT
-#define VALUES .n_embd = 4, .n_layer = 2, .n_ctx = 3, .n_vocab = 5
+#define SIZES OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS
+#define VALUES .n_embd = 4, .n_layer = 2, .n_ctx = 3, .n_vocab = 5, .n_head = 4
+#define HEADS4                                                                                     \
+    {                                                                                              \
+        .given = OPT_HEADS, .n_head = 4                                                            \
+    }
+/* What a fork has that is no published program's. */
+#define FORK OPT_ACTIVATION | OPT_EPS
+#define ROTATES(how)                                                                               \
+    {                                                                                              \
+        .given = FORK | OPT_POSITIONS | OPT_ROPE, .activation = "silu", .eps = 1e-5,               \
+        .positions = how, .rope_base = 1e4                                                         \
+    }
 
 struct layout {
     const char *file, *directory, *want;
@@ -16,21 +27,21 @@ struct layout {
 };
 
 static const struct layout layouts[] = {
-    {"values.pkl", FIXTURES, "microgpt.want", {0}, 4, -1},
+    {"values.pkl", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"wrapped.pkl", FIXTURES, "microgpt.want", {0}, 2, 4},
-    {"rows.pkl", FIXTURES, "microgpt.want", {0}, 4, 4},
-    {"itos.pkl", FIXTURES, "microgpt.want", {0}, 4, 4},
+    {"rows.pkl", FIXTURES, "microgpt.want", HEADS4, 4, 4},
+    {"itos.pkl", FIXTURES, "microgpt.want", HEADS4, 4, 4},
     {"params.pkl", FIXTURES, "microgpt.want", {0}, 2, 4},
-    {"matrices.pkl", FIXTURES, "microgpt.want", {0}, 4, -1},
+    {"matrices.pkl", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"arrays.pkl", FIXTURES, "microgpt.want", {0}, 2, -1},
     {"arrays2.pkl", FIXTURES, "microgpt.want", {0}, 2, -1},
-    {"object.npy", FIXTURES, "microgpt.want", {0}, 4, -1},
+    {"object.npy", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"flat32.npy", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
     {"flat64.npy", FIXTURES, "microgpt.want", {.given = SIZES | OPT_HEAD_LAST, VALUES}, 4, -1},
-    {"stored.npz", FIXTURES, "microgpt.want", {0}, 4, -1},
+    {"stored.npz", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"deflated.npz", FIXTURES, "microgpt.want", {0}, 2, 4},
     {"wrapped.npz", FIXTURES, "microgpt.want", {0}, 2, 4},
-    {"positional.npz", FIXTURES, "microgpt.want", {0}, 4, -1},
+    {"positional.npz", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"params.npz", FIXTURES, "microgpt.want", {0}, 2, -1},
     {"raw.f32",
      FIXTURES,
@@ -50,11 +61,16 @@ static const struct layout layouts[] = {
     {"microgpt-c.ckpt", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
     {"base64.json", FIXTURES, "microgpt.want", {0}, 2, 4},
     {"nout.json", FIXTURES, "microgpt.want", {0}, 2, 4},
-    {"rotated.json", WILD, "rotated.want", {0}, 2, 4},
-    {"rotated.npz", WILD, "rotated.want", {0}, 2, -1},
-    {"rotated.json", WILD, "kept.want", {.given = OPT_POSITIONS, .positions = "adjacent"}, 2, 4},
-    {"rotated.json", WILD, "kept.want", {.given = OPT_POSITIONS, .positions = "none"}, 2, 4},
-    {"gains.json", WILD, "gains.want", {0}, 2, -1},
+    {"rotated.json", WILD, "rotated.want", ROTATES("half"), 2, 4},
+    {"rotated.npz", WILD, "rotated.want", ROTATES("half"), 2, -1},
+    {"rotated.json", WILD, "kept.want", ROTATES("adjacent"), 2, 4},
+    {"rotated.json", WILD, "kept.want", ROTATES("none"), 2, 4},
+    {"gains.json",
+     WILD,
+     "gains.want",
+     {.given = FORK, .activation = "relu", .eps = 1e-5},
+     2,
+     -1},
 };
 
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -93,7 +109,8 @@ static void test_layouts(void **state)
 static void test_dialects(void **state)
 {
     (void)state;
-    static const struct ckpt_options none = {0};
+    static const struct ckpt_options none = {.given = FORK, .activation = "relu", .eps = 1e-5};
+    static const struct ckpt_options half = ROTATES("half");
     static const struct sides no_sides;
     struct checkpoint c;
     mgpt_error err;
@@ -104,9 +121,8 @@ static void test_dialects(void **state)
     assert_true(!c.hp.embedding_norm && c.hp.final_norm && c.hp.n_head_kv == 1);
     assert_string_equal(c.hp.activation, "relu");
     ckpt_free(&c);
-    assert_int_equal(read_bytes(&c, (struct span){gate.data, gate.size}, &none, &no_sides, &err),
+    assert_int_equal(read_bytes(&c, (struct span){gate.data, gate.size}, &half, &no_sides, &err),
                      MGPT_OK);
-    assert_true(has_note(&c, "rope = half"));
     assert_true(c.hp.n_rot == 4 && c.hp.n_ctx == 16 && c.hp.n_head_kv == 1);
     assert_null(c.hp.activation); /* llama's own */
     ckpt_free(&c);
@@ -191,9 +207,13 @@ static void test_bad_options(void **state)
     struct span magic = {(const uint8_t *)"\x93NUMPY", 6};
     struct ckpt_options none = {0};
     struct ckpt_options spiral = {.given = OPT_POSITIONS, .positions = "spiral"};
-    struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
-    struct ckpt_options norm = {.given = OPT_EMBEDDING_NORM};
-    struct ckpt_options eight = {.given = OPT_HEADS, .n_head = 8};
+    struct ckpt_options half = ROTATES("half"), norm = half, eight = half;
+    norm.given |= OPT_EMBEDDING_NORM;
+    eight.given |= OPT_HEADS;
+    eight.n_head = 8;
+    assert_refused(forked, &none,
+                   "set --positions half, adjacent or none (no wpe), --rope BASE, --activation NAME "
+                   "(Llama: silu), --eps X");
     struct ckpt_options f32 = {.given = OPT_RAW, .raw = "f32"}, q8 = f32;
     q8.raw = "q8";
     assert_refused(magic, &none, "npy header: says 0 bytes, 0 are there");

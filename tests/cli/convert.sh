@@ -9,6 +9,10 @@ MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 mkdir "$tmp/work" && cd "$tmp/work" || exit 1
 fixtures=$MGPT_SOURCE_ROOT/tests/fixtures/convert
 cp "$fixtures"/*.json "$fixtures"/*.bin . || exit 1
+cp flat.json silent.json # says nothing about heads
+for layout in flat state_dict shaped nested tied; do
+    sed 's/^{/{"n_head":4,/' "$fixtures/$layout.json" >$layout.json
+done
 
 # convert CODE ARGS...: runs it; is this the exit code?
 convert()
@@ -81,9 +85,9 @@ same()
 # ---- layouts: the same weights in each, so the same file where the same is stated ----
 
 notes 'wrote flat.gguf: 436 weights, F32, 4 kB' flat.json flat.gguf
-notes 'inferred: n_head = 4 (default; set it with --heads)' flat.json x.gguf
-notes 'inferred: activation = relu (default; set it with --activation)' flat.json x.gguf
-notes 'inferred: eps = 1e-05 (default; set it with --eps)' flat.json x.gguf
+notes "inferred: activation = relu (the program's; set it with --activation)" flat.json x.gguf
+notes "inferred: eps = 1e-05 (the program's; set it with --eps)" flat.json x.gguf
+denies 3 'not in the file, and the logits depend on it: set --heads N' silent.json no.gguf
 for layout in state_dict shaped nested; do
     as flat.json $layout.json
     same flat.gguf x.gguf "$layout.json gives the file that flat.json gives"
@@ -94,24 +98,25 @@ for layout in wrapped params; do
     same two.gguf x.gguf "$layout.json, which states n_head, gives the file that --heads 2 gives"
 done
 printf 'ab\303\251\342\202\254\n' >chars.txt
-as flat.json matrices.json --chars chars.txt
+as flat.json matrices.json --chars chars.txt --heads 4
 same flat.gguf x.gguf "matrices.json with --chars gives the file that flat.json gives"
-as flat.json list.json --chars chars.txt --embd 4 --layers 2 --context 3
+as flat.json list.json --chars chars.txt --heads 4 --embd 4 --layers 2 --context 3
 same flat.gguf x.gguf "list.json with sizes and --chars gives the file that flat.json gives"
-notes 'inferred: vocab_size = 5 (from the 436 numbers)' list.json x.gguf --embd 4 --layers 2 --context 3
-notes 'inferred: block_size = 3 (from the 436' list.json x.gguf --embd 4 --layers 2 --vocab-size 5
-notes 'no vocabulary in the file' list.json x.gguf --embd 4 --layers 2 --vocab-size 5
+notes 'inferred: vocab_size = 5 (from the 436 numbers)' list.json x.gguf --heads 4 --embd 4 --layers 2 --context 3
+notes 'inferred: block_size = 3 (from the 436' list.json x.gguf --heads 4 --embd 4 --layers 2 --vocab-size 5
+notes 'no vocabulary in the file' list.json x.gguf --heads 4 --embd 4 --layers 2 --vocab-size 5
 notes 'inferred: BOS = 4 (the id behind the characters' state_dict.json x.gguf
-notes 'inferred: activation = relu2 (BOS is token 0' first.json x.gguf
+denies 3 'set --activation NAME (relu, relu2, ...)' first.json no.gguf
 notes 'inferred: no lm_head, so the head is wte (tied)' tied.json x.gguf
 notes 'ignored: dropout (a number)' wrapped.json x.gguf
-notes 'inferred: the matrices are wte, wpe, lm_head' matrices.json x.gguf
+notes 'inferred: the matrices are wte, wpe, lm_head' matrices.json x.gguf --heads 4
 printf 'ba\n \303\251\342\202\254a \nab\n' >corpus.txt
 notes 'vocabulary: the 4 characters of the lines of corpus.txt, sorted' flat.json x.gguf --chars corpus.txt
 
 # The published sizes need no options: with E 16, L 1, T 16, 4192 numbers make V 27.
 awk 'BEGIN { printf "[0.5"; for (i = 1; i < 4192; i++) printf ",%d", i % 7; print "]" }' >names.json
 notes 'inferred: vocab_size = 27 (from the 4192 numbers)' names.json x.gguf
+notes "inferred: n_head = 4 (the published program's; set it with --heads)" names.json x.gguf
 notes 'inferred: vocabulary = a to z' names.json x.gguf
 notes 'inferred: BOS = 26' names.json x.gguf
 sed 's/^.0.5,/[/' names.json >less.json

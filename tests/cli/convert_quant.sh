@@ -95,7 +95,7 @@ check "the largest value of a block is 127 steps, so Q8_0 is found again" cmp -s
 run convert --dry-run --type q4_0 "$names" # rows of 16, and of 64
 planned F16 blk.0.attn_q.weight
 planned Q4_0 blk.0.ffn_down.weight
-cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" . # rows of 4 and 16
+sed "s/^{/{\"n_head\":4,/" "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" >flat.json # rows of 4 and 16
 check "rows of 4: --type q4_0" converts --type q4_0 flat.json x.gguf
 check "rows of 4: --type f16" converts --type f16 flat.json half.gguf
 check "are the same file" cmp -s x.gguf half.gguf
@@ -112,7 +112,7 @@ awk 'BEGIN { s = 1; printf "["
     }
     print "]" }' >wide.json
 check "a wide model" \
-    converts wide.json wide.gguf --chars chars.txt --embd 256 --layers 1 --context 8
+    converts wide.json wide.gguf --chars chars.txt --heads 4 --embd 256 --layers 1 --context 8
 zeros=$(awk 'BEGIN { for (i = 0; i < 9; i++) printf "%s0", i ? "," : "" }')
 printf '{"input": [8, 0, 1, 2], "logits": [[%s], [%s], [%s], [%s]]}' "$zeros" "$zeros" "$zeros" \
     "$zeros" >zeros.json

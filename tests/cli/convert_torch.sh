@@ -97,6 +97,9 @@ check "its characters" [ "$code" -eq 0 ]
 denies 3 'tensor value_embeds.0.weight: nanochat value embeddings are not supported' \
     nanochat-value-embeds/model_000001.pt
 denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth
+mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare
+denies 3 'the number of heads is not in the file' bare/model.pt
+denies 3 'depend on it: set --heads N --rope BASE --softcap X' bare/model_000010.pt
 denies 3 'n_head is 3, it must divide n_embd = 8' --heads 3 scratch/model.pth
 denies 2 '--rope does not apply to nanoGPT' --rope 5000 nanogpt/ckpt.pt
 denies 2 'activation gelu: expected relu' --activation gelu nanogpt/ckpt.pt

@@ -12,7 +12,9 @@ wild=$MGPT_SOURCE_ROOT/tests/fixtures/wild
 cp "$wild"/* . || exit 1
 printf 'ab\303\251\342\202\254\n' >chars.txt
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" in/x || exit 1
-sizes='--embd 4 --layers 2 --context 3'
+sizes='--embd 4 --layers 2 --context 3 --heads 4'
+fork='--activation silu --eps 1e-5 --positions half --rope 10000'
+
 
 # gives WANT FILE ARGS...: converting a copy of FILE called x (general.name) gives the file WANT.
 gives()
@@ -46,21 +48,21 @@ denied()
 
 # ---- the same weights, the same file ----
 
-check "convert flat.json" eval 'run convert in/x four.gguf && [ $code -eq 0 ]'
+check "convert flat.json --heads 4" eval 'run convert in/x four.gguf --heads 4 && [ $code -eq 0 ]'
 check "convert flat.json --heads 2" eval 'run convert in/x two.gguf --heads 2 && [ $code -eq 0 ]'
-gives four.gguf values.pkl --chars chars.txt
+gives four.gguf values.pkl --heads 4 --chars chars.txt
 gives two.gguf wrapped.pkl
-gives four.gguf rows.pkl
-gives four.gguf itos.pkl
+gives four.gguf rows.pkl --heads 4
+gives four.gguf itos.pkl --heads 4
 gives two.gguf params.pkl
-gives four.gguf matrices.pkl --chars chars.txt
+gives four.gguf matrices.pkl --heads 4 --chars chars.txt
 gives two.gguf arrays.pkl --chars chars.txt
 gives two.gguf arrays2.pkl --chars chars.txt
-gives four.gguf object.npy --chars chars.txt
-gives four.gguf stored.npz --chars chars.txt
+gives four.gguf object.npy --heads 4 --chars chars.txt
+gives four.gguf stored.npz --heads 4 --chars chars.txt
 gives two.gguf deflated.npz
 gives two.gguf wrapped.npz
-gives four.gguf positional.npz --chars chars.txt
+gives four.gguf positional.npz --heads 4 --chars chars.txt
 gives two.gguf params.npz --chars chars.txt
 gives two.gguf base64.json
 gives two.gguf nout.json
@@ -80,31 +82,56 @@ tells_of()
     check "convert --dry-run: $*" eval '[ $code -eq 0 ] && cat "$tmp/out" "$tmp/err" | grep -qF -- "$text"'
 }
 
-tells_of 'inferred: the matrices are wte, wpe, lm_head, then' matrices.pkl
-tells_of 'inferred: the numbers are float32' microgpt-c.float --embd 4 --layers 2 --context 3
-tells_of 'inferred: block_size = 3 (from the 436 numbers)' microgpt-c.model --embd 4 --layers 2
+tells_of 'inferred: the matrices are wte, wpe, lm_head, then' matrices.pkl --heads 4
+tells_of 'inferred: the numbers are float32' microgpt-c.float --embd 4 --layers 2 --context 3 --heads 4
+tells_of 'inferred: block_size = 3 (from the 436 numbers)' microgpt-c.model --embd 4 --layers 2 --heads 4
 tells_of 'ignored: losses (a list)' wrapped.pkl
 tells_of 'ignored: steps (element type <i8)' deflated.npz
 tells_of 'format         microgpt-bin version 1' microgpt.bin
-tells_of 'format         microgpt-c checkpoint' microgpt-c.ckpt --embd 4 --layers 2
-tells_of 'format         microgpt .npz' stored.npz
-tells_of 'inferred: rope = half (no wpe, and gains as in Llama' rotated.json
-tells_of 'architecture   llama' rotated.json
-tells_of 'architecture   microgpt' rotated.json --positions none
-tells_of 'rope base 500000 on 4 of each head' rotated.json --rope 500000
-tells_of 'no norm after the embedding, norm before the head' gains.json
-tells_of 'norm after the embedding, norm before the head' gains.json --embedding-norm
+tells_of 'format         microgpt-c checkpoint' microgpt-c.ckpt --embd 4 --layers 2 --heads 4
+tells_of 'format         microgpt .npz' stored.npz --heads 4
+# shellcheck disable=SC2086
+tells_of 'architecture   llama' rotated.json $fork
+tells_of 'architecture   microgpt' rotated.json --positions none --activation silu --eps 1e-5
+# shellcheck disable=SC2086
+tells_of 'rope base 500000 on 4 of each head' rotated.json $fork --rope 500000
+tells_of 'no norm after the embedding, norm before the head' gains.json --activation relu --eps 1e-5
+tells_of 'norm after the embedding, norm before the head' gains.json --embedding-norm \
+    --activation relu --eps 1e-5
 
 # ---- forks compute what their programs do ----
 
-for fork in gains rotated; do
-    run convert $fork.json $fork.gguf
-    check "mgpt check $fork.gguf $fork.ref.json" eval 'run check $fork.gguf $fork.ref.json --tol 1e-5 && [ $code -eq 0 ]'
-done
-run convert rotated.npz rotated.gguf
-check "mgpt check: rotated.npz" eval 'run check rotated.gguf rotated.ref.json --tol 1e-5 && [ $code -eq 0 ]'
-run convert rotated.json adjacent.gguf --positions adjacent
+# computes REF FILE ARGS...: the logits are those of the float64 reference.
+computes()
+{
+    check "convert $* computes $1" computed "$@"
+}
+
+computed()
+{
+    computes_ref=$1
+    shift
+    run convert "$@" shape.gguf && [ "$code" -eq 0 ] &&
+        run check shape.gguf "$computes_ref" --tol 1e-5 && [ "$code" -eq 0 ]
+}
+
+computes gains.ref.json gains.json --activation relu --eps 1e-5
+# shellcheck disable=SC2086
+computes rotated.ref.json rotated.json $fork
+# shellcheck disable=SC2086
+computes rotated.ref.json rotated.npz $fork
+run convert rotated.json adjacent.gguf --positions adjacent --activation silu --eps 1e-5 --rope 1e4
 check "other pairs compute something else" eval 'run check adjacent.gguf rotated.ref.json && [ $code -eq 1 ]'
+
+# ---- shapes whose facts are in objects next to the tensors: no options ----
+
+shapes=$MGPT_SOURCE_ROOT/tests/fixtures/shapes
+for shape in "$shapes"/*.ref.json; do
+    name=${shape%.ref.json}
+    for file in "$name.json" "$name.safetensors"; do
+        [ ! -e "$file" ] || computes "$shape" "$file"
+    done
+done
 
 # ---- what is refused ----
 
@@ -118,8 +145,8 @@ denies 2 '--tokenizer does not apply to numbers without a header' --raw f32 raw.
 denies 3 'tensor wpe: missing (say --positions' nowhere.json no.gguf
 denies 2 '--positions does not apply to GGUF' four.gguf no.gguf --positions half
 denies 2 '--positions: expected half, adjacent or none' rotated.json no.gguf --positions spiral
-denies 3 'tensor layer0.mlp_gate: missing' nowhere.json no.gguf --positions half
-tells_of 'architecture   microgpt' nowhere.json --positions none
+denies 3 'tensor layer0.mlp_gate: missing' nowhere.json no.gguf --positions half --rope 1e4
+tells_of 'architecture   microgpt' nowhere.json --positions none --activation relu --eps 1e-5
 head -c 3000 stored.npz >cut.npz
 denies 3 'npz: ' cut.npz no.gguf
 head -c 700 flat32.npy >cut.npy
@@ -133,6 +160,6 @@ denies 3 'a pickle of None: not a microgpt' none.pkl no.gguf
 # the last bytes of the first entry's data: only its checksum can tell
 cp stored.npz broken.npz
 printf '\377' | dd of=broken.npz bs=1 seek=200 conv=notrunc 2>/dev/null
-denies 3 'npz entry wte.npy: ' broken.npz no.gguf
+denies 3 'npz entry wte.npy: ' broken.npz no.gguf --heads 4
 
 finish

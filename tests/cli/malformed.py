@@ -329,7 +329,7 @@ def config_files():
 
 
 def simple_files():
-    flat = json.loads(get(FIXTURES + "/convert/flat.json"))
+    flat = {"_n_head": 4, **json.loads(get(FIXTURES + "/convert/flat.json"))}
     good("json-control", {"m.json": json.dumps(flat).encode()}, "ckpt")
     for key, value in flat.items():
         for i, other in enumerate(("x", None, [], [[]], [["x"]], 7, {}, [[1, 2], [3]])):
@@ -522,7 +522,7 @@ def make(scratch):
         path = os.path.join(scratch, name)
         subprocess.run([MGPT, "convert", source, path, *more], check=True, stderr=subprocess.DEVNULL)
         return get(path)
-    small = convert(FIXTURES + "/convert/flat.json", "flat.gguf")
+    small = convert(FIXTURES + "/convert/flat.json", "flat.gguf", "--heads", "4")
     llama = convert(FIXTURES + "/convert/v0.bin", "llama.gguf", "--tokenizer", FIXTURES + "/convert/tokenizer.bin")
     tiny = os.path.join(scratch, "tiny")
     os.makedirs(tiny)

@@ -65,11 +65,15 @@ static const struct sweep sweeps[] = {
     {"repl", cmd_repl, "@weights/names.gguf", script, SWEEP_GOES_ON, 0},
     {"repl", cmd_repl, "%bpe.gguf -t 2", "then\n/g 4\n/save s\n/quit\n", SWEEP_GOES_ON, 1},
     /* Every reader of tools/convert. */
-    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf", NULL, SWEEP_PLAIN, 1},
+    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf --heads 4", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/convert/flat.json x.gguf --heads 4", NULL, SWEEP_PLAIN, 1},
     {"convert", cmd_convert, "@tests/fixtures/wild/base64.json x.gguf", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/rotated.json x.gguf --type f16", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/stored.npz x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/shapes/metadata.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/shapes/llm-viz.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/shapes/nanogpt.safetensors x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/shapes/microgpt.safetensors x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/rotated.json x.gguf --type f16 --positions half --rope 10000 --activation silu --eps 1e-5", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/stored.npz x.gguf --heads 4 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@weights/names.gguf x.gguf --type q8_0", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@weights/names.gguf x.gguf --type q4_k", NULL, SWEEP_PLAIN, 1},
     {"convert", cmd_convert, "@weights/names.gguf --dry-run", NULL, SWEEP_PLAIN, 0},
@@ -81,12 +85,12 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/golden/gpt_neox x.gguf --no-tokenizer --type q4_0", NULL, SWEEP_PLAIN, 1},
     {"convert", cmd_convert, "@tests/fixtures/wild/params.npz x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/wild/deflated.npz x.gguf", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/object.npy x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/flat32.npy x.gguf --embd 4 --layers 2 --context 3 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/raw.f64 x.gguf --raw f64 --head-last --embd 4 --layers 2 --context 3 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/microgpt-c.ckpt x.gguf --embd 4 --layers 2 --context 3", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/object.npy x.gguf --heads 4 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/flat32.npy x.gguf --embd 4 --layers 2 --context 3 --heads 4 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/raw.f64 x.gguf --raw f64 --head-last --embd 4 --layers 2 --context 3 --heads 4 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/microgpt-c.ckpt x.gguf --embd 4 --layers 2 --context 3 --heads 4", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/wild/microgpt.bin x.gguf", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/wild/values.pkl x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/wild/values.pkl x.gguf --heads 4 --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/wild/arrays.pkl x.gguf --chars %chars.txt", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/nanogpt/ckpt.pt x.gguf --tokenizer @tests/fixtures/torch/nanogpt/meta.pkl", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/nanogpt-legacy/ckpt.pt x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
@@ -148,7 +152,7 @@ static void prepare(void)
     sweep_put("tokenizer.json", tokenizer);
     sweep_put("chars.txt", "ab\303\251\342\202\254\n");
     sweep_prepare(cmd_convert, "%config.json %bpe.gguf");
-    sweep_prepare(cmd_convert, "@tests/fixtures/convert/flat.json %tiny.gguf");
+    sweep_prepare(cmd_convert, "@tests/fixtures/convert/flat.json %tiny.gguf --heads 4");
     sweep_prepare(cmd_convert, "@tests/golden/qwen3 %qwen3.gguf --no-tokenizer");
     sweep_prepare(cmd_convert, "@weights/names.gguf %q8.gguf --type q8_0");
     sweep_prepare(cmd_trace, "@weights/names.gguf -p ann -o %trace.safetensors");

@@ -74,15 +74,21 @@ def npz(entries, how=zipfile.ZIP_STORED):
 
 
 CHARS = "ab\u00e9\u20ac\n".encode()  # of the fixtures that have no vocabulary
-SIZES = {"embd": 4, "layers": 2, "context": 3}
+SIZES = {"embd": 4, "layers": 2, "context": 3, "heads": 4}
 
 
 def fixtures():
-    for path in sorted(glob.glob(FIXTURES + "/convert/*") + glob.glob(FIXTURES + "/wild/*")):
+    for path in sorted(glob.glob(FIXTURES + "/convert/*") + glob.glob(FIXTURES + "/wild/*") +
+                       glob.glob(FIXTURES + "/shapes/*")):
         name, data = os.path.basename(path), get(path)
         kind = os.path.splitext(name)[1]
+        if kind in (".json", ".pkl", ".npy", ".npz") and ".ref." not in name and not name.startswith("flat"):
+            target = {".json": "microgpt_json", ".pkl": "pickle"}.get(kind, kind[1:])
+            put(target, name + "-heads", parts([("main", data), options(heads=4)]))
         if kind == ".json" and ".ref." not in name:
             put("microgpt_json", name, data)
+        elif kind == ".safetensors":
+            put("safetensors", name, data)
         elif kind == ".pkl":
             put("pickle", name, data)
         elif kind == ".npy":
@@ -386,7 +392,7 @@ def texts():
 
 def dictionaries():
     sources = {"gguf": ["src/hyper*.c", "src/bind.c", "src/arch.c", "src/tok*.c"],
-               "safetensors": ["tools/convert/hf*.c", "tools/convert/safetensors.c"],
+               "safetensors": ["tools/convert/hf*.c", "tools/convert/*safetensors.c", "tools/convert/microgpt_facts.c"],
                "torch": ["tools/convert/from_*.c", "tools/convert/pickle*.c"],
                "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
                "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"],
@@ -414,7 +420,7 @@ if __name__ == "__main__":
     tokenizers()
     lines()
     for small in ("bigram", "flat", "nested"):
-        gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], [])
+        gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], ["--heads", "4"])
     references()
     texts()
     dictionaries()

@@ -380,9 +380,37 @@ int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_
     return read_parts(c, in, &parts, err);
 }
 
+/* Whether the outermost object has the key, as far as the text is looked at. */
+static int has_key(struct span bytes, const char *key)
+{
+    size_t n = strlen(key), end = bytes.size < 65536 ? bytes.size : 65536, depth = 0, start = 0;
+    int in_string = 0;
+    for (size_t i = 0; i < end; i++) {
+        char c = (char)bytes.data[i];
+        if (in_string && c == '\\') {
+            i++;
+        } else if (c == '"') {
+            in_string = !in_string;
+            if (in_string)
+                start = i + 1;
+            else if (depth == 1 && i - start == n && memcmp(bytes.data + start, key, n) == 0)
+                return 1;
+        } else if (!in_string) {
+            depth += c == '{' || c == '[';
+            depth -= (c == '}' || c == ']') && depth > 0;
+        }
+    }
+    return 0;
+}
+
+/* A model in one JSON file can state a model_type, too: config.json holds no tensors. */
 enum ckpt_match hf_json_sniff(struct span bytes)
 {
-    int is_config = bytes.size < MAX_CONFIG && holds(bytes, "\"model_type\"");
+    static const char *const tensors[] = {"\"wte", "\"transformer.", "\"weights\"", "\"state_dict\"",
+                                          "\"tensors\"", "\"tok_emb", "\"token_emb"};
+    int is_config = bytes.size < MAX_CONFIG && has_key(bytes, "model_type");
+    for (size_t i = 0; i < HF_COUNT(tensors); i++)
+        is_config = is_config && !holds(bytes, tensors[i]);
     int is_ours = is_config || holds(bytes, "\"weight_map\"");
     return is_object(bytes) && is_ours ? MATCH_YES : MATCH_NO;
 }

@@ -182,18 +182,33 @@ struct constant {
     double usual;
 };
 
-/* An option, a fact, or nanochat's value with a note; NAN when that is nobody's. */
-static double choose(struct torch_model *m, const struct constant *k, int is_known)
+/* An option, a fact, or nanochat's value with a note. */
+static double choose(struct torch_model *m, const struct constant *k)
 {
     if (m->in->options->given & k->option)
         return k->given;
     if (k->fact >= 0)
         return k->fact;
-    if (!is_known)
-        return NAN;
     ckpt_note(m->c, "inferred: %s = %g (nanochat's; set it with %s)", k->what, k->usual,
               ckpt_option_name(k->option));
     return k->usual;
+}
+
+/* What nanochat fixes, other programs with these names have otherwise: they must say it, or the user. */
+static int check_known(const struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct mg_facts *f = &m->parts.facts;
+    unsigned given = m->in->options->given;
+    int heads = (given & OPT_HEADS) || s->n_head > 0 || torch_size(m, MG_HEADS, 0) > 0;
+    int base = (given & OPT_ROPE) || f->rope_base >= 0;
+    int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
+    if (is_nanochat(m, s) || (heads && base && cap))
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
+                   "the logits depend on it: set%s%s%s",
+                   heads ? "" : " --heads N", base ? "" : " --rope BASE",
+                   cap ? "" : " --softcap X (0: none)");
 }
 
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */
@@ -227,39 +242,22 @@ static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_er
     return MGPT_OK;
 }
 
-/* The two constants that other programs with these names have otherwise. */
-static int settle_base_and_cap(struct torch_model *m, const struct stated *s, mgpt_error *err)
-{
-    const struct ckpt_options *o = m->in->options;
-    const struct mg_facts *f = &m->parts.facts;
-    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", ROPE_BASE};
-    const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
-    int is_known = is_nanochat(m, s);
-    double rope_base = choose(m, &base, is_known), softcap = choose(m, &cap, is_known);
-    if (isnan(rope_base) || isnan(softcap))
-        return err_set(
-            err, MGPT_EFILE, MGPT_NO_OFFSET,
-            "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, "
-            "and the logits depend on it: set%s%s",
-            isnan(rope_base) ? " --rope BASE" : "", isnan(softcap) ? " --softcap X (0: none)" : "");
-    m->c->hp.rope_base = (float)rope_base;
-    m->c->hp.logit_softcap = (float)softcap;
-    return MGPT_OK;
-}
-
 static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     int lambdas = state_has(&m->state, "resid_lambdas");
+    const struct mg_facts *f = &m->parts.facts;
+    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", ROPE_BASE};
+    const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
     const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k", 1.0};
-    if (settle_base_and_cap(m, s, err) < 0)
-        return MGPT_EFILE;
     ckpt_note(m->c, "inferred: nanochat of %s",
               lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
                       : "October 2025 to January 2026 (no resid_lambdas)");
     hp->norm_eps = torch_eps(m, EPS);
-    double qk = choose(m, &factor, 1);
+    hp->rope_base = (float)choose(m, &base);
+    hp->logit_softcap = (float)choose(m, &cap);
+    double qk = choose(m, &factor);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
     return settle_windows(m, s, err);
@@ -297,6 +295,8 @@ static int map(struct torch_model *m, mgpt_error *err)
     int status = refuse(m, err);
     if (status == MGPT_OK)
         status = find_stated(m, &s, err);
+    if (status == MGPT_OK)
+        status = check_known(m, &s, err);
     if (status == MGPT_OK)
         status = sizes(m, &s, err);
     if (status == MGPT_OK)

@@ -62,7 +62,14 @@ static int find_weights(struct torch_model *m)
             return 1;
     }
     m->weights = m->root;
-    return is_weights(m, m->weights);
+    if (is_weights(m, m->weights) || pickle_at(&m->file.pickle, m->root)->kind != PICKLE_DICT)
+        return is_weights(m, m->weights);
+    for (struct pickle_iter i = pickle_items(&m->file.pickle, m->root); pickle_next(&i);)
+        if (is_weights(m, i.value)) { /* under a name of the user's */
+            m->weights = i.value;
+            return 1;
+        }
+    return 0;
 }
 
 static int no_weights(const struct torch_model *m, mgpt_error *err)
@@ -145,13 +152,29 @@ int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_er
     return status;
 }
 
-int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
+/* For containers without a pickle: one node, which every id means. */
+static int no_pickle(struct torch_model *m)
 {
     static const struct pickle_node none;
+    return arr_push(m->file.pickle.nodes, none);
+}
+
+int torch_knows(const struct state *s, mgpt_error *err)
+{
+    struct torch_model m = {.c = s->c, .state = *s};
+    if (!no_pickle(&m))
+        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
+    int knows = find_mapping(&m) != NULL;
+    pickle_free(&m.file.pickle);
+    return knows;
+}
+
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
+{
     struct torch_model m = {.c = parts->c, .in = parts->in, .state = *s, .parts = *parts};
     m.file.container = container;
-    if (!arr_push(m.file.pickle.nodes, none)) /* what every id means */
-        return err_memory(err, "a node", sizeof none);
+    if (!no_pickle(&m))
+        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
     const struct torch_mapping *mapping = find_mapping(&m);
     int status = mapping ? run_mapping(&m, mapping, err) : 0;
     pickle_free(&m.file.pickle);

@@ -7,6 +7,7 @@
 #define MGPT_CONVERT_HF_H
 
 #include "hf_config.h"
+#include "safetensors.h"
 #include "readers.h"
 #include "state.h"
 
@@ -83,6 +84,9 @@ int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct stat
 /* Adds all tensors of the model to m->state: of `bytes`, or, when bytes.data is NULL, of the file(s) beside
  * config.json. */
 int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err);
+
+/* Adds the tensors of one file to s, which is sealed later. */
+int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
 
 /* The same out of an index: model.safetensors.index.json. */
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);

@@ -36,12 +36,20 @@ static int add_tensor(struct state *s, const struct st_tensor *from, mgpt_error 
     return state_add(s, from->name, strlen(from->name), t, err);
 }
 
+int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(st->tensors); i++)
+        status = add_tensor(s, &st->tensors[i], err);
+    return status;
+}
+
 static int read_safetensors(struct state *s, struct span bytes, mgpt_error *err)
 {
     struct safetensors st;
     int status = st_parse(&st, bytes, err);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(st.tensors); i++)
-        status = add_tensor(s, &st.tensors[i], err);
+    if (status == MGPT_OK)
+        status = hf_add_safetensors(s, &st, err);
     st_free(&st);
     return status;
 }

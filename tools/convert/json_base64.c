@@ -91,6 +91,8 @@ static uint64_t decoded_size(const char *text, size_t n)
 static unsigned width_of(const json_t *v)
 {
     const char *name = json_string_value(json_object_get(v, "dtype"));
+    if (name && strncmp(name, "torch.", 6) == 0)
+        name += 6;
     for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
         if (strcasecmp(types[i].name, name) == 0)
             return types[i].width;

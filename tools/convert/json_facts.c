@@ -39,25 +39,25 @@ int json_names_matrices(const json_t *v)
     return 0;
 }
 
-/* {"a": 0, "b": 1} or {"0": "a", "1": "b"}, and not {"uchars": [...], "bos": 2}. */
-static int is_map(const json_t *v)
+/* {"uchars": [...], "bos": 2}, and not {"a": 0, "b": 1} or {"0": "a"}, which are the vocabulary. */
+static int holds_facts(const json_t *v)
 {
     const char *key;
     json_t *value;
-    size_t n_ids = 0, n_texts = 0;
+    enum mg_size size;
+    int has_fact = 0, only_ids = 1;
     json_object_foreach((json_t *)(uintptr_t)v, key, value)
     {
-        n_ids += json_is(value, JSON_INTEGER) != 0;
-        n_texts += json_is(value, JSON_STRING) && key[strspn(key, "0123456789")] == 0;
+        has_fact |= mg_kind_of(key, &size) != MG_OTHER;
+        only_ids &= json_is(value, JSON_INTEGER) != 0;
     }
-    size_t n = json_object_size(v);
-    return n > 0 && (n_ids == n || n_texts == n);
+    return has_fact && !only_ids;
 }
 
 static int take_vocabulary(struct mg_parts *m, const char *key, const json_t *v, int nesting)
 {
     int status = MGPT_OK;
-    if (json_is(v, JSON_OBJECT) && !is_map(v))
+    if (json_is(v, JSON_OBJECT) && holds_facts(v))
         status = facts_of(m, v, nesting + 1);
     else if (!m->entries)
         status = json_vocabulary(m, key, v);
@@ -72,7 +72,7 @@ static int take(struct mg_parts *m, const char *key, const json_t *v, int nestin
     int status = mg_take(m, key, scalar(v));
     if (status != 0)
         return status;
-    if (kind == MG_VOCABULARY && (json_is(v, JSON_STRING) || json_is_container(v)))
+    if (kind == MG_VOCABULARY && !json_is_numeric(v) && !json_is(v, JSON_NULL))
         return take_vocabulary(m, key, v, nesting);
     if (!json_is(v, JSON_OBJECT) || kind == MG_OPTIMIZER || json_names_matrices(v))
         return 0;

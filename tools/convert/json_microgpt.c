@@ -249,6 +249,18 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     c->source = root;
     c->release = release;
     struct mg_parts m;
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, read_layout(&m, root));
+    mgpt_error local = {0}; /* so that there always is one */
+    mg_parts_init(&m, c, in, &local);
+    int status = read_layout(&m, root);
+    if (status == MGPT_OK && json_is_other(&m)) {
+        status = json_map_other(&m);
+        mg_parts_free(&m);
+    } else {
+        if (status == MGPT_OK)
+            status = ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, &local);
+        status = mg_parts_build(&m, status);
+    }
+    if (status < 0 && err)
+        *err = local;
+    return status;
 }

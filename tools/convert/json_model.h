@@ -50,6 +50,12 @@ int json_check_numbers(struct mg_parts *m, const char *name, const json_t *list)
 int json_add_base64(struct mg_parts *m, const char *name, const json_t *v, uint64_t rows,
                     uint64_t cols);
 
+/* ---- json_state.c ------------------------------------------------------------------------------ */
+
+/* The matrices are another program's (fused projections): then its mapping describes the model. */
+int json_is_other(const struct mg_parts *m);
+int json_map_other(struct mg_parts *m);
+
 /* ---- json_params.c ----------------------------------------------------------------------------- */
 
 /* The matrices of a parameter list, in microgpt's order: all numbers in one list, or a list of

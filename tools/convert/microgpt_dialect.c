@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEFAULT_EPS 1e-5
 
@@ -90,9 +91,10 @@ static int settle_activation(struct mg_build *b)
     struct ckpt_hparams *hp = &b->c->hp;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : b->facts->activation, *why;
     const char *usual = usual_activation(b, &why);
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
     hp->activation = said ? mg_activation(said) : usual;
-    if (said && !hp->activation)
-        return err_set(b->err, o->given & OPT_ACTIVATION ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+    if (said && (!hp->activation || (is_option && strcmp(said, hp->activation) != 0)))
+        return err_set(b->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
                        "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
                        CKPT_CLIP(said, strlen(said)));
     if (!hp->activation && b->n_layer > 0)
@@ -102,7 +104,7 @@ static int settle_activation(struct mg_build *b)
         return MGPT_OK;
     if (!said)
         ckpt_note(b->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
-    if (said && strcmp(hp->activation, "gelu_erf") == 0 && !strpbrk(said, "erxERX"))
+    if (said && strlen(said) >= 4 && strcasecmp(said + strlen(said) - 4, "gelu") == 0)
         ckpt_note(b->c, "inferred: activation %.*s is the exact one, gelu_erf (--activation)",
                   CKPT_CLIP(said, strlen(said)));
     if (strcmp(hp->arch, "llama") == 0 && strcmp(hp->activation, "silu") == 0)
@@ -141,7 +143,7 @@ static int check_others(struct mg_build *b)
                        CKPT_CLIP(f->norm, strlen(f->norm)));
     if (f->softcap > 0)
         return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "softcap is stated as %g: a microgpt has none", f->softcap);
+                       "softcap is stated: the logits of a microgpt have no limit");
     return MGPT_OK;
 }
 

@@ -176,7 +176,7 @@ static int take_number(struct mg_parts *m, const char *key, double v, enum mg_ki
         (kind == MG_SAYS_EMBEDDING_NORM || kind == MG_SAYS_FINAL_NORM) && (v == 0 || v == 1);
     switch (kind) {
     case MG_VOCABULARY: /* "vocab": 27; but "tokens" may count anything */
-        return strstr(key, "ocab") ? mg_state(m, key, v, MG_SIZE, MG_VOCAB) : 1;
+        return strstr(key, "oken") ? 1 : mg_state(m, key, v, MG_SIZE, MG_VOCAB);
     case MG_SIZE:
     case MG_BOS:
         return mg_state(m, key, v, kind, size);

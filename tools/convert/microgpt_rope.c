@@ -58,6 +58,10 @@ static int settle_rotation(struct mg_build *b)
                        "--positions: expected half, adjacent or none, found '%.*s'",
                        CKPT_CLIP(o->positions, strlen(o->positions)));
     if (!(o->given & OPT_POSITIONS) && !find_positions(b->facts->positions, &b->positions)) {
+        if (!mg_has(b, MG_ATTN_NORM) && !mg_has(b, MG_FINAL_NORM) && !mg_has(b, MG_GATE))
+            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "tensor wpe: missing (say --positions half, adjacent or none if the "
+                           "model has no such table)");
         b->positions = MG_POS_HALF;
         mg_want(b, "--positions half, adjacent or none (no wpe)");
     }
@@ -69,7 +73,7 @@ static int settle_rotation(struct mg_build *b)
         hp->rope_base = 0;
         mg_want(b, "--rope BASE");
     }
-    return *b->wanted ? MGPT_OK : check_llama(b);
+    return check_llama(b);
 }
 
 int mg_settle_positions(struct mg_build *b)

@@ -10,16 +10,6 @@
 
 #include <stdio.h>
 
-#define MICROGPT_OPTIONS                                                                           \
-    (OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS | \
-     OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
-     OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
-
-/* Of all mappings (from_torch.c); each checks its own. */
-#define TORCH_OPTIONS                                                                              \
-    (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
-     OPT_WINDOW)
-
 #define RAW "numbers without a header"
 
 const struct ckpt_reader ckpt_readers[] = {
@@ -28,14 +18,13 @@ const struct ckpt_reader ckpt_readers[] = {
     {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
     {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
     {"llama2.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llama2c_sniff, llama2c_read},
-    {"Hugging Face safetensors", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_safetensors_sniff,
-     hf_safetensors_read},
+    {"safetensors", TORCH_OPTIONS, hf_safetensors_sniff, safetensors_read},
     {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_json_sniff, hf_json_read},
     {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},
     {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
     {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},
     {RAW, MICROGPT_OPTIONS | OPT_RAW, raw_sniff, raw_read},
-    {"microgpt JSON", MICROGPT_OPTIONS, microgpt_json_sniff, microgpt_json_read},
+    {"microgpt JSON", TORCH_OPTIONS, microgpt_json_sniff, microgpt_json_read},
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
 

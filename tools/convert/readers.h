@@ -35,6 +35,16 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_HEAD_LAST = 1 << 20
 };
 
+#define MICROGPT_OPTIONS                                                                           \
+    (OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS | \
+     OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
+     OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
+
+/* Of all mappings (from_torch.c); each checks its own. */
+#define TORCH_OPTIONS                                                                              \
+    (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
+     OPT_WINDOW)
+
 struct ckpt_options {
     unsigned given; /* which of these mean something */
     int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos, window;
@@ -102,6 +112,7 @@ int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *
 
 enum ckpt_match hf_safetensors_sniff(struct span bytes);
 int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match hf_json_sniff(struct span bytes);
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);

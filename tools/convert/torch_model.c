@@ -138,9 +138,10 @@ int torch_activation(struct torch_model *m, const char *usual, const char *own, 
     const struct ckpt_options *o = m->in->options;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
     const char *name = said ? mg_activation(said) : usual;
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
     m->c->hp.activation = NULL;
-    if (said && !name)
-        return err_set(err, o->given & OPT_ACTIVATION ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+    if (said && (!name || (is_option && strcmp(said, name) != 0)))
+        return err_set(err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
                        "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
                        CKPT_CLIP(said, strlen(said)));
     if (!name)
