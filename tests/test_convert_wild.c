@@ -65,12 +65,7 @@ static const struct layout layouts[] = {
     {"rotated.npz", WILD, "rotated.want", ROTATES("half"), 2, -1},
     {"rotated.json", WILD, "kept.want", ROTATES("adjacent"), 2, 4},
     {"rotated.json", WILD, "kept.want", ROTATES("none"), 2, 4},
-    {"gains.json",
-     WILD,
-     "gains.want",
-     {.given = FORK, .activation = "relu", .eps = 1e-5},
-     2,
-     -1},
+    {"gains.json", WILD, "gains.want", {.given = FORK, .activation = "relu", .eps = 1e-5}, 2, -1},
 };
 
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -211,9 +206,10 @@ static void test_bad_options(void **state)
     norm.given |= OPT_EMBEDDING_NORM;
     eight.given |= OPT_HEADS;
     eight.n_head = 8;
-    assert_refused(forked, &none,
-                   "set --positions half, adjacent or none (no wpe), --rope BASE, --activation NAME "
-                   "(Llama: silu), --eps X");
+    assert_refused(
+        forked, &none,
+        "set --positions half, adjacent or none (no wpe), --rope BASE, --activation NAME "
+        "(Llama: silu), --eps X");
     struct ckpt_options f32 = {.given = OPT_RAW, .raw = "f32"}, q8 = f32;
     q8.raw = "q8";
     assert_refused(magic, &none, "npy header: says 0 bytes, 0 are there");

@@ -424,8 +424,12 @@ def pickles():
         bad(f"torch-crc-{name}", {"m.pt": damaged(torch, name), "meta.pkl": meta}, "ckpt", name + ".*checksum", True)
     for source in ("params.npz", "rotated.npz"):
         model = get(FIXTURES + "/wild/" + source)
-        model = npz([(i.filename, zipfile.ZipFile(io.BytesIO(model)).read(i))
-                     for i in zipfile.ZipFile(io.BytesIO(model)).infolist()])
+        entries = [(i.filename, zipfile.ZipFile(io.BytesIO(model)).read(i))
+                   for i in zipfile.ZipFile(io.BytesIO(model)).infolist()]
+        if source == "rotated.npz":
+            entries += [(key + ".npy", npy("<U8", [], text.ljust(8, "\0").encode("utf-32-le"))) for key, text in (
+                ("positions", "half"), ("rope_theta", "1e4"), ("activation", "silu"), ("rms_eps", "1e-5"))]
+        model = npz(entries)
         good(source, {"m.npz": model}, "ckpt")
         for name in sorted(name_of(model, entry) for entry in entries_of(model)):
             bad(f"npz-crc-{name}", {"m.npz": damaged(model, name)}, "ckpt", name + ".*(CRC|checksum)")

@@ -406,8 +406,9 @@ static int has_key(struct span bytes, const char *key)
 /* A model in one JSON file can state a model_type, too: config.json holds no tensors. */
 enum ckpt_match hf_json_sniff(struct span bytes)
 {
-    static const char *const tensors[] = {"\"wte", "\"transformer.", "\"weights\"", "\"state_dict\"",
-                                          "\"tensors\"", "\"tok_emb", "\"token_emb"};
+    static const char *const tensors[] = {"\"wte",          "\"transformer.", "\"weights\"",
+                                          "\"state_dict\"", "\"tensors\"",    "\"tok_emb",
+                                          "\"token_emb"};
     int is_config = bytes.size < MAX_CONFIG && has_key(bytes, "model_type");
     for (size_t i = 0; i < HF_COUNT(tensors); i++)
         is_config = is_config && !holds(bytes, tensors[i]);

@@ -204,11 +204,11 @@ static int check_known(const struct torch_model *m, const struct stated *s, mgpt
     int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
     if (is_nanochat(m, s) || (heads && base && cap))
         return MGPT_OK;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
-                   "the logits depend on it: set%s%s%s",
-                   heads ? "" : " --heads N", base ? "" : " --rope BASE",
-                   cap ? "" : " --softcap X (0: none)");
+    return err_set(
+        err, MGPT_EFILE, MGPT_NO_OFFSET,
+        "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
+        "the logits depend on it: set%s%s%s",
+        heads ? "" : " --heads N", base ? "" : " --rope BASE", cap ? "" : " --softcap X (0: none)");
 }
 
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */

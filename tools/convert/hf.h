@@ -7,8 +7,8 @@
 #define MGPT_CONVERT_HF_H
 
 #include "hf_config.h"
-#include "safetensors.h"
 #include "readers.h"
+#include "safetensors.h"
 #include "state.h"
 
 /* Keys of config.json. NULL: the family has no such key. */
