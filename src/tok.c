@@ -68,12 +68,19 @@ static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first, BOS and the space
- * in front are added. Others have a rule that says what is usual. */
+/* Where a file does not say. */
+static int32_t usual_id(const struct tok *t, int sentencepiece, int32_t id)
+{
+    int is_there = sentencepiece && (size_t)id < t->n;
+    return is_there && t->entries[id].type == TOK_CONTROL ? id : -1;
+}
+
+/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first (an ordinary piece of text
+ * is neither of them), BOS and the space in front are added. Others have a rule that says what is usual. */
 static void set_defaults(struct tok *t, int sentencepiece)
 {
-    t->bos = sentencepiece && t->n > 1 ? 1 : -1;
-    t->eos = sentencepiece && t->n > 2 ? 2 : -1;
+    t->bos = usual_id(t, sentencepiece, 1);
+    t->eos = usual_id(t, sentencepiece, 2);
     t->unk = t->n > 0 && t->entries[0].type == TOK_UNKNOWN ? 0 : -1;
     t->adds_bos = t->adds_space = (uint8_t)sentencepiece;
     t->adds_eos = 0;

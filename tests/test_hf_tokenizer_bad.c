@@ -355,6 +355,43 @@ static void test_ids(void **state)
         assert_int_equal(c.vocab.eot, rows[i].eot);
         assert_int_equal(c.vocab.add_bos, rows[i].add_bos);
         assert_int_equal(c.vocab.add_eos, strstr(rows[i].post, "[{\"Sequence") != NULL);
+        assert_int_equal(c.vocab.types[0], TOKEN_NORMAL); /* "a" is text, whatever ends a text */
+        ckpt_free(&c);
+    }
+}
+
+/* Ids of config.json: a piece of text stays text, and is said; so is an id that no token has. */
+static void test_odd_ids(void **state)
+{
+    static const struct {
+        const char *config, *tokenizer, *note;
+        int bos, eos, type_0;
+    } rows[] = {
+        {"{\"bos_token_id\":0}", NULL, "bos_token_id of config.json is 0, 'a', which stays text", 0,
+         -1, TOKEN_NORMAL},
+        {"{\"eos_token_id\":[4,2]}", NULL,
+         "eos_token_id of config.json is 2, 'ab', which stays text", -1, 4, TOKEN_NORMAL},
+        {"{\"bos_token_id\":50256}", NULL,
+         "ignored: bos_token_id of config.json is 50256, tokenizer.json has no such token", -1, -1,
+         TOKEN_NORMAL},
+        {"{\"bos_token_id\":0}", "{\"bos_token\":\"a\"}", "0, 'a'", 0, -1, TOKEN_CONTROL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        int noted = 0;
+        add_file(&d, "tokenizer.json", json_of(NULL, BYTE_LEVEL, MODEL, SPECIALS));
+        add_file(&d, "config.json", rows[i].config);
+        if (rows[i].tokenizer)
+            add_file(&d, "tokenizer_config.json", rows[i].tokenizer);
+        reads(&c, &d, 100);
+        for (size_t k = 0; k < arr_len(c.notes); k++)
+            noted |= strstr(c.notes[k], rows[i].note) != NULL;
+        assert_true(noted);
+        assert_true(c.vocab.bos == rows[i].bos && c.vocab.eos == rows[i].eos);
+        assert_int_equal(c.vocab.types[0], rows[i].type_0);
+        assert_int_equal(c.vocab.types[2], TOKEN_NORMAL);
         ckpt_free(&c);
     }
 }
@@ -499,12 +536,19 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),   cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_long_merges),  cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_metaspace),    cmocka_unit_test(test_whole_pieces),
-        cmocka_unit_test(test_ids),          cmocka_unit_test(test_chat_templates),
-        cmocka_unit_test(test_broken_sides), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_none),         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_components),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_long_merges),
+        cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_metaspace),
+        cmocka_unit_test(test_whole_pieces),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_odd_ids),
+        cmocka_unit_test(test_chat_templates),
+        cmocka_unit_test(test_broken_sides),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "hf_tokenizer_impl.h"
 #include "mem.h"
 #include "tiktoken.h"
+#include "utf8.h"
 
 #include <string.h>
 
@@ -94,11 +95,52 @@ static void set_if_none(int32_t *to, int32_t id)
         *to = id;
 }
 
-/* The first id is EOS; one more that ends generation has room beside it. */
+/* Whether texts give this id: a piece of one character, or one that is merged. "<|endoftext|>" in vocab.json
+ * is not: nothing merges to it. */
+static int is_text(const struct hf_tok *t, int32_t id)
+{
+    const struct vocab_slot *s = &t->slots.slots[id];
+    const struct gguf_str *merges = t->c->vocab.merges;
+    uint32_t code;
+    if (s->type != TOKEN_NORMAL)
+        return 0;
+    int is_piece = utf8_next(s->text.p, s->text.n, &code) == s->text.n || !arr_len(merges);
+    for (size_t i = 0; !is_piece && i < arr_len(merges); i++) {
+        const char *space = merges[i].n > 1 ? memchr(merges[i].p + 1, ' ', merges[i].n - 1) : NULL;
+        size_t n = space ? (size_t)(space - merges[i].p) : 0;
+        is_piece = space && merges[i].n == s->text.n + 1 &&
+                   memcmp(merges[i].p, s->text.p, n) == 0 &&
+                   memcmp(space + 1, s->text.p + n, s->text.n - n) == 0;
+    }
+    return is_piece;
+}
+
+/* Ids in config.json that are no token, or are text: other tokenizers may have been meant. */
+static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id"};
+    for (size_t i = 0; i < 2 * 8; i++) {
+        const json_t *v = json_object_get(config, keys[i / 8]);
+        v = json_is(v, JSON_ARRAY) ? json_array_get(v, i % 8) : i % 8 ? NULL : v;
+        json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+        int32_t known = numbered(t, config, keys[i / 8], i % 8);
+        if (id >= 0 && known < 0)
+            ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", keys[i / 8], file,
+                      (long long)id, t->file);
+        else if (id >= 0 && is_text(t, known))
+            ckpt_note(t->c, "%s of %s is %lld, '%.*s', which stays text", keys[i / 8], file,
+                      (long long)id,
+                      CKPT_CLIP(t->slots.slots[known].text.p, t->slots.slots[known].text.n));
+    }
+}
+
+/* The first id is EOS; one more that ends generation has room beside it. A token that a file names is
+ * special in the original, too; a number may be that of a piece of text, which stays what it is. */
 static void read_ids(struct hf_tok *t, const struct configs *f)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
+    static const char *const files[] = {"generation_config.json", "config.json", "config.json"};
     int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
     v->bos = bos >= 0 ? bos : v->bos;
     v->eos = eos >= 0 ? eos : v->eos;
@@ -112,10 +154,15 @@ static void read_ids(struct hf_tok *t, const struct configs *f)
             if (id >= 0 && id != v->eos)
                 set_if_none(&v->eot, id);
         }
-    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* they are never text */
     for (size_t i = 0; i < 3; i++)
-        if (ends[i] >= 0 && t->slots.slots[ends[i]].type == TOKEN_NORMAL)
+        note_ids(t, files[i], sources[i]);
+    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* they are never text */
+    for (size_t i = 0; i < 3; i++) {
+        int is_named = ends[i] >= 0 && (ends[i] == bos || ends[i] == eos);
+        if (ends[i] >= 0 && t->slots.slots[ends[i]].type == TOKEN_NORMAL &&
+            (is_named || !is_text(t, ends[i])))
             t->slots.slots[ends[i]].type = TOKEN_CONTROL;
+    }
 }
 
 /* Tokenizers of Llama's and Gemma's classes go by tokenizer_config.json, whatever their
