@@ -118,4 +118,12 @@ denies 3 'ends at byte 3000' cut.pt
 head -c 100 microgpt/values.pkl >cut.pkl
 denies 3 'ends at byte 100' cut.pkl
 
+# ---- help ----
+
+# An option is listed with a format exactly where the format takes it.
+run convert --help
+check "help: --softcap is nanochat's" grep -q '^  --softcap  *nanochat$' "$tmp/out"
+check "help: --heads is nanoGPT's, too" grep -q '^  --heads  *nanoGPT, minGPT, ' "$tmp/out"
+check "help: --raw" grep -q '^  --raw  *numbers without a header$' "$tmp/out"
+
 finish

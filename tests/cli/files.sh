@@ -65,7 +65,7 @@ ln hfdir/model.safetensors elsewhere.gguf
 keeps "convert hfdir to a hard link of its weights" 2 "$input" hfdir/model.safetensors convert hfdir elsewhere.gguf
 keeps "convert v0.bin to its tokenizer" 2 "$input" tokenizer.bin convert v0.bin tokenizer.bin
 keeps "convert to the given tokenizer" 2 "$input" given.bin convert v0.bin given.bin --tokenizer given.bin
-keeps "convert to the characters" 2 "$input" chars.txt convert flat.json chars.txt --chars chars.txt
+keeps "convert to the characters" 2 "$input" chars.txt convert flat.json chars.txt --heads 4 --chars chars.txt
 
 # ---- kinds ----
 

@@ -28,6 +28,11 @@ static const struct torch_mapping *const mappings[] = {
 
 enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
 
+const struct torch_mapping *torch_mapping_at(size_t i)
+{
+    return i < N_MAPPINGS ? mappings[i] : NULL;
+}
+
 enum ckpt_match torch_reader_sniff(struct span bytes)
 {
     int is = torch_sniff(bytes);

@@ -24,7 +24,8 @@ const struct ckpt_reader ckpt_readers[] = {
     {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
     {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},
     {RAW, MICROGPT_OPTIONS | OPT_RAW, raw_sniff, raw_read},
-    {"microgpt JSON", TORCH_OPTIONS, microgpt_json_sniff, microgpt_json_read},
+    {"microgpt JSON", MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER, microgpt_json_sniff,
+     microgpt_json_read},
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
 
@@ -54,6 +55,16 @@ static const struct {
     {OPT_RAW, "--raw"},
     {OPT_HEAD_LAST, "--head-last"},
 };
+
+size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name)
+{
+    size_t n = sizeof option_names / sizeof *option_names;
+    if (i < n) {
+        *option = option_names[i].option;
+        *name = option_names[i].name;
+    }
+    return n;
+}
 
 const char *ckpt_option_name(enum ckpt_option option)
 {

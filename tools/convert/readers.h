@@ -55,6 +55,9 @@ struct ckpt_options {
 /* "--heads" for OPT_HEADS. */
 const char *ckpt_option_name(enum ckpt_option option);
 
+/* The i-th option; returns how many there are. */
+size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name);
+
 /* ---- what there is ----------------------------------------------------------------------------- */
 
 struct ckpt_side {
@@ -99,6 +102,9 @@ extern const size_t ckpt_n_readers;
 /* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in `apply`. */
 int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
                        mgpt_error *err);
+
+/* formats.c: for people, which formats each option applies to, out of the tables of readers and mappings. */
+void ckpt_print_formats(void);
 
 /* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
  * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
