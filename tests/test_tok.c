@@ -128,6 +128,13 @@ static void test_default_ids(void **state)
     assert_int_equal(tok_eos(t), -1);
     assert_int_equal(tok_adds_bos(t), 0);
     tok_file_free(&f);
+    tok_file_begin(&f, "llama", NULL); /* ids 1 and 2 are text */
+    for (int i = 0; i < 4; i++)
+        tok_file_token(&f, (char[]){(char)(97 + i), 0}, 1, 0);
+    t = tok_file_open(&f);
+    assert_int_equal(tok_bos(t), -1);
+    assert_int_equal(tok_eos(t), -1);
+    tok_file_free(&f);
     tok_file_begin(&f, "gpt2", NULL);
     tok_file_alphabet(&f);
     t = tok_file_open(&f);
