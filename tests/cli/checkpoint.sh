@@ -12,7 +12,7 @@ mkdir "$tmp/work" && cd "$tmp/work" || exit 1
 cp -r "$torch/nanogpt" "$torch/scratch" "$golden/qwen3" .
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/v0.bin" "$MGPT_SOURCE_ROOT/tests/fixtures/convert/tokenizer.bin" .
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/params.npz" .
-cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" "it's flat.json"
+sed 's/^{/{"n_head":4,/' "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" >"it's flat.json"
 printf 'ab\nba\n' >texts
 
 # both COMMAND: a line of shell, run with $M the checkpoint and then the GGUF file. Both print the same and write
@@ -77,7 +77,10 @@ tells "... after the reason" "the number of heads is not in the file"
 run convert scratch/model.pth model.gguf --heads 2
 check "... and works" [ "$code" -eq 0 ]
 run generate "it's flat.json" -n 1
-tells "what was assumed is in the line" "assuming n_head = 4, activation = relu"
+tells "what was assumed is in the line" "assuming activation = relu"
+cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/gains.json" .
+run generate gains.json
+tells "all options that are needed are named" "mgpt convert gains.json gains.gguf --activation NAME --eps X"
 mkdir empty
 refuses "a directory without a model" 5 "empty: is a directory without config.json" generate empty
 refuses "a file of no format" 3 "texts: not a checkpoint that mgpt reads" generate texts

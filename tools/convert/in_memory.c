@@ -137,9 +137,12 @@ static int refuse(const struct ckpt_source *s, const mgpt_error *err)
 static void put_assumed(struct line_text *to, const struct checkpoint *c)
 {
     static const char before[] = "inferred: ";
+    static const char *const whys[] = {" (default", " (the program's", " (the published program's"};
     const char *word = ", assuming ";
     for (size_t i = 0; i < arr_len(c->notes); i++) {
-        const char *end = strstr(c->notes[i], " (default");
+        const char *end = NULL;
+        for (size_t k = 0; !end && k < sizeof whys / sizeof *whys; k++)
+            end = strstr(c->notes[i], whys[k]);
         if (!end || strncmp(c->notes[i], before, strlen(before)) != 0)
             continue;
         const char *fact = c->notes[i] + strlen(before);
