@@ -92,7 +92,7 @@ static int tensors(struct torch_model *m, mgpt_error *err)
 
 static int match(const struct torch_model *m)
 {
-    return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "pos_emb.weight");
+    return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "final_norm.scale");
 }
 
 static int map(struct torch_model *m, mgpt_error *err)

@@ -23,8 +23,8 @@ static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | 
 
 /* microgpt last: it refuses what it does not know. */
 static const struct torch_mapping *const mappings[] = {
-    &hf_mapping,      &nanogpt_mapping,  &mingpt_mapping,        &llama2c_pt_mapping,
-    &scratch_mapping, &nanochat_mapping, &microgpt_state_mapping};
+    &hf_mapping,      &nanogpt_mapping,  &mingpt_mapping, &llama2c_pt_mapping,
+    &scratch_mapping, &nanochat_mapping, &gpt_mapping,    &microgpt_state_mapping};
 
 enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
 
@@ -110,12 +110,26 @@ static int run_mapping(struct torch_model *m, const struct torch_mapping *mappin
     return status < 0 ? status : mapping->map(m, err);
 }
 
-static const struct torch_mapping *find_mapping(const struct torch_model *m)
+static const struct torch_mapping *known_mapping(const struct torch_model *m)
 {
     for (size_t i = 0; i < N_MAPPINGS; i++)
         if (mappings[i]->match && mappings[i]->match(m))
             return mappings[i];
     return NULL;
+}
+
+/* A module that holds the model puts its own word before all names: Lightning's "model.", "net.". */
+static const struct torch_mapping *find_mapping(struct torch_model *m)
+{
+    const struct torch_mapping *mapping = known_mapping(m);
+    size_t n, all = 0;
+    for (; !mapping && (n = state_first_word(&m->state)) > 0; all += n) {
+        state_cut(&m->state, (ptrdiff_t)n);
+        mapping = known_mapping(m);
+    }
+    if (!mapping)
+        state_cut(&m->state, -(ptrdiff_t)all);
+    return mapping;
 }
 
 static int read_model(struct torch_model *m, mgpt_error *err)

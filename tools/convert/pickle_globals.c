@@ -24,6 +24,13 @@ static const struct {
     {"argparse", "Namespace", USE_NEW},
     {"pathlib", "PosixPath", USE_CALL},
     {"pathlib", "WindowsPath", USE_CALL},
+    {"pathlib._local", "PosixPath", USE_CALL}, /* Python 3.13 */
+    {"pathlib._local", "WindowsPath", USE_CALL},
+    /* Lightning's hyper_parameters */
+    {"pytorch_lightning.utilities.parsing", "AttributeDict", USE_DICT},
+    {"lightning.pytorch.utilities.parsing", "AttributeDict", USE_DICT},
+    {"lightning_fabric.utilities.data", "AttributeDict", USE_DICT},
+    {"lightning.fabric.utilities.data", "AttributeDict", USE_DICT},
     /* PyTorch */
     {"torch._utils", "_rebuild_tensor", USE_CALL},
     {"torch._utils", "_rebuild_tensor_v2", USE_CALL},

@@ -62,14 +62,32 @@ void state_contiguous(struct state_tensor *t)
     }
 }
 
-static int strip(const char **name, size_t *n, const char *prefix)
+/* Whether the n bytes name a module that a trainer wraps around another: torch.compile, FSDP, activation
+ * checkpoints and DeepSpeed anywhere in a name, data parallel at its front. */
+static int is_wrapper(const char *p, size_t n, int is_first)
 {
-    size_t length = strlen(prefix);
-    if (*n <= length || memcmp(*name, prefix, length) != 0)
-        return 0;
-    *name += length;
-    *n -= length;
-    return 1;
+    static const char *const names[] = {"_orig_mod", "_fsdp_wrapped_module",
+                                        "_checkpoint_wrapped_module", "_forward_module"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], p, n) == 0)
+            return 1;
+    return is_first && n == 6 && memcmp(p, "module", n) == 0;
+}
+
+/* Takes the wrappers out of a name in place; the last word stays. Returns the length. */
+static size_t strip_wrappers(char *name, size_t n)
+{
+    size_t kept = 0;
+    for (size_t at = 0, end; at < n; at = end) {
+        const char *dot = memchr(name + at, '.', n - at);
+        end = dot ? (size_t)(dot - name) + 1 : n;
+        if (dot && is_wrapper(name + at, end - 1 - at, kept == 0))
+            continue;
+        memmove(name + kept, name + at, end - at);
+        kept += end - at;
+    }
+    name[kept] = 0;
+    return kept;
 }
 
 static int bad(const struct state_tensor *t, const char *what, mgpt_error *err)
@@ -120,13 +138,13 @@ static int check_extent(const struct state_tensor *t, mgpt_error *err)
 
 int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err)
 {
-    while (strip(&name, &n, "_orig_mod.") || strip(&name, &n, "module."))
-        ;
+    char *copy = ckpt_text(s->c, name, n);
     t.used = 0;
-    t.name = ckpt_text(s->c, name, n);
-    if (!t.name)
+    t.name = copy;
+    if (!copy)
         return err_memory(err, "the names of tensors", n);
-    if (n == 0 || n > MAX_NAME || memchr(name, 0, n))
+    n = strip_wrappers(copy, n);
+    if (n == 0 || n > MAX_NAME || memchr(copy, 0, n))
         return bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
     if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
         return bad(&t, "more than 8 dimensions", err);
@@ -145,6 +163,24 @@ static int compare_names(const void *a, const void *b)
 {
     const struct state_name *x = a, *y = b;
     return strcmp(x->name, y->name);
+}
+
+size_t state_first_word(const struct state *s)
+{
+    const char *first = arr_len(s->tensors) ? s->tensors[0].name : "", *dot = strchr(first, '.');
+    size_t n = dot ? (size_t)(dot - first) + 1 : 0;
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (strncmp(s->tensors[i].name, first, n) != 0 || !s->tensors[i].name[n])
+            return 0;
+    return n;
+}
+
+void state_cut(struct state *s, ptrdiff_t n)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++) /* their order stays */
+        s->tensors[i].name += n;
+    for (size_t i = 0; i < arr_len(s->order); i++)
+        s->order[i].name += n;
 }
 
 int state_seal(struct state *s, mgpt_error *err)

@@ -64,13 +64,20 @@ void state_free(struct state *s);
 /* Strides of a contiguous tensor. */
 void state_contiguous(struct state_tensor *t);
 
-/* Appends t under the name of n bytes, less the prefixes "_orig_mod." (torch.compile) and "module."
- * (data parallel). Checks that name and shape are sane and that bytes.size covers the last element.
+/* Appends t under the name of n bytes, less the words of modules that trainers wrap around others:
+ * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front (data
+ * parallel). Checks that name and shape are sane and that bytes.size covers the last element.
  * Tensors without elements are allowed. Errors: MGPT_EFILE. */
 int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err);
 
 /* After the last state_add: sorts, refuses names that occur twice. */
 int state_seal(struct state *s, mgpt_error *err);
+
+/* Bytes of the first word and its dot when all names begin with it and go on; else 0. */
+size_t state_first_word(const struct state *s);
+
+/* Takes so many bytes off the front of all names, or puts them back: -n. */
+void state_cut(struct state *s, ptrdiff_t n);
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
