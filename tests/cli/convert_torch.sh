@@ -77,7 +77,23 @@ equal microgpt arrays2.pkl --heads 2
 equal microgpt arrays5.pkl --heads 2
 equal microgpt values.pkl --heads 2
 
+equal mingpt-2020 model.pt --heads 3
+said "minGPT of 2020: its activation" 'inferred: activation = gelu_erf (minGPT of 2020'
+equal slm4096 ckpt.pt
+check "SLM 4096: its characters, nothing is ignored" eval '! grep -q "ignored:\|no vocabulary" said'
+run generate -m x.gguf -p 'abc' -n 4 --seed 1
+check "SLM 4096: characters in, characters out" [ "$code" -eq 0 ]
+equal ng-video-lecture model.pth
+said "ng-video-lecture: its scores" 'before January 2023 by that of n_embd: --qk-scale 0.759835686)'
+equal ng-video-lecture-2022 model.pth --qk-scale 0.759835686
+said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and would'
+equal ng-bigram bigram.pt
+equal ng-bigram-embedded bigram.pt
+
 # ---- what was saved another way ----
+
+equal lightning model.ckpt
+equal fsdp model.ckpt
 
 mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.pkl data/made_up
 mkdir -p run/data && mv data/made_up run/data
@@ -100,6 +116,9 @@ denies 3 'the number of heads is not in the file (n_embd is 8): set it with --he
 mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare
 denies 3 'the number of heads is not in the file' bare/model.pt
 denies 3 'depend on it: set --heads N --rope BASE --softcap X' bare/model_000010.pt
+denies 3 'the number of heads is not in the file (n_embd is 12): set it with --heads' \
+    mingpt-2020/model.pt
+denies 2 '2 heads are wanted, the file has 3' --heads 2 ng-video-lecture/model.pth
 denies 3 'n_head is 3, it must divide n_embd = 8' --heads 3 scratch/model.pth
 denies 2 '--rope does not apply to nanoGPT' --rope 5000 nanogpt/ckpt.pt
 denies 2 'activation gelu: expected relu' --activation gelu nanogpt/ckpt.pt

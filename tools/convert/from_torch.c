@@ -23,8 +23,8 @@ static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | 
 
 /* microgpt last: it refuses what it does not know. */
 static const struct torch_mapping *const mappings[] = {
-    &hf_mapping,      &nanogpt_mapping,  &mingpt_mapping, &llama2c_pt_mapping,
-    &scratch_mapping, &nanochat_mapping, &gpt_mapping,    &microgpt_state_mapping};
+    &hf_mapping,       &nanogpt_mapping, &mingpt_mapping, &llama2c_pt_mapping,    &scratch_mapping,
+    &nanochat_mapping, &gpt_mapping,     &bigram_mapping, &microgpt_state_mapping};
 
 enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
 
@@ -88,15 +88,11 @@ static int no_weights(const struct torch_model *m, mgpt_error *err)
 
 static int unknown(const struct torch_model *m, mgpt_error *err)
 {
-    char names[160] = "";
-    size_t at = 0;
     const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
-    for (size_t i = 0; i < N_MAPPINGS && at < sizeof names; i++)
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "",
-                               mappings[i]->name);
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "tensor %.*s: not a name of a model that mgpt knows in this form: %s",
-                   CKPT_CLIP(first, strlen(first)), names);
+                   "tensor %.*s: not a name of a model that mgpt knows (mgpt convert --help lists "
+                   "the programs)",
+                   CKPT_CLIP(first, strlen(first)));
 }
 
 static int run_mapping(struct torch_model *m, const struct torch_mapping *mapping, mgpt_error *err)

@@ -83,7 +83,22 @@ static int entries_of_list(struct reading *r, const char *key, pickle_id list)
     return MGPT_OK;
 }
 
-/* {"a": 0} or {0: "a"} */
+/* An id: a number, or its digits, which keys become on their way through JSON. */
+static int pm_id(const struct reading *r, pickle_id node, int64_t *id)
+{
+    const struct pickle_node *n = pm_at(r, node);
+    if (n->kind != PICKLE_TEXT)
+        return pickle_int(r->p, node, id);
+    *id = 0;
+    for (uint32_t i = 0; i < n->n; i++) {
+        if (n->as.text[i] < '0' || n->as.text[i] > '9' || i > 8)
+            return 0;
+        *id = 10 * *id + (n->as.text[i] - '0');
+    }
+    return n->n > 0;
+}
+
+/* {"a": 0}, {0: "a"} or {"0": "a"} */
 static int entries_of_dict(struct reading *r, const char *key, pickle_id dict, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -92,8 +107,8 @@ static int entries_of_dict(struct reading *r, const char *key, pickle_id dict, s
         int by_id = pm_at(r, i.value)->kind == PICKLE_TEXT;
         const struct pickle_node *text = pm_at(r, by_id ? i.value : i.key);
         int64_t id;
-        if (text->kind != PICKLE_TEXT || !pickle_int(r->p, by_id ? i.key : i.value, &id) ||
-            id < 0 || (uint64_t)id >= n || r->m->entries[id].p)
+        if (text->kind != PICKLE_TEXT || !pm_id(r, by_id ? i.key : i.value, &id) || id < 0 ||
+            (uint64_t)id >= n || r->m->entries[id].p)
             return no_vocabulary(r, key);
         r->m->entries[id] = (struct gguf_str){text->as.text, text->n};
     }
@@ -183,7 +198,7 @@ static int is_map(const struct reading *r, pickle_id dict)
     int64_t v;
     for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i); n++) {
         n_ids += pickle_int(r->p, i.value, &v) != 0;
-        n_texts += pickle_int(r->p, i.key, &v) != 0;
+        n_texts += pm_at(r, i.value)->kind == PICKLE_TEXT && pm_id(r, i.key, &v);
     }
     return n > 0 && (n_ids == n || n_texts == n);
 }
