@@ -90,6 +90,78 @@ said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and
 equal ng-bigram bigram.pt
 equal ng-bigram-embedded bigram.pt
 
+# ---- llm.c ----
+
+cp -r "$MGPT_SOURCE_ROOT/tests/fixtures/llmc" .
+for version in 1-f32 2-mixed 3-f32 4-mixed 5-bf16; do
+    cp "llmc/ref-${version#*-}.npz" llmc/ref.npz
+    equal llmc "v${version%-*}.bin"
+done
+said "llm.c: its tokenizer" 'vocabulary: 261 tokens of the tokenizer (tiktoken, splitting rule gpt-2)'
+said "llm.c: padding" 'the last 3 rows of the embedding are padding, left out'
+run tokenize x.gguf -p 'thing'
+check "llm.c: merges follow from ranks" [ "$(cat "$tmp/out")" = "256 259" ]
+head -c 4000 llmc/v1.bin >cut.bin
+denies 3 'llm.c: the file has 4000 bytes, its header implies 7312' cut.bin
+
+# ---- directories ----
+
+# directory NAME FILES...: makes it, of empty files.
+directory()
+{
+    mkdir -p "$1"
+    for file; do
+        [ "$file" = "$1" ] || : >"$1/$file"
+    done
+}
+
+equal meta-llama ''
+mkdir alone && cp mingpt-2020/model.pt alone
+run convert --heads 3 alone x.gguf
+run check x.gguf mingpt-2020/ref.npz --tol 1e-5
+check "a directory of one model" [ "$code" -eq 0 ]
+directory meta params.json consolidated.00.pth consolidated.01.pth
+denies 3 "meta: is Meta's model in several parts" meta
+directory orbax _CHECKPOINT_METADATA _METADATA
+denies 3 'orbax: is an orbax checkpoint (JAX)' orbax
+directory tf checkpoint model.ckpt.index model.ckpt.data-00000-of-00001 hparams.json
+denies 3 'tf: is a TensorFlow checkpoint' tf
+directory saved saved_model.pb
+denies 3 "saved: is TensorFlow's SavedModel" saved
+directory dcp .metadata __0_0.distcp
+denies 3 'dcp: is a distributed checkpoint of PyTorch' dcp
+directory lora adapter_config.json adapter_model.safetensors
+denies 3 'lora: is an adapter (LoRA)' lora
+directory keras config.json tf_model.h5
+denies 3 "keras: is a model with TensorFlow's weights only" keras
+directory two a.pt b.pth
+denies 3 'two: is a directory of several models (a.pt, b.pth): name one' two
+directory none tokenizer.json
+denies 5 'none: is a directory without config.json' none
+
+# ---- files of others ----
+
+# foreign NAME FORMAT: a file of these bytes and some more is refused as what it is.
+foreign()
+{
+    { printf "$2" && head -c 300 /dev/zero; } >foreign
+    denies 3 "this is $1" foreign
+}
+
+foreign 'HDF5, as Keras' '\211HDF\r\n\032\n'
+foreign 'ONNX' '\010\007\022\007pytorch\032\003'
+foreign "TensorFlow's SavedModel" '\010\001\022\377\001\012'
+foreign 'TensorFlow Lite' '\034\000\000\000TFL3'
+foreign 'msgpack, as Flax' '\201\246params\201'
+foreign 'ggjt, older than GGUF' 'tjgg'
+foreign 'a web page' '<!DOCTYPE html>'
+foreign 'a pointer of Git LFS' 'version https://git-lfs.github.com/spec/v1'
+foreign 'gzip' '\037\213\010'
+foreign "llm.c's tokenizer" '\310\327\064\001'
+head -c 300 /dev/zero >foreign
+printf '\127\373\200\213\044\165\107\333' >>foreign
+denies 3 'this is the index of a TensorFlow checkpoint' foreign
+
 # ---- what was saved another way ----
 
 equal lightning model.ckpt

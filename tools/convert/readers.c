@@ -17,6 +17,7 @@ const struct ckpt_reader ckpt_readers[] = {
     {"microgpt .npz", MICROGPT_OPTIONS, npz_sniff, npz_read},
     {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
     {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
+    {"llm.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llmc_sniff, llmc_read},
     {"llama2.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llama2c_sniff, llama2c_read},
     {"safetensors", TORCH_OPTIONS, hf_safetensors_sniff, safetensors_read},
     {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_json_sniff, hf_json_read},
@@ -121,6 +122,9 @@ static const struct ckpt_reader *choose(const struct ckpt_input *in)
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     const struct ckpt_reader *best = choose(in);
+    const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
+    if (foreign)
+        return err_set(err, MGPT_EFILE, 0, "this is %s", foreign);
     if (!best)
         return unknown(in->bytes, err);
     c->format = best->name;

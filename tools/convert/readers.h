@@ -106,6 +106,9 @@ int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_opt
 /* formats.c: for people, which formats each option applies to, out of the tables of readers and mappings. */
 void ckpt_print_formats(void);
 
+/* What a file is that no reader reads, and what to do; NULL when it is nothing known (foreign.c). */
+const char *ckpt_foreign(struct span bytes);
+
 /* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
  * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
@@ -142,6 +145,10 @@ enum ckpt_match microgpt_c_sniff(struct span bytes);
 int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 enum ckpt_match raw_sniff(struct span bytes);
 int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+/* llmc.c */
+enum ckpt_match llmc_sniff(struct span bytes);
+int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match gguf_sniff(struct span bytes);
 int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);

@@ -126,29 +126,6 @@ static char *directory_name(const char *path)
 
 /* ---- the input --------------------------------------------------------------------------------- */
 
-/* A directory stands for the file in it that says what the others are: its path, malloc'ed, or NULL when
- * path is no directory or has no such file. */
-static int file_of_directory(const char *path, char **to, mgpt_error *err)
-{
-    static const char file[] = "config.json";
-    struct stat st;
-    size_t n = strlen(path);
-    *to = NULL;
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return MGPT_OK;
-    char *name = malloc(n + 1 + sizeof file);
-    if (!name)
-        return err_memory(err, "a file name", n + 1 + sizeof file);
-    memcpy(name, path, n);
-    name[n] = '/';
-    memcpy(name + n + 1, file, sizeof file);
-    if (stat(name, &st) == 0)
-        *to = name;
-    else
-        free(name);
-    return MGPT_OK;
-}
-
 static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
 {
     struct stat st;
@@ -171,7 +148,7 @@ int source_read(struct ckpt_source *s, mgpt_error *err)
     struct ckpt_input in = {.options = &s->options, .side = find_side, .user = s};
     ckpt_init(&s->checkpoint);
     s->in = s->path;
-    int status = file_of_directory(s->path, &s->inside, err);
+    int status = source_of_directory(s->path, &s->inside, err);
     if (status == MGPT_OK && s->inside)
         s->in = s->inside;
     if (status == MGPT_OK)

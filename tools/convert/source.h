@@ -32,6 +32,10 @@ extern const struct ckpt_options ckpt_no_options;
 int source_read(struct ckpt_source *s, mgpt_error *err);
 void source_close(struct ckpt_source *s);
 
+/* Of a directory: the path of the file in it that is meant, malloc'ed; NULL when path is none. Errors: a
+ * directory of a format that is not read, by its name; of several models; of none (directory.c). */
+int source_of_directory(const char *path, char **to, mgpt_error *err);
+
 /* From half a second on, c's writing shows its progress on stderr where that is a terminal; the line
  * is removed at the end. p lives until then. */
 struct source_progress {
