@@ -68,7 +68,9 @@ check "q8_0" converts 0 'wrote q.gguf' --type q8_0 tiny q.gguf
 copy llama bad
 rm bad/config.json
 check "no config.json" converts 3 'side file config.json' bad/model.safetensors no.gguf
-check "a directory without it" converts 5 'bad: is a directory without config.json' bad no.gguf
+check "a directory without it" converts 3 'side file config.json' bad no.gguf
+rm bad/model.safetensors
+check "a directory without anything" converts 5 'bad: is a directory without config.json' bad no.gguf
 copy llama bad
 rm bad/model.safetensors
 check "no weights" converts 3 'looked for model.safetensors, pytorch_model.bin' bad no.gguf

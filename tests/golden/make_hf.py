@@ -264,6 +264,10 @@ def models():
         "olmo2": (hf.Olmo2Config(
             **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False,
             rope_parameters=rope(500000.0)), {}),
+        "olmo3": (hf.Olmo3Config(
+            **shape(24, 3, 1, 24, layers=5), rms_norm_eps=1e-6, tie_word_embeddings=False, sliding_window=7,
+            rope_parameters={"full_attention": rope(500000.0), "sliding_attention": rope(10000.0)}),
+            dict(patterns=(0, 3))),
         "smollm3": (hf.SmolLM3Config(
             **shape(16, 2, 1, 24, layers=4), rms_norm_eps=1e-6, tie_word_embeddings=True,
             no_rope_layer_interval=4, rope_parameters=rope(5e6)), dict(patterns=(3,), qk=(2, 3))),

@@ -105,15 +105,16 @@ static int has_hf_weights(const struct listing *l)
            listing_has(l, "pytorch_model.bin") || listing_has(l, "pytorch_model.bin.index.json");
 }
 
-/* By its ending, and not one of the files that trainers and tokenizers put next to weights. */
-static int is_weights(const char *name)
+/* 1: by its ending weights; 2: perhaps, when nothing else is; 0: one of the files that trainers and
+ * tokenizers put next to weights, or anything else. */
+static int weights_rank(const char *name)
 {
-    static const char *const ends[] = {".gguf",  ".safetensors", ".pt",    ".pth",  ".ckpt",
-                                       ".bin",   ".pkl",         ".npz",   ".onnx", ".h5",
-                                       ".keras", ".msgpack",     ".tflite"};
-    static const char *const others[] = {"tok",    "optim",         "training_args", "scheduler",
-                                         "rng_",   "scaler",        "meta.",         "vocab",
-                                         "state.", "gpt2_tokenizer"};
+    static const char *const ends[] = {".gguf", ".safetensors", ".pt", ".pth", ".ckpt", ".bin"};
+    static const char *const perhaps[] = {".pkl",   ".npz",     ".onnx",  ".h5",
+                                          ".keras", ".msgpack", ".tflite"};
+    static const char *const others[] = {"tok",    "optim", "training_args", "scheduler",
+                                         "rng_",   "meta.", "vocab",         "scaler",
+                                         "state.", "ref.",  "gpt2_tokenizer"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strncmp(name, others[i], strlen(others[i])) == 0)
@@ -121,28 +122,40 @@ static int is_weights(const char *name)
     for (size_t i = 0; dot && dot > name && i < sizeof ends / sizeof *ends; i++)
         if (strcasecmp(dot, ends[i]) == 0)
             return 1;
+    for (size_t i = 0; dot && dot > name && i < sizeof perhaps / sizeof *perhaps; i++)
+        if (strcasecmp(dot, perhaps[i]) == 0)
+            return 2;
     return 0;
+}
+
+/* The first two of this rank by name: readdir has no order. */
+static void first_two(const struct listing *l, int rank, const char *two[2])
+{
+    two[0] = two[1] = NULL;
+    for (size_t i = 0; i < arr_len(l->names); i++) {
+        const char *name = l->names[i];
+        if (weights_rank(name) != rank)
+            continue;
+        if (!two[0] || strcmp(name, two[0]) < 0) {
+            two[1] = two[0];
+            two[0] = name;
+        } else if (!two[1] || strcmp(name, two[1]) < 0) {
+            two[1] = name;
+        }
+    }
 }
 
 static int only_weights(const struct listing *l, const char **file, mgpt_error *err)
 {
-    const char *first = NULL, *second = NULL;
-    for (size_t i = 0; i < arr_len(l->names); i++) {
-        const char *name = l->names[i];
-        if (!is_weights(name))
-            continue;
-        if (!first || strcmp(name, first) < 0) { /* readdir has no order */
-            second = first;
-            first = name;
-        } else if (!second || strcmp(name, second) < 0) {
-            second = name;
-        }
-    }
-    *file = first;
-    if (second)
+    const char *two[2];
+    first_two(l, 1, two);
+    if (!two[0])
+        first_two(l, 2, two);
+    *file = two[0];
+    if (two[1])
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "is a directory of several models (%.40s, %.40s): name one", first, second);
-    if (!first)
+                       "is a directory of several models (%.40s, %.40s): name one", two[0], two[1]);
+    if (!two[0])
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
                        "is a directory without config.json: name the file that has the weights");
     return MGPT_OK;

@@ -29,6 +29,15 @@ static int is_known(const char *arch)
     return arch && strcmp(arch, "microgpt") != 0 && strcmp(arch, "nanochat") != 0;
 }
 
+/* OLMo 3's pattern, which llama.cpp knows. */
+static int is_olmo3(const struct ckpt_hparams *hp)
+{
+    int same = strcmp(hp->arch, "olmo2") == 0 && hp->window > 0;
+    for (uint32_t i = 0; same && hp->windows && i < hp->n_layer; i++)
+        same = hp->windows[i] == ((i + 1) % 4 ? (int32_t)hp->window : 0);
+    return same;
+}
+
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
@@ -38,7 +47,8 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         int written;
     } keys[] = {
         {"mgpt.activation", hp->activation != NULL},
-        {"mgpt.attention.windows", hp->windows != NULL},
+        {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
+        {"rope.freq_base_swa", hp->rope_base_local > 0 && strcmp(hp->arch, "gemma3") != 0},
         {"attention.scale", hp->attn_scale > 0 && !computes_scale},
         {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},
         {"mgpt.tokenizer.ranked", v->ranked},

@@ -143,7 +143,7 @@ static int read_rope(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct hf_rope_keys *keys = m->family->rope;
-    const char *layer = strcmp(hp->arch, "gemma3") == 0 ? "full_attention" : NULL;
+    const char *layer = m->family->windowed ? "full_attention" : NULL;
     int llama = strcmp(hp->arch, "llama") == 0;
     if (!keys)
         return MGPT_OK;

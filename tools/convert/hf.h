@@ -35,6 +35,7 @@ struct hf_family {
     const char *const *prefixes;     /* of tensor names, NULL-terminated; taken off */
     const char *head;                /* the tensor of the output head */
     int tied;                        /* when tie_word_embeddings is absent */
+    int windowed;                    /* rope settings per kind of layer: full and windowed */
     int states_head_dim;             /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
     const struct hf_group *groups;

@@ -197,34 +197,42 @@ static int smollm3(struct hf_model *m, mgpt_error *err)
     return refuse_used_window(m, err);
 }
 
-/* Which layers are windowed: layer_types, or all but every sixth. Only another pattern needs a key. */
-static int gemma3_windows(struct hf_model *m, mgpt_error *err)
+/* Which layers are windowed: layer_types, or all but every `period`-th. *usual: as without layer_types. */
+static int read_windows(struct hf_model *m, uint32_t period, int32_t *windows, int *usual,
+                        mgpt_error *err)
 {
     const json_t *types = hf_value(m->cfg.text, "layer_types");
-    struct ckpt_hparams *hp = &m->c->hp;
-    uint32_t period;
-    int usual = 1;
-    if (hf_size(m->cfg.text, "sliding_window_pattern", 6, &period, err) < 0)
-        return MGPT_EFILE;
+    const struct ckpt_hparams *hp = &m->c->hp;
+    *usual = 1;
     if (period == 0 || (types && json_array_size(types) != hp->n_layer))
         return hf_refuse(types ? "layer_types" : "sliding_window_pattern",
                          "does not fit the layers", err);
-    int32_t *windows = hf_windows(m, err);
-    if (!windows)
-        return MGPT_EMEM;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
-        const char *type = (i + 1) % period ? "sliding_attention" : "full_attention";
-        if (types)
-            type = json_string_value(json_array_get(types, i));
+        const char *by_period = (i + 1) % period ? "sliding_attention" : "full_attention";
+        const char *type = types ? json_string_value(json_array_get(types, i)) : by_period;
         int windowed = type && strcmp(type, "sliding_attention") == 0;
         if (!type || (!windowed && strcmp(type, "full_attention") != 0))
             return hf_refuse("layer_types", "expected sliding_attention or full_attention", err);
         windows[i] = windowed ? (int32_t)hp->window : 0;
-        usual &= windowed == ((i + 1) % 6 != 0);
+        *usual &= strcmp(type, by_period) == 0;
     }
-    if (usual)
-        hp->windows = NULL;
     return MGPT_OK;
+}
+
+/* Only another pattern than every sixth needs a key. */
+static int gemma3_windows(struct hf_model *m, mgpt_error *err)
+{
+    uint32_t period;
+    int usual;
+    if (hf_size(m->cfg.text, "sliding_window_pattern", 6, &period, err) < 0)
+        return MGPT_EFILE;
+    int32_t *windows = hf_windows(m, err);
+    if (!windows)
+        return MGPT_EMEM;
+    int status = read_windows(m, period, windows, &usual, err);
+    if (status == MGPT_OK && usual && period == 6)
+        m->c->hp.windows = NULL;
+    return status;
 }
 
 static const struct hf_rope_keys gemma3_local = {"rope_local_base_freq", "partial_rotary_factor",
@@ -251,6 +259,25 @@ static int gemma3(struct hf_model *m, mgpt_error *err)
     hp->logit_softcap = (float)cap;
     hp->rope_base_local = (float)local.theta;
     return gemma3_windows(m, err);
+}
+
+/* OLMo 2 with windows: all layers but every fourth, which alone may have another rope base or scaling. */
+static int olmo3(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    struct hf_rope local;
+    int usual;
+    if (hf_size(m->cfg.text, "sliding_window", 4096, &hp->window, err) < 0 ||
+        hf_rope_read(&m->cfg, m->family->rope, "sliding_attention", &local, err) < 0)
+        return MGPT_EFILE;
+    if (strcmp(local.type, "default") != 0)
+        return hf_refuse("rope_parameters", "windowed layers of another rope_type", err);
+    if (hp->window == 0)
+        return hf_refuse("sliding_window", "expected 1 or more", err);
+    if (local.theta != m->rope.theta || hp->rope_factor > 0)
+        hp->rope_base_local = (float)local.theta;
+    int32_t *windows = hf_windows(m, err);
+    return windows ? read_windows(m, 4, windows, &usual, err) : MGPT_EMEM;
 }
 
 static int olmo(struct hf_model *m, mgpt_error *err)
@@ -292,6 +319,7 @@ static const struct hf_keys olmo_keys = LLAMA_KEYS(NULL, "hidden_act");
 
 static const struct hf_rope_keys rope_10000 = {"rope_theta", "partial_rotary_factor", 10000, 1};
 static const struct hf_rope_keys rope_stated = {"rope_theta", "partial_rotary_factor", NAN, 1};
+static const struct hf_rope_keys rope_500000 = {"rope_theta", "partial_rotary_factor", 500000, 1};
 static const struct hf_rope_keys rope_1e6 = {"rope_theta", "partial_rotary_factor", 1e6, 1};
 
 static const char *const prefixes[] = {"model.", "language_model.", NULL};
@@ -311,7 +339,7 @@ const struct hf_family hf_llama_families[] = {
     {"smollm3", "smollm3", &llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      GROUPS(llama_groups), .configure = smollm3},
     {"gemma3_text", "gemma3", &gemma3_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_1e6, GROUPS(gemma3_groups), .configure = gemma3},
+     .rope = &rope_1e6, GROUPS(gemma3_groups), .configure = gemma3, .windowed = 1},
     {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &rope_10000, GROUPS(olmo_groups),
      .configure = olmo},
     {
@@ -323,6 +351,8 @@ const struct hf_family hf_llama_families[] = {
         .rope = &rope_10000,
         GROUPS(olmo2_groups),
     },
+    {"olmo3", "olmo2", &llama_keys, "silu", COMMON, .rope = &rope_500000, GROUPS(olmo2_groups),
+     .configure = olmo3, .windowed = 1},
     {"nanochat", "nanochat", &llama_keys, "relu2", COMMON, .rope = &rope_10000,
      GROUPS(nanochat_groups), .configure = nanochat},
 };

@@ -227,8 +227,11 @@ static int own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, ui
                          .eos = name};
     if (status == MGPT_OK)
         status = tiktoken_read(c, &t, n_vocab, err);
-    if (status == MGPT_OK)
-        c->vocab.bos = (int32_t)end.rank; /* as GPT-2 has it; nothing puts it in front */
+    if (status ==
+        MGPT_OK) { /* as GPT-2 has it: nothing puts BOS in front, and every token is merged */
+        c->vocab.bos = (int32_t)end.rank;
+        c->vocab.whole_pieces = -1;
+    }
     arr_free(ranks);
     return status;
 }

@@ -128,7 +128,6 @@ static char *directory_name(const char *path)
 
 static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
 {
-    struct stat st;
     size_t n;
     if (strcmp(s->in, "-") == 0) {
         s->text = cli_read("-", &n, err);
@@ -137,9 +136,6 @@ static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
     }
     int status = files_open(&s->file, s->in, err);
     *bytes = (struct span){s->file.data, s->file.size};
-    if (status < 0 && stat(s->in, &st) == 0 && S_ISDIR(st.st_mode))
-        err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
-                "is a directory without config.json: name the file that has the weights");
     return status;
 }
 
