@@ -20,9 +20,9 @@
 
 static const char notes[] =
     "It reads, by content: Hugging Face models (the directory, or config.json, safetensors or\n"
-    "pytorch_model.bin in it), PyTorch checkpoints of nanoGPT, minGPT, llama2.c, "
-    "LLMs-from-scratch\n"
-    "and nanochat, microgpt (JSON, pickles, .npy, .npz, microgpt-bin, microgpt-c, and with --raw\n"
+    "pytorch_model.bin in it), PyTorch checkpoints of nanoGPT, minGPT, llama2.c, Meta's Llama,\n"
+    "ng-video-lecture, LLMs-from-scratch, nanochat and of GPT-2 under other programs' names (or a\n"
+    "directory that holds one), llm.c .bin (with gpt2_tokenizer.bin), microgpt (JSON, pickles, .npy, .npz, microgpt-bin, microgpt-c, and with --raw\n"
     "bare numbers), llama2.c .bin (versions 0, 1, 2, with tokenizer.bin), GGUF (to change the\n"
     "element type). Whatever is inferred or assumed is printed. OUT is replaced as a whole or\n"
     "left as it was; the same input gives the same bytes.\n\n"

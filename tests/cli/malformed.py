@@ -367,6 +367,7 @@ def simple_files():
             if n < len(data):
                 bad(f"{source}-cut-{n}", {"m.bin": data[:n], "tokenizer.bin": tokens}, "ckpt", ".")
         bad(f"{source}-more", {"m.bin": data + b"1234", "tokenizer.bin": tokens}, "ckpt", ".")
+    llmc()
     data, tokens = get(FIXTURES + "/convert/v0.bin"), get(FIXTURES + "/convert/tokenizer.bin")
     for n in range(0, len(tokens), 7):
         bad(f"tokenizer-cut-{n}", {"m.bin": data, "tokenizer.bin": tokens[:n]}, "ckpt", "token")
@@ -374,6 +375,29 @@ def simple_files():
         for v in (0, -1, 2**31 - 1, -2**31):
             if at == 8:
                 bad(f"tokenizer-{at}-{v}", {"m.bin": data, "tokenizer.bin": changed(tokens, at, 4, v)}, "ckpt", "token")
+
+
+def llmc():
+    tokens = get(FIXTURES + "/llmc/gpt2_tokenizer.bin")
+    for source in ("v1.bin", "v4.bin", "v5.bin"):
+        data = get(f"{FIXTURES}/llmc/{source}")
+
+        def one(name, model, field, own=tokens, at=False):
+            bad(f"llmc-{source}-{name}", {"m.bin": model, "gpt2_tokenizer.bin": own}, "ckpt", field, at)
+        good("llmc-" + source, {"m.bin": data, "gpt2_tokenizer.bin": tokens}, "ckpt")
+        for i, field in enumerate(("version", "max_seq_len", "vocab_size", "num_layers", "num_heads", "channels")):
+            for v in (0, -1, 2**31 - 1, -2**31, 2**16):
+                one(f"{field}-{v}", changed(data, 4 + 4 * i, 4, v), "llm.c: (" + field + "|the file has|num_heads|padded)",
+                    at=True)
+        for n in (4, 8, 31, 1023, 1024, len(data) - 1, len(data) // 2):
+            one(f"cut-{n}", data[:n], "llm.c|first bytes", at=True)
+        one("more", data + b"1234", "llm.c: the file has", at=True)
+        if source == "v4.bin":
+            one("padded", changed(data, 28, 4, 200), "padded_vocab_size is 200", at=True)
+        for n in range(0, len(tokens), 101):
+            one(f"tokens-cut-{n}", data, "token|empty", tokens[:n])
+        for at, v in ((4, 3), (8, 0), (8, -1), (8, 2**31 - 1), (8, 300), (12, -1), (12, 261 * 2), (1024, 255)):
+            one(f"tokens-{at}-{v}", data, "token", changed(tokens, at, 4, v))
 
 
 def entries_of(archive):

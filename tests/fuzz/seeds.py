@@ -107,6 +107,10 @@ def fixtures():
             put("mgpt_bin", name, data)
         if name.startswith("flat") and kind == ".npy":
             put("npy", name + "-sizes", parts([("main", data), ("--chars", CHARS), options(**SIZES)]))
+    for path in sorted(glob.glob(FIXTURES + "/llmc/*.bin")):
+        if not path.endswith("gpt2_tokenizer.bin"):
+            tokenizer = get(FIXTURES + "/llmc/gpt2_tokenizer.bin")
+            put("llmc", os.path.basename(path), parts([("main", get(path)), ("gpt2_tokenizer.bin", tokenizer)]))
     for path in sorted(glob.glob(FIXTURES + "/torch/**/*", recursive=True)):
         if path.endswith((".pt", ".pth", ".ckpt")):
             name = os.path.relpath(path, FIXTURES + "/torch").replace("/", "-")
@@ -393,7 +397,7 @@ def texts():
 def dictionaries():
     sources = {"gguf": ["src/hyper*.c", "src/bind.c", "src/arch.c", "src/tok*.c"],
                "safetensors": ["tools/convert/hf*.c", "tools/convert/*safetensors.c", "tools/convert/microgpt_facts.c"],
-               "torch": ["tools/convert/from_*.c", "tools/convert/pickle*.c"],
+               "torch": ["tools/convert/from_*.c", "tools/convert/gpt_names.c", "tools/convert/pickle*.c"],
                "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
                "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"],
                "tokenizer_json": ["tools/convert/hf_tok*.c"], "sentencepiece": ["tools/convert/sentencepiece.c"],

@@ -189,9 +189,10 @@ static int read_tokens(const struct ckpt_side *side, struct tiktoken_token **ran
                        struct tiktoken_token *end, mgpt_error *err)
 {
     struct cursor c = cursor_over(side->bytes.data, side->bytes.size);
-    cursor_u32(&c);
+    uint32_t magic = cursor_u32(&c);
     int32_t version = cursor_i32(&c), n = cursor_i32(&c), last = cursor_i32(&c);
-    if (side->bytes.size < HEADER || version < 1 || version > 2 || n < 1 || n > MAX_DIM)
+    if (side->bytes.size < HEADER || magic != TOKENS_MAGIC || version < 1 || version > 2 || n < 1 ||
+        n > MAX_DIM)
         return bad_tokens(side, "its header is not one of llm.c's", err);
     end->rank = version == 2 ? last : n - 1;
     c.pos = HEADER;
@@ -248,7 +249,7 @@ static int vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_
     int found = in->side(in->user, OPT_TOKENIZER, &name, 1, &side, err);
     if (found < 0)
         return found;
-    if (found && is_tokens(side.bytes))
+    if (found && (is_tokens(side.bytes) || !(in->options->given & OPT_TOKENIZER)))
         return own_vocabulary(c, &side, n_vocab, err);
     return hf_tokenizer_read(c, in, n_vocab, err);
 }
