@@ -90,6 +90,33 @@ said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and
 equal ng-bigram bigram.pt
 equal ng-bigram-embedded bigram.pt
 
+# ---- LitGPT ----
+
+for model in litgpt-llama litgpt-llama-old litgpt-neox; do
+    equal $model ''
+done
+mkdir yaml && cp litgpt-llama/lit_model.pth yaml
+denies 3 'side file model_config.yaml: not next to the input' yaml
+# config KEY VALUE: the LLaMA one with another value.
+config()
+{
+    sed "s/^$1:.*/$1: $2/" litgpt-llama/model_config.yaml >yaml/model_config.yaml
+}
+config sliding_window_size 4
+denies 3 'sliding_window_size is set, which is not supported for LitGPT' yaml
+config rope_adjustments ''
+sed -i 's/^rope_adjustments: */rope_adjustments:/' yaml/model_config.yaml
+denies 3 'rope_adjustments is set' yaml
+config mlp_class_name LLaMAMoE
+denies 3 'mlp_class_name is LLaMAMoE: only RMSNorm with' yaml
+config n_head 5
+denies 3 'n_query_groups 2 and head_size 6 do not fit n_head 5' yaml
+config n_head four
+denies 3 'n_head is four, expected a number in range' yaml
+config n_layer 2
+run convert yaml x.gguf
+check "LitGPT: a copy" [ "$code" -eq 0 ]
+
 # ---- llm.c ----
 
 cp -r "$MGPT_SOURCE_ROOT/tests/fixtures/llmc" .

@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { MAX_NAMES = 4096, MAX_NAME = 255 };
+enum { MAX_NAMES = 65536, MAX_NAME = 255 };
 
 struct listing {
     char (*names)[MAX_NAME + 1]; /* stb_ds array */

@@ -23,8 +23,9 @@ static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | 
 
 /* microgpt last: it refuses what it does not know. */
 static const struct torch_mapping *const mappings[] = {
-    &hf_mapping,       &nanogpt_mapping, &mingpt_mapping, &llama2c_pt_mapping,    &scratch_mapping,
-    &nanochat_mapping, &gpt_mapping,     &bigram_mapping, &microgpt_state_mapping};
+    &hf_mapping,     &nanogpt_mapping,       &mingpt_mapping,   &llama2c_pt_mapping,
+    &litgpt_mapping, &scratch_mapping,       &nanochat_mapping, &gpt_mapping,
+    &bigram_mapping, &microgpt_state_mapping};
 
 enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
 
