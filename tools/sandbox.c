@@ -102,22 +102,41 @@ static char *folder_of(const char *path, const char *more)
     return folder;
 }
 
+/* nanoGPT's characters: ../data/DATASET/meta.pkl, and the data set is named inside the checkpoint. */
+static void allow_data_sets(const struct rules *r, const char *path)
+{
+    char *data = folder_of(path, "../data"), file[4096];
+    DIR *dir = data ? opendir(data) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        int n = snprintf(file, sizeof file, "%s/%s/meta.pkl", data, entry->d_name);
+        if (n > 0 && (size_t)n < sizeof file)
+            allow(r, file, READ_FILE);
+    }
+    if (dir)
+        closedir(dir);
+    free(data);
+}
+
 static void allow_checkpoint(const struct rules *r, const char *path)
 {
     /* Where the readers look: nanochat keeps its tokenizer in a folder of its own. */
     static const char *const places[] = {"", "tokenizer", "../tokenizer", "../../tokenizer"};
     struct stat st;
-    allow(r, path, READ_FILE);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        allow_files_in(r, path);
+    int is_folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    size_t n = strlen(path) + sizeof "/.";
+    char *file = malloc(n);                           /* in the folder that is meant */
+    allow(r, path, is_folder ? READ_DIR : READ_FILE); /* names alone: which file is the model */
+    if (!file)
         return;
-    }
+    snprintf(file, n, "%s%s", path, is_folder ? "/." : "");
+    allow_data_sets(r, file);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *folder = folder_of(path, places[i]);
+        char *folder = folder_of(file, places[i]);
         if (folder)
             allow_files_in(r, folder);
         free(folder);
     }
+    free(file);
 }
 
 /* A file is replaced through a temporary one in its folder; a device or FIFO is written as it is. */

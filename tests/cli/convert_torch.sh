@@ -77,6 +77,8 @@ equal microgpt arrays2.pkl --heads 2
 equal microgpt arrays5.pkl --heads 2
 equal microgpt values.pkl --heads 2
 
+run convert nanochat-2025 elsewhere.gguf
+tells "a directory, and the tokenizer in a folder of its own" 'the tokenizer is tokenizer/tokenizer.pkl'
 equal mingpt-2020 model.pt --heads 3
 said "minGPT of 2020: its activation" 'inferred: activation = gelu_erf (minGPT of 2020'
 equal slm4096 ckpt.pt
@@ -196,7 +198,8 @@ equal fsdp model.ckpt
 
 mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.pkl data/made_up
 mkdir -p run/data && mv data/made_up run/data
-run convert run/out/ckpt.pt x.gguf
+mkdir elsewhere # where a sandbox for the output does not reach the input
+run convert run/out/ckpt.pt elsewhere/x.gguf
 tells "meta.pkl of the data set that the checkpoint names" '../data/made_up/meta.pkl'
 run convert --no-tokenizer nanogpt/ckpt.pt x.gguf
 tells "--no-tokenizer" 'no vocabulary: the model will run on token ids only'
