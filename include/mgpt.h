@@ -34,6 +34,9 @@
  * mgpt_status, fills *err, and leaves every object as it was. Wrong arguments (NULL, a token out of
  * range) get MGPT_EARG, not undefined behaviour, except that a freed or foreign pointer cannot be
  * recognised. On success *err is not touched. Tokens are int32_t ids, matrices are row-major.
+ *
+ * Stack. No call needs more than 48 KiB of its thread's stack, so threads of 64 KiB are enough; what a
+ * tap's callback needs comes on top. The session's own threads have stacks of 512 KiB.
  */
 #ifndef MGPT_H
 #define MGPT_H

@@ -76,9 +76,20 @@ enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out.
  * Row i of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize
- * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. */
+ * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
+ * kernels_work_bytes(n) bytes, 64-aligned, for this call alone; it may be NULL for one token. */
 typedef void linear_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1);
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
+
+/* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for narrow_step:
+ * copies of activations (WORK_ROW for each token of a group) and unpacked weights. It is the
+ * caller's, because threads of musl and of many programs have stacks of 128 KiB or less. */
+enum { WORK_TOKENS = 192, WORK_ROW = 1280, WORK_WEIGHTS = 48 << 10 };
+static inline size_t kernels_work_bytes(size_t n)
+{
+    size_t tokens = n < WORK_TOKENS ? (n + 15) / 16 * 16 : WORK_TOKENS;
+    return WORK_WEIGHTS + tokens * WORK_ROW;
+}
 
 /* Packs the rows of panels [p0, p1) of a row-major [n_out][n_in] matrix in the file's own layout,
  * which may be unaligned. dst and src are those of the whole matrix. */

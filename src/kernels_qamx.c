@@ -11,8 +11,8 @@
  * beside tile instructions. Sums in bf16, exact too and without conversion, were not faster.
  *
  * Activations are copied to tiles once per call and SOME_BLOCKS of columns; as many of a panel are
- * unpacked to signed bytes in L1, which all tiles of a group of tokens then pass. Both are what
- * this needs of a thread's stack, 262 KiB.
+ * unpacked to signed bytes in L1, which all tiles of a group of tokens then pass. Both are in the
+ * caller's scratch, 263 KiB.
  *
  * Tiles are written as assembly: the intrinsics of gcc 12 do not say which memory they touch.
  */
@@ -45,10 +45,13 @@ struct w_tile {
 
 /* What a call works with: some blocks of columns at a time. */
 struct work {
-    struct x_tile x[GROUP_TILES][SOME_BLOCKS];
     struct w_tile w[SOME_BLOCKS];
     _Alignas(LINE) float edge[TILE][PANEL]; /* results of a tile that is not whole */
+    struct x_tile x[][SOME_BLOCKS];         /* of as many tiles as a group has */
 };
+_Static_assert(GROUP_TILES *TILE <= WORK_TOKENS && sizeof(struct work) <= WORK_WEIGHTS &&
+                   sizeof(struct x_tile) * SOME_BLOCKS <= TILE * WORK_ROW,
+               "kernels_work_bytes");
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
@@ -171,11 +174,12 @@ struct product {
     const char *x;
     size_t x_stride, n, n_in, n_out, p0, p1, panel_bytes;
     tile_fn *tile;
+    struct work *work;
 };
 
 /* Tokens [t, t + n) of blocks [b, b + blocks). Those that a tile lacks are zeros. */
-static void copy_x(struct x_tile to[GROUP_TILES][SOME_BLOCKS], const struct product *m, size_t t,
-                   size_t n, size_t b, size_t blocks)
+static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct product *m, size_t t, size_t n,
+                   size_t b, size_t blocks)
 {
     static const struct x_block none;
     for (size_t i = 0; i < (n + TILE - 1) / TILE * TILE; i++) {
@@ -283,11 +287,10 @@ ALWAYS_INLINE void group_run(const struct product *m, struct work *k, size_t t, 
 
 ALWAYS_INLINE void linear(const struct product *m, const struct layout *l)
 {
-    struct work k;
-    memset(k.edge, 0, sizeof k.edge);
+    memset(m->work->edge, 0, sizeof m->work->edge);
     tiles_begin(l);
     for (size_t t = 0; t < m->n; t += GROUP_TILES * TILE)
-        group_run(m, &k, t, smaller(m->n - t, GROUP_TILES * TILE), l);
+        group_run(m, m->work, t, smaller(m->n - t, GROUP_TILES * TILE), l);
     tiles_end();
 }
 
@@ -304,15 +307,17 @@ static int are_worth_tiles(size_t n)
         linear(m, &layouts[TYPE]);                                                                 \
     }                                                                                              \
     static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)           \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
     {                                                                                              \
         if (!are_worth_tiles(n)) {                                                                 \
             quant_linear_avx512vnni[TYPE - WEIGHT_Q8_0](y, ldy, w, x, x_stride, n, n_in, n_out,    \
-                                                        p0, p1);                                   \
+                                                        p0, p1, work);                             \
             return;                                                                                \
         }                                                                                          \
         tiles_##NAME(&(struct product){y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1,             \
-                                       quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES});    \
+                                       quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES,      \
+                                       work});                                                     \
     }
 
 DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, plain)

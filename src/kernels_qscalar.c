@@ -128,8 +128,10 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
 
 #define DEFINE_LINEAR(NAME, TYPE)                                                                  \
     static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)           \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
     {                                                                                              \
+        (void)work;                                                                                \
         linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, &layouts[TYPE]);                    \
     }
 

@@ -120,6 +120,7 @@ struct cache {
     float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
     float min[CACHE_BLOCKS][TILE_PANELS][PANEL];
 };
+_Static_assert(sizeof(struct cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
 ALWAYS_INLINE int stays(size_t panels, const struct layout *l)
 {
@@ -245,22 +246,21 @@ typedef void tile_fn(struct results *y, const struct cache *c, size_t blocks, co
 /* Panels [p, p + panels) times one group of tokens. */
 ALWAYS_INLINE void linear_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
                                 const char *x, size_t x_stride, size_t n, size_t n_in,
-                                tile_fn *tiles, const struct layout *l)
+                                tile_fn *tiles, const struct layout *l, struct cache *c)
 {
-    struct cache c;
     size_t blocks = n_in / BLOCK;
     int keep = stays(panels, l);
     if (panels < TILE_PANELS) /* the tile computes all of them: of something, whatever it is */
-        memset(&c, 0, sizeof c);
+        memset(c, 0, sizeof *c);
     memset(y, 0, n * sizeof *y);
-    c.stride = keep ? quant_panel_bytes(l, n_in) : sizeof c.w[0][0];
+    c->stride = keep ? quant_panel_bytes(l, n_in) : sizeof c->w[0][0];
     for (size_t b = 0; b < blocks; b += CACHE_BLOCKS) {
         size_t some = blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS;
         for (size_t i = 0; i < some; i++)
-            c.lines[i] = keep ? w + p * c.stride + lines_at(l, b + i) : (const uint8_t *)c.w[i];
+            c->lines[i] = keep ? w + p * c->stride + lines_at(l, b + i) : (const uint8_t *)c->w[i];
         for (size_t i = 0; i < panels; i++)
-            fill_cache(&c, w + (p + i) * quant_panel_bytes(l, n_in), i, b, some, keep, l);
-        tiles(y, &c, some, x + b * sizeof(struct x_block), x_stride, n);
+            fill_cache(c, w + (p + i) * quant_panel_bytes(l, n_in), i, b, some, keep, l);
+        tiles(y, c, some, x + b * sizeof(struct x_block), x_stride, n);
     }
 }
 
@@ -275,8 +275,8 @@ ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows
 }
 
 ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, tile_fn *tiles,
-                          const struct layout *l)
+                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work,
+                          tile_fn *tiles, const struct layout *l)
 {
     if (n == 1) {
         linear_one(y, w, x, n_in, n_out, p0, p1, l);
@@ -289,7 +289,7 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
             struct results out[GROUP_TOKENS];
             size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
             linear_group(out, w, p, panels, (const char *)x + i * x_stride, x_stride, group, n_in,
-                         tiles, l);
+                         tiles, l, work);
             for (size_t j = 0; j < group; j++)
                 put_results(y + (i + j) * ldy + row, &out[j], rows);
         }
@@ -298,9 +298,10 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
 
 #define DEFINE_LINEAR(NAME, TYPE, TILES)                                                           \
     static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)           \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
     {                                                                                              \
-        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, TILES, &layouts[TYPE]);             \
+        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work, TILES, &layouts[TYPE]);       \
     }
 
 DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, tile_q8_0)

@@ -60,9 +60,9 @@ struct fused_kernels {
     void (*begin)(const struct fused_model *m, const struct fused_row *row, float *begun);
 
     /* Runs n rows in order, which may be of one session. scores is [n_head][score_stride]; the stride is
-     * a multiple of 16. */
+     * a multiple of 16. work: kernels_work_bytes(1) bytes, 64-aligned. */
     void (*step)(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
-                 size_t score_stride);
+                 size_t score_stride, void *work);
 };
 
 /* The compilation for the ISA level of that name; NULL in a build without any (-DMGPT_NO_FUSED). */

@@ -23,10 +23,14 @@ struct step_widths {
     int gated, relu, one_chain_up; /* relu: and no gate */
 };
 
-/* What stands between the operations; rows are as wide as the model, not as the array. */
+/* Floats of the rows between the operations: x and h, q k v, o, the MLP's. */
+#define ROOM(E, F) (ROWS * (2 * (E) + 3 * (E) + (E) + (F)))
+enum { ROOM_MOST = ROOM(NARROW, 2 * FUSED_FF), ROOM_CANONICAL = ROOM(16, 64) };
+_Static_assert(ROOM_MOST * sizeof(float) <= WORK_WEIGHTS, "kernels_work_bytes");
+
+/* What the operations hand on; rows are as wide as the model. */
 struct step_buffers {
-    float x[ROWS * NARROW], h[ROWS * NARROW], qkv[ROWS * 3 * NARROW], o[ROWS * NARROW];
-    float ff[ROWS * 2 * FUSED_FF];
+    float *x, *h, *qkv, *o, *ff;
     float n_keys[ROWS * PANEL]; /* of each head of the rows, when all are short */
     const float *q[ROWS]; /* q, k and v of each row: in qkv or where they were found at open */
     float *logits[ROWS];  /* of the rows that want them */
@@ -244,10 +248,23 @@ STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *
                              .one_chain = m->one_chain_head}};
 }
 
+/* In ROOM(E, F) floats, where E is at least n_embd, n_q and n_kv. */
+STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
+{
+    b->x = room;
+    b->h = room + ROWS * E;
+    b->qkv = room + ROWS * 2 * E;
+    b->o = room + ROWS * 5 * E;
+    b->ff = room + ROWS * 6 * E;
+    b->q[0] = NULL; /* recall or qkv_matmul set it; compilers do not see that */
+}
+
 STEP_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                         float *scores, size_t stride, const struct step_widths w)
+                         float *scores, size_t stride, float *room, size_t E,
+                         const struct step_widths w)
 {
     struct step_buffers b;
+    step_buffers_at(&b, room, E);
     pass p = step_pass(m, rows, n, &b, b.x, b.qkv, w);
     p.scores = scores;
     p.stride = stride;
@@ -273,7 +290,10 @@ static struct step_widths step_widths_of(const struct fused_model *m)
 
 static void begin(const struct fused_model *m, const struct fused_row *row, float *begun)
 {
+    float h[NARROW];
     struct step_buffers b;
+    b.h = h;
+    b.o = b.ff = NULL; /* no layer goes further than q, k and v */
     pass p = step_pass(m, row, 1, &b, begun, begun + m->n_embd, step_widths_of(m));
     embed(&p);
     if (m->n_layer > 0)
@@ -284,9 +304,9 @@ static void begin(const struct fused_model *m, const struct fused_row *row, floa
 #define STEP_APART static __attribute__((noinline)) void
 
 STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                    float *scores, size_t stride)
+                    float *scores, size_t stride, float *room)
 {
-    step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, step_widths_of(m));
+    step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, room, NARROW, step_widths_of(m));
 }
 
 static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
@@ -294,17 +314,19 @@ static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
 STEP_APART step_canonical_one(const struct fused_model *m, const struct fused_row *row,
                               float *scores, size_t stride)
 {
-    step_of(m, row, 1, scores, stride, canonical);
+    _Alignas(64) float room[ROOM_CANONICAL];
+    step_of(m, row, 1, scores, stride, room, 16, canonical);
 }
 
 STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *rows, size_t n,
                           float *scores, size_t stride)
 {
-    step_of(m, rows, n, scores, stride, canonical);
+    _Alignas(64) float room[ROOM_CANONICAL];
+    step_of(m, rows, n, scores, stride, room, 16, canonical);
 }
 
 static void step(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
-                 size_t stride)
+                 size_t stride, void *work)
 {
     int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
                        m->n_head_kv == canonical.G && m->head_dim == canonical.d &&
@@ -312,7 +334,7 @@ static void step(const struct fused_model *m, const struct fused_row *rows, size
     for (size_t done = 0; done < n; done += ROWS) {
         size_t some = n - done < ROWS ? n - done : ROWS;
         if (!is_canonical)
-            step_any(m, rows + done, some, scores, stride);
+            step_any(m, rows + done, some, scores, stride, work);
         else if (ROWS == 1 || some == 1)
             step_canonical_one(m, rows + done, scores, stride);
         else

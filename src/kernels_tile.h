@@ -45,8 +45,13 @@ enum {
     GROUP_TOKENS = 192,
     SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
     AHEAD = 1024,    /* bytes that one token, or a tile alone, fetches in advance */
-    FAR = 192 << 10  /* bytes of a matrix above which a model of such is taken not to stay in L2 */
+    FAR = 192 << 10, /* bytes of a matrix above which a model of such is taken not to stay in L2 */
+    WIDE_FLOATS = TILE_PANELS * COLUMNS * PANEL /* weights of a block as floats */
 };
+
+_Static_assert((size_t)GROUP_TOKENS <= WORK_TOKENS && X_ROW * sizeof(float) <= WORK_ROW &&
+                   WIDE_FLOATS * sizeof(float) <= WORK_WEIGHTS,
+               "kernels_work_bytes");
 
 /* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
 struct parts {
@@ -284,6 +289,7 @@ struct product {
     const char *w;
     const char *x;
     size_t x_stride, n, n_in, n_out, p0, p1;
+    void *work;
 };
 
 /* A block: columns [k, k + columns) of `panels` panels from p on. */
@@ -324,11 +330,10 @@ static struct ahead ahead_of(const struct product *m, const struct block *b, con
     return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
 }
 
-/* A block for tokens [i, i + n), whose columns have been copied to x. */
-static void block_run(const struct product *m, const float *x, size_t i, size_t n,
+/* A block for tokens [i, i + n), whose columns have been copied to x. wide is room for its weights. */
+static void block_run(const struct product *m, const float *x, float *wide, size_t i, size_t n,
                       const struct block *b)
 {
-    _Alignas(64) float wide[TILE_PANELS * COLUMNS * PANEL];
     const char *w = weights_of(m, b->p, b->k);
     struct work t = {.y = m->y + i * m->ldy + b->p * PANEL,
                      .ldy = m->ldy,
@@ -372,12 +377,12 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). x here and `wide` below are what a prefill needs of a
- * thread's stack: 204 KiB, and 16 for each panel of a tile, so 236 with AVX-512. Half as many
- * tokens would halve x, but widen and wait for weights twice as often. */
+/* Panels [p0, p1) for tokens [i, i + n). In m->work: the weights of a block as floats, 16 KiB for each
+ * panel of a tile, then the tokens' copies, 204 KiB. Half as many tokens would halve these, but widen
+ * and wait for weights twice as often. */
 static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
 {
-    _Alignas(64) float x[GROUP_TOKENS * X_ROW];
+    float *wide = m->work, *x = wide + WIDE_FLOATS;
     size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
     size_t most =
         (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
@@ -389,7 +394,7 @@ static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size
         for (; b.p < p1; b.p += TILE_PANELS) {
             b.panels = p1 - b.p < TILE_PANELS ? p1 - b.p : TILE_PANELS;
             b.next = next_block(m, &b, p0, p1);
-            block_run(m, x, i, n, &b);
+            block_run(m, x, wide, i, n, &b);
         }
     }
 }
@@ -413,41 +418,43 @@ static void tiles(const struct product *m)
 #define DEFINE_LINEAR(TYPE, ID)                                                                    \
     static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
-                                           size_t p0, size_t p1)                                   \
+                                           size_t p0, size_t p1, void *work)                       \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n;                                                        \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
         narrow_one(ID, y, w, x, n_in, n_out, p0, p1);                                              \
     }                                                                                              \
     static NOINLINE void narrow_many_##TYPE(float *y, size_t ldy, const void *w, const void *x,    \
                                             size_t x_stride, size_t n, size_t n_in, size_t n_out,  \
-                                            size_t p0, size_t p1)                                  \
+                                            size_t p0, size_t p1, void *work)                      \
     {                                                                                              \
+        (void)work;                                                                                \
         narrow_many(ID, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                           \
     }                                                                                              \
     static NOINLINE void stream_##TYPE(float *y, size_t ldy, const void *w, const void *x,         \
                                        size_t x_stride, size_t n, size_t n_in, size_t n_out,       \
-                                       size_t p0, size_t p1)                                       \
+                                       size_t p0, size_t p1, void *work)                           \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n;                                                        \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
         stream(ID, 0, y, w, x, n_in, n_out, p0, p1);                                               \
     }                                                                                              \
     static NOINLINE void stream_far_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
-                                           size_t p0, size_t p1)                                   \
+                                           size_t p0, size_t p1, void *work)                       \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n;                                                        \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
         stream(ID, 1, y, w, x, n_in, n_out, p0, p1);                                               \
     }                                                                                              \
     static NOINLINE void tiles_##TYPE(float *y, size_t ldy, const void *w, const void *x,          \
                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
-                                      size_t p0, size_t p1)                                        \
+                                      size_t p0, size_t p1, void *work)                            \
     {                                                                                              \
-        struct product m = {ID, tile_##TYPE, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1};      \
+        struct product m = {                                                                       \
+            ID, tile_##TYPE, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work};                \
         tiles(&m);                                                                                 \
     }                                                                                              \
     static void rung_linear_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
                                    size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
-                                   size_t p0, size_t p1)                                           \
+                                   size_t p0, size_t p1, void *work)                               \
     {                                                                                              \
         linear_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
         if (n_out <= NARROW) {                                                                     \
@@ -455,7 +462,7 @@ static void tiles(const struct product *m)
             many = narrow_many_##TYPE;                                                             \
         } else if ((p1 - p0) * n_in >= FAR / (PANEL * bytes_of(ID)))                               \
             one = stream_far_##TYPE;                                                               \
-        (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                     \
+        (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work);               \
     }
 DEFINE_LINEAR(f32, WEIGHT_F32)
 DEFINE_LINEAR(f16, WEIGHT_F16)

@@ -105,20 +105,23 @@ static void widen_f16(float *dst, const void *src, size_t n)
 }
 
 static void linear_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
+    (void)work;
     linear_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
 static void linear_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
+    (void)work;
     linear_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
 static void linear_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)
+                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
+    (void)work;
     linear_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 

@@ -49,7 +49,8 @@ static void quantize(struct run *r, struct linear_job *job)
 
 /* ---- products ----------------------------------------------------------------------------------- */
 
-static void multiply(const struct linear_job *job, const struct product *p, size_t p0, size_t p1)
+static void multiply(const struct linear_job *job, const struct product *p, int worker, size_t p0,
+                     size_t p1)
 {
     const struct linear *l = p->l;
     const struct kernels *kernels = job->r->kernels;
@@ -58,7 +59,9 @@ static void multiply(const struct linear_job *job, const struct product *p, size
     int integer = weight_is_integer(l->type);
     const void *x = integer ? (const void *)job->r->s->qx : job->x;
     size_t stride = integer ? job->x_bytes : l->n_in * sizeof(float);
-    kernels->linear[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1);
+    void *work = job->r->s->work + (size_t)worker * job->r->s->work_bytes;
+    kernels->linear[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1,
+                             work);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
     for (size_t i = 0; l->bias && i < job->n; i++)
         kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);
@@ -73,11 +76,10 @@ static size_t bytes_of(const struct linear *l)
 static void linears_part(void *ctx, int worker, size_t first, size_t last)
 {
     const struct linear_job *job = ctx;
-    (void)worker;
     for (size_t i = 0, begin = 0; i < job->count && begin < last; i++) {
         size_t end = begin + panels_of(job->p[i].l->n_out);
         if (first < end)
-            multiply(job, &job->p[i], (first > begin ? first : begin) - begin,
+            multiply(job, &job->p[i], worker, (first > begin ? first : begin) - begin,
                      (last < end ? last : end) - begin);
         begin = end;
     }
@@ -98,9 +100,8 @@ static void gate_up_part(void *ctx, int worker, size_t p0, size_t p1)
 {
     const struct linear_job *job = ctx;
     size_t F = job->p[0].l->n_out;
-    (void)worker;
     for (size_t i = 0; i < job->count; i++)
-        multiply(job, &job->p[i], p0, p1);
+        multiply(job, &job->p[i], worker, p0, p1);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
     for (size_t i = 0; i < job->n; i++)
         activate(job, i * F + r0, r1 - r0);

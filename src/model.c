@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MAX = 256, READ_PIECE = 1 << 14, FIRST_BYTES = 1 << 20 };
+enum { THREADS_MAX = 256, READ_PIECE = 1 << 13, FIRST_BYTES = 1 << 20 };
 
 /* A copy of a string of the file; "" when it has none. */
 static int read_text(const mgpt_model *m, const char *key, char **text, mgpt_error *err)

@@ -24,7 +24,7 @@ static struct fused_row row_of(const mgpt_session *s, int32_t token, size_t pos,
 static void run_rows(const struct fused_model *fused, const struct fused_row *rows, size_t n,
                      const struct scratch *s)
 {
-    fused->kernels->step(fused, rows, n, s->scores, s->score_stride);
+    fused->kernels->step(fused, rows, n, s->scores, s->score_stride, s->work);
 }
 
 void fused_one(mgpt_session *s, int32_t token)

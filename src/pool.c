@@ -25,6 +25,9 @@
  * wakes up is given an idle core, who yields stays where he is. */
 enum { SPINS = 6000, YIELDS = 10, CORES_MAX = 16, LINE = 64 };
 
+/* Of a worker, whatever the system's default: that may be 128 KiB (musl) or what ulimit -s says. */
+enum { STACK_BYTES = 512 << 10 };
+
 struct worker {
     _Alignas(LINE) atomic_uint taken; /* the last job whose part has an owner */
     atomic_uint done;                 /* the last job whose part the worker has finished */
@@ -135,14 +138,19 @@ static unsigned announce(struct pool *p, int wake)
 
 static int start(struct pool *p)
 {
-    for (int i = 1; i < p->n; i++) {
+    pthread_attr_t attr;
+    int ok = pthread_attr_init(&attr) == 0;
+    if (!ok)
+        return 0;
+    ok = pthread_attr_setstacksize(&attr, STACK_BYTES) == 0;
+    for (int i = 1; ok && i < p->n; i++) {
         p->workers[i].pool = p;
         p->workers[i].index = i;
-        if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0)
-            return 0;
-        p->n_made++;
+        ok = pthread_create(&p->workers[i].thread, &attr, work, &p->workers[i]) == 0;
+        p->n_made += ok;
     }
-    return 1;
+    pthread_attr_destroy(&attr);
+    return ok;
 }
 
 struct pool *pool_new(int n_threads, mgpt_error *err)

@@ -41,7 +41,8 @@ static int default_threads(const mgpt_model *m)
     return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores();
 }
 
-static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, mgpt_error *err)
+static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t n_threads,
+                        mgpt_error *err)
 {
     const struct shape *d = &m->shape;
     const struct {
@@ -56,10 +57,14 @@ static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, mgpt_e
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
     s->qx = mem_new(n, m->x_bytes);
+    s->work_bytes = kernels_work_bytes(n);
+    s->work = mem_large(n_threads, s->work_bytes);
     s->cs = mem_new(n, sizeof *s->cs);
     s->segments = mem_new(n, sizeof *s->segments);
-    if (!s->qx || !s->cs || !s->segments)
-        return err_memory(err, "scratch", n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments));
+    if (!s->qx || !s->work || !s->cs || !s->segments)
+        return err_memory(err, "scratch",
+                          n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments) +
+                              n_threads * s->work_bytes);
     return MGPT_OK;
 }
 
@@ -76,6 +81,7 @@ static void scratch_free(struct scratch *s)
     free(s->gate);
     free(s->up);
     free(s->qx);
+    free(s->work);
     free(s->cs);
     free(s->segments);
     arr_free(s->scores);
@@ -125,7 +131,7 @@ int session_ready(mgpt_session *s, mgpt_error *err)
 {
     if (s->ready)
         return MGPT_OK;
-    if (scratch_init(&s->scratch, s->model, s->n_chunk, err) < 0 ||
+    if (scratch_init(&s->scratch, s->model, s->n_chunk, (size_t)s->n_threads, err) < 0 ||
         (s->n_threads > 1 && !(s->pool = pool_new(s->n_threads, err)))) {
         scratch_free(&s->scratch);
         s->scratch = (struct scratch){0};

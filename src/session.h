@@ -26,7 +26,9 @@ struct scratch {
     float *x0; /* [n_chunk][E] what the first layer began with, for a model that blends it in */
     const float **cs; /* [n_chunk] cos and sin of the row's rope angles, in its session's table */
     uint8_t *qx;      /* [n_chunk][model's x_bytes] a matrix's input as integer types take it */
-    float *scores;    /* [score_rows][score_stride], stb_ds array */
+    uint8_t *work;    /* [n_threads][work_bytes] scratch of linear and of the fused step */
+    size_t work_bytes;
+    float *scores; /* [score_rows][score_stride], stb_ds array */
     size_t score_rows, score_stride;
     float *logits;            /* [rows][n_vocab], stb_ds array, batches and taps */
     struct segment *segments; /* [n_chunk] */

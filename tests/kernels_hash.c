@@ -89,7 +89,7 @@ static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type t
 
 /* Memory for the largest case of any type, at most four bytes and a half per weight when packed. */
 struct room {
-    unsigned char *raw, *packed, *x;
+    unsigned char *raw, *packed, *x, *work;
     float *row, *y;
 };
 
@@ -117,7 +117,8 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
                 memcpy(room->x + i * x_stride, room->row, x_stride);
         }
         memset(room->y, 0, n * n_out * sizeof(float));
-        k->linear[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1);
+        k->linear[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
+                        room->work);
         hash = hash_of(hash, room->y, n * n_out * sizeof(float));
     }
     put(h, types[type].name, hash);
@@ -191,10 +192,14 @@ static int hash_rung(const char *isa, struct hashes *h)
 {
     struct kernels k;
     size_t most = (size_t)MOST_IN * MOST_OUT * 5, rows = MOST_IN * MOST_TOKENS * sizeof(float);
-    struct room room = {malloc(most), aligned_alloc(64, most), aligned_alloc(64, rows),
+    struct room room = {malloc(most),
+                        aligned_alloc(64, most),
+                        aligned_alloc(64, rows),
+                        aligned_alloc(64, kernels_work_bytes(MOST_TOKENS)),
                         malloc(MOST_IN * sizeof(float)),
                         malloc(MOST_OUT * MOST_TOKENS * sizeof(float))};
-    int ok = kernels_init(&k, isa) && room.raw && room.packed && room.x && room.row && room.y;
+    int ok = kernels_init(&k, isa) && room.raw && room.packed && room.x && room.work && room.row &&
+             room.y;
     h->n = 0;
     for (int type = 0; ok && type < WEIGHT_N_TYPES; type++)
         if (k.linear[type])
@@ -204,6 +209,7 @@ static int hash_rung(const char *isa, struct hashes *h)
     free(room.raw);
     free(room.packed);
     free(room.x);
+    free(room.work);
     free(room.row);
     free(room.y);
     return ok;

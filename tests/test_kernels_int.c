@@ -143,8 +143,10 @@ static void quantize(const struct problem *p, const struct kernels *k)
 static void multiply(const struct problem *p, const struct kernels *k, float *y, size_t n)
 {
     memset(y, 0xAB, ((n - 1) * p->ldy + p->n_out) * sizeof *y);
-    k->linear[p->type](y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in, p->n_out, p->p0,
-                       p->p1);
+    struct guarded work = guard_new(kernels_work_bytes(n));
+    k->linear[p->type](y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in, p->n_out, p->p0, p->p1,
+                       work.at);
+    guard_free(&work);
 }
 
 static void same(const struct problem *p, const char *isa, const float *a, const float *b, size_t n)

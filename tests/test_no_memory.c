@@ -52,6 +52,10 @@ void *__wrap_aligned_alloc(size_t alignment, size_t n)
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg)
 {
+    size_t stack = 0; /* the system's default may be too small: pool.c states its own */
+    assert_non_null(attr);
+    pthread_attr_getstacksize(attr, &stack);
+    assert_true(stack >= 256 << 10);
     return fails_now() ? 11 : __real_pthread_create(thread, attr, fn, arg);
 }
 

@@ -61,8 +61,9 @@ static void test_zoo(void **state)
 
 /* The same sums, last column first. Wide matrices only: the toy's have no others. */
 static void backwards(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, size_t n,
-                      size_t n_in, size_t n_out, size_t p0, size_t p1)
+                      size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
+    (void)work;
     for (size_t i = 0; i < n; i++)
         for (size_t r = p0 * PANEL; r < p1 * PANEL && r < n_out; r++) {
             const float *panel = (const float *)w + r / PANEL * n_in * PANEL + r % PANEL;

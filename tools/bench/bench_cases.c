@@ -34,7 +34,7 @@ static void call_linear(const struct kernel_case *c)
     const void *x =
         weight_is_integer((enum weight_type)c->index) ? (void *)c->bank->rows : (void *)c->bank->x;
     c->k->linear[c->index](c->bank->y, c->n_out, c->matrix, x, x_stride(c), c->n, c->n_in, c->n_out,
-                           0, panels_of(c->n_out));
+                           0, panels_of(c->n_out), c->bank->work);
 }
 
 static void call_pack(const struct kernel_case *c)
@@ -160,7 +160,8 @@ static float *values(float from, float to)
 
 void bank_free(struct bank *b)
 {
-    void *const all[] = {b->large, b->small, b->prompt, b->file, b->x, b->y, b->ones, b->rows};
+    void *const all[] = {b->large, b->small, b->prompt, b->file, b->x,
+                         b->y,     b->ones,  b->rows,   b->work};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -178,7 +179,9 @@ int bank_open(struct bank *b, const struct machine *m)
     b->y = values(1, 2);
     b->ones = values(1, 1);
     b->rows = filled((size_t)PROMPT * ROW * sizeof(float));
-    return b->large && b->small && b->prompt && b->file && b->x && b->y && b->ones && b->rows;
+    b->work = filled(kernels_work_bytes(PROMPT));
+    return b->large && b->small && b->prompt && b->file && b->x && b->y && b->ones && b->rows &&
+           b->work;
 }
 
 void bank_refresh(struct bank *b)

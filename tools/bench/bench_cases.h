@@ -21,6 +21,7 @@ struct bank {
     size_t n_large, n_small;         /* bytes meant for them */
     float *x, *y, *ones;             /* [PROMPT][ROW] */
     uint8_t *rows;                   /* x as integer types take it */
+    uint8_t *work;                   /* scratch of linear */
 };
 
 /* One entry at one size. */

@@ -136,8 +136,10 @@ static void linear_by_pairs(widen_fn *widen, size_t each, float *y, size_t ldy, 
 
 #define DEFINE_LINEAR(NAME, BYTES)                                                                 \
     static void pairs_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,  \
-                             size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1)            \
+                             size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,            \
+                             void *work)                                                           \
     {                                                                                              \
+        (void)work;                                                                                \
         linear_by_pairs(widen_##NAME, BYTES, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);      \
     }
 
