@@ -8,6 +8,7 @@
  */
 #include "ck.h"
 #include "error.h"
+#include "hyper.h"
 #include "mem.h"
 #include "model.h"
 
@@ -145,16 +146,25 @@ static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_e
     return v;
 }
 
+static int check_value(const struct gguf_tensor *t, size_t i, float v, double min, double max,
+                       mgpt_error *err)
+{
+    if ((double)v >= min && (double)v <= max)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %s: value %zu is %g, expected %g to %g",
+                   t->name, i, (double)v, min, max);
+}
+
 static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
 {
     const float *divisor = floats_of(m, t, err);
     if (!divisor)
         return MGPT_EMEM;
     for (size_t i = 0; i < m->shape.n_rot / 2; i++) {
-        if (!(divisor[i] > 0 && divisor[i] < 1e9f))
-            return err_set(err, MGPT_EFILE, t->offset, "tensor %s: value %zu is not a divisor",
-                           t->name, i);
-        m->ropes[ROPE_GLOBAL].freq[i] /= (double)divisor[i];
+        double *freq = &m->ropes[ROPE_GLOBAL].freq[i];
+        if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e6, err) < 0)
+            return MGPT_EFILE;
+        *freq /= (double)divisor[i];
     }
     return MGPT_OK;
 }
@@ -208,8 +218,11 @@ static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tens
 static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor *t, mgpt_error *err)
 {
     const float *v = floats_of(m, t, err);
-    for (size_t i = 0; v && i < m->shape.n_layer; i++)
+    for (size_t i = 0; v && i < m->shape.n_layer; i++) {
+        if (check_value(t, i, v[i], -1e6, 1e6, err) < 0)
+            return MGPT_EFILE;
         memcpy((char *)&m->layers[i] + field, &v[i], sizeof *v);
+    }
     m->blends = 1;
     return v ? MGPT_OK : MGPT_EMEM;
 }

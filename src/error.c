@@ -53,6 +53,49 @@ static void put_signed(struct sink *s, long long v)
     put_number(s, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, 10);
 }
 
+/* n digits with a point after the first `point` of them, which may be negative. */
+static void put_digits(struct sink *s, const char *digits, int n, int point)
+{
+    for (int i = point < 1 ? point - 1 : 0; i < n || i < point; i++) {
+        if (i == point)
+            put(s, '.');
+        put(s, (char)(i >= 0 && i < n ? digits[i] : '0'));
+    }
+}
+
+/* Six significant digits, as printf's %g. */
+static void put_real(struct sink *s, double v)
+{
+    char digits[8];
+    int e = 0;
+    if (v < 0)
+        put(s, '-');
+    v = v < 0 ? -v : v;
+    if (!(v - v == 0)) {
+        put_bytes(s, v > 0 ? "inf" : "nan", 3);
+        return;
+    }
+    for (; v >= 10; e++)
+        v /= 10;
+    for (; v > 0 && v < 1; e--)
+        v *= 10;
+    unsigned sum = (unsigned)(v * 1e5 + 0.5);
+    if (sum >= 1000000) {
+        sum /= 10;
+        e++;
+    }
+    int n = (int)text_format(digits, sizeof digits, "%u", sum);
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    if (e >= -4 && e < 6) {
+        put_digits(s, digits, n, e + 1);
+        return;
+    }
+    put_digits(s, digits, n, 1);
+    put_bytes(s, e < 0 ? "e-0" : "e+0", e > -10 && e < 10 ? 3 : 2);
+    put_number(s, (unsigned)(e < 0 ? -e : e), 10);
+}
+
 /* One conversion, fmt behind its '%'; returns fmt behind the conversion. */
 static const char *convert(struct sink *s, const char *fmt, va_list *ap)
 {
@@ -85,6 +128,9 @@ static const char *convert(struct sink *s, const char *fmt, va_list *ap)
         return fmt + 1;
     case 'x':
         put_number(s, va_arg(*ap, unsigned), 16);
+        return fmt + 1;
+    case 'g':
+        put_real(s, va_arg(*ap, double));
         return fmt + 1;
     case 'z':
         put_number(s, va_arg(*ap, size_t), 10);

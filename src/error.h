@@ -10,7 +10,7 @@
 
 #include <stdarg.h>
 
-/* Sets *err (which may be NULL) and returns status. Formats: %s %.60s %d %u %zu %lld %llu %x %c %%,
+/* Sets *err (which may be NULL) and returns status. Formats: %s %.60s %d %u %zu %lld %llu %x %c %g %%,
  * and %.*s, which unlike printf's takes exactly so many bytes, NULs included.
  * Bytes of strings that would break the line or the terminal (utf8_dangerous) are printed as '?'. */
 __attribute__((format(printf, 4, 5))) int err_set(mgpt_error *err, int status, uint64_t offset,

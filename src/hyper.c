@@ -47,8 +47,25 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
     if (found < 0)
         return found;
     if (found && !(v >= min && v <= max))
-        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: out of range", key);
+        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected %g to %g", key,
+                       v, min, max);
     *to = v;
+    return MGPT_OK;
+}
+
+/* The same for a limit; 0 is none, as when the key is absent. */
+static int limit(const mgpt_model *m, const char *name, double min, double max, float *to,
+                 mgpt_error *err)
+{
+    struct key full;
+    const char *key = hyper_key(m, name, &full);
+    double v = 0;
+    if (gguf_float(&m->gguf, key, &v, err) < 0)
+        return MGPT_EFILE;
+    if (v != 0 && !(v >= min && v <= max))
+        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected 0 or %g to %g",
+                       key, v, min, max);
+    *to = (float)v;
     return MGPT_OK;
 }
 
@@ -137,7 +154,7 @@ static int norm_eps(mgpt_model *m, mgpt_error *err)
     const char *key = hyper_key(m, m->arch->eps_key, &full);
     if (eps == 0 && !gguf_find(&m->gguf, key))
         return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
-    int status = hyper_real(m, m->arch->eps_key, 0, 1, &eps, err);
+    int status = hyper_real(m, m->arch->eps_key, 1e-30, 1, &eps, err);
     m->eps = (float)eps;
     return status;
 }
@@ -146,14 +163,12 @@ static int norm_eps(mgpt_model *m, mgpt_error *err)
 static int scales(mgpt_model *m, mgpt_error *err)
 {
     const struct shape *s = &m->shape;
-    double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0, clamp = 0, cap = 0;
+    double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
     if (hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
-        hyper_real(m, "attention.clamp_kqv", 0, 1e30, &clamp, err) < 0 ||
-        hyper_real(m, "final_logit_softcapping", 0, 1e30, &cap, err) < 0)
+        limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
+        limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
         return MGPT_EFILE;
     m->attn_scale = (float)attn;
-    m->qkv_clamp = (float)clamp;
-    m->logit_softcap = (float)cap;
     m->embd_scale = m->arch->embd_root ? (float)__builtin_sqrt((double)s->n_embd) : 1.0f;
     struct key full;
     int parallel = m->arch->branches == BRANCHES_SIDE_BY_SIDE;

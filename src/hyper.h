@@ -24,4 +24,8 @@ int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max
 int hyper_real(const mgpt_model *m, const char *name, double min, double max, double *to,
                mgpt_error *err);
 
+/* The smallest number that a rotary frequency may be divided by: d_sincos takes angles below 2^30, and
+ * the last position has the largest. hyper_pos.c. */
+double rope_least_divisor(const mgpt_model *m, double freq);
+
 #endif

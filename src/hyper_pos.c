@@ -13,6 +13,12 @@ static int is(struct gguf_str s, const char *text)
     return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
 }
 
+double rope_least_divisor(const mgpt_model *m, double freq)
+{
+    double least = freq * (double)m->shape.n_ctx * 0x1p-30;
+    return least > 1e-3 ? least : 1e-3;
+}
+
 /* Linear scaling divides positions; any other kind is refused by name. (Llama 3's scaling is not a key
  * but the tensor rope_freqs.weight.) */
 static int scaling(mgpt_model *m, mgpt_error *err)
@@ -28,9 +34,10 @@ static int scaling(mgpt_model *m, mgpt_error *err)
     m->rope_factor = 1;
     if (is(type, "none"))
         return MGPT_OK;
-    if (hyper_real(m, "rope.scale_linear", 1e-6, 1e6, &m->rope_factor, err) < 0)
+    double least = rope_least_divisor(m, 1);
+    if (hyper_real(m, "rope.scale_linear", least, 1e6, &m->rope_factor, err) < 0)
         return MGPT_EFILE;
-    return hyper_real(m, "rope.scaling.factor", 1e-6, 1e6, &m->rope_factor, err);
+    return hyper_real(m, "rope.scaling.factor", least, 1e6, &m->rope_factor, err);
 }
 
 /* freq[i] = base^(-2i / n_rot) / factor */
@@ -71,8 +78,8 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     m->rope_base = 10000;
     if (hyper_size(m, "rope.dimension_count", 0, s->head_dim, (int64_t)s->head_dim, &s->n_rot,
                    err) < 0 ||
-        hyper_real(m, "rope.freq_base", 1e-3, 1e12, &m->rope_base, err) < 0 ||
-        hyper_real(m, "rope.freq_base_swa", 1e-3, 1e12, &local, err) < 0 || scaling(m, err) < 0)
+        hyper_real(m, "rope.freq_base", 1, 1e12, &m->rope_base, err) < 0 ||
+        hyper_real(m, "rope.freq_base_swa", 1, 1e12, &local, err) < 0 || scaling(m, err) < 0)
         return MGPT_EFILE;
     if (s->n_rot % 2)
         return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);

@@ -154,49 +154,109 @@ static void test_tensors_of_others(void **state)
     }
 }
 
+static struct toy *with_divisor(float v)
+{
+    struct toy *m = build(ZOO_LLAMA_SCALED);
+    struct toy_tensor *t = toy_find(m, "rope_freqs.weight");
+    t->values[t->n - 1] = v;
+    return m;
+}
+
+/* The model runs to its last position, and no logit is infinite or NaN. */
+static void check_runs(struct toy *m, int32_t n_ctx)
+{
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *s = mgpt_session_new(model, NULL, NULL);
+    int32_t tokens[4096];
+    assert_non_null(s);
+    toy_tokens(m, 1, tokens, (size_t)n_ctx);
+    assert_int_equal(mgpt_feed(s, tokens, (size_t)n_ctx, NULL), MGPT_OK);
+    for (int i = 0; i < m->spec.n_vocab; i++)
+        assert_true(isfinite(mgpt_logits(s)[i]));
+    mgpt_session_free(s);
+    mgpt_close(model);
+    toy_free(m);
+}
+
 static void test_divisors(void **state)
 {
     (void)state;
-    const float wrong[] = {0, -1, NAN, INFINITY};
-    for (size_t i = 0; i < 4; i++) {
-        struct toy *m = build(ZOO_LLAMA_SCALED);
-        toy_find(m, "rope_freqs.weight")->values[i] = wrong[i];
-        toy_check_refused(m, "rope_freqs.weight", NULL, NULL);
-    }
+    const float wrong[] = {0, -1, 1e-30f, 9e-4f, 1.1e6f, 1e30f, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        toy_check_refused(with_divisor(wrong[i]), "rope_freqs.weight: value ",
+                          "expected 0.001 to 1e+06", NULL);
+    check_runs(with_divisor(1.1e-3f), 16);
+    check_runs(with_divisor(9e5f), 16);
+}
+
+/* Angles stay below 2^30: what divides a frequency is larger for a longer context. */
+static void test_largest_angle(void **state)
+{
+    (void)state;
+    struct toy *m = build(ZOO_QWEN2_SCALED);
+    toy_put_f32(m, "qwen2.rope.scaling.factor", 0.249f);
+    toy_put_u32(m, "qwen2.context_length", 1 << 28);
+    toy_check_refused(m, "qwen2.rope.scaling.factor: 0.249", "expected 0.25 to 1e+06", NULL);
+    m = build(ZOO_QWEN2_SCALED);
+    toy_put_f32(m, "qwen2.rope.scaling.factor", 0.251f);
+    toy_put_u32(m, "qwen2.context_length", 1 << 28);
+    check_runs(m, 16);
+    m = build(ZOO_LLAMA_SCALED);
+    toy_find(m, "rope_freqs.weight")->values[0] = 0.002f;
+    toy_put_u32(m, "llama.context_length", 1 << 28);
+    toy_check_refused(m, "rope_freqs.weight: value 0 is 0.002", "expected 0.", NULL);
 }
 
 /* ---- keys --------------------------------------------------------------------------------------
  */
 
+static struct toy *with_number(size_t zoo, const char *name, double v, char key[80])
+{
+    struct toy *m = build(zoo);
+    snprintf(key, 80, "%s.%s", m->spec.arch, name);
+    toy_put_f32(m, key, (float)v);
+    return m;
+}
+
+/* Every number that reaches arithmetic has a range; what is outside is refused with key, value and range. */
 static void test_numbers(void **state)
 {
     (void)state;
     static const struct {
         size_t zoo;
-        const char *key;
-        int zero; /* zero is refused as well */
-    } keys[] = {{ZOO_GEMMA3_FLAGS, "final_logit_softcapping", 0},
-                {ZOO_NANOCHAT_2026, "attention.scale", 0},
-                {ZOO_OLMO, "attention.clamp_kqv", 0},
-                {ZOO_GEMMA3_PERIOD, "rope.freq_base", 1},
-                {ZOO_GEMMA3_PERIOD, "rope.freq_base_swa", 1},
-                {ZOO_GEMMA3_PERIOD, "rope.scaling.factor", 1},
-                {ZOO_QWEN3, "attention.layer_norm_rms_epsilon", 0},
-                {ZOO_PHI2, "attention.layer_norm_epsilon", 0}};
-    const float wrong[] = {NAN, INFINITY, -INFINITY, -1, 0};
+        const char *name;
+        double min, max;
+        const char *expected;
+        int none; /* 0 is allowed: none */
+    } keys[] = {{ZOO_GEMMA3_FLAGS, "final_logit_softcapping", 1e-6, 1e6, "1e-06 to 1e+06", 1},
+                {ZOO_OLMO, "attention.clamp_kqv", 1e-6, 1e6, "1e-06 to 1e+06", 1},
+                {ZOO_NANOCHAT_2026, "attention.scale", 1e-6, 1e6, "expected 1e-06 to 1e+06", 0},
+                {ZOO_GEMMA3_PERIOD, "rope.freq_base", 1, 1e12, "expected 1 to 1e+12", 0},
+                {ZOO_GEMMA3_PERIOD, "rope.freq_base_swa", 1, 1e12, "expected 1 to 1e+12", 0},
+                {ZOO_GEMMA3_PERIOD, "rope.scaling.factor", 1e-3, 1e6, "expected 0.001 to 1e+06", 0},
+                {ZOO_QWEN2, "rope.scale_linear", 1e-3, 1e6, "expected 0.001 to 1e+06", 0},
+                {ZOO_QWEN3, "attention.layer_norm_rms_epsilon", 1e-30, 1, "expected 1e-30 to 1", 0},
+                {ZOO_PHI2, "attention.layer_norm_epsilon", 1e-30, 1, "expected 1e-30 to 1", 0}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        for (int j = 0; j < 4 + keys[i].zero; j++) {
-            struct toy *m = build(keys[i].zoo);
-            char key[80];
-            snprintf(key, sizeof key, "%s.%s", m->spec.arch, keys[i].key);
-            toy_put_f32(m, key, wrong[j]);
-            toy_check_refused(m, key, NULL, NULL);
-        }
-        struct toy *m = build(keys[i].zoo);
+        const double wrong[] = {
+            NAN, INFINITY, -INFINITY, -1, 0.9 * keys[i].min, 1.1 * keys[i].max, 1e-40, 0};
+        const double right[] = {1.1 * keys[i].min, 0.9 * keys[i].max, 0};
         char key[80];
-        snprintf(key, sizeof key, "%s.%s", m->spec.arch, keys[i].key);
+        for (int j = 0; j < 8 - keys[i].none; j++) {
+            struct toy *m = with_number(keys[i].zoo, keys[i].name, wrong[j], key);
+            toy_check_refused(m, key, "expected", wrong[j] < 0 ? NULL : keys[i].expected);
+        }
+        for (int j = 0; j < 2 + keys[i].none; j++)
+            check_runs(with_number(keys[i].zoo, keys[i].name, right[j], key), 16);
+        struct toy *m = with_number(keys[i].zoo, keys[i].name, 0, key);
         toy_put_string(m, key, "much");
         toy_check_refused(m, key, "float", "string");
+    }
+    static const float wrong[] = {NAN, INFINITY, 1.1e6f, -1.1e6f};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct toy *m = build(ZOO_NANOCHAT_2026);
+        toy_find(m, "resid_lambdas")->values[1] = wrong[i];
+        toy_check_refused(m, "resid_lambdas: value 1 is ", "expected -1e+06 to 1e+06", NULL);
     }
 }
 
@@ -317,10 +377,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_tensors), cmocka_unit_test(test_q_k_v),
         cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_tensors_of_others),
-        cmocka_unit_test(test_divisors),        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_unknown_physics), cmocka_unit_test(test_words),
-        cmocka_unit_test(test_widths_of_heads), cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_divisors),        cmocka_unit_test(test_largest_angle),
+        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_unknown_physics),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_widths_of_heads),
+        cmocka_unit_test(test_windows),         cmocka_unit_test(test_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "pool.h"
 
 #include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -28,6 +29,14 @@ static void test_format_conversions(void **state)
     assert_string_equal(buf, "4294967295 7 18446744073709551615");
     text_format(buf, sizeof buf, "%lld %lld", LLONG_MIN, LLONG_MAX);
     assert_string_equal(buf, "-9223372036854775808 9223372036854775807");
+    text_format(buf, sizeof buf, "%g %g %g %g %g %g", 0.0, 1.0, -100.0, 0.5, 999999.0, 999999.7);
+    assert_string_equal(buf, "0 1 -100 0.5 999999 1e+06");
+    text_format(buf, sizeof buf, "%g %g %g %g %g", 0.0012345678, 0.0001, 1e-5, 1.25e-30, 3.5e38);
+    assert_string_equal(buf, "0.00123457 0.0001 1e-05 1.25e-30 3.5e+38");
+    text_format(buf, sizeof buf, "%g %g %g %g", 5e-324, 1e300, (double)INFINITY, -(double)INFINITY);
+    assert_string_equal(buf, "4.94066e-324 1e+300 inf -inf");
+    text_format(buf, sizeof buf, "%g %g", (double)NAN, 123.4567);
+    assert_string_equal(buf, "nan 123.457");
     text_format(buf, sizeof buf, "%x %x", 0u, 0xDEADBEEFu);
     assert_string_equal(buf, "0 deadbeef");
     size_t n = text_format(buf, sizeof buf, "[%.*s]", 0, "never read");
