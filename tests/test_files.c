@@ -237,6 +237,100 @@ static void test_outfile_creates(void **state)
     unlink(place->path);
 }
 
+/* What the system was asked for, in order (calls pass through here, see meson.build): f and d, a file and a
+ * directory synced; l and r, a file linked and renamed. */
+static struct {
+    char calls[16];
+    size_t n;
+    off_t size;      /* of the file when it was synced */
+    ino_t directory; /* that was synced */
+    int fails;       /* the next sync of a file does */
+} seen;
+
+static void see(char call)
+{
+    if (seen.n + 1 < sizeof seen.calls)
+        seen.calls[seen.n++] = call;
+    seen.calls[seen.n] = 0;
+}
+
+int __real_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_linkat(int from, const char *a, int to, const char *b, int flags);
+int __wrap_fsync(int fd);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_linkat(int from, const char *a, int to, const char *b, int flags);
+
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    see(S_ISDIR(st.st_mode) ? 'd' : 'f');
+    if (S_ISDIR(st.st_mode))
+        seen.directory = st.st_ino;
+    else
+        seen.size = st.st_size;
+    errno = EIO;
+    return seen.fails && S_ISREG(st.st_mode) ? -1 : __real_fsync(fd);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    see('r');
+    return __real_rename(from, to);
+}
+
+int __wrap_linkat(int from, const char *a, int to, const char *b, int flags)
+{
+    see('l');
+    return __real_linkat(from, a, to, b, flags);
+}
+
+static int write_file(const char *path, const char *text, mgpt_error *err)
+{
+    struct outfile out;
+    seen.n = 0;
+    seen.calls[0] = 0;
+    assert_int_equal(outfile_open(&out, path, NULL), MGPT_OK);
+    outfile_write(&out, text, strlen(text));
+    return outfile_commit(&out, err);
+}
+
+/* All bytes are on the disk before the file gets its name, the name after it. A file that cannot be synced
+ * replaces nothing. */
+static void test_outfile_syncs(void **state)
+{
+    struct place *place = *state;
+    struct stat st;
+    mgpt_error err;
+    assert_int_equal(stat(place->dir, &st), 0);
+    for (size_t replaces = 0; replaces < 2; replaces++) {
+        const char *text = replaces ? "the second" : "first";
+        assert_int_equal(write_file(place->path, text, &err), MGPT_OK);
+        assert_int_equal(seen.calls[0], 'f');
+        assert_true(seen.n >= 3 && seen.calls[seen.n - 1] == 'd');
+        assert_int_equal(strspn(seen.calls + 1, "lr"), seen.n - 2);
+        assert_int_equal(seen.size, strlen(text));
+        assert_true(seen.directory == st.st_ino);
+    }
+    seen.fails = 1;
+    assert_int_equal(write_file(place->path, "never", &err), MGPT_EIO);
+    assert_non_null(strstr(err.text, "sync"));
+    assert_string_equal(seen.calls, "f");
+    assert_file(place->path, "the second");
+    unlink(place->path);
+    assert_int_equal(write_file(place->path, "never", &err), MGPT_EIO);
+    assert_int_equal(access(place->path, F_OK), -1);
+    seen.fails = 0;
+    int here = open(".", O_RDONLY);
+    assert_int_equal(chdir(place->dir), 0);
+    assert_int_equal(write_file("file", "in the current directory", &err), MGPT_OK);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    assert_true(seen.calls[seen.n - 1] == 'd' && seen.directory == st.st_ino);
+    unlink(place->path);
+}
+
 /* Pieces below, at and above the size of the buffer arrive in order. */
 static void test_outfile_large(void **state)
 {
@@ -442,6 +536,7 @@ int main(void)
         in_place(test_file_loads_partly),
         in_place(test_file_refuses),
         in_place(test_outfile_creates),
+        in_place(test_outfile_syncs),
         in_place(test_outfile_large),
         in_place(test_outfile_replaces_or_aborts),
         in_place(test_outfile_target_changes),

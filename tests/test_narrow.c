@@ -90,9 +90,9 @@ static int look(const mgpt_value *value, void *user)
     return 0;
 }
 
-static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk)
+static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk, int32_t kv_type)
 {
-    const mgpt_session_params params = {.n_chunk = n_chunk};
+    const mgpt_session_params params = {.n_chunk = n_chunk, .kv_type = kv_type};
     mgpt_session *s = mgpt_session_new(model, &params, NULL);
     assert_non_null(s);
     return s;
@@ -102,7 +102,8 @@ struct subject {
     const mgpt_model *model;
     const int32_t *tokens;
     size_t n, n_vocab;
-    float *logits; /* [n][n_vocab], by the page */
+    int32_t kv_type; /* only a cache of floats is for the fused step: others take the page */
+    float *logits;   /* [n][n_vocab], by the page, with a cache of this type */
 };
 
 static void check(const struct subject *s, size_t pos, const mgpt_session *session,
@@ -132,7 +133,7 @@ static void by_chunks(const struct subject *s, const mgpt_session *page)
 {
     const size_t chunks[] = {1, 2, 7, 16, 33, N_TOKENS};
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-        mgpt_session *session = session_of(s->model, (int32_t)(s->n < 33 ? s->n : 33));
+        mgpt_session *session = session_of(s->model, (int32_t)(s->n < 33 ? s->n : 33), s->kv_type);
         for (size_t pos = 0; pos < s->n; pos += chunks[i]) {
             size_t n = s->n - pos < chunks[i] ? s->n - pos : chunks[i];
             assert_int_equal(mgpt_feed(session, s->tokens + pos, n, NULL), MGPT_OK);
@@ -150,7 +151,7 @@ static void by_batches(const struct subject *s)
     mgpt_session *sessions[N];
     int32_t tokens[N];
     for (size_t i = 0; i < N; i++) {
-        sessions[i] = session_of(s->model, 4);
+        sessions[i] = session_of(s->model, 4, s->kv_type);
         assert_int_equal(mgpt_feed(sessions[i], s->tokens, i % (s->n / 2), NULL), MGPT_OK);
     }
     for (size_t step = 0; step < s->n / 2; step++) {
@@ -166,6 +167,69 @@ static void by_batches(const struct subject *s)
         mgpt_session_free(sessions[i]);
 }
 
+/* A step of a session that is not fused among others that are: it leads, or follows. `odd` has a cache of
+ * halves or a tap. */
+static void by_mixed_batch(const struct subject *floats, const struct subject *odd, int tapped)
+{
+    for (size_t at = 0; at < 3; at++) {
+        mgpt_session *sessions[3];
+        int32_t tokens[3];
+        for (size_t i = 0; i < 3; i++) {
+            const struct subject *s = i == at ? odd : floats;
+            sessions[i] = session_of(s->model, 4, s->kv_type);
+            if (i == at && tapped)
+                assert_int_equal(mgpt_tap(sessions[i], MGPT_POINT_BIT(MGPT_EMBD), look, NULL, NULL),
+                                 MGPT_OK);
+            assert_int_equal(mgpt_feed(sessions[i], s->tokens, 1 + i, NULL), MGPT_OK);
+        }
+        for (size_t step = 0; step < 4; step++) { /* the later ones find room in all sessions */
+            for (size_t i = 0; i < 3; i++)
+                tokens[i] = floats->tokens[mgpt_pos(sessions[i])];
+            assert_int_equal(mgpt_step_many(sessions, tokens, 3, NULL), MGPT_OK);
+            for (size_t i = 0; i < 3; i++)
+                check(i == at ? odd : floats, mgpt_pos(sessions[i]) - 1, sessions[i],
+                      "mixed batch");
+        }
+        for (size_t i = 0; i < 3; i++)
+            mgpt_session_free(sessions[i]);
+    }
+}
+
+/* A fork goes on where its origin is, also in the middle of a panel. */
+static void by_forks(const struct subject *s)
+{
+    static const size_t positions[] = {1, 7, 15, 16, 17, 31, 32, 33};
+    for (size_t i = 0; i < sizeof positions / sizeof *positions && positions[i] < s->n; i++) {
+        mgpt_session *origin = session_of(s->model, 0, s->kv_type);
+        assert_int_equal(mgpt_feed(origin, s->tokens, positions[i], NULL), MGPT_OK);
+        mgpt_session *fork = mgpt_fork(origin, NULL);
+        assert_non_null(
+            mgpt_step(origin, (s->tokens[positions[i]] + 1) % (int32_t)s->n_vocab, NULL));
+        for (size_t pos = positions[i]; pos < s->n; pos++) {
+            assert_non_null(mgpt_step(fork, s->tokens[pos], NULL));
+            check(s, pos, fork, "fork");
+        }
+        mgpt_session_free(fork);
+        mgpt_session_free(origin);
+    }
+}
+
+/* The reference: every token tapped, so by the page. */
+static struct subject by_the_page(const mgpt_model *model, const int32_t *tokens, size_t n,
+                                  size_t n_vocab, int32_t kv_type, mgpt_session **page)
+{
+    struct subject s = {model, tokens, n, n_vocab, kv_type, NULL};
+    s.logits = toy_alloc(n * n_vocab, sizeof *s.logits);
+    *page = session_of(model, 1, kv_type);
+    assert_int_equal(mgpt_tap(*page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
+    for (size_t i = 0; i < n; i++) {
+        const float *logits = mgpt_step(*page, tokens[i], NULL);
+        assert_non_null(logits);
+        memcpy(s.logits + i * n_vocab, logits, n_vocab * sizeof *logits);
+    }
+    return s;
+}
+
 static void compare(const struct toy_spec *spec, const char *isa)
 {
     struct toy *m = toy_build(spec);
@@ -173,23 +237,23 @@ static void compare(const struct toy_spec *spec, const char *isa)
         toy_add(m, "blk.0.ffn_gate.weight", TOY_F32, spec->n_embd, spec->n_ff, 0, 0.2);
     mgpt_model *model = toy_open(m, &(mgpt_model_params){.isa = isa});
     int32_t tokens[N_TOKENS];
-    struct subject s = {model, tokens, spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS,
-                        (size_t)spec->n_vocab, NULL};
+    size_t n = spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS;
+    struct subject s[2];
     /* otherwise nothing is tested here; -DMGPT_NO_FUSED builds have no fused path to test */
     assert_true(model->fused || !fused_kernels(model->kernels.vectors));
-    s.logits = toy_alloc(s.n * s.n_vocab, sizeof *s.logits);
-    toy_tokens(m, 7, tokens, s.n);
-    mgpt_session *page = session_of(model, 1);
-    assert_int_equal(mgpt_tap(page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
-    for (size_t i = 0; i < s.n; i++) {
-        const float *logits = mgpt_step(page, tokens[i], NULL);
-        assert_non_null(logits);
-        memcpy(s.logits + i * s.n_vocab, logits, s.n_vocab * sizeof *logits);
+    toy_tokens(m, 7, tokens, n);
+    for (int32_t i = 0; i < 2; i++) {
+        mgpt_session *page;
+        s[i] = by_the_page(model, tokens, n, (size_t)spec->n_vocab, MGPT_KV_F32 + i, &page);
+        by_chunks(&s[i], page);
+        by_batches(&s[i]);
+        by_forks(&s[i]);
+        mgpt_session_free(page);
     }
-    by_chunks(&s, page);
-    by_batches(&s);
-    mgpt_session_free(page);
-    free(s.logits);
+    by_mixed_batch(&s[0], &s[1], 0);
+    by_mixed_batch(&s[0], &s[0], 1);
+    free(s[0].logits);
+    free(s[1].logits);
     mgpt_close(model);
     toy_free(m);
 }

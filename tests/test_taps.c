@@ -359,6 +359,39 @@ static void test_taps_in_a_batch(void **state)
     check_batch(ZOO_NANOCHAT_2026);
 }
 
+static int count_rows(const mgpt_value *value, void *user)
+{
+    size_t *rows = user;
+    *rows += trace_is_attention(value->point) ? 1 : (size_t)value->rows;
+    return 0;
+}
+
+/* A point tapped alone shows every row of a prompt, whatever else is off: logits and what they are made of,
+ * too, which without a tap are computed for the last row only. */
+static void test_each_point_alone(void **state)
+{
+    (void)state;
+    enum { N = 11 };
+    struct toy *m = build_zoo(ZOO_GPT2);
+    mgpt_model *model = toy_open(m, NULL);
+    int32_t tokens[N];
+    toy_tokens(m, 3, tokens, N);
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+        size_t rows = 0, each = inside ? (size_t)m->spec.n_layer : 1;
+        mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
+        assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(p), count_rows, &rows, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, N, NULL), MGPT_OK);
+        if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR)
+            each = 0; /* GPT-2 has none */
+        if (rows != each * N)
+            fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);
+        mgpt_session_free(session);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_a_tap_stops_the_call),
         cmocka_unit_test(test_taps_in_a_batch),
         cmocka_unit_test(test_a_tap_cannot_change_its_session),
+        cmocka_unit_test(test_each_point_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

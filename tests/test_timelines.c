@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Positions worth going back to: both ends, and around the edges of the cache's panels of 16. */
-static const size_t positions[] = {0, 1, 8, 15, 16, 17, 40, 65};
+static const size_t positions[] = {0, 1, 8, 15, 16, 17, 33, 40, 65};
 enum { N_POSITIONS = sizeof positions / sizeof positions[0] };
 
 /* Takes n steps with tokens that are not the subject's. */
@@ -36,7 +36,7 @@ static void by_rewinding(const struct subject *s)
 /* A fork and its origin go on independently, whichever ends first. */
 static void by_forking(const struct subject *s)
 {
-    for (size_t p = 0; p < N_POSITIONS && positions[p] < s->n; p += 2) {
+    for (size_t p = 0; p < N_POSITIONS && positions[p] < s->n; p++) {
         size_t pos = positions[p];
         mgpt_session *origin = subject_session(s->model, 7, 1);
         subject_feed(origin, s->tokens, pos);
