@@ -55,7 +55,7 @@ static const char notes[] =
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
     "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
-    "lacks, 3 model refused or --check-finite, 4 prompt longer than the context, 5 input/output,\n"
+    "lacks, 3 model refused or not finite, 4 prompt longer than the context, 5 input/output,\n"
     "130 interrupted\n";
 
 /* ---- the prompt ---- */

@@ -23,7 +23,7 @@ static const char notes[] =
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"
     "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n\n"
-    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused or --check-finite,\n"
+    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused or not finite,\n"
     "4 out of memory, 5 input/output, 130 interrupted\n";
 
 static void greet(const struct repl *r)

@@ -58,7 +58,7 @@ static const char notes[] =
     "  mgpt score weights/names.gguf -f names.txt --each\n"
     "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
-    "refused, or --check-finite, 4 out of memory, 5 input/output, 130 interrupted\n";
+    "refused, or logits not finite, 4 out of memory, 5 input/output, 130 interrupted\n";
 
 static int print_text(struct score *s, size_t i)
 {
@@ -256,6 +256,7 @@ int cmd_score(int argc, char **argv)
                          s.each ? "--each and --json: only one of them" : "--top is for --json");
     if (code == EXIT_OK)
         code = engine_open(&s.engine);
+    s.engine.needs_finite = 1;
     if (code == EXIT_OK)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)

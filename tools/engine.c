@@ -78,6 +78,7 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
 {
     const char *operands[1];
     int n = cli_parse(command, argc, argv, operands);
+    e->needs_finite = 1;
     if (n < 0) {
         *code = cli_parse_exit(n);
         return 0;
@@ -141,10 +142,36 @@ enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt t
 
 typedef int pass_fn(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 
+int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err)
+{
+    if (!e->needs_finite || e->check_finite) /* that finds it, and says more */
+        return MGPT_OK;
+    return finite_logits(&e->finite, logits, (size_t)e->info.n_vocab, pos, err);
+}
+
+/* Refused, the pass leaves the session at position `before`, or with fewer tokens. */
+static int check_last(struct engine *e, mgpt_session *session, size_t before, mgpt_error *err)
+{
+    size_t pos = mgpt_pos(session);
+    int status = engine_check(e, mgpt_logits(session), pos - 1, err);
+    if (status < 0)
+        mgpt_rewind(session, before < pos ? before : pos - 1, NULL);
+    return status;
+}
+
+/* After one step: quick, for models whose step takes some hundred nanoseconds. */
+static int check_step(struct engine *e, mgpt_session *session, const float *logits, mgpt_error *err)
+{
+    if (!e->needs_finite || finite_sum(logits, (size_t)e->info.n_vocab))
+        return MGPT_OK;
+    return check_last(e, session, mgpt_pos(session) - 1, err);
+}
+
 /* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
 static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
                        const int32_t *tokens, size_t n, struct watcher *own, mgpt_error *err)
 {
+    size_t before = mgpt_pos(session);
     const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
     struct watcher stop = {often, stop_if_interrupted, NULL, own}, *last = &stop;
     while (last->next)
@@ -156,6 +183,8 @@ static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
     watch_set(session, always(e), NULL);
     if (own)
         last->next = NULL;
+    else if (status == MGPT_OK && n > 0)
+        status = check_last(e, session, before, err);
     return finite_told(&e->finite, status, err);
 }
 
@@ -190,13 +219,18 @@ const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
     const float *logits = mgpt_step(e->session, token, err);
     if (!logits)
         finite_told(&e->finite, e->finite.found ? MGPT_ESTOP : MGPT_OK, err);
+    else if (check_step(e, e->session, logits, err) < 0)
+        return NULL;
     return logits;
 }
 
 int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
                      size_t n, mgpt_error *err)
 {
-    return finite_told(&e->finite, mgpt_step_many(sessions, tokens, n, err), err);
+    int status = mgpt_step_many(sessions, tokens, n, err);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        status = check_step(e, sessions[i], mgpt_logits(sessions[i]), err);
+    return finite_told(&e->finite, status, err);
 }
 
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err)

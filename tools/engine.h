@@ -20,6 +20,7 @@ struct engine {
     /* The model as a GGUF file in memory where path is another format; else NULL. */
     void *converted;
     size_t n_converted;
+    int needs_finite; /* logits that are not finite are refused */
     mgpt_model *model;
     mgpt_session *session;
     mgpt_info info;
@@ -92,7 +93,8 @@ int engine_session(struct engine *e);
 int engine_new_session(struct engine *e, mgpt_session **session);
 
 /* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those return and
- * tell the user nothing. Ctrl-C can stop engine_feed in the middle of a pass. There `own`, which may be
+ * tell the user nothing. With needs_finite they fail with MGPT_EFILE after a pass whose last logits are not
+ * finite, unless `own` looks at them itself. Ctrl-C can stop engine_feed in the middle of a pass. There `own`, which may be
  * NULL, is a chain that also watches: before --check-finite, which so sees what others have changed. */
 int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
                 struct watcher *own, mgpt_error *err);
@@ -100,6 +102,9 @@ const float *engine_step(struct engine *e, int32_t token, mgpt_error *err);
 int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
                      size_t n, mgpt_error *err);
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
+
+/* MGPT_EFILE with a line if the engine needs finite logits and these, after position pos, are not. */
+int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err);
 
 /* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run anew from
  * position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on failure the session

@@ -86,3 +86,20 @@ int finite_told(struct finite *f, int status, mgpt_error *err)
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s, %s: %s, expected a finite number", name,
                    where, isnan(f->value) ? "nan" : sign);
 }
+
+int finite_logits(struct finite *f, const float *logits, size_t n, size_t pos, mgpt_error *err)
+{
+    size_t id = 0;
+    if (finite_sum(logits, n))
+        return MGPT_OK;
+    while (id < n && isfinite(logits[id]))
+        id++;
+    if (id == n)
+        return MGPT_OK;
+    f->n_told++;
+    return err_set(
+        err, MGPT_EFILE, MGPT_NO_OFFSET,
+        "logits after position %zu, id %zu: %g, expected a finite number; --check-finite "
+        "finds where it begins",
+        pos, id, (double)logits[id]);
+}

@@ -23,21 +23,35 @@ static void note(struct scored_text *text, size_t i, const float *logits, size_t
 
 /* ---- long texts ---- */
 
+struct ear {
+    struct engine *engine;
+    struct scored_text *text;
+    mgpt_error refused;
+};
+
 static int hear(const mgpt_value *value, void *user)
 {
-    struct scored_text *text = user;
-    for (size_t i = 0; i < (size_t)value->rows; i++)
-        note(text, (size_t)value->pos + i, value->data + i * value->stride, (size_t)value->cols);
+    struct ear *ear = user;
+    for (size_t i = 0; i < (size_t)value->rows; i++) {
+        const float *logits = value->data + i * value->stride;
+        size_t pos = (size_t)value->pos + i;
+        if (engine_check(ear->engine, logits, pos, &ear->refused) < 0)
+            return 1;
+        note(ear->text, pos, logits, (size_t)value->cols);
+    }
     return 0;
 }
 
 static int score_long(struct engine *e, struct scored_text *text)
 {
-    struct watcher ear = {MGPT_POINT_BIT(MGPT_LOGITS), hear, text, NULL};
+    struct ear ear = {.engine = e, .text = text};
+    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), hear, &ear, NULL};
     mgpt_error err;
     int status = mgpt_rewind(e->session, 0, &err);
     if (status == MGPT_OK)
-        status = engine_feed(e, e->session, text->tokens, text->n_scored, &ear, &err);
+        status = engine_feed(e, e->session, text->tokens, text->n_scored, &watcher, &err);
+    if (status == MGPT_ESTOP && ear.refused.status < 0)
+        err = ear.refused;
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 

@@ -53,6 +53,13 @@ static int keep_rows(const mgpt_value *value, void *user)
     return 0;
 }
 
+/* The logits after the i-th token ahead, at position pos; NULL: they are refused. */
+static const float *row_at(const struct speculation *s, size_t i, size_t pos, mgpt_error *err)
+{
+    const float *row = s->rows + i * s->n_vocab;
+    return engine_check(s->engine, row, pos, err) == MGPT_OK ? row : NULL;
+}
+
 /* Runs `ahead` behind the tokens that count. NULL: failed, and nothing has changed. */
 static const float *run_ahead(struct speculation *s, size_t n, mgpt_error *err)
 {
@@ -60,7 +67,7 @@ static const float *run_ahead(struct speculation *s, size_t n, mgpt_error *err)
     if (n == 1)
         return engine_step(s->engine, s->ahead[0], err);
     int status = engine_feed(s->engine, s->session, s->ahead, n, &keep, err);
-    return status == MGPT_OK ? s->rows : NULL;
+    return status == MGPT_OK ? row_at(s, 0, s->pos, err) : NULL;
 }
 
 const float *speculate_step(struct speculation *s, int32_t token, size_t draws, mgpt_error *err)
@@ -72,7 +79,7 @@ const float *speculate_step(struct speculation *s, int32_t token, size_t draws, 
         s->pos++;
         s->n_right++;
         lookup_add(&s->lookup, token);
-        return s->rows + s->at * s->n_vocab;
+        return row_at(s, s->at, s->pos - 1, err);
     }
     if (s->n_ahead > 1)
         lookup_learn(&s->lookup, s->n_ahead - 1, s->at);

@@ -119,7 +119,7 @@ in_range()
     [ "$code" -eq 0 ] && sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/' "$tmp/out" | tr , '\n' |
         awk '$1 != "" && ($1 < 0 || $1 > 26) { bad = 1 } END { exit bad }'
 }
-for model in "$names" "$tmp/equal.gguf" "$tmp/nans.gguf" "$tmp/out.gguf" "$tmp/v.gguf" "$tmp/tiny.gguf"; do
+for model in "$names" "$tmp/equal.gguf" "$tmp/tiny.gguf"; do
     for options in "--temp 0" "--temp 1e-30" "--temp 1e30" "--top-k 1" "--top-k 28" "--top-k 2147483647" \
         "--top-p 0" "--top-p 1" "--top-p 1e-30" "--min-p 1" "--temp 1e30 --top-k 28 --top-p 0.5 --min-p 1"; do
         # shellcheck disable=SC2086  # several words
@@ -138,15 +138,43 @@ done
 run generate "$tmp/equal.gguf" --temp 1e30 --samples 40
 check "all equal, no filter: every letter may come" \
     eval '[ $(tr -d "\n" <"$tmp/out" | fold -w 1 | sort -u | wc -l) -gt 20 ]'
-run generate "$tmp/nans.gguf" --temp 0
-check "all NaN: the lowest id, no crash" eval '[ $code -eq 0 ] && [ "$(cat "$tmp/out")" = aaaaaaaaaaaaaaaa ]'
 for script in 'anna\n/top 27\n\n/p a\n' 'b\n/generate 5\n/lens\n'; do
-    for model in "$tmp/nans.gguf" "$tmp/v.gguf" "$tmp/k.gguf" "$tmp/equal.gguf"; do
-        code=0
-        printf "$script" | "$MGPT" repl "$model" >"$tmp/out" 2>"$tmp/err" || code=$?
-        check "repl on $(basename "$model")" [ "$code" -eq 0 ]
-    done
+    code=0
+    printf "$script" | "$MGPT" repl "$tmp/equal.gguf" >"$tmp/out" 2>"$tmp/err" || code=$?
+    check "repl on equal.gguf" [ "$code" -eq 0 ]
 done
+
+# ---- logits that are no numbers: one line and exit 3, without --check-finite too ----
+
+no_numbers() # of the last run
+{
+    [ "$code" -eq 3 ] && one_line && grep -q -- "--check-finite finds where" "$tmp/err"
+}
+for model in nans out v k; do
+    for options in "" "--samples 60" "--lookup" "--json" "--temp 0"; do
+        # shellcheck disable=SC2086  # several words
+        run generate "$tmp/$model.gguf" $options
+        check "generate $model.gguf $options: refused" no_numbers
+    done
+    for texts in texts one; do
+        run score "$tmp/$model.gguf" -f "$tmp/$texts"
+        check "score $model.gguf, $texts: refused" no_numbers
+        check "... no perplexity" eval '! grep -q perplexity "$tmp/out"'
+    done
+    code=0
+    printf 'anna\n/top\n' | "$MGPT" repl "$tmp/$model.gguf" >"$tmp/out" 2>"$tmp/err" || code=$?
+    check "repl on $model.gguf: refused at the end" [ "$code" -eq 3 ]
+    tells "... with the reason" "--check-finite finds where"
+    check "... and shows no nan" eval '! grep -q nan "$tmp/out"'
+done
+refuses "the position and the id" 3 "logits after position 0, id 12: " generate "$tmp/out.gguf"
+refuses "a token's own row" 3 "logits after position 2, id 0: nan, expected a finite number" \
+    generate "$tmp/a.gguf" -p ba
+printf 'bbbbb\n' >"$tmp/last"
+run score "$tmp/a.gguf" -f "$tmp/last"
+check "score: a row that no text uses does not matter" [ "$code" -eq 0 ]
+run trace "$tmp/v.gguf" -p anna -o "$tmp/shown.npz"
+check "trace still shows them" [ "$code" -eq 0 ]
 
 # ---- --slide ----
 
