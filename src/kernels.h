@@ -36,8 +36,17 @@
 
 #include "kernels_sample.h"
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Elsewhere logits would be others, in silence. */
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "mgpt needs a little-endian machine: packed weights and the KV cache are read as they are stored"
+#endif
+#if FLT_EVAL_METHOD != 0
+#error "mgpt needs float arithmetic in float: on 32-bit x86 compile with -msse2 -mfpmath=sse"
+#endif
 
 enum {
     PANEL = 16, /* rows of a panel */
@@ -81,7 +90,7 @@ enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 typedef void linear_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
 
-/* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for narrow_step:
+/* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for the fused step:
  * copies of activations (WORK_ROW for each token of a group) and unpacked weights. It is the
  * caller's, because threads of musl and of many programs have stacks of 128 KiB or less. */
 enum { WORK_TOKENS = 192, WORK_ROW = 1280, WORK_WEIGHTS = 48 << 10 };
