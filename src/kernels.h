@@ -42,7 +42,8 @@
 
 /* Elsewhere logits would be others, in silence. */
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "mgpt needs a little-endian machine: packed weights and the KV cache are read as they are stored"
+#error                                                                                             \
+    "mgpt needs a little-endian machine: packed weights and the KV cache are read as they are stored"
 #endif
 #if FLT_EVAL_METHOD != 0
 #error "mgpt needs float arithmetic in float: on 32-bit x86 compile with -msse2 -mfpmath=sse"
