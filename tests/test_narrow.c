@@ -147,7 +147,7 @@ static void by_chunks(const struct subject *s, const mgpt_session *page)
 /* Sessions at different depths in one batch; one of them goes back on the way. */
 static void by_batches(const struct subject *s)
 {
-    enum { N = 11 };
+    enum { N = 27 }; /* more than go through the kernel at a time */
     mgpt_session *sessions[N];
     int32_t tokens[N];
     for (size_t i = 0; i < N; i++) {
@@ -268,6 +268,27 @@ static void test_bits_of_the_page(void **state)
             compare(&narrow[j], isa);
 }
 
+/* The cache's room doubles and may be more than the context: the step that has none says so. */
+static void test_full_context(void **state)
+{
+    (void)state;
+    enum { N_CTX = 11 };
+    struct toy *m = toy_build(&narrow[0]);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *s = mgpt_session_new(model, &(mgpt_session_params){.n_ctx = N_CTX}, NULL);
+    const int32_t token = 3;
+    mgpt_error err;
+    for (int i = 0; i < N_CTX; i++)
+        assert_non_null(mgpt_step(s, token, NULL));
+    assert_null(mgpt_step(s, token, &err));
+    assert_int_equal(err.status, MGPT_EFULL);
+    assert_int_equal(mgpt_step_many(&s, &token, 1, &err), MGPT_EFULL);
+    assert_int_equal(mgpt_pos(s), N_CTX);
+    mgpt_session_free(s);
+    mgpt_close(model);
+    toy_free(m);
+}
+
 /* The switch of mgpt_model_params. */
 static void test_no_fused(void **state)
 {
@@ -283,7 +304,33 @@ static void test_no_fused(void **state)
 static void test_what_does_not_qualify(void **state)
 {
     (void)state;
+#define SMALL .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 64, .n_ctx = 16, .n_vocab = 27
     const struct toy_spec others[] = {
+        {.label = "window", .arch = "gpt2", SMALL, .window = 5},
+        {.label = "clamp", .arch = "microgpt", SMALL, .clamp = 0.5},
+        {.label = "soft cap", .arch = "microgpt", SMALL, .softcap = 1.5},
+        {.label = "branches side by side", .arch = "gpt2", SMALL, .parallel = TOY_YES},
+        {.label = "head bias", .arch = "gpt2", SMALL, .head_bias = 1},
+        {.label = "heads of 2",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 8,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "no layers, 20 wide",
+         .arch = "microgpt",
+         .n_embd = 20,
+         .n_head = 4,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "too large",
+         .arch = "microgpt",
+         .n_embd = 64,
+         .n_head = 4,
+         .n_ctx = 16,
+         .n_vocab = 3000},
         {.label = "wide",
          .arch = "microgpt",
          .n_layer = 1,
@@ -321,7 +368,8 @@ static void test_what_does_not_qualify(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct toy *m = toy_build(&others[i]);
         mgpt_model *model = toy_open(m, NULL);
-        assert_null(model->fused);
+        if (model->fused)
+            fail_msg("%s: fused", others[i].label);
         mgpt_close(model);
         toy_free(m);
     }
@@ -333,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_bits_of_the_page),
         cmocka_unit_test(test_no_fused),
         cmocka_unit_test(test_what_does_not_qualify),
+        cmocka_unit_test(test_full_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

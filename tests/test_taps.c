@@ -359,6 +359,37 @@ static void test_taps_in_a_batch(void **state)
     check_batch(ZOO_NANOCHAT_2026);
 }
 
+static int stop_at_once(const mgpt_value *value, void *user)
+{
+    (void)value;
+    ++*(int *)user;
+    return 1;
+}
+
+/* A session whose tap stops a batch stops it for the others too, whose taps have not been called. */
+static void test_one_stops_a_batch(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_GPT2);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *batch[3];
+    int called[3] = {0};
+    const int32_t next[3] = {2, 6, 5};
+    for (size_t i = 0; i < 3; i++) {
+        batch[i] = mgpt_session_new(model, NULL, NULL);
+        assert_int_equal(
+            mgpt_tap(batch[i], MGPT_POINT_BIT(MGPT_EMBD), stop_at_once, &called[i], NULL), MGPT_OK);
+    }
+    assert_int_equal(mgpt_step_many(batch, next, 3, NULL), MGPT_ESTOP);
+    assert_true(called[0] == 1 && called[1] == 0 && called[2] == 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(mgpt_pos(batch[i]), 0);
+        mgpt_session_free(batch[i]);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
 static int count_rows(const mgpt_value *value, void *user)
 {
     size_t *rows = user;
@@ -402,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_taps_in_a_batch),
         cmocka_unit_test(test_a_tap_cannot_change_its_session),
         cmocka_unit_test(test_each_point_alone),
+        cmocka_unit_test(test_one_stops_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
