@@ -52,6 +52,15 @@ same a.gguf b.gguf ". gives the file that its name gives"
 run info -m a.gguf
 check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
 
+copy olmo3 olmo
+check "OLMo 3" converts 0 'wrote a.gguf' olmo a.gguf
+check "llama.cpp's view of its rope bases" grep -q 'llama.cpp ignores rope.freq_base_swa and' "$tmp/err"
+sed -i '/"layer_types"/,/\],/d' olmo/config.json
+check "every fourth layer sees everything" converts 0 'wrote b.gguf' olmo b.gguf
+same a.gguf b.gguf "as layer_types says"
+sed -i '0,/"rope_type": "default"/s//"rope_type": "yarn", "factor": 8/' olmo/config.json
+check "YaRN" converts 3 'rope_type yarn is not supported for model_type olmo3' olmo no.gguf
+
 copy qwen2_sharded sharded
 check "shards" converts 0 'wrote a.gguf' sharded a.gguf
 check "their index" converts 0 'wrote b.gguf' sharded/model.safetensors.index.json b.gguf

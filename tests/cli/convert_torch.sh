@@ -200,7 +200,7 @@ mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.p
 mkdir -p run/data && mv data/made_up run/data
 mkdir elsewhere # where a sandbox for the output does not reach the input
 run convert run/out/ckpt.pt elsewhere/x.gguf
-tells "meta.pkl of the data set that the checkpoint names" '../data/made_up/meta.pkl'
+tells "meta.pkl of the data set that the checkpoint names" 'the vocabulary is ../data/made_up/meta.pkl'
 run convert --no-tokenizer nanogpt/ckpt.pt x.gguf
 tells "--no-tokenizer" 'no vocabulary: the model will run on token ids only'
 run convert --activation gelu_tanh --eps 1e-6 nanogpt/ckpt.pt x.gguf
