@@ -45,6 +45,7 @@ static int sizes(struct torch_model *m, mgpt_error *err)
                   (unsigned long long)T);
     hp->arch = "microgpt";
     hp->n_head = 1;
+    hp->norm_eps = 1e-5F; /* of no norm: the file must state one */
     const struct ckpt_wanted wanted[] = {{&hp->n_vocab, "vocab_size", V},
                                          {&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "block_size", T},
