@@ -245,6 +245,8 @@ static struct {
     off_t size;      /* of the file when it was synced */
     ino_t directory; /* that was synced */
     int fails;       /* the next sync of a file does */
+    int no_right;    /* nobody may write to anything */
+    int interrupted; /* the next write and the next close */
 } seen;
 
 static void see(char call)
@@ -285,6 +287,44 @@ int __wrap_linkat(int from, const char *a, int to, const char *b, int flags)
     see('l');
     return __real_linkat(from, a, to, b, flags);
 }
+
+int __real_access(const char *path, int mode);
+int __real_close(int fd);
+int __wrap_access(const char *path, int mode);
+int __wrap_close(int fd);
+
+int __wrap_access(const char *path, int mode)
+{
+    if (!seen.no_right || mode != W_OK)
+        return __real_access(path, mode);
+    errno = EACCES;
+    return -1;
+}
+
+int __wrap_close(int fd)
+{
+    int status = __real_close(fd), fails = seen.interrupted == 2;
+    seen.interrupted = fails ? 0 : seen.interrupted;
+    errno = fails ? EINTR : errno;
+    return fails ? -1 : status;
+}
+
+/* Interrupted once, then half of what was asked for. */
+#define WRAP_PWRITE(NAME)                                                                          \
+    ssize_t __real_##NAME(int fd, const void *p, size_t n, off_t at);                              \
+    ssize_t __wrap_##NAME(int fd, const void *p, size_t n, off_t at);                              \
+    ssize_t __wrap_##NAME(int fd, const void *p, size_t n, off_t at)                               \
+    {                                                                                              \
+        int fails = seen.interrupted == 1;                                                         \
+        seen.interrupted += fails;                                                                 \
+        errno = fails ? EINTR : errno;                                                             \
+        return fails ? -1 : __real_##NAME(fd, p, seen.interrupted ? (n + 1) / 2 : n, at);          \
+    }
+#if defined(__GLIBC__) && defined(_FILE_OFFSET_BITS) && _FILE_OFFSET_BITS == 64
+WRAP_PWRITE(pwrite64)
+#else
+WRAP_PWRITE(pwrite)
+#endif
 
 static int write_file(const char *path, const char *text, mgpt_error *err)
 {
@@ -328,6 +368,34 @@ static void test_outfile_syncs(void **state)
     assert_int_equal(fchdir(here), 0);
     close(here);
     assert_true(seen.calls[seen.n - 1] == 'd' && seen.directory == st.st_ino);
+    unlink(place->path);
+}
+
+/* Root may write to every file, so the system's answer is ours. */
+static void test_outfile_without_the_right(void **state)
+{
+    struct place *place = *state;
+    struct outfile out;
+    mgpt_error err;
+    assert_int_equal(write_file(place->path, "first", NULL), MGPT_OK);
+    seen.no_right = 1;
+    assert_int_equal(outfile_open(&out, place->path, &err), MGPT_EIO);
+    seen.no_right = 0;
+    assert_file(place->path, "first");
+    assert_int_equal(n_files(place->dir), 1);
+    unlink(place->path);
+}
+
+/* A write that a signal interrupts is tried again, one that is cut short goes on, and a close that is
+ * interrupted has closed. */
+static void test_outfile_interrupted(void **state)
+{
+    struct place *place = *state;
+    mgpt_error err;
+    seen.interrupted = 1;
+    assert_int_equal(write_file(place->path, "all of these bytes", &err), MGPT_OK);
+    assert_int_equal(seen.interrupted, 0);
+    assert_file(place->path, "all of these bytes");
     unlink(place->path);
 }
 
@@ -537,6 +605,8 @@ int main(void)
         in_place(test_file_refuses),
         in_place(test_outfile_creates),
         in_place(test_outfile_syncs),
+        in_place(test_outfile_without_the_right),
+        in_place(test_outfile_interrupted),
         in_place(test_outfile_large),
         in_place(test_outfile_replaces_or_aborts),
         in_place(test_outfile_target_changes),
