@@ -246,7 +246,8 @@ static struct {
     ino_t directory; /* that was synced */
     int fails;       /* the next sync of a file does */
     int no_right;    /* nobody may write to anything */
-    int interrupted; /* the next write and the next close */
+    int interrupted; /* the next write and the next close: 1 both, 2 the close */
+    int close_error; /* what that fails with, 0: EINTR */
 } seen;
 
 static void see(char call)
@@ -305,7 +306,8 @@ int __wrap_close(int fd)
 {
     int status = __real_close(fd), fails = seen.interrupted == 2;
     seen.interrupted = fails ? 0 : seen.interrupted;
-    errno = fails ? EINTR : errno;
+    if (fails)
+        errno = seen.close_error ? seen.close_error : EINTR;
     return fails ? -1 : status;
 }
 
@@ -395,6 +397,12 @@ static void test_outfile_interrupted(void **state)
     seen.interrupted = 1;
     assert_int_equal(write_file(place->path, "all of these bytes", &err), MGPT_OK);
     assert_int_equal(seen.interrupted, 0);
+    assert_file(place->path, "all of these bytes");
+    seen.interrupted = 2;
+    seen.close_error = EIO;
+    assert_int_equal(write_file(place->path, "never", &err), MGPT_EIO);
+    seen.close_error = 0;
+    assert_non_null(strstr(err.text, "close"));
     assert_file(place->path, "all of these bytes");
     unlink(place->path);
 }

@@ -144,18 +144,20 @@ static void by_chunks(const struct subject *s, const mgpt_session *page)
     }
 }
 
-/* Sessions at different depths in one batch; one of them goes back on the way. */
-static void by_batches(const struct subject *s)
+/* Sessions at different depths in one batch, one of them goes back on the way; or all at one level, which
+ * all have room at once. */
+static void by_batches(const struct subject *s, int level)
 {
     enum { N = 27 }; /* more than go through the kernel at a time */
     mgpt_session *sessions[N];
     int32_t tokens[N];
     for (size_t i = 0; i < N; i++) {
         sessions[i] = session_of(s->model, 4, s->kv_type);
-        assert_int_equal(mgpt_feed(sessions[i], s->tokens, i % (s->n / 2), NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(sessions[i], s->tokens, level ? 0 : i % (s->n / 2), NULL),
+                         MGPT_OK);
     }
     for (size_t step = 0; step < s->n / 2; step++) {
-        if (step == 3)
+        if (step == 3 && !level)
             assert_int_equal(mgpt_rewind(sessions[2], 1, NULL), MGPT_OK);
         for (size_t i = 0; i < N; i++)
             tokens[i] = s->tokens[mgpt_pos(sessions[i])];
@@ -246,7 +248,8 @@ static void compare(const struct toy_spec *spec, const char *isa)
         mgpt_session *page;
         s[i] = by_the_page(model, tokens, n, (size_t)spec->n_vocab, MGPT_KV_F32 + i, &page);
         by_chunks(&s[i], page);
-        by_batches(&s[i]);
+        by_batches(&s[i], 0);
+        by_batches(&s[i], 1);
         by_forks(&s[i]);
         mgpt_session_free(page);
     }
@@ -322,7 +325,7 @@ static void test_what_does_not_qualify(void **state)
         {.label = "no layers, 20 wide",
          .arch = "microgpt",
          .n_embd = 20,
-         .n_head = 4,
+         .n_head = 5,
          .n_ctx = 16,
          .n_vocab = 27},
         {.label = "too large",
