@@ -154,7 +154,9 @@ static int norm_eps(mgpt_model *m, mgpt_error *err)
     const char *key = hyper_key(m, m->arch->eps_key, &full);
     if (eps == 0 && !gguf_find(&m->gguf, key))
         return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
-    int status = hyper_real(m, m->arch->eps_key, 1e-30, 1, &eps, err);
+    int used =
+        m->shape.n_layer || m->embd_norm.kind != NORM_NONE || m->final_norm.kind != NORM_NONE;
+    int status = hyper_real(m, m->arch->eps_key, used ? 1e-30 : 0, 1, &eps, err);
     m->eps = (float)eps;
     return status;
 }
@@ -191,7 +193,7 @@ int model_hyper(mgpt_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (s->n_layer == 0)
         s->n_ff = 0;
-    if (norm_eps(m, err) < 0 || dialect(m, err) < 0)
+    if (dialect(m, err) < 0 || norm_eps(m, err) < 0)
         return MGPT_EFILE;
     return scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);
 }

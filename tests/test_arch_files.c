@@ -252,6 +252,16 @@ static void test_numbers(void **state)
         toy_put_string(m, key, "much");
         toy_check_refused(m, key, "float", "string");
     }
+    struct toy *bigram =
+        build(ZOO_MICROGPT_BIGRAM); /* without a norm eps may be 0: nothing reads it */
+    toy_put_f32(bigram, "microgpt.attention.layer_norm_rms_epsilon", 0);
+    toy_put_bool(bigram, "mgpt.embedding_norm", 1);
+    toy_check_refused(bigram, "rms_epsilon: 0", "expected 1e-30 to 1", NULL);
+    bigram = build(ZOO_MICROGPT_BIGRAM);
+    toy_put_f32(bigram, "microgpt.attention.layer_norm_rms_epsilon", 0);
+    toy_put_bool(bigram, "mgpt.embedding_norm", 0);
+    toy_put_bool(bigram, "mgpt.final_norm", 0);
+    check_runs(bigram, 8);
     static const float wrong[] = {NAN, INFINITY, 1.1e6f, -1.1e6f};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct toy *m = build(ZOO_NANOCHAT_2026);
