@@ -16,6 +16,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* AddressSanitizer, as gcc and as clang say it. */
+#ifdef __SANITIZE_ADDRESS__
+#define LOOKS_FOR_LEAKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LOOKS_FOR_LEAKS 1
+#endif
+#endif
+#ifndef LOOKS_FOR_LEAKS
+#define LOOKS_FOR_LEAKS 0
+#endif
+
 /* The kernel's numbers, the same on every architecture; <linux/landlock.h> may be older than the kernel. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, VERSION = 1, PATH_BENEATH = 1 };
 enum {
@@ -182,7 +194,7 @@ void sandbox_enter(const struct sandbox *s)
     if (is_path(s->output))
         allow_output(&r, s->output);
     allow(&r, "/sys/devices/system/cpu/online", READ_FILE); /* sysconf */
-#ifdef __SANITIZE_ADDRESS__
+#if LOOKS_FOR_LEAKS
     allow(&r, "/proc/self", READ_FILE | READ_DIR); /* the search for leaks reads maps there */
 #endif
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
