@@ -71,7 +71,7 @@ for name in "$@"; do
     log=$directory/logs/$name.log
     corpus=$directory/tests/fuzz/seeds.corpus/$name
     ninja -C "$directory" "tests/fuzz/fuzz_$name" >&2
-    case $name in repl) most=512 ;; text | stream) most=1024 ;; *) most=8192 ;; esac # the largest seeds
+    case $name in repl) most=512 ;; torch) most=16384 ;; text | stream) most=1024 ;; *) most=8192 ;; esac # the largest seeds
     before=$(findings "$name") since=$(date +%s)
     MGPT_SOURCE_ROOT=$PWD SECONDS_EACH=$seconds RUNS=$left REDUCE=1 TIMEOUT=150 MAX_LEN=$most FLAGS=-entropic=0 sh tests/fuzz/run.sh \
         "$directory/tests/fuzz/fuzz_$name" "$name" "$directory/tests/fuzz/seeds" >"$log" 2>&1 || code=1

@@ -118,14 +118,14 @@ def fixtures():
 
 
 def smaller_torch(path):
-    """A checkpoint and its side files, with half of its sizes if it then still converts. Options are as a part."""
+    """A checkpoint and its side files, with the smallest sizes that still convert. Options are as a part."""
     data, sides = get(path), []
     for side in sorted(glob.glob(os.path.dirname(path) + "/*")):
         if side.endswith((".json", "meta.pkl", ".yaml")):
             sides.append((os.path.basename(side), get(side)))
     if not data.startswith(b"PK"):
         return [("main", data)] + sides[:4]
-    for by, heads in ((2, []), (2, ["--heads", "2"]), (1, [])):
+    for by, heads in ((4, []), (3, []), (2, []), (2, ["--heads", "2"]), (1, [])):
         files = [(os.path.basename(path), tiny_models.torch_model(data, by))]
         files += [(n, d if n.endswith(".pkl") else tiny_models.smaller_text(d, by)) for n, d in sides]
         if converts(files, ["--no-tokenizer"] + heads)[0]:
