@@ -3,10 +3,10 @@
  * What holds for all of them is set up here: the three standard streams exist, and a reader that
  * goes away is a write error (exit 5) instead of a signal.
  */
-#include "cli.h"
-#include "commands.h"
-#include "files.h"
-#include "interrupt.h"
+#include "common/cli.h"
+#include "common/commands.h"
+#include "common/files.h"
+#include "common/interrupt.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -126,8 +126,8 @@ test('examples that mgpt attend has too are the same', () => {
     }
 });
 
-test('the lines that the page quotes are in src/page.h', () => {
-    const forward = fs.readFileSync(path.join(root, 'src/page.h'), 'utf8').split('\n').map((l) => l.trim().split(/ {2,}/)[0]);
+test('the lines that the page quotes are in src/page/page.inc', () => {
+    const forward = fs.readFileSync(path.join(root, 'src/page/page.inc'), 'utf8').split('\n').map((l) => l.trim().split(/ {2,}/)[0]);
     for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
 });
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # mgpt convert as a user types it: every layout, every option, every error line, exit codes, atomicity.
-# That the tensors are right to the bit is tested in tests/test_convert.c.
+# That the tensors are right to the bit is tested in tests/tools/convert/test_convert.c.
 # shellcheck source=tests/cli/lib.sh
 case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
 MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)

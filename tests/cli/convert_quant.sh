@@ -1,7 +1,7 @@
 #!/bin/sh
 # mgpt convert --type with quantised types: which tensors get which, what the file says of itself, and
 # that the model computes with exactly the values that the file holds.
-# That the bytes are right is tested in tests/test_dtype.c.
+# That the bytes are right is tested in tests/dtype/test_dtype.c.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
 case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac

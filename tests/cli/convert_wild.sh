@@ -1,7 +1,7 @@
 #!/bin/sh
 # mgpt convert on microgpt as people keep it: every file of tests/fixtures/wild gives the file that the
 # JSON of the same weights gives; forks compute what float64 computes; what is wrong is refused.
-# That the tensors are right to the bit is tested in tests/test_convert_wild.c.
+# That the tensors are right to the bit is tested in tests/tools/convert/test_convert_wild.c.
 # shellcheck source=tests/cli/lib.sh
 case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
 MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)

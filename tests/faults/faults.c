@@ -2,7 +2,7 @@
 #define _GNU_SOURCE    /* RTLD_NEXT */
 #undef _FORTIFY_SOURCE /* both change the names that this file defines */
 #undef _FILE_OFFSET_BITS
-#include "faults.h"
+#include "faults/faults.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

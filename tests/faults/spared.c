@@ -3,9 +3,9 @@
  * A row is for a call that comes directly from a function or library, or from anywhere below it; names are
  * those of symbols.h, and a library's version does not count.
  */
-#include "spared.h"
+#include "faults/spared.h"
 
-#include "symbols.h"
+#include "faults/symbols.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_SPARED_H
 #define TESTS_SPARED_H
 
-#include "faults.h"
+#include "faults/faults.h"
 
 /* The reason why the failure in the report need not be told, NULL when there is none. */
 const char *spared(const struct fault_report *report);

@@ -12,11 +12,11 @@
  * thousand. MGPT_FAULTS=all tries every k.
  */
 #define _GNU_SOURCE /* dladdr */
-#include "sweep.h"
+#include "faults/sweep.h"
 
-#include "faults.h"
-#include "spared.h"
-#include "symbols.h"
+#include "faults/faults.h"
+#include "faults/spared.h"
+#include "faults/symbols.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

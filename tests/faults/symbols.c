@@ -1,6 +1,6 @@
 /* Tests: the names of functions, of this program's own also the static ones. See symbols.h. */
 #define _GNU_SOURCE /* dladdr */
-#include "symbols.h"
+#include "faults/symbols.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -4,13 +4,13 @@
  *     test_faults [PART...]      only operations whose name and arguments hold one of the parts
  *     MGPT_FAULTS=all            every k instead of every way
  */
-#include "commands.h"
-#include "file.h"
-#include "gguf.h"
-#include "mem.h"
-#include "sandbox.h"
-#include "sweep.h"
-#include "tour.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "common/commands.h"
+#include "common/sandbox.h"
+#include "faults/sweep.h"
+#include "faults/tour.h"
+#include "gguf/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>

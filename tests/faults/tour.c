@@ -1,7 +1,7 @@
 /* Tests: the library's calls one after the other, where any may fail once. See tour.h. */
-#include "tour.h"
+#include "faults/tour.h"
 
-#include "faults.h"
+#include "faults/faults.h"
 #include "mgpt.h"
 
 #include <stdio.h>

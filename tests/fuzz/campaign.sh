@@ -25,7 +25,7 @@ table=${TABLE:-tests/fuzz/campaign.txt}
 mkdir -p "$directory/logs"
 # What costs more than it finds: calls at comparisons (half the time of torch), UBSan's reports (a trap names the
 # line as well), counters of the kernels (no reader moves them, and all are looked at after every execution).
-echo 'src:*kernels*' >"$directory/not-counted"
+printf 'src:*kernels*\nsrc:*src/page*\n' >"$directory/not-counted"
 args="-fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp -fsanitize=float-cast-overflow"
 args="$args -fsanitize-trap=undefined,float-cast-overflow"
 args="$args -fsanitize-coverage-ignorelist=$(realpath "$directory")/not-counted"

@@ -9,10 +9,10 @@
  * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With FUZZ_SUMS
  * the checksums of its stored zip entries are put right first, or damage would get no further than these.
  */
-#include "convert/hf_tokenizer.h"
-#include "convert/write.h"
-#include "fuzz.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "convert/core/write.h"
+#include "convert/vocab/hf_tokenizer.h"
+#include "fuzz/fuzz.h"
 
 #include <math.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: the GGUF reader, and every typed question to what it accepted. */
-#include "fuzz.h"
-#include "gguf.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "fuzz/fuzz.h"
+#include "gguf/gguf.h"
 
 static void ask(const struct gguf *g, const char *key)
 {

@@ -1,5 +1,5 @@
 /* Fuzz target: a model file opened through the public API; four tokens, looked at from all sides. */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "mgpt.h"
 
 static int look(const mgpt_value *value, void *user)

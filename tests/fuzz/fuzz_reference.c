@@ -1,8 +1,8 @@
 /* Fuzz target: files of reference logits, of every kind, for a vocabulary of 27. They are read by path,
  * so the input lies in a file in memory. */
 #define _GNU_SOURCE /* memfd_create */
-#include "fuzz.h"
-#include "reference.h"
+#include "check/reference/reference.h"
+#include "fuzz/fuzz.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

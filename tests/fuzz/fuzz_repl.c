@@ -5,12 +5,12 @@
  * What was written last is what any name reads; only the model itself is on the disk. What is printed
  * goes through quiet.h, which holds it to the escaper's promise.
  */
-#include "file.h"
-#include "fuzz.h"
-#include "mem.h"
-#include "outfile.h"
-#include "quiet.h"
-#include "repl.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/outfile.h"
+#include "fuzz/fuzz.h"
+#include "fuzz/quiet.h"
+#include "repl/repl.h"
 
 enum { LINES_MOST = 64, LINE_MOST = 4096 };
 

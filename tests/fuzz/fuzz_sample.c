@@ -1,5 +1,5 @@
 /* Fuzz target: choosing a token from any floats with any settings. */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "mgpt.h"
 
 #include <math.h>

@@ -3,10 +3,10 @@
  * The vocabulary is SentencePiece's with its 256 byte tokens, so tokens 3..258 are the bytes; every input
  * byte is one.
  */
-#include "fuzz.h"
+#include "base/utf8.h"
+#include "fuzz/fuzz.h"
 #include "mgpt.h"
-#include "tok_file.h"
-#include "utf8.h"
+#include "support/tok_file.h"
 
 static mgpt_model *bytes_model(void)
 {

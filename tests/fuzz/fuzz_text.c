@@ -2,11 +2,11 @@
  * kind and the flags; what was encoded must decode to the text again.
  */
 #define _GNU_SOURCE /* memmem */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "mgpt.h"
-#include "tok_file.h"
+#include "support/tok_file.h"
 
-/* One name of each rule in src/tok_split.c. */
+/* One name of each rule in src/tokenizer/tok_split.c. */
 static const char *const rules[] = {"gpt-2",  "smollm",         "llama-bpe",    "qwen2",
                                     "qwen35", "nanochat",       "gpt-4o",       "tekken",
                                     "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"};

@@ -4,9 +4,9 @@
  * only for vocabularies of the published sizes), and as ranks behind those of the 256 bytes, as nanochat's
  * pickle gives them to tiktoken_read.
  */
-#include "convert/tiktoken.h"
-#include "fuzz.h"
-#include "mem.h"
+#include "base/mem.h"
+#include "convert/vocab/tiktoken.h"
+#include "fuzz/fuzz.h"
 
 enum { MOST = 512, N_BYTES = 256 };
 

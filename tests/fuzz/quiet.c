@@ -1,6 +1,6 @@
 /* Fuzz targets: streams that go nowhere. See quiet.h. */
 #define _GNU_SOURCE /* fopencookie */
-#include "quiet.h"
+#include "fuzz/quiet.h"
 
 #include <stdio.h>
 #include <stdlib.h>

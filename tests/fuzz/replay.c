@@ -10,7 +10,7 @@
  * is a function of the file alone: same file, same copies. On a crash the copy's description has been
  * printed when --verbose is given.
  */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

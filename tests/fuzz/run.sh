@@ -7,7 +7,7 @@
 # With AFL++ (Debian: afl++) a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput
 # (persistent, input in shared memory). The kernels, which no input steers, are left out of what it counts:
 #
-#   echo 'src:*kernels*' >/tmp/not-counted
+#   printf 'src:*kernels*\nsrc:*src/page*\n' >/tmp/not-counted
 #   export AFL_LLVM_DENYLIST=/tmp/not-counted CC=afl-clang-fast
 #   meson setup build-afl -Db_lundef=false -Ddefault_library=static -Dbuildtype=debugoptimized \
 #       '-Dc_args=-fsanitize=fuzzer-no-link -DQUICK_TO_COMPILE'

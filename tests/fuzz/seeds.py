@@ -395,12 +395,12 @@ def texts():
 
 
 def dictionaries():
-    sources = {"gguf": ["src/hyper*.c", "src/bind.c", "src/arch.c", "src/tok*.c"],
-               "safetensors": ["tools/convert/hf*.c", "tools/convert/*safetensors.c", "tools/convert/microgpt_facts.c"],
-               "torch": ["tools/convert/from_*.c", "tools/convert/gpt_names.c", "tools/convert/pickle*.c"],
+    sources = {"gguf": ["src/model/hyper*.c", "src/model/positions.c", "src/model/bind.c", "src/model/arch.c", "src/tokenizer/*.c"],
+               "safetensors": ["tools/convert/hf*.c", "tools/convert/*safetensors.c", "tools/convert/families/microgpt_facts.c"],
+               "torch": ["tools/convert/from_*.c", "tools/convert/families/gpt_names.c", "tools/convert/pickle*.c"],
                "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
                "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"],
-               "tokenizer_json": ["tools/convert/hf_tok*.c"], "sentencepiece": ["tools/convert/sentencepiece.c"],
+               "tokenizer_json": ["tools/convert/hf_tok*.c"], "sentencepiece": ["tools/convert/vocab/sentencepiece.c"],
                "repl": ["tools/repl/repl*.c", "tools/repl/view*.c"], "session": ["tools/repl/repl_load.c"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):

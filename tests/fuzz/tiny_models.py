@@ -1,6 +1,6 @@
 """Tiny models as bytes, for seeds.py: small enough (2 to 6 kB) that a fuzzer changes what matters in them.
 
-GGUF models are made from the tables in the source, src/arch.c (architectures) and src/bind.c (tensors): a row that
+GGUF models are made from the tables in the source, src/model/arch.c (architectures) and src/model/bind.c (tensors): a row that
 is added there has a seed at once. Hugging Face models are those of tests/golden and PyTorch's those of
 tests/fixtures/torch with smaller sizes. Standard library only.
 """
@@ -67,7 +67,7 @@ def gguf(entries, tensors, alignment=8):
 def read_slots(root):
     """Names of architectures, and the rows of bind.c: (name, of a layer, in, out, required, optional)."""
     def source(name):
-        with open(os.path.join(root, "src", name)) as f:
+        with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
     names = {bit: name for name, bit in re.findall(r'\.name = "(\w+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}

@@ -8,10 +8,10 @@
  * native split                 for each line of stdin, hex of a text, and each rule: a line of JSON with the
  *                              rule's patterns and where the pieces end
  */
-#include "tok_file.h"
-#include "tok_split.h"
-#include "toy_zoo.h"
-#include "xxh64.h"
+#include "common/xxh64.h"
+#include "support/tok_file.h"
+#include "support/toy_zoo.h"
+#include "tokenizer/tok_split.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,8 +15,8 @@
 #ifndef MGPT_BENCH_H
 #define MGPT_BENCH_H
 
-#include "engine.h"
-#include "kernels.h"
+#include "engine/engine.h"
+#include "kernels/kernels.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* The cases of bench_cases.h: calls, buffers, sizes. */
-#include "bench_cases.h"
+#include "bench/bench_cases.h"
 
-#include "dtype.h"
+#include "dtype/dtype.h"
 
 #include <stdio.h>
 #include <stdlib.h>

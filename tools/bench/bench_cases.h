@@ -10,7 +10,7 @@
 #ifndef MGPT_BENCH_CASES_H
 #define MGPT_BENCH_CASES_H
 
-#include "bench.h"
+#include "bench/bench.h"
 
 enum { MAX_CASES = 8 }; /* measured in the same rounds */
 

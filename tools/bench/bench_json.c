@@ -1,6 +1,6 @@
 /* The report for programs: JSON Lines, with llama-bench's names for what it has as well. See bench.h. */
-#include "bench.h"
-#include "text.h"
+#include "bench/bench.h"
+#include "common/text.h"
 
 #include <stdio.h>
 

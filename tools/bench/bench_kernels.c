@@ -3,10 +3,10 @@
  * The entries are those that the tests hold to the scalar rung bit for bit, called through the same
  * table (bench_cases.h). They are measured a few at a time, in rounds that also measure the limits.
  */
-#include "bench_cases.h"
-#include "interrupt.h"
-#include "model.h"
-#include "text.h"
+#include "bench/bench_cases.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "model/model.h"
 
 #include <stdio.h>
 #include <string.h>

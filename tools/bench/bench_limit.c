@@ -4,9 +4,9 @@
  * memory hierarchy, and for a model that stays in a cache also from memory. Arithmetic is that of the
  * rung the model runs on.
  */
-#include "bench.h"
-#include "bench_peak.h"
-#include "pool.h"
+#include "base/threads.h"
+#include "bench/bench.h"
+#include "bench/bench_peak.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What the machine and the model are, and arithmetic on samples. See bench.h. */
-#include "bench.h"
-#include "interrupt.h"
+#include "bench/bench.h"
+#include "common/interrupt.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The table of the rungs' loops. See bench_peak.h. BENCH_RUNGS comes from meson.build, which has the
  * list of rungs: RUNG(scalar) RUNG(avx2) ... */
-#include "bench_peak.h"
+#include "bench/bench_peak.h"
 
 #include <string.h>
 

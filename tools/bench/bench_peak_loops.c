@@ -5,7 +5,7 @@
  * Reading: whole vectors, each met by one cheap operation, from one place or from several at a time
  * (which is more for the hardware's prefetchers to follow), with or without software prefetch.
  */
-#include "bench_peak.h"
+#include "bench/bench_peak.h"
 
 #include <math.h>
 
@@ -122,7 +122,7 @@ static float fma_rounds(size_t rounds)
 
 #if defined(__AMX_INT8__)
 /* Whole tiles, as the rung's kernels never have them: a block has half as many columns. Assembly: see
- * src/kernels_qamx.c. */
+ * src/kernels/isa/int_amx.c. */
 #undef INT8_NAME
 #define INT8_NAME "AMX tdpbssd"
 #define INT8_OPS (4 * 2 * 16 * 16 * 64)

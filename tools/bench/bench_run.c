@@ -4,8 +4,8 @@
  * as many stretches as a clock needs. Tokens fed have no meaning; what is computed does not depend on
  * them. Ctrl-C is asked for at every step, and inside prompts of models whose passes take a while.
  */
-#include "bench.h"
-#include "interrupt.h"
+#include "bench/bench.h"
+#include "common/interrupt.h"
 
 #include <stdio.h>
 #include <stdlib.h>

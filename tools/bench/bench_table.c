@@ -1,5 +1,5 @@
 /* The report for people. See bench.h. */
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <stdio.h>
 

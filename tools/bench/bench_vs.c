@@ -6,10 +6,10 @@
  * where they exist n_depth, n_threads and n_sessions. Others (our lines about the machine, a prompt and
  * its continuation timed as one) are passed over. ik_llama.cpp's "tg64@pp900" is a depth of 900.
  */
-#include "bench.h"
-#include "json_read.h"
-#include "mem.h"
-#include "text.h"
+#include "base/mem.h"
+#include "bench/bench.h"
+#include "common/json_read.h"
+#include "common/text.h"
 
 #include <math.h>
 #include <stdio.h>

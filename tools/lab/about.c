@@ -5,10 +5,10 @@
  */
 #include "lab/about.h"
 
-#include "error.h"
-#include "mem.h"
-#include "text.h"
-#include "utf8.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef MGPT_LAB_ABOUT_H
 #define MGPT_LAB_ABOUT_H
 
-#include "engine.h"
-#include "hooks.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
 
 #include <jansson.h>
 

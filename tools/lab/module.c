@@ -5,14 +5,14 @@
  */
 #include "lab/module.h"
 
-#include "attend_stages.h"
-#include "ck.h"
-#include "dla.h"
-#include "edits.h"
-#include "error.h"
-#include "mem.h"
+#include "attend/attend_stages.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/xxh64.h"
 #include "mgpt.h"
-#include "xxh64.h"
+#include "repl/dla.h"
+#include "repl/edits.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Lab pages on their way to disk. See page_out.h. */
 #include "lab/page_out.h"
 
-#include "error.h"
-#include "files.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "common/files.h"
 #include "lab/parts.h"
-#include "utf8.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #ifndef MGPT_LAB_PAGE_OUT_H
 #define MGPT_LAB_PAGE_OUT_H
 
-#include "outfile.h"
+#include "base/outfile.h"
 
 #include <zlib.h>
 

@@ -3,11 +3,11 @@
  * noticed by the caller (json_has_lost). */
 #include "lab/record.h"
 
-#include "ck.h"
-#include "error.h"
-#include "interrupt.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
 #include "lab/module.h"
-#include "mem.h"
 
 #include <math.h>
 #include <string.h>

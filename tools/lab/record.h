@@ -3,7 +3,7 @@
 #ifndef MGPT_LAB_RECORD_H
 #define MGPT_LAB_RECORD_H
 
-#include "hooks.h"
+#include "engine/hooks.h"
 #include "lab/page_out.h"
 
 #include <jansson.h>

@@ -3,10 +3,10 @@
  * Everything is pulled back: a direction in the space of logits (W_U[token] - W_U[other]) becomes,
  * norm by norm, a direction in the residual stream, and a component's part is its dot product
  * with it. */
-#include "dla.h"
+#include "repl/dla.h"
 
-#include "error.h"
-#include "mem.h"
+#include "base/error.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* See edits.h. A value of a tap may be one row or a chunk of them: every row is changed alike, so that
  * the chunks do not show in the result. */
-#include "edits.h"
+#include "repl/edits.h"
 
-#include "mem.h"
+#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

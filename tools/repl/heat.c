@@ -1,7 +1,7 @@
 /* Pictures of matrices. See heat.h. */
-#include "heat.h"
+#include "repl/heat.h"
 
-#include "mem.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

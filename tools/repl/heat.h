@@ -7,7 +7,7 @@
 #ifndef MGPT_HEAT_H
 #define MGPT_HEAT_H
 
-#include "screen.h"
+#include "repl/screen.h"
 
 enum { HEAT_LABEL = 96 }; /* bytes of a label */
 

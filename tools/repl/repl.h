@@ -2,11 +2,11 @@
 #ifndef MGPT_REPL_H
 #define MGPT_REPL_H
 
-#include "edits.h"
-#include "engine.h"
-#include "hooks.h"
-#include "line.h"
-#include "sampling.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
+#include "engine/sampling.h"
+#include "repl/edits.h"
+#include "repl/line.h"
 
 enum { REPL_NAME = 32, REPL_BRANCHES = 64 };
 

@@ -1,8 +1,8 @@
 /* Messages of the repl's commands, and reading their arguments: words, numbers, heads, tokens. Whatever is
  * out of range is refused with the range. */
-#include "error.h"
-#include "repl.h"
-#include "text.h"
+#include "base/error.h"
+#include "common/text.h"
+#include "repl/repl.h"
 
 #include <stdarg.h>
 #include <stdio.h>

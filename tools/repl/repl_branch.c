@@ -1,7 +1,7 @@
 /* Repl commands for several timelines: copies under names, and what tells two of them apart. */
-#include "mem.h"
-#include "repl.h"
-#include "text.h"
+#include "base/mem.h"
+#include "common/text.h"
+#include "repl/repl.h"
 
 #include <stdio.h>
 #include <string.h>

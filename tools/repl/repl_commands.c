@@ -1,7 +1,7 @@
 /* The table of the repl's commands, and what all of them share: messages, arguments, settings,
  * help. What is printed is the same in a terminal and through a pipe. */
-#include "mem.h"
-#include "repl.h"
+#include "base/mem.h"
+#include "repl/repl.h"
 
 #include <stdio.h>
 #include <string.h>

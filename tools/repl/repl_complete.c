@@ -1,9 +1,9 @@
 /* What a word typed in the repl can be completed to: commands, and what their arguments name. Tokens are
  * completed in quotes and escaped, with no space or comma in them, which would end the word. */
-#include "line.h"
-#include "mem.h"
-#include "repl.h"
-#include "text.h"
+#include "base/mem.h"
+#include "common/text.h"
+#include "repl/line.h"
+#include "repl/repl.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* What a change does to the next token. Two distributions side by side, in float64: how far apart they
  * are, and those tokens that are among the likeliest of either. */
-#include "compare.h"
-#include "mem.h"
-#include "repl.h"
-#include "text.h"
+#include "base/mem.h"
+#include "check/compare/compare.h"
+#include "common/text.h"
+#include "repl/repl.h"
 
 #include <math.h>
 #include <stdio.h>

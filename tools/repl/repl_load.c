@@ -3,11 +3,11 @@
  * is run, and only then does it take the present session's place; other timelines are run when they are
  * used. What is refused changes nothing.
  */
-#include "error.h"
-#include "file.h"
-#include "json_read.h"
-#include "mem.h"
-#include "repl_session.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "common/json_read.h"
+#include "repl/repl_session.h"
 
 #include <errno.h>
 #include <float.h>

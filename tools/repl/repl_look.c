@@ -1,8 +1,8 @@
 /* Repl commands that look at the next token and at those held. They change nothing, except that
  * asking an empty session for its next token lets it hear BOS first. */
-#include "mem.h"
-#include "repl.h"
-#include "text.h"
+#include "base/mem.h"
+#include "common/text.h"
+#include "repl/repl.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Looking at what has been computed: the session keeps no intermediate values, so a view runs the
  * tokens of the current timeline once more, in a copy, with a tap. The same tokens (and edits) give
  * the same bits, whoever watches; the session itself is not touched. */
-#include "repl.h"
+#include "repl/repl.h"
 
 /* A copy has the settings of the session: context, threads, type of the cache. */
 static mgpt_session *copy_empty(const mgpt_session *session, mgpt_error *err)

@@ -1,9 +1,9 @@
 /* Repl commands that move the session: feeding, stepping, going back. Token text always passes the
  * escaper. */
-#include "interrupt.h"
-#include "mem.h"
-#include "repl.h"
-#include "text.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "repl/repl.h"
 
 #include <math.h>
 #include <stdio.h>

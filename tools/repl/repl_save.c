@@ -12,13 +12,13 @@
  *
  * Numbers have 17 digits, so that floats come back to the bit.
  */
-#include "repl_session.h"
+#include "repl/repl_session.h"
 
-#include "error.h"
-#include "files.h"
-#include "json_read.h"
-#include "mem.h"
-#include "xxh64.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/xxh64.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef MGPT_REPL_SESSION_H
 #define MGPT_REPL_SESSION_H
 
-#include "repl.h"
+#include "repl/repl.h"
 
 #include <jansson.h>
 

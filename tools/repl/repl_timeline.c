@@ -5,9 +5,9 @@
  * Every pass over tokens goes through repl_run_tokens, which sets the tap that the edits need. A change
  * that can fail half-way is made in a second session, which then takes the place of the first.
  */
-#include "error.h"
-#include "mem.h"
-#include "repl.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "repl/repl.h"
 
 #include <stdlib.h>
 #include <string.h>

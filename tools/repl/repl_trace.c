@@ -1,9 +1,9 @@
 /* Tracing in the repl. What a timeline's hooks hold follows from its tokens, so nothing is written along
  * the way: when tracing ends, the current timeline is run once more, with the edits in force, and its
  * values go to the file. */
-#include "mem.h"
-#include "repl.h"
-#include "trace_values.h"
+#include "base/mem.h"
+#include "repl/repl.h"
+#include "trace/trace_values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

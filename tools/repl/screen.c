@@ -1,8 +1,8 @@
 /* Terminals: what they can show. See screen.h. */
-#include "screen.h"
+#include "repl/screen.h"
 
-#include "cli.h"
-#include "utf8.h"
+#include "base/utf8.h"
+#include "common/cli.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* What the looking commands share. See view.h. */
-#include "view.h"
+#include "repl/view.h"
 
-#include "files.h"
-#include "mem.h"
-#include "text.h"
+#include "base/mem.h"
+#include "common/files.h"
+#include "common/text.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 #ifndef MGPT_VIEW_H
 #define MGPT_VIEW_H
 
-#include "heat.h"
-#include "outfile.h"
-#include "repl.h"
+#include "base/outfile.h"
+#include "repl/heat.h"
+#include "repl/repl.h"
 
 struct view {
     struct repl *repl;

@@ -3,8 +3,8 @@
  * The rows come one query at a time from a replay and go into cells or a file at once: a context of
  * any length needs no matrix. What a query does not see (the future, or what lies before a sliding
  * window) has the score minus infinity and is shown as '·'. */
-#include "interrupt.h"
-#include "view.h"
+#include "common/interrupt.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Repl: which heads and MLPs speak for a token. The sum is dla.c's, this is its table. */
-#include "dla.h"
-#include "interrupt.h"
-#include "view.h"
+#include "common/interrupt.h"
+#include "repl/dla.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

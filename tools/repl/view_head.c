@@ -1,7 +1,7 @@
 /* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output
  * apart by keys. Sums are in float64; the engine's own numbers stand beside them. */
-#include "mem.h"
-#include "view.h"
+#include "base/mem.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

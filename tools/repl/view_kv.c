@@ -1,5 +1,5 @@
 /* Repl: the cache of keys and values: how much of it is used, and what it holds for one head. */
-#include "view.h"
+#include "repl/view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

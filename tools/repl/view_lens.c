@@ -1,7 +1,7 @@
 /* Repl: the logit lens (nostalgebraist 2020). After every half layer the residual goes through the
  * final norm and the head, as if the layers behind it did nothing: what would the model say now? */
-#include "interrupt.h"
-#include "view.h"
+#include "common/interrupt.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Repl: the neurons of an MLP that fire most at a position: what leaves the activation (and, when
  * gated, the gate), which is what the down projection multiplies. */
-#include "view.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

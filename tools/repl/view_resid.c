@@ -1,6 +1,6 @@
 /* Repl: how long the residual stream is (the root of the sum of squares), by half layer and
  * position. */
-#include "view.h"
+#include "repl/view.h"
 
 #include <math.h>
 #include <stdlib.h>

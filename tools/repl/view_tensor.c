@@ -1,7 +1,7 @@
 /* Repl: one tensor of the file in numbers. It is read in pieces: its size does not matter. */
-#include "interrupt.h"
-#include "mem.h"
-#include "view.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
+#include "repl/view.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 'use strict';
-// One block as a pipeline: every stage with the line of src/page.h that computes it, the shape of what it gives and the
+// One block as a pipeline: every stage with the line of src/page/page.inc that computes it, the shape of what it gives and the
 // numbers themselves. tests/browser/numbers.js holds the quoted lines to the source.
 const Block = (() => {
     const { h, fill, button, card } = Dom;
 
-    // [title, hook, formula, line of page.h]; a stage that the model lacks is left out.
+    // [title, hook, formula, line of page.inc]; a stage that the model lacks is left out.
     const STAGES = [
         ['residual in', 'hook_resid_pre', 'x', 'mix_in_x0(p, l);'],
         ['norm', 'ln1.hook_normalized', 'h = norm(x)', 'mat h = norm(p, p->h, &l->attn_norm, p->x);'],
@@ -88,7 +88,7 @@ const Block = (() => {
     function showDetail(state, stage) {
         const attention = isAttention(stage), p = picture(stage, state), e = extent(p, state);
         fill(detail, h('h4', null, `${chosen + 1}. ${stage[0]}`), h('p.formula', null, stage[2]),
-            h('dl', null, h('dt', null, 'src/page.h'), h('dd', null, h('code', null, stage[3])),
+            h('dl', null, h('dt', null, 'src/page/page.inc'), h('dd', null, h('code', null, stage[3])),
                 h('dt', null, 'hook'), h('dd', null, h('code', null, `blocks.${state.layer}.${stage[1]}`)),
                 h('dt', null, 'shape'), h('dd', null, h('code', null, shape(p)), attention ? `, head ${state.head} shown` : ''),
                 h('dt', null, 'values'), h('dd', null, `${Numbers.fixed(e.low)} to ${Numbers.fixed(e.high)}, root mean square ${Numbers.fixed(e.rms)}`)));

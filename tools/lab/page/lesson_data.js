@@ -1,6 +1,6 @@
 'use strict';
 // The worked examples of the attention lessons: small matrices, projections by name, and words about them. The numbers of
-// those that mgpt attend has too are its own (tools/attend_examples.c); a test compares them.
+// those that mgpt attend has too are its own (tools/attend/attend_examples.c); a test compares them.
 const LessonData = (() => {
     const THREE = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]];
     const EMMA = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]];

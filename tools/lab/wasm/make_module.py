@@ -27,7 +27,7 @@ COMPILE = TARGET + [
     '-std=c11', '-D_POSIX_C_SOURCE=200809L', '-msimd128', '-ffp-contract=off', '-fno-math-errno',
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
     '-Werror', '-DRUNG_SMALL', '-include', 'tools/lab/wasm/fma.h', '-Iinclude', '-Isrc', '-Itools',
-    '-Itools/repl', '-isystem', '/usr/include/stb', '-c']
+    '-isystem', '/usr/include/stb', '-c']
 LINK = TARGET + [
     '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
     '-Wl,-z,stack-size=262144', '-Wl,--max-memory=4294967296']
@@ -55,7 +55,7 @@ def make(clang, sources, folder):
     def compile_one(source):
         name = os.path.basename(source)
         to = f'{folder}/{name}.o'
-        speed = '-O2' if name.startswith('kernels') or name == 'rung.c' else '-Oz'
+        speed = '-O2' if source.startswith('src/kernels/') or name == 'rung.c' else '-Oz'
         run([*cache, clang, *COMPILE, speed, '-o', to, source])
         return to
 

@@ -1,5 +1,5 @@
 /* The rung of a page: the scalar one, with products of float matrices in WebAssembly's vectors of two
- * doubles. In place of kernels_scalar.c; the bits are the specification's (kernels_tmpl.h).
+ * doubles. In place of scalar.c; the bits are the specification's (float_tmpl.h).
  *
  * A panel's 16 sums are floats held as doubles. A step multiplies (exactly) and adds as doubles, then rounds
  * to floats. That is fmaf unless a sum falls into the middle between two floats (fma.h): such steps, one in
@@ -11,7 +11,7 @@
 #define RUNG_SAMPLE sample_kernels_scalar
 #define RUNG_NAME "scalar"
 #define RUNG_STATIC static
-#include "kernels_tmpl.h"
+#include "kernels/spec/float_tmpl.h"
 
 #include <wasm_simd128.h>
 

@@ -3,10 +3,10 @@
  *
  * The pieces are those of PCRE2 but for characters that its Unicode and the browser's do not both know.
  */
-#include "tok_split.h"
+#include "tokenizer/tok_split.h"
 
-#include "error.h"
-#include "mem.h"
+#include "base/error.h"
+#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* What a web page has not: threads, files, advice to a system about its memory. In place of pool.c,
+/* What a web page has not: threads, files, advice to a system about its memory. In place of threads.c,
  * file.c and mem_pages.c of the library. A model is opened from memory (mgpt_open_bytes).
  */
-#include "error.h"
-#include "file.h"
-#include "mem.h"
-#include "pool.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/threads.h"
 
 /* ---- one worker: the caller ---- */
 

@@ -1,0 +1,202 @@
+/* Floor 0. Error lines: a small formatter without stdio, locale or allocation.
+ *
+ * Text from files ends up in these lines, so whatever a terminal must not get becomes '?' in a string: an
+ * error can be printed to a terminal as it is.
+ */
+#include "base/error.h"
+
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct sink {
+    char *buf;
+    size_t cap, n; /* n counts what would have been written; cap includes the final NUL */
+};
+
+static void put(struct sink *s, char c)
+{
+    if (s->n < s->cap) /* the last one falls to the final NUL, but the cut must see it */
+        s->buf[s->n] = c;
+    s->n++;
+}
+
+static void put_bytes(struct sink *s, const char *p, size_t n)
+{
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t code;
+        length = utf8_next(p + i, n - i, &code);
+        if (utf8_dangerous(code))
+            put(s, '?');
+        for (size_t k = 0; k < length && !utf8_dangerous(code); k++)
+            put(s, p[i + k]);
+    }
+}
+
+static void put_number(struct sink *s, unsigned long long v, unsigned base)
+{
+    char digits[24];
+    size_t n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[v % base];
+        v /= base;
+    } while (v);
+    while (n)
+        put(s, digits[--n]);
+}
+
+static void put_signed(struct sink *s, long long v)
+{
+    if (v < 0)
+        put(s, '-');
+    put_number(s, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, 10);
+}
+
+/* n digits with a point after the first `point` of them, which may be negative. */
+static void put_digits(struct sink *s, const char *digits, int n, int point)
+{
+    for (int i = point < 1 ? point - 1 : 0; i < n || i < point; i++) {
+        if (i == point)
+            put(s, '.');
+        put(s, (char)(i >= 0 && i < n ? digits[i] : '0'));
+    }
+}
+
+/* Six significant digits, as printf's %g. */
+static void put_real(struct sink *s, double v)
+{
+    char digits[8];
+    int e = 0;
+    if (v < 0)
+        put(s, '-');
+    v = v < 0 ? -v : v;
+    if (!(v - v == 0)) {
+        put_bytes(s, v > 0 ? "inf" : "nan", 3);
+        return;
+    }
+    for (; v >= 10; e++)
+        v /= 10;
+    for (; v > 0 && v < 1; e--)
+        v *= 10;
+    unsigned sum = (unsigned)(v * 1e5 + 0.5);
+    if (sum >= 1000000) {
+        sum /= 10;
+        e++;
+    }
+    int n = (int)text_format(digits, sizeof digits, "%u", sum);
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    if (e >= -4 && e < 6) {
+        put_digits(s, digits, n, e + 1);
+        return;
+    }
+    put_digits(s, digits, n, 1);
+    put_bytes(s, e < 0 ? "e-0" : "e+0", e > -10 && e < 10 ? 3 : 2);
+    put_number(s, (unsigned)(e < 0 ? -e : e), 10);
+}
+
+/* One conversion, fmt behind its '%'; returns fmt behind the conversion. */
+static const char *convert(struct sink *s, const char *fmt, va_list *ap)
+{
+    int exact = -1;
+    size_t most = SIZE_MAX;
+    if (fmt[0] == '.' && fmt[1] == '*') {
+        exact = va_arg(*ap, int);
+        fmt += 2;
+    } else if (fmt[0] == '.') {
+        for (most = 0, fmt++; *fmt >= '0' && *fmt <= '9'; fmt++)
+            most = most * 10 + (size_t)(*fmt - '0');
+    }
+    switch (*fmt) {
+    case 's': {
+        const char *p = va_arg(*ap, const char *);
+        size_t n = exact >= 0 ? (size_t)exact : 0;
+        while (exact < 0 && n < most && p[n])
+            n++;
+        put_bytes(s, p, n);
+        return fmt + 1;
+    }
+    case 'c':
+        put(s, (char)va_arg(*ap, int));
+        return fmt + 1;
+    case 'd':
+        put_signed(s, va_arg(*ap, int));
+        return fmt + 1;
+    case 'u':
+        put_number(s, va_arg(*ap, unsigned), 10);
+        return fmt + 1;
+    case 'x':
+        put_number(s, va_arg(*ap, unsigned), 16);
+        return fmt + 1;
+    case 'g':
+        put_real(s, va_arg(*ap, double));
+        return fmt + 1;
+    case 'z':
+        put_number(s, va_arg(*ap, size_t), 10);
+        return fmt + 2;
+    case 'l':
+        if (fmt[2] == 'd')
+            put_signed(s, va_arg(*ap, long long));
+        else
+            put_number(s, va_arg(*ap, unsigned long long), 10);
+        return fmt + 3;
+    default:
+        put(s, '%');
+        return fmt + 1;
+    }
+}
+
+static size_t format_v(char *buf, size_t cap, const char *fmt, va_list *ap)
+{
+    struct sink s = {buf, cap, 0};
+    while (*fmt) {
+        if (*fmt != '%')
+            put(&s, *fmt++);
+        else
+            fmt = convert(&s, fmt + 1, ap);
+    }
+    size_t n = s.n < cap ? s.n : cap - 1;
+    while (n > 0 && n < s.n && ((unsigned char)buf[n] & 0xC0) == 0x80)
+        n--; /* never cut a UTF-8 character in two */
+    buf[n] = 0;
+    return n;
+}
+
+size_t text_format(char *buf, size_t cap, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    size_t n = format_v(buf, cap, fmt, &ap);
+    va_end(ap);
+    return n;
+}
+
+int err_set(mgpt_error *err, int status, uint64_t offset, const char *fmt, ...)
+{
+    if (!err)
+        return status;
+    err->status = status;
+    err->offset = offset;
+    va_list ap;
+    va_start(ap, fmt);
+    format_v(err->text, sizeof err->text, fmt, &ap);
+    va_end(ap);
+    return status;
+}
+
+int err_memory(mgpt_error *err, const char *what, size_t n_bytes)
+{
+    return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "out of memory: %zu bytes for %s", n_bytes,
+                   what);
+}
+
+int err_system(mgpt_error *err, const char *what, uint64_t offset)
+{
+    char reason[80] = "unknown error";
+    int code = errno;
+    if (strerror_r(code, reason, sizeof reason) != 0)
+        text_format(reason, sizeof reason, "error %d", code);
+    return err_set(err, code == ENOMEM ? MGPT_EMEM : MGPT_EIO, offset, "cannot %s: %s", what,
+                   reason);
+}

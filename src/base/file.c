@@ -1,0 +1,131 @@
+/* Floor 0. Read-only files. See file.h. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "base/file.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* n bytes of fd at `offset`; a file that has shrunk is an error, not a short read. */
+static int read_at(int fd, uint64_t offset, uint8_t *buf, size_t n, mgpt_error *err)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(fd, buf + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_system(err, "read", MGPT_NO_OFFSET);
+        if (got == 0)
+            return err_set(err, MGPT_EIO, offset + done,
+                           "the file ended at byte %llu while it was read up to byte %llu",
+                           (unsigned long long)(offset + done), (unsigned long long)(offset + n));
+        done += (size_t)got;
+    }
+    return MGPT_OK;
+}
+
+static int load(struct file *file, int fd, mgpt_error *err)
+{
+    uint8_t *buf = malloc(file->size ? file->size : 1);
+    if (!buf)
+        return err_memory(err, "the file", file->size);
+    file->data = buf;
+    return read_at(fd, 0, buf, file->size, err);
+}
+
+/* Fresh pages of the system are zeros that take no memory until they are touched. */
+static int load_partly(struct file *file, int fd, size_t n, mgpt_error *err)
+{
+    void *p = mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return err_memory(err, "the file", file->size);
+    file->data = p;
+    file->partly = 1;
+    file->fd = fd;
+    return read_at(fd, 0, p, n, err);
+}
+
+static int map(struct file *file, int fd, mgpt_error *err)
+{
+    void *p = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return err_system(err, "map", MGPT_NO_OFFSET);
+    file->data = p;
+    file->mapped = 1;
+    return MGPT_OK;
+}
+
+static int fill(struct file *file, int fd, size_t n, mgpt_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_system(err, "stat", MGPT_NO_OFFSET);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is a directory, expected a file");
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is not a regular file");
+    if (!ck_size((uint64_t)st.st_size, &file->size))
+        return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "file too large for this machine");
+    if ((uint64_t)st.st_size > FILE_MAP_ABOVE)
+        return map(file, fd, err);
+    /* A file that is not much longer than its first n bytes is loaded whole. */
+    return n < file->size / 2 ? load_partly(file, fd, n, err) : load(file, fd, err);
+}
+
+int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
+{
+    *file = (struct file){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return err_system(err, "open", MGPT_NO_OFFSET);
+    int status = fill(file, fd, n, err);
+    if (!file->partly)
+        close(fd);
+    if (status < 0)
+        file_close(file);
+    return status;
+}
+
+int file_open(struct file *file, const char *path, mgpt_error *err)
+{
+    return file_open_partly(file, path, SIZE_MAX, err);
+}
+
+void file_close(struct file *file)
+{
+    if (file->mapped || file->partly)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    else
+        free((void *)(uintptr_t)file->data);
+    if (file->partly)
+        close(file->fd);
+    *file = (struct file){0};
+}
+
+int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err)
+{
+    return read_at(file->fd, offset, to, n, err);
+}
+
+int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err)
+{
+    if (!file->partly)
+        return MGPT_OK;
+    mem_wish_huge(file->data + offset, n);
+    return file_read(file, offset, n, (uint8_t *)(uintptr_t)file->data + offset, err);
+}
+
+void file_drop(const struct file *file, const uint8_t *from, size_t n)
+{
+    if (file->mapped)
+        mem_drop(from, n);
+}

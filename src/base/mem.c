@@ -1,0 +1,63 @@
+/* Floor 0. Memory. See mem.h. */
+#include "base/mem.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* stb_ds keeps {length, capacity, ...} in a header just before the first element. A new block of ours
+ * takes the same shape, so its own macros (arrdel, arrfree) go on working. */
+int arr_reserve_bytes(void **array, size_t element, size_t n)
+{
+    void *old = *array;
+    size_t cap = arr_cap(old), len = arr_len(old);
+    if (n <= cap)
+        return 1;
+    size_t want = cap > SIZE_MAX / 2 ? n : cap * 2;
+    if (want < n)
+        want = n;
+    if (want < 4)
+        want = 4;
+    size_t bytes;
+    if (!ck_bytes(want, element, &bytes) || bytes > SIZE_MAX - sizeof(stbds_array_header))
+        return 0;
+    stbds_array_header *h = malloc(sizeof *h + bytes);
+    if (!h)
+        return 0;
+    memset(h, 0, sizeof *h);
+    h->length = len;
+    h->capacity = want;
+    if (len)
+        memcpy(h + 1, old, len * element);
+    arr_free(old);
+    *array = h + 1;
+    return 1;
+}
+
+void *mem_new(size_t n, size_t each)
+{
+    size_t bytes;
+    uint64_t padded;
+    if (!ck_bytes(n, each, &bytes) || !ck_align(bytes ? bytes : 1, 64, &padded))
+        return NULL;
+    void *p = aligned_alloc(64, (size_t)padded);
+    if (p)
+        memset(p, 0, (size_t)padded);
+    return p;
+}
+
+void *mem_large(size_t n, size_t each)
+{
+    size_t bytes;
+    uint64_t padded;
+    if (!ck_bytes(n, each, &bytes))
+        return NULL;
+    size_t alignment = bytes < 2 * MEM_HUGE_PAGE ? 64 : MEM_HUGE_PAGE;
+    if (!ck_align(bytes ? bytes : 1, alignment, &padded))
+        return NULL;
+    void *p = aligned_alloc(alignment, (size_t)padded);
+    if (p)
+        mem_wish_huge(p, (size_t)padded);
+    return p;
+}

@@ -1,0 +1,30 @@
+/* Floor 0. What the system is told about pages of memory. See mem.h. */
+#define _DEFAULT_SOURCE /* madvise */
+#include "base/mem.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* madvise of the multiples of `unit` inside [p, p + n). Only a wish: that it is refused does not matter. */
+static void advise(const void *p, size_t n, size_t unit, int advice)
+{
+    uintptr_t from = ((uintptr_t)p + unit - 1) & ~(unit - 1), to = ((uintptr_t)p + n) & ~(unit - 1);
+    if (from < to)
+        madvise((void *)from, to - from, advice);
+}
+
+void mem_wish_huge(const void *p, size_t n)
+{
+#ifdef MADV_HUGEPAGE
+    advise(p, n, MEM_HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)p, (void)n;
+#endif
+}
+
+void mem_drop(const void *p, size_t n)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    if (page > 0)
+        advise(p, n, (size_t)page, MADV_DONTNEED);
+}

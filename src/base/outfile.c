@@ -1,0 +1,370 @@
+/* Floor 0. Atomic output files. See outfile.h.
+ *
+ * A regular target is replaced by rename(2), so a reader sees the old file or the whole new one, also
+ * after a crash of the machine: the data is synced before the rename, the directory after it (as far as
+ * the file system can; the file is in place by then, so that is not an error any more). A new file gets
+ * the permissions of any created file, a replaced one keeps those it had. A link is followed and its
+ * target replaced; a link that points nowhere is itself replaced.
+ *
+ * Where the system has O_TMPFILE, the file has no name until it is complete, so a process that is killed
+ * leaves nothing. Elsewhere it is .NAME.XXXXXX.tmp from the start. Replacing needs such a name in any case,
+ * since linkat does not replace; then it exists between two system calls.
+ *
+ * What is not a regular file (/dev/null, /dev/stdout on a pipe, a FIFO) cannot be replaced: bytes go
+ * straight to it, and outfile_discard cannot take them back.
+ */
+#ifdef __linux__
+#define _GNU_SOURCE /* O_TMPFILE */
+#elif !defined _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* realpath */
+#endif
+#include "base/outfile.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* rename */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER ((size_t)256 << 10)
+#define MAX_STEM 200u /* bytes of the target's name in the temporary one: names end at 255 */
+#define ATTEMPTS 100
+
+/* Where the file's own name begins in a path. */
+static size_t name_start(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* ---- the temporary file ----------------------------------------------------------------------- */
+
+/* Six letters that differ between processes, moments and attempts. O_EXCL is what makes them safe. */
+static void put_unique(char letters[6], unsigned attempt)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t x = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)getpid() << 40;
+    x = (x + attempt) * UINT64_C(0x9E3779B97F4A7C15);
+    for (int i = 0; i < 6; i++, x /= 32)
+        letters[i] = "abcdefghijklmnopqrstuvwxyz012345"[(x >> 20) % 32];
+}
+
+/* Gives the file in progress the name at `path`: 0, or -1 with errno. */
+static int link_unnamed(const struct outfile *out, const char *path)
+{
+    char self[40];
+    text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* Creates DIR/.NAME.XXXXXX.tmp, or gives that name to what has none yet. mkstemp would make it private,
+ * whatever the umask says. */
+static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
+{
+    size_t start = name_start(out->path), stem = strlen(out->path + start);
+    if (stem > MAX_STEM)
+        stem = MAX_STEM;
+    size_t size = start + stem + sizeof "..XXXXXX.tmp";
+    out->temporary = malloc(size);
+    if (!out->temporary)
+        return err_memory(err, "a file name", size);
+    char *p = out->temporary;
+    memcpy(p, out->path, start);
+    p += start;
+    *p++ = '.';
+    memcpy(p, out->path + start, stem);
+    p += stem;
+    memcpy(p, ".XXXXXX.tmp", sizeof ".XXXXXX.tmp");
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        put_unique(p + 1, i);
+        int made;
+        if (out->fd >= 0)
+            made = link_unnamed(out, out->temporary);
+        else
+            made = out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (made >= 0)
+            return MGPT_OK;
+        if (errno != EEXIST && errno != EINTR)
+            break;
+    }
+    int status = err_system(err, "create", MGPT_NO_OFFSET);
+    free(out->temporary);
+    out->temporary = NULL;
+    return status;
+}
+
+/* A file without a name in the target's directory. 0: not here, and errno says whether that is for want of
+ * support. A name can be given later only through /proc. */
+static int create_unnamed(struct outfile *out, mode_t mode)
+{
+    errno = EOPNOTSUPP;
+#ifdef O_TMPFILE
+    char self[40];
+    size_t start = name_start(out->path);
+    char *directory = start ? strndup(out->path, start) : strdup(".");
+    if (!directory) {
+        errno = ENOMEM;
+        return 0;
+    }
+    out->fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    int why = errno;
+    free(directory);
+    errno = why;
+    if (out->fd < 0)
+        return 0;
+    text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
+    if (access(self, F_OK) == 0)
+        return 1;
+    close(out->fd);
+    out->fd = -1;
+    errno = EOPNOTSUPP;
+#else
+    (void)out;
+    (void)mode;
+#endif
+    return 0;
+}
+
+static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
+{
+    out->regular = 1;
+    while (!create_unnamed(out, mode)) {
+        if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
+            return create_named(out, mode, err);
+        if (errno == ENOMEM)
+            return err_memory(err, "a file name", strlen(out->path));
+        if (errno != EINTR)
+            return err_system(err, "create", MGPT_NO_OFFSET);
+    }
+    return MGPT_OK;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static int open_new(struct outfile *out, const char *path, mgpt_error *err)
+{
+    if (path[name_start(path)] == 0) {
+        errno = ENOENT; /* "" or "missing/" */
+        return err_system(err, "create", MGPT_NO_OFFSET);
+    }
+    out->path = strdup(path);
+    if (!out->path)
+        return err_memory(err, "a file name", strlen(path) + 1);
+    out->fresh = 1;
+    return create_temporary(out, 0666, err);
+}
+
+static int open_replacing(struct outfile *out, const char *path, mode_t mode, mgpt_error *err)
+{
+    /* Replacing needs no right to write the old file; writing into it would, and users rely on it. */
+    if (access(path, W_OK) < 0)
+        return err_system(err, "write", MGPT_NO_OFFSET);
+    out->path = realpath(path, NULL);
+    if (!out->path)
+        return err_system(err, "resolve", MGPT_NO_OFFSET);
+    int status = create_temporary(out, mode, err);
+    /* The umask may have taken bits away. If they cannot be restored the file is merely narrower. */
+    if (status == MGPT_OK)
+        fchmod(out->fd, mode);
+    return status;
+}
+
+static int open_special(struct outfile *out, const char *path, mgpt_error *err)
+{
+    out->path = strdup(path);
+    if (!out->path)
+        return err_memory(err, "a file name", strlen(path) + 1);
+    do
+        out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    while (out->fd < 0 && errno == EINTR);
+    return out->fd < 0 ? err_system(err, "open", MGPT_NO_OFFSET) : MGPT_OK;
+}
+
+static int open_target(struct outfile *out, const char *path, mgpt_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return errno == ENOENT ? open_new(out, path, err)
+                               : err_system(err, "create", MGPT_NO_OFFSET);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is a directory, expected a file name");
+    if (!S_ISREG(st.st_mode))
+        return open_special(out, path, err);
+    return open_replacing(out, path, st.st_mode & 0777, err);
+}
+
+static void release(struct outfile *out)
+{
+    free(out->path);
+    free(out->temporary);
+    free(out->buf);
+    *out = (struct outfile){.fd = -1};
+}
+
+int outfile_open(struct outfile *out, const char *path, mgpt_error *err)
+{
+    *out = (struct outfile){.fd = -1};
+    out->buf = malloc(BUFFER);
+    if (!out->buf)
+        return err_memory(err, "an output buffer", BUFFER);
+    int status = open_target(out, path, err);
+    if (status < 0)
+        release(out);
+    return status;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+/* n bytes to the kernel; `at` is their offset in the file, which only a regular file goes by. */
+static void write_through(struct outfile *out, const uint8_t *p, size_t n, uint64_t at)
+{
+    while (n > 0) {
+        ssize_t done = out->regular ? pwrite(out->fd, p, n, (off_t)at) : write(out->fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done == 0)
+            errno = EIO;
+        if (done <= 0) {
+            err_system(&out->failed, "write", at);
+            return;
+        }
+        p += done;
+        n -= (size_t)done;
+        at += (uint64_t)done;
+    }
+}
+
+static void flush(struct outfile *out)
+{
+    write_through(out, out->buf, out->n_buf, out->offset - out->n_buf);
+    out->n_buf = 0;
+}
+
+void outfile_write(struct outfile *out, const void *data, size_t n)
+{
+    if (n == 0 || out->failed.status < 0)
+        return;
+    if (n > BUFFER - out->n_buf)
+        flush(out);
+    if (out->failed.status < 0)
+        return;
+    if (n >= BUFFER) {
+        write_through(out, data, n, out->offset);
+    } else {
+        memcpy(out->buf + out->n_buf, data, n);
+        out->n_buf += n;
+    }
+    out->offset += n;
+}
+
+/* ---- writing in any order ---------------------------------------------------------------------- */
+
+/* 0 or an error number. Without posix_fallocate (macOS) a full disk is found when the bytes are written. */
+static int allocate(int fd, off_t size)
+{
+#ifdef MGPT_NO_FALLOCATE
+    return ftruncate(fd, size) == 0 ? 0 : errno;
+#else
+    return posix_fallocate(fd, 0, size);
+#endif
+}
+
+int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
+{
+    off_t length = (off_t)size;
+    int failed = 0;
+    if (!out->regular)
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
+                       "not a regular file, which this needs: it is not written in order");
+    if (length < 0 || (uint64_t)length != size)
+        failed = EFBIG;
+    else if (size > 0)
+        do
+            failed = allocate(out->fd, length);
+        while (failed == EINTR);
+    if (!failed)
+        return MGPT_OK;
+    mgpt_error why;
+    errno = failed;
+    err_system(&why, "reserve", MGPT_NO_OFFSET);
+    return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "%s for %llu bytes", why.text,
+                   (unsigned long long)size);
+}
+
+void outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n)
+{
+    if (out->failed.status == MGPT_OK)
+        write_through(out, data, n, at);
+}
+
+/* ---- finishing -------------------------------------------------------------------------------- */
+
+/* Makes the rename durable. Not every file system can sync a directory, and it is too late to fail. */
+static void sync_directory(char *path)
+{
+    size_t start = name_start(path);
+    path[start] = 0;
+    int fd = open(start ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+/* A complete file gets its name: the target's, if that is free, else a temporary one. */
+static void name_unnamed(struct outfile *out)
+{
+    if (out->failed.status < 0 || !out->regular || out->temporary)
+        return;
+    if (out->fresh && link_unnamed(out, out->path) == 0)
+        return;
+    if (out->fresh && errno != EEXIST)
+        err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
+    else
+        create_named(out, 0, &out->failed);
+}
+
+/* All bytes to the disk, the descriptor closed whatever happens. */
+static void settle(struct outfile *out)
+{
+    flush(out);
+    if (out->failed.status == MGPT_OK && out->regular && fsync(out->fd) < 0)
+        err_system(&out->failed, "sync", MGPT_NO_OFFSET);
+    name_unnamed(out);
+    if (close(out->fd) < 0 && errno != EINTR && out->failed.status == MGPT_OK)
+        err_system(&out->failed, "close", MGPT_NO_OFFSET);
+    out->fd = -1;
+}
+
+int outfile_commit(struct outfile *out, mgpt_error *err)
+{
+    if (out->failed.status == MGPT_OK)
+        settle(out);
+    if (out->failed.status == MGPT_OK && out->temporary && rename(out->temporary, out->path) < 0)
+        err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
+    if (out->failed.status == MGPT_OK && out->regular)
+        sync_directory(out->path);
+    int status = out->failed.status;
+    if (status < 0) {
+        if (err)
+            *err = out->failed;
+        outfile_discard(out);
+    }
+    release(out);
+    return status;
+}
+
+void outfile_discard(struct outfile *out)
+{
+    if (out->path && out->fd >= 0) /* a zeroed struct does not own descriptor 0 */
+        close(out->fd);
+    if (out->temporary)
+        unlink(out->temporary);
+    release(out);
+}

@@ -1,0 +1,101 @@
+/* Floor 0. UTF-8, one character at a time. See utf8.h.
+ *
+ * What is well-formed is table 3-7 of the Unicode standard: the first byte says how long the
+ * character is and which range its second byte must have (that is what excludes overlong forms,
+ * surrogates and everything beyond U+10FFFF); further bytes are 80..BF.
+ */
+#include "base/utf8.h"
+
+/* Length of the character that begins with this byte (0: none does) and the range of its second. */
+static size_t shape(uint8_t first, uint8_t *low, uint8_t *high)
+{
+    *low = 0x80;
+    *high = 0xBF;
+    if (first < 0x80)
+        return 1;
+    if (first < 0xC2 || first > 0xF4)
+        return 0;
+    if (first < 0xE0)
+        return 2;
+    if (first == 0xE0)
+        *low = 0xA0;
+    if (first == 0xED)
+        *high = 0x9F;
+    if (first == 0xF0)
+        *low = 0x90;
+    if (first == 0xF4)
+        *high = 0x8F;
+    return first < 0xF0 ? 3 : 4;
+}
+
+/* How many bytes at p (n >= 1 left) fit the beginning of one character; *length is its full length.
+ */
+static size_t fitting(const char *p, size_t n, size_t *length)
+{
+    uint8_t low, high;
+    *length = shape((uint8_t)p[0], &low, &high);
+    size_t most = n < *length ? n : *length;
+    for (size_t i = 1; i < most; i++) {
+        uint8_t byte = (uint8_t)p[i];
+        if (byte < low || byte > high)
+            return i;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return most;
+}
+
+size_t utf8_next(const char *p, size_t n, uint32_t *code)
+{
+    size_t length;
+    if (fitting(p, n, &length) < length || length == 0) {
+        *code = UTF8_BAD;
+        return 1;
+    }
+    const uint8_t *b = (const uint8_t *)p;
+    *code = length == 1 ? b[0] : b[0] & (0x7Fu >> length);
+    for (size_t i = 1; i < length; i++)
+        *code = *code << 6 | (b[i] & 0x3Fu);
+    return length;
+}
+
+size_t utf8_incomplete(const char *p, size_t n)
+{
+    for (size_t tail = 1; tail <= 3 && tail <= n; tail++) {
+        size_t length;
+        if (fitting(p + n - tail, tail, &length) == tail && length > tail)
+            return tail;
+    }
+    return 0;
+}
+
+size_t utf8_put(uint32_t code, char *out)
+{
+    if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+        code = 0xFFFD;
+    size_t length = 4;
+    if (code < 0x80)
+        length = 1;
+    else if (code < 0x800)
+        length = 2;
+    else if (code < 0x10000)
+        length = 3;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)(length == 1 ? code : (0xF00u >> length & 0xF0u) | code);
+    return length;
+}
+
+int utf8_dangerous(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
+        {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return 1;
+    return 0;
+}

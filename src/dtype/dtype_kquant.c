@@ -1,0 +1,157 @@
+/* Floor 1. Element types with super-blocks of 256 values: two levels of scales, read from their bytes.
+ * See dtype_quant.h; what can be written is in dtype_ksearch.c.
+ *
+ * A super-block is cut into sub-blocks of 16 or 32 values with a small integer scale each (and for some
+ * types an integer minimum); the super-block's half-precision d (and dmin) multiply those. Fields lie
+ * so that 32 neighbouring values come from 32 neighbouring bytes with one shift; the loops follow that.
+ */
+#include "dtype/dtype_quant.h"
+
+/* Scale and minimum of sub-block s in the 12 bytes of Q4_K and Q5_K: 6 bits each. The first four have
+ * bytes of their own, whose spare top bits hold the top of the last four. */
+static void get_scale_min(const uint8_t *p, size_t s, int *scale, int *min)
+{
+    if (s < 4) {
+        *scale = p[s] & 63;
+        *min = p[s + 4] & 63;
+    } else {
+        *scale = (p[s + 4] & 15) | p[s - 4] >> 6 << 4;
+        *min = p[s + 4] >> 4 | p[s] >> 6 << 4;
+    }
+}
+
+/* f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the halves of the
+ * same 32 bytes. */
+static void q4_k_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b), dmin = f16_at(b + 2);
+    for (size_t s = 0; s < 8; s++, y += 32) {
+        const uint8_t *q = b + 16 + 32 * (s / 2);
+        unsigned shift = 4 * (s % 2);
+        int sc, mn;
+        get_scale_min(b + 4, s, &sc, &mn);
+        float scale = d * (float)sc, min = dmin * (float)mn;
+        for (size_t l = 0; l < 32; l++)
+            y[l] = scale * (float)(q[l] >> shift & 15) - min;
+    }
+}
+
+/* Q4_K with bit s of 32 bytes as the fifth bit of sub-block s. */
+static void q5_k_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b), dmin = f16_at(b + 2);
+    const uint8_t *high = b + 16;
+    for (size_t s = 0; s < 8; s++, y += 32) {
+        const uint8_t *q = b + 48 + 32 * (s / 2);
+        unsigned shift = 4 * (s % 2);
+        int sc, mn;
+        get_scale_min(b + 4, s, &sc, &mn);
+        float scale = d * (float)sc, min = dmin * (float)mn;
+        for (size_t l = 0; l < 32; l++)
+            y[l] = scale * (float)((q[l] >> shift & 15) | (high[l] >> s & 1) << 4) - min;
+    }
+}
+
+/* 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 d. Each half of 128 values takes
+ * 64 low and 32 high bytes; k counts its rows of 32 values, with two scales each. */
+static void q6_k_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b + 208);
+    for (size_t row = 0; row < 8; row++, y += 32) {
+        size_t h = row / 4, k = row % 4;
+        const uint8_t *low = b + 64 * h + 32 * (k & 1), *high = b + 128 + 32 * h;
+        const uint8_t *sc = b + 192 + 2 * row;
+        unsigned shift = k < 2 ? 0 : 4;
+        const float scale[2] = {d * (float)(int8_t)sc[0], d * (float)(int8_t)sc[1]};
+        for (size_t l = 0; l < 32; l++) {
+            int q = (low[l] >> shift & 15) | (high[l] >> 2 * k & 3) << 4;
+            y[l] = scale[l / 16] * (float)(q - 32);
+        }
+    }
+}
+
+/* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 bytes of 2-bit values, f16 d, f16 dmin. */
+static void q2_k_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b + 80), dmin = f16_at(b + 82);
+    for (size_t j = 0; j < 16; j++, y += 16) {
+        size_t h = j / 8, k = j / 2 % 4;
+        const uint8_t *q = b + 16 + 32 * h + 16 * (j % 2);
+        float scale = d * (float)(b[j] & 15), min = dmin * (float)(b[j] >> 4);
+        for (size_t l = 0; l < 16; l++)
+            y[l] = scale * (float)(q[l] >> 2 * k & 3) - min;
+    }
+}
+
+/* 32 bytes of third bits, 64 of 2-bit values, 12 of 6-bit scales, f16 d. A third bit that is not set
+ * takes 4 away. */
+static void q3_k_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b + 108);
+    const uint8_t *packed = b + 96;
+    for (size_t j = 0; j < 16; j++, y += 16) {
+        size_t h = j / 8, k = j / 2 % 4;
+        const uint8_t *q = b + 32 + 32 * h + 16 * (j % 2), *third = b + 16 * (j % 2);
+        int low = j < 8 ? packed[j] & 15 : packed[j - 8] >> 4;
+        int high = packed[8 + j % 4] >> 2 * (j / 4) & 3;
+        float scale = d * (float)((low | high << 4) - 32);
+        for (size_t l = 0; l < 16; l++) {
+            int unset = ~(third[l] >> (4 * h + k)) & 1;
+            y[l] = scale * (float)((q[l] >> 2 * k & 3) - 4 * unset);
+        }
+    }
+}
+
+/* f16 d, 8 times two high bits of a scale, 8 times four low bits, 128 bytes of nibbles. */
+static void iq4_xs_block(const uint8_t *b, float *y)
+{
+    float d = f16_at(b);
+    unsigned high = u16_at(b + 2);
+    const uint8_t *q = b + 8;
+    for (size_t s = 0; s < 8; s++, y += 32, q += 16) {
+        int scale = (b[4 + s / 2] >> 4 * (s % 2) & 15) | (int)(high >> 2 * s & 3) << 4;
+        float each = d * (float)(scale - 32);
+        for (size_t l = 0; l < 16; l++) {
+            y[l] = each * (float)iq4_values[q[l] & 15];
+            y[l + 16] = each * (float)iq4_values[q[l] >> 4];
+        }
+    }
+}
+
+typedef void block_fn(const uint8_t *b, float *y);
+
+static void each_block(block_fn *block, size_t bytes, const uint8_t *src, float *dst, size_t n)
+{
+    for (size_t i = 0; i < n; i += QK_K, src += bytes)
+        block(src, dst + i);
+}
+
+void q2_k_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(q2_k_block, 84, src, dst, n);
+}
+
+void q3_k_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(q3_k_block, 110, src, dst, n);
+}
+
+void q4_k_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(q4_k_block, 144, src, dst, n);
+}
+
+void q5_k_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(q5_k_block, 176, src, dst, n);
+}
+
+void q6_k_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(q6_k_block, 210, src, dst, n);
+}
+
+void iq4_xs_to_float(const void *src, float *dst, size_t n)
+{
+    each_block(iq4_xs_block, 136, src, dst, n);
+}

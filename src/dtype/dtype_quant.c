@@ -1,0 +1,278 @@
+/* Floor 1. Element types with blocks of 32 values: one scale (d), for some an offset (m), and small
+ * integers. See dtype_quant.h.
+ *
+ * In all 4-bit types byte j of a block holds value j in its low half and value j + 16 in its high half.
+ * The encoders reproduce ggml's reference encoders bit for bit: d is used unrounded for the integers and
+ * stored rounded to half precision. Where ggml's conversion to an integer is undefined (NaN, and 1/d
+ * that overflows for blocks below 1e-36) the integer is 0.
+ */
+#include "dtype/dtype_quant.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { HALF = QK / 2 };
+
+enum { /* bytes of a block */
+       Q8_0_BYTES = 34,
+       Q4_0_BYTES = 18,
+       Q4_1_BYTES = 20,
+       Q5_0_BYTES = 22,
+       Q5_1_BYTES = 24,
+       IQ4_NL_BYTES = 18,
+       MXFP4_BYTES = 17
+};
+
+const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+
+/* ---- decoding ---------------------------------------------------------------------------------- */
+
+void q8_0_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += Q8_0_BYTES) {
+        int8_t q[QK];
+        float d = f16_at(b);
+        memcpy(q, b + 2, QK);
+        for (size_t j = 0; j < QK; j++)
+            dst[i + j] = (float)q[j] * d;
+    }
+}
+
+static void get_nibbles(const uint8_t *src, uint8_t q[QK])
+{
+    for (size_t j = 0; j < HALF; j++) {
+        q[j] = src[j] & 15;
+        q[j + HALF] = src[j] >> 4;
+    }
+}
+
+/* Four bits from `low`, the fifth from bit j of the 32 at `high`. */
+static void get_fives(const uint8_t *high, const uint8_t *low, uint8_t q[QK])
+{
+    get_nibbles(low, q);
+    uint32_t bits = (uint32_t)u16_at(high) | (uint32_t)u16_at(high + 2) << 16;
+    for (size_t j = 0; j < QK; j++)
+        q[j] = (uint8_t)(q[j] | (bits >> j & 1) << 4);
+}
+
+void q4_0_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += Q4_0_BYTES) {
+        uint8_t q[QK];
+        float d = f16_at(b);
+        get_nibbles(b + 2, q);
+        for (size_t j = 0; j < QK; j++)
+            dst[i + j] = (float)(q[j] - 8) * d;
+    }
+}
+
+void q4_1_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += Q4_1_BYTES) {
+        uint8_t q[QK];
+        float d = f16_at(b), m = f16_at(b + 2);
+        get_nibbles(b + 4, q);
+        for (size_t j = 0; j < QK; j++)
+            dst[i + j] = (float)q[j] * d + m;
+    }
+}
+
+void q5_0_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += Q5_0_BYTES) {
+        uint8_t q[QK];
+        float d = f16_at(b);
+        get_fives(b + 2, b + 6, q);
+        for (size_t j = 0; j < QK; j++)
+            dst[i + j] = (float)(q[j] - 16) * d;
+    }
+}
+
+void q5_1_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += Q5_1_BYTES) {
+        uint8_t q[QK];
+        float d = f16_at(b), m = f16_at(b + 2);
+        get_fives(b + 4, b + 8, q);
+        for (size_t j = 0; j < QK; j++)
+            dst[i + j] = (float)q[j] * d + m;
+    }
+}
+
+/* d times the value of a table that each nibble chooses. */
+static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, float *dst)
+{
+    uint8_t q[QK];
+    get_nibbles(nibbles, q);
+    for (size_t j = 0; j < QK; j++)
+        dst[j] = d * (float)table[q[j]];
+}
+
+void iq4_nl_to_float(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += IQ4_NL_BYTES)
+        look_up(iq4_values, b + 2, f16_at(b), dst + i);
+}
+
+/* 2^(e - 128): e is the exponent of a float32 one too large; the two smallest are subnormal. */
+static float power_of_two(uint8_t e)
+{
+    uint32_t bits = e < 2 ? UINT32_C(0x200000) << e : (uint32_t)(e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* The table has twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction). */
+void mxfp4_to_float(const void *src, float *dst, size_t n)
+{
+    static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += QK, b += MXFP4_BYTES)
+        look_up(twice, b + 1, power_of_two(b[0]), dst + i);
+}
+
+/* ---- encoding ---------------------------------------------------------------------------------- */
+
+static float inverse(float d)
+{
+    return d != 0 ? 1 / d : 0;
+}
+
+/* The value of largest magnitude, the first of several, with its sign. */
+static float largest(const float *x)
+{
+    float most = 0, value = 0;
+    for (size_t j = 0; j < QK; j++) {
+        if (fabsf(x[j]) > most) {
+            most = fabsf(x[j]);
+            value = x[j];
+        }
+    }
+    return value;
+}
+
+static void range(const float *x, float *min, float *max)
+{
+    *min = FLT_MAX;
+    *max = -FLT_MAX;
+    for (size_t j = 0; j < QK; j++) {
+        *min = x[j] < *min ? x[j] : *min;
+        *max = x[j] > *max ? x[j] : *max;
+    }
+}
+
+/* v without its fraction, at most top; 0 for what no unsigned integer could hold. */
+static uint8_t truncate(float v, uint8_t top)
+{
+    int in_range = v > 0 && v < 256;
+    uint8_t q = (uint8_t)(in_range ? v : 0);
+    return q < top ? q : top;
+}
+
+/* Ties away from zero, as roundf, in a form that compilers vectorise: the rest is exact. */
+static int8_t round_away(float v)
+{
+    int in_range = v > -128 && v < 128;
+    int q = (int)(in_range ? v : 0);
+    float rest = (in_range ? v : 0) - (float)q;
+    return (int8_t)(q + (rest >= 0.5f) - (rest <= -0.5f));
+}
+
+void q8_0_from_float(const float *src, void *dst, size_t n)
+{
+    uint8_t *b = dst;
+    for (size_t i = 0; i < n; i += QK, b += Q8_0_BYTES) {
+        int8_t q[QK];
+        float d = fabsf(largest(src + i)) / 127, id = inverse(d);
+        for (size_t j = 0; j < QK; j++)
+            q[j] = round_away(src[i + j] * id);
+        put_f16(b, d);
+        memcpy(b + 2, q, QK);
+    }
+}
+
+static void put_nibbles(uint8_t *dst, const uint8_t q[QK])
+{
+    for (size_t j = 0; j < HALF; j++)
+        dst[j] = (uint8_t)((q[j] & 15) | q[j + HALF] << 4);
+}
+
+static void put_fives(uint8_t *high, uint8_t *low, const uint8_t q[QK])
+{
+    uint32_t bits = 0;
+    for (size_t j = 0; j < QK; j++)
+        bits |= (uint32_t)(q[j] >> 4) << j;
+    put_u16(high, (uint16_t)bits);
+    put_u16(high + 2, (uint16_t)(bits >> 16));
+    put_nibbles(low, q);
+}
+
+/* The integers of a symmetric type with 2 * half levels, and the scale: the largest value becomes 0,
+ * the end of the range that has one level more. */
+static float encode_symmetric(const float *x, uint8_t half, uint8_t q[QK])
+{
+    float d = largest(x) / -(float)half, id = inverse(d), middle = (float)half + 0.5f;
+    for (size_t j = 0; j < QK; j++)
+        q[j] = truncate(x[j] * id + middle, (uint8_t)(2 * half - 1));
+    return d;
+}
+
+/* The integers 0 to top of a type with an offset, which is *min, and the scale. */
+static float encode_range(const float *x, uint8_t top, uint8_t q[QK], float *min)
+{
+    float max;
+    range(x, min, &max);
+    float d = (max - *min) / (float)top, id = inverse(d);
+    for (size_t j = 0; j < QK; j++)
+        q[j] = truncate((x[j] - *min) * id + 0.5f, top);
+    return d;
+}
+
+void q4_0_from_float(const float *src, void *dst, size_t n)
+{
+    uint8_t *b = dst, q[QK];
+    for (size_t i = 0; i < n; i += QK, b += Q4_0_BYTES) {
+        put_f16(b, encode_symmetric(src + i, 8, q));
+        put_nibbles(b + 2, q);
+    }
+}
+
+void q5_0_from_float(const float *src, void *dst, size_t n)
+{
+    uint8_t *b = dst, q[QK];
+    for (size_t i = 0; i < n; i += QK, b += Q5_0_BYTES) {
+        put_f16(b, encode_symmetric(src + i, 16, q));
+        put_fives(b + 2, b + 6, q);
+    }
+}
+
+void q4_1_from_float(const float *src, void *dst, size_t n)
+{
+    uint8_t *b = dst, q[QK];
+    float min;
+    for (size_t i = 0; i < n; i += QK, b += Q4_1_BYTES) {
+        put_f16(b, encode_range(src + i, 15, q, &min));
+        put_f16(b + 2, min);
+        put_nibbles(b + 4, q);
+    }
+}
+
+void q5_1_from_float(const float *src, void *dst, size_t n)
+{
+    uint8_t *b = dst, q[QK];
+    float min;
+    for (size_t i = 0; i < n; i += QK, b += Q5_1_BYTES) {
+        put_f16(b, encode_range(src + i, 31, q, &min));
+        put_f16(b + 2, min);
+        put_fives(b + 4, b + 8, q);
+    }
+}

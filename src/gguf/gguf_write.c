@@ -1,0 +1,337 @@
+/* Floor 2. Writing GGUF version 3. See gguf.h.
+ *
+ * Metadata and tensor infos are collected in memory; the header goes out with the first tensor data (or
+ * at commit), after our own reader has accepted it: no file is written that could not be read again.
+ * Data is streamed, to a file or to one block of memory. The same calls give the same bytes. All errors are sticky, so callers check once,
+ * at gguf_commit. general.alignment is the writer's own key.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "gguf/gguf_impl.h"
+
+/* The default of the format. llama.cpp's quantizer copies the key but aligns to 32 whatever it says. */
+#define ALIGNMENT 32u
+
+static int failed(const struct gguf_writer *w)
+{
+    return w->failed.status < 0 || w->out.failed.status < 0;
+}
+
+/* ---- encoding --------------------------------------------------------------------------------- */
+
+static void append(struct gguf_writer *w, uint8_t **to, const void *bytes, size_t n)
+{
+    size_t len = arr_len(*to);
+    if (n == 0 || failed(w))
+        return;
+    if (n > SIZE_MAX - len || !arr_reserve(*to, len + n)) {
+        err_memory(&w->failed, "the GGUF header", n);
+        return;
+    }
+    memcpy(*to + len, bytes, n);
+    arr_set_len(*to, len + n);
+}
+
+static void append_uint(struct gguf_writer *w, uint8_t **to, uint64_t v, unsigned n_bytes)
+{
+    uint8_t bytes[8];
+    for (unsigned i = 0; i < n_bytes; i++)
+        bytes[i] = (uint8_t)(v >> (8 * i));
+    append(w, to, bytes, n_bytes);
+}
+
+static void append_f32(struct gguf_writer *w, uint8_t **to, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    append_uint(w, to, bits, 4);
+}
+
+static void append_string(struct gguf_writer *w, uint8_t **to, const char *p, size_t n)
+{
+    append_uint(w, to, n, 8);
+    append(w, to, p, n);
+}
+
+/* ---- metadata --------------------------------------------------------------------------------- */
+
+static void begin_kv(struct gguf_writer *w, const char *key, enum gguf_type type)
+{
+    if (w->out.offset > 0 && !failed(w))
+        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "key %s: put after tensor data", key);
+    w->n_kv++;
+    append_string(w, &w->kv, key, strlen(key));
+    append_uint(w, &w->kv, type, 4);
+}
+
+static void begin_array(struct gguf_writer *w, const char *key, enum gguf_type element, size_t n)
+{
+    begin_kv(w, key, GGUF_ARRAY);
+    append_uint(w, &w->kv, element, 4);
+    append_uint(w, &w->kv, n, 8);
+}
+
+void gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t v)
+{
+    begin_kv(w, key, GGUF_U32);
+    append_uint(w, &w->kv, v, 4);
+}
+
+void gguf_put_f32(struct gguf_writer *w, const char *key, float v)
+{
+    begin_kv(w, key, GGUF_F32);
+    append_f32(w, &w->kv, v);
+}
+
+void gguf_put_bool(struct gguf_writer *w, const char *key, int v)
+{
+    begin_kv(w, key, GGUF_BOOL);
+    append_uint(w, &w->kv, v != 0, 1);
+}
+
+void gguf_put_string(struct gguf_writer *w, const char *key, const char *p, size_t n)
+{
+    begin_kv(w, key, GGUF_STRING);
+    append_string(w, &w->kv, p, n);
+}
+
+void gguf_put_strings(struct gguf_writer *w, const char *key, const struct gguf_str *v, size_t n)
+{
+    begin_array(w, key, GGUF_STRING, n);
+    for (size_t i = 0; i < n; i++)
+        append_string(w, &w->kv, v[i].p, v[i].n);
+}
+
+void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *v, size_t n)
+{
+    begin_array(w, key, GGUF_I32, n);
+    for (size_t i = 0; i < n; i++)
+        append_uint(w, &w->kv, (uint32_t)v[i], 4);
+}
+
+void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_t n)
+{
+    begin_array(w, key, GGUF_F32, n);
+    for (size_t i = 0; i < n; i++)
+        append_f32(w, &w->kv, v[i]);
+}
+
+void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
+{
+    size_t n = strlen(GGUF_ALIGNMENT_KEY);
+    if (kv->key.n == n && memcmp(kv->key.p, GGUF_ALIGNMENT_KEY, n) == 0)
+        return;
+    if (w->out.offset > 0 && !failed(w))
+        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "metadata put after tensor data");
+    w->n_kv++;
+    append_string(w, &w->kv, kv->key.p, kv->key.n);
+    append_uint(w, &w->kv, kv->type, 4);
+    if (kv->type == GGUF_ARRAY) {
+        append_uint(w, &w->kv, kv->element, 4);
+        append_uint(w, &w->kv, kv->n, 8);
+    }
+    append(w, &w->kv, kv->value, kv->value_bytes);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+/* Bytes of a tensor, and the data section's size with it, padded; 0 when there is no such shape. */
+static int tensor_bytes(const struct gguf_writer *w, const struct dtype *type, uint32_t n_dims,
+                        const uint64_t *dims, uint64_t *bytes, uint64_t *total)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < n_dims; d++)
+        if (dims[d] == 0 || !ck_mul(n, dims[d], &n))
+            return 0;
+    return n % type->block == 0 && ck_mul(n / type->block, type->block_bytes, bytes) &&
+           ck_add(w->data_size, *bytes, total) && ck_align(*total, w->alignment, total);
+}
+
+void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype *type,
+                     uint32_t n_dims, const uint64_t *dims)
+{
+    const uint64_t scalar = 1;
+    uint64_t bytes, total;
+    if (n_dims == 0) {
+        n_dims = 1;
+        dims = &scalar;
+    }
+    while (n_dims > 1 && dims[n_dims - 1] == 1)
+        n_dims--;
+    if (failed(w))
+        return;
+    if (w->out.offset > 0 || !type || n_dims > GGUF_MAX_DIMS ||
+        !tensor_bytes(w, type, n_dims, dims, &bytes, &total)) {
+        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET,
+                "tensor %s: its type or shape cannot be stored, or it comes after data", name);
+        return;
+    }
+    append_string(w, &w->infos, name, strlen(name));
+    append_uint(w, &w->infos, n_dims, 4);
+    for (uint32_t d = 0; d < n_dims; d++)
+        append_uint(w, &w->infos, dims[d], 8);
+    append_uint(w, &w->infos, type->id, 4);
+    append_uint(w, &w->infos, w->data_size, 8);
+    if (!failed(w) && !arr_push(w->tensor_sizes, bytes))
+        err_memory(&w->failed, "the GGUF header", sizeof bytes);
+    w->data_size = total;
+    w->n_tensors++;
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+/* Makes the block for the whole file once the header is known. */
+static void reserve_memory(struct gguf_writer *w, size_t n_header)
+{
+    uint64_t all;
+    int fits = ck_align(n_header, w->alignment, &all) && ck_add(all, w->data_size, &all) &&
+               ck_size(all, &w->memory_size);
+    w->memory = fits ? mem_large(w->memory_size, 1) : NULL;
+    if (!w->memory)
+        err_memory(&w->failed, "the GGUF file", fits ? w->memory_size : SIZE_MAX);
+}
+
+/* Appends to the file, or to the block, which has room for all that was declared. */
+static void emit(struct gguf_writer *w, const void *bytes, size_t n)
+{
+    if (!w->in_memory) {
+        outfile_write(&w->out, bytes, n);
+        return;
+    }
+    memcpy(w->memory + w->out.offset, bytes, n);
+    w->out.offset += n;
+}
+
+/* Zeros up to the next multiple of the alignment in the file. */
+static void pad(struct gguf_writer *w)
+{
+    static const uint8_t zeros[ALIGNMENT] = {0};
+    size_t over = (size_t)(w->out.offset % w->alignment);
+    if (over)
+        emit(w, zeros, w->alignment - over);
+}
+
+/* Has our own reader accept the header: the one place where the limits are enforced. An offset into
+ * bytes that were never written would mean nothing to the caller. */
+static int acceptable(struct gguf_writer *w, const uint8_t *header, size_t n)
+{
+    struct gguf check;
+    if (gguf_parse_header(&check, header, n, &w->failed) == MGPT_OK) {
+        gguf_free(&check);
+        return 1;
+    }
+    if (w->failed.status == MGPT_EFILE)
+        w->failed.status = MGPT_EARG;
+    w->failed.offset = MGPT_NO_OFFSET;
+    return 0;
+}
+
+static void write_header(struct gguf_writer *w)
+{
+    uint8_t *header = NULL;
+    gguf_put_u32(w, GGUF_ALIGNMENT_KEY, w->alignment);
+    append(w, &header, "GGUF", 4);
+    append_uint(w, &header, GGUF_VERSION, 4);
+    append_uint(w, &header, w->n_tensors, 8);
+    append_uint(w, &header, w->n_kv, 8);
+    append(w, &header, w->kv, arr_len(w->kv));
+    append(w, &header, w->infos, arr_len(w->infos));
+    if (!failed(w) && acceptable(w, header, arr_len(header)) && w->in_memory)
+        reserve_memory(w, arr_len(header));
+    if (!failed(w)) {
+        emit(w, header, arr_len(header));
+        pad(w);
+    }
+    arr_free(header);
+}
+
+int gguf_create(struct gguf_writer *w, const char *path, mgpt_error *err)
+{
+    *w = (struct gguf_writer){.alignment = ALIGNMENT};
+    return outfile_open(&w->out, path, err);
+}
+
+void gguf_create_memory(struct gguf_writer *w)
+{
+    *w = (struct gguf_writer){.alignment = ALIGNMENT, .in_memory = 1, .out.fd = -1};
+}
+
+void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
+{
+    const uint8_t *p = bytes;
+    if (!failed(w) && w->out.offset == 0)
+        write_header(w);
+    while (n > 0 && !failed(w)) {
+        if (w->n_written == w->n_tensors) {
+            err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET,
+                    "%zu bytes of data after the last of %llu tensors", n,
+                    (unsigned long long)w->n_tensors);
+            return;
+        }
+        uint64_t room = w->tensor_sizes[w->n_written] - w->in_tensor;
+        size_t take = n < room ? n : (size_t)room;
+        emit(w, p, take);
+        w->in_tensor += take;
+        p += take;
+        n -= take;
+        if (take == room) {
+            pad(w);
+            w->n_written++;
+            w->in_tensor = 0;
+        }
+    }
+}
+
+static void release(struct gguf_writer *w)
+{
+    free(w->memory);
+    arr_free(w->kv);
+    arr_free(w->infos);
+    arr_free(w->tensor_sizes);
+    *w = (struct gguf_writer){0};
+}
+
+/* What every kind of commit checks: a status with *err. */
+static int complete(struct gguf_writer *w, mgpt_error *err)
+{
+    if (!failed(w) && w->out.offset == 0)
+        write_header(w);
+    if (!failed(w) && w->n_written != w->n_tensors)
+        err_set(
+            &w->failed, MGPT_EARG, MGPT_NO_OFFSET, "tensor %llu of %llu got %llu of its %llu bytes",
+            (unsigned long long)w->n_written + 1, (unsigned long long)w->n_tensors,
+            (unsigned long long)w->in_tensor, (unsigned long long)w->tensor_sizes[w->n_written]);
+    if (w->failed.status < 0 && err)
+        *err = w->failed;
+    return w->failed.status;
+}
+
+int gguf_commit(struct gguf_writer *w, mgpt_error *err)
+{
+    int status = complete(w, err);
+    if (status < 0)
+        outfile_discard(&w->out);
+    else
+        status = outfile_commit(&w->out, err);
+    release(w);
+    return status;
+}
+
+int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err)
+{
+    int status = complete(w, err);
+    if (status == MGPT_OK) {
+        *bytes = w->memory;
+        *n_bytes = w->memory_size;
+        w->memory = NULL;
+    }
+    release(w);
+    return status;
+}
+
+void gguf_discard(struct gguf_writer *w)
+{
+    outfile_discard(&w->out);
+    release(w);
+}

@@ -1,0 +1,338 @@
+/* Floor 1. Rung "amx", integer types: the tiles of Intel's servers since Sapphire Rapids (2023) for
+ * many tokens; few go the way of avx512vnni.
+ *
+ * tdpbssd multiplies a tile of 16 tokens by a sub-block of columns with one of these columns by 16
+ * rows: sums exact in int32. They go through L1 to vectors, where scales are applied in the order
+ * that kernels.h states, so the bits are those of every rung. A lane is a row; the unfinished
+ * results of 16 tokens are 16 registers.
+ *
+ * That is what bounds this, not the products: a sub-block of 32 takes 16 cycles to multiply, 16 to
+ * store and 12 to load, while 48 float operations on the sums have one 512-bit unit, not two,
+ * beside tile instructions. Sums in bf16, exact too and without conversion, were not faster.
+ *
+ * Activations are copied to tiles once per call and SOME_BLOCKS of columns; as many of a panel are
+ * unpacked to signed bytes in L1, which all tiles of a group of tokens then pass. Both are in the
+ * caller's scratch, 263 KiB.
+ *
+ * Tiles are written as assembly: the intrinsics of gcc 12 do not say which memory they touch.
+ */
+#define SIGNED_8 0
+#include "kernels/simd/int_512.h"
+#include "kernels/tiles/int_weights_tmpl.h"
+
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum {
+    TILE = 16,        /* tokens of a tile */
+    GROUP_TILES = 12, /* tiles that share unpacked weights */
+    SOME_BLOCKS = 32  /* of columns at a time */
+};
+
+/* A block of columns of a tile of tokens, and of a panel. */
+struct x_tile {
+    _Alignas(LINE) int8_t q[TILE][BLOCK];
+    float scale[TILE], sum[TILE];
+};
+
+struct w_tile {
+    _Alignas(LINE) int8_t q[BLOCK_WORDS][LINE];
+    float scale[2][PANEL], min[PANEL];
+};
+
+/* What a call works with: some blocks of columns at a time. */
+struct work {
+    struct w_tile w[SOME_BLOCKS];
+    _Alignas(LINE) float edge[TILE][PANEL]; /* results of a tile that is not whole */
+    struct x_tile x[][SOME_BLOCKS];         /* of as many tiles as a group has */
+};
+_Static_assert(GROUP_TILES *TILE <= WORK_TOKENS && sizeof(struct work) <= WORK_WEIGHTS &&
+                   sizeof(struct x_tile) * SOME_BLOCKS <= TILE * WORK_ROW,
+               "kernels_work_bytes");
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+struct tile_config {
+    uint8_t palette, start_row, zero[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* Tiles 0 and 3 are sums, 1 and 4 activations, 2 and 5 weights. */
+static void tiles_begin(const struct layout *l)
+{
+    uint8_t words = (uint8_t)(BLOCK_WORDS / l->sub_blocks);
+    struct tile_config c = {.palette = 1};
+    for (size_t i = 0; i < 6; i++) {
+        c.rows[i] = i % 3 == 2 ? words : TILE;
+        c.row_bytes[i] = (uint16_t)(i % 3 == 1 ? 4 * words : LINE);
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(c));
+}
+
+/* Tiles in use would be saved at every switch of threads, and keep a float unit. */
+static void tiles_end(void)
+{
+    __asm__ volatile("tilerelease" ::);
+}
+
+#define T_MULTIPLY(SUMS, X, W, x, w)                                                               \
+    __asm__ volatile("tilezero %%tmm" #SUMS "\n\t"                                                 \
+                     "tileloadd (%0,%2,1), %%tmm" #X "\n\t"                                        \
+                     "tileloadd (%1,%3,1), %%tmm" #W "\n\t"                                        \
+                     "tdpbssd %%tmm" #W ", %%tmm" #X ", %%tmm" #SUMS ::"r"(x),                     \
+                     "r"(w), "r"((size_t)BLOCK), "r"((size_t)LINE)                                 \
+                     : "memory")
+
+#define T_STORE(SUMS, to)                                                                          \
+    __asm__ volatile("tilestored %%tmm" #SUMS ", (%0,%1,1)"                                        \
+                     :                                                                             \
+                     : "r"(to), "r"((size_t)LINE)                                                  \
+                     : "memory")
+
+/* The sums of sub-block i, counted from the first of x and w; the odd ones have their own tiles. */
+ALWAYS_INLINE void multiply(const struct x_tile *x, const struct w_tile *w, size_t i, size_t odd,
+                            const struct layout *l)
+{
+    size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
+    const int8_t *q = x[b].q[0] + s * BLOCK / 2, *lines = w[b].q[s * BLOCK_WORDS / 2];
+    if (odd)
+        T_MULTIPLY(3, 4, 5, q, lines);
+    else
+        T_MULTIPLY(0, 1, 2, q, lines);
+}
+
+/* y += the sums of sub-block i, scaled. */
+ALWAYS_INLINE void add_scaled(FVEC y[TILE], int32_t sums[TILE][PANEL], const struct x_tile *x,
+                              const struct w_tile *w, size_t i, const struct layout *l)
+{
+    size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
+    FVEC scale = f_load(w[b].scale[s]), min = l->has_min ? f_load(w[b].min) : f_zero();
+    UNROLL for (size_t t = 0; t < TILE; t++)
+    {
+        FVEC by = f_mul(scale, f_all(&x[b].scale[t]));
+        y[t] = f_fma(by, f_from(i_load(sums[t])), y[t]);
+        if (l->has_min)
+            y[t] = f_fma(min, f_all(&x[b].sum[t]), y[t]);
+    }
+}
+
+/* y += what `blocks` blocks contribute to a tile of results; `first`: y begins here. While some
+ * sums are scaled the next are stored, and those behind them multiplied. */
+ALWAYS_INLINE void tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+                        size_t blocks, int first, const struct layout *l)
+{
+    _Alignas(LINE) int32_t sums[2][TILE][PANEL];
+    FVEC c[TILE];
+    size_t n = blocks * l->sub_blocks;
+    UNROLL for (size_t t = 0; t < TILE; t++) c[t] = first ? f_zero() : f_load(y + t * ldy);
+    multiply(x, w, 0, 0, l);
+    T_STORE(0, sums[0]);
+    if (n > 1)
+        multiply(x, w, 1, 1, l);
+    for (size_t i = 0; i < n; i += 2) {
+        if (i + 1 < n)
+            T_STORE(3, sums[1]);
+        if (i + 2 < n)
+            multiply(x, w, i + 2, 0, l);
+        add_scaled(c, sums[0], x, w, i, l);
+        if (i + 2 < n)
+            T_STORE(0, sums[0]);
+        if (i + 3 < n)
+            multiply(x, w, i + 3, 1, l);
+        if (i + 1 < n)
+            add_scaled(c, sums[1], x, w, i + 1, l);
+    }
+    UNROLL for (size_t t = 0; t < TILE; t++) f_store(y + t * ldy, c[t]);
+}
+
+typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+                     size_t blocks, int first);
+
+/* Types whose tiles are the same code share it. */
+#define DEFINE_TILE(NAME, TYPE)                                                                    \
+    static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,  \
+                            size_t blocks, int first)                                              \
+    {                                                                                              \
+        tile(y, ldy, x, w, blocks, first, &layouts[TYPE]);                                         \
+    }
+
+DEFINE_TILE(plain, WEIGHT_Q8_0)
+DEFINE_TILE(min, WEIGHT_Q4_K)
+DEFINE_TILE(halves, WEIGHT_Q6_K)
+
+/* ---- what tiles are made of ------------------------------------------------------------------ */
+
+/* One call's arguments. */
+struct product {
+    float *y;
+    size_t ldy;
+    const uint8_t *w;
+    const char *x;
+    size_t x_stride, n, n_in, n_out, p0, p1, panel_bytes;
+    tile_fn *tile;
+    struct work *work;
+};
+
+/* Tokens [t, t + n) of blocks [b, b + blocks). Those that a tile lacks are zeros. */
+static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct product *m, size_t t, size_t n,
+                   size_t b, size_t blocks)
+{
+    static const struct x_block none;
+    for (size_t i = 0; i < (n + TILE - 1) / TILE * TILE; i++) {
+        const struct x_block *from = NULL;
+        if (i < n)
+            from = (const struct x_block *)(const void *)(m->x + (t + i) * m->x_stride) + b;
+        for (size_t j = 0; j < blocks; j++) {
+            const struct x_block *x = from ? from + j : &none;
+            struct x_tile *tile = &to[i / TILE][j];
+            memcpy(tile->q[i % TILE], x->q, BLOCK);
+            tile->scale[i % TILE] = x->scale;
+            tile->sum[i % TILE] = x->sum;
+        }
+    }
+}
+
+/* Blocks [b, b + blocks) of a panel. */
+ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, size_t blocks,
+                          const struct layout *l)
+{
+    for (size_t i = 0; i < blocks; i++, to++) {
+        const uint8_t *head = panel + head_at(l, b + i), *lines = panel + lines_at(l, b + i);
+        size_t at = (b + i) % l->group_blocks;
+        for (size_t j = 0; j < BLOCK_WORDS; j += 2) {
+            IVEC w[2];
+            get_pair(w, lines, j, l);
+            for (size_t k = 0; k < 2; k++)
+                i_store(to->q[j + k], _mm512_sub_epi8(w[k], i_bytes(l->offset)));
+        }
+        for (size_t s = 0; s < l->sub_blocks; s++)
+            f_store(to->scale[s], get_scale(head, head + LINE, at, s, l));
+        if (l->has_min)
+            f_store(to->min, get_min(head, head + LINE, at, l));
+    }
+}
+
+/* ---- one call -------------------------------------------------------------------------------- */
+
+/* Tokens [t, t + n) by a panel, some blocks of columns. The lines that will be unpacked then are
+ * fetched meanwhile: `next_bytes` from `next` on, NULL: none. */
+struct set {
+    const struct product *m;
+    struct work *k;
+    size_t t, n, p, blocks;
+    int first;
+    const uint8_t *next;
+    size_t next_bytes;
+};
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Tile i's part of the lines that come next. */
+static void prefetch(const struct set *s, size_t i)
+{
+    size_t n_tiles = (s->n + TILE - 1) / TILE, each = (s->next_bytes / LINE / n_tiles + 1) * LINE;
+    size_t end = smaller((i + 1) * each, s->next_bytes);
+    for (size_t at = i * each; s->next && at < end; at += LINE)
+        _mm_prefetch((const char *)s->next + at, _MM_HINT_T1);
+}
+
+/* Tile i of tokens. Results that are not whole pass through a buffer. */
+static void tile_run(const struct set *s, size_t i)
+{
+    const struct product *m = s->m;
+    struct work *k = s->k;
+    size_t tokens = smaller(s->n - i * TILE, TILE);
+    size_t rows = smaller(m->n_out - s->p * PANEL, PANEL);
+    float *y = m->y + (s->t + i * TILE) * m->ldy + s->p * PANEL;
+    if (tokens == TILE && rows == PANEL) {
+        m->tile(y, m->ldy, k->x[i], k->w, s->blocks, s->first);
+        return;
+    }
+    for (size_t t = 0; !s->first && t < tokens; t++)
+        memcpy(k->edge[t], y + t * m->ldy, rows * sizeof *y);
+    m->tile(k->edge[0], PANEL, k->x[i], k->w, s->blocks, s->first);
+    for (size_t t = 0; t < tokens; t++)
+        memcpy(y + t * m->ldy, k->edge[t], rows * sizeof *y);
+}
+
+/* Tokens [t, t + n). */
+ALWAYS_INLINE void group_run(const struct product *m, struct work *k, size_t t, size_t n,
+                             const struct layout *l)
+{
+    size_t all = m->n_in / BLOCK;
+    struct set s = {.m = m, .k = k, .t = t, .n = n};
+    for (size_t b = 0; b < all; b += SOME_BLOCKS) {
+        s.blocks = smaller(all - b, SOME_BLOCKS);
+        s.first = b == 0;
+        s.next_bytes = lines_at(l, b + s.blocks - 1) + l->block_lines * LINE - head_at(l, b);
+        copy_x(k->x, m, t, n, b, s.blocks);
+        for (s.p = m->p0; s.p < m->p1; s.p++) {
+            const uint8_t *panel = m->w + s.p * m->panel_bytes;
+            unpack(k->w, panel, b, s.blocks, l);
+            s.next = s.p + 1 < m->p1 ? panel + m->panel_bytes + head_at(l, b) : NULL;
+            for (size_t i = 0; i * TILE < n; i++) {
+                prefetch(&s, i);
+                tile_run(&s, i);
+            }
+        }
+    }
+}
+
+ALWAYS_INLINE void linear(const struct product *m, const struct layout *l)
+{
+    memset(m->work->edge, 0, sizeof m->work->edge);
+    tiles_begin(l);
+    for (size_t t = 0; t < m->n; t += GROUP_TILES * TILE)
+        group_run(m, m->work, t, smaller(m->n - t, GROUP_TILES * TILE), l);
+    tiles_end();
+}
+
+/* Whether so many tokens are faster in tiles, as measured: those that the last tile lacks cost as
+ * much as others, unpacking a panel as much as most of a tile. */
+static int are_worth_tiles(size_t n)
+{
+    return 4 * n >= 3 * ((n + TILE - 1) / TILE * TILE) + 20;
+}
+
+#define DEFINE_LINEAR(NAME, TYPE, TILES)                                                           \
+    static __attribute__((noinline)) void tiles_##NAME(const struct product *m)                    \
+    {                                                                                              \
+        linear(m, &layouts[TYPE]);                                                                 \
+    }                                                                                              \
+    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
+    {                                                                                              \
+        if (!are_worth_tiles(n)) {                                                                 \
+            quant_linear_avx512vnni[TYPE - WEIGHT_Q8_0](y, ldy, w, x, x_stride, n, n_in, n_out,    \
+                                                        p0, p1, work);                             \
+            return;                                                                                \
+        }                                                                                          \
+        tiles_##NAME(&(struct product){y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1,             \
+                                       quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES,      \
+                                       work});                                                     \
+    }
+
+DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, plain)
+DEFINE_LINEAR(q4_0, WEIGHT_Q4_0, plain)
+DEFINE_LINEAR(q4_1, WEIGHT_Q4_1, min)
+DEFINE_LINEAR(q5_0, WEIGHT_Q5_0, plain)
+DEFINE_LINEAR(q5_1, WEIGHT_Q5_1, min)
+DEFINE_LINEAR(q4_k, WEIGHT_Q4_K, min)
+DEFINE_LINEAR(q5_k, WEIGHT_Q5_K, min)
+DEFINE_LINEAR(q6_k, WEIGHT_Q6_K, halves)
+
+void kernels_quant_init_amx(struct kernels *k)
+{
+    static linear_fn *const fns[] = {linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0,
+                                     linear_q5_1, linear_q4_k, linear_q5_k, linear_q6_k};
+    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
+    k->quantize = quantize;
+}

@@ -1,0 +1,26 @@
+/* Floor 1. Rung "avx512vnni", integer types: AVX-512 with VNNI, Intel servers since Cascade Lake
+ * (2019), AMD since Zen 4. vpdpbusd multiplies 64 unsigned bytes by signed ones and adds fours of
+ * products to int32.
+ */
+#define TILE_PANELS 4 /* 24 of 32 registers are sums */
+#define TILE_TOKENS 6
+#define STEP 1
+#define SIGNED_8 0
+#define PREFETCH 4096
+#include "kernels/simd/int_512.h"
+
+static inline IVEC i_dot(IVEC sum, const IVEC *w, const IVEC *x, int bits)
+{
+    (void)bits;
+    return _mm512_dpbusd_epi32(sum, w[0], x[0]);
+}
+
+#include "kernels/tiles/int_tile_tmpl.h"
+
+linear_fn *const quant_linear_avx512vnni[] = {LINEARS};
+
+void kernels_quant_init_avx512vnni(struct kernels *k)
+{
+    tile_init(k);
+    k->quantize = quantize;
+}

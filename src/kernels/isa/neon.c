@@ -1,0 +1,44 @@
+/* Floor 1. Rung "neon": Advanced SIMD of ARMv8-A, which every aarch64 machine has (2011).
+ * The template of the specification for most entries, linear by hand. Of 32 registers its tile, a
+ * panel (four vectors) by six tokens, takes 24.
+ */
+#define RUNG_INIT template_init
+#define RUNG_NAME "neon"
+#define RUNG_STATIC static
+#define RUNG_SAMPLE sample_kernels_neon
+#include "kernels/spec/float_tmpl.h"
+
+#include <arm_neon.h>
+
+#define VEC float32x4_t
+#define LANES 4
+#define TILE_PANELS 1
+#define TILE_TOKENS 6
+#define V_ZERO() vdupq_n_f32(0)
+#define V_BROADCAST(x) vdupq_n_f32(x)
+#define V_FMA(w, x, sum) vfmaq_f32(sum, w, x)
+#define V_ADD(a, b) vaddq_f32(a, b)
+#define V_LOAD(p) vld1q_f32(p)
+#define V_STORE(p, v) vst1q_f32(p, v)
+#define V_STORE_PART(p, v, n) store_part(p, v, n)
+#define V_PREFETCH(p) __builtin_prefetch((const void *)(p))
+#define V_KEEP(v) __asm__("" : "+w"(v))
+#define V_LOAD_f32(p) vld1q_f32(p)
+#define V_LOAD_f16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
+#define V_LOAD_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
+
+/* The first n lanes. */
+static inline void store_part(float *p, VEC v, size_t n)
+{
+    float part[LANES];
+    V_STORE(part, v);
+    memcpy(p, part, n * sizeof *p);
+}
+
+#include "kernels/tiles/float_tile_tmpl.h"
+
+void kernels_init_neon(struct kernels *k)
+{
+    template_init(k);
+    rung_init(k);
+}

@@ -1,0 +1,180 @@
+/* Floor 1. The kernel table: everything that is computed per number.
+ *
+ * A kernel knows nothing of threads or models. float_tmpl.h is the specification: short loops in
+ * float32 with explicit fmaf and a written order of summation. Each rung of the ladder (scalar,
+ * avx2, avx512, ...) must give the same bits for the same arguments.
+ *
+ * Orders of summation:
+ *   linear, float types: y[r] = sum over k of w[r][k] * x[k], by fmaf from +0. Wide matrices
+ *            (n_out > NARROW) in one chain, k ascending; narrow ones, where one chain's latency is
+ *            all the time there is, in four: chain c takes k = c, c+4, c+8, ...; then
+ *            (c0 + c1) + (c2 + c3).
+ *   linear, integer types: activations are int8 in blocks of 32 with a float scale each, weights
+ *            integers in sub-blocks of 32 (16 for Q6_K). Per sub-block s, ascending, from +0:
+ *              y = fmaf(ws[s] * xs[s], (float)sum of w x, y)      the sum exact in int32
+ *              y = fmaf(wm[s], xsum[s], y)                        types with a minimum only
+ *            where ws and wm are the sub-block's scale and minimum as floats (products of d or dmin
+ *            and an integer: exact), xs the activation block's scale, xsum = xs * (float)(sum of
+ *            its int8).
+ *   scores   s[t] = by * (sum over j of k[t][j] * q[j], ascending, one chain of fmaf from +0).
+ *   mix      o[j] = sum over t of v[t][j] * a[t], ascending, one chain of fmaf per j from +0.
+ *   norms and the softmax sum: sixteen partial sums, number i takes elements i, i+16, ...; then
+ *            p[i] += p[i + 8] for i < 8, then 4, 2, 1.
+ * exp and what is built on it are polynomials of ours: libm differs between machines. There is no
+ * flush to zero and no reciprocal approximation; division and square root are IEEE's.
+ *
+ * Panels. Weights are packed at load into panels of 16 output rows, k-major inside a panel:
+ *
+ *     element (row r, column k) is at  panel[(r / 16) * n_in * 16 + k * 16 + r % 16]
+ *
+ * so a vector lane is an output row: one load of 16 weights meets one broadcast activation, and
+ * neither decode nor prefill ever adds across lanes. Rows behind the last are zero. The keys of the
+ * KV cache are kept in the same shape: a row is a token.
+ */
+#ifndef MGPT_KERNELS_H
+#define MGPT_KERNELS_H
+
+#include "kernels/sample_kernels.h"
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Elsewhere logits would be others, in silence. */
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error                                                                                             \
+    "mgpt needs a little-endian machine: packed weights and the KV cache are read as they are stored"
+#endif
+#if FLT_EVAL_METHOD != 0
+#error "mgpt needs float arithmetic in float: on 32-bit x86 compile with -msse2 -mfpmath=sse"
+#endif
+
+enum {
+    PANEL = 16, /* rows of a panel */
+    NARROW = 64 /* rows of a matrix whose sums have four chains */
+};
+
+static inline size_t panels_of(size_t n_rows)
+{
+    return (n_rows + PANEL - 1) / PANEL;
+}
+
+/* Element types that linear multiplies directly; the order of the table's entries. */
+enum weight_type {
+    WEIGHT_F32,
+    WEIGHT_F16,
+    WEIGHT_BF16,
+    WEIGHT_Q8_0, /* this one and those that follow take activations from `quantize` */
+    WEIGHT_Q4_0,
+    WEIGHT_Q4_1,
+    WEIGHT_Q5_0,
+    WEIGHT_Q5_1,
+    WEIGHT_Q4_K,
+    WEIGHT_Q5_K,
+    WEIGHT_Q6_K,
+    WEIGHT_N_TYPES
+};
+
+static inline int weight_is_integer(enum weight_type type)
+{
+    return type >= WEIGHT_Q8_0;
+}
+
+enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KINDS };
+
+enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
+
+/* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out.
+ * Row i of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize
+ * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
+ * kernels_work_bytes(n) bytes, 64-aligned, for this call alone; it may be NULL for one token. */
+typedef void linear_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
+
+/* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for the fused step:
+ * copies of activations (WORK_ROW for each token of a group) and unpacked weights. It is the
+ * caller's, because threads of musl and of many programs have stacks of 128 KiB or less. */
+enum { WORK_TOKENS = 192, WORK_ROW = 1280, WORK_WEIGHTS = 48 << 10 };
+static inline size_t kernels_work_bytes(size_t n)
+{
+    size_t tokens = n < WORK_TOKENS ? (n + 15) / 16 * 16 : WORK_TOKENS;
+    return WORK_WEIGHTS + tokens * WORK_ROW;
+}
+
+/* Packs the rows of panels [p0, p1) of a row-major [n_out][n_in] matrix in the file's own layout,
+ * which may be unaligned. dst and src are those of the whole matrix. */
+typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1);
+
+/* Bytes of one packed panel of n_in columns, and of one row of activations as linear takes it. Both
+ * are multiples of 64 for integer types. n_in is a multiple of the type's block. */
+size_t kernels_panel_bytes(enum weight_type type, size_t n_in);
+size_t kernels_x_bytes(enum weight_type type, size_t n_in);
+
+/* Element types of the KV cache: float, or IEEE half that is widened where it is read. */
+enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
+
+/* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels
+ * [p0, p1). keys are panels of d columns whose rows are tokens. Writes whole panels. */
+typedef void scores_fn(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
+                       size_t d, float by, size_t p0, size_t p1);
+
+/* Goes on with o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j], one chain for all calls, for
+ * rows i < n, columns j < d and tokens t < n_keys. */
+typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *values, size_t ldv,
+                    size_t n, size_t n_keys, size_t d);
+
+struct kernels {
+    const char *isa;     /* of the ladder (ladder.c) */
+    const char *vectors; /* the ISA level whose float kernels these are: "avx512" for "amx" too */
+    linear_fn *linear[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
+    pack_fn *pack[WEIGHT_N_TYPES];
+
+    /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
+    void (*quantize)(void *dst, const float *x, size_t n);
+
+    /* y = x / sqrt(mean(x^2) + eps) [* gain]; LayerNorm: the mean removed first [* gain + bias].
+     * gain and bias may be NULL; y may be x. (Zhang & Sennrich 2019; Ba et al. 2016, biased
+     * variance.) */
+    void (*rmsnorm)(float *y, const float *x, const float *gain, const float *bias, size_t n,
+                    float eps);
+    void (*layernorm)(float *y, const float *x, const float *gain, const float *bias, size_t n,
+                      float eps);
+
+    /* Rotates the first n_rot of every head_dim values (Su et al. 2021). cs holds n_rot / 2 pairs
+     * {cos, sin}; pair i is (2i, 2i+1) or (i, i + n_rot/2). */
+    void (*rope)(float *x, const float *cs, size_t n_heads, size_t head_dim, size_t n_rot,
+                 enum rope_pairs pairs);
+
+    void (*softmax)(float *x, size_t n);
+    void (*scale)(float *x, float by, size_t n);
+    void (*add)(float *x, const float *y, size_t n);                     /* x += y */
+    void (*mul)(float *x, const float *y, size_t n);                     /* x *= y */
+    void (*blend)(float *x, float a, float b, const float *y, size_t n); /* x = a x + b y */
+    void (*clamp)(float *x, float limit, size_t n);                      /* to [-limit, limit] */
+    void (*softcap)(float *x, float cap, size_t n);                      /* cap tanh(x / cap) */
+    void (*act[ACT_N_KINDS])(float *x, size_t n);
+
+    scores_fn *scores[KV_N_TYPES];
+    mix_fn *mix[KV_N_TYPES];
+    void (*halve)(uint16_t *dst, const float *src, size_t n); /* to IEEE halves, nearest even */
+
+    const struct sample_kernels *sample;
+};
+
+/* Fills the table with the named rung, or the best this machine runs for NULL. Returns 0 when the
+ * name is unknown or the machine lacks it. */
+int kernels_init(struct kernels *k, const char *isa);
+
+/* The i-th rung from the base up, NULL past the end; whether this machine runs it. */
+const char *kernels_rung(size_t i, int *runs_here);
+
+/* Packing of F32, F16 and BF16, the same for every rung. */
+void kernels_pack_floats_init(struct kernels *k);
+
+/* Rungs; each overwrites what it does better. Callers use kernels_init. */
+void kernels_init_scalar(struct kernels *k);
+void kernels_init_avx2(struct kernels *k);
+void kernels_init_avx512(struct kernels *k);
+void kernels_init_neon(struct kernels *k);
+
+#endif

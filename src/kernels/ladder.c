@@ -1,0 +1,121 @@
+/* Floor 1. The ladder: which rungs there are, which this machine runs, and how one is chosen.
+ *
+ * The last rung that the machine runs is the best, and the default.
+ */
+#define _DEFAULT_SOURCE /* syscall */
+#include "kernels/kernels.h"
+#include "kernels/pack/int_layout.h"
+
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(MGPT_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+struct rung {
+    const char *name;
+    void (*init)(struct kernels *k);       /* all but integer types */
+    void (*init_quant)(struct kernels *k); /* those, after the base's */
+    int (*runs)(void);
+};
+
+static int always(void)
+{
+    return 1;
+}
+
+#if defined(__x86_64__)
+/* __builtin_cpu_supports also asks whether the system saves the registers; clang 14's does not know
+ * "f16c" by name. */
+static int has_avx2(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static int has_avx512vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+#if defined(MGPT_AMX)
+/* Tiles are 8 KiB of a thread's state, for which Linux wants to be asked once per process
+ * (arch_prctl(2)). It refuses where a thread's stack for signals would be too small for them. */
+static int has_amx(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILES = 18, LEAF_7_TILE = 1 << 24, LEAF_7_INT8 = 1 << 25 };
+    unsigned a, b, c, d = 0;
+    if (!has_avx512vnni() || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 0;
+    if (!(d & LEAF_7_TILE) || !(d & LEAF_7_INT8))
+        return 0;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILES) == 0;
+}
+#endif
+
+static const struct rung ladder[] = {
+    {"scalar", kernels_init_scalar, kernels_quant_init_scalar, always},
+#if defined(__x86_64__)
+    {"avx2", kernels_init_avx2, kernels_quant_init_avx2, has_avx2},
+    {"avx512", kernels_init_avx512, kernels_quant_init_avx512, has_avx512},
+    {"avx512vnni", kernels_init_avx512, kernels_quant_init_avx512vnni, has_avx512vnni},
+#if defined(MGPT_AMX)
+    {"amx", kernels_init_avx512, kernels_quant_init_amx, has_amx},
+#endif
+#elif defined(__aarch64__)
+    {"neon", kernels_init_neon, kernels_quant_init_scalar, always},
+#endif
+};
+
+enum { N_RUNGS = sizeof ladder / sizeof *ladder };
+
+const char *kernels_rung(size_t i, int *runs_here)
+{
+    if (i >= N_RUNGS)
+        return NULL;
+    *runs_here = ladder[i].runs();
+    return ladder[i].name;
+}
+
+/* Asked at every draw: only what the compiler's run time has found out already, never cpuid. */
+const struct sample_kernels *kernels_sample(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &sample_kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &sample_kernels_avx2;
+#elif defined(__aarch64__)
+    return &sample_kernels_neon;
+#endif
+    return &sample_kernels_scalar;
+}
+
+int kernels_init(struct kernels *k, const char *isa)
+{
+    for (size_t i = N_RUNGS; i-- > 0;) {
+        const struct rung *r = &ladder[i];
+        if ((!isa || strcmp(isa, r->name) == 0) && r->runs()) {
+            r->init(k);
+            kernels_pack_floats_init(k);
+            kernels_quant_init_scalar(k);
+            r->init_quant(k);
+            k->isa = r->name;
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,113 @@
+/* Floor 1. Packing of float types into the panels of kernels.h.
+ *
+ * A panel is taken apart into squares of a 16-byte vector's elements on a side. A square is
+ * transposed by zipping: row i with row i + side / 2, as often as side is doubled from 1. A cache
+ * line of each row of a square's group is used up before the next group's, because rows a power of
+ * two apart share few lines of L1. The vectors are those that every machine of a kind has, so one
+ * version serves all rungs.
+ */
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+typedef uint16_t halves __attribute__((vector_size(16)));
+typedef uint32_t words __attribute__((vector_size(16)));
+
+enum { LINE_BYTES = 64 };
+
+/* Four rows of four columns, `stride` bytes apart, to four columns of a panel. */
+static inline void transpose_32(char *dst, const char *src, size_t stride)
+{
+    words a[4], b[4];
+    UNROLL for (size_t i = 0; i < 4; i++) memcpy(&a[i], src + i * stride, sizeof *a);
+    UNROLL for (int stage = 0; stage < 2; stage++)
+    {
+        UNROLL for (size_t i = 0; i < 2; i++)
+        {
+            b[2 * i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
+            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
+        }
+        UNROLL for (size_t i = 0; i < 4; i++) a[i] = b[i];
+    }
+    UNROLL for (size_t k = 0; k < 4; k++) memcpy(dst + k * PANEL * 4, &a[k], sizeof *a);
+}
+
+/* The same of eight by eight halves. */
+static inline void transpose_16(char *dst, const char *src, size_t stride)
+{
+    halves a[8], b[8];
+    UNROLL for (size_t i = 0; i < 8; i++) memcpy(&a[i], src + i * stride, sizeof *a);
+    UNROLL for (int stage = 0; stage < 3; stage++)
+    {
+        UNROLL for (size_t i = 0; i < 4; i++)
+        {
+            b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        UNROLL for (size_t i = 0; i < 8; i++) a[i] = b[i];
+    }
+    UNROLL for (size_t k = 0; k < 8; k++) memcpy(dst + k * PANEL * 2, &a[k], sizeof *a);
+}
+
+/* The columns from k0 on, element by element. */
+static inline void pack_rest(char *dst, const char *src, size_t each, size_t n_in, size_t rows,
+                             size_t k0)
+{
+    for (size_t k = k0; k < n_in; k++)
+        for (size_t r = 0; r < PANEL; r++) {
+            char *to = dst + (k * PANEL + r) * each;
+            if (r < rows)
+                memcpy(to, src + (r * n_in + k) * each, each);
+            else
+                memset(to, 0, each);
+        }
+}
+
+/* A panel of 16 whole rows; `each` bytes per element, constant. */
+static inline void pack_panel(char *dst, const char *src, size_t each, size_t n_in)
+{
+    size_t side = 16 / each, line = LINE_BYTES / each, stride = n_in * each, k0 = 0;
+    for (; k0 + line <= n_in; k0 += line)
+        for (size_t r = 0; r < PANEL; r += side)
+            for (size_t k = k0; k < k0 + line; k += side) {
+                char *to = dst + (k * PANEL + r) * each;
+                if (each == 4)
+                    transpose_32(to, src + r * stride + k * each, stride);
+                else
+                    transpose_16(to, src + r * stride + k * each, stride);
+            }
+    pack_rest(dst, src, each, n_in, PANEL, k0);
+}
+
+static inline void pack(char *dst, const char *src, size_t each, size_t n_in, size_t n_out,
+                        size_t p0, size_t p1)
+{
+    size_t bytes = PANEL * n_in * each;
+    for (size_t p = p0; p < p1; p++)
+        if (p * PANEL + PANEL <= n_out)
+            pack_panel(dst + p * bytes, src + p * bytes, each, n_in);
+        else
+            pack_rest(dst + p * bytes, src + p * bytes, each, n_in, n_out - p * PANEL, 0);
+}
+
+static void pack_32(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
+{
+    pack(dst, src, 4, n_in, n_out, p0, p1);
+}
+
+static void pack_16(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
+{
+    pack(dst, src, 2, n_in, n_out, p0, p1);
+}
+
+void kernels_pack_floats_init(struct kernels *k)
+{
+    k->pack[WEIGHT_F32] = pack_32;
+    k->pack[WEIGHT_F16] = k->pack[WEIGHT_BF16] = pack_16;
+}

@@ -1,0 +1,254 @@
+/* Floor 1. Packing of integer types: blocks as they are in the file (dtype_quant.c, dtype_kquant.c)
+ * to the panels of int_layout.h, and the sizes of packed things.
+ *
+ * Every value becomes an unsigned byte first, then the bytes of a block become lines; four bytes at
+ * a time by shifts and masks that stay inside a byte, so the order of bytes in a word does not
+ * matter. Any bytes of a file pack to something: nothing here computes with floats.
+ */
+#include "kernels/pack/int_layout.h"
+
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
+{
+    if (type == WEIGHT_F32)
+        return n_in * PANEL * sizeof(float);
+    if (!weight_is_integer(type))
+        return n_in * PANEL * sizeof(uint16_t);
+    return quant_panel_bytes(&layouts[type], n_in);
+}
+
+size_t kernels_x_bytes(enum weight_type type, size_t n_in)
+{
+    return weight_is_integer(type) ? quant_x_bytes(n_in) : n_in * sizeof(float);
+}
+
+/* ---- values of a block ----------------------------------------------------------------------- */
+
+enum { NIBBLES = 0x0F0F0F0F }; /* of the four bytes of a word */
+
+/* The unsigned values of a block, four to a word. */
+struct values {
+    uint32_t v[BLOCK_WORDS];
+};
+
+static inline uint32_t word_at(const uint8_t *p)
+{
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static inline void get_bytes(struct values *q, const uint8_t *src)
+{
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        q->v[j] = word_at(src + 4 * j) ^ 0x80808080;
+}
+
+static inline void get_nibbles(struct values *q, const uint8_t *src)
+{
+    for (size_t j = 0; j < BLOCK_WORDS / 2; j++) {
+        q->v[j] = word_at(src + 4 * j) & NIBBLES;
+        q->v[j + BLOCK_WORDS / 2] = word_at(src + 4 * j) >> 4 & NIBBLES;
+    }
+}
+
+static inline void get_fives(struct values *q, const uint8_t *high, const uint8_t *low)
+{
+    static const uint8_t spread[16][4] = {
+        {0, 0, 0, 0},   {16, 0, 0, 0},   {0, 16, 0, 0},   {16, 16, 0, 0},
+        {0, 0, 16, 0},  {16, 0, 16, 0},  {0, 16, 16, 0},  {16, 16, 16, 0},
+        {0, 0, 0, 16},  {16, 0, 0, 16},  {0, 16, 0, 16},  {16, 16, 0, 16},
+        {0, 0, 16, 16}, {16, 0, 16, 16}, {0, 16, 16, 16}, {16, 16, 16, 16}};
+    get_nibbles(q, low);
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        q->v[j] |= word_at(spread[high[j / 2] >> j % 2 * 4 & 15]);
+}
+
+/* Block b (of 8) of a super-block of Q4_K or Q5_K, whose nibbles and fifth bits are at
+ * q4 and q1. */
+static inline void get_k(struct values *q, const uint8_t *q4, const uint8_t *q1, size_t b)
+{
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        q->v[j] = word_at(q4 + BLOCK * (b / 2) + 4 * j) >> b % 2 * 4 & NIBBLES;
+    for (size_t j = 0; q1 && j < BLOCK_WORDS; j++)
+        q->v[j] |= (word_at(q1 + 4 * j) >> b & 0x01010101) << 4;
+}
+
+static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
+{
+    const uint8_t *low = super + 64 * (b / 4) + BLOCK * (b % 2);
+    const uint8_t *high = super + 128 + BLOCK * (b / 4);
+    unsigned shift = b % 4 < 2 ? 0 : 4, high_shift = 2 * (unsigned)(b % 4);
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        q->v[j] = (word_at(low + 4 * j) >> shift & NIBBLES) |
+                  (word_at(high + 4 * j) >> high_shift & 0x03030303) << 4;
+}
+
+/* Block b of a group that begins at src. */
+ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enum weight_type type)
+{
+    switch (type) {
+    case WEIGHT_Q8_0:
+        get_bytes(q, src + 34 * b + 2);
+        return;
+    case WEIGHT_Q4_0:
+        get_nibbles(q, src + 18 * b + 2);
+        return;
+    case WEIGHT_Q4_1:
+        get_nibbles(q, src + 4);
+        return;
+    case WEIGHT_Q5_0:
+        get_fives(q, src + 22 * b + 2, src + 22 * b + 6);
+        return;
+    case WEIGHT_Q5_1:
+        get_fives(q, src + 4, src + 8);
+        return;
+    case WEIGHT_Q4_K:
+        get_k(q, src + 16, NULL, b);
+        return;
+    case WEIGHT_Q5_K:
+        get_k(q, src + 48, src + 16, b);
+        return;
+    default:
+        get_6_k(q, src, b);
+    }
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* The 32 values of one row into its four bytes of each line. */
+ALWAYS_INLINE void put_block(uint8_t *lines, const struct values *q, const struct layout *l)
+{
+    const uint32_t *v = q->v;
+    uint32_t high[2] = {0};
+    for (size_t j = 0; j < BLOCK_WORDS; j += l->bits == 8 ? 1 : 2) {
+        uint32_t line = v[j];
+        if (l->bits != 8)
+            line = (v[j] & NIBBLES) | (v[j + 1] & NIBBLES) << 4;
+        memcpy(lines + (l->bits == 8 ? j : j / 2) * LINE, &line, sizeof line);
+    }
+    for (size_t j = 0; j < BLOCK_WORDS; j++) {
+        if (l->bits == 5)
+            high[0] |= (v[j] >> 4 & 0x01010101) << j;
+        if (l->bits == 6)
+            high[j / 4] |= (v[j] >> 4 & 0x03030303) << 2 * (j % 4);
+    }
+    for (size_t h = 0; l->bits != 8 && 4 + h < l->block_lines; h++)
+        memcpy(lines + (4 + h) * LINE, high + h, sizeof *high);
+}
+
+/* Scale and minimum of sub-block s: see get_scale_min of dtype_kquant.c. */
+static void put_k_scales(uint8_t *bytes, const uint8_t *p)
+{
+    for (size_t s = 0; s < 4; s++) {
+        bytes[s * PANEL] = p[s] & 63;
+        bytes[(s + 8) * PANEL] = p[s + 4] & 63;
+        bytes[(s + 4) * PANEL] = (uint8_t)((p[s + 8] & 15) | p[s] >> 6 << 4);
+        bytes[(s + 12) * PANEL] = (uint8_t)(p[s + 8] >> 4 | p[s + 4] >> 6 << 4);
+    }
+}
+
+/* The scales of row r's group that begins at src, of `blocks` blocks. */
+ALWAYS_INLINE void put_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
+                            enum weight_type type)
+{
+    uint8_t *first = head + 2 * r, *second = first + LINE / 2, *bytes = head + LINE + r;
+    switch (type) {
+    case WEIGHT_Q8_0:
+    case WEIGHT_Q4_0:
+    case WEIGHT_Q5_0:
+        memcpy(first, src, 2);
+        if (blocks == 2)
+            memcpy(second, src + 2 + 4 * layouts[type].bits, 2);
+        return;
+    case WEIGHT_Q4_1:
+    case WEIGHT_Q5_1:
+        memcpy(first, src, 2);
+        memcpy(second, src + 2, 2);
+        return;
+    case WEIGHT_Q6_K:
+        memcpy(first, src + 208, 2);
+        for (size_t s = 0; s < 16; s++)
+            bytes[s * PANEL] = src[192 + s];
+        return;
+    default:
+        memcpy(first, src, 2);
+        second[0] = src[2];
+        second[1] = src[3] ^ 128; /* minus dmin */
+        put_k_scales(bytes, src + 4);
+    }
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* Bytes of a block of the file; a group is one of those but for pairs of small ones. */
+ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)
+{
+    static const uint8_t bytes[WEIGHT_N_TYPES] = {
+        [WEIGHT_Q8_0] = 34, [WEIGHT_Q4_0] = 18,  [WEIGHT_Q4_1] = 20,  [WEIGHT_Q5_0] = 22,
+        [WEIGHT_Q5_1] = 24, [WEIGHT_Q4_K] = 144, [WEIGHT_Q5_K] = 176, [WEIGHT_Q6_K] = 210};
+    return layouts[type].k ? blocks / 8 * bytes[type] : blocks * bytes[type];
+}
+
+ALWAYS_INLINE void pack_panel(uint8_t *panel, const uint8_t *src, size_t n_in, size_t rows,
+                              enum weight_type type)
+{
+    const struct layout *l = &layouts[type];
+    size_t blocks = n_in / BLOCK, row_bytes = file_bytes(type, blocks);
+    for (size_t b0 = 0; b0 < blocks; b0 += l->group_blocks) {
+        size_t n = blocks - b0 < l->group_blocks ? blocks - b0 : l->group_blocks;
+        uint8_t *head = panel + head_at(l, b0);
+        if (rows < PANEL || n < l->group_blocks)
+            memset(head, 0, LINE * (l->head_lines + n * l->block_lines));
+        if (l->sub_blocks == 2)
+            memset(head + LINE / 2, 0, LINE / 2);
+        for (size_t r = 0; r < rows; r++) {
+            const uint8_t *group = src + r * row_bytes + file_bytes(type, b0);
+            put_head(head, r, group, n, type);
+            for (size_t b = 0; b < n; b++) {
+                struct values q;
+                get_block(&q, group, b, type);
+                put_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
+            }
+        }
+    }
+}
+
+ALWAYS_INLINE void pack(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1,
+                        enum weight_type type)
+{
+    size_t row_bytes = file_bytes(type, n_in / BLOCK);
+    for (size_t p = p0; p < p1; p++) {
+        size_t rows = n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
+        pack_panel((uint8_t *)dst + p * quant_panel_bytes(&layouts[type], n_in),
+                   (const uint8_t *)src + p * PANEL * row_bytes, n_in, rows, type);
+    }
+}
+
+#define DEFINE_PACK(NAME, TYPE)                                                                    \
+    static void pack_##NAME(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0,      \
+                            size_t p1)                                                             \
+    {                                                                                              \
+        pack(dst, src, n_in, n_out, p0, p1, TYPE);                                                 \
+    }
+
+DEFINE_PACK(q8_0, WEIGHT_Q8_0)
+DEFINE_PACK(q4_0, WEIGHT_Q4_0)
+DEFINE_PACK(q4_1, WEIGHT_Q4_1)
+DEFINE_PACK(q5_0, WEIGHT_Q5_0)
+DEFINE_PACK(q5_1, WEIGHT_Q5_1)
+DEFINE_PACK(q4_k, WEIGHT_Q4_K)
+DEFINE_PACK(q5_k, WEIGHT_Q5_K)
+DEFINE_PACK(q6_k, WEIGHT_Q6_K)
+
+void kernels_pack_init(struct kernels *k)
+{
+    static pack_fn *const fns[] = {pack_q8_0, pack_q4_0, pack_q4_1, pack_q5_0,
+                                   pack_q5_1, pack_q4_k, pack_q5_k, pack_q6_k};
+    memcpy(k->pack + WEIGHT_Q8_0, fns, sizeof fns);
+}

@@ -1,0 +1,33 @@
+/* Floor 1. What a draw computes per logit. See sample_tmpl.h. */
+#ifndef MGPT_KERNELS_SAMPLE_H
+#define MGPT_KERNELS_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SAMPLE_FEW = 64 };
+
+/* NaN counts as minus infinity. A table of its own, because a draw has
+ * no model: kernels_sample() is the best this machine runs. */
+struct sample_kernels {
+    /* The largest; minus infinity when there is none. */
+    float (*biggest)(const float *x, size_t n);
+
+    /* w[i] = 2^40 e^((x[i] - max) * inverse_t) rounded to an integer, 0 where e^... < least;
+     * returns their sum. w has room for whole panels; n <= 2^23. */
+    uint64_t (*weigh)(uint64_t *w, const float *x, size_t n, float max, float inverse_t,
+                      float least);
+
+    /* The draw from n <= SAMPLE_FEW of these weights: the first token at which the sum from the
+     * first on exceeds u * total, rounded down, 0 <= u < 1; 0 when all are zero. */
+    size_t (*few)(const float *x, size_t n, float inverse_t, float least, double u);
+
+    /* sum of e^(x[i] - max) for max >= every x[i], in float64. */
+    double (*sum_exp)(const float *x, size_t n, double max);
+};
+
+const struct sample_kernels *kernels_sample(void);
+extern const struct sample_kernels sample_kernels_scalar, sample_kernels_avx2,
+    sample_kernels_avx512, sample_kernels_neon;
+
+#endif

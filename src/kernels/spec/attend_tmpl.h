@@ -1,0 +1,89 @@
+/* Floor 1. The specification of attention's kernels; part of float_tmpl.h, once per rung.
+ *
+ * Scores and mixes in the orders that kernels.h states. A cache of halves is widened element by
+ * element and then computed with in float32, so that F16 gives what F32 gives for the rounded keys
+ * and values.
+ */
+
+static inline float kv_element(const void *p, size_t i, enum kv_type type)
+{
+    float wide;
+    if (type == KV_F32)
+        return ((const float *)p)[i];
+    widen_f16(&wide, (const uint16_t *)p + i, 1);
+    return wide;
+}
+
+static inline void scores_of(float *s, size_t lds, const void *keys, const float *const *q,
+                             size_t n, size_t d, float by, size_t p0, size_t p1, enum kv_type type)
+{
+    for (size_t p = p0; p < p1; p++)
+        for (size_t i = 0; i < n; i++) {
+            float c[PANEL] = {0};
+            for (size_t j = 0; j < d; j++)
+                for (size_t l = 0; l < PANEL; l++)
+                    c[l] = fmaf(kv_element(keys, (p * d + j) * PANEL + l, type), q[i][j], c[l]);
+            for (size_t l = 0; l < PANEL; l++)
+                s[i * lds + p * PANEL + l] = c[l] * by;
+        }
+}
+
+static void scores_f32(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
+                       size_t d, float by, size_t p0, size_t p1)
+{
+    scores_of(s, lds, keys, q, n, d, by, p0, p1, KV_F32);
+}
+
+static void scores_f16(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
+                       size_t d, float by, size_t p0, size_t p1)
+{
+    scores_of(s, lds, keys, q, n, d, by, p0, p1, KV_F16);
+}
+
+static inline void mix_of(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
+                          size_t n, size_t n_keys, size_t d, enum kv_type type)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+        for (; j + PANEL <= d; j += PANEL) {
+            float c[PANEL];
+            memcpy(c, o[i] + j, sizeof c);
+            for (size_t t = 0; t < n_keys; t++)
+                for (size_t l = 0; l < PANEL; l++)
+                    c[l] = fmaf(a[i * lda + t], kv_element(v, t * ldv + j + l, type), c[l]);
+            memcpy(o[i] + j, c, sizeof c);
+        }
+        for (; j < d; j++)
+            for (size_t t = 0; t < n_keys; t++)
+                o[i][j] = fmaf(a[i * lda + t], kv_element(v, t * ldv + j, type), o[i][j]);
+    }
+}
+
+static void mix_f32(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
+                    size_t n, size_t n_keys, size_t d)
+{
+    mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F32);
+}
+
+static void mix_f16(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
+                    size_t n, size_t n_keys, size_t d)
+{
+    mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F16);
+}
+
+/* The same values as f16_from_f32 in dtype.c, without a branch: round to nearest even; what rounds
+ * to 2^16 or more is infinite, a NaN keeps the top of its payload and is quiet. Below 2^-14, adding
+ * 0.5 brings the last bit that a half has to the last bit of the sum. */
+static void halve(uint16_t *dst, const float *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = bits_of(src[i]), size = bits & 0x7FFFFFFF;
+        uint32_t half = (size - 0x38000000u + 0xFFF + (size >> 13 & 1)) >> 13;
+        uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3F000000u;
+        uint32_t nan = 0x7E00 | (size >> 13 & 0x3FF);
+        half = (int32_t)size < 0x38800000 ? small : half;
+        half = (int32_t)size >= 0x47800000 ? 0x7C00 : half;
+        half = (int32_t)size > 0x7F800000 ? nan : half;
+        dst[i] = (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)half;
+    }
+}

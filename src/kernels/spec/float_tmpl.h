@@ -1,0 +1,391 @@
+/* Floor 1. The kernels' specification, compiled once per rung.
+ *
+ * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or
+ * empty), RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over lanes has a constant
+ * count and no dependence between lanes, which is what lets a compiler turn it into vectors without
+ * changing a bit; every sum is written in the order that kernels.h states. Build with
+ * -ffp-contract=off and without any -ffast-math.
+ */
+#include "kernels/kernels.h"
+#include "kernels/spec/sample_tmpl.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+/* The unfinished sums of one panel's 16 rows: one chain, or four of a narrow matrix. */
+struct chains {
+    float c[4][PANEL];
+};
+
+/* Goes on with n columns of a panel, the first of them number 0 modulo 4. */
+static inline void chains_run(struct chains *s, size_t n_chains, const float *w, const float *x,
+                              size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t l = 0; l < PANEL; l++)
+            s->c[k % n_chains][l] = fmaf(w[k * PANEL + l], x[k], s->c[k % n_chains][l]);
+}
+
+static inline size_t rows_of_panel(size_t p, size_t n_out)
+{
+    return n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
+}
+
+static inline void chains_fold(float *y, const struct chains *s, size_t n_chains, size_t rows)
+{
+    for (size_t l = 0; l < rows; l++)
+        y[l] = n_chains == 1 ? s->c[0][l] : (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
+}
+
+enum { WIDEN = 64 }; /* columns that are widened at a time: 4 KiB of floats, and a multiple of 4 */
+
+/* Weights of `each` bytes, made floats a few columns at a time. */
+typedef void widen_fn(float *dst, const void *src, size_t n);
+
+static inline void linear_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
+                                  const void *x, size_t x_stride, size_t n, size_t n_in,
+                                  size_t n_out, size_t p0, size_t p1)
+{
+    size_t n_chains = n_out > NARROW ? 1 : 4;
+    for (size_t p = p0; p < p1; p++)
+        for (size_t i = 0; i < n; i++) {
+            const float *row = (const float *)((const char *)x + i * x_stride);
+            struct chains s = {0};
+            for (size_t k = 0; k < n_in; k += WIDEN) {
+                float wide[WIDEN * PANEL];
+                size_t columns = n_in - k < WIDEN ? n_in - k : WIDEN;
+                widen(wide, (const char *)w + (p * n_in + k) * PANEL * each, columns * PANEL);
+                chains_run(&s, n_chains, wide, row + k, columns);
+            }
+            chains_fold(y + i * ldy + p * PANEL, &s, n_chains, rows_of_panel(p, n_out));
+        }
+}
+
+static void widen_f32(float *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n * sizeof *dst);
+}
+
+static void widen_bf16(float *dst, const void *src, size_t n)
+{
+    const uint16_t *from = src;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = float_of((uint32_t)from[i] << 16);
+}
+
+/* The same values as f16_to_f32 in dtype.c, without a branch and without subnormal arithmetic: a
+ * subnormal half is a float of [2^-14, 2^-13) less 2^-14. */
+static void widen_f16(float *dst, const void *src, size_t n)
+{
+    const uint16_t *from = src;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = from[i], magnitude = (h & 0x7FFF) << 13;
+        uint32_t normal = magnitude + 0x38000000u;
+        uint32_t subnormal = bits_of(float_of(magnitude + 0x38800000u) - 0x1p-14f);
+        uint32_t bits = (int32_t)magnitude < 0x00800000 ? subnormal : normal;
+        bits = (int32_t)magnitude >= 0x0F800000 ? normal + 0x38000000u : bits;
+        dst[i] = float_of(bits | (h & 0x8000) << 16);
+    }
+}
+
+static void linear_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+{
+    (void)work;
+    linear_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+}
+
+static void linear_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+{
+    (void)work;
+    linear_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+}
+
+static void linear_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+{
+    (void)work;
+    linear_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+}
+
+/* ---- sums over a row ------------------------------------------------------------------------- */
+
+static inline float fold(float p[PANEL])
+{
+    for (size_t i = 0; i < 8; i++)
+        p[i] += p[i + 8];
+    for (size_t i = 0; i < 4; i++)
+        p[i] += p[i + 4];
+    for (size_t i = 0; i < 2; i++)
+        p[i] += p[i + 2];
+    return p[0] + p[1];
+}
+
+/* sum of (x[i] - mean)^2 */
+static float sum_squares(const float *x, float mean, size_t n)
+{
+    float p[PANEL] = {0};
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        for (size_t l = 0; l < PANEL; l++) {
+            float d = x[i + l] - mean;
+            p[l] = fmaf(d, d, p[l]);
+        }
+    for (size_t l = 0; i + l < n; l++) {
+        float d = x[i + l] - mean;
+        p[l] = fmaf(d, d, p[l]);
+    }
+    return fold(p);
+}
+
+static float sum(const float *x, size_t n)
+{
+    float p[PANEL] = {0};
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        for (size_t l = 0; l < PANEL; l++)
+            p[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        p[l] += x[i + l];
+    return fold(p);
+}
+
+static void normalize(float *y, const float *x, const float *gain, const float *bias, size_t n,
+                      float mean, float eps)
+{
+    float inverse = 1.0f / sqrtf(sum_squares(x, mean, n) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[i] - mean) * inverse;
+    for (size_t i = 0; gain && i < n; i++)
+        y[i] *= gain[i];
+    for (size_t i = 0; bias && i < n; i++)
+        y[i] += bias[i];
+}
+
+static void rmsnorm(float *y, const float *x, const float *gain, const float *bias, size_t n,
+                    float eps)
+{
+    normalize(y, x, gain, bias, n, 0.0f, eps);
+}
+
+static void layernorm(float *y, const float *x, const float *gain, const float *bias, size_t n,
+                      float eps)
+{
+    normalize(y, x, gain, bias, n, sum(x, n) / (float)n, eps);
+}
+
+/* ---- exp and what is built on it ------------------------------------------------------------- */
+
+/* e^x to about 1 ulp. x = n ln2 + r, |r| <= ln2 / 2; e^r = 1 + r + r^2 P(r) with a minimax P
+ * (weighted error 3.3e-9); n is the low bits of x log2(e) + 1.5 * 2^23. 2^n is applied in two
+ * halves, so that results may be subnormal. Below -104 the result is 0, above 89 infinity; NaN
+ * stays NaN. */
+static inline float exp_f32(float x)
+{
+    float c = x < -104.0f ? -104.0f : x;
+    c = c > 89.0f ? 89.0f : c;
+    float shifted = fmaf(c, 0x1.715476p0f, 0x1.8p23f);
+    uint32_t n = bits_of(shifted) - 0x4B400000u;
+    float whole = shifted - 0x1.8p23f;
+    float r = fmaf(whole, -0x1.62e4p-1f, c);
+    r = fmaf(whole, -0x1.7f7d1cp-20f, r);
+    float p = 0x1.6a1a76p-10f;
+    p = fmaf(p, r, 0x1.123fc6p-7f);
+    p = fmaf(p, r, 0x1.555916p-5f);
+    p = fmaf(p, r, 0x1.55548ap-3f);
+    p = fmaf(p, r, 0x1.fffffcp-2f);
+    p = fmaf(p, r * r, r) + 1.0f;
+    uint32_t half = (n + 512) / 2 - 256, rest = n - half; /* n >= -151: the sum is not negative */
+    return p * float_of((half + 127) << 23) * float_of((rest + 127) << 23);
+}
+
+static float maximum(const float *x, size_t n)
+{
+    float max = x[0];
+    for (size_t i = 1; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+static void exp_less(float *x, float max, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = exp_f32(x[i] - max);
+}
+
+/* A rung may bring its own passes. */
+static inline void softmax_by(float *x, size_t n, float maximum_of(const float *, size_t),
+                              void exp_of(float *, float, size_t),
+                              float sum_of(const float *, size_t))
+{
+    exp_of(x, maximum_of(x, n), n);
+    float inverse = 1.0f / sum_of(x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= inverse;
+}
+
+static void softmax(float *x, size_t n)
+{
+    softmax_by(x, n, maximum, exp_less, sum);
+}
+
+static void act_relu(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+static void act_relu2(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float positive = x[i] < 0.0f ? 0.0f : x[i];
+        x[i] = positive * positive;
+    }
+}
+
+static void act_silu(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] / (1.0f + exp_f32(-x[i]));
+}
+
+/* x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+ * (Hendrycks & Gimpel 2016) */
+static void act_gelu_tanh(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float u = 0x1.988454p-1f * fmaf(0.044715f * x[i] * x[i], x[i], x[i]);
+        x[i] = x[i] / (1.0f + exp_f32(-2.0f * u));
+    }
+}
+
+/* x Phi(x). The tail Phi(-|x|) = e^(-x^2/2) erfcx(t) / 2, t = |x| / sqrt2, where erfcx(t) = u P(u)
+ * for u = 1 / (1 + 0.35 t): a minimax fit on t <= 9.6, relative error 7e-9. */
+static void act_gelu_erf(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i], u = 1.0f / fmaf(fabsf(v), 0x1.fadaa8p-3f, 1.0f);
+        float p = fmaf(0x1.35767p-5f, u, -0x1.3e4be4p-3f);
+        p = fmaf(p, u, 0x1.6216bep-3f);
+        p = fmaf(p, u, -0x1.02ec56p-6f);
+        p = fmaf(p, u, 0x1.3a0056p-4f);
+        p = fmaf(p, u, 0x1.3710e8p-3f);
+        p = fmaf(p, u, 0x1.314172p-3f);
+        p = fmaf(p, u, 0x1.81d1fp-3f);
+        p = fmaf(p, u, 0x1.939c7ap-3f);
+        p = fmaf(p, u, 0x1.94743p-3f);
+        float tail = 0.5f * exp_f32(-0.5f * v * v) * (u * p);
+        x[i] = v * (v < 0.0f ? tail : 1.0f - tail);
+    }
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static void rope(float *x, const float *cs, size_t n_heads, size_t head_dim, size_t n_rot,
+                 enum rope_pairs pairs)
+{
+    size_t step = pairs == ROPE_ADJACENT ? 2 : 1;
+    size_t other = pairs == ROPE_ADJACENT ? 1 : n_rot / 2;
+    for (size_t h = 0; h < n_heads; h++) {
+        float *head = x + h * head_dim;
+        for (size_t i = 0; i < n_rot / 2; i++) {
+            float a = head[i * step], b = head[i * step + other];
+            float cosine = cs[2 * i], sine = cs[2 * i + 1];
+            head[i * step] = fmaf(a, cosine, -(b * sine));
+            head[i * step + other] = fmaf(a, sine, b * cosine);
+        }
+    }
+}
+
+static void scale(float *x, float by, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= by;
+}
+
+static void add(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+}
+
+static void mul(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= y[i];
+}
+
+static void blend(float *x, float a, float b, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = fmaf(b, y[i], a * x[i]);
+}
+
+static void clamp(float *x, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float low = x[i] < -limit ? -limit : x[i];
+        x[i] = low > limit ? limit : low;
+    }
+}
+
+/* tanh z = z + z^3 P(z^2) for |z| < 0.625, a minimax P (error 5e-9), else 1 - 2 / (e^2|z| + 1). */
+static void softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float z = x[i] / cap, size = fabsf(z), s = z * z;
+        float p = fmaf(-0x1.72328p-8f, s, 0x1.5159fp-6f);
+        p = fmaf(p, s, -0x1.b81e1cp-5f);
+        p = fmaf(p, s, 0x1.11064ap-3f);
+        p = fmaf(p, s, -0x1.55552ep-2f);
+        float small = fmaf(size * s, p, size);
+        float large = 1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f);
+        x[i] = cap * copysignf(size < 0.625f ? small : large, z);
+    }
+}
+
+#include "kernels/spec/attend_tmpl.h"
+
+const struct sample_kernels RUNG_SAMPLE = {sample_biggest, sample_weigh, sample_few,
+                                           sample_sum_exp};
+
+RUNG_STATIC void RUNG_INIT(struct kernels *k)
+{
+    *k = (struct kernels){
+        .isa = RUNG_NAME,
+        .vectors = RUNG_NAME,
+        .linear = {linear_f32, linear_f16, linear_bf16},
+        .rmsnorm = rmsnorm,
+        .layernorm = layernorm,
+        .rope = rope,
+        .softmax = softmax,
+        .scale = scale,
+        .add = add,
+        .mul = mul,
+        .blend = blend,
+        .clamp = clamp,
+        .softcap = softcap,
+        .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
+        .scores = {scores_f32, scores_f16},
+        .mix = {mix_f32, mix_f16},
+        .halve = halve,
+        .sample = &RUNG_SAMPLE,
+    };
+}

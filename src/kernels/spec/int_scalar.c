@@ -1,0 +1,154 @@
+/* Floor 1. Integer types, the specification: linear and quantize in plain C, any machine. Other
+ * rungs give the same bits (but for the payload of a NaN). Loops over lanes have constant counts
+ * and no dependence between lanes, so that compilers make vectors of them; NEON uses this as it is.
+ */
+#include "kernels/spec/quantize_tmpl.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(RUNG_SMALL)
+#define ALWAYS_INLINE static /* one copy serves all types */
+#else
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
+enum { GROUP_TOKENS = 16 }; /* that share one unpacked block */
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The value of a half: see widen_f16 in float_tmpl.h. */
+static inline float half(const uint8_t *p)
+{
+    uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, magnitude = (h & 0x7FFF) << 13;
+    uint32_t bits = magnitude + 0x38000000u;
+    if (magnitude < 0x00800000)
+        bits = bits_of(float_of(magnitude + 0x38800000u) - 0x1p-14f);
+    if (magnitude >= 0x0F800000)
+        bits += 0x38000000u;
+    return float_of(bits | (h & 0x8000) << 16);
+}
+
+/* One block of a panel, unpacked: columns in order, 16 rows each, and a scale and a minimum per
+ * row. */
+struct block {
+    int16_t w[BLOCK][PANEL];
+    float scale[2][PANEL]; /* of the first and the second half of the columns */
+    float min[PANEL];
+};
+
+ALWAYS_INLINE void get_weights(struct block *b, const uint8_t *lines, const struct layout *l)
+{
+    for (size_t j = 0; j < BLOCK_WORDS; j++) {
+        const uint8_t *low = lines + (l->bits == 8 ? j : j / 2) * LINE;
+        for (size_t i = 0; i < LINE; i++) {
+            unsigned v = low[i];
+            if (l->bits != 8)
+                v = v >> j % 2 * 4 & 15;
+            if (l->bits == 5)
+                v |= ((unsigned)lines[4 * LINE + i] >> j & 1u) << 4;
+            if (l->bits == 6)
+                v |= ((unsigned)lines[(4 + j / 4) * LINE + i] >> j % 4 * 2 & 3u) << 4;
+            b->w[4 * j + i % 4][i / 4] = (int16_t)((int)v - l->offset);
+        }
+    }
+}
+
+/* Products of a half and a byte are exact in float. */
+ALWAYS_INLINE void get_scales(struct block *to, const uint8_t *head, size_t b,
+                              const struct layout *l)
+{
+    for (size_t r = 0; r < PANEL; r++) {
+        const uint8_t *d = head + 2 * r, *second = d + LINE / 2, *bytes = head + LINE + r;
+        if (l->sub_blocks == 2) {
+            to->scale[0][r] = half(d) * (float)(int8_t)bytes[2 * b * PANEL];
+            to->scale[1][r] = half(d) * (float)(int8_t)bytes[(2 * b + 1) * PANEL];
+        } else if (l->k) {
+            to->scale[0][r] = half(d) * (float)bytes[b * PANEL];
+            to->min[r] = half(second) * (float)bytes[(8 + b) * PANEL];
+        } else if (l->has_min) {
+            to->scale[0][r] = half(d);
+            to->min[r] = half(second);
+        } else {
+            to->scale[0][r] = half(b == 0 ? d : second);
+        }
+    }
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+/* y += what one block contributes to 16 rows of one token. */
+ALWAYS_INLINE void add_block(float y[PANEL], const struct block *b, const struct x_block *x,
+                             const struct layout *l)
+{
+    const size_t columns = BLOCK / l->sub_blocks;
+    for (size_t s = 0; s < l->sub_blocks; s++) {
+        int32_t sum[PANEL] = {0};
+        for (size_t k = s * columns; k < (s + 1) * columns; k++)
+            for (size_t r = 0; r < PANEL; r++)
+                sum[r] += (int32_t)b->w[k][r] * x->q[k];
+        for (size_t r = 0; r < PANEL; r++)
+            y[r] = fmaf(b->scale[s][r] * x->scale, (float)sum[r], y[r]);
+    }
+    for (size_t r = 0; l->has_min && r < PANEL; r++)
+        y[r] = fmaf(b->min[r], x->sum, y[r]);
+}
+
+/* A panel times up to GROUP_TOKENS tokens. */
+ALWAYS_INLINE void linear_group(float y[GROUP_TOKENS][PANEL], const uint8_t *panel, const char *x,
+                                size_t x_stride, size_t n, size_t n_in, const struct layout *l)
+{
+    memset(y, 0, n * sizeof *y);
+    for (size_t b = 0; b < n_in / BLOCK; b++) {
+        struct block block;
+        get_weights(&block, panel + lines_at(l, b), l);
+        get_scales(&block, panel + head_at(l, b), b % l->group_blocks, l);
+        for (size_t i = 0; i < n; i++)
+            add_block(y[i], &block, (const struct x_block *)(const void *)(x + i * x_stride) + b,
+                      l);
+    }
+}
+
+ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,
+                          const struct layout *l)
+{
+    for (size_t p = p0; p < p1; p++) {
+        const uint8_t *panel = (const uint8_t *)w + p * quant_panel_bytes(l, n_in);
+        size_t rows = n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
+        for (size_t i = 0; i < n; i += GROUP_TOKENS) {
+            float out[GROUP_TOKENS][PANEL];
+            size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
+            linear_group(out, panel, (const char *)x + i * x_stride, x_stride, group, n_in, l);
+            for (size_t j = 0; j < group; j++)
+                memcpy(y + (i + j) * ldy + p * PANEL, out[j], rows * sizeof *y);
+        }
+    }
+}
+
+#define DEFINE_LINEAR(NAME, TYPE)                                                                  \
+    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
+    {                                                                                              \
+        (void)work;                                                                                \
+        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, &layouts[TYPE]);                    \
+    }
+
+DEFINE_LINEAR(q8_0, WEIGHT_Q8_0)
+DEFINE_LINEAR(q4_0, WEIGHT_Q4_0)
+DEFINE_LINEAR(q4_1, WEIGHT_Q4_1)
+DEFINE_LINEAR(q5_0, WEIGHT_Q5_0)
+DEFINE_LINEAR(q5_1, WEIGHT_Q5_1)
+DEFINE_LINEAR(q4_k, WEIGHT_Q4_K)
+DEFINE_LINEAR(q5_k, WEIGHT_Q5_K)
+DEFINE_LINEAR(q6_k, WEIGHT_Q6_K)
+
+void kernels_quant_init_scalar(struct kernels *k)
+{
+    static linear_fn *const fns[] = {linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0,
+                                     linear_q5_1, linear_q4_k, linear_q5_k, linear_q6_k};
+    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
+    k->quantize = quantize;
+    kernels_pack_init(k);
+}

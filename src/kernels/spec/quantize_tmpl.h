@@ -1,0 +1,57 @@
+/* Floor 1. Activations to int8 blocks, the specification; once per rung. See struct x_block.
+ */
+#include "kernels/pack/int_layout.h"
+
+#include <string.h>
+
+static inline float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* As integers the magnitudes of floats have their order, infinity and NaN on top. */
+static uint32_t largest(const float *x)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint32_t magnitude = bits_of(x[i]) & 0x7FFFFFFF;
+        most = magnitude > most ? magnitude : most;
+    }
+    return most;
+}
+
+static void quantize_block(struct x_block *b, const float *x)
+{
+    uint32_t most = largest(x);
+    float m = float_of(most);
+    int finite = most < 0x7F800000, counts = m >= QUANT_TINY && finite;
+    float by = counts ? 127.0f / m : 0.0f;
+    int32_t sum[2] = {0};
+    for (size_t h = 0; h < 2; h++)
+        for (size_t i = 16 * h; i < 16 * h + 16; i++) {
+            float v = (finite ? x[i] : 0.0f) * by;
+            int32_t q = (int32_t)(bits_of(v + 0x1.8p23f) - 0x4B400000u); /* to nearest even */
+            b->q[i] = (int8_t)q;
+            sum[h] += q;
+        }
+    b->scale = counts || !finite ? m / 127.0f : 0.0f;
+    b->sum = b->scale * (float)(sum[0] + sum[1]);
+    b->minus_128[0] = -128 * (sum[0] + sum[1]);
+    b->minus_128[1] = -128 * sum[0];
+}
+
+static void quantize(void *dst, const float *x, size_t n)
+{
+    struct x_block *b = dst;
+    for (size_t i = 0; i < n / BLOCK; i++)
+        quantize_block(b + i, x + i * BLOCK);
+}

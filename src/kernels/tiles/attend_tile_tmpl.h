@@ -1,0 +1,295 @@
+/* Floor 1. Attention's kernels as register tiles, in terms of a rung's vectors.
+ *
+ * Included behind float_tile_tmpl.h, by a file that defines, beside what that asks for, V_MUL, V_MAX,
+ * V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them),
+ * V_STORE_f16 (rounded to nearest even), ATTEND_CHAINS: how many vectors of sums fit in the
+ * registers beside the operands, and EXP_LESS, the softmax' pass of exponentials: exp_less of
+ * float_tmpl.h, or the rung's own.
+ *
+ * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of
+ * tokens for scores and of columns for the mix. Each vector of keys or values is loaded, and
+ * widened, once per tile and serves all its rows. The sums are those of attend_tmpl.h:
+ * every chain is a lane of its own.
+ */
+
+enum {
+    ROWS_MOST = 6,    /* of a tile */
+    VECTORS_MOST = 4, /* of a tile */
+    PANELS_MOST = VECTORS_MOST > VECTORS ? VECTORS_MOST / VECTORS : 1,
+    VALUES_AHEAD = 16 /* tokens of values that are fetched in advance */
+};
+
+/* As many vectors as the registers hold for that many rows: 4, 2, or 1. */
+ALWAYS_INLINE size_t vectors_for(size_t rows)
+{
+    size_t fit = ATTEND_CHAINS / rows;
+    if (fit >= 4)
+        return 4;
+    return fit >= 2 ? 2 : 1;
+}
+
+ALWAYS_INLINE VEC load_kv(const void *p, size_t i, enum kv_type type)
+{
+    return type == KV_F32 ? V_LOAD_f32((const float *)p + i) : V_LOAD_f16((const uint16_t *)p + i);
+}
+
+ALWAYS_INLINE size_t kv_bytes(enum kv_type type)
+{
+    return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+ALWAYS_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
+{
+    return (const char *)p + i * kv_bytes(type);
+}
+
+/* Element i may lie behind the end, where C has no pointers. */
+ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + i * kv_bytes(type)), 0, 2);
+}
+
+/* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at
+ * every page, and with halves has half the lines in flight. One row of floats is too little work
+ * per line to gain by it; of many rows each line serves so much work that it costs more than it
+ * brings. */
+ALWAYS_INLINE int fetches_ahead(size_t rows, enum kv_type type)
+{
+    return rows <= 4 && !(rows == 1 && type == KV_F32);
+}
+
+/* Elements of a line of the cache, less one. */
+ALWAYS_INLINE size_t last_of_line(enum kv_type type)
+{
+    return type == KV_F32 ? 15 : 31;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* nv vectors of tokens, the first of them the first of a panel, by nr rows. */
+ALWAYS_INLINE void scores_tile(float *s, size_t lds, const void *keys, const float *const *q,
+                               size_t d, float by, size_t nr, size_t nv, enum kv_type type)
+{
+    VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
+    const float *x[ROWS_MOST];
+    for (size_t i = 0; i < nr; i++) {
+        x[i] = q[i];
+        for (size_t v = 0; v < nv; v++)
+            c[i][v] = V_ZERO();
+    }
+    for (size_t j = 0; j < d; j++) {
+        for (size_t v = 0; v < nv; v++) {
+            size_t at = v / VECTORS * PANEL * d + j * PANEL + v % VECTORS * LANES;
+            w[v] = load_kv(keys, at, type);
+            V_KEEP(w[v]);
+            if (fetches_ahead(nr, type) && (at & last_of_line(type)) == 0)
+                kv_fetch(keys, at + PANELS_MOST * PANEL * d, type);
+        }
+        for (size_t i = 0; i < nr; i++) {
+            VEC b = V_BROADCAST(x[i][j]);
+            for (size_t v = 0; v < nv; v++)
+                c[i][v] = V_FMA(w[v], b, c[i][v]);
+        }
+    }
+    for (size_t i = 0; i < nr; i++)
+        for (size_t v = 0; v < nv; v++)
+            V_STORE(s + i * lds + v * LANES, V_MUL(c[i][v], V_BROADCAST(by)));
+}
+
+/* nr rows against np panels. */
+ALWAYS_INLINE void scores_rows(float *s, size_t lds, const void *keys, const float *const *q,
+                               size_t d, float by, size_t np, size_t nr, enum kv_type type)
+{
+    size_t nv = vectors_for(nr), p = 0;
+    nv = nv < VECTORS ? VECTORS : nv;
+    for (; p + nv / VECTORS <= np; p += nv / VECTORS)
+        scores_tile(s + p * PANEL, lds, kv_at(keys, p * PANEL * d, type), q, d, by, nr, nv, type);
+    for (; p < np; p++)
+        scores_tile(s + p * PANEL, lds, kv_at(keys, p * PANEL * d, type), q, d, by, nr, VECTORS,
+                    type);
+}
+
+/* Groups of panels come first, so that one is in the nearest cache for all the tiles of rows. */
+ALWAYS_INLINE void scores_all(float *s, size_t lds, const void *keys, const float *const *q,
+                              size_t n, size_t d, float by, size_t p0, size_t p1, enum kv_type type)
+{
+    for (size_t p = p0; p < p1; p += PANELS_MOST) {
+        size_t np = p1 - p < PANELS_MOST ? p1 - p : PANELS_MOST, i = 0;
+        const void *k = kv_at(keys, p * PANEL * d, type);
+        float *to = s + p * PANEL;
+        for (; i + 6 <= n; i += 6)
+            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 6, type);
+        for (; i + 4 <= n; i += 4)
+            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 4, type);
+        if (i + 3 == n)
+            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 3, type);
+        if (i + 2 == n)
+            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 2, type);
+        if (i + 1 == n)
+            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 1, type);
+    }
+}
+
+static void tile_scores_f32(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
+                            size_t d, float by, size_t p0, size_t p1)
+{
+    scores_all(s, lds, keys, q, n, d, by, p0, p1, KV_F32);
+}
+
+static void tile_scores_f16(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
+                            size_t d, float by, size_t p0, size_t p1)
+{
+    scores_all(s, lds, keys, q, n, d, by, p0, p1, KV_F16);
+}
+
+/* ---- mix ------------------------------------------------------------------------------------- */
+
+/* nr rows by nv vectors of columns. */
+ALWAYS_INLINE void mix_tile(float *const *o, size_t j, const float *a, size_t lda,
+                            const void *values, size_t ldv, size_t n_keys, size_t nr, size_t nv,
+                            enum kv_type type)
+{
+    VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
+    for (size_t i = 0; i < nr; i++)
+        for (size_t v = 0; v < nv; v++)
+            c[i][v] = V_LOAD(o[i] + j + v * LANES);
+    for (size_t t = 0; t < n_keys; t++) {
+        for (size_t v = 0; v < nv; v++) {
+            w[v] = load_kv(values, t * ldv + j + v * LANES, type);
+            V_KEEP(w[v]);
+            if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
+                kv_fetch(values, (t + VALUES_AHEAD) * ldv + j + v * LANES, type);
+        }
+        for (size_t i = 0; i < nr; i++) {
+            VEC b = V_BROADCAST(a[i * lda + t]);
+            for (size_t v = 0; v < nv; v++)
+                c[i][v] = V_FMA(w[v], b, c[i][v]);
+        }
+    }
+    for (size_t i = 0; i < nr; i++)
+        for (size_t v = 0; v < nv; v++)
+            V_STORE(o[i] + j + v * LANES, c[i][v]);
+}
+
+/* The columns behind the last whole vector, fewer than LANES. */
+ALWAYS_INLINE void mix_rest(float *const *o, size_t j, const float *a, size_t lda,
+                            const void *values, size_t ldv, size_t n_keys, size_t columns,
+                            size_t nr, enum kv_type type)
+{
+    VEC c[ROWS_MOST];
+    for (size_t i = 0; i < nr; i++)
+        c[i] = V_LOAD_PART_f32(o[i] + j, columns);
+    for (size_t t = 0; t < n_keys; t++) {
+        const void *at = kv_at(values, t * ldv + j, type);
+        VEC w = type == KV_F32 ? V_LOAD_PART_f32((const float *)at, columns)
+                               : V_LOAD_PART_f16((const uint16_t *)at, columns);
+        for (size_t i = 0; i < nr; i++)
+            c[i] = V_FMA(w, V_BROADCAST(a[i * lda + t]), c[i]);
+    }
+    for (size_t i = 0; i < nr; i++)
+        V_STORE_PART(o[i] + j, c[i], columns);
+}
+
+ALWAYS_INLINE void mix_rows(float *const *o, const float *a, size_t lda, const void *values,
+                            size_t ldv, size_t n_keys, size_t d, size_t nr, enum kv_type type)
+{
+    size_t nv = vectors_for(nr), j = 0;
+    for (; j + nv * LANES <= d; j += nv * LANES)
+        mix_tile(o, j, a, lda, values, ldv, n_keys, nr, nv, type);
+    for (; j + LANES <= d; j += LANES)
+        mix_tile(o, j, a, lda, values, ldv, n_keys, nr, 1, type);
+    if (j < d)
+        mix_rest(o, j, a, lda, values, ldv, n_keys, d - j, nr, type);
+}
+
+ALWAYS_INLINE void mix_all(float *const *o, const float *a, size_t lda, const void *values,
+                           size_t ldv, size_t n, size_t n_keys, size_t d, enum kv_type type)
+{
+    size_t i = 0;
+    for (; i + 6 <= n; i += 6)
+        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 6, type);
+    for (; i + 4 <= n; i += 4)
+        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 4, type);
+    if (i + 3 == n)
+        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 3, type);
+    if (i + 2 == n)
+        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 2, type);
+    if (i + 1 == n)
+        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 1, type);
+}
+
+static void tile_mix_f32(float *const *o, const float *a, size_t lda, const void *values,
+                         size_t ldv, size_t n, size_t n_keys, size_t d)
+{
+    mix_all(o, a, lda, values, ldv, n, n_keys, d, KV_F32);
+}
+
+static void tile_mix_f16(float *const *o, const float *a, size_t lda, const void *values,
+                         size_t ldv, size_t n, size_t n_keys, size_t d)
+{
+    mix_all(o, a, lda, values, ldv, n, n_keys, d, KV_F16);
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* Compilers make sixteen scalar chains of the template's loops here, so the lanes are spelt out. */
+static float tile_maximum(const float *x, size_t n)
+{
+    VEC m[VECTORS];
+    float lane[PANEL], max = x[0];
+    size_t i = 0;
+    for (size_t v = 0; v < VECTORS; v++)
+        m[v] = V_BROADCAST(x[0]);
+    for (; i + PANEL <= n; i += PANEL)
+        for (size_t v = 0; v < VECTORS; v++)
+            m[v] = V_MAX(V_LOAD(x + i + v * LANES), m[v]);
+    for (size_t v = 0; v < VECTORS; v++)
+        V_STORE(lane + v * LANES, m[v]);
+    for (size_t l = 0; l < PANEL; l++)
+        max = lane[l] > max ? lane[l] : max;
+    for (; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+static float tile_sum(const float *x, size_t n)
+{
+    VEC p[VECTORS];
+    float lane[PANEL];
+    size_t i = 0;
+    for (size_t v = 0; v < VECTORS; v++)
+        p[v] = V_ZERO();
+    for (; i + PANEL <= n; i += PANEL)
+        for (size_t v = 0; v < VECTORS; v++)
+            p[v] = V_ADD(p[v], V_LOAD(x + i + v * LANES));
+    for (size_t v = 0; v < VECTORS; v++)
+        V_STORE(lane + v * LANES, p[v]);
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] += x[i + l];
+    return fold(lane);
+}
+
+static void tile_softmax(float *x, size_t n)
+{
+    softmax_by(x, n, tile_maximum, EXP_LESS, tile_sum);
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static void tile_halve(uint16_t *dst, const float *src, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        V_STORE_f16(dst + i, V_LOAD(src + i));
+    halve(dst + i, src + i, n - i);
+}
+
+static inline void attend_init(struct kernels *k)
+{
+    k->scores[KV_F32] = tile_scores_f32;
+    k->scores[KV_F16] = tile_scores_f16;
+    k->mix[KV_F32] = tile_mix_f32;
+    k->mix[KV_F16] = tile_mix_f16;
+    k->halve = tile_halve;
+    k->softmax = tile_softmax;
+}

@@ -1,0 +1,476 @@
+/* Floor 1. linear for float types by hand, for rungs whose vectors the including file describes.
+ *
+ * The same sums in the same order as float_tmpl.h: of wide matrices here, of narrow ones in
+ * float_small_tmpl.h. Three shapes of the same work:
+ *   one token    several panels side by side, so that the latency of one chain is not what counts;
+ *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A
+ *                weight that has been loaded meets all tokens of the tile, an activation all rows;
+ *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while
+ *                all tokens of a group pass. Unfinished sums wait in y, where there is one chain
+ *                per number.
+ *
+ * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x,
+ * sum), V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 /
+ * _bf16 (of weights), V_PREFETCH, V_KEEP, which keeps a compiler from loading a value again for
+ * each use, and TILE_PANELS and TILE_TOKENS.
+ */
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+#define NOINLINE __attribute__((noinline))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told
+ * to unroll does so too late to keep the registers. */
+#if defined(__clang__)
+#define UNROLL
+#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
+#else
+#define UNROLL _Pragma("GCC unroll 24")
+#define UNROLL_TWICE _Pragma("GCC unroll 2")
+#endif
+
+enum {
+    VECTORS = PANEL / LANES, /* of a column of a panel */
+    TILE_ROWS = TILE_PANELS * PANEL,
+    STREAM_PANELS = 6, /* that one token meets side by side */
+    /* Of a block, at most. A panel's floats are 16 KiB, half of an L1 of 32 KiB (AVX2's tile has
+     * one); two are 32, of the 48 that Intel's have had since 2019 (AVX-512's tile has two). */
+    COLUMNS = 256,
+    /* From a token's block to the next one's: by powers of two all would share few lines of L1. */
+    X_ROW = COLUMNS + PANEL,
+    /* Tokens that pass a block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is
+     * widened, and waited for, once for all of them. */
+    GROUP_TOKENS = 192,
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
+    AHEAD = 1024,    /* bytes that one token, or a tile alone, fetches in advance */
+    FAR = 192 << 10, /* bytes of a matrix above which a model of such is taken not to stay in L2 */
+    WIDE_FLOATS = TILE_PANELS * COLUMNS * PANEL /* weights of a block as floats */
+};
+
+_Static_assert((size_t)GROUP_TOKENS <= WORK_TOKENS && X_ROW * sizeof(float) <= WORK_ROW &&
+                   WIDE_FLOATS * sizeof(float) <= WORK_WEIGHTS,
+               "kernels_work_bytes");
+
+/* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
+struct parts {
+    size_t each, more;
+};
+
+ALWAYS_INLINE struct parts parts_of(size_t n, size_t n_parts)
+{
+    return (struct parts){n / n_parts, n % n_parts};
+}
+
+ALWAYS_INLINE size_t bytes_of(enum weight_type type)
+{
+    return type == WEIGHT_F32 ? 4 : 2;
+}
+
+/* Vector v of column k of a panel. */
+ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
+{
+    const char *at = panel + (k * PANEL + v * LANES) * bytes_of(type);
+    if (type == WEIGHT_F32)
+        return V_LOAD_f32((const float *)(const void *)at);
+    if (type == WEIGHT_F16)
+        return V_LOAD_f16((const uint16_t *)(const void *)at);
+    return V_LOAD_bf16((const uint16_t *)(const void *)at);
+}
+
+#include "kernels/tiles/float_small_tmpl.h"
+
+/* ---- one token ------------------------------------------------------------------------------- */
+
+/* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. `far`:
+ * the panels come from memory, and what is AHEAD is asked for, as the hardware follows so many streams
+ * with a part of the memory's speed only. Near the end that is where the next panels begin. */
+ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const char *w,
+                              size_t panel_bytes, const float *x, size_t n_in, size_t rows,
+                              size_t panels)
+{
+    VEC c[STREAM_PANELS * VECTORS];
+    size_t column = PANEL * bytes_of(type), last = AHEAD / column < n_in ? AHEAD / column : n_in;
+    uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
+    for (size_t k = 0; k < n_in; k++) {
+        VEC b = V_BROADCAST(x[k]);
+        V_KEEP(b);
+        if (far) {
+            ahead += k == n_in - last ? (panels - 1) * panel_bytes : 0;
+            UNROLL for (size_t p = 0; p < panels; p++) V_PREFETCH(ahead + p * panel_bytes);
+            ahead += column;
+        }
+        UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
+            V_FMA(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+    }
+    float out[STREAM_PANELS * PANEL];
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) V_STORE(out + v * LANES, c[v]);
+    memcpy(y, out, rows * sizeof *y);
+}
+
+#define STREAM_CASE(N)                                                                             \
+    case N:                                                                                        \
+        stream_run(type, far, y + p * PANEL, w + p * bytes, bytes, x, n_in, rows,                  \
+                   N < STREAM_PANELS ? N : STREAM_PANELS);                                         \
+        break;
+
+ALWAYS_INLINE void stream(enum weight_type type, int far, float *y, const char *w, const float *x,
+                          size_t n_in, size_t n_out, size_t p0, size_t p1)
+{
+    size_t bytes = n_in * PANEL * bytes_of(type);
+    size_t groups = (p1 - p0 + STREAM_PANELS - 1) / STREAM_PANELS;
+    if (groups == 0)
+        return;
+    struct parts parts = parts_of(p1 - p0, groups);
+    for (size_t g = 0, p = p0; g < groups; g++) {
+        size_t panels = parts.each + (g < parts.more), rows = panels * PANEL;
+        if (rows > n_out - p * PANEL)
+            rows = n_out - p * PANEL;
+        switch (panels) {
+            STREAM_CASE(1)
+            STREAM_CASE(2)
+            STREAM_CASE(3)
+            STREAM_CASE(4)
+            STREAM_CASE(5)
+            STREAM_CASE(6)
+        default:
+            break;
+        }
+        p += panels;
+    }
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. What is
+ * only fetched may lie behind the end of an array, so its addresses are numbers: C has no such
+ * pointers. */
+struct ahead {
+    uintptr_t at;
+    size_t gap, step;
+};
+
+/* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
+ * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the
+ * sums begin here, and do not wait in y. */
+struct work {
+    float *y;
+    size_t ldy;
+    const char *w;
+    size_t panel_bytes, columns;
+    const float *x;
+    size_t tokens, rows;
+    int first;
+    struct ahead ahead;
+};
+
+/* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
+ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
+{
+    uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
+    UNROLL for (size_t i = 0; i < tokens; i++)
+    {
+        uintptr_t row = next + i * ldy * sizeof *y;
+        __builtin_prefetch((const void *)row);
+        __builtin_prefetch((const void *)(row + (panels * PANEL - 1) * sizeof *y));
+    }
+}
+
+/* type, tokens and panels are constants. */
+ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *y, size_t ldy,
+                            size_t tokens, size_t panels)
+{
+    VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
+    const char *w = t->w;
+    const float *x = t->x;
+    uintptr_t ahead = t->ahead.at;
+    size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
+           step = t->ahead.step;
+    if (t->first)
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_ZERO();
+    else
+        UNROLL for (size_t i = 0; i < tokens; i++)
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
+                V_LOAD(y + i * ldy + v * LANES);
+    prefetch_next(y, ldy, tokens, panels);
+    UNROLL_TWICE for (size_t k = 0; k < columns; k++)
+    {
+        V_PREFETCH(ahead);
+        V_PREFETCH(ahead + gap);
+        ahead += step;
+        UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
+        {
+            a[v] = weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS);
+            V_KEEP(a[v]);
+        }
+        UNROLL for (size_t i = 0; i < tokens; i++)
+        {
+            VEC b = V_BROADCAST(x[i * X_ROW + k]);
+            V_KEEP(b);
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_FMA(a[v], b, c[i][v]);
+        }
+    }
+    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
+        V_STORE(y + i * ldy + v * LANES, c[i][v]);
+}
+
+#define TILE_CASE(N)                                                                               \
+    case N:                                                                                        \
+        tile_run(type, t, y, ldy, N < TILE_TOKENS ? N : TILE_TOKENS, panels);                      \
+        break;
+
+ALWAYS_INLINE void tile_some(enum weight_type type, const struct work *t, float *y, size_t ldy,
+                             size_t panels)
+{
+    switch (t->tokens) {
+        TILE_CASE(1)
+        TILE_CASE(2)
+        TILE_CASE(3)
+        TILE_CASE(4)
+        TILE_CASE(5)
+        TILE_CASE(6)
+        TILE_CASE(7)
+        TILE_CASE(8)
+        TILE_CASE(9)
+        TILE_CASE(10)
+        TILE_CASE(11)
+        TILE_CASE(12)
+    default:
+        break;
+    }
+}
+
+/* Whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
+ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
+{
+    float edge[TILE_TOKENS * TILE_ROWS];
+    int whole = t->rows % PANEL == 0;
+    float *to = whole ? t->y : edge;
+    size_t ld = whole ? t->ldy : TILE_ROWS;
+    for (size_t i = 0; !whole && !t->first && i < t->tokens; i++)
+        memcpy(edge + i * TILE_ROWS, t->y + i * t->ldy, t->rows * sizeof *edge);
+    if (t->rows > TILE_ROWS - PANEL)
+        tile_some(type, t, to, ld, TILE_PANELS);
+    else
+        tile_some(type, t, to, ld, 1);
+    for (size_t i = 0; !whole && i < t->tokens; i++)
+        memcpy(t->y + i * t->ldy, edge + i * TILE_ROWS, t->rows * sizeof *edge);
+}
+
+/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces
+ * other than they were stored in, which waits for all stores before, also of sums to far
+ * caches. */
+typedef void tile_fn(const struct work *t);
+
+static void tile_f32(const struct work *t)
+{
+    tile(WEIGHT_F32, t);
+}
+
+static void tile_f16(const struct work *t)
+{
+    tile(WEIGHT_F16, t);
+}
+
+static void tile_bf16(const struct work *t)
+{
+    tile(WEIGHT_BF16, t);
+}
+
+/* One call's arguments. */
+struct product {
+    enum weight_type type;
+    tile_fn *tile; /* for a tile that is alone; others multiply floats */
+    float *y;
+    size_t ldy;
+    const char *w;
+    const char *x;
+    size_t x_stride, n, n_in, n_out, p0, p1;
+    void *work;
+};
+
+/* A block: columns [k, k + columns) of `panels` panels from p on. */
+struct block {
+    size_t p, panels, k, columns;
+    ptrdiff_t next; /* bytes from here to the block that comes then, 0: none */
+};
+
+ALWAYS_INLINE const char *weights_of(const struct product *m, size_t p, size_t k)
+{
+    return m->w + (p * m->n_in + k) * PANEL * bytes_of(m->type);
+}
+
+/* Half weights as floats, once for all tiles of a group. */
+ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct product *m,
+                               const struct block *b)
+{
+    for (size_t p = 0; p < b->panels; p++) {
+        const char *panel = weights_of(m, b->p + p, b->k);
+        float *to = wide + p * COLUMNS * PANEL;
+        for (size_t k = 0; k < b->columns; k++)
+            UNROLL for (size_t v = 0; v < VECTORS; v++)
+                V_STORE(to + k * PANEL + v * LANES, weights_at(type, panel, k, v));
+    }
+}
+
+/* What tile t of n_tiles fetches: its share of the next block; what is AHEAD of it if alone. */
+static struct ahead ahead_of(const struct product *m, const struct block *b, const char *w,
+                             size_t t, size_t n_tiles)
+{
+    size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
+    if (n_tiles == 1)
+        return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
+    size_t sharers = n_tiles < 4 ? 2 : 4;
+    if (t >= sharers || b->next == 0)
+        return (struct ahead){(uintptr_t)w, 0, 0};
+    size_t step = column / sharers;
+    return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
+}
+
+/* A block for tokens [i, i + n), whose columns have been copied to x. wide is room for its weights. */
+static void block_run(const struct product *m, const float *x, float *wide, size_t i, size_t n,
+                      const struct block *b)
+{
+    const char *w = weights_of(m, b->p, b->k);
+    struct work t = {.y = m->y + i * m->ldy + b->p * PANEL,
+                     .ldy = m->ldy,
+                     .w = w,
+                     .panel_bytes = m->n_in * PANEL * bytes_of(m->type),
+                     .columns = b->columns,
+                     .x = x,
+                     .rows = m->n_out - b->p * PANEL,
+                     .first = b->k == 0};
+    tile_fn *run = m->tile;
+    size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
+    if (t.rows > b->panels * PANEL)
+        t.rows = b->panels * PANEL;
+    if (n_tiles > 1 && m->type != WEIGHT_F32) {
+        if (m->type == WEIGHT_F16)
+            widen_block(WEIGHT_F16, wide, m, b);
+        else
+            widen_block(WEIGHT_BF16, wide, m, b);
+        t.w = (const char *)wide;
+        t.panel_bytes = COLUMNS * PANEL * sizeof *wide;
+        run = tile_f32;
+    }
+    struct parts parts = parts_of(n, n_tiles);
+    for (size_t j = 0; j < n_tiles; j++) {
+        t.tokens = parts.each + (j < parts.more);
+        t.ahead = ahead_of(m, b, w, j, n_tiles);
+        run(&t);
+        t.y += t.tokens * m->ldy;
+        t.x += t.tokens * X_ROW;
+    }
+}
+
+/* How far behind a block the one is that follows it among panels [p0, p1); 0 behind the last. */
+static ptrdiff_t next_block(const struct product *m, const struct block *b, size_t p0, size_t p1)
+{
+    const char *here = weights_of(m, b->p, b->k);
+    if (b->p + TILE_PANELS < p1)
+        return weights_of(m, b->p + TILE_PANELS, b->k) - here;
+    if (b->k + b->columns < m->n_in)
+        return weights_of(m, p0, b->k + b->columns) - here;
+    return 0;
+}
+
+/* Panels [p0, p1) for tokens [i, i + n). In m->work: the weights of a block as floats, 16 KiB for each
+ * panel of a tile, then the tokens' copies, 204 KiB. Half as many tokens would halve these, but widen
+ * and wait for weights twice as often. */
+static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
+{
+    float *wide = m->work, *x = wide + WIDE_FLOATS;
+    size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
+    size_t most =
+        (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
+    for (size_t k = 0; k < m->n_in; k += most) {
+        struct block b = {.p = p0, .k = k, .columns = m->n_in - k < most ? m->n_in - k : most};
+        for (size_t j = 0; j < n; j++)
+            memcpy(x + j * X_ROW, m->x + (i + j) * m->x_stride + k * sizeof *x,
+                   b.columns * sizeof *x);
+        for (; b.p < p1; b.p += TILE_PANELS) {
+            b.panels = p1 - b.p < TILE_PANELS ? p1 - b.p : TILE_PANELS;
+            b.next = next_block(m, &b, p0, p1);
+            block_run(m, x, wide, i, n, &b);
+        }
+    }
+}
+
+static void tiles(const struct product *m)
+{
+    size_t n_groups = (m->n + GROUP_TOKENS - 1) / GROUP_TOKENS;
+    struct parts parts = parts_of(m->n, n_groups);
+    for (size_t p = m->p0; p < m->p1; p += SET_PANELS)
+        for (size_t g = 0, i = 0; g < n_groups; g++) {
+            size_t n = parts.each + (g < parts.more);
+            set_run(m, i, n, p, m->p1 - p < SET_PANELS ? m->p1 : p + SET_PANELS);
+            i += n;
+        }
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a
+ * layer 16 wide does not need would take as long as the layer. */
+#define DEFINE_LINEAR(TYPE, ID)                                                                    \
+    static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
+                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
+                                           size_t p0, size_t p1, void *work)                       \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
+        narrow_one(ID, y, w, x, n_in, n_out, p0, p1);                                              \
+    }                                                                                              \
+    static NOINLINE void narrow_many_##TYPE(float *y, size_t ldy, const void *w, const void *x,    \
+                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,  \
+                                            size_t p0, size_t p1, void *work)                      \
+    {                                                                                              \
+        (void)work;                                                                                \
+        narrow_many(ID, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                           \
+    }                                                                                              \
+    static NOINLINE void stream_##TYPE(float *y, size_t ldy, const void *w, const void *x,         \
+                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,       \
+                                       size_t p0, size_t p1, void *work)                           \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
+        stream(ID, 0, y, w, x, n_in, n_out, p0, p1);                                               \
+    }                                                                                              \
+    static NOINLINE void stream_far_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
+                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
+                                           size_t p0, size_t p1, void *work)                       \
+    {                                                                                              \
+        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
+        stream(ID, 1, y, w, x, n_in, n_out, p0, p1);                                               \
+    }                                                                                              \
+    static NOINLINE void tiles_##TYPE(float *y, size_t ldy, const void *w, const void *x,          \
+                                      size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
+                                      size_t p0, size_t p1, void *work)                            \
+    {                                                                                              \
+        struct product m = {                                                                       \
+            ID, tile_##TYPE, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work};                \
+        tiles(&m);                                                                                 \
+    }                                                                                              \
+    static void rung_linear_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
+                                   size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
+                                   size_t p0, size_t p1, void *work)                               \
+    {                                                                                              \
+        linear_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
+        if (n_out <= NARROW) {                                                                     \
+            one = narrow_one_##TYPE;                                                               \
+            many = narrow_many_##TYPE;                                                             \
+        } else if ((p1 - p0) * n_in >= FAR / (PANEL * bytes_of(ID)))                               \
+            one = stream_far_##TYPE;                                                               \
+        (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work);               \
+    }
+DEFINE_LINEAR(f32, WEIGHT_F32)
+DEFINE_LINEAR(f16, WEIGHT_F16)
+DEFINE_LINEAR(bf16, WEIGHT_BF16)
+
+static inline void rung_init(struct kernels *k)
+{
+    k->linear[WEIGHT_F32] = rung_linear_f32;
+    k->linear[WEIGHT_F16] = rung_linear_f16;
+    k->linear[WEIGHT_BF16] = rung_linear_bf16;
+}

@@ -1,0 +1,325 @@
+/* Floor 1. linear of integer types by hand, for rungs whose vectors the including file describes.
+ *
+ * The same sums in the same order as int_scalar.c. A lane is a row of the output. One token
+ * goes straight through the packed lines, a panel or two at a time: as many streams from memory.
+ * Several tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then
+ * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
+ * unfinished results in `y`.
+ *
+ * The including file defines what int_weights_tmpl.h asks for; TILE_PANELS, TILE_TOKENS; and STEP,
+ * how many lines i_dot takes at a time.
+ */
+#include "kernels/tiles/int_weights_tmpl.h"
+
+#include <string.h>
+
+enum {
+    VECTORS = PANEL / LANES, /* of a line, of a panel's results */
+    VECTOR_BYTES = LINE / VECTORS,
+    TILE_VECTORS = TILE_PANELS * VECTORS,
+    STREAM_PANELS = 2, /* of bytes, that one token meets side by side */
+    GROUP_TOKENS = 48, /* that share what is unpacked */
+    CACHE_BLOCKS = 4   /* unpacked at a time */
+};
+
+/* ---- one token ------------------------------------------------------------------------------- */
+
+/* What the sums of a sub-block begin with: minus the weights' offset times the sum of x. */
+ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct layout *l)
+{
+    if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
+        return i_zero();
+    if (l->sub_blocks == 1)
+        return i_offset(i_word(&x->minus_128[0]), l->offset);
+    IVEC first = i_word(&x->minus_128[1]);
+    return i_offset(s == 0 ? first : i_sub(i_word(&x->minus_128[0]), first), l->offset);
+}
+
+/* y += what block b of a group contributes to LANES rows; head and lines are moved to those. */
+ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
+                             const uint8_t *lines, size_t b, const struct x_block *x,
+                             const struct layout *l)
+{
+    const size_t words = BLOCK_WORDS / l->sub_blocks;
+#pragma GCC unroll 2
+    for (size_t s = 0; s < l->sub_blocks; s++) {
+        IVEC sum[2] = {first_sum(x, s, l), i_zero()}; /* exact: two chains hide latency */
+#pragma GCC unroll 4
+        for (size_t j = s * words; j < (s + 1) * words; j += 2) {
+            IVEC w[2], a[2];
+            get_pair(w, lines, j, l);
+            a[0] = i_word(x->q + 4 * j);
+            a[1] = i_word(x->q + 4 * j + 4);
+            for (size_t i = 0; i < 2; i += STEP)
+                sum[i] = i_dot(sum[i], w + i, a + i, l->bits);
+        }
+        FVEC scale = f_mul(get_scale(head, bytes, b, s, l), f_all(&x->scale));
+        y = f_fma(scale, f_from(i_add(sum[0], sum[1])), y);
+    }
+    return l->has_min ? f_fma(get_min(head, bytes, b, l), f_all(&x->sum), y) : y;
+}
+
+ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t blocks,
+                             const struct x_block *x, const struct layout *l)
+{
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
+        for (size_t line = 0; line < l->block_lines; line++) /* perhaps behind the end: a number */
+            __builtin_prefetch((const void *)((uintptr_t)lines + line * LINE + PREFETCH));
+        for (size_t v = 0; v < VECTORS; v++)
+            y[v] = add_block(y[v], group + v * 2 * LANES, group + LINE + v * LANES,
+                             lines + v * VECTOR_BYTES, b, x + b, l);
+    }
+}
+
+/* `panels` panels from p on side by side: as many streams from memory, and chains. */
+ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t panels,
+                                 const struct x_block *x, size_t n_in, size_t n_out,
+                                 const struct layout *l)
+{
+    size_t blocks = n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
+    size_t panel_bytes = quant_panel_bytes(l, n_in);
+    const uint8_t *at = w + p * panel_bytes;
+    FVEC sum[STREAM_PANELS][VECTORS];
+    float out[STREAM_PANELS * PANEL];
+    for (size_t i = 0; i < panels; i++)
+        for (size_t v = 0; v < VECTORS; v++)
+            sum[i][v] = f_zero();
+    for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
+        for (size_t i = 0; i < panels; i++)
+            add_group(sum[i], at + i * panel_bytes, l->group_blocks, x + b, l);
+    for (size_t i = 0; whole < blocks && i < panels; i++) /* only pairs can lack one */
+        add_group(sum[i], at + i * panel_bytes, 1, x + whole, l);
+    for (size_t i = 0; i < panels; i++)
+        for (size_t v = 0; v < VECTORS; v++)
+            f_store(out + i * PANEL + v * LANES, sum[i][v]);
+    size_t rows = n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
+    memcpy(y + p * PANEL, out, rows * sizeof *y);
+}
+
+/* Bytes are read as fast as memory gives them, and it gives more to two streams; smaller weights have to
+ * be unpacked, which takes the registers. */
+ALWAYS_INLINE void linear_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
+                              size_t n_out, size_t p0, size_t p1, const struct layout *l)
+{
+    size_t p = p0;
+    for (; l->bits == 8 && p + STREAM_PANELS <= p1; p += STREAM_PANELS)
+        stream_panels(y, w, p, STREAM_PANELS, x, n_in, n_out, l);
+    for (; p < p1; p++)
+        stream_panels(y, w, p, 1, x, n_in, n_out, l);
+}
+
+/* ---- several tokens -------------------------------------------------------------------------- */
+
+/* Some blocks of a tile's panels, unpacked. Weights that are bytes already stay where they are, if
+ * there is a panel for every place of the tile. */
+struct cache {
+    const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; the others' follow, `stride` apart */
+    size_t stride;
+    _Alignas(LINE) uint8_t w[CACHE_BLOCKS][TILE_PANELS][BLOCK_WORDS][LINE];
+    float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
+    float min[CACHE_BLOCKS][TILE_PANELS][PANEL];
+};
+_Static_assert(sizeof(struct cache) <= WORK_WEIGHTS, "kernels_work_bytes");
+
+ALWAYS_INLINE int stays(size_t panels, const struct layout *l)
+{
+    return l->bits == 8 && !SIGNED_8 && panels == TILE_PANELS;
+}
+
+ALWAYS_INLINE void fill_cache(struct cache *c, const uint8_t *panel, size_t p, size_t b0,
+                              size_t blocks, int keep, const struct layout *l)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        const uint8_t *head = panel + head_at(l, b0 + i), *lines = panel + lines_at(l, b0 + i);
+        size_t b = (b0 + i) % l->group_blocks;
+        for (size_t v = 0; v < VECTORS; v++) {
+            const uint8_t *halves = head + v * 2 * LANES, *bytes = head + LINE + v * LANES;
+#pragma GCC unroll 4
+            for (size_t j = 0; j < BLOCK_WORDS && !keep; j += 2) {
+                IVEC w[2];
+                get_pair(w, lines + v * VECTOR_BYTES, j, l);
+                i_store(c->w[i][p][j] + v * VECTOR_BYTES, w[0]);
+                i_store(c->w[i][p][j + 1] + v * VECTOR_BYTES, w[1]);
+            }
+            for (size_t s = 0; s < l->sub_blocks; s++)
+                f_store(c->scale[i][s][p] + v * LANES, get_scale(halves, bytes, b, s, l));
+            if (l->has_min)
+                f_store(c->min[i][p] + v * LANES, get_min(halves, bytes, b, l));
+        }
+    }
+}
+
+/* Unfinished results of a token. */
+struct results {
+    _Alignas(LINE) float y[TILE_PANELS * PANEL];
+};
+
+/* y += what a sub-block contributes, for n tokens (constant); integer sums are in registers. */
+ALWAYS_INLINE void tile_sub(struct results *y, const struct cache *c, size_t b, size_t s,
+                            const char *x, size_t x_stride, size_t n, const struct layout *l)
+{
+    const size_t words = BLOCK_WORDS / l->sub_blocks;
+    const uint8_t *lines = c->lines[b];
+    const size_t stride = c->stride;
+    const struct x_block *xs[TILE_TOKENS];
+    IVEC sum[TILE_TOKENS][TILE_VECTORS];
+    for (size_t i = 0; i < n; i++) {
+        xs[i] = (const struct x_block *)(const void *)(x + i * x_stride);
+        IVEC first = first_sum(xs[i], s, l);
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            sum[i][v] = first;
+    }
+#pragma GCC unroll 8
+    for (size_t j = s * words; j < (s + 1) * words; j += STEP) {
+        IVEC w[TILE_VECTORS][STEP];
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            for (size_t t = 0; t < STEP; t++) {
+                w[v][t] = i_load(lines + v / VECTORS * stride + (j + t) * LINE +
+                                 v % VECTORS * VECTOR_BYTES);
+                I_KEEP(w[v][t]);
+            }
+        for (size_t i = 0; i < n; i++) {
+            IVEC a[STEP];
+            for (size_t t = 0; t < STEP; t++) {
+                a[t] = i_word(xs[i]->q + 4 * (j + t));
+                I_KEEP(a[t]);
+            }
+            for (size_t v = 0; v < TILE_VECTORS; v++)
+                sum[i][v] = i_dot(sum[i][v], w[v], a, l->bits);
+        }
+    }
+    const float *scale = (const float *)c->scale[b][s], *min = (const float *)c->min[b];
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < TILE_VECTORS; v++) {
+            FVEC by = f_mul(f_load(scale + v * LANES), f_all(&xs[i]->scale));
+            FVEC out = f_fma(by, f_from(sum[i][v]), f_load(y[i].y + v * LANES));
+            if (l->has_min)
+                out = f_fma(f_load(min + v * LANES), f_all(&xs[i]->sum), out);
+            f_store(y[i].y + v * LANES, out);
+        }
+}
+
+ALWAYS_INLINE void tile(struct results *y, const struct cache *c, size_t blocks, const char *x,
+                        size_t x_stride, size_t n, const struct layout *l)
+{
+    for (size_t b = 0; b < blocks; b++) {
+#pragma GCC unroll 2
+        for (size_t s = 0; s < l->sub_blocks; s++) {
+            __asm__ volatile("" ::: "memory"); /* gcc would carry y in registers, and spill it */
+            tile_sub(y, c, b, s, x + b * sizeof(struct x_block), x_stride, n, l);
+        }
+    }
+}
+
+/* Types whose tiles are the same code share it: kinds of tiles, by a type that stands for them. */
+#define DEFINE_TILE(NAME, TYPE)                                                                    \
+    static __attribute__((noinline)) void tile_##NAME(struct results *y, const struct cache *c,    \
+                                                      size_t blocks, const char *x,                \
+                                                      size_t x_stride, size_t n)                   \
+    {                                                                                              \
+        const struct layout *l = &layouts[TYPE];                                                   \
+        for (; n >= TILE_TOKENS; n -= TILE_TOKENS) {                                               \
+            tile(y, c, blocks, x, x_stride, TILE_TOKENS, l);                                       \
+            y += TILE_TOKENS;                                                                      \
+            x += TILE_TOKENS * x_stride;                                                           \
+        }                                                                                          \
+        for (; n >= 2; n -= 2) {                                                                   \
+            tile(y, c, blocks, x, x_stride, 2, l);                                                 \
+            y += 2;                                                                                \
+            x += 2 * x_stride;                                                                     \
+        }                                                                                          \
+        if (n == 1)                                                                                \
+            tile(y, c, blocks, x, x_stride, 1, l);                                                 \
+    }
+
+DEFINE_TILE(q8_0, WEIGHT_Q8_0)
+DEFINE_TILE(q4_0, WEIGHT_Q4_0)
+DEFINE_TILE(q5_0, WEIGHT_Q5_0)
+DEFINE_TILE(4_min, WEIGHT_Q4_1)
+DEFINE_TILE(5_min, WEIGHT_Q5_1)
+DEFINE_TILE(q6_k, WEIGHT_Q6_K)
+
+typedef void tile_fn(struct results *y, const struct cache *c, size_t blocks, const char *x,
+                     size_t x_stride, size_t n);
+
+/* Panels [p, p + panels) times one group of tokens. */
+ALWAYS_INLINE void linear_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
+                                const char *x, size_t x_stride, size_t n, size_t n_in,
+                                tile_fn *tiles, const struct layout *l, struct cache *c)
+{
+    size_t blocks = n_in / BLOCK;
+    int keep = stays(panels, l);
+    if (panels < TILE_PANELS) /* the tile computes all of them: of something, whatever it is */
+        memset(c, 0, sizeof *c);
+    memset(y, 0, n * sizeof *y);
+    c->stride = keep ? quant_panel_bytes(l, n_in) : sizeof c->w[0][0];
+    for (size_t b = 0; b < blocks; b += CACHE_BLOCKS) {
+        size_t some = blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS;
+        for (size_t i = 0; i < some; i++)
+            c->lines[i] = keep ? w + p * c->stride + lines_at(l, b + i) : (const uint8_t *)c->w[i];
+        for (size_t i = 0; i < panels; i++)
+            fill_cache(c, w + (p + i) * quant_panel_bytes(l, n_in), i, b, some, keep, l);
+        tiles(y, c, some, x + b * sizeof(struct x_block), x_stride, n);
+    }
+}
+
+/* A call of memcpy costs as much as a block. */
+ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows)
+{
+    if (rows < TILE_PANELS * PANEL)
+        memcpy(y, from->y, rows * sizeof *y);
+    else
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            f_store(y + v * LANES, f_load(from->y + v * LANES));
+}
+
+ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work,
+                          tile_fn *tiles, const struct layout *l)
+{
+    if (n == 1) {
+        linear_one(y, w, x, n_in, n_out, p0, p1, l);
+        return;
+    }
+    for (size_t p = p0; p < p1; p += TILE_PANELS) {
+        size_t panels = p1 - p < TILE_PANELS ? p1 - p : TILE_PANELS, row = p * PANEL;
+        size_t rows = n_out - row < panels * PANEL ? n_out - row : panels * PANEL;
+        for (size_t i = 0; i < n; i += GROUP_TOKENS) {
+            struct results out[GROUP_TOKENS];
+            size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
+            linear_group(out, w, p, panels, (const char *)x + i * x_stride, x_stride, group, n_in,
+                         tiles, l, work);
+            for (size_t j = 0; j < group; j++)
+                put_results(y + (i + j) * ldy + row, &out[j], rows);
+        }
+    }
+}
+
+#define DEFINE_LINEAR(NAME, TYPE, TILES)                                                           \
+    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
+                              void *work)                                                          \
+    {                                                                                              \
+        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work, TILES, &layouts[TYPE]);       \
+    }
+
+DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, tile_q8_0)
+DEFINE_LINEAR(q4_0, WEIGHT_Q4_0, tile_q4_0)
+DEFINE_LINEAR(q4_1, WEIGHT_Q4_1, tile_4_min)
+DEFINE_LINEAR(q5_0, WEIGHT_Q5_0, tile_q5_0)
+DEFINE_LINEAR(q5_1, WEIGHT_Q5_1, tile_5_min)
+DEFINE_LINEAR(q4_k, WEIGHT_Q4_K, tile_4_min)
+DEFINE_LINEAR(q5_k, WEIGHT_Q5_K, tile_5_min)
+DEFINE_LINEAR(q6_k, WEIGHT_Q6_K, tile_q6_k)
+
+/* In the table's order, from Q8_0 on. */
+#define LINEARS                                                                                    \
+    linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0, linear_q5_1, linear_q4_k, linear_q5_k,     \
+        linear_q6_k
+
+static inline void tile_init(struct kernels *k)
+{
+    static linear_fn *const fns[] = {LINEARS};
+    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
+}

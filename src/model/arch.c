@@ -1,0 +1,75 @@
+/* Floor 4. Architectures as data. See arch.h. */
+#include "model/arch.h"
+
+#include <string.h>
+
+#define RMS .norm = NORM_RMS, .eps_key = "attention.layer_norm_rms_epsilon"
+#define LAYERNORM .norm = NORM_LAYER, .eps_key = "attention.layer_norm_epsilon"
+#define ROPE(how) .rope = 1, .pairs = how
+
+/* clang-format off */
+static const struct arch rows[] = {
+    {.name = "microgpt", .bit = ARCH_MICROGPT, RMS, .eps = 1e-5, .no_gain = 1, .embd_norm = 1,
+     .act = ACT_RELU},
+    {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
+    {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
+    {.name = "qwen2", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
+    {.name = "qwen3", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
+    {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 6, .local_base = 10000},
+    {.name = "gptneox", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
+     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+    {.name = "phi2", .bit = ARCH_PHI2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+    {.name = "olmo", .bit = ARCH_OLMO, LAYERNORM, .eps = 1e-5, .no_gain = 1, .final_norm = 1,
+     .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
+    {.name = "olmo2", .bit = ARCH_OLMO2, RMS, .no_input = 1, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES)},
+    {.name = "smollm3", .bit = ARCH_SMOLLM3, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .no_rope_every = 4},
+    {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
+     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
+};
+/* clang-format on */
+
+const struct arch *arch_find(const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
+{
+    size_t half = n_rot / 2;
+    if (!arch->rope || i >= n_rot)
+        return i;
+    if (arch->pairs == ROPE_ADJACENT)
+        return i < half ? 2 * i : 2 * (i - half) + 1;
+    return arch->halves_exchanged ? (i + half) % n_rot : i;
+}
+
+const struct arch_refused arch_refused[] = {
+    {"expert_count", 0},    {"attn_logit_softcapping", 0}, {"logit_scale", 1},
+    {"embedding_scale", 1}, {"residual_scale", 1},
+};
+const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
+
+static const char *const act_names[ACT_N_KINDS] = {"relu", "relu2", "silu", "gelu_tanh",
+                                                   "gelu_erf"};
+
+const char *act_name(enum act act)
+{
+    return act_names[act];
+}
+
+int act_find(const char *name, size_t n, enum act *act)
+{
+    for (int i = 0; i < ACT_N_KINDS; i++)
+        if (strlen(act_names[i]) == n && memcmp(act_names[i], name, n) == 0) {
+            *act = (enum act)i;
+            return 1;
+        }
+    return 0;
+}

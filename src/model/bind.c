@@ -1,0 +1,397 @@
+/* Floor 4. Binding: the file's tensors get their meaning once, from a table of slots. Matrices are only
+ * planned here; pack.c makes panels of them when all is checked.
+ *
+ * A slot says a tensor's name, where it goes, its shape in the model's letters, and which
+ * architectures require or allow it. The loop below is all there is: a tensor that is missing, has
+ * another shape, or that no slot of the architecture knows is an error with its name, since silence
+ * there is how wrong models run.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/hyperparams.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sets of architectures. */
+enum {
+    ALL = (1 << 12) - 1,
+    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2, /* q, k, v in one tensor, or three */
+    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
+    NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2,
+    GATED =
+        ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_OLMO | ARCH_OLMO2 | ARCH_SMOLLM3,
+    POST_NORM = ARCH_GEMMA3 | ARCH_OLMO2
+};
+
+enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
+
+enum kind {
+    VECTOR,     /* const float *: converted to float32 */
+    MATRIX,     /* struct linear: to be packed */
+    QKV_MATRIX, /* rows q, k, v of one tensor: three struct linear in a row */
+    QKV_VECTOR, /* their biases */
+    QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
+    TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
+    DIVISORS,   /* of the rope frequencies */
+    PER_LAYER   /* one float for each layer: struct layer's field at `where` */
+};
+
+struct slot {
+    const char *name; /* behind "blk.N." for a layer's */
+    enum kind kind;
+    size_t where; /* offset in struct layer or struct mgpt_model */
+    enum dim in, out;
+    unsigned required, optional; /* sets of architectures */
+};
+
+#define M(field) offsetof(struct mgpt_model, field)
+#define L(field) offsetof(struct layer, field)
+
+/* clang-format off */
+static const struct slot model_slots[] = {
+    {"token_embd.weight", TABLE, M(token_embd), D_E, D_V, ALL, 0},
+    {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
+    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | ARCH_OLMO2},
+    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
+    {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
+    {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
+    {"rope_freqs.weight", DIVISORS, 0, D_ROT2, D_NONE, 0, ARCH_LLAMA},
+    {"resid_lambdas", PER_LAYER, L(keep), D_L, D_NONE, 0, ARCH_NANOCHAT},
+    {"x0_lambdas", PER_LAYER, L(blend), D_L, D_NONE, 0, ARCH_NANOCHAT},
+};
+
+static const struct slot layer_slots[] = {
+    {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, PRE_NORM, ARCH_MICROGPT},
+    {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
+    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ALL & ~FUSED, FUSED},
+    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ALL & ~FUSED, FUSED},
+    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ALL & ~FUSED, FUSED},
+    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, 0, FUSED},
+    {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2, 0},
+    {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
+    {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
+    {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
+    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ARCH_PHI2, ARCH_MICROGPT},
+    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_GPT2 | ARCH_GPTNEOX},
+    {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
+    {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
+    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL, 0},
+    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL},
+    {"ffn_down.weight", MATRIX, L(down), D_F, D_E, ALL, 0},
+    {"ffn_down.bias", VECTOR, L(down.bias), D_E, D_NONE, 0, ALL},
+    {"post_ffw_norm.weight", VECTOR, L(post_ffn_norm.gain), D_E, D_NONE, POST_NORM, 0},
+};
+/* clang-format on */
+
+enum {
+    N_MODEL_SLOTS = sizeof model_slots / sizeof *model_slots,
+    N_LAYER_SLOTS = sizeof layer_slots / sizeof *layer_slots
+};
+
+static uint64_t dim_of(const struct shape *s, enum dim d)
+{
+    switch (d) {
+    case D_NONE:
+        return 1;
+    case D_E:
+        return s->n_embd;
+    case D_V:
+        return s->n_vocab;
+    case D_T:
+        return s->n_ctx;
+    case D_Q:
+        return s->n_q;
+    case D_KV:
+        return s->n_kv;
+    case D_QKV:
+        return s->n_q + 2 * s->n_kv;
+    case D_F:
+        return s->n_ff;
+    case D_HEAD:
+        return s->head_dim;
+    case D_ROT2:
+        return s->n_rot / 2;
+    case D_L:
+        return s->n_layer;
+    }
+    return 0;
+}
+
+/* A block that lives as long as the model. */
+static void *own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
+{
+    void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
+    if (p)
+        arr_put(m->owned, p);
+    else
+        err_memory(err, what, n * each);
+    return p;
+}
+
+static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
+{
+    float *v = own(m, (size_t)t->n_values, sizeof *v, t->name, err);
+    if (v)
+        t->type->to_float(t->data, v, (size_t)t->n_values);
+    return v;
+}
+
+static int check_value(const struct gguf_tensor *t, size_t i, float v, double min, double max,
+                       mgpt_error *err)
+{
+    if ((double)v >= min && (double)v <= max)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %s: value %zu is %g, expected %g to %g",
+                   t->name, i, (double)v, min, max);
+}
+
+static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
+{
+    const float *divisor = floats_of(m, t, err);
+    if (!divisor)
+        return MGPT_EMEM;
+    for (size_t i = 0; i < m->shape.n_rot / 2; i++) {
+        double *freq = &m->ropes[ROPE_GLOBAL].freq[i];
+        if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e6, err) < 0)
+            return MGPT_EFILE;
+        *freq /= (double)divisor[i];
+    }
+    return MGPT_OK;
+}
+
+/* q, k, v together and apart. */
+static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: its parts are there as well",
+                   t->name);
+}
+
+static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t, mgpt_error *err)
+{
+    const struct shape *s = &m->shape;
+    size_t rows[3] = {s->n_q, s->n_kv, s->n_kv}, row = 0;
+    for (size_t i = 0; i < 3; i++) {
+        if (qkv[i].n_out)
+            return given_twice(t, err);
+        int status = pack_plan(m, &qkv[i], t, row, rows[i], err);
+        if (status < 0)
+            return status;
+        row += rows[i];
+    }
+    return MGPT_OK;
+}
+
+static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t,
+                         mgpt_error *err)
+{
+    if (qkv[0].bias || qkv[1].bias || qkv[2].bias)
+        return given_twice(t, err);
+    const float *bias = floats_of(m, t, err);
+    if (!bias)
+        return MGPT_EMEM;
+    qkv[0].bias = bias;
+    qkv[1].bias = bias + m->shape.n_q;
+    qkv[2].bias = bias + m->shape.n_q + m->shape.n_kv;
+    return MGPT_OK;
+}
+
+/* A gain as wide as one head is applied to each head, one as wide as the projection to all at once. */
+static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tensor *t,
+                        mgpt_error *err)
+{
+    norm->gain = floats_of(m, t, err);
+    norm->width = (size_t)t->dims[0];
+    return norm->gain ? MGPT_OK : MGPT_EMEM;
+}
+
+/* Value i goes to layer i's field at the same offset as `field` has in layer 0. */
+static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor *t, mgpt_error *err)
+{
+    const float *v = floats_of(m, t, err);
+    for (size_t i = 0; v && i < m->shape.n_layer; i++) {
+        if (check_value(t, i, v[i], -1e6, 1e6, err) < 0)
+            return MGPT_EFILE;
+        memcpy((char *)&m->layers[i] + field, &v[i], sizeof *v);
+    }
+    m->blends = 1;
+    return v ? MGPT_OK : MGPT_EMEM;
+}
+
+static int bind_tensor(mgpt_model *m, const struct slot *slot, void *where,
+                       const struct gguf_tensor *t, mgpt_error *err)
+{
+    int matrix = slot->kind == MATRIX || slot->kind == QKV_MATRIX;
+    if (!matrix && file_load(&m->file, t->offset, t->size, err) < 0)
+        return MGPT_EIO;
+    switch (slot->kind) {
+    case VECTOR:
+        *(const float **)where = floats_of(m, t, err);
+        return *(const float **)where ? MGPT_OK : MGPT_EMEM;
+    case MATRIX:
+        return pack_plan(m, where, t, 0, (size_t)t->dims[1], err);
+    case QKV_MATRIX:
+        return bind_qkv(m, where, t, err);
+    case QKV_VECTOR:
+        return bind_qkv_bias(m, where, t, err);
+    case TABLE:
+        *(const struct gguf_tensor **)where = t;
+        return MGPT_OK;
+    case DIVISORS:
+        return bind_divisors(m, t, err);
+    case QK_NORM:
+        return bind_qk_norm(m, where, t, err);
+    case PER_LAYER:
+        return bind_per_layer(m, slot->where, t, err);
+    }
+    return MGPT_EFILE;
+}
+
+/* "[16, 15]", fastest dim first as in the file. */
+static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
+{
+    size_t used = text_format(buf, cap, "[");
+    for (uint32_t i = 0; i < n; i++)
+        used +=
+            text_format(buf + used, cap - used, i ? ", %llu" : "%llu", (unsigned long long)dims[i]);
+    text_format(buf + used, cap - used, "]");
+}
+
+static int check_shape(const mgpt_model *m, const struct slot *slot, const struct gguf_tensor *t,
+                       mgpt_error *err)
+{
+    uint64_t in = dim_of(&m->shape, slot->in), out = dim_of(&m->shape, slot->out);
+    if (t->dims[0] == in && t->dims[1] == out && t->dims[2] == 1 && t->dims[3] == 1)
+        return MGPT_OK;
+    char found[96], expected[64];
+    print_dims(found, sizeof found, t->dims, t->n_dims);
+    print_dims(expected, sizeof expected, (uint64_t[]){in, out}, slot->out == D_NONE ? 1 : 2);
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: shape %s, expected %s", t->name,
+                   found, expected);
+}
+
+/* Where a missing tensor was looked for: the end of the list, that is the start of the data. */
+static uint64_t end_of_list(const struct gguf *g)
+{
+    return arr_len(g->tensors) ? g->tensors[0].offset : g->size;
+}
+
+static int bind_slots(mgpt_model *m, const struct slot *slots, size_t n_slots, int layer,
+                      char *base, uint8_t *used, mgpt_error *err)
+{
+    for (size_t i = 0; i < n_slots; i++) {
+        const struct slot *slot = &slots[i];
+        char name[80];
+        if (layer >= 0)
+            text_format(name, sizeof name, "blk.%d.%s", layer, slot->name);
+        else
+            text_format(name, sizeof name, "%s", slot->name);
+        unsigned known = slot->required | slot->optional;
+        const struct gguf_tensor *t = known & m->arch->bit ? gguf_tensor(&m->gguf, name) : NULL;
+        if (!t && slot->required & m->arch->bit)
+            return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+                           "tensor %s: missing (architecture %s needs it)", name, m->arch->name);
+        if (!t)
+            continue;
+        used[t - m->gguf.tensors] = 1;
+        mgpt_error local;
+        if (check_shape(m, slot, t, &local) < 0 ||
+            bind_tensor(m, slot, base + slot->where, t, &local) < 0) {
+            if (err)
+                *err = local;
+            return local.status;
+        }
+    }
+    return MGPT_OK;
+}
+
+/* The three projections may be one tensor: some of each is not enough, both are too much. */
+static int check_qkv(const mgpt_model *m, mgpt_error *err)
+{
+    for (size_t i = 0; i < m->shape.n_layer; i++) {
+        const struct layer *l = &m->layers[i];
+        if (!l->q.n_out || !l->k.n_out || !l->v.n_out)
+            return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+                           "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
+                           (int)i, m->arch->name);
+    }
+    return MGPT_OK;
+}
+
+/* The final norm is the one norm that a dialect can drop: its gain must be there exactly when it runs,
+ * except that microgpt's norms have none. */
+static int check_final_norm(const mgpt_model *m, mgpt_error *err)
+{
+    const struct norm *norm = &m->final_norm;
+    if (norm->kind != NORM_NONE && !norm->gain && !m->arch->no_gain)
+        return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+                       "tensor output_norm.weight: missing (architecture %s needs it)",
+                       m->arch->name);
+    if (norm->kind == NORM_NONE && norm->gain)
+        return err_set(err, MGPT_EFILE, gguf_tensor(&m->gguf, "output_norm.weight")->offset,
+                       "tensor output_norm.weight: present, but mgpt.final_norm is false");
+    return MGPT_OK;
+}
+
+/* Without output.weight the head is the token table. */
+static int bind_head(mgpt_model *m, mgpt_error *err)
+{
+    m->tied = m->head.n_out == 0;
+    return m->tied ? pack_plan(m, &m->head, m->token_embd, 0, m->shape.n_vocab, err) : MGPT_OK;
+}
+
+static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *err)
+{
+    for (size_t i = 0; i < arr_len(m->gguf.tensors); i++)
+        if (!used[i])
+            return err_set(err, MGPT_EFILE, m->gguf.tensors[i].offset,
+                           "tensor %.60s: unknown to architecture %s with %zu layers",
+                           m->gguf.tensors[i].name, m->arch->name, m->shape.n_layer);
+    return MGPT_OK;
+}
+
+static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
+{
+    int status = bind_slots(m, model_slots, N_MODEL_SLOTS, -1, (char *)m, used, err);
+    for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++)
+        status =
+            bind_slots(m, layer_slots, N_LAYER_SLOTS, (int)i, (char *)&m->layers[i], used, err);
+    if (status == MGPT_OK)
+        status = check_qkv(m, err);
+    if (status == MGPT_OK)
+        status = check_final_norm(m, err);
+    if (status == MGPT_OK)
+        status = refuse_unused(m, used, err);
+    if (status == MGPT_OK)
+        status = bind_head(m, err);
+    return status;
+}
+
+int model_bind(mgpt_model *m, mgpt_error *err)
+{
+    const struct gguf_tensor *embd = gguf_tensor(&m->gguf, "token_embd.weight");
+    m->shape.n_vocab = embd ? (size_t)embd->dims[1] : 0;
+    if (embd && embd->dims[1] > INT32_MAX)
+        return err_set(err, MGPT_EFILE, embd->offset, "tensor %s: %llu rows are too many",
+                       embd->name, (unsigned long long)embd->dims[1]);
+    m->layers = own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
+    for (size_t i = 0; m->layers && i < m->shape.n_layer; i++)
+        m->layers[i].keep = 1;
+    uint8_t *used = mem_new(arr_len(m->gguf.tensors), 1);
+    int status = MGPT_EMEM;
+    if (m->layers && used)
+        status = bind_all(m, used, err);
+    else
+        err_memory(err, "layers", m->shape.n_layer * sizeof *m->layers);
+    free(used);
+    return status == MGPT_OK ? model_layers(m, err) : status;
+}

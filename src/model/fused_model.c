@@ -1,0 +1,213 @@
+/* Floor 4. Small models: rows of a few dozen numbers, where calls and hand-overs between the
+ * operations of the page cost more than the arithmetic. The page is compiled for them a second time, as
+ * one call for the whole step (fused.h), which gives the same bits (tests/page/test_fused.c).
+ *
+ * Here is decided at open whether a model qualifies, and its weights are laid out for that call:
+ * one block in the order of use, gains and biases padded to panels, embeddings as floats.
+ * Whatever is not plain (side branches, windows, q/k norms, caps, wide or integer matrices) goes
+ * through forward.c, and so does every tapped token.
+ */
+#include "model/fused_model.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "page/fused.h"
+
+#include <string.h>
+
+enum {
+    FUSED_FLOATS = 1 << 19, /* most numbers of a small model: 2 MiB */
+    BEGUN_FLOATS = 1 << 16  /* and of the table of beginnings: 256 KiB, a part of the L2 cache */
+};
+
+/* ---- which ---- */
+
+static int plain_linear(const struct linear *l, size_t most)
+{
+    return l->w && l->type == WEIGHT_F32 && l->n_out % PANEL == 0 && l->n_out <= most;
+}
+
+static int plain_layer(const mgpt_model *m, const struct layer *l)
+{
+    int gated = m->layers[0].gate.w != NULL;
+    return plain_linear(&l->q, NARROW) && plain_linear(&l->k, NARROW) &&
+           plain_linear(&l->v, NARROW) && plain_linear(&l->o, NARROW) &&
+           plain_linear(&l->up, FUSED_FF) && plain_linear(&l->down, NARROW) &&
+           (gated ? plain_linear(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&
+           l->k_norm.kind == NORM_NONE && l->post_attn_norm.kind == NORM_NONE &&
+           l->post_ffn_norm.kind == NORM_NONE && !l->rope && l->window == 0;
+}
+
+static size_t n_floats(const struct shape *d)
+{
+    size_t layer = d->n_embd * (2 * d->n_q + 2 * d->n_kv + 3 * d->n_ff + 4) + 3 * d->n_ff;
+    return d->n_layer * layer + (3 * d->n_embd + PANEL + 1) * (d->n_vocab + d->n_ctx);
+}
+
+static int is_fusible(const mgpt_model *m)
+{
+    const struct shape *d = &m->shape;
+    int plain = fused_kernels(m->kernels.vectors) && d->n_embd % PANEL == 0 &&
+                d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
+                d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_IN_TURN &&
+                !m->blends && m->qkv_clamp == 0 && m->logit_softcap == 0 && m->head.w &&
+                m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF;
+    for (size_t i = 0; plain && i < d->n_layer; i++)
+        plain = plain_layer(m, &m->layers[i]);
+    return plain && n_floats(d) <= FUSED_FLOATS;
+}
+
+/* ---- the block ---- */
+
+/* Room in the block, always on a whole panel of floats (64 bytes). */
+struct block {
+    float *data; /* NULL while the size is being found */
+    size_t n;
+};
+
+static float *take(struct block *b, size_t n)
+{
+    float *p = b->data ? b->data + b->n : NULL;
+    b->n += panels_of(n) * PANEL;
+    return p;
+}
+
+static const float *put(struct block *b, const float *from, size_t n)
+{
+    float *p = from ? take(b, n) : NULL;
+    if (p)
+        memcpy(p, from, n * sizeof *p);
+    return p;
+}
+
+static struct fused_norm put_norm(struct block *b, const struct norm *norm)
+{
+    static const enum fused_kind kinds[] = {
+        [NORM_NONE] = FUSED_NO_NORM, [NORM_RMS] = FUSED_RMSNORM, [NORM_LAYER] = FUSED_LAYERNORM};
+    return (struct fused_norm){kinds[norm->kind], put(b, norm->gain, norm->width),
+                               put(b, norm->bias, norm->width)};
+}
+
+/* Up to three matrices of the same input behind one another; those that lack a bias get zeros if
+ * another has one... */
+static struct fused_linear put_linears(struct block *b, const struct linear *const *l, size_t n)
+{
+    struct fused_linear to = {NULL, NULL};
+    int biased = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float *at = put(b, l[i]->w, panels_of(l[i]->n_out) * PANEL * l[i]->n_in);
+        to.w = i == 0 ? at : to.w;
+        biased += l[i]->bias != NULL;
+    }
+    for (size_t i = 0; biased && i < n; i++) {
+        float *at = take(b, l[i]->n_out);
+        if (at && l[i]->bias)
+            memcpy(at, l[i]->bias, l[i]->n_out * sizeof *at);
+        to.bias = i == 0 ? at : to.bias;
+    }
+    return to;
+}
+
+static const float *put_table(struct block *b, const mgpt_model *m, const struct gguf_tensor *table,
+                              float scale)
+{
+    size_t E = (size_t)table->dims[0], n = (size_t)table->dims[1];
+    float *p = take(b, n * E);
+    if (!p)
+        return NULL;
+    table->type->to_float(table->data, p, n * E);
+    if (scale != 1)
+        m->kernels.scale(p, scale, n * E);
+    return p;
+}
+
+static void put_layer(struct block *b, struct fused_layer *to, const struct layer *l)
+{
+    const struct linear *qkv[] = {&l->q, &l->k, &l->v}, *o[] = {&l->o}, *down[] = {&l->down};
+    const struct linear *up[] = {l->gate.w ? &l->gate : &l->up, &l->up};
+    to->attn_norm = put_norm(b, &l->attn_norm);
+    to->qkv = put_linears(b, qkv, 3);
+    to->o = put_linears(b, o, 1);
+    to->ffn_norm = put_norm(b, &l->ffn_norm);
+    to->up = put_linears(b, up, l->gate.w ? 2 : 1);
+    to->down = put_linears(b, down, 1);
+}
+
+/* Everything in the order of use; with b->data NULL it only counts. */
+static void put_model(struct block *b, struct fused_model *to, const mgpt_model *m)
+{
+    const struct linear *head[] = {&m->head};
+    to->tokens = put_table(b, m, m->token_embd, m->embd_scale);
+    to->positions = m->position_embd ? put_table(b, m, m->position_embd, 1) : NULL;
+    to->embd_norm = put_norm(b, &m->embd_norm);
+    for (size_t i = 0; i < m->shape.n_layer; i++)
+        put_layer(b, &to->layers[i], &m->layers[i]);
+    to->final_norm = put_norm(b, &m->final_norm);
+    to->head = put_linears(b, head, 1);
+}
+
+/* What every token makes at every position before it meets others: a third of the work of a
+ * step. */
+static void begin_all(const struct fused_model *fused, size_t n_vocab, float *begun)
+{
+    for (size_t i = 0; i < n_vocab * fused->n_ctx; i++) {
+        const struct fused_row row = {
+            .token = fused->tokens + i / fused->n_ctx * fused->n_embd,
+            .position =
+                fused->positions ? fused->positions + i % fused->n_ctx * fused->n_embd : NULL};
+        fused->kernels->begin(fused, &row, begun + i * fused->n_begun);
+    }
+}
+
+static void *own(mgpt_model *m, size_t n, size_t each)
+{
+    void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
+    if (p)
+        arr_put(m->owned, p);
+    return p;
+}
+
+int fused_init(mgpt_model *m, mgpt_error *err)
+{
+    const struct shape *d = &m->shape;
+    if (!is_fusible(m))
+        return MGPT_OK;
+    struct fused_model *to = own(m, 1, sizeof *to);
+    struct fused_layer *layers = own(m, d->n_layer, sizeof *layers);
+    if (!to || !layers)
+        return err_memory(err, "a small model", sizeof *to + d->n_layer * sizeof *layers);
+    *to = (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
+                               .n_embd = d->n_embd,
+                               .n_head = d->n_head,
+                               .n_head_kv = d->n_head_kv,
+                               .head_dim = d->head_dim,
+                               .n_ff = d->n_ff,
+                               .n_head_panels = panels_of(d->n_vocab),
+                               .n_layer = d->n_layer,
+                               .n_ctx = d->n_ctx,
+                               .n_begun = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
+                               .gated = d->n_layer && m->layers[0].gate.w,
+                               .one_chain_up = d->n_ff > NARROW,
+                               .one_chain_head = d->n_vocab > NARROW,
+                               .act = (int)m->act,
+                               .activate = m->kernels.act[m->act],
+                               .eps = m->eps,
+                               .attn_scale = m->attn_scale,
+                               .layers = layers};
+    struct block block = {NULL, 0};
+    put_model(&block, to, m);
+    block.data = own(m, block.n, sizeof *block.data);
+    if (!block.data)
+        return err_memory(err, "a small model", block.n * sizeof *block.data);
+    block.n = 0;
+    put_model(&block, to, m);
+    if (d->n_vocab * d->n_ctx * to->n_begun <= BEGUN_FLOATS) {
+        float *begun = own(m, d->n_vocab * d->n_ctx * to->n_begun, sizeof *begun);
+        if (!begun)
+            return err_memory(err, "a small model", 4 * BEGUN_FLOATS);
+        begin_all(to, d->n_vocab, begun);
+        to->begun = begun;
+    }
+    m->fused = to;
+    return MGPT_OK;
+}

@@ -1,0 +1,199 @@
+/* Floor 4. Hyper-parameters: numbers of the file, each range-checked, because the sizes of all later
+ * allocations derive from them. */
+#include "model/hyperparams.h"
+
+#include "base/error.h"
+
+const char *hyper_key(const mgpt_model *m, const char *key, struct key *full)
+{
+    text_format(full->text, sizeof full->text, "%s.%s", m->arch->name, key);
+    return full->text;
+}
+
+uint64_t hyper_offset(const mgpt_model *m, const char *key)
+{
+    const struct gguf_kv *kv = gguf_find(&m->gguf, key);
+    return kv ? kv->offset : 0;
+}
+
+int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
+               size_t *to, mgpt_error *err)
+{
+    struct key full;
+    const char *key = hyper_key(m, name, &full);
+    uint64_t v = 0;
+    int found = gguf_uint(&m->gguf, key, UINT64_MAX, &v, err);
+    if (found < 0)
+        return found;
+    if (!found && absent < 0)
+        return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
+    if (!found)
+        v = (uint64_t)absent;
+    if (v < min || v > max)
+        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %llu, expected %llu to %llu",
+                       key, (unsigned long long)v, (unsigned long long)min,
+                       (unsigned long long)max);
+    *to = (size_t)v;
+    return MGPT_OK;
+}
+
+int hyper_real(const mgpt_model *m, const char *name, double min, double max, double *to,
+               mgpt_error *err)
+{
+    struct key full;
+    const char *key = hyper_key(m, name, &full);
+    double v = *to;
+    int found = gguf_float(&m->gguf, key, &v, err);
+    if (found < 0)
+        return found;
+    if (found && !(v >= min && v <= max))
+        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected %g to %g", key,
+                       v, min, max);
+    *to = v;
+    return MGPT_OK;
+}
+
+/* The same for a limit; 0 is none, as when the key is absent. */
+static int limit(const mgpt_model *m, const char *name, double min, double max, float *to,
+                 mgpt_error *err)
+{
+    struct key full;
+    const char *key = hyper_key(m, name, &full);
+    double v = 0;
+    if (gguf_float(&m->gguf, key, &v, err) < 0)
+        return MGPT_EFILE;
+    if (v != 0 && !(v >= min && v <= max))
+        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected 0 or %g to %g",
+                       key, v, min, max);
+    *to = (float)v;
+    return MGPT_OK;
+}
+
+/* Attention's sizes: head_dim is independent of n_embd / n_head when the file says so. */
+static int heads(mgpt_model *m, mgpt_error *err)
+{
+    struct shape *s = &m->shape;
+    int64_t absent = s->n_layer ? -1 : 1;
+    size_t value_length;
+    if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0 ||
+        hyper_size(m, "attention.head_count_kv", 1, MAX_HEADS, (int64_t)s->n_head, &s->n_head_kv,
+                   err) < 0)
+        return MGPT_EFILE;
+    if (s->n_head % s->n_head_kv)
+        return err_set(err, MGPT_EFILE, 0, "%zu query heads are not a multiple of %zu KV heads",
+                       s->n_head, s->n_head_kv);
+    int64_t even_share = (int64_t)(s->n_embd / s->n_head);
+    if (hyper_size(m, "attention.key_length", 0, MAX_WIDTH, even_share, &s->head_dim, err) < 0 ||
+        hyper_size(m, "attention.value_length", 0, MAX_WIDTH, (int64_t)s->head_dim, &value_length,
+                   err) < 0)
+        return MGPT_EFILE;
+    if (value_length != s->head_dim)
+        return err_set(err, MGPT_EFILE, 0,
+                       "attention.value_length %zu differs from key_length %zu: not supported",
+                       value_length, s->head_dim);
+    struct key full;
+    int given = gguf_find(&m->gguf, hyper_key(m, "attention.key_length", &full)) != NULL;
+    if (s->n_layer && !given && s->n_embd % s->n_head)
+        return err_set(err, MGPT_EFILE, 0, "embedding_length %zu is not a multiple of %zu heads",
+                       s->n_embd, s->n_head);
+    if (s->n_layer && s->head_dim == 0)
+        return err_set(err, MGPT_EFILE, 0, "heads of width 0");
+    if (s->n_head > SIZE_MAX / 8 / MAX_WIDTH)
+        return err_set(err, MGPT_EFILE, 0, "%zu heads are too many for this machine", s->n_head);
+    s->n_q = s->n_layer ? s->n_head * s->head_dim : 0;
+    s->n_kv = s->n_layer ? s->n_head_kv * s->head_dim : 0;
+    return MGPT_OK;
+}
+
+/* Dialect keys of ours: what the standard keys cannot say. */
+static int dialect(mgpt_model *m, mgpt_error *err)
+{
+    struct gguf_str act;
+    m->act = m->arch->act;
+    int found = gguf_string(&m->gguf, "mgpt.activation", &act, err);
+    if (found > 0 && !act_find(act.p, act.n, &m->act))
+        return err_set(err, MGPT_EFILE, hyper_offset(m, "mgpt.activation"),
+                       "key mgpt.activation: '%.*s' is not one of relu relu2 silu gelu_tanh "
+                       "gelu_erf",
+                       (int)(act.n < 40 ? act.n : 40), act.p);
+    int embd_norm = m->arch->embd_norm;
+    int final_norm = m->arch->final_norm || gguf_tensor(&m->gguf, "output_norm.weight") != NULL;
+    if (found < 0 || gguf_bool(&m->gguf, "mgpt.embedding_norm", &embd_norm, err) < 0 ||
+        gguf_bool(&m->gguf, "mgpt.final_norm", &final_norm, err) < 0)
+        return MGPT_EFILE;
+    m->embd_norm.width = m->final_norm.width = m->shape.n_embd;
+    m->embd_norm.kind = embd_norm ? m->arch->norm : NORM_NONE;
+    m->final_norm.kind = final_norm ? m->arch->norm : NORM_NONE;
+    return MGPT_OK;
+}
+
+static int refuse_unknown_physics(const mgpt_model *m, mgpt_error *err)
+{
+    for (size_t i = 0; i < arch_n_refused; i++) {
+        struct key full;
+        const char *key = hyper_key(m, arch_refused[i].key, &full);
+        const struct gguf_kv *kv = gguf_find(&m->gguf, key);
+        if (!kv)
+            continue;
+        double v = arch_refused[i].neutral + 1;
+        uint64_t u;
+        if (kv->type == GGUF_F32 || kv->type == GGUF_F64)
+            gguf_float(&m->gguf, key, &v, NULL);
+        else if (gguf_uint(&m->gguf, key, UINT32_MAX, &u, NULL) == 1)
+            v = (double)u;
+        if (!(v == arch_refused[i].neutral))
+            return err_set(err, MGPT_EFILE, kv->offset, "key %s is not supported", key);
+    }
+    return MGPT_OK;
+}
+
+static int norm_eps(mgpt_model *m, mgpt_error *err)
+{
+    struct key full;
+    double eps = m->arch->eps;
+    const char *key = hyper_key(m, m->arch->eps_key, &full);
+    if (eps == 0 && !gguf_find(&m->gguf, key))
+        return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
+    int used =
+        m->shape.n_layer || m->embd_norm.kind != NORM_NONE || m->final_norm.kind != NORM_NONE;
+    int status = hyper_real(m, m->arch->eps_key, used ? 1e-30 : 0, 1, &eps, err);
+    m->eps = (float)eps;
+    return status;
+}
+
+/* Multipliers and limits; absent is neutral. */
+static int scales(mgpt_model *m, mgpt_error *err)
+{
+    const struct shape *s = &m->shape;
+    double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
+    if (hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
+        limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
+        limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
+        return MGPT_EFILE;
+    m->attn_scale = (float)attn;
+    m->embd_scale = m->arch->embd_root ? (float)__builtin_sqrt((double)s->n_embd) : 1.0f;
+    struct key full;
+    int parallel = m->arch->branches == BRANCHES_SIDE_BY_SIDE;
+    if (gguf_bool(&m->gguf, hyper_key(m, "use_parallel_residual", &full), &parallel, err) < 0)
+        return MGPT_EFILE;
+    m->branches = parallel ? BRANCHES_SIDE_BY_SIDE : BRANCHES_IN_TURN;
+    return MGPT_OK;
+}
+
+int model_hyper(mgpt_model *m, mgpt_error *err)
+{
+    struct shape *s = &m->shape;
+    if (refuse_unknown_physics(m, err) < 0 ||
+        hyper_size(m, "block_count", 0, MAX_LAYERS, -1, &s->n_layer, err) < 0 ||
+        hyper_size(m, "embedding_length", 1, MAX_WIDTH, -1, &s->n_embd, err) < 0 ||
+        hyper_size(m, "context_length", 1, MAX_CTX, -1, &s->n_ctx, err) < 0 ||
+        hyper_size(m, "feed_forward_length", 0, (uint64_t)MAX_WIDTH * 8, s->n_layer ? -1 : 0,
+                   &s->n_ff, err) < 0 ||
+        heads(m, err) < 0)
+        return MGPT_EFILE;
+    if (s->n_layer == 0)
+        s->n_ff = 0;
+    if (dialect(m, err) < 0 || norm_eps(m, err) < 0)
+        return MGPT_EFILE;
+    return scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);
+}

@@ -1,0 +1,31 @@
+/* Floor 4. Reading one hyper-parameter: shared by hyperparams.c and positions.c. */
+#ifndef MGPT_HYPER_H
+#define MGPT_HYPER_H
+
+#include "model/model.h"
+
+enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1 << 16, MAX_CTX = 1 << 30 };
+
+/* "<arch>.<key>" */
+struct key {
+    char text[96];
+};
+
+const char *hyper_key(const mgpt_model *m, const char *key, struct key *full);
+
+/* Where a key stands in the file, 0 when it does not. */
+uint64_t hyper_offset(const mgpt_model *m, const char *key);
+
+/* An integer in [min, max]; `absent` when the key is not there, or an error when that is negative. */
+int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
+               size_t *to, mgpt_error *err);
+
+/* A finite number in [min, max]; keeps *to when the key is absent. */
+int hyper_real(const mgpt_model *m, const char *name, double min, double max, double *to,
+               mgpt_error *err);
+
+/* The smallest number that a rotary frequency may be divided by: d_sincos takes angles below 2^30, and
+ * the last position has the largest. positions.c. */
+double rope_least_divisor(const mgpt_model *m, double freq);
+
+#endif

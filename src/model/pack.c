@@ -1,0 +1,218 @@
+/* Floor 4. Packing: the matrices that binding chose become panels (kernels.h), in parallel.
+ *
+ * Binding only plans: which rows of which tensor become which linear. When everything in the file has
+ * been checked, model_pack makes one block for all panels and hands them out in units of some hundred
+ * KiB, in file order. A unit is read into a buffer of the worker's, or its pages of a mapped file are
+ * dropped when it is done: opening needs about the file's size in memory, not twice that. Tables stay,
+ * their rows are looked up.
+ *
+ * What a panel holds depends on the file alone, never on who packed it.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/threads.h"
+#include "model/model.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum {
+    UNIT_BYTES = 1 << 19,   /* of panels that a worker takes at a time */
+    THREADS_FROM = 4 << 20, /* bytes to pack that are worth starting threads for */
+    LINE = 64               /* alignment of a matrix */
+};
+
+struct plan {
+    struct linear *l;
+    const struct gguf_tensor *t;
+    size_t row; /* of the tensor: the first of l's */
+    size_t at;  /* in the block of all panels */
+    char *to;   /* the same once there is a block */
+    size_t unit_panels, first_unit, n_units;
+};
+
+/* Types without a kernel are unpacked to F32. */
+enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t)
+{
+    static const struct {
+        uint32_t dtype;
+        enum weight_type weight;
+    } direct[] = {{DTYPE_F16, WEIGHT_F16},   {DTYPE_BF16, WEIGHT_BF16}, {DTYPE_Q8_0, WEIGHT_Q8_0},
+                  {DTYPE_Q4_0, WEIGHT_Q4_0}, {DTYPE_Q4_1, WEIGHT_Q4_1}, {DTYPE_Q5_0, WEIGHT_Q5_0},
+                  {DTYPE_Q5_1, WEIGHT_Q5_1}, {DTYPE_Q4_K, WEIGHT_Q4_K}, {DTYPE_Q5_K, WEIGHT_Q5_K},
+                  {DTYPE_Q6_K, WEIGHT_Q6_K}};
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
+        if (direct[i].dtype == t->type->id && m->kernels.linear[direct[i].weight])
+            return direct[i].weight;
+    return WEIGHT_F32;
+}
+
+int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
+              size_t n_out, mgpt_error *err)
+{
+    uint64_t end;
+    size_t bytes;
+    l->type = pack_type(m, t);
+    l->n_in = (size_t)t->dims[0];
+    l->n_out = n_out;
+    l->panel_bytes = kernels_panel_bytes(l->type, l->n_in);
+    if (!ck_bytes(panels_of(n_out), l->panel_bytes, &bytes) ||
+        !ck_add(m->packed_end, bytes, &end) || !ck_align(end, LINE, &end))
+        return err_memory(err, t->name, SIZE_MAX);
+    struct plan plan = {.l = l, .t = t, .row = row, .at = (size_t)m->packed_end};
+    if (!arr_push(m->plans, plan))
+        return err_memory(err, "a plan", sizeof plan);
+    if (weight_is_integer(l->type) && kernels_x_bytes(l->type, l->n_in) > m->x_bytes)
+        m->x_bytes = kernels_x_bytes(l->type, l->n_in);
+    m->packed_end = end;
+    m->packed_bytes += bytes;
+    return MGPT_OK;
+}
+
+struct packing {
+    const mgpt_model *m;
+    size_t n_units, row_floats, source_bytes; /* the largest of a unit */
+    float *rows;     /* [n_workers][row_floats]: a panel's rows in float32, for types unpacked */
+    uint8_t *source; /* [n_workers][source_bytes]: a unit of the file */
+    atomic_size_t next;
+    atomic_int failed;
+    mgpt_error err; /* of the worker that failed first */
+};
+
+static int unpacks(const struct plan *plan)
+{
+    return plan->l->type == WEIGHT_F32 && plan->t->type->id != DTYPE_F32;
+}
+
+static size_t row_bytes_of(const struct gguf_tensor *t)
+{
+    return (size_t)t->dims[0] / t->type->block * t->type->block_bytes;
+}
+
+/* n_out rows of a type without a kernel, through float32. */
+static void pack_unpacked(const struct packing *job, const struct plan *plan, char *to,
+                          const uint8_t *src, size_t n_out, float *rows)
+{
+    const struct linear *l = plan->l;
+    size_t row_bytes = row_bytes_of(plan->t);
+    for (size_t r = 0; r < n_out; r += PANEL, to += l->panel_bytes) {
+        size_t n = n_out - r < PANEL ? n_out - r : PANEL;
+        for (size_t i = 0; i < n; i++)
+            plan->t->type->to_float(src + (r + i) * row_bytes, rows + i * l->n_in, l->n_in);
+        job->m->kernels.pack[WEIGHT_F32](to, rows, l->n_in, n, 0, 1);
+    }
+}
+
+static int pack_unit(const struct packing *job, const struct plan *plan, size_t unit, int worker,
+                     mgpt_error *err)
+{
+    const mgpt_model *m = job->m;
+    const struct linear *l = plan->l;
+    size_t panels = panels_of(l->n_out), p0 = unit * plan->unit_panels;
+    size_t p1 = p0 + plan->unit_panels < panels ? p0 + plan->unit_panels : panels;
+    size_t r0 = p0 * PANEL, n = (p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out) - r0;
+    size_t row_bytes = row_bytes_of(plan->t), at = (plan->row + r0) * row_bytes;
+    const uint8_t *src = plan->t->data + at;
+    char *to = plan->to + p0 * l->panel_bytes;
+    int is_table = plan->t == m->token_embd; /* it is loaded, and stays */
+    if (m->file.partly && !is_table) {
+        uint8_t *buffer = job->source + (size_t)worker * job->source_bytes;
+        if (file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0)
+            return 0;
+        src = buffer;
+    }
+    if (unpacks(plan))
+        pack_unpacked(job, plan, to, src, n, job->rows + (size_t)worker * job->row_floats);
+    else
+        m->kernels.pack[l->type](to, src, l->n_in, n, 0, p1 - p0);
+    if (!is_table)
+        file_drop(&m->file, src, n * row_bytes);
+    return 1;
+}
+
+static void pack_part(void *ctx, int worker, int n_workers)
+{
+    struct packing *job = ctx;
+    const struct plan *plan = job->m->plans;
+    mgpt_error err;
+    (void)n_workers;
+    while (!atomic_load_explicit(&job->failed, memory_order_relaxed)) {
+        size_t unit = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed);
+        if (unit >= job->n_units)
+            return;
+        while (unit >= plan->first_unit + plan->n_units)
+            plan++;
+        if (!pack_unit(job, plan, unit - plan->first_unit, worker, &err) &&
+            !atomic_exchange(&job->failed, 1))
+            job->err = err;
+    }
+}
+
+static int in_file_order(const void *a, const void *b)
+{
+    const struct plan *x = a, *y = b;
+    if (x->t->offset != y->t->offset)
+        return x->t->offset < y->t->offset ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Gives every matrix its place, and cuts the work into units. */
+static void lay_out(const mgpt_model *m, char *block, struct packing *job)
+{
+    if (arr_len(m->plans) > 1)
+        qsort(m->plans, arr_len(m->plans), sizeof *m->plans, in_file_order);
+    for (size_t i = 0; i < arr_len(m->plans); i++) {
+        struct plan *plan = &m->plans[i];
+        struct linear *l = plan->l;
+        l->w = plan->to = block + plan->at;
+        plan->unit_panels = l->panel_bytes < UNIT_BYTES ? UNIT_BYTES / l->panel_bytes : 1;
+        plan->n_units = (panels_of(l->n_out) + plan->unit_panels - 1) / plan->unit_panels;
+        plan->first_unit = job->n_units;
+        job->n_units += plan->n_units;
+        if (unpacks(plan) && PANEL * l->n_in > job->row_floats)
+            job->row_floats = PANEL * l->n_in;
+        size_t source = plan->unit_panels * PANEL * row_bytes_of(plan->t);
+        if (m->file.partly && source > job->source_bytes)
+            job->source_bytes = source;
+    }
+}
+
+/* With buffers for so many workers. */
+static int pack_all(struct packing *job, int n_threads, mgpt_error *err)
+{
+    size_t n = (size_t)n_threads;
+    struct pool *pool = NULL;
+    job->rows = mem_large(n * job->row_floats, sizeof *job->rows);
+    job->source = mem_large(n, job->source_bytes);
+    if (!job->rows || !job->source)
+        return err_memory(err, "buffers for packing",
+                          n * (job->row_floats * sizeof(float) + job->source_bytes));
+    if (n_threads > 1 && !(pool = pool_new(n_threads, err)))
+        return MGPT_EMEM;
+    pool_run(pool, pack_part, job);
+    pool_free(pool);
+    if (!job->failed)
+        return MGPT_OK;
+    if (err)
+        *err = job->err;
+    return job->err.status;
+}
+
+int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
+{
+    char *block = mem_large((size_t)m->packed_end, 1);
+    if (!block || !arr_push(m->owned, block)) {
+        free(block);
+        return err_memory(err, "packed weights", (size_t)m->packed_end);
+    }
+    struct packing job = {.m = m};
+    lay_out(m, block, &job);
+    if (n_threads == 0)
+        n_threads = m->packed_bytes < THREADS_FROM ? 1 : pool_cores();
+    int status = pack_all(&job, n_threads, err);
+    free(job.rows);
+    free(job.source);
+    arr_free(m->plans);
+    return status;
+}

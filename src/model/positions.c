@@ -1,0 +1,205 @@
+/* Floor 4. Hyper-parameters of position: rotary frequencies and their scaling, sliding windows, and which
+ * layer has which. */
+#include "base/check.h"
+#include "base/dmath.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/hyperparams.h"
+
+#include <string.h>
+
+static int is(struct gguf_str s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
+}
+
+double rope_least_divisor(const mgpt_model *m, double freq)
+{
+    double least = freq * (double)m->shape.n_ctx * 0x1p-30;
+    return least > 1e-3 ? least : 1e-3;
+}
+
+/* Linear scaling divides positions; any other kind is refused by name. (Llama 3's scaling is not a key
+ * but the tensor rope_freqs.weight.) */
+static int scaling(mgpt_model *m, mgpt_error *err)
+{
+    struct key full;
+    struct gguf_str type = {"linear", 6}; /* also when only a factor is given */
+    if (gguf_string(&m->gguf, hyper_key(m, "rope.scaling.type", &full), &type, err) < 0)
+        return MGPT_EFILE;
+    if (!is(type, "linear") && !is(type, "none"))
+        return err_set(err, MGPT_EFILE, hyper_offset(m, full.text),
+                       "rope.scaling.type '%.*s' is not supported",
+                       (int)(type.n < 40 ? type.n : 40), type.p);
+    m->rope_factor = 1;
+    if (is(type, "none"))
+        return MGPT_OK;
+    double least = rope_least_divisor(m, 1);
+    if (hyper_real(m, "rope.scale_linear", least, 1e6, &m->rope_factor, err) < 0)
+        return MGPT_EFILE;
+    return hyper_real(m, "rope.scaling.factor", least, 1e6, &m->rope_factor, err);
+}
+
+/* freq[i] = base^(-2i / n_rot) / factor */
+static int make_rope(mgpt_model *m, int which, double base, double factor, mgpt_error *err)
+{
+    size_t n = m->shape.n_rot / 2;
+    double *freq = mem_new(n, sizeof *freq);
+    if (!freq)
+        return err_memory(err, "rope frequencies", n * sizeof *freq);
+    for (size_t i = 0; i < n; i++)
+        freq[i] = d_exp(-2.0 * (double)i / (double)m->shape.n_rot * d_log(base)) / factor;
+    m->ropes[which] = (struct rope){freq, m->n_cs};
+    m->n_cs += m->shape.n_rot;
+    return MGPT_OK;
+}
+
+/* The order that taps show heads of q and k in, where it is not that of the file. */
+static int make_qk_order(mgpt_model *m, mgpt_error *err)
+{
+    size_t n = m->shape.head_dim;
+    if (m->arch->pairs != ROPE_ADJACENT && !m->arch->halves_exchanged)
+        return MGPT_OK;
+    uint32_t *order =
+        arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, sizeof *order) : NULL;
+    if (!order)
+        return err_memory(err, "the order of components", n * sizeof *order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)arch_stored_component(m->arch, m->shape.n_rot, i);
+    arr_put(m->owned, order);
+    m->qk_order = order;
+    return MGPT_OK;
+}
+
+static int ropes(mgpt_model *m, mgpt_error *err)
+{
+    struct shape *s = &m->shape;
+    double local = m->arch->local_base;
+    m->rope_base = 10000;
+    if (hyper_size(m, "rope.dimension_count", 0, s->head_dim, (int64_t)s->head_dim, &s->n_rot,
+                   err) < 0 ||
+        hyper_real(m, "rope.freq_base", 1, 1e12, &m->rope_base, err) < 0 ||
+        hyper_real(m, "rope.freq_base_swa", 1, 1e12, &local, err) < 0 || scaling(m, err) < 0)
+        return MGPT_EFILE;
+    if (s->n_rot % 2)
+        return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);
+    int status = make_rope(m, ROPE_GLOBAL, m->rope_base, m->rope_factor, err);
+    if (status == MGPT_OK && local > 0 && m->window)
+        status = make_rope(m, ROPE_LOCAL, local, 1, err); /* windowed layers are never stretched */
+    return status == MGPT_OK ? make_qk_order(m, err) : status;
+}
+
+/* attention.sliding_window counts the keys that a query sees, its own included. */
+static int windows(mgpt_model *m, mgpt_error *err)
+{
+    struct key full;
+    const char *key = hyper_key(m, "attention.sliding_window_pattern", &full);
+    const struct gguf_kv *pattern = gguf_find(&m->gguf, key);
+    m->full_every = m->arch->full_every;
+    if (hyper_size(m, "attention.sliding_window", 0, MAX_CTX, 0, &m->window, err) < 0)
+        return MGPT_EFILE;
+    if (m->full_every && m->window == 0)
+        return err_set(err, MGPT_EFILE, 0, "key %s.attention.sliding_window: missing",
+                       m->arch->name);
+    if (!pattern || pattern->type == GGUF_ARRAY) /* an array is read in model_layers */
+        return MGPT_OK;
+    return hyper_size(m, "attention.sliding_window_pattern", 1, MAX_LAYERS, 1, &m->full_every, err);
+}
+
+int model_positions(mgpt_model *m, mgpt_error *err)
+{
+    if (m->shape.n_layer == 0)
+        return MGPT_OK;
+    if (windows(m, err) < 0)
+        return MGPT_EFILE;
+    return m->arch->rope ? ropes(m, err) : MGPT_OK;
+}
+
+/* ---- per layer -------------------------------------------------------------------------------- */
+
+/* Layers in order of full attention, by period, by a bool per layer (1: windowed), or by a window each. */
+static int layer_windows(mgpt_model *m, mgpt_error *err)
+{
+    struct key full;
+    const struct gguf_kv *each = NULL, *flags = NULL;
+    const char *key = hyper_key(m, "attention.sliding_window_pattern", &full);
+    size_t n = m->shape.n_layer;
+    if (gguf_array(&m->gguf, "mgpt.attention.windows", GGUF_I32, &each, err) < 0)
+        return MGPT_EFILE;
+    const struct gguf_kv *pattern = gguf_find(&m->gguf, key);
+    if (pattern && pattern->type == GGUF_ARRAY &&
+        gguf_array(&m->gguf, key, GGUF_BOOL, &flags, err) < 0)
+        return MGPT_EFILE;
+    if ((each && each->n != n) || (flags && flags->n != n))
+        return err_set(err, MGPT_EFILE, (each ? each : flags)->offset,
+                       "%llu entries of attention windows for %zu layers",
+                       (unsigned long long)(each ? each : flags)->n, n);
+    struct cursor c = cursor_over(each ? each->value : NULL, each ? each->value_bytes : 0);
+    for (size_t i = 0; i < n; i++) {
+        int is_full = m->full_every && (i + 1) % m->full_every == 0;
+        if (flags)
+            is_full = flags->value[i] == 0;
+        int32_t window = each ? cursor_i32(&c) : 0;
+        if (window < 0)
+            return err_set(err, MGPT_EFILE, each->offset,
+                           "key mgpt.attention.windows: entry %zu is negative", i);
+        m->layers[i].window = is_full ? 0 : m->window;
+        if (each)
+            m->layers[i].window = (size_t)window;
+    }
+    return MGPT_OK;
+}
+
+static void layer_ropes(mgpt_model *m)
+{
+    for (size_t i = 0; m->arch->rope && i < m->shape.n_layer; i++) {
+        struct layer *l = &m->layers[i];
+        size_t skip = m->arch->no_rope_every;
+        int local = m->ropes[ROPE_LOCAL].freq && l->window;
+        l->rope = skip && (i + 1) % skip == 0 ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
+    }
+}
+
+/* Kinds of the norms that have no tensor of their own to speak for them. */
+static void layer_norms(mgpt_model *m)
+{
+    const struct arch *a = m->arch;
+    for (size_t i = 0; i < m->shape.n_layer; i++) {
+        struct layer *l = &m->layers[i];
+        l->attn_norm.kind = l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
+        l->attn_norm.width = l->ffn_norm.width = m->shape.n_embd;
+        if (m->branches == BRANCHES_SIDE_BY_SIDE && !l->ffn_norm.gain)
+            l->ffn_norm = l->attn_norm; /* Phi: one norm feeds both */
+        if (l->post_attn_norm.gain)
+            l->post_attn_norm.kind = a->norm;
+        if (l->post_ffn_norm.gain)
+            l->post_ffn_norm.kind = a->norm;
+        l->post_attn_norm.width = l->post_ffn_norm.width = m->shape.n_embd;
+        if (a->qk_norm || l->q_norm.gain)
+            l->q_norm.kind = l->k_norm.kind = a->norm;
+        if (!l->q_norm.width)
+            l->q_norm.width = l->k_norm.width = m->shape.head_dim;
+    }
+}
+
+/* A model with one norm for two branches (Phi) cannot run them in turn. */
+static int check_input_norms(const mgpt_model *m, mgpt_error *err)
+{
+    const struct arch *a = m->arch;
+    for (size_t i = 0; !a->no_gain && !a->no_input && i < m->shape.n_layer; i++)
+        if (!m->layers[i].ffn_norm.gain)
+            return err_set(
+                err, MGPT_EFILE, 0,
+                "tensor blk.%d.ffn_norm.weight: missing (use_parallel_residual is false)", (int)i);
+    return MGPT_OK;
+}
+
+int model_layers(mgpt_model *m, mgpt_error *err)
+{
+    layer_norms(m);
+    int status = check_input_norms(m, err);
+    if (status == MGPT_OK)
+        status = layer_windows(m, err);
+    layer_ropes(m);
+    return status;
+}

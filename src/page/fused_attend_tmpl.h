@@ -1,0 +1,224 @@
+/* Floor 1. Attention of the fused step (fused_tmpl.h).
+ *
+ * One row of a few keys does the softmax of four heads in four registers, one key a lane. Several
+ * such rows are taken sixteen heads at a time: their scores are transposed, so that a lane is a
+ * head of a row and a register a key. Maximum and sum then cross no lanes, and no more exponentials
+ * are taken than the longest row has keys. A sum still adds in the order of kernels.h, in which
+ * lane t is key t.
+ */
+#ifndef MGPT_KERNELS_STEP_ATTEND_H
+#define MGPT_KERNELS_STEP_ATTEND_H
+
+#include "page/fused_matmul_tmpl.h"
+
+/* Heads and their widths. */
+struct step_heads {
+    size_t n, d, group; /* query heads, and how many share keys and values */
+    float scale;
+};
+
+/* The cache begins at the first multiple of 64 (kv_align of kv.h). */
+STEP_INLINE float *step_cache(unsigned char *p)
+{
+    return (float *)(void *)(p + (0 - (uintptr_t)p) % 64);
+}
+
+/* Appends key and value of one head: the key into lane pos % 16 of its panel's d vectors. One row
+ * reads them back at once, and from whole vectors the processor can forward that; of several rows
+ * the others come first. */
+STEP_INLINE void step_remember(float *keys, float *values, const float *k, const float *v,
+                               size_t pos, size_t d, int read_at_once)
+{
+    float *panel = keys + pos / PANEL * PANEL * d;
+    for (size_t j = 0; j < d; j++) {
+        if (read_at_once) {
+            lanes old = pos % PANEL ? lanes_load(panel + j * PANEL) : lanes_of(0);
+            lanes_store(panel + j * PANEL, lanes_put(old, pos % PANEL, k[j]));
+        } else {
+            lanes_store_from(panel + j * PANEL, pos % PANEL, k[j]);
+        }
+    }
+    for (size_t j = 0; j < d; j += 4)
+        quad_store(values + pos * d + j, quad_load(v + j));
+}
+
+STEP_INLINE lanes step_scores(const float *keys, const float *q, size_t d, float scale)
+{
+    lanes sum = lanes_of(0);
+    for (size_t j = 0; j < d; j++)
+        sum = lanes_fma(lanes_load(keys + j * PANEL), lanes_of(q[j]), sum);
+    return lanes_mul(sum, lanes_of(scale));
+}
+
+/* ---- one row ---- */
+
+/* Lanes behind the last key get the maximum while exponents are taken (e^0 costs nothing, a result
+ * too small for a float would), and weigh nothing. */
+STEP_INLINE lanes step_exp(lanes s, lanes max, size_t n)
+{
+    lanes e = lanes_exp(lanes_sub(lanes_first(n, s, max), max));
+    return lanes_first(n, e, lanes_of(0));
+}
+
+/* The scores of a head to weights; the last panel is filled up with zeros. */
+STEP_INLINE void step_softmax(float *s, size_t n)
+{
+    lanes most = lanes_of(-INFINITY), sum = lanes_of(0);
+    for (size_t t = 0; t < n; t += PANEL)
+        most = lanes_max(most, lanes_first(n - t, lanes_load(s + t), most));
+    lanes max = lanes_of(lanes_biggest(most));
+    for (size_t t = 0; t < n; t += PANEL) {
+        lanes e = step_exp(lanes_load(s + t), max, n - t);
+        sum = lanes_add(sum, e);
+        lanes_store(s + t, e);
+    }
+    lanes inverse = lanes_of(1.0f / lanes_fold(sum));
+    for (size_t t = 0; t < n; t += PANEL)
+        lanes_store(s + t, lanes_mul(lanes_load(s + t), inverse));
+}
+
+/* Four heads (or one) whose keys are one panel, side by side and without a detour through
+ * memory. */
+STEP_INLINE void step_weights_short(float *weights, size_t stride, unsigned char *const *k,
+                                    const float *q, size_t n_keys, size_t h0, size_t count,
+                                    const struct step_heads heads)
+{
+    lanes s[4], seen[4], all[4];
+    for (size_t h = 0; h < 4; h++) {
+        size_t head = h0 + (h < count ? h : 0);
+        s[h] = step_scores(step_cache(k[head / heads.group]), q + head * heads.d, heads.d,
+                           heads.scale);
+        seen[h] = lanes_first(n_keys, s[h], lanes_of(-INFINITY));
+    }
+    lanes_biggest_four(seen, all);
+    for (size_t h = 0; h < 4; h++)
+        s[h] = step_exp(s[h], all[h], n_keys);
+    lanes_inverse_sums_four(s, all);
+    for (size_t h = 0; h < count; h++)
+        lanes_store(weights + (h0 + h) * stride, lanes_mul(s[h], all[h]));
+}
+
+/* Sixteen values of o, which may belong to several heads, in one loop over the tokens. The weight
+ * of token t for head h is at weights[h * next_head + t * next_key]. */
+STEP_INLINE void step_mix(float *o, const float *weights, size_t next_head, size_t next_key,
+                          unsigned char *const *v, size_t first, size_t n_keys,
+                          const struct step_heads heads)
+{
+    const float *value[4], *weight[4];
+    quad sum[4];
+    for (size_t i = 0; i < 4; i++) {
+        size_t h = (first + 4 * i) / heads.d, j = (first + 4 * i) % heads.d;
+        value[i] = step_cache(v[h / heads.group]) + j;
+        weight[i] = weights + h * next_head;
+        sum[i] = quad_of(0);
+    }
+    for (size_t t = 0; t < n_keys; t++)
+        for (size_t i = 0; i < 4; i++)
+            sum[i] = quad_fma(quad_of(weight[i][t * next_key]), quad_load(value[i] + t * heads.d),
+                              sum[i]);
+    for (size_t i = 0; i < 4; i++)
+        quad_store(o + first + 4 * i, sum[i]);
+}
+
+STEP_INLINE void step_mixes(float *o, const float *weights, size_t next_head, size_t next_key,
+                            unsigned char *const *v, size_t n_keys, const struct step_heads heads)
+{
+    for (size_t first = 0; first < heads.n * heads.d; first += PANEL)
+        step_mix(o, weights, next_head, next_key, v, first, n_keys, heads);
+}
+
+/* All heads of a row; k and v are those of its layer. */
+STEP_INLINE void step_attend(float *o, const float *q, unsigned char *const *k,
+                             unsigned char *const *v, size_t n_keys, float *weights, size_t stride,
+                             const struct step_heads heads)
+{
+    size_t h = 0;
+    if (n_keys <= PANEL) {
+        for (; h + 4 <= heads.n; h += 4)
+            step_weights_short(weights, stride, k, q, n_keys, h, 4, heads);
+        for (; h < heads.n; h++)
+            step_weights_short(weights, stride, k, q, n_keys, h, 1, heads);
+    }
+    for (; h < heads.n; h++) {
+        float *s = weights + h * stride, *keys = step_cache(k[h / heads.group]);
+        for (size_t t = 0; t < n_keys; t += PANEL)
+            lanes_store(s + t,
+                        step_scores(keys + t * heads.d, q + h * heads.d, heads.d, heads.scale));
+        step_softmax(s, n_keys);
+    }
+    step_mixes(o, weights, stride, 1, v, n_keys, heads);
+}
+
+/* ---- several rows of no more than sixteen keys ---- */
+
+/* Weights of sixteen heads (of a row, or of several) to w: of key t at w + t * PANEL, for `most`
+ * keys, a constant. s holds their scores, and lane i of n_keys how many keys head i has. */
+STEP_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
+{
+    lanes max, sum[PANEL];
+    lanes_transpose(s);
+    max = s[0];
+    for (size_t t = 1; t < most; t++)
+        max = lanes_max_at_least(n_keys, lanes_of((float)(t + 1)), s[t], max);
+    for (size_t t = 0; t < most; t++) {
+        lanes all = lanes_of((float)(t + 1)), less = lanes_sub(s[t], max);
+        s[t] = lanes_at_least(n_keys, all, lanes_exp(lanes_at_least(n_keys, all, less)));
+        sum[t] = s[t];
+    }
+    for (size_t width = PANEL / 2; width > 0; width /= 2)
+        for (size_t t = 0; t < width && t + width < most; t++)
+            sum[t] = lanes_add(sum[t], sum[t + width]);
+    lanes inverse = lanes_div(lanes_of(1), sum[0]);
+    for (size_t t = 0; t < most; t++)
+        lanes_store(w + t * PANEL, lanes_mul(s[t], inverse));
+}
+
+/* So many rows have their heads in sixteen lanes. */
+STEP_INLINE size_t step_group(size_t n_heads)
+{
+    return PANEL / n_heads;
+}
+
+/* Numbers of keys, lane by lane for each group of the rows: heads that fill a group up have one. */
+STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, size_t n,
+                                 size_t n_heads)
+{
+    size_t group = step_group(n_heads);
+    for (size_t r0 = 0; r0 < n; r0 += group, n_keys += PANEL)
+        for (size_t i = 0; i < PANEL; i++) {
+            size_t r = i / n_heads;
+            n_keys[i] = r < group && r0 + r < n ? (float)(rows[r0 + r].pos + 1) : 1;
+        }
+}
+
+/* n rows, no more than a group; q is each row's queries, and the caches of the layer are from
+ * number `cache` on. */
+STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct fused_row *rows,
+                                   size_t n, size_t cache, const float *n_keys,
+                                   const struct step_heads heads)
+{
+    float w[PANEL * PANEL];
+    lanes s[PANEL], keys = lanes_load(n_keys);
+    size_t longest = 0;
+    STEP_UNROLL for (size_t i = 0; i < PANEL; i++)
+    {
+        size_t r = i / heads.n < n ? i / heads.n : 0, h = i % heads.n;
+        s[i] = step_scores(step_cache(rows[r].k[cache + h / heads.group]), q[r] + h * heads.d,
+                           heads.d, heads.scale);
+    }
+    for (size_t r = 0; r < n; r++)
+        longest = rows[r].pos > longest ? rows[r].pos : longest;
+    if (longest < 4)
+        step_weigh(w, s, keys, 4);
+    else if (longest < 8)
+        step_weigh(w, s, keys, 8);
+    else if (longest < 12)
+        step_weigh(w, s, keys, 12);
+    else
+        step_weigh(w, s, keys, PANEL);
+    for (size_t r = 0; r < n; r++)
+        step_mixes(o + r * heads.n * heads.d, w + r * heads.n, 1, PANEL, rows[r].v + cache,
+                   rows[r].pos + 1, heads);
+}
+
+#endif

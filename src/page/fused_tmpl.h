@@ -1,0 +1,347 @@
+/* Floor 1. The page (page.inc) compiled for small models: the whole step in one call. Rows of a few dozen
+ * numbers cost less to compute than a call per operation costs.
+ *
+ * Knows nothing of models: struct fused_model (fused.h) is pointers and widths. Every sum has the
+ * order that kernels.h states, so the bits are the page's; tests/page/test_fused.c holds it to the
+ * page. It goes stage by stage over up to ROWS rows, whose chains of latency overlap and which
+ * share the weights (fused_matmul_tmpl.h, fused_attend_tmpl.h). step_of is compiled with the
+ * widths of the canonical microgpt as constants, for one row and for several, and once for all
+ * others.
+ */
+#ifndef MGPT_KERNELS_STEP_TMPL_H
+#define MGPT_KERNELS_STEP_TMPL_H
+
+#include "page/fused_attend_tmpl.h"
+#include "page/fused_matmul_tmpl.h"
+
+enum {
+    ROWS = LANES_ARE_VECTORS ? 12 : 1
+}; /* a multiple of the tiles' rows; their caches fit in L1 */
+
+struct step_widths {
+    size_t E, H, G, d, F;
+    int gated, relu, one_chain_up; /* relu: and no gate */
+};
+
+/* Floats of the rows between the operations: x and h, q k v, o, the MLP's. */
+#define ROOM(E, F) (ROWS * (2 * (E) + 3 * (E) + (E) + (F)))
+enum { ROOM_MOST = ROOM(NARROW, 2 * FUSED_FF), ROOM_CANONICAL = ROOM(16, 64) };
+_Static_assert(ROOM_MOST * sizeof(float) <= WORK_WEIGHTS, "kernels_work_bytes");
+
+/* What the operations hand on; rows are as wide as the model. */
+struct step_buffers {
+    float *x, *h, *qkv, *o, *ff;
+    float n_keys[ROWS * PANEL]; /* of each head of the rows, when all are short */
+    const float *q[ROWS]; /* q, k and v of each row: in qkv or where they were found at open */
+    float *logits[ROWS];  /* of the rows that want them */
+};
+
+/* ---- the page's types ---- */
+
+/* n rows of cols floats, `apart` from row to row. What is multiplied into them replaces them (STEP_PUT), or is
+ * added where they are the residual stream itself (STEP_ADD). */
+typedef struct {
+    float *at, *const *each;
+    size_t n, cols, apart;
+    enum step_end end;
+    int one_chain;
+} mat;
+
+typedef struct fused_layer layer;
+
+typedef struct {
+    const struct fused_model *model;
+    const struct fused_row *rows;
+    struct step_buffers *b;
+    struct step_widths w;
+    size_t n_layer, il, stride;
+    int short_rows;
+    float *scores;
+    mat x, h, qkv, o, a, f, m, logits;
+} pass;
+
+STEP_INLINE size_t step_qkv_width(const struct step_widths w)
+{
+    return (w.H + 2 * w.G) * w.d;
+}
+
+/* ---- the page's operations ---- */
+
+#define PAGE STEP_INLINE
+#define SEE(point, y) /* tapped tokens take the other compilation, forward.c */
+#define stopped(p) 0
+#define parallel(p) 0 /* is_fusible (fused_model.c) takes no model that has any of these */
+#define mix_in_x0(p, l) (void)0
+#define qk_norm_rope(p, l) (void)0
+#define post_norm(p, norm, y) (void)0
+#define softcap(p) (void)0
+#define add(p, x, y) step_add(x, y)
+
+/* x += y, but what was multiplied into the stream is there already. */
+STEP_INLINE void step_add(mat x, mat y)
+{
+    if (y.end == STEP_ADD || !y.at)
+        return;
+    for (size_t i = 0; i < x.n * x.cols; i += PANEL)
+        lanes_store(x.at + i, lanes_add(lanes_load(x.at + i), lanes_load(y.at + i)));
+}
+
+STEP_INLINE mat norm(const pass *p, mat y, const struct fused_norm *norm, mat x)
+{
+    y.at = step_norms(y.at, norm, x.at, x.n, x.cols, p->model->eps);
+    y.n = x.n;
+    return y;
+}
+
+STEP_INLINE void matmul(const pass *p, mat y, const struct fused_linear *l, mat x)
+{
+    (void)p;
+    step_rows((struct step_product){y.at, y.each, l->w, l->bias, x.at, x.apart, x.cols,
+                                    y.cols / PANEL, y.end},
+              x.n, y.one_chain);
+}
+
+STEP_INLINE void token_rows(pass *p, mat x)
+{
+    for (size_t r = 0; r < x.n; r++)
+        memcpy(x.at + r * x.cols, p->rows[r].token, x.cols * sizeof *x.at);
+}
+
+STEP_INLINE mat position_rows(pass *p, mat y)
+{
+    for (size_t r = 0; r < y.n && p->rows[r].position; r++)
+        memcpy(y.at + r * y.cols, p->rows[r].position, y.cols * sizeof *y.at);
+    if (!p->rows[0].position)
+        y.at = NULL;
+    return y;
+}
+
+/* The first layer's x, q, k and v of all rows, if they were found out at open. */
+STEP_INLINE int recall(pass *p)
+{
+    if (!p->rows->begun)
+        return 0;
+    for (size_t r = 0; r < p->x.n; r++) {
+        for (size_t i = 0; i < p->x.cols; i += PANEL)
+            lanes_store(p->x.at + r * p->x.cols + i, lanes_load(p->rows[r].begun + i));
+        p->b->q[r] = p->rows[r].begun + p->x.cols;
+    }
+    return 1;
+}
+
+STEP_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
+{
+    matmul(p, p->qkv, &l->qkv, h);
+    for (size_t r = 0; r < h.n; r++)
+        p->b->q[r] = p->qkv.at + r * p->qkv.cols;
+}
+
+/* Of all rows before any attends: rows of one session in order do not see the keys of those behind them. */
+STEP_INLINE void kv_append(pass *p)
+{
+    const struct step_widths w = p->w;
+    for (size_t r = 0; r < p->x.n; r++) {
+        const float *k = p->b->q[r] + w.H * w.d, *v = k + w.G * w.d;
+        unsigned char *const *keys = p->rows[r].k + p->il * w.G, *const *values =
+                                                                     p->rows[r].v + p->il * w.G;
+        size_t pos = p->rows[r].pos;
+        for (size_t g = 0; g < w.G; g++)
+            step_remember(step_cache(keys[g]), step_cache(values[g]), k + g * w.d, v + g * w.d, pos,
+                          w.d, p->x.n == 1);
+    }
+}
+
+STEP_INLINE void attend(pass *p)
+{
+    const struct step_widths w = p->w;
+    const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
+    const struct fused_row *rows = p->rows;
+    size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
+    for (size_t r = 0; r < n && !p->short_rows; r++)
+        step_attend(p->o.at + r * p->o.cols, p->b->q[r], rows[r].k + cache, rows[r].v + cache,
+                    rows[r].pos + 1, p->scores, p->stride, heads);
+    for (size_t r = 0; r < n && p->short_rows; r += group)
+        step_attend_group(p->o.at + r * p->o.cols, p->b->q + r, rows + r,
+                          n - r < group ? n - r : group, cache, p->b->n_keys + r / group * PANEL,
+                          heads);
+}
+
+/* What is left of the activation when ReLU without a gate was taken with the product. */
+STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, int gated)
+{
+    int relu = m->act == ACT_RELU || m->act == ACT_RELU2;
+    if (!relu)
+        m->activate(x, F);
+    for (size_t i = 0; i < F; i += PANEL) {
+        lanes a = lanes_load(x + i);
+        if (relu)
+            a = lanes_max(lanes_of(0), a);
+        if (m->act == ACT_RELU2)
+            a = lanes_mul(a, a);
+        if (gated)
+            a = lanes_mul(a, lanes_load(x + F + i));
+        lanes_store(x + i, a);
+    }
+}
+
+STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
+{
+    const struct step_widths w = p->w;
+    mat both = p->f; /* gate and up of a row behind one another */
+    both.cols = p->f.apart;
+    both.end = w.relu ? STEP_RELU : STEP_PUT;
+    both.one_chain = w.one_chain_up;
+    matmul(p, both, &l->up, h);
+    for (size_t r = 0; r < h.n && !w.relu; r++)
+        step_activate(both.at + r * both.cols, p->model, w.F, w.gated);
+}
+
+/* The rows that want logits, moved together: all, or the last. */
+STEP_INLINE mat logit_rows(pass *p)
+{
+    mat x = p->x;
+    x.n = 0;
+    for (size_t r = 0; r < p->x.n; r++) {
+        if (!p->rows[r].logits)
+            continue;
+        if (x.n < r)
+            memcpy(x.at + x.n * x.cols, x.at + r * x.cols, x.cols * sizeof *x.at);
+        p->b->logits[x.n++] = p->rows[r].logits;
+    }
+    return x;
+}
+
+#include "page/page.inc"
+
+#undef PAGE
+#undef SEE
+#undef stopped
+#undef parallel
+#undef mix_in_x0
+#undef qk_norm_rope
+#undef post_norm
+#undef softcap
+#undef add
+
+/* ---- the step ---- */
+
+STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                           struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
+{
+    size_t q = w.H * w.d, width = step_qkv_width(w);
+    mat stream = {.at = x, .n = n, .cols = w.E, .apart = w.E};
+    mat branch = {.at = x, .n = n, .cols = w.E, .apart = w.E, .end = STEP_ADD};
+    return (pass){.model = m,
+                  .rows = rows,
+                  .b = b,
+                  .w = w,
+                  .n_layer = m->n_layer,
+                  .x = stream,
+                  .a = branch,
+                  .m = branch,
+                  .h = {.at = b->h, .n = n, .cols = w.E, .apart = w.E},
+                  .qkv = {.at = qkv, .n = n, .cols = width, .apart = width},
+                  .o = {.at = b->o, .n = n, .cols = q, .apart = q},
+                  .f = {.at = b->ff, .n = n, .cols = w.F, .apart = w.F << w.gated},
+                  .logits = {.each = b->logits,
+                             .cols = m->n_head_panels * PANEL,
+                             .one_chain = m->one_chain_head}};
+}
+
+/* In ROOM(E, F) floats, where E is at least n_embd, n_q and n_kv. */
+STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
+{
+    b->x = room;
+    b->h = room + ROWS * E;
+    b->qkv = room + ROWS * 2 * E;
+    b->o = room + ROWS * 5 * E;
+    b->ff = room + ROWS * 6 * E;
+    b->q[0] = NULL; /* recall or qkv_matmul set it; compilers do not see that */
+}
+
+STEP_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                         float *scores, size_t stride, float *room, size_t E,
+                         const struct step_widths w)
+{
+    struct step_buffers b;
+    step_buffers_at(&b, room, E);
+    pass p = step_pass(m, rows, n, &b, b.x, b.qkv, w);
+    p.scores = scores;
+    p.stride = stride;
+    p.short_rows = n > 1 && w.H <= PANEL;
+    for (size_t r = 0; r < n; r++)
+        p.short_rows = p.short_rows && rows[r].pos < PANEL;
+    if (p.short_rows)
+        step_count_keys(b.n_keys, rows, n, w.H);
+    forward(&p);
+}
+
+static struct step_widths step_widths_of(const struct fused_model *m)
+{
+    return (struct step_widths){.E = m->n_embd,
+                                .H = m->n_head,
+                                .G = m->n_head_kv,
+                                .d = m->head_dim,
+                                .F = m->n_ff,
+                                .gated = m->gated,
+                                .relu = m->act == ACT_RELU && !m->gated,
+                                .one_chain_up = m->one_chain_up};
+}
+
+static void begin(const struct fused_model *m, const struct fused_row *row, float *begun)
+{
+    float h[NARROW];
+    struct step_buffers b;
+    b.h = h;
+    b.o = b.ff = NULL; /* no layer goes further than q, k and v */
+    pass p = step_pass(m, row, 1, &b, begun, begun + m->n_embd, step_widths_of(m));
+    embed(&p);
+    if (m->n_layer > 0)
+        qkv(&p, &m->layers[0]);
+}
+
+/* Each of its own: in one function compilers compute for every token what only the others need. */
+#define STEP_APART static __attribute__((noinline)) void
+
+STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                    float *scores, size_t stride, float *room)
+{
+    step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, room, NARROW, step_widths_of(m));
+}
+
+static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
+
+STEP_APART step_canonical_one(const struct fused_model *m, const struct fused_row *row,
+                              float *scores, size_t stride)
+{
+    _Alignas(64) float room[ROOM_CANONICAL];
+    step_of(m, row, 1, scores, stride, room, 16, canonical);
+}
+
+STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                          float *scores, size_t stride)
+{
+    _Alignas(64) float room[ROOM_CANONICAL];
+    step_of(m, rows, n, scores, stride, room, 16, canonical);
+}
+
+static void step(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
+                 size_t stride, void *work)
+{
+    int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
+                       m->n_head_kv == canonical.G && m->head_dim == canonical.d &&
+                       m->n_ff == canonical.F && m->act == ACT_RELU && !m->gated;
+    for (size_t done = 0; done < n; done += ROWS) {
+        size_t some = n - done < ROWS ? n - done : ROWS;
+        if (!is_canonical)
+            step_any(m, rows + done, some, scores, stride, work);
+        else if (ROWS == 1 || some == 1)
+            step_canonical_one(m, rows + done, scores, stride);
+        else
+            step_canonical(m, rows + done, some, scores, stride);
+    }
+}
+
+#undef STEP_APART
+
+#endif

@@ -1,0 +1,66 @@
+/* Floor 5. A pass on the fused path: where the rows are in their sessions, and one call (fused.h).
+ * The step is the page (page.inc) in its second compilation; it runs where nothing is tapped. */
+#include "base/mem.h"
+#include "page/fused.h"
+#include "run/session.h"
+
+enum { ROWS_AT_A_TIME = 24 }; /* a multiple of what the kernel takes */
+
+static struct fused_row row_of(const mgpt_session *s, int32_t token, size_t pos, float *logits)
+{
+    const struct fused_model *fused = s->model->fused;
+    size_t t = (size_t)token, E = fused->n_embd;
+    return (struct fused_row){
+        .begun = fused->begun ? fused->begun + (t * fused->n_ctx + pos) * fused->n_begun : NULL,
+        .token = fused->tokens + t * E,
+        .position = fused->positions ? fused->positions + pos * E : NULL,
+        .pos = pos,
+        .k = s->kv.k,
+        .v = s->kv.v,
+        .logits = logits};
+}
+
+/* n rows through the model, with a session's scratch for their scores. */
+static void run_rows(const struct fused_model *fused, const struct fused_row *rows, size_t n,
+                     const struct scratch *s)
+{
+    fused->kernels->step(fused, rows, n, s->scores, s->score_stride, s->work);
+}
+
+void fused_one(mgpt_session *s, int32_t token)
+{
+    const struct fused_row row = row_of(s, token, arr_len(s->tokens), s->spare);
+    run_rows(s->model->fused, &row, 1, &s->scratch);
+}
+
+void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
+{
+    const mgpt_session *lead = sessions[0];
+    struct fused_row rows[ROWS_AT_A_TIME];
+    for (size_t done = 0; done < n; done += ROWS_AT_A_TIME) {
+        size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
+        for (size_t i = 0; i < some; i++) {
+            const mgpt_session *s = sessions[done + i];
+            rows[i] = row_of(s, tokens[done + i], arr_len(s->tokens), s->spare);
+        }
+        run_rows(lead->model->fused, rows, some, &lead->scratch);
+    }
+}
+
+void fused_forward(pass *p)
+{
+    struct fused_row rows[ROWS_AT_A_TIME];
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        mgpt_session *s = seg->session;
+        for (size_t j = 0; j < seg->n; j++) {
+            float *logits = seg->n_out && j + 1 == seg->n ? s->spare : NULL;
+            rows[n++] = row_of(s, p->tokens[seg->row + j], seg->pos + j, logits);
+            if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
+                run_rows(p->model->fused, rows, n, p->s);
+                n = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+/* Floor 5. The verbs of the page but for the matrices. See ops.h. */
+#include "run/ops.h"
+
+#include "base/dmath.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+/* ---- splitting ---------------------------------------------------------------------------------- */
+
+/* A verb's work on units [first, last) of n: rows, or elements. */
+struct split {
+    struct run *r;
+    size_t n;
+    void (*fn)(const struct split *s, size_t first, size_t last);
+    const struct norm *norm;
+    const struct layer *layer;
+    float *to;
+    const float *from;
+};
+
+static void split_part(void *ctx, int worker, int n_workers)
+{
+    const struct split *s = ctx;
+    size_t first, last;
+    pool_split(s->n, worker, n_workers, &first, &last);
+    if (first < last)
+        s->fn(s, first, last);
+}
+
+static void split_run(struct split *s, size_t bytes_each)
+{
+    pool_run_sized(s->n > 1 ? s->r->pool : NULL, s->n * bytes_each, split_part, s);
+}
+
+/* ---- embedding ---------------------------------------------------------------------------------- */
+
+static void lookup(const struct gguf_tensor *table, size_t row, float *out)
+{
+    size_t n = (size_t)table->dims[0];
+    size_t row_bytes = n / table->type->block * table->type->block_bytes;
+    table->type->to_float(table->data + row * row_bytes, out, n);
+}
+
+/* Angles in float64, rounded once: position * frequency, exact sine and cosine. */
+static void angles(const mgpt_model *m, size_t pos, float *row)
+{
+    for (int which = 0; which < N_ROPES; which++) {
+        const struct rope *rope = &m->ropes[which];
+        float *cs = row + rope->row;
+        for (size_t i = 0; rope->freq && i < m->shape.n_rot / 2; i++) {
+            double sine, cosine;
+            d_sincos((double)pos * rope->freq[i], &sine, &cosine);
+            cs[2 * i] = (float)cosine;
+            cs[2 * i + 1] = (float)sine;
+        }
+    }
+}
+
+/* A session computes the angles of a position once, when it first gets there. */
+static void find_angles(struct run *r)
+{
+    const mgpt_model *m = r->model;
+    for (size_t i = 0; m->n_cs && i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        mgpt_session *s = seg->session;
+        for (size_t pos = arr_len(s->angles) / m->n_cs; pos < seg->pos + seg->n; pos++) {
+            angles(m, pos, s->angles + pos * m->n_cs);
+            arr_set_len(s->angles, (pos + 1) * m->n_cs);
+        }
+        for (size_t j = 0; j < seg->n; j++)
+            r->s->cs[seg->row + j] = s->angles + (seg->pos + j) * m->n_cs;
+    }
+}
+
+static void token_part(const struct split *s, size_t first, size_t last)
+{
+    const mgpt_model *m = s->r->model;
+    size_t E = m->shape.n_embd;
+    for (size_t i = first; i < last; i++)
+        lookup(m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
+    if (m->embd_scale != 1)
+        s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
+}
+
+void token_rows(pass *p, mat x)
+{
+    if (p->model->packed_bytes * p->n >= POOL_WORTH_WAKING)
+        pool_wake(p->pool);
+    split_run(&(struct split){.r = p, .n = x.n, .fn = token_part, .to = x.at},
+              x.cols * sizeof(float));
+}
+
+mat position_rows(pass *p, mat y)
+{
+    const struct gguf_tensor *table = p->model->position_embd;
+    find_angles(p);
+    if (!table)
+        return (mat){NULL, 0, 0};
+    for (size_t i = 0; i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        for (size_t j = 0; j < seg->n; j++)
+            lookup(table, seg->pos + j, y.at + (seg->row + j) * y.cols);
+    }
+    return y;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------- */
+
+static void norm_rows(const struct run *r, const struct norm *norm, float *y, const float *x,
+                      size_t n)
+{
+    size_t w = norm->width;
+    float eps = r->model->eps;
+    if (norm->kind == NORM_NONE && y != x)
+        memcpy(y, x, n * w * sizeof *y);
+    for (size_t i = 0; norm->kind == NORM_RMS && i < n; i++)
+        r->kernels->rmsnorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
+    for (size_t i = 0; norm->kind == NORM_LAYER && i < n; i++)
+        r->kernels->layernorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
+}
+
+static void normalize_part(const struct split *s, size_t first, size_t last)
+{
+    size_t w = s->norm->width;
+    norm_rows(s->r, s->norm, s->to + first * w, s->from + first * w, last - first);
+}
+
+mat norm(pass *p, mat y, const struct norm *norm, mat x)
+{
+    y.n = x.n;
+    if (norm->kind != NORM_NONE || y.at != x.at)
+        split_run(
+            &(struct split){
+                .r = p, .n = x.n, .fn = normalize_part, .norm = norm, .to = y.at, .from = x.at},
+            2 * norm->width * sizeof(float));
+    return y;
+}
+
+void post_norm(pass *p, const struct norm *n, mat y)
+{
+    norm(p, y, n, y);
+}
+
+static void position_part(const struct split *s, size_t first, size_t last)
+{
+    const struct run *r = s->r;
+    const struct shape *d = &r->model->shape;
+    const struct layer *l = s->layer;
+    enum rope_pairs pairs = r->model->arch->pairs;
+    float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
+    norm_rows(r, &l->q_norm, q, q, (last - first) * d->n_q / l->q_norm.width);
+    norm_rows(r, &l->k_norm, k, k, (last - first) * d->n_kv / l->k_norm.width);
+    for (size_t i = first; l->rope && i < last; i++, q += d->n_q, k += d->n_kv) {
+        const float *cs = r->s->cs[i] + l->rope->row;
+        r->kernels->rope(q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
+        r->kernels->rope(k, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
+    }
+}
+
+void qk_norm_rope(pass *r, const struct layer *l)
+{
+    const struct shape *d = &r->model->shape;
+    if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
+        split_run(&(struct split){.r = r, .n = r->n, .fn = position_part, .layer = l},
+                  2 * (d->n_q + d->n_kv) * sizeof(float));
+}
+
+/* Heads are dealt as attention.c deals them to the threads, which have their newest keys at hand then. */
+static void append_part(void *ctx, int worker, int n_workers)
+{
+    const pass *r = ctx;
+    size_t n_kv = r->model->shape.n_kv, turn = 0;
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        for (size_t h = 0; h < r->model->shape.n_head_kv; h++)
+            if (turn++ % (size_t)n_workers == (size_t)worker)
+                kv_put(&seg->session->kv, r->kernels, r->il, h, seg->pos, seg->n,
+                       r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
+    }
+}
+
+/* Keys and values of chunks are worth it, those of a step are not. */
+enum { STORES_WORTH_SPLITTING = 8192 };
+
+void kv_append(pass *p)
+{
+    int worth = p->n * p->model->shape.n_kv >= STORES_WORTH_SPLITTING;
+    pool_run(worth ? p->pool : NULL, append_part, p);
+}
+
+mat logit_rows(pass *r)
+{
+    size_t E = r->model->shape.n_embd;
+    for (size_t i = 0; i < r->n_segments; i++) {
+        const struct segment *seg = &r->segments[i];
+        const float *from = r->s->x + (seg->row + seg->n - seg->n_out) * E;
+        memcpy(r->h.at + seg->out * E, from, seg->n_out * E * sizeof *from);
+    }
+    return (mat){r->h.at, r->n_out, E};
+}
+
+/* ---- elements ----------------------------------------------------------------------------------- */
+
+static void blend_part(const struct split *s, size_t first, size_t last)
+{
+    s->r->kernels->blend(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
+                         last - first);
+}
+
+void mix_in_x0(pass *r, const struct layer *l)
+{
+    size_t n = r->n * r->model->shape.n_embd;
+    if (!r->model->blends)
+        return;
+    if (l == r->model->layers)
+        memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
+    split_run(
+        &(struct split){
+            .r = r, .n = n, .fn = blend_part, .layer = l, .to = r->s->x, .from = r->s->x0},
+        2 * sizeof(float));
+}
+
+static void add_part(const struct split *s, size_t first, size_t last)
+{
+    s->r->kernels->add(s->to + first, s->from + first, last - first);
+}
+
+void add_rows(pass *p, mat x, mat y)
+{
+    if (y.at)
+        split_run(
+            &(struct split){.r = p, .n = x.n * x.cols, .fn = add_part, .to = x.at, .from = y.at},
+            2 * sizeof(float));
+}
+
+static void softcap_part(const struct split *s, size_t first, size_t last)
+{
+    s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
+}
+
+void softcap(pass *p)
+{
+    mat y = p->logits;
+    if (p->model->logit_softcap > 0)
+        split_run(&(struct split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
+                  2 * sizeof(float));
+}

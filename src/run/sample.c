@@ -1,0 +1,328 @@
+/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best
+ * ones.
+ *
+ * Nothing is sorted or allocated. Weights are integers (sample_kernels.h), so their sums are
+ * exact; they are made for a chunk of tokens at a time, in one pass, and once more for the chunk
+ * in which the draw falls. Top-k and top-p are a threshold on the logit plus a number of ties
+ * that still fit, lowest ids first; it is found digit by digit in the logits' bit patterns
+ * (mapped so that unsigned order is numeric order): four passes with 256 counters. The draw
+ * takes the first token, in order of id, at which the sum exceeds u * total, which is what
+ * Python's random.choices does. From a few logits, none of them filtered out, a kernel draws in
+ * one go.
+ */
+#include "base/error.h"
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK = 512,   /* tokens of which weights are at hand at a time */
+    N_PLACES = 256 /* of a vocabulary, at which the sum so far is noted */
+};
+
+/* Bit pattern as an unsigned number in numeric order; NaN counts as minus infinity, -0 as 0. */
+static uint32_t key_of(float logit)
+{
+    uint32_t bits;
+    float f = logit == 0.0f ? 0.0f : logit;
+    memcpy(&bits, &f, sizeof bits);
+    if (logit != logit)
+        bits = 0xFF800000;
+    return bits & 0x80000000 ? ~bits : bits | 0x80000000;
+}
+
+/* What is still in the race: keys above `key`, and the first `ties` tokens with exactly `key`. */
+struct keep {
+    uint32_t key;
+    size_t ties;
+};
+
+static const struct keep KEEP_ALL = {0, SIZE_MAX};
+
+/* Steps through the kept tokens in order of id. */
+static int kept(const struct keep *keep, float logit, size_t *ties_seen)
+{
+    uint32_t key = key_of(logit);
+    if (key != keep->key)
+        return key > keep->key;
+    return (*ties_seen)++ < keep->ties;
+}
+
+struct dist {
+    const struct sample_kernels *kernels;
+    const float *logits;
+    size_t n;
+    float max, inverse_t, least; /* weight of a token: exp((logit - max) * inverse_t), or 0 */
+    struct keep keep;
+};
+
+/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen
+ * counts on. */
+static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
+{
+    const float *logits = d->logits + from;
+    uint64_t sum = d->kernels->weigh(w, logits, n, d->max, d->inverse_t, d->least);
+    if (d->keep.key == KEEP_ALL.key) /* no key is 0 */
+        return sum;
+    sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        w[i] = kept(&d->keep, logits[i], ties_seen) ? w[i] : 0;
+        sum += w[i];
+    }
+    return sum;
+}
+
+static size_t chunk_at(const struct dist *d, size_t from)
+{
+    return d->n - from < CHUNK ? d->n - from : CHUNK;
+}
+
+static uint64_t total_weight(const struct dist *d)
+{
+    uint64_t w[CHUNK], total = 0;
+    size_t ties_seen = 0;
+    for (size_t from = 0; from < d->n; from += CHUNK)
+        total += weigh(d, w, from, chunk_at(d, from), &ties_seen);
+    return total;
+}
+
+/* ---- filters ---- */
+
+/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the
+ * tokens whose digits above are those of `prefix`. */
+static void count_digits(const struct dist *d, int by_weight, int shift, uint32_t prefix,
+                         uint64_t amount[256])
+{
+    uint32_t known = shift < 24 ? UINT32_MAX << (shift + 8) : 0;
+    uint64_t w[CHUNK];
+    size_t ties_seen = 0;
+    for (size_t from = 0; from < d->n; from += CHUNK) {
+        size_t n = chunk_at(d, from);
+        if (by_weight)
+            weigh(d, w, from, n, &ties_seen);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t key = key_of(d->logits[from + i]);
+            if ((key & known) == prefix)
+                amount[key >> shift & 255] += by_weight ? w[i] : 1;
+        }
+    }
+}
+
+static uint64_t weight_of_key(const struct dist *d, uint32_t key)
+{
+    uint32_t bits = key & 0x80000000 ? key & 0x7FFFFFFF : ~key;
+    uint64_t w[PANEL];
+    float logit;
+    memcpy(&logit, &bits, sizeof logit);
+    return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
+}
+
+/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach
+ * `goal` together, which they can. */
+static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal)
+{
+    uint32_t prefix = 0; /* the threshold's digits found so far */
+    uint64_t above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        uint64_t amount[256] = {0};
+        uint32_t digit = 255;
+        count_digits(d, by_weight, shift, prefix, amount);
+        while (digit > 0 && above + amount[digit] < goal)
+            above += amount[digit--];
+        prefix |= digit << shift;
+    }
+    uint64_t each = by_weight ? weight_of_key(d, prefix) : 1;
+    size_t ties = each ? (size_t)((goal - above + each - 1) / each) : SIZE_MAX;
+    if (prefix == d->keep.key && ties > d->keep.ties)
+        ties = d->keep.ties;
+    return (struct keep){prefix, ties};
+}
+
+static int cuts_k(const mgpt_sampler *s, size_t n)
+{
+    return s->top_k > 0 && (size_t)s->top_k < n;
+}
+
+static int cuts_p(const mgpt_sampler *s)
+{
+    return s->top_p > 0 && s->top_p < 1;
+}
+
+static float least_weight(const mgpt_sampler *s)
+{
+    if (!(s->min_p > 0))
+        return 0;
+    return s->min_p < 1 ? s->min_p : 1;
+}
+
+static void filter(const mgpt_sampler *s, struct dist *d)
+{
+    if (cuts_k(s, d->n))
+        d->keep = select_top(d, 0, (uint64_t)s->top_k);
+    if (cuts_p(s)) {
+        uint64_t total = total_weight(d), goal = (uint64_t)((double)s->top_p * (double)total);
+        if (total > 0)
+            d->keep = select_top(d, 1, goal < 1 ? 1 : goal);
+    }
+    d->least = least_weight(s);
+}
+
+/* ---- the draw ---- */
+
+/* SplitMix64 (Steele, Lea & Flood 2014): any state is a good one. The top 53 bits as [0, 1). */
+static double next_uniform(mgpt_sampler *s)
+{
+    if (s->uniform)
+        return s->uniform(s->uniform_user);
+    uint64_t z = s->rng += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* u * total, which is less than total > 0 whatever u is. */
+static uint64_t target_of(double u, uint64_t total)
+{
+    double target = u * (double)total;
+    uint64_t whole = target > 0 && target < 0x1p63 ? (uint64_t)target : 0;
+    return whole < total ? whole : total - 1;
+}
+
+/* How many of n tokens the sum passes before it exceeds the target. */
+static size_t passed(const uint64_t *w, size_t n, uint64_t below, uint64_t target)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        below += w[i];
+        count += below <= target; /* no branch: nobody could foretell it */
+    }
+    return count;
+}
+
+/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
+static size_t draw(const struct dist *d, double u)
+{
+    struct {
+        uint64_t below; /* weight of all tokens before this place */
+        size_t ties_seen;
+    } places[N_PLACES];
+    uint64_t w[CHUNK], total = 0;
+    size_t span = CHUNK * (1 + (d->n - 1) / (CHUNK * N_PLACES)), n_places = 0, ties_seen = 0;
+    for (size_t from = 0; from < d->n; from += CHUNK) {
+        if (from % span == 0) {
+            places[n_places].below = total;
+            places[n_places++].ties_seen = ties_seen;
+        }
+        total += weigh(d, w, from, chunk_at(d, from), &ties_seen);
+    }
+    if (total == 0)
+        return 0;
+    uint64_t target = target_of(u, total);
+    if (d->n <= CHUNK)
+        return passed(w, d->n, 0, target);
+    while (places[n_places - 1].below > target)
+        n_places--;
+    uint64_t below = places[n_places - 1].below;
+    ties_seen = places[n_places - 1].ties_seen;
+    for (size_t from = (n_places - 1) * span;; from += CHUNK) {
+        uint64_t sum = weigh(d, w, from, chunk_at(d, from), &ties_seen);
+        if (below + sum > target)
+            return from + passed(w, chunk_at(d, from), below, target);
+        below += sum;
+    }
+}
+
+/* The first of the largest, which is `max`. */
+static size_t argmax(const float *logits, size_t n, float max)
+{
+    for (size_t i = 0; i < n && max > -INFINITY; i++)
+        if (logits[i] == max)
+            return i;
+    return 0;
+}
+
+int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
+{
+    if (!s || !logits || n == 0 || n > INT32_MAX)
+        return MGPT_EARG;
+    const struct sample_kernels *kernels = kernels_sample();
+    if (!(s->temperature > 0))
+        return (int32_t)argmax(logits, n, kernels->biggest(logits, n));
+    float inverse_t = 1.0f / s->temperature;
+    double u = next_uniform(s);
+    inverse_t = inverse_t < FLT_MAX ? inverse_t : FLT_MAX;
+    if (n <= SAMPLE_FEW && !cuts_k(s, n) && !cuts_p(s) && u >= 0 && u < 1)
+        return (int32_t)kernels->few(logits, n, inverse_t, least_weight(s), u);
+    struct dist d = {kernels, logits, n, kernels->biggest(logits, n), inverse_t, 0, KEEP_ALL};
+    filter(s, &d);
+    return (int32_t)draw(&d, u);
+}
+
+/* log of the sum of exp(logits), in float64. */
+static double log_sum(const float *logits, size_t n)
+{
+    const struct sample_kernels *kernels = kernels_sample();
+    double max = (double)kernels->biggest(logits, n);
+    return isinf(max) ? max : max + log(kernels->sum_exp(logits, n, max));
+}
+
+double mgpt_logprob(const float *logits, size_t n, int32_t token)
+{
+    if (!logits || token < 0 || (size_t)token >= n)
+        return NAN;
+    return (double)logits[token] - log_sum(logits, n);
+}
+
+/* ---- the best ones ---- */
+
+/* 1 when a stands before b: larger logit, then lower id. */
+static int before(const mgpt_candidate *a, const mgpt_candidate *b)
+{
+    uint32_t ka = key_of(a->logit), kb = key_of(b->logit);
+    return ka != kb ? ka > kb : a->token < b->token;
+}
+
+/* Heap with the worst candidate on top: moves the one at i down to its place. */
+static void sift_down(mgpt_candidate *heap, size_t n, size_t i)
+{
+    for (;;) {
+        size_t worst = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++)
+            if (before(&heap[worst], &heap[child]))
+                worst = child;
+        if (worst == i)
+            return;
+        mgpt_candidate swap = heap[i];
+        heap[i] = heap[worst];
+        heap[worst] = swap;
+        i = worst;
+    }
+}
+
+size_t mgpt_top(const float *logits, size_t n, mgpt_candidate *top, size_t k)
+{
+    if (!logits || !top || n == 0 || n > INT32_MAX)
+        return 0;
+    k = k < n ? k : n;
+    double sum = log_sum(logits, n);
+    for (size_t i = 0; i < n && k > 0; i++) {
+        mgpt_candidate c = {(int32_t)i, logits[i], (double)logits[i] - sum};
+        if (i < k)
+            top[i] = c;
+        for (size_t j = k / 2; i + 1 == k && j-- > 0;)
+            sift_down(top, k, j);
+        if (i >= k && before(&c, &top[0])) {
+            top[0] = c;
+            sift_down(top, k, 0);
+        }
+    }
+    for (size_t left = k; left > 1; left--) {
+        mgpt_candidate worst = top[0];
+        top[0] = top[left - 1];
+        top[left - 1] = worst;
+        sift_down(top, left - 1, 0);
+    }
+    return k;
+}

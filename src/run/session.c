@@ -1,0 +1,297 @@
+/* Floor 5. Sessions: making, copying and freeing them, and what can be read out of them. Running
+ * tokens is in tokens.c. */
+#include "run/session.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "run/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK_MAX = 4096,
+    CHUNK_FLOAT = 96,    /* tokens of a default chunk: what prefill is fastest with, of the types */
+    CHUNK_INTEGER = 192, /* that are multiplied as floats and as integers, */
+    CHUNK_STEP = 12,     /* and what the kernels' tiles take at a time */
+    THREADS_MAX = 256,
+};
+static const size_t SCRATCH_BYTES = (size_t)16 << 20;       /* that the default chunk may cost */
+static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* bytes per token: they fit in L2 */
+
+static size_t bytes_per_row(const mgpt_model *m)
+{
+    const struct shape *d = &m->shape;
+    size_t floats = (m->blends ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff;
+    return floats * sizeof(float) + m->x_bytes;
+}
+
+static size_t default_chunk(const mgpt_model *m)
+{
+    size_t fits = SCRATCH_BYTES / bytes_per_row(m);
+    size_t best = m->x_bytes ? CHUNK_INTEGER : CHUNK_FLOAT;
+    if (fits < CHUNK_STEP)
+        return fits < 1 ? 1 : fits;
+    return fits < best ? fits - fits % CHUNK_STEP : best;
+}
+
+static int default_threads(const mgpt_model *m)
+{
+    return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores();
+}
+
+static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t n_threads,
+                        mgpt_error *err)
+{
+    const struct shape *d = &m->shape;
+    const struct {
+        float **to;
+        size_t width;
+    } rows[] = {{&s->x, d->n_embd}, {&s->h, d->n_embd},
+                {&s->a, d->n_embd}, {&s->q, d->n_q},
+                {&s->k, d->n_kv},   {&s->v, d->n_kv},
+                {&s->o, d->n_q},    {&s->gate, d->n_ff},
+                {&s->up, d->n_ff},  {&s->x0, m->blends ? d->n_embd : 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
+            return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
+    s->qx = mem_new(n, m->x_bytes);
+    s->work_bytes = kernels_work_bytes(n);
+    s->work = mem_large(n_threads, s->work_bytes);
+    s->cs = mem_new(n, sizeof *s->cs);
+    s->segments = mem_new(n, sizeof *s->segments);
+    if (!s->qx || !s->work || !s->cs || !s->segments)
+        return err_memory(err, "scratch",
+                          n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments) +
+                              n_threads * s->work_bytes);
+    return MGPT_OK;
+}
+
+static void scratch_free(struct scratch *s)
+{
+    free(s->x);
+    free(s->h);
+    free(s->a);
+    free(s->x0);
+    free(s->q);
+    free(s->k);
+    free(s->v);
+    free(s->o);
+    free(s->gate);
+    free(s->up);
+    free(s->qx);
+    free(s->work);
+    free(s->cs);
+    free(s->segments);
+    arr_free(s->scores);
+    arr_free(s->logits);
+}
+
+/* Fills the settings, each checked. */
+static int settings(mgpt_session *s, const mgpt_session_params *p, mgpt_error *err)
+{
+    const mgpt_model *m = s->model;
+    if (p->n_ctx < 0 || (size_t)p->n_ctx > m->shape.n_ctx)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "context of %d, the model allows 1 to %zu",
+                       p->n_ctx, m->shape.n_ctx);
+    if (p->n_threads < 0 || p->n_threads > THREADS_MAX)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%d threads, allowed are 1 to %d",
+                       p->n_threads, THREADS_MAX);
+    if (p->n_chunk < 0 || p->n_chunk > CHUNK_MAX)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "chunks of %d, allowed are 1 to %d",
+                       p->n_chunk, CHUNK_MAX);
+    if (p->kv_type != 0 && p->kv_type != MGPT_KV_F32 && p->kv_type != MGPT_KV_F16)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "KV cache of type %d, allowed are 0 to %d",
+                       p->kv_type, MGPT_KV_F16);
+    s->kv_type = model_kv_type(m);
+    if (p->kv_type != 0)
+        s->kv_type = p->kv_type == MGPT_KV_F16 ? KV_F16 : KV_F32;
+    s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
+    s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
+    s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
+    s->n_chunk = s->n_chunk < s->n_ctx ? s->n_chunk : s->n_ctx;
+    return MGPT_OK;
+}
+
+static int build(mgpt_session *s, mgpt_error *err)
+{
+    const struct shape *d = &s->model->shape;
+    size_t n_kv_heads = d->n_layer ? d->n_head_kv : 0;
+    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, s->kv_type, err) < 0)
+        return MGPT_EMEM;
+    s->logits = mem_new(d->n_vocab, sizeof *s->logits);
+    s->spare = mem_new(d->n_vocab, sizeof *s->spare);
+    if (!s->logits || !s->spare)
+        return err_memory(err, "logits", 2 * d->n_vocab * sizeof *s->logits);
+    return MGPT_OK;
+}
+
+int session_ready(mgpt_session *s, mgpt_error *err)
+{
+    if (s->ready)
+        return MGPT_OK;
+    if (scratch_init(&s->scratch, s->model, s->n_chunk, (size_t)s->n_threads, err) < 0 ||
+        (s->n_threads > 1 && !(s->pool = pool_new(s->n_threads, err)))) {
+        scratch_free(&s->scratch);
+        s->scratch = (struct scratch){0};
+        return MGPT_EMEM;
+    }
+    s->ready = 1;
+    return MGPT_OK;
+}
+
+int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err)
+{
+    if (!s->in_use)
+        return MGPT_OK;
+    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                   "%s: a tap calls it for a session that is running", what);
+}
+
+/* A session that is not ready to run yet. */
+static mgpt_session *make(const mgpt_model *m, const mgpt_session_params *params, mgpt_error *err)
+{
+    mgpt_session *s = mem_new(1, sizeof *s);
+    if (!s) {
+        err_memory(err, "a session", sizeof *s);
+        return NULL;
+    }
+    s->model = m;
+    if (settings(s, params, err) < 0 || build(s, err) < 0) {
+        mgpt_session_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+mgpt_session *mgpt_session_new(const mgpt_model *m, const mgpt_session_params *params,
+                               mgpt_error *err)
+{
+    static const mgpt_session_params defaults;
+    if (!m || !m->arch) {
+        err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                "mgpt_session_new: no model, or one opened with vocab_only");
+        return NULL;
+    }
+    mgpt_session *s = make(m, params ? params : &defaults, err);
+    if (s && session_ready(s, err) < 0) {
+        mgpt_session_free(s);
+        s = NULL;
+    }
+    return s;
+}
+
+void mgpt_session_free(mgpt_session *s)
+{
+    if (!s)
+        return;
+    pool_free(s->pool);
+    kv_free(&s->kv);
+    scratch_free(&s->scratch);
+    arr_free(s->tokens);
+    arr_free(s->angles);
+    free(s->logits);
+    free(s->spare);
+    free(s);
+}
+
+static int copy_state(mgpt_session *to, const mgpt_session *from, mgpt_error *err)
+{
+    size_t n = arr_len(from->tokens);
+    if (!arr_reserve(to->tokens, n + 1))
+        return err_memory(err, "tokens", n * sizeof *to->tokens);
+    if (kv_copy(&to->kv, &from->kv, n, err) < 0)
+        return MGPT_EMEM;
+    if (n)
+        memcpy(to->tokens, from->tokens, n * sizeof *to->tokens);
+    arr_set_len(to->tokens, n);
+    to->has_logits = from->has_logits;
+    memcpy(to->logits, from->logits, from->model->shape.n_vocab * sizeof *to->logits);
+    return MGPT_OK;
+}
+
+mgpt_session *mgpt_fork(const mgpt_session *s, mgpt_error *err)
+{
+    if (!s) {
+        err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_fork: session is NULL");
+        return NULL;
+    }
+    mgpt_session_params params = {.n_ctx = (int32_t)s->n_ctx,
+                                  .n_threads = s->n_threads,
+                                  .n_chunk = (int32_t)s->n_chunk,
+                                  .kv_type = s->kv_type == KV_F16 ? MGPT_KV_F16 : MGPT_KV_F32};
+    mgpt_session *copy = make(s->model, &params, err);
+    if (copy && copy_state(copy, s, err) < 0) {
+        mgpt_session_free(copy);
+        copy = NULL;
+    }
+    return copy;
+}
+
+size_t mgpt_pos(const mgpt_session *s)
+{
+    return s ? arr_len(s->tokens) : 0;
+}
+
+const int32_t *mgpt_tokens(const mgpt_session *s)
+{
+    return s ? s->tokens : NULL;
+}
+
+const float *mgpt_logits(const mgpt_session *s)
+{
+    return s && s->has_logits ? s->logits : NULL;
+}
+
+size_t mgpt_n_ctx(const mgpt_session *s)
+{
+    return s ? s->n_ctx : 0;
+}
+
+int mgpt_n_threads(const mgpt_session *s)
+{
+    return s ? s->n_threads : 0;
+}
+
+const mgpt_model *mgpt_session_model(const mgpt_session *s)
+{
+    return s ? s->model : NULL;
+}
+
+int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos, size_t n, float *k,
+                 float *v, mgpt_error *err)
+{
+    if (!s)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_read_kv: session is NULL");
+    const struct kv *kv = &s->kv;
+    size_t held = arr_len(s->tokens);
+    if (layer < 0 || (size_t)layer >= kv->n_layer || head < 0 || (size_t)head >= kv->n_head_kv)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "mgpt_read_kv: layer %d head %d, the model has %zu layers of %zu KV heads",
+                       layer, head, kv->n_layer, kv->n_head_kv);
+    if (pos > held || n > held - pos)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "mgpt_read_kv: positions %zu to %zu, the session holds %zu", pos, pos + n,
+                       held);
+    kv_get(kv, (size_t)layer, (size_t)head, pos, n, s->model->qk_order, k, v);
+    return MGPT_OK;
+}
+
+int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_error *err)
+{
+    if (!s || !residual || !logits)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_unembed: NULL argument");
+    if (session_free_for(s, "mgpt_unembed", err) < 0)
+        return MGPT_EARG;
+    if (session_ready(s, err) < 0)
+        return MGPT_EMEM;
+    const mgpt_model *m = s->model;
+    struct run r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
+    mat h = {s->scratch.h, 1, m->shape.n_embd};
+    memcpy(h.at, residual, h.cols * sizeof *h.at);
+    r.logits = (mat){logits, 1, m->shape.n_vocab};
+    matmul(&r, r.logits, &m->head, norm(&r, h, &m->final_norm, h));
+    softcap(&r);
+    return MGPT_OK;
+}

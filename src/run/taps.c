@@ -1,0 +1,147 @@
+/* Floor 5. Taps: calling back with the engine's own buffers, and the names of the points. */
+#include "base/check.h"
+#include "base/error.h"
+#include "run/session.h"
+
+#include <string.h>
+
+/* Names of TransformerLens; those that begin with '.' stand behind "blocks.N". */
+static const char *const names[MGPT_N_POINTS] = {
+    [MGPT_EMBD] = "hook_embed",
+    [MGPT_POS_EMBD] = "hook_pos_embed",
+    [MGPT_EMBD_NORM] = "ln_embed.hook_normalized",
+    [MGPT_RESID_PRE] = ".hook_resid_pre",
+    [MGPT_ATTN_IN] = ".ln1.hook_normalized",
+    [MGPT_Q] = ".attn.hook_q",
+    [MGPT_K] = ".attn.hook_k",
+    [MGPT_V] = ".attn.hook_v",
+    [MGPT_ROT_Q] = ".attn.hook_rot_q",
+    [MGPT_ROT_K] = ".attn.hook_rot_k",
+    [MGPT_SCORES] = ".attn.hook_attn_scores",
+    [MGPT_WEIGHTS] = ".attn.hook_pattern",
+    [MGPT_HEADS] = ".attn.hook_z",
+    [MGPT_ATTN_OUT] = ".hook_attn_out",
+    [MGPT_RESID_MID] = ".hook_resid_mid",
+    [MGPT_MLP_IN] = ".ln2.hook_normalized",
+    [MGPT_MLP_PRE] = ".mlp.hook_pre",
+    [MGPT_MLP_PRE_LINEAR] = ".mlp.hook_pre_linear",
+    [MGPT_MLP_POST] = ".mlp.hook_post",
+    [MGPT_MLP_OUT] = ".hook_mlp_out",
+    [MGPT_RESID_POST] = ".hook_resid_post",
+    [MGPT_FINAL] = "ln_final.hook_normalized",
+    [MGPT_LOGITS] = "logits",
+};
+
+static int is_qk(mgpt_point point)
+{
+    return point == MGPT_Q || point == MGPT_K || point == MGPT_ROT_Q || point == MGPT_ROT_K;
+}
+
+/* The heads of q or k of a value from the stored order to the one shown, or back. `head` has room for
+ * one. */
+static void reorder(const mgpt_model *m, const mgpt_value *value, int back, float *head)
+{
+    const uint32_t *order = m->qk_order;
+    size_t d = m->shape.head_dim, n_heads = (size_t)value->cols / d;
+    for (size_t i = 0; i < (size_t)value->rows * n_heads; i++) {
+        float *x = value->data + i / n_heads * value->stride + i % n_heads * d;
+        for (size_t j = 0; j < d; j++)
+            head[back ? order[j] : j] = x[back ? j : order[j]];
+        memcpy(x, head, d * sizeof *x);
+    }
+}
+
+static void fire(struct run *r, const struct segment *seg, mgpt_value value)
+{
+    const struct tap *tap = &seg->session->tap;
+    if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
+        return;
+    int ordered = is_qk(value.point) && r->model->qk_order;
+    if (ordered)
+        reorder(r->model, &value, 0, r->s->o); /* o is written after the last of these points */
+    if (tap->fn(&value, tap->user) != 0) {
+        r->stopped = 1;
+        r->points = 0;
+    }
+    if (ordered)
+        reorder(r->model, &value, 1, r->s->o);
+}
+
+static int has_point(const mgpt_model *m, mgpt_point point)
+{
+    switch (point) {
+    case MGPT_POS_EMBD:
+        return m->position_embd != NULL;
+    case MGPT_EMBD_NORM:
+        return m->embd_norm.kind != NORM_NONE;
+    case MGPT_ROT_Q:
+    case MGPT_ROT_K:
+        return m->arch->rope;
+    case MGPT_RESID_MID:
+        return m->branches == BRANCHES_IN_TURN;
+    case MGPT_FINAL:
+        return m->final_norm.kind != NORM_NONE;
+    default:
+        return 1;
+    }
+}
+
+void tap_rows(pass *p, mgpt_point point, mat y)
+{
+    int out_rows = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
+    for (size_t i = 0; has_point(p->model, point) && i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        size_t n = out_rows ? seg->n_out : seg->n;
+        size_t row = out_rows ? seg->out : seg->row;
+        if (n == 0)
+            continue;
+        fire(p, seg,
+             (mgpt_value){.point = point,
+                          .layer = in_layer ? (int32_t)p->il : -1,
+                          .pos = (int32_t)(seg->pos + seg->n - n),
+                          .rows = (int32_t)n,
+                          .cols = (int32_t)y.cols,
+                          .stride = y.cols,
+                          .data = y.at + row * y.cols});
+    }
+}
+
+void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+               float *data, size_t stride)
+{
+    fire(r, seg,
+         (mgpt_value){.point = point,
+                      .layer = (int32_t)layer,
+                      .pos = (int32_t)pos,
+                      .rows = (int32_t)r->model->shape.n_head,
+                      .cols = (int32_t)pos + 1,
+                      .stride = stride,
+                      .data = data});
+}
+
+int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt_error *err)
+{
+    if (!s || (points && !fn) || points >= MGPT_POINT_BIT(MGPT_N_POINTS))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_tap: no session, callback or point");
+    if (session_free_for(s, "mgpt_tap", err) < 0)
+        return MGPT_EARG;
+    s->tap = (struct tap){points, fn, user};
+    return MGPT_OK;
+}
+
+size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap)
+{
+    char name[64];
+    size_t n = 0;
+    if ((unsigned)point < MGPT_N_POINTS && names[point][0] == '.')
+        n = text_format(name, sizeof name, "blocks.%d%s", layer, names[point]);
+    else if ((unsigned)point < MGPT_N_POINTS)
+        n = text_format(name, sizeof name, "%s", names[point]);
+    name[n] = 0;
+    if (cap > 0 && buf) {
+        size_t fits = n < cap ? n : cap - 1;
+        memcpy(buf, name, fits);
+        buf[fits] = 0;
+    }
+    return n;
+}

@@ -1,3 +1,0 @@
-/* Floor 0. The implementation unit of stb_ds. */
-#define STB_DS_IMPLEMENTATION
-#include "mem.h"

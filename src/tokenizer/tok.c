@@ -1,0 +1,390 @@
+/* Floor 3. Tokenizers: opening, special tokens, and the walk over a text. See tok.h.
+ *
+ * A text is searched for special tokens first: leftmost, longest on equal starts, user-defined ones
+ * always, control and unknown ones only when the caller allows it. What lies between goes to the
+ * kind (tok_char.c, tok_bpe.c, tok_spm.c). BOS and EOS are put around the whole as the file says,
+ * BOS not a second time when the text itself begins with it.
+ */
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY(name) "tokenizer.ggml." name
+#define OUR_KEY(name) "mgpt.tokenizer." name
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+/* An id beyond the vocabulary is as good as none; the default stays. */
+static int load_id(const struct tok *t, const struct gguf *g, const char *key, int32_t *id,
+                   mgpt_error *err)
+{
+    uint64_t v;
+    int status = gguf_uint(g, key, UINT64_MAX, &v, err);
+    if (status > 0 && v < t->n)
+        *id = (int32_t)v;
+    return status < 0 ? status : MGPT_OK;
+}
+
+static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
+{
+    int v;
+    int status = gguf_bool(g, key, &v, err);
+    if (status > 0)
+        *flag = (uint8_t)v;
+    return status < 0 ? status : MGPT_OK;
+}
+
+/* Files mark the end of generation by key or only by the text of a control token. */
+static int is_end_text(struct gguf_str text)
+{
+    static const char *const ends[] = {
+        "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",        "<|eom_id|>",
+        "<|im_end|>",    "<|end|>",         "<end_of_turn>",     "</s>",
+        "<eos>",         "<EOT>",           "<|assistant_end|>",
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (text.n == strlen(ends[i]) && memcmp(text.p, ends[i], text.n) == 0)
+            return 1;
+    return 0;
+}
+
+static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    static const char *const keys[] = {KEY("eot_token_id"), KEY("eom_token_id")};
+    for (size_t i = 0; i < t->n; i++)
+        t->entries[i].is_end = t->entries[i].type == TOK_CONTROL && is_end_text(t->entries[i].text);
+    if (t->eos >= 0)
+        t->entries[t->eos].is_end = 1;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int32_t id = -1;
+        int status = load_id(t, g, keys[i], &id, err);
+        if (status < 0)
+            return status;
+        if (id >= 0)
+            t->entries[id].is_end = 1;
+    }
+    return MGPT_OK;
+}
+
+/* Where a file does not say. */
+static int32_t usual_id(const struct tok *t, int sentencepiece, int32_t id)
+{
+    int is_there = sentencepiece && (size_t)id < t->n;
+    return is_there && t->entries[id].type == TOK_CONTROL ? id : -1;
+}
+
+/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first (an ordinary piece of text
+ * is neither of them), BOS and the space in front are added. Others have a rule that says what is usual. */
+static void set_defaults(struct tok *t, int sentencepiece)
+{
+    t->bos = usual_id(t, sentencepiece, 1);
+    t->eos = usual_id(t, sentencepiece, 2);
+    t->unk = t->n > 0 && t->entries[0].type == TOK_UNKNOWN ? 0 : -1;
+    t->adds_bos = t->adds_space = (uint8_t)sentencepiece;
+    t->adds_eos = 0;
+    unsigned flags = t->rule ? t->rule->flags : 0;
+    t->adds_bos |= (flags & RULE_BOS) != 0;
+    t->whole_pieces = (flags & RULE_WHOLE) != 0;
+    t->nfc = (flags & RULE_NFC) != 0;
+}
+
+/* The row of tokenizer.ggml.pre, for byte-level BPE. That there is none matters only to tok_bpe.c:
+ * a vocabulary of characters needs no rule. */
+static int choose_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct gguf_str pre = {"default", 7};
+    int status = gguf_string(g, KEY("pre"), &pre, err);
+    t->rule = split_find(pre);
+    return status < 0 ? status : MGPT_OK;
+}
+
+static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    const struct {
+        const char *key;
+        uint8_t *flag;
+    } flags[] = {
+        {KEY("add_bos_token"), &t->adds_bos},        {KEY("add_eos_token"), &t->adds_eos},
+        {KEY("add_space_prefix"), &t->adds_space},   {OUR_KEY("space_missing"), &t->space_missing},
+        {OUR_KEY("space_first"), &t->space_first},   {OUR_KEY("space_alone"), &t->space_alone},
+        {OUR_KEY("whole_pieces"), &t->whole_pieces}, {OUR_KEY("nfc"), &t->nfc},
+    };
+    int status = MGPT_OK;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags && status == MGPT_OK; i++)
+        status = load_flag(g, flags[i].key, flags[i].flag, err);
+    return status;
+}
+
+static int load_ids(struct tok *t, const struct gguf *g, int sentencepiece, mgpt_error *err)
+{
+    set_defaults(t, sentencepiece);
+    int status = load_id(t, g, KEY("bos_token_id"), &t->bos, err);
+    if (status == MGPT_OK)
+        status = load_id(t, g, KEY("eos_token_id"), &t->eos, err);
+    if (status == MGPT_OK)
+        status = load_id(t, g, KEY("unknown_token_id"), &t->unk, err);
+    if (status == MGPT_OK)
+        status = load_flags(t, g, err);
+    return status == MGPT_OK ? load_ends(t, g, err) : status;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* 1 for a kind that has a vocabulary, 0 for "none". */
+static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct gguf_str model = {"none", 4};
+    int status = gguf_string(g, KEY("model"), &model, err);
+    if (status < 0)
+        return status;
+    if (status == 0 && gguf_find(g, KEY("tokens")))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "key " KEY("model") ": missing, but there are " KEY("tokens"));
+    static const struct {
+        const char *model;
+        const struct tok_kind *kind;
+    } rows[] = {
+        {"gpt2", &tok_kind_bpe}, {"llama", &tok_kind_spm}, {"none", NULL}, {"no_vocab", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (model.n == strlen(rows[i].model) && memcmp(model.p, rows[i].model, model.n) == 0) {
+            t->kind = rows[i].kind;
+            return t->kind != NULL;
+        }
+    return err_set(err, MGPT_EFILE, gguf_find(g, KEY("model"))->offset,
+                   KEY("model") " '%.*s' is not supported", (int)(model.n < 32 ? model.n : 32),
+                   model.p);
+}
+
+/* A vocabulary of characters: every normal token is one, and there is at least one. Such a file
+ * merges bytes to characters and nothing else, so a look-up gives the same and knows what is
+ * missing. */
+static int is_all_characters(const struct tok *t)
+{
+    size_t n_normal = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct tok_entry *e = &t->entries[i];
+        uint32_t code = UTF8_BAD;
+        if (e->type == TOK_BYTE)
+            return 0;
+        if (e->type != TOK_NORMAL)
+            continue;
+        if (e->n_piece == 0 || utf8_next(e->piece, e->n_piece, &code) != e->n_piece ||
+            code == UTF8_BAD)
+            return 0;
+        n_normal++;
+    }
+    return n_normal > 0;
+}
+
+static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    int spm = t->kind == &tok_kind_spm;
+    int status = spm ? MGPT_OK : choose_rule(t, g, err);
+    if (status == MGPT_OK)
+        status = tok_vocab_load(t, g, spm, err);
+    if (status == MGPT_OK && t->n == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
+    if (status == MGPT_OK)
+        status = load_ids(t, g, spm, err);
+    if (status == MGPT_OK)
+        status = tok_specials_load(t, g, err);
+    if (status < 0)
+        return status;
+    if (!spm && is_all_characters(t))
+        t->kind = &tok_kind_char;
+    return t->kind->open(t, g, err);
+}
+
+struct tok *tok_open(const struct gguf *g, mgpt_error *err)
+{
+    struct tok *t = mem_new(1, sizeof *t);
+    if (!t) {
+        err_memory(err, "the tokenizer", sizeof *t);
+        return NULL;
+    }
+    t->bos = t->eos = t->unk = -1;
+    int status = choose_kind(t, g, err);
+    if (status > 0)
+        status = open_vocabulary(t, g, err);
+    if (status < 0) {
+        tok_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void tok_free(struct tok *t)
+{
+    if (!t)
+        return;
+    if (t->kind)
+        t->kind->close(t);
+    free(t->specials);
+    free(t->pieces);
+    free(t->entries);
+    free(t);
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+const char *tok_kind(const struct tok *t)
+{
+    return t->kind ? t->kind->name : "none";
+}
+
+size_t tok_count(const struct tok *t)
+{
+    return t->n;
+}
+
+int32_t tok_bos(const struct tok *t)
+{
+    return t->bos;
+}
+
+int32_t tok_eos(const struct tok *t)
+{
+    return t->eos;
+}
+
+int tok_adds_bos(const struct tok *t)
+{
+    return t->adds_bos && t->bos >= 0;
+}
+
+/* The entry of an id, NULL when it is out of range. */
+static const struct tok_entry *entry_of(const struct tok *t, int32_t token)
+{
+    return token >= 0 && (size_t)token < t->n ? &t->entries[token] : NULL;
+}
+
+int tok_wants_nfc(const struct tok *t)
+{
+    return t->nfc;
+}
+
+int tok_is_end(const struct tok *t, int32_t token)
+{
+    const struct tok_entry *e = entry_of(t, token);
+    return e && e->is_end;
+}
+
+const char *tok_piece(const struct tok *t, int32_t token, size_t *n_bytes)
+{
+    const struct tok_entry *e = entry_of(t, token);
+    *n_bytes = e ? e->n_piece : 0;
+    return e ? e->piece : "";
+}
+
+const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes)
+{
+    const struct tok_entry *e = entry_of(t, token);
+    *n_bytes = e ? e->text.n : 0;
+    return e ? e->text.p : "";
+}
+
+int tok_drops_space(const struct tok *t, int32_t first)
+{
+    const struct tok_entry *e = entry_of(t, first);
+    return t->kind == &tok_kind_spm && t->adds_space && e && e->type == TOK_NORMAL &&
+           e->n_piece > 0 && e->piece[0] == ' ';
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static int encode_plain(struct tok_call *c, size_t from, size_t to)
+{
+    return from < to ? c->t->kind->encode(c, c->text + from, to - from) : MGPT_OK;
+}
+
+/* Everything but BOS and EOS. */
+static int encode_text(struct tok_call *c, size_t n_bytes, unsigned flags)
+{
+    size_t from = 0;
+    for (size_t at = 0; c->t->n_specials > 0 && at < n_bytes;) {
+        const struct tok_special *s = tok_special_at(c->t, c->text + at, n_bytes - at, flags);
+        if (!s) {
+            at++;
+            continue;
+        }
+        unsigned strips = c->t->entries[s->id].strips;
+        size_t to = strips & STRIPS_LEFT ? tok_strip_left(c->text, from, at) : at;
+        int status = encode_plain(c, from, to);
+        if (status < 0)
+            return status;
+        tok_put(c, (int32_t)s->id);
+        at += s->text.n;
+        if (strips & STRIPS_RIGHT)
+            at = tok_strip_right(c->text, at, n_bytes);
+        from = at;
+    }
+    return encode_plain(c, from, n_bytes);
+}
+
+static int check_arguments(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
+                           const int32_t *tokens, size_t cap, mgpt_error *err)
+{
+    const unsigned known = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
+    if ((!text && n_bytes > 0) || (!tokens && cap > 0))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "encode: %s is NULL",
+                       text || n_bytes == 0 ? "tokens" : "text");
+    if (flags & ~known)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "encode: unknown flags 0x%x",
+                       flags & ~known);
+    if (n_bytes > TOK_TEXT_MAX)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "encode: %zu bytes of text, at most %zu",
+                       n_bytes, TOK_TEXT_MAX);
+    if (!t->kind)
+        return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
+                       "the model file has no vocabulary, so text cannot be encoded");
+    return MGPT_OK;
+}
+
+int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
+                   int32_t *tokens, size_t cap, mgpt_error *err)
+{
+    int status = check_arguments(t, text, n_bytes, flags, tokens, cap, err);
+    if (status < 0)
+        return status;
+    struct tok_call c = {.t = t, .text = text, .err = err, .tokens = tokens, .cap = cap};
+    int framed = !(flags & MGPT_NO_SPECIAL_TOKENS);
+    const struct tok_special *first = n_bytes > 0 ? tok_special_at(t, text, n_bytes, flags) : NULL;
+    int has_bos = first && (int32_t)first->id == t->bos;
+    if (framed && tok_adds_bos(t) && !has_bos)
+        tok_put(&c, t->bos);
+    status = encode_text(&c, n_bytes, flags);
+    if (framed && t->adds_eos && t->eos >= 0)
+        tok_put(&c, t->eos);
+    arr_free(c.symbols);
+    arr_free(c.heap);
+    return status < 0 ? status : c.n;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+int tok_printable(uint32_t code)
+{
+    int control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    int invisible = code == 0xAD || (code >= 0x200B && code <= 0x200F) || code == 0xFEFF;
+    int layout = (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F);
+    return !control && !invisible && !layout && code != UTF8_BAD;
+}
+
+void tok_name_unit(char name[TOK_NAME_MAX], const char *p, size_t n)
+{
+    uint32_t code;
+    int length = (int)utf8_next(p, n, &code);
+    char hex[8];
+    size_t at = sizeof hex - 1;
+    hex[at] = 0;
+    for (uint32_t v = code == UTF8_BAD ? (uint8_t)*p : code; v || at > 3; v >>= 4)
+        hex[--at] = "0123456789ABCDEF"[v & 15];
+    if (code == UTF8_BAD)
+        text_format(name, TOK_NAME_MAX, "byte 0x%s", hex + sizeof hex - 3);
+    else if (tok_printable(code))
+        text_format(name, TOK_NAME_MAX, "character '%.*s' (U+%s)", length, p, hex + at);
+    else
+        text_format(name, TOK_NAME_MAX, "character U+%s", hex + at);
+}

@@ -1,0 +1,42 @@
+/* Floor 3. Tokenizers: text to token ids and back, for the vocabularies that GGUF files carry.
+ *
+ *   char  every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
+ *   bpe   byte-level BPE (tokenizer.ggml.model = "gpt2"): split with PCRE2, merge by rank
+ *   spm   SentencePiece BPE ("llama"): merge by score, bytes as <0xHH> tokens
+ *   none  no vocabulary in the file: encoding is refused, pieces are empty
+ *
+ * A vocabulary is immutable after tok_open and may be used by any number of threads.
+ */
+#ifndef MGPT_TOK_H
+#define MGPT_TOK_H
+
+#include "gguf/gguf.h"
+#include "mgpt.h"
+
+struct tok;
+
+/* Builds the tokenizer from the tokenizer.ggml.* entries; g's bytes must outlive it. A file without
+ * them gives a "none" tokenizer with n_tokens 0. */
+struct tok *tok_open(const struct gguf *g, mgpt_error *err);
+void tok_free(struct tok *t);
+
+const char *tok_kind(const struct tok *t); /* "char" "bpe" "spm" "none" */
+size_t tok_count(const struct tok *t);
+int32_t tok_bos(const struct tok *t); /* -1: none */
+int32_t tok_eos(const struct tok *t);
+int tok_adds_bos(const struct tok *t);
+int tok_wants_nfc(
+    const struct tok *t); /* texts are to be in normal form C; encoding does not see to it */
+int tok_is_end(const struct tok *t, int32_t token);
+
+/* The contracts of mgpt_encode, mgpt_piece, mgpt_token_text. */
+int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
+                   int32_t *tokens, size_t cap, mgpt_error *err);
+const char *tok_piece(const struct tok *t, int32_t token, size_t *n_bytes);
+const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes);
+
+/* 1: `first`, as the first token of a text, begins with the space that SentencePiece put there and
+ * that decoding drops. */
+int tok_drops_space(const struct tok *t, int32_t first);
+
+#endif

@@ -1,0 +1,192 @@
+/* Floor 3. Byte-level BPE (GPT-2 and its descendants).
+ *
+ * A text is split into pieces by the rule of the model's family (tok_split.c), and each piece, byte
+ * by byte, is merged by the ranks of the merge list. Rules are made for valid UTF-8 only: where a
+ * text is ill-formed, a copy of it has U+0001 for each such byte, which is of the same length and
+ * of the same class for every rule (neither letter, number, punctuation nor space), while the bytes
+ * that become tokens are those of the text. So nothing is lost.
+ */
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+struct tok_bpe {
+    int32_t bytes[256]; /* id of a single byte, -1: none */
+    struct tok_pairs pairs;
+    struct tok_map whole; /* pieces that are tokens; slots NULL: merging decides */
+    struct split *split;
+};
+
+static void bpe_close(struct tok *t)
+{
+    if (t->bpe) {
+        split_close(t->bpe->split);
+        tok_map_free(&t->bpe->whole);
+        tok_pairs_free(&t->bpe->pairs);
+    }
+    free(t->bpe);
+    t->bpe = NULL;
+}
+
+static int open_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    if (!t->rule) {
+        struct gguf_str pre = {"", 0};
+        gguf_string(g, "tokenizer.ggml.pre", &pre, NULL); /* a string: tok.c has looked it up */
+        return err_set(err, MGPT_EFILE, gguf_find(g, "tokenizer.ggml.pre")->offset,
+                       "tokenizer.ggml.pre '%.*s' is not supported", (int)(pre.n < 32 ? pre.n : 32),
+                       pre.p);
+    }
+    t->bpe->split = split_open(t->rule, err);
+    return t->bpe->split ? MGPT_OK : MGPT_EMEM;
+}
+
+/* Every normal token longer than a byte is made by merges: without any, the file is broken. */
+static int check_merges(const struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    if (gguf_find(g, "tokenizer.ggml.merges"))
+        return MGPT_OK;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->entries[i].type == TOK_NORMAL && t->entries[i].n_piece > 1)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key tokenizer.ggml.merges: missing");
+    return MGPT_OK;
+}
+
+/* Texts of tokens to ids while the merges are read, and pieces to ids where they count whole. */
+static int index_tokens(struct tok *t, struct tok_map *texts, mgpt_error *err)
+{
+    struct tok_map *whole = &t->bpe->whole;
+    if (!tok_map_init(texts, t->n) || (t->whole_pieces && !tok_map_init(whole, t->n)))
+        return err_memory(err, "the vocabulary", t->n * sizeof *texts->slots);
+    whole->pieces = 1;
+    for (size_t b = 0; b < 256; b++)
+        t->bpe->bytes[b] = -1;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct tok_entry *e = &t->entries[i];
+        if (e->type != TOK_NORMAL && e->type != TOK_BYTE)
+            continue;
+        if (e->n_piece == 1 && t->bpe->bytes[(uint8_t)e->piece[0]] < 0)
+            t->bpe->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
+        if (e->type == TOK_BYTE)
+            continue;
+        tok_map_add(texts, t, (uint32_t)i);
+        if (t->whole_pieces)
+            tok_map_add(whole, t, (uint32_t)i);
+    }
+    return MGPT_OK;
+}
+
+static int bpe_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct tok_map texts = {0};
+    int status = check_merges(t, g, err);
+    if (status < 0)
+        return status;
+    t->bpe = mem_new(1, sizeof *t->bpe);
+    if (!t->bpe)
+        return err_memory(err, "the tokenizer", sizeof *t->bpe);
+    status = index_tokens(t, &texts, err);
+    if (status == MGPT_OK)
+        status = tok_pairs_load(&t->bpe->pairs, t, &texts, g, err);
+    tok_map_free(&texts);
+    return status == MGPT_OK ? open_rule(t, g, err) : status;
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static int bpe_pair(const struct tok_call *c, const struct merge_symbol *left,
+                    const struct merge_symbol *right, struct merge_pair *pair)
+{
+    return tok_pairs_find(&c->t->bpe->pairs, left->id, right->id, pair);
+}
+
+static int refuse(struct tok_call *c, const char *p, uint8_t byte)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    uint64_t at = (uint64_t)(p - c->text);
+    return err_set(c->err, MGPT_ETEXT, at,
+                   "byte 0x%c%c at byte %llu is not in the vocabulary (%zu tokens)", hex[byte >> 4],
+                   hex[byte & 15], (unsigned long long)at, c->t->n);
+}
+
+/* The token that the whole piece is, or -1. */
+static int32_t whole_piece(const struct tok *t, const char *p, size_t n)
+{
+    struct gguf_str piece = {p, n}, none = {p, 0};
+    return t->whole_pieces ? tok_map_find(&t->bpe->whole, t, piece, none) : -1;
+}
+
+/* The stretch of text that is being encoded: its bytes, whatever was split in their stead. */
+struct stretch {
+    struct tok_call *c;
+    const char *bytes;
+};
+
+/* One piece of the split text. */
+static int encode_piece(void *user, size_t from, size_t to)
+{
+    const struct stretch *s = user;
+    struct tok_call *c = s->c;
+    const char *p = s->bytes + from;
+    size_t n = to - from;
+    int32_t whole = whole_piece(c->t, p, n);
+    if (whole >= 0) {
+        tok_put(c, whole);
+        return MGPT_OK;
+    }
+    if (!merge_begin(c, p, n))
+        return err_memory(c->err, "the text's symbols", n * sizeof *c->symbols);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = c->t->bpe->bytes[(uint8_t)p[i]];
+        if (id < 0)
+            return refuse(c, p + i, (uint8_t)p[i]);
+        merge_add(c, (uint32_t)i, 1, id);
+    }
+    if (!merge_run(c))
+        return err_memory(c->err, "the text's merges", n * sizeof *c->heap);
+    for (uint32_t i = 0; i != MERGE_END; i = c->symbols[i].next)
+        tok_put(c, c->symbols[i].id);
+    return MGPT_OK;
+}
+
+/* The first ill-formed byte, or n. */
+static size_t find_bad(const char *p, size_t n)
+{
+    uint32_t code;
+    for (size_t i = 0, length; i < n; i += length) {
+        length = utf8_next(p + i, n - i, &code);
+        if (code == UTF8_BAD)
+            return i;
+    }
+    return n;
+}
+
+static int bpe_encode(struct tok_call *c, const char *p, size_t n)
+{
+    struct stretch s = {c, p};
+    const struct split *split = c->t->bpe->split;
+    size_t bad = find_bad(p, n);
+    if (bad == n)
+        return split_run(split, p, n, encode_piece, &s, c->err);
+    char *copy = mem_new(n, 1);
+    if (!copy)
+        return err_memory(c->err, "a copy of the text", n);
+    memcpy(copy, p, n);
+    for (; bad < n; bad += find_bad(p + bad, n - bad))
+        copy[bad++] = 1;
+    int status = split_run(split, copy, n, encode_piece, &s, c->err);
+    free(copy);
+    return status;
+}
+
+const struct tok_kind tok_kind_bpe = {
+    .name = "bpe",
+    .open = bpe_open,
+    .close = bpe_close,
+    .encode = bpe_encode,
+    .pair = bpe_pair,
+};

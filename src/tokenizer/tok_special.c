@@ -1,0 +1,209 @@
+/* Floor 3. Special tokens: those that are searched for in a text before anything else.
+ *
+ * User-defined ones count always, control and unknown ones only when the caller allows it; leftmost
+ * first, longest on equal starts (the walk over the text is in tok.c). Some swallow the white space
+ * beside them. Their texts are sorted, so that a look-up at one place costs the length of the match
+ * times the logarithm of their number, whatever the file says.
+ */
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_LEFT "mgpt.tokenizer.lstrip"
+#define KEY_RIGHT "mgpt.tokenizer.rstrip"
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static int compare_texts(struct gguf_str a, struct gguf_str b)
+{
+    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_specials(const void *x, const void *y)
+{
+    const struct tok_special *a = x, *b = y;
+    int c = compare_texts(a->text, b->text);
+    if (c == 0)
+        c = (a->type > b->type) - (a->type < b->type);
+    return c ? c : (a->id > b->id) - (a->id < b->id);
+}
+
+static int is_special(const struct tok_entry *e)
+{
+    return e->text.n > 0 &&
+           (e->type == TOK_CONTROL || e->type == TOK_USER || e->type == TOK_UNKNOWN);
+}
+
+/* Of equal texts of one type only the lowest id stays, or a hostile file could make each match
+ * slow. */
+static size_t drop_repeated(struct tok_special *s, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || s[i].type != s[kept - 1].type ||
+            compare_texts(s[i].text, s[kept - 1].text) != 0)
+            s[kept++] = s[i];
+    return kept;
+}
+
+/* A user-defined token of a SentencePiece file may have U+2581 where texts have a space. */
+static struct gguf_str special_text(const struct tok *t, const struct tok_entry *e)
+{
+    if (e->type == TOK_USER && t->kind == &tok_kind_spm)
+        return (struct gguf_str){e->piece, e->n_piece};
+    return e->text;
+}
+
+static int load_texts(struct tok *t, mgpt_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += (size_t)is_special(&t->entries[i]);
+    t->specials = mem_new(n, sizeof *t->specials);
+    if (!t->specials)
+        return err_memory(err, "the special tokens", n * sizeof *t->specials);
+    for (size_t i = 0, k = 0; i < t->n; i++)
+        if (is_special(&t->entries[i]))
+            t->specials[k++] = (struct tok_special){special_text(t, &t->entries[i]), (uint32_t)i,
+                                                    t->entries[i].type};
+    qsort(t->specials, n, sizeof *t->specials, compare_specials);
+    t->n_specials = drop_repeated(t->specials, n);
+    for (size_t i = 0; i < t->n_specials; i++)
+        t->special_first[(uint8_t)t->specials[i].text.p[0] + 1]++;
+    for (size_t b = 0; b < 256; b++)
+        t->special_first[b + 1] += t->special_first[b];
+    return MGPT_OK;
+}
+
+/* The first of specials[lo .. hi), which agree in `depth` bytes, whose next byte is >= byte. */
+static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, size_t depth,
+                          unsigned byte)
+{
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if ((uint8_t)s[mid].text.p[depth] < byte)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The sorted texts are narrowed byte by
+ * byte to those that agree with p; those that end at a depth stand first among them. */
+const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
+                                         unsigned flags)
+{
+    const struct tok_special *s = t->specials;
+    size_t lo = t->special_first[(uint8_t)p[0]], hi = t->special_first[(uint8_t)p[0] + 1];
+    const struct tok_special *found = NULL;
+    for (size_t depth = 1; lo < hi; depth++) {
+        for (; lo < hi && s[lo].text.n == depth; lo++)
+            if (s[lo].type == TOK_USER || flags & MGPT_PARSE_SPECIAL)
+                found = &s[lo];
+        if (depth == n)
+            break;
+        lo = lower_bound(s, lo, hi, depth, (uint8_t)p[depth]);
+        hi = lower_bound(s, lo, hi, depth, (uint8_t)p[depth] + 1u);
+    }
+    return found;
+}
+
+/* ---- white space beside special tokens ------------------------------------------------------- */
+
+static int load_strip(struct tok *t, const struct gguf *g, const char *key, unsigned strip,
+                      mgpt_error *err)
+{
+    const struct gguf_kv *kv;
+    int there = gguf_array(g, key, GGUF_I32, &kv, err);
+    if (there <= 0)
+        return there;
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (uint64_t i = 0; i < kv->n; i++) {
+        int32_t id = cursor_i32(&c);
+        if (id < 0 || (size_t)id >= t->n)
+            return err_set(err, MGPT_EFILE, kv->offset, "%s[%llu]: %d, the vocabulary has %zu", key,
+                           (unsigned long long)i, id, t->n);
+        t->entries[id].strips |= (uint8_t)strip;
+    }
+    return MGPT_OK;
+}
+
+static int equals(struct gguf_str text, const char *p)
+{
+    return text.n == strlen(p) && memcmp(text.p, p, text.n) == 0;
+}
+
+/* Is the model called Phi-3, in any spelling? */
+static int is_phi3(const struct gguf *g)
+{
+    struct gguf_str name;
+    if (gguf_string(g, "general.name", &name, NULL) <= 0)
+        return 0;
+    for (size_t i = 0; i + 4 <= name.n; i++) {
+        const char *p = name.p + i;
+        size_t dash = p[3] == '-' && i + 4 < name.n;
+        if ((p[0] | 32) == 'p' && (p[1] | 32) == 'h' && (p[2] | 32) == 'i' && p[3 + dash] == '3')
+            return 1;
+    }
+    return 0;
+}
+
+/* Files of llama.cpp do not say which tokens swallow white space; the one family where it matters
+ * is known by its name, there as here. */
+static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    int phi3 = t->kind == &tok_kind_spm && !gguf_find(g, KEY_RIGHT) && is_phi3(g);
+    for (size_t i = 0; phi3 && i < t->n_specials; i++) {
+        struct gguf_str text = t->specials[i].text;
+        if (!equals(text, "<unk>") && !equals(text, "<s>") && !equals(text, "<|endoftext|>"))
+            t->entries[t->specials[i].id].strips |= STRIPS_RIGHT;
+    }
+    int status = load_strip(t, g, KEY_LEFT, STRIPS_LEFT, err);
+    return status < 0 ? status : load_strip(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
+}
+
+/* White_Space. */
+static int is_white(uint32_t code)
+{
+    return (code >= 9 && code <= 13) || code == ' ' || code == 0x85 || code == 0xA0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+size_t tok_strip_left(const char *text, size_t from, size_t to)
+{
+    while (to > from) {
+        uint32_t code;
+        size_t at = to - 1;
+        while (at > from && to - at < 4 && ((uint8_t)text[at] & 0xC0) == 0x80)
+            at--;
+        if (utf8_next(text + at, to - at, &code) != to - at || !is_white(code))
+            break;
+        to = at;
+    }
+    return to;
+}
+
+size_t tok_strip_right(const char *text, size_t from, size_t to)
+{
+    while (from < to) {
+        uint32_t code;
+        size_t n = utf8_next(text + from, to - from, &code);
+        if (!is_white(code))
+            break;
+        from += n;
+    }
+    return from;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    int status = load_texts(t, err);
+    return status < 0 ? status : load_strips(t, g, err);
+}

@@ -1,0 +1,290 @@
+/* Floor 3. SentencePiece BPE (Llama 1 and 2, llama2.c, Gemma, Phi-3).
+ *
+ * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front.
+ * Characters are then merged as long as two neighbours together are a token, highest score first;
+ * files with mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging
+ * Face does, which differs where a token can come about in several ways. A character that is no
+ * token is written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes.
+ * Ill-formed UTF-8 is kept: each such byte is a character of its own, so it comes back from its
+ * byte token as it was. U+2581 in a text cannot be told from a space: that is SentencePiece's
+ * convention.
+ */
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE "\xE2\x96\x81" /* U+2581 */
+#define SPACE_BYTES 3
+
+struct tok_spm {
+    struct tok_map map; /* the tokens that text can become */
+    uint32_t *orders;   /* of each id: the higher the score, the smaller */
+    int32_t bytes[256]; /* id of <0xHH>, -1: none */
+    size_t longest;     /* bytes of the longest text in the map */
+    int by_word;        /* no token has a space behind another character: words merge separately */
+    struct tok_pairs pairs; /* rows NULL: merged by score */
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void spm_close(struct tok *t)
+{
+    if (t->spm) {
+        tok_map_free(&t->spm->map);
+        tok_pairs_free(&t->spm->pairs);
+        free(t->spm->orders);
+    }
+    free(t->spm);
+    t->spm = NULL;
+}
+
+/* Monotone: the largest score gives the smallest number. */
+static uint32_t order_of(float score)
+{
+    uint32_t bits;
+    score += 0.0f; /* -0 and 0 are one score */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 31 ? bits : ~(bits | UINT32_C(1) << 31);
+}
+
+static int load_scores(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    const char *key = "tokenizer.ggml.scores";
+    const struct gguf_kv *kv;
+    int status = gguf_array(g, key, GGUF_F32, &kv, err);
+    if (status < 0)
+        return status;
+    if (status == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key %s: missing", key);
+    if (kv->n != t->n)
+        return err_set(err, MGPT_EFILE, kv->offset, "%s: %llu entries for %zu tokens", key,
+                       (unsigned long long)kv->n, t->n);
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (size_t i = 0; i < t->n; i++) {
+        float score = cursor_f32(&c);
+        if (isnan(score))
+            return err_set(err, MGPT_EFILE, kv->offset, "%s[%zu]: not a number", key, i);
+        t->spm->orders[i] = order_of(score);
+    }
+    return MGPT_OK;
+}
+
+static int begins_with_space(const char *p, size_t n)
+{
+    return n >= SPACE_BYTES && memcmp(p, SPACE, SPACE_BYTES) == 0;
+}
+
+/* 1 when U+2581 follows something else inside the text. */
+static int has_inner_space(struct gguf_str text)
+{
+    int letters = 0;
+    for (size_t i = 0; i < text.n;) {
+        int space = begins_with_space(text.p + i, text.n - i);
+        if (space && letters)
+            return 1;
+        letters = !space;
+        i += space ? SPACE_BYTES : 1;
+    }
+    return 0;
+}
+
+/* Control, unknown and byte tokens never come from text; unused ones only on the way to others. */
+static void index_token(struct tok *t, uint32_t id)
+{
+    struct tok_spm *s = t->spm;
+    const struct tok_entry *e = &t->entries[id];
+    if (e->type == TOK_BYTE) {
+        int32_t *slot = &s->bytes[(uint8_t)e->piece[0]];
+        if (*slot < 0)
+            *slot = (int32_t)id;
+    } else if (e->text.n > 0 && e->type != TOK_CONTROL && e->type != TOK_UNKNOWN) {
+        tok_map_add(&s->map, t, id);
+        if (e->text.n > s->longest)
+            s->longest = e->text.n;
+        if (has_inner_space(e->text))
+            s->by_word = 0;
+    }
+}
+
+static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct tok_spm *s = t->spm = mem_new(1, sizeof *s);
+    if (s)
+        s->orders = mem_new(t->n, sizeof *s->orders);
+    if (!s || !s->orders || !tok_map_init(&s->map, t->n))
+        return err_memory(err, "the vocabulary", t->n * sizeof *s->orders);
+    for (size_t b = 0; b < 256; b++)
+        s->bytes[b] = -1;
+    s->by_word = 1;
+    for (size_t i = 0; i < t->n; i++)
+        index_token(t, (uint32_t)i);
+    int ranked = 0;
+    if (gguf_bool(g, "mgpt.tokenizer.ranked", &ranked, err) < 0)
+        return MGPT_EFILE;
+    if (ranked)
+        return tok_pairs_load(&s->pairs, t, &s->map, g, err);
+    return load_scores(t, g, err);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static int32_t find(const struct tok *t, const char *p, size_t n)
+{
+    return tok_map_find(&t->spm->map, t, (struct gguf_str){p, n}, (struct gguf_str){p, 0});
+}
+
+static int spm_pair(const struct tok_call *c, const struct merge_symbol *left,
+                    const struct merge_symbol *right, struct merge_pair *pair)
+{
+    size_t n = (size_t)left->n + right->n;
+    if (c->t->spm->pairs.rows)
+        return tok_pairs_find(&c->t->spm->pairs, left->id, right->id, pair);
+    if (n > c->t->spm->longest)
+        return 0;
+    pair->id = find(c->t, c->base + left->at, n);
+    if (pair->id < 0)
+        return 0;
+    pair->order = c->t->spm->orders[pair->id];
+    return 1;
+}
+
+/* The text with U+2581 for spaces; NULL when out of memory. */
+static char *escape(const char *p, size_t n, int in_front, size_t *n_escaped)
+{
+    size_t size = n + (in_front ? SPACE_BYTES : 0);
+    for (size_t i = 0; i < n; i++)
+        size += p[i] == ' ' ? SPACE_BYTES - 1 : 0;
+    char *escaped = mem_new(size, 1), *out = escaped;
+    if (!escaped)
+        return NULL;
+    if (in_front)
+        out = (char *)memcpy(out, SPACE, SPACE_BYTES) + SPACE_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == ' ')
+            out = (char *)memcpy(out, SPACE, SPACE_BYTES) + SPACE_BYTES;
+        else
+            *out++ = p[i];
+    }
+    *n_escaped = size;
+    return escaped;
+}
+
+/* The end of the run that begins at `from`: before the next word where words merge separately,
+ * before the next space where not even spaces merge with each other. */
+static size_t run_end(const struct tok *t, const char *p, size_t n, size_t from)
+{
+    int letters = 0;
+    for (size_t i = from; (t->spm->by_word || t->space_alone) && i < n;) {
+        int space = begins_with_space(p + i, n - i);
+        if (space && (letters || (t->space_alone && i > from)))
+            return i;
+        letters = !space;
+        i += space ? SPACE_BYTES : 1;
+    }
+    return n;
+}
+
+/* A symbol that is no token. Returns 0 when the vocabulary has no way to say it. */
+static int put_unknown(struct tok_call *c, const char *p, size_t n)
+{
+    const struct tok_spm *s = c->t->spm;
+    int has_bytes = 1;
+    for (size_t i = 0; i < n; i++)
+        has_bytes &= s->bytes[(uint8_t)p[i]] >= 0;
+    if (!has_bytes && c->t->unk < 0)
+        return 0;
+    if (!has_bytes)
+        tok_put(c, c->t->unk);
+    for (size_t i = 0; has_bytes && i < n; i++)
+        tok_put(c, s->bytes[(uint8_t)p[i]]);
+    return 1;
+}
+
+/* Puts the tokens of the merged symbols; an unused token is taken apart again. Returns 0 and the
+ * place of a symbol that cannot be said. */
+static int put_symbols(struct tok_call *c, size_t *where)
+{
+    for (uint32_t i = 0; i != MERGE_END;) {
+        struct merge_symbol *s = &c->symbols[i];
+        int ranked = c->t->spm->pairs.rows != NULL;
+        int32_t id = ranked ? s->id : find(c->t, c->base + s->at, s->n);
+        int unused = !ranked && id >= 0 && c->t->entries[id].type == TOK_UNUSED;
+        *where = s->at;
+        if (unused && s->last != MERGE_END) {
+            merge_undo(c, i);
+            continue;
+        }
+        if (id >= 0 && !unused)
+            tok_put(c, id);
+        else if (!put_unknown(c, c->base + s->at, s->n))
+            return 0;
+        i = s->next;
+    }
+    return 1;
+}
+
+/* Names the symbol `where` bytes into the escaped form of p, and its place in p. */
+static int refuse(struct tok_call *c, const char *p, int in_front, const char *escaped, size_t n,
+                  size_t where)
+{
+    char name[TOK_NAME_MAX];
+    tok_name_unit(name, escaped + where, n - where);
+    uint64_t offset = (uint64_t)(p - c->text);
+    for (size_t at = in_front ? SPACE_BYTES : 0; at < where; offset++)
+        at += c->text[offset] == ' ' ? SPACE_BYTES : 1;
+    return err_set(c->err, MGPT_ETEXT, offset,
+                   "%s at byte %llu is not in the vocabulary (%zu tokens, no bytes)", name,
+                   (unsigned long long)offset, c->t->n);
+}
+
+/* One run of the escaped text. Returns 0 when out of memory. */
+static int merge_text(struct tok_call *c, const char *p, size_t n)
+{
+    int ranked = c->t->spm->pairs.rows != NULL;
+    if (!merge_begin(c, p, n))
+        return 0;
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t code;
+        length = utf8_next(p + i, n - i, &code);
+        merge_add(c, (uint32_t)i, (uint32_t)length, ranked ? find(c->t, p + i, length) : -1);
+    }
+    return merge_run(c);
+}
+
+/* Does a space go in front of a stretch of text? */
+static int wants_space(const struct tok_call *c, const char *p, size_t n)
+{
+    const struct tok *t = c->t;
+    if (!t->adds_space || (t->space_first && p != c->text))
+        return 0;
+    return !t->space_missing || !(p[0] == ' ' || begins_with_space(p, n));
+}
+
+static int spm_encode(struct tok_call *c, const char *p, size_t n)
+{
+    size_t n_escaped, where;
+    int status = MGPT_OK, in_front = wants_space(c, p, n);
+    char *escaped = escape(p, n, in_front, &n_escaped);
+    if (!escaped)
+        return err_memory(c->err, "a copy of the text", n);
+    for (size_t from = 0, end; status == MGPT_OK && from < n_escaped; from = end) {
+        end = run_end(c->t, escaped, n_escaped, from);
+        if (!merge_text(c, escaped + from, end - from))
+            status = err_memory(c->err, "the text's symbols", (end - from) * sizeof *c->symbols);
+        else if (!put_symbols(c, &where))
+            status = refuse(c, p, in_front, escaped, n_escaped, from + where);
+    }
+    free(escaped);
+    return status;
+}
+
+const struct tok_kind tok_kind_spm = {
+    .name = "spm",
+    .open = spm_open,
+    .close = spm_close,
+    .encode = spm_encode,
+    .pair = spm_pair,
+};

@@ -1,0 +1,257 @@
+/* Floor 3. The vocabulary of a GGUF file: texts, types, and the bytes that each token stands for.
+ *
+ * A token's text is what the file says, in one of two spellings: the byte alphabet of GPT-2, where
+ * every byte is a visible character (a space is U+0120), or SentencePiece's, which writes a space
+ * as U+2581 and single bytes as <0xHH>. Its piece is decoded once, here, into one block that is
+ * never larger than the texts are. Also here: the look-up of texts. What the tokens are used for is
+ * not known here.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_TOKENS "tokenizer.ggml.tokens"
+#define KEY_TYPES "tokenizer.ggml.token_type"
+
+/* ---- texts to ids ---------------------------------------------------------------------------- */
+
+size_t tok_table_size(size_t n)
+{
+    size_t size = 16;
+    while (size / 2 < n) {
+        if (size > SIZE_MAX / 2)
+            return 0;
+        size *= 2;
+    }
+    return size;
+}
+
+int tok_map_init(struct tok_map *m, size_t n)
+{
+    size_t size = tok_table_size(n);
+    m->slots = size ? mem_new(size, sizeof *m->slots) : NULL;
+    m->mask = size - 1;
+    m->seed = (uint64_t)(uintptr_t)m->slots;
+    return m->slots != NULL;
+}
+
+void tok_map_free(struct tok_map *m)
+{
+    free(m->slots);
+    m->slots = NULL;
+}
+
+/* FNV-1a, seeded. */
+static uint64_t hash(uint64_t h, struct gguf_str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        h = (h ^ (uint8_t)s.p[i]) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+static int is_concatenation(struct gguf_str text, struct gguf_str a, struct gguf_str b)
+{
+    return text.n == a.n + b.n && memcmp(text.p, a.p, a.n) == 0 &&
+           memcmp(text.p + a.n, b.p, b.n) == 0;
+}
+
+/* What the map calls token id's text. */
+static struct gguf_str text_of(const struct tok_map *m, const struct tok *t, uint32_t id)
+{
+    const struct tok_entry *e = &t->entries[id];
+    return m->pieces ? (struct gguf_str){e->piece, e->n_piece} : e->text;
+}
+
+/* The slot that holds the text a followed by b, or the free one where it belongs. */
+static size_t find_slot(const struct tok_map *m, const struct tok *t, struct gguf_str a,
+                        struct gguf_str b)
+{
+    uint64_t h = hash(hash(m->seed ^ UINT64_C(0xCBF29CE484222325), a), b);
+    size_t i = (size_t)(h ^ h >> 32) & m->mask;
+    while (m->slots[i] && !is_concatenation(text_of(m, t, m->slots[i] - 1), a, b))
+        i = (i + 1) & m->mask;
+    return i;
+}
+
+void tok_map_add(struct tok_map *m, const struct tok *t, uint32_t id)
+{
+    struct gguf_str text = text_of(m, t, id);
+    size_t i = find_slot(m, t, text, (struct gguf_str){text.p, 0});
+    if (!m->slots[i])
+        m->slots[i] = id + 1;
+}
+
+int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_str a,
+                     struct gguf_str b)
+{
+    return (int32_t)m->slots[find_slot(m, t, a, b)] - 1;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* The byte that a character of GPT-2's alphabet stands for, -1 for any other character. The 188
+ * bytes that are visible in Latin-1 are themselves, the others are U+0100 and up in their order. */
+static int alphabet_byte(uint32_t code)
+{
+    if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255))
+        return (int)code;
+    if (code >= 0x100 && code <= 0x120)
+        return (int)(code - 0x100);
+    if (code >= 0x121 && code <= 0x142)
+        return (int)(code - 0x121 + 127);
+    return code == 0x143 ? 173 : -1;
+}
+
+/* Decodes the byte alphabet. A text with any other character is literal. */
+static size_t put_alphabet(struct gguf_str text, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        uint32_t code;
+        i += utf8_next(text.p + i, text.n - i, &code);
+        int byte = alphabet_byte(code);
+        if (byte < 0) {
+            memcpy(out, text.p, text.n);
+            return text.n;
+        }
+        out[n++] = (char)byte;
+    }
+    return n;
+}
+
+/* Decodes SentencePiece's spelling: U+2581 is a space. */
+static size_t put_spaced(struct gguf_str text, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        if (text.n - i >= 3 && memcmp(text.p + i, "\xE2\x96\x81", 3) == 0) {
+            out[n++] = ' ';
+            i += 3;
+        } else {
+            out[n++] = text.p[i++];
+        }
+    }
+    return n;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The value of a byte token's text "<0xHH>", -1 when it is something else. */
+static int byte_value(struct gguf_str text)
+{
+    if (text.n != 6 || memcmp(text.p, "<0x", 3) != 0 || text.p[5] != '>')
+        return -1;
+    int high = hex_digit(text.p[3]), low = hex_digit(text.p[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+/* Writes what the token stands for; never more than its text. Unknown and unused tokens come from
+ * no text, so they give none, as control tokens do. */
+static size_t put_piece(const struct tok_entry *e, int spaces, char *out)
+{
+    switch (e->type) {
+    case TOK_NORMAL:
+        return spaces ? put_spaced(e->text, out) : put_alphabet(e->text, out);
+    case TOK_USER:
+        if (spaces)
+            return put_spaced(e->text, out);
+        memcpy(out, e->text.p, e->text.n);
+        return e->text.n;
+    case TOK_BYTE:
+        *out = (char)byte_value(e->text);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static int load_texts(struct tok *t, const struct gguf *g, const struct gguf_kv *kv,
+                      size_t *n_bytes, mgpt_error *err)
+{
+    t->entries = mem_new((size_t)kv->n, sizeof *t->entries);
+    if (!t->entries)
+        return err_memory(err, "the vocabulary", (size_t)kv->n * sizeof *t->entries);
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (size_t i = 0; i < kv->n; i++) {
+        struct gguf_str text = gguf_next_string(&c);
+        if (c.failed)
+            return err_set(err, MGPT_EFILE, kv->offset, KEY_TOKENS "[%zu]: the array ends before",
+                           i);
+        if (text.n > TOK_TOKEN_MAX)
+            return err_set(err, MGPT_EFILE, (uint64_t)((const uint8_t *)text.p - g->data),
+                           KEY_TOKENS "[%zu]: %zu bytes, the limit is %d", i, text.n,
+                           TOK_TOKEN_MAX);
+        t->entries[i].text = text;
+        *n_bytes += text.n;
+    }
+    t->n = (size_t)kv->n;
+    return MGPT_OK;
+}
+
+/* Without the array every token is normal; 0, "undefined", counts as normal, too. */
+static int load_types(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    const struct gguf_kv *kv = NULL;
+    int there = gguf_array(g, KEY_TYPES, GGUF_I32, &kv, err);
+    if (there < 0)
+        return there;
+    if (there && kv->n != t->n)
+        return err_set(err, MGPT_EFILE, kv->offset, KEY_TYPES ": %llu entries for %zu tokens",
+                       (unsigned long long)kv->n, t->n);
+    struct cursor c = cursor_over(there ? kv->value : NULL, there ? kv->value_bytes : 0);
+    for (size_t i = 0; i < t->n; i++) {
+        int32_t type = there ? cursor_i32(&c) : TOK_NORMAL;
+        if (type < 0 || type > TOK_BYTE)
+            return err_set(err, MGPT_EFILE, kv->offset, KEY_TYPES "[%zu]: %d, expected 1 to 6", i,
+                           type);
+        t->entries[i].type = (uint8_t)(type ? type : TOK_NORMAL);
+    }
+    return MGPT_OK;
+}
+
+static int load_pieces(struct tok *t, const struct gguf *g, size_t n_bytes, int spaces,
+                       mgpt_error *err)
+{
+    t->pieces = mem_new(n_bytes, 1);
+    if (!t->pieces)
+        return err_memory(err, "the vocabulary", n_bytes);
+    char *out = t->pieces;
+    for (size_t i = 0; i < t->n; i++) {
+        struct tok_entry *e = &t->entries[i];
+        if (e->type == TOK_BYTE && byte_value(e->text) < 0)
+            return err_set(err, MGPT_EFILE, (uint64_t)((const uint8_t *)e->text.p - g->data),
+                           KEY_TOKENS "[%zu]: '%.*s' is of type byte, expected <0xHH>", i,
+                           (int)(e->text.n < 32 ? e->text.n : 32), e->text.p);
+        e->piece = out;
+        e->n_piece = (uint16_t)put_piece(e, spaces, out);
+        out += e->n_piece;
+    }
+    return MGPT_OK;
+}
+
+int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err)
+{
+    const struct gguf_kv *kv;
+    size_t n_bytes = 0;
+    int status = gguf_array(g, KEY_TOKENS, GGUF_STRING, &kv, err);
+    if (status <= 0)
+        return status;
+    status = load_texts(t, g, kv, &n_bytes, err);
+    if (status == MGPT_OK)
+        status = load_types(t, g, err);
+    if (status == MGPT_OK)
+        status = load_pieces(t, g, n_bytes, spaces, err);
+    return status;
+}

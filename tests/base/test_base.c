@@ -1,0 +1,438 @@
+/* Floor 0: error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
+#include "base/check.h"
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/threads.h"
+
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* ---- error lines ------------------------------------------------------------------------------ */
+
+static void test_format_conversions(void **state)
+{
+    (void)state;
+    char buf[192];
+    text_format(buf, sizeof buf, "%s|%.*s|%c|%%", "text", 3, "abcdef", 'x');
+    assert_string_equal(buf, "text|abc|x|%");
+    text_format(buf, sizeof buf, "%d %d %d", 0, INT_MAX, INT_MIN);
+    assert_string_equal(buf, "0 2147483647 -2147483648");
+    text_format(buf, sizeof buf, "%u %zu %llu", UINT_MAX, (size_t)7, ULLONG_MAX);
+    assert_string_equal(buf, "4294967295 7 18446744073709551615");
+    text_format(buf, sizeof buf, "%lld %lld", LLONG_MIN, LLONG_MAX);
+    assert_string_equal(buf, "-9223372036854775808 9223372036854775807");
+    text_format(buf, sizeof buf, "%g %g %g %g %g %g", 0.0, 1.0, -100.0, 0.5, 999999.0, 999999.7);
+    assert_string_equal(buf, "0 1 -100 0.5 999999 1e+06");
+    text_format(buf, sizeof buf, "%g %g %g %g %g", 0.0012345678, 0.0001, 1e-5, 1.25e-30, 3.5e38);
+    assert_string_equal(buf, "0.00123457 0.0001 1e-05 1.25e-30 3.5e+38");
+    text_format(buf, sizeof buf, "%g %g %g %g", 5e-324, 1e300, (double)INFINITY, -(double)INFINITY);
+    assert_string_equal(buf, "4.94066e-324 1e+300 inf -inf");
+    text_format(buf, sizeof buf, "%g %g", (double)NAN, 123.4567);
+    assert_string_equal(buf, "nan 123.457");
+    text_format(buf, sizeof buf, "%x %x", 0u, 0xDEADBEEFu);
+    assert_string_equal(buf, "0 deadbeef");
+    size_t n = text_format(buf, sizeof buf, "[%.*s]", 0, "never read");
+    assert_string_equal(buf, "[]");
+    assert_int_equal(n, 2);
+}
+
+static void test_format_controls(void **state)
+{
+    (void)state;
+    char buf[64];
+    text_format(buf, sizeof buf, "%s", "a\nb\033[31m\x7f\t\r\xC3\xA9");
+    assert_string_equal(buf, "a?b?[31m???\xC3\xA9");
+    text_format(buf, sizeof buf, "%.*s", 3, "x\0y");
+    assert_string_equal(buf, "x?y");
+    /* C1, the override of the writing direction, a line separator, a stray byte, half a character */
+    text_format(buf, sizeof buf, "%s",
+                "1\xC2\x9B"
+                "2\xE2\x80\xAE"
+                "3\xE2\x80\xA8"
+                "4\xFF"
+                "5");
+    assert_string_equal(buf, "1?2?3?4?5");
+    text_format(buf, sizeof buf, "%.2s|%.*s", "x\xC3\xA9", 1, "\xC3\xA9");
+    assert_string_equal(buf, "x?|?");
+}
+
+static void test_format_truncates(void **state)
+{
+    (void)state;
+    char buf[10];
+    memset(buf, 0x41, sizeof buf);
+    assert_int_equal(text_format(buf, 8, "%s", "1234567"), 7);
+    assert_string_equal(buf, "1234567");
+    assert_int_equal(text_format(buf, 8, "%s", "123456789"), 7);
+    assert_string_equal(buf, "1234567");
+    assert_int_equal(buf[8], 0x41);
+    assert_int_equal(text_format(buf, 1, "%d", 12), 0);
+    assert_string_equal(buf, "");
+}
+
+/* A cut never leaves half a character, whatever the buffer held before. */
+static void test_format_truncates_utf8(void **state)
+{
+    (void)state;
+    const char *text = "12345\xE2\x82\xAC!"; /* the euro sign at bytes 5 to 7 */
+    for (int before = 0; before < 256; before += 0x55) {
+        for (size_t cap = 6; cap <= 10; cap++) {
+            char buf[16];
+            memset(buf, before, sizeof buf);
+            size_t n = text_format(buf, cap, "%s", text), want = cap - 1;
+            if (want > 5 && want < 8)
+                want = 5;
+            assert_int_equal(n, want);
+            assert_int_equal(strlen(buf), want);
+            assert_memory_equal(buf, text, want);
+        }
+    }
+}
+
+static void test_err_set(void **state)
+{
+    (void)state;
+    mgpt_error err = {0};
+    char text[512];
+    memset(text, 'x', sizeof text);
+    assert_int_equal(err_set(&err, MGPT_EFILE, 12, "%.*s", 512, text), MGPT_EFILE);
+    assert_int_equal(err.status, MGPT_EFILE);
+    assert_int_equal(err.offset, 12);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    assert_int_equal(err_set(NULL, MGPT_EIO, 0, "nobody listens"), MGPT_EIO);
+    assert_int_equal(err_memory(&err, "the page", 4096), MGPT_EMEM);
+    assert_string_equal(err.text, "out of memory: 4096 bytes for the page");
+    assert_true(err.offset == MGPT_NO_OFFSET);
+}
+
+/* ---- checked arithmetic ----------------------------------------------------------------------- */
+
+static void test_ck(void **state)
+{
+    (void)state;
+    uint64_t v = 0;
+    size_t size = 0;
+    assert_true(ck_add(UINT64_MAX - 1, 1, &v) && v == UINT64_MAX);
+    assert_false(ck_add(UINT64_MAX, 1, &v));
+    assert_true(ck_mul(UINT64_C(1) << 32, UINT32_MAX, &v) && v == (uint64_t)UINT32_MAX << 32);
+    assert_false(ck_mul(UINT64_C(1) << 32, UINT64_C(1) << 32, &v));
+    assert_true(ck_mul(0, UINT64_MAX, &v) && v == 0);
+    assert_true(ck_align(0, 64, &v) && v == 0);
+    assert_true(ck_align(1, 64, &v) && v == 64);
+    assert_true(ck_align(64, 64, &v) && v == 64);
+    assert_true(ck_align(UINT64_MAX - 63, 64, &v) && v == UINT64_MAX - 63);
+    assert_false(ck_align(UINT64_MAX - 62, 64, &v));
+    assert_true(ck_size(SIZE_MAX, &size) && size == SIZE_MAX);
+    assert_true(ck_bytes(3, 5, &size) && size == 15);
+    assert_false(ck_bytes(UINT64_MAX / 2, 3, &size));
+}
+
+/* ---- cursor ----------------------------------------------------------------------------------- */
+
+static void test_cursor_widths(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {
+        0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x87, 0x08, 0x09, 0x0A, 0x0B, 0x0C,
+        0x0D, 0x0E, 0x8F, 0xFE, 0xFF, 0xFF, 0xFF, 0x00, 0x00, 0x80, 0xBF, 0x55,
+    };
+    struct cursor c = cursor_over(bytes, sizeof bytes);
+    assert_int_equal(cursor_left(&c), sizeof bytes);
+    assert_int_equal(cursor_u8(&c), 0x01);
+    assert_int_equal(cursor_u16(&c), 0x8302);
+    assert_int_equal(cursor_u32(&c), 0x87060504);
+    assert_true(cursor_u64(&c) == UINT64_C(0x8F0E0D0C0B0A0908));
+    assert_int_equal(cursor_i32(&c), -2);
+    assert_true(cursor_f32(&c) == -1.0f);
+    assert_int_equal(cursor_left(&c), 1);
+    assert_int_equal(*cursor_take(&c, 1), 0x55);
+    assert_false(c.failed);
+    assert_non_null(cursor_take(&c, 0));
+    c.pos = 0;
+    assert_int_equal(cursor_uint(&c, 3), 0x830201);
+}
+
+static void test_cursor_fails_for_good(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[5] = {1, 2, 3, 4, 5};
+    struct cursor c = cursor_over(bytes, sizeof bytes);
+    cursor_u16(&c);
+    assert_int_equal(cursor_u32(&c), 0);
+    assert_true(c.failed);
+    assert_int_equal(c.where, 2);
+    assert_int_equal(cursor_left(&c), 0);
+    assert_int_equal(cursor_u8(&c), 0); /* though 3 bytes would be there */
+    assert_null(cursor_take(&c, 0));
+    assert_int_equal(c.where, 2);
+    c = cursor_over(bytes, sizeof bytes);
+    assert_null(cursor_take(&c, UINT64_MAX));
+    assert_int_equal(c.where, 0);
+    c = cursor_over(bytes, 0);
+    assert_int_equal(cursor_u8(&c), 0);
+    assert_true(c.failed);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void test_arr_grows(void **state)
+{
+    (void)state;
+    uint32_t *a = NULL;
+    assert_int_equal(arr_len(a), 0);
+    assert_true(arr_reserve(a, 0));
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_true(arr_push(a, i * 7));
+    assert_int_equal(arr_len(a), 10000);
+    assert_true(arr_cap(a) >= 10000 && arr_cap(a) <= 20000);
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_int_equal(a[i], i * 7);
+    const uint32_t *before = a;
+    assert_true(arr_reserve(a, arr_cap(a)));
+    assert_ptr_equal(a, before);
+    arr_free(a);
+    assert_null(a);
+}
+
+static void test_arr_refuses_overflow(void **state)
+{
+    (void)state;
+    uint64_t *a = NULL;
+    assert_true(arr_push(a, 42));
+    const uint64_t *before = a;
+    size_t cap = arr_cap(a);
+    assert_false(arr_reserve(a, SIZE_MAX));
+    assert_false(arr_reserve(a, SIZE_MAX / sizeof *a));
+    assert_ptr_equal(a, before);
+    assert_int_equal(arr_len(a), 1);
+    assert_int_equal(arr_cap(a), cap);
+    assert_true(a[0] == 42);
+    arr_free(a);
+    char *bytes = NULL;
+    assert_false(arr_reserve(bytes, SIZE_MAX));
+    assert_null(bytes);
+}
+
+static void test_mem_new(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 300; n++) {
+        uint8_t *p = mem_new(n, 3);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        for (size_t i = 0; i < n * 3; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xFF, n * 3);
+        free(p);
+    }
+    assert_null(mem_new(SIZE_MAX, 1));
+    assert_null(mem_new(SIZE_MAX / 2, 3));
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+struct job {
+    size_t calls[8]; /* one a worker: no worker touches another's */
+    int wrong;
+    int n_expected;
+};
+
+static void count_call(void *ctx, int worker, int n_workers)
+{
+    struct job *job = ctx;
+    if (worker < 0 || worker >= job->n_expected || n_workers != job->n_expected)
+        job->wrong = 1;
+    else
+        job->calls[worker]++;
+}
+
+static void test_pool_runs_each_worker(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 4};
+    for (size_t s = 0; s < 3; s++) {
+        struct job job = {.n_expected = sizes[s]};
+        struct pool *pool = pool_new(sizes[s], NULL);
+        assert_non_null(pool);
+        assert_int_equal(pool_size(pool), sizes[s]);
+        for (size_t i = 1; i <= 10000; i++) {
+            pool_run(pool, count_call, &job);
+            for (int w = 0; w < sizes[s]; w++) /* all are done, exactly once, when it returns */
+                if (job.calls[w] != i)
+                    fail_msg("worker %d of %d: %zu calls after job %zu", w, sizes[s], job.calls[w],
+                             i);
+        }
+        assert_false(job.wrong);
+        pool_free(pool);
+    }
+}
+
+static void test_pool_sleeps_and_wakes(void **state)
+{
+    (void)state;
+    struct job job = {.n_expected = 3};
+    struct pool *pool = pool_new(3, NULL);
+    assert_non_null(pool);
+    for (size_t i = 1; i <= 20; i++) {
+        struct timespec pause = {0, 2000000}; /* long enough for the workers to fall asleep */
+        nanosleep(&pause, NULL);
+        pool_run(pool, count_call, &job);
+        for (int w = 0; w < 3; w++)
+            assert_int_equal(job.calls[w], i);
+    }
+    assert_false(job.wrong);
+    pool_free(pool);
+    pool_free(pool_new(4, NULL)); /* never used */
+}
+
+/* Every size of job is done completely, by however many: pool_split's parts of n units. */
+struct marks {
+    uint8_t units[100];
+    int n_workers;
+};
+
+static void mark_units(void *ctx, int worker, int n_workers)
+{
+    struct marks *marks = ctx;
+    size_t first, last;
+    pool_split(100, worker, n_workers, &first, &last);
+    for (size_t i = first; i < last; i++)
+        marks->units[i]++;
+    if (worker == 0)
+        marks->n_workers = n_workers;
+}
+
+static void test_pool_by_size(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, POOL_WORTH_SPLITTING - 1, POOL_WORTH_SPLITTING,
+                                   POOL_WORTH_WAKING, SIZE_MAX};
+    struct pool *pool = pool_new(3, NULL);
+    assert_non_null(pool);
+    for (int asleep = 0; asleep <= 1; asleep++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            struct marks marks = {.n_workers = 0};
+            struct timespec pause = {0, asleep ? 2000000 : 0};
+            nanosleep(&pause, NULL);
+            pool_run_sized(pool, sizes[i], mark_units, &marks);
+            for (size_t u = 0; u < 100; u++)
+                assert_int_equal(marks.units[u], 1);
+            assert_true(marks.n_workers == 1 || marks.n_workers == 3);
+            if (sizes[i] < POOL_WORTH_SPLITTING)
+                assert_int_equal(marks.n_workers, 1);
+            if (sizes[i] >= POOL_WORTH_WAKING)
+                assert_int_equal(marks.n_workers, 3);
+        }
+    }
+    pool_free(pool);
+}
+
+/* Every unit is done once, whoever does it: also when one worker is held up in its first. */
+struct dealt {
+    _Atomic uint8_t units[300];
+    size_t n, slow; /* doing this unit takes a millisecond */
+    int n_workers;
+    _Atomic int wrong, calls;
+};
+
+static void do_units(void *ctx, int worker, size_t first, size_t last)
+{
+    struct dealt *dealt = ctx;
+    struct timespec pause = {0, 1000000};
+    if (worker < 0 || worker >= dealt->n_workers || first >= last || last > dealt->n)
+        dealt->wrong = 1;
+    for (size_t i = first; i < last && !dealt->wrong; i++)
+        dealt->units[i]++;
+    if (first <= dealt->slow && dealt->slow < last)
+        nanosleep(&pause, NULL);
+    dealt->calls++;
+}
+
+static void check_deal(struct pool *pool, size_t bytes, size_t n, size_t least, size_t slow)
+{
+    struct dealt dealt = {.n = n, .n_workers = pool_size(pool), .slow = slow};
+    pool_deal(pool, bytes, n, least, do_units, &dealt);
+    assert_false(dealt.wrong);
+    for (size_t i = 0; i < 300; i++)
+        if (dealt.units[i] != (i < n))
+            fail_msg("unit %zu of %zu done %d times", i, n, dealt.units[i]);
+    if (pool_size(pool) == 1 || bytes < POOL_WORTH_SPLITTING)
+        assert_int_equal(dealt.calls, 1);
+}
+
+static void test_pool_deals_units(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 8};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        struct pool *pool = pool_new(sizes[s], NULL);
+        assert_non_null(pool);
+        for (size_t n = 1; n <= 300; n++)
+            for (size_t least = 1; least <= 5; least += 2)
+                check_deal(pool, POOL_WORTH_WAKING, n, least, SIZE_MAX);
+        for (size_t slow = 0; slow < 300; slow += 50)
+            check_deal(pool, POOL_WORTH_WAKING, 300, 4, slow);
+        check_deal(pool, POOL_WORTH_SPLITTING - 1, 300, 4, SIZE_MAX);
+        pool_free(pool);
+    }
+    check_deal(NULL, POOL_WORTH_WAKING, 300, 4, SIZE_MAX);
+}
+
+static void test_pool_without_threads(void **state)
+{
+    (void)state;
+    struct job job = {.n_expected = 1};
+    assert_int_equal(pool_size(NULL), 1);
+    pool_run(NULL, count_call, &job);
+    assert_int_equal(job.calls[0], 1);
+    pool_free(NULL);
+}
+
+static void test_pool_split_is_complete(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 40; n++) {
+        for (int of = 1; of <= 9; of++) {
+            size_t at = 0, first, last;
+            for (int w = 0; w < of; w++) {
+                pool_split(n, w, of, &first, &last);
+                assert_int_equal(first, at);
+                assert_true(last >= first && last - first <= n / (size_t)of + 1);
+                at = last;
+            }
+            assert_int_equal(at, n);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_format_conversions),
+        cmocka_unit_test(test_format_controls),
+        cmocka_unit_test(test_format_truncates),
+        cmocka_unit_test(test_format_truncates_utf8),
+        cmocka_unit_test(test_err_set),
+        cmocka_unit_test(test_ck),
+        cmocka_unit_test(test_cursor_widths),
+        cmocka_unit_test(test_cursor_fails_for_good),
+        cmocka_unit_test(test_arr_grows),
+        cmocka_unit_test(test_arr_refuses_overflow),
+        cmocka_unit_test(test_mem_new),
+        cmocka_unit_test(test_pool_runs_each_worker),
+        cmocka_unit_test(test_pool_sleeps_and_wakes),
+        cmocka_unit_test(test_pool_by_size),
+        cmocka_unit_test(test_pool_without_threads),
+        cmocka_unit_test(test_pool_deals_units),
+        cmocka_unit_test(test_pool_split_is_complete),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

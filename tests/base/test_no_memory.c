@@ -1,0 +1,301 @@
+/* Tests of running out of memory: every allocation of every call fails once. The call must then return
+ * MGPT_EMEM, leave every object as it was, leak nothing (run under ASan), and work when it is repeated.
+ *
+ * Linked with -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create, so that the library's
+ * allocations pass through here. Those of the tests themselves use calloc and are left alone. */
+#include "base/threads.h"
+#include "gguf/gguf.h"
+#include "run/kv.h"
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *__real_malloc(size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
+                          void *arg);
+void *__wrap_malloc(size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
+                          void *arg);
+
+enum { NEVER = -1 };
+
+static int fail_after = NEVER; /* allocations that still succeed before one fails */
+static int n_failed;
+
+static int fails_now(void)
+{
+    if (fail_after == NEVER || fail_after-- > 0)
+        return 0;
+    n_failed++;
+    return 1; /* fail_after is NEVER again: the others succeed */
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails_now() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return fails_now() ? NULL : __real_aligned_alloc(alignment, n);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
+                          void *arg)
+{
+    size_t stack = 0; /* the system's default may be too small: threads.c states its own */
+    assert_non_null(attr);
+    pthread_attr_getstacksize(attr, &stack);
+    assert_true(stack >= 256 << 10);
+    return fails_now() ? 11 : __real_pthread_create(thread, attr, fn, arg);
+}
+
+static void arm(int after)
+{
+    fail_after = after;
+    n_failed = 0;
+}
+
+/* After a call with the k-th allocation failing: 1 when there was no k-th allocation, so that the sweep
+ * is over and the call must have succeeded; else it must have failed for want of memory. */
+static int swept(int status, const mgpt_error *err)
+{
+    fail_after = NEVER;
+    if (n_failed == 0) {
+        assert_int_equal(status, MGPT_OK);
+        return 1;
+    }
+    if (status != MGPT_EMEM || err->status != MGPT_EMEM || !err->text[0])
+        fail_msg("status %d, err.status %d: %s", status, err->status, err->text);
+    return 0;
+}
+
+static void sweep_open(const struct subject *s)
+{
+    mgpt_error err = {0};
+    int done = 0;
+    for (int k = 0; !done; k++) {
+        arm(k);
+        mgpt_model *model = mgpt_open_bytes(s->m->file, s->m->size, NULL, &err);
+        done = swept(model ? MGPT_OK : err.status, &err);
+        assert_int_equal(model != NULL, done);
+        mgpt_close(model);
+    }
+}
+
+static void sweep_sessions(const struct subject *s)
+{
+    mgpt_session_params params = {.n_threads = 3, .n_chunk = 4};
+    mgpt_error err = {0};
+    int done = 0;
+    for (int k = 0; !done; k++) {
+        arm(k);
+        mgpt_session *session = mgpt_session_new(s->model, &params, &err);
+        done = swept(session ? MGPT_OK : err.status, &err);
+        mgpt_session_free(session);
+    }
+    mgpt_session *origin = subject_session(s->model, 4, 2);
+    subject_feed(origin, s->tokens, 9);
+    done = 0;
+    for (int k = 0; !done; k++) {
+        arm(k);
+        mgpt_session *fork = mgpt_fork(origin, &err);
+        done = swept(fork ? MGPT_OK : err.status, &err);
+        if (fork)
+            subject_check_feed(s, fork, "fork of a sweep", (size_t)k);
+        mgpt_session_free(fork);
+    }
+    subject_check_feed(s, origin, "origin of forks that failed", 0);
+    mgpt_session_free(origin);
+}
+
+static int ignore(const mgpt_value *value, void *user)
+{
+    (void)value, (void)user;
+    return 0;
+}
+
+/* A feed of everything from an empty session and from one that holds 5, with all points tapped. */
+static void sweep_feed(const struct subject *s)
+{
+    mgpt_error err = {0};
+    for (size_t held = 0; held <= 5; held += 5) {
+        int done = 0;
+        for (int k = 0; !done; k++) {
+            mgpt_session *session = subject_session(s->model, 4, 1);
+            mgpt_tap(session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, ignore, NULL, NULL);
+            subject_feed(session, s->tokens, held);
+            arm(k);
+            done = swept(mgpt_feed(session, s->tokens + held, s->n - held, &err), &err);
+            if (done) {
+                subject_check(s, s->n - 1, 1, mgpt_logits(session), "fed after", (size_t)k);
+            } else {
+                assert_int_equal(mgpt_pos(session), held);
+                if (held > 0)
+                    subject_check(s, held - 1, 1, mgpt_logits(session), "held", (size_t)k);
+                subject_check_feed(s, session, "repeated after failure", (size_t)k);
+            }
+            mgpt_session_free(session);
+        }
+    }
+}
+
+static void sweep_batch(const struct subject *s)
+{
+    enum { N = 3 };
+    mgpt_error err = {0};
+    int done = 0;
+    for (int k = 0; !done; k++) {
+        mgpt_session *sessions[N];
+        int32_t next[N];
+        for (size_t i = 0; i < N; i++) {
+            sessions[i] = subject_session(s->model, 2, 1);
+            subject_feed(sessions[i], s->tokens, 4 * i);
+            next[i] = s->tokens[4 * i];
+        }
+        arm(k);
+        done = swept(mgpt_step_many(sessions, next, N, &err), &err);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(mgpt_pos(sessions[i]), 4 * i + (size_t)done);
+            subject_check_feed(s, sessions[i], "after a batch that failed at", (size_t)k);
+            mgpt_session_free(sessions[i]);
+        }
+    }
+}
+
+/* After a failed sync the session holds some prefix of the tokens. */
+static void sweep_sync(const struct subject *s)
+{
+    mgpt_error err = {0};
+    int done = 0;
+    for (int k = 0; !done; k++) {
+        mgpt_session *session = subject_session(s->model, 4, 1);
+        subject_feed(session, s->tokens, 3);
+        assert_non_null(mgpt_step(session, (s->tokens[3] + 1) % (int32_t)s->n_vocab, NULL));
+        arm(k);
+        done = swept(mgpt_sync(session, s->tokens, s->n, &err), &err);
+        size_t pos = mgpt_pos(session);
+        assert_true(pos <= s->n && (pos == s->n || !done));
+        assert_memory_equal(mgpt_tokens(session), s->tokens, pos * sizeof *s->tokens);
+        assert_int_equal(mgpt_sync(session, s->tokens, s->n, NULL), MGPT_OK);
+        subject_check(s, s->n - 1, 1, mgpt_logits(session), "synced after failure", (size_t)k);
+        mgpt_session_free(session);
+    }
+}
+
+/* Members that between them allocate everything there is, one of them with a vocabulary. */
+static void over_some(void sweep(const struct subject *))
+{
+    const size_t chosen[] = {ZOO_MICROGPT,      ZOO_LLAMA_TIED,   ZOO_GPT2,
+                             ZOO_GEMMA3_PERIOD, ZOO_LLAMA_SCALED, ZOO_NANOCHAT_2026,
+                             ZOO_OLMO2,         ZOO_QWEN3_Q4_K,   ZOO_PHI2};
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        struct subject s = subject_new(&toy_zoo[chosen[i]], 3000 + i);
+        sweep(&s);
+        subject_free(&s);
+    }
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    over_some(sweep_open);
+}
+
+static void test_sessions(void **state)
+{
+    (void)state;
+    over_some(sweep_sessions);
+}
+
+static void test_feed(void **state)
+{
+    (void)state;
+    over_some(sweep_feed);
+}
+
+static void test_batch(void **state)
+{
+    (void)state;
+    over_some(sweep_batch);
+}
+
+static void test_sync(void **state)
+{
+    (void)state;
+    over_some(sweep_sync);
+}
+
+/* The line says how much was wanted. */
+static void test_bytes_wanted(void **state)
+{
+    (void)state;
+    enum { LAYERS = 3, HEADS = 5 };
+    for (int k = 0; k < 2; k++) {
+        struct kv kv;
+        mgpt_error err;
+        char line[80];
+        arm(k);
+        assert_int_equal(kv_init(&kv, LAYERS, HEADS, 4, KV_F32, &err), MGPT_EMEM);
+        snprintf(line, sizeof line, "out of memory: %zu bytes for the KV cache",
+                 2 * LAYERS * HEADS * sizeof *kv.k);
+        assert_string_equal(err.text, line);
+        kv_free(&kv);
+    }
+}
+
+static void test_bytes_of_tensor_infos(void **state)
+{
+    (void)state;
+    struct subject s = subject_new(&toy_zoo[ZOO_MICROGPT], 1);
+    mgpt_model *model = NULL;
+    size_t said[2], n = 0, n_tensors;
+    for (int k = 0; !model; k++) {
+        mgpt_error err;
+        arm(k);
+        model = mgpt_open_bytes(s.m->file, s.m->size, NULL, &err);
+        if (!model && strstr(err.text, "for tensor infos") && n < 4)
+            assert_int_equal(sscanf(err.text, "out of memory: %zu", &said[n++ / 2]), 1);
+    }
+    fail_after = NEVER;
+    n_tensors = mgpt_n_tensors(model);
+    assert_int_equal(n, 3); /* names and infos, then the order of the names */
+    assert_int_equal(said[0], n_tensors * sizeof(struct gguf_tensor));
+    assert_int_equal(said[1], n_tensors * sizeof(uint32_t));
+    mgpt_close(model);
+    subject_free(&s);
+}
+
+static void test_which_thread(void **state)
+{
+    (void)state;
+    for (int missing = 2; missing <= 3; missing++) {
+        mgpt_error err;
+        char line[80];
+        arm(missing); /* behind the two allocations of a pool */
+        assert_null(pool_new(3, &err));
+        snprintf(line, sizeof line, "cannot start thread %d of 3", missing);
+        assert_string_equal(err.text, line);
+        assert_int_equal(err.status, MGPT_EMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_feed),         cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_sync),         cmocka_unit_test(test_bytes_wanted),
+        cmocka_unit_test(test_which_thread), cmocka_unit_test(test_bytes_of_tensor_infos),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# The bits of every kernel on aarch64 are those of this machine: kernels_hash, cross-built and run under
+# qemu, for the scalar rung and for NEON. The argument is the native kernels_hash. Without a cross
+# compiler or qemu the test is skipped; .ci/run installs both, so there it never is.
+set -eu
+native=$(realpath "${1:?native kernels_hash}")
+cd "${MGPT_SOURCE_ROOT:-$(dirname "$0")/../..}"
+
+for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
+    command -v "$tool" >/dev/null || { echo "skipped: no $tool"; exit 77; }
+done
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+sources=$(ls src/kernels/*.c src/kernels/*/*.c | grep -v 'avx\|amx')
+# The sources are words of their own.
+# shellcheck disable=SC2086
+aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
+    -fno-trapping-math -Wall -Wextra -Werror -static -Isrc -Itests -Iinclude -o "$directory/kernels_hash" \
+    tests/kernels/kernels_hash.c $sources -lm
+"$native" scalar >"$directory/native"
+for rung in scalar neon; do
+    qemu-aarch64 "$directory/kernels_hash" "$rung" >"$directory/$rung"
+    diff "$directory/native" "$directory/$rung" ||
+        { echo "not ok: $rung on aarch64 differs from this machine"; exit 1; }
+    echo "ok $rung on aarch64: $(wc -l <"$directory/$rung") entries"
+done

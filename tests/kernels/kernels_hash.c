@@ -1,0 +1,251 @@
+/* Floor 1 on any machine: one hash per kernel entry.
+ *
+ *   kernels_hash RUNG   prints a line for each entry of the rung: its name and a hash of the bits it gives
+ *                       for many random arguments, the same on every machine
+ *   kernels_hash        does that for all rungs that run here and compares each with the scalar one
+ *
+ * It needs nothing but the kernels and libm, so that a cross compiler builds it alone (tests/kernels/arm.sh).
+ * Arguments are finite: which NaN an operation gives differs between machines.
+ */
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_IN = 768, MOST_OUT = 160, MOST_TOKENS = 30, N_ENTRIES = 40, ROUNDS = 24 };
+
+struct hashes {
+    const char *name[N_ENTRIES];
+    uint64_t hash[N_ENTRIES];
+    size_t n;
+};
+
+static uint64_t next(uint64_t *state)
+{
+    *state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t z = (*state ^ (*state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    return z ^ (z >> 29);
+}
+
+static size_t below(uint64_t *state, size_t n)
+{
+    return (size_t)(next(state) >> 20) % n;
+}
+
+static void fill(uint64_t *state, float *x, size_t n, float size)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = ((float)(next(state) >> 40) / 8388608.0f - 1.0f) * size;
+}
+
+/* FNV-1a (Fowler, Noll & Vo). */
+static uint64_t hash_of(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001B3);
+    return hash;
+}
+
+static void put(struct hashes *h, const char *name, uint64_t hash)
+{
+    if (h->n < N_ENTRIES) {
+        h->name[h->n] = name;
+        h->hash[h->n++] = hash;
+    }
+}
+
+/* Weights as they are in a file: blocks of `bytes` for `columns` columns, with halves at `at`. */
+static const struct {
+    const char *name;
+    size_t columns, bytes, at, halves;
+} types[WEIGHT_N_TYPES] = {
+    [WEIGHT_F32] = {"linear F32", 1, 4, 0, 0},
+    [WEIGHT_F16] = {"linear F16", 1, 2, 0, 1},
+    [WEIGHT_BF16] = {"linear BF16", 1, 2, 0, 0},
+    [WEIGHT_Q8_0] = {"linear Q8_0", 32, 34, 0, 1},
+    [WEIGHT_Q4_0] = {"linear Q4_0", 32, 18, 0, 1},
+    [WEIGHT_Q4_1] = {"linear Q4_1", 32, 20, 0, 2},
+    [WEIGHT_Q5_0] = {"linear Q5_0", 32, 22, 0, 1},
+    [WEIGHT_Q5_1] = {"linear Q5_1", 32, 24, 0, 2},
+    [WEIGHT_Q4_K] = {"linear Q4_K", 256, 144, 0, 2},
+    [WEIGHT_Q5_K] = {"linear Q5_K", 256, 176, 0, 2},
+    [WEIGHT_Q6_K] = {"linear Q6_K", 256, 210, 208, 1},
+};
+
+/* A random matrix in the file's layout: any bytes, but finite floats where there are floats. */
+static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n)
+{
+    size_t bytes = types[type].bytes;
+    for (size_t b = 0; b < n / types[type].columns; b++, raw += bytes) {
+        for (size_t i = 0; i < bytes; i++)
+            raw[i] = (unsigned char)next(state);
+        for (size_t i = 0; i < types[type].halves; i++)
+            raw[types[type].at + 2 * i + 1] &= 0xBB; /* below 1 in size, some subnormal */
+        if (type == WEIGHT_F32 || type == WEIGHT_BF16)
+            raw[bytes - 1] = (unsigned char)((raw[bytes - 1] & 0x80) | 0x3D); /* 2^-5 to 2^-3 */
+    }
+}
+
+/* Memory for the largest case of any type, at most four bytes and a half per weight when packed. */
+struct room {
+    unsigned char *raw, *packed, *x, *work;
+    float *row, *y;
+};
+
+static void hash_linear(const struct kernels *k, struct hashes *h, const struct room *room,
+                        enum weight_type type)
+{
+    uint64_t state = (uint64_t)type + 1, hash = 14695981039346656037u;
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t columns = weight_is_integer(type) ? 256 : 1;
+        size_t n_in =
+            columns * (1 + below(&state, (round % 2 ? MOST_IN : MOST_IN / 8) / columns + 1));
+        size_t n_out = 1 + below(&state, round % 3 ? MOST_OUT : NARROW);
+        size_t n = 1 + (round % 4 ? below(&state, round % 4 == 1 ? MOST_TOKENS : 4) : 0);
+        n_in = n_in > MOST_IN ? MOST_IN : n_in;
+        size_t panels = panels_of(n_out), p0 = below(&state, panels);
+        size_t p1 = p0 + 1 + below(&state, panels - p0), x_stride = n_in * sizeof(float);
+        fill_weights(&state, room->raw, type, n_in * n_out);
+        memset(room->packed, 0, panels * PANEL * n_in * sizeof(float));
+        k->pack[type](room->packed, room->raw, n_in, n_out, 0, panels);
+        for (size_t i = 0; i < n; i++) {
+            fill(&state, room->row, n_in, 3);
+            if (weight_is_integer(type))
+                k->quantize(room->x + i * x_stride, room->row, n_in);
+            else
+                memcpy(room->x + i * x_stride, room->row, x_stride);
+        }
+        memset(room->y, 0, n * n_out * sizeof(float));
+        k->linear[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
+                        room->work);
+        hash = hash_of(hash, room->y, n * n_out * sizeof(float));
+    }
+    put(h, types[type].name, hash);
+}
+
+typedef void row_fn(const struct kernels *k, float *x, const float *other, size_t n);
+
+static void do_rmsnorm(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    k->rmsnorm(x, x, other, NULL, n, 1e-5f);
+}
+
+static void do_layernorm(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    k->layernorm(x, x, other, other, n, 1e-5f);
+}
+
+static void do_rope(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    k->rope(x, other, 1, n, n / 2 * 2, ROPE_ADJACENT);
+    k->rope(x, other, 1, n, n / 3 * 2, ROPE_HALVES);
+}
+
+static void do_softmax(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    (void)other;
+    k->softmax(x, n);
+}
+
+/* Those that work on each number alone. */
+static void do_numbers(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    k->scale(x, 0.37f, n);
+    k->add(x, other, n);
+    k->mul(x, other, n);
+    k->blend(x, 0.9f, -0.3f, other, n);
+    k->softcap(x, 15, n);
+    k->clamp(x, 7.5f, n);
+}
+
+static void do_act(const struct kernels *k, float *x, const float *other, size_t n)
+{
+    for (size_t act = 0; act < ACT_N_KINDS; act++) {
+        k->act[act](x, n);
+        k->add(x, other, n);
+    }
+}
+
+static void hash_rows(const struct kernels *k, struct hashes *h)
+{
+    static const struct {
+        const char *name;
+        row_fn *fn;
+    } entries[] = {{"rmsnorm", do_rmsnorm}, {"layernorm", do_layernorm}, {"rope", do_rope},
+                   {"softmax", do_softmax}, {"numbers", do_numbers},     {"act", do_act}};
+    for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
+        uint64_t state = 1, hash = 14695981039346656037u;
+        for (int round = 0; round < 100; round++) {
+            float x[300], other[300];
+            size_t n = 1 + below(&state, 300);
+            fill(&state, x, n, 20);
+            fill(&state, other, n, 2);
+            entries[e].fn(k, x, other, n);
+            hash = hash_of(hash, x, n * sizeof *x);
+        }
+        put(h, entries[e].name, hash);
+    }
+}
+
+static int hash_rung(const char *isa, struct hashes *h)
+{
+    struct kernels k;
+    size_t most = (size_t)MOST_IN * MOST_OUT * 5, rows = MOST_IN * MOST_TOKENS * sizeof(float);
+    struct room room = {malloc(most),
+                        aligned_alloc(64, most),
+                        aligned_alloc(64, rows),
+                        aligned_alloc(64, kernels_work_bytes(MOST_TOKENS)),
+                        malloc(MOST_IN * sizeof(float)),
+                        malloc(MOST_OUT * MOST_TOKENS * sizeof(float))};
+    int ok = kernels_init(&k, isa) && room.raw && room.packed && room.x && room.work && room.row &&
+             room.y;
+    h->n = 0;
+    for (int type = 0; ok && type < WEIGHT_N_TYPES; type++)
+        if (k.linear[type])
+            hash_linear(&k, h, &room, (enum weight_type)type);
+    if (ok)
+        hash_rows(&k, h);
+    free(room.raw);
+    free(room.packed);
+    free(room.x);
+    free(room.work);
+    free(room.row);
+    free(room.y);
+    return ok;
+}
+
+static int compare(void)
+{
+    struct hashes base, h;
+    int runs, bad = !hash_rung("scalar", &base);
+    const char *isa;
+    for (size_t i = 1; (isa = kernels_rung(i, &runs)) != NULL; i++) {
+        if (!runs) {
+            printf("%s: UNAVAILABLE on this machine\n", isa);
+            continue;
+        }
+        bad |= !hash_rung(isa, &h) || h.n != base.n;
+        for (size_t e = 0; e < h.n && e < base.n; e++)
+            if (h.hash[e] != base.hash[e]) {
+                printf("%s, %s: not the bits of the scalar rung\n", isa, h.name[e]);
+                bad = 1;
+            }
+        printf("%s: %zu entries compared\n", isa, h.n);
+    }
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    struct hashes h;
+    if (argc < 2)
+        return compare();
+    if (!hash_rung(argv[1], &h)) {
+        fprintf(stderr, "no rung %s here\n", argv[1]);
+        return 2;
+    }
+    for (size_t e = 0; e < h.n; e++)
+        printf("%-12s %016llx\n", h.name[e], (unsigned long long)h.hash[e]);
+    return 0;
+}

@@ -1,0 +1,261 @@
+/* Floor 1: linear and pack of the float types.
+ *
+ * Every rung that this machine runs gets the same random matrices as the scalar one, which is the
+ * specification, and must give the same bits: wide and narrow matrices, tails of rows, columns and
+ * tokens, any range of panels, rows of x and y further apart than they are long, addresses that are
+ * aligned to an element only. What is read and written ends where memory ends: the page behind weights,
+ * activations and results may not be touched. How good the bits are is asked of float64.
+ */
+#include "dtype/dtype.h"
+#include "support/build_model.h"
+#include "support/rungs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TYPES = WEIGHT_BF16 + 1 };
+
+static const uint32_t weight_ids[N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+
+static uint64_t state = 1;
+
+static size_t below(size_t n)
+{
+    return (size_t)(toy_random(&state) % n);
+}
+
+static void fill(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)below(1 << 24) / 8388608.0f - 1.0f;
+}
+
+struct shape {
+    size_t n, n_in, n_out, p0, p1;
+    size_t ldx, ldy; /* floats from row to row */
+};
+
+/* Shapes at which code paths part: `kind` says which. */
+static struct shape random_shape(size_t kind)
+{
+    struct shape s = {.n = 1, .n_in = 1 + below(80), .n_out = 1 + below(200)};
+    if (kind % 2)
+        s.n = 1 + below(kind % 4 == 1 ? 14 : 130);
+    if (kind % 3 == 0)
+        s.n_out = 1 + below(NARROW);
+    if (kind % 5 == 0)
+        s.n_in = 200 + below(700);
+    if (kind % 16 == 15) { /* more panels than share a copy of x */
+        s.n_out = 500 + below(300);
+        s.n_in = 1 + below(300);
+        s.n = 2 + below(15);
+    }
+    s.p0 = below(panels_of(s.n_out));
+    s.p1 = s.p0 + below(panels_of(s.n_out) - s.p0 + 1); /* none, now and then */
+    s.ldx = s.n_in + (below(2) ? 0 : below(20));
+    s.ldy = s.n_out + (below(2) ? 0 : below(20));
+    return s;
+}
+
+static size_t span(size_t rows, size_t stride, size_t length)
+{
+    return (rows - 1) * stride + length;
+}
+
+struct buffers {
+    struct guarded raw, packed, x, y, want;
+};
+
+static void run(const struct kernels *k, enum weight_type type, const struct shape *s,
+                const struct buffers *b, void *y)
+{
+    size_t n_y = span(s->n, s->ldy, s->n_out);
+    memset(b->packed.at, 0x55,
+           panels_of(s->n_out) * PANEL * s->n_in * (type == WEIGHT_F32 ? 4 : 2));
+    k->pack[type](b->packed.at, b->raw.at, s->n_in, s->n_out, 0, panels_of(s->n_out));
+    memset(y, 0xAB, n_y * sizeof(float));
+    struct guarded work = guard_new(kernels_work_bytes(s->n));
+    k->linear[type](y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n, s->n_in,
+                    s->n_out, s->p0, s->p1, work.at);
+    guard_free(&work);
+}
+
+/* The scalar rung's results against float64. */
+static void good_enough(enum weight_type type, const struct shape *s, const struct buffers *b)
+{
+    const struct dtype *d = dtype_find(weight_ids[type]);
+    float *w = malloc(s->n_in * s->n_out * sizeof *w);
+    assert_non_null(w);
+    d->to_float(b->raw.at, w, s->n_in * s->n_out);
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t r = s->p0 * PANEL; r < s->p1 * PANEL && r < s->n_out; r++) {
+            const float *row = w + r * s->n_in, *x = (const float *)b->x.at + i * s->ldx;
+            double sum = 0, size = 0, y = (double)((float *)b->want.at)[i * s->ldy + r];
+            for (size_t c = 0; c < s->n_in; c++) {
+                sum += (double)row[c] * (double)x[c];
+                size += fabs((double)row[c] * (double)x[c]);
+            }
+            /* n_in fmas and two adds: at most (n_in + 2) half-ulps of the sum of magnitudes. */
+            assert_true(fabs(y - sum) <= (double)(s->n_in + 2) * 0x1p-24 * size);
+        }
+    free(w);
+}
+
+static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type type, size_t kind)
+{
+    struct shape s = random_shape(kind);
+    const struct dtype *d = dtype_find(weight_ids[type]);
+    size_t n_w = s.n_in * s.n_out, padded = panels_of(s.n_out) * PANEL * s.n_in;
+    size_t x_bytes = span(s.n, s.ldx, s.n_in) * sizeof(float);
+    size_t y_bytes = span(s.n, s.ldy, s.n_out) * sizeof(float);
+    struct buffers b = {guard_new(n_w * d->block_bytes), guard_new(padded * d->block_bytes),
+                        guard_new(x_bytes), guard_new(y_bytes), guard_new(y_bytes)};
+    float *w = malloc(n_w * sizeof *w);
+    assert_non_null(w);
+    fill(w, n_w);
+    d->from_float(w, b.raw.at, n_w);
+    free(w);
+    fill(b.x.at, x_bytes / sizeof(float));
+    run(&k[0], type, &s, &b, b.want.at);
+    if (kind % 8 == 0)
+        good_enough(type, &s, &b);
+    for (size_t i = 1; i < n_rungs; i++) {
+        run(&k[i], type, &s, &b, b.y.at);
+        if (memcmp(b.y.at, b.want.at, y_bytes) != 0)
+            fail_msg("%s, %s: %zu tokens, [%zu, %zu], panels %zu to %zu: other bits than scalar",
+                     k[i].isa, d->name, s.n, s.n_in, s.n_out, s.p0, s.p1);
+    }
+    guard_free(&b.raw);
+    guard_free(&b.packed);
+    guard_free(&b.x);
+    guard_free(&b.y);
+    guard_free(&b.want);
+}
+
+static void test_linear(void **unused)
+{
+    (void)unused;
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
+    for (size_t kind = 0; kind < 240; kind++)
+        for (int type = 0; type < N_TYPES; type++)
+            one_linear(k, n_rungs, (enum weight_type)type, kind);
+}
+
+/* linear of n tokens equals n linears of one, in one call for all panels or one for each: what prefill =
+ * decode, batches and threads rest on. */
+static void test_rows_and_panels(void **unused)
+{
+    (void)unused;
+    enum { N = 29, IN = 600, OUT = 90 };
+    static float w[IN * OUT], packed[IN * 96], x[N * IN], y[N * OUT], one[OUT];
+    struct guarded work = guard_new(kernels_work_bytes(N));
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    fill(w, IN * OUT);
+    fill(x, N * IN);
+    for (size_t out = 30; out <= OUT; out += 60) {
+        k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
+        k.linear[WEIGHT_F32](y, out, packed, x, IN * sizeof *x, N, IN, out, 0, panels_of(out),
+                             work.at);
+        for (size_t i = 0; i < N; i++) {
+            for (size_t p = 0; p < panels_of(out); p++)
+                k.linear[WEIGHT_F32](one, out, packed, x + i * IN, 0, 1, IN, out, p, p + 1, NULL);
+            assert_memory_equal(one, y + i * out, out * sizeof *y);
+        }
+    }
+    guard_free(&work);
+}
+
+/* Every half and every bfloat16 as a weight of one input, which is 1: the product is its value. */
+static void test_every_weight(void **unused)
+{
+    (void)unused;
+    enum { OUT = 65536 };
+    static const enum weight_type types[] = {WEIGHT_F16, WEIGHT_BF16};
+    static uint16_t raw[OUT], packed[OUT];
+    static float y[OUT], want[OUT];
+    const float one = 1;
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
+    for (size_t i = 0; i < OUT; i++)
+        raw[i] = (uint16_t)i;
+    for (size_t t = 0; t < 2; t++) {
+        dtype_find(weight_ids[types[t]])->to_float(raw, want, OUT);
+        for (size_t r = 0; r < n_rungs; r++) {
+            k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
+            k[r].linear[types[t]](y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL);
+            for (size_t i = 0; i < OUT; i++)
+                if (y[i] < want[i] || y[i] > want[i] || isnan(y[i]) != isnan(want[i]))
+                    fail_msg("%s: weight %04zx is %a, expected %a", k[r].isa, i, (double)y[i],
+                             (double)want[i]);
+        }
+    }
+}
+
+/* The order itself: one chain for a wide matrix, four for a narrow one. */
+static void test_order(void **unused)
+{
+    (void)unused;
+    enum { IN = 37, WIDE = NARROW + 1 };
+    static float w[IN * WIDE], packed[IN * 80], x[IN], y[WIDE];
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    fill(w, IN * WIDE);
+    fill(x, IN);
+    for (size_t out = NARROW; out <= WIDE; out++) {
+        k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
+        k.linear[WEIGHT_F32](y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL);
+        for (size_t r = 0; r < out; r++) {
+            float c[4] = {0};
+            for (size_t i = 0; i < IN; i++) {
+                float *sum = &c[out > NARROW ? 0 : i % 4];
+                *sum = fmaf(w[r * IN + i], x[i], *sum);
+            }
+            assert_true(y[r] == (out > NARROW ? c[0] : (c[0] + c[1]) + (c[2] + c[3])));
+        }
+    }
+}
+
+/* A panel is 16 rows, columns one after the other; what lies behind the last row is zero. */
+static void test_pack(void **unused)
+{
+    (void)unused;
+    struct kernels k[RUNGS_MOST];
+    size_t n_rungs = rungs_here(k);
+    for (size_t i = 0; i < n_rungs; i++)
+        for (int round = 0; round < 60; round++) {
+            size_t n_in = 1 + below(200), n_out = 1 + below(40),
+                   n = panels_of(n_out) * PANEL * n_in;
+            size_t each = round % 2 ? 2 : 4;
+            struct guarded src = guard_new(n_in * n_out * each + 1), dst = guard_new(n * each);
+            unsigned char *from = src.at, *to = dst.at; /* an odd address, mostly */
+            for (size_t j = 0; j < n_in * n_out * each; j++)
+                from[j] = (unsigned char)below(256);
+            k[i].pack[each == 2 ? WEIGHT_F16 : WEIGHT_F32](to, from, n_in, n_out, 0,
+                                                           panels_of(n_out));
+            for (size_t j = 0; j < n; j++) {
+                size_t c = j / PANEL % n_in, r = j / PANEL / n_in * PANEL + j % PANEL;
+                static const unsigned char zero[4];
+                const void *want = r < n_out ? from + (r * n_in + c) * each : zero;
+                assert_memory_equal(to + j * each, want, each);
+            }
+            guard_free(&src);
+            guard_free(&dst);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_rows_and_panels),
+        cmocka_unit_test(test_every_weight), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_pack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* Tests of packing: the panels depend on the file alone, not on how many threads made them or how the
+ * file was opened; opening needs about the file's size in memory; and what is not in memory any more is
+ * read from the file again, which may have changed. */
+#include "base/file.h"
+#include "model/model.h"
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* Some 17 MB in F32: matrices of several units, more than the first piece of a file that is read, and an
+ * untied table. */
+static const struct toy_spec large = {.label = "large llama",
+                                      .arch = "llama",
+                                      .n_layer = 3,
+                                      .n_embd = 256,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .n_ff = 771,
+                                      .n_ctx = 24,
+                                      .n_vocab = 3001,
+                                      .seed = 9};
+
+struct place {
+    char path[64];
+    struct toy *m;
+};
+
+static struct place write_toy(const struct toy_spec *spec)
+{
+    struct place place = {"/tmp/mgpt-pack-XXXXXX", toy_build(spec)};
+    int fd = mkstemp(place.path);
+    assert_true(fd >= 0);
+    toy_encode(place.m);
+    assert_int_equal(write(fd, place.m->file, place.m->size), place.m->size);
+    close(fd);
+    return place;
+}
+
+static void remove_toy(struct place *place)
+{
+    unlink(place->path);
+    toy_free(place->m);
+}
+
+static mgpt_model *open_with(const struct place *place, int n_threads)
+{
+    mgpt_error err;
+    mgpt_model_params params = {.n_threads = n_threads};
+    mgpt_model *model = mgpt_open(place->path, &params, &err);
+    if (!model)
+        fail_msg("%s", err.text);
+    return model;
+}
+
+static void check_linear(const struct linear *a, const struct linear *b, const char *what)
+{
+    assert_int_equal(a->n_out, b->n_out);
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->panel_bytes, b->panel_bytes);
+    if (a->n_out && memcmp(a->w, b->w, panels_of(a->n_out) * a->panel_bytes) != 0)
+        fail_msg("panels of a matrix of %zu rows differ: %s", a->n_out, what);
+}
+
+static void check_panels(const mgpt_model *a, const mgpt_model *b, const char *what)
+{
+    check_linear(&a->head, &b->head, what);
+    for (size_t i = 0; i < a->shape.n_layer; i++) {
+        const struct layer *x = &a->layers[i], *y = &b->layers[i];
+        check_linear(&x->q, &y->q, what);
+        check_linear(&x->k, &y->k, what);
+        check_linear(&x->v, &y->v, what);
+        check_linear(&x->o, &y->o, what);
+        check_linear(&x->gate, &y->gate, what);
+        check_linear(&x->up, &y->up, what);
+        check_linear(&x->down, &y->down, what);
+    }
+}
+
+static void check_ways(const struct toy_spec *spec)
+{
+    struct place place = write_toy(spec);
+    mgpt_model_params one = {.n_threads = 1};
+    mgpt_model *serial = toy_open(place.m, &one);
+    for (int n_threads = 0; n_threads <= 3; n_threads++) {
+        mgpt_model *model = open_with(&place, n_threads);
+        check_panels(serial, model, spec->label);
+        mgpt_close(model);
+    }
+    mgpt_close(serial);
+    remove_toy(&place);
+}
+
+static void test_threads_and_files_do_not_matter(void **state)
+{
+    (void)state;
+    check_ways(&large);
+    for (size_t i = 0; i < ZOO_SIZE; i++)
+        check_ways(&toy_zoo[i]);
+}
+
+static void test_threads_out_of_range(void **state)
+{
+    (void)state;
+    struct place place = write_toy(&toy_zoo[ZOO_MICROGPT]);
+    const int32_t wrong[] = {-1, 257};
+    for (size_t i = 0; i < 2; i++) {
+        mgpt_error err = {0};
+        mgpt_model_params params = {.n_threads = wrong[i]};
+        assert_null(mgpt_open(place.path, &params, &err));
+        assert_int_equal(err.status, MGPT_EARG);
+    }
+    remove_toy(&place);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------
+ */
+
+/* A number of KiB in /proc/self/status; 0 where there is none. */
+static size_t memory_of(const char *key)
+{
+    char line[256];
+    size_t n = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            n = strtoul(line + strlen(key), NULL, 10) << 10;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Makes the peak begin anew; 0 when this system cannot. */
+static int reset_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    int done = f && fputs("5", f) >= 0;
+    return f && fclose(f) == 0 && done;
+}
+
+/* Peak while the file is open, less what was there before: the panels, the token table, and buffers of a
+ * unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less than 8 MiB. */
+static void test_opening_needs_the_file_once(void **state)
+{
+    (void)state;
+    struct place place = write_toy(&large);
+    size_t before = memory_of("VmRSS:");
+    if (SANITIZED || before == 0 || !reset_peak()) {
+        remove_toy(&place);
+        skip();
+    }
+    mgpt_model *model = open_with(&place, 2);
+    size_t peak = memory_of("VmHWM:"), allowed = place.m->size + ((size_t)8 << 20);
+    if (peak > before + allowed)
+        fail_msg("%zu bytes of memory for a file of %zu", peak - before, place.m->size);
+    mgpt_close(model);
+    remove_toy(&place);
+}
+
+/* ---- the file afterwards ------------------------------------------------------------------------
+ */
+
+static void test_a_file_that_became_shorter(void **state)
+{
+    (void)state;
+    struct place place = write_toy(&large);
+    mgpt_model *model = open_with(&place, 2);
+    const struct toy_tensor *t = toy_find(place.m, "blk.1.ffn_down.weight");
+    mgpt_error err = {0};
+    float *values = toy_alloc(t->n, sizeof *values);
+    assert_int_equal(mgpt_read_tensor(model, t->name, 0, t->n, values, &err), MGPT_OK);
+    assert_memory_equal(values, t->values, t->n * sizeof *values);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    assert_non_null(session);
+    assert_int_equal(truncate(place.path, 4096), 0);
+    assert_int_equal(mgpt_read_tensor(model, t->name, 0, t->n, values, &err), MGPT_EIO);
+    if (!strstr(err.text, "the file ended at byte"))
+        fail_msg("%s", err.text);
+    for (int32_t token = 0; token < 3001; token += 500) /* their rows are in memory */
+        assert_non_null(mgpt_step(session, token, &err));
+    mgpt_session_free(session);
+    mgpt_close(model);
+    free(values);
+    remove_toy(&place);
+}
+
+/* A file cut short is refused before anything is packed, and in the words of a whole one. */
+static void test_a_file_cut_short(void **state)
+{
+    (void)state;
+    struct place place = write_toy(&large);
+    mgpt_error err = {0}, whole = {0};
+    assert_null(mgpt_open_bytes(place.m->file, place.m->size - 4000, NULL, &whole));
+    assert_int_equal(truncate(place.path, (off_t)place.m->size - 4000), 0);
+    assert_null(mgpt_open(place.path, NULL, &err));
+    assert_int_equal(err.status, MGPT_EFILE);
+    assert_string_equal(err.text, whole.text);
+    remove_toy(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_and_files_do_not_matter),
+        cmocka_unit_test(test_threads_out_of_range),
+        cmocka_unit_test(test_opening_needs_the_file_once),
+        cmocka_unit_test(test_a_file_that_became_shorter),
+        cmocka_unit_test(test_a_file_cut_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* Tests of the fused step (fused_model.h): a second compilation of the page (page.inc), with the bits of the first.
+ *
+ * A tapped token goes by the page, so every narrow model is run twice, tapped and not, on every
+ * instruction set, by steps and by chunks, alone and in a batch, and its cache must be the same as well.
+ */
+#include "mgpt.h"
+#include "model/model.h"
+#include "page/fused.h"
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TOKENS = 40 };
+
+static const struct toy_spec narrow[] = {
+    {.label = "canonical",
+     .arch = "microgpt",
+     .n_layer = 1,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 16,
+     .n_vocab = 27},
+    {.label = "canonical, long",
+     .arch = "microgpt",
+     .n_layer = 3,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 80,
+     .n_vocab = 65},
+    {.label = "32 wide, relu2",
+     .arch = "microgpt",
+     .n_layer = 2,
+     .n_embd = 32,
+     .n_head = 2,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 70,
+     .activation = "relu2",
+     .final_norm = TOY_YES,
+     .embedding_norm = TOY_NO},
+    {.label = "48 wide, head of 16",
+     .arch = "microgpt",
+     .n_layer = 2,
+     .n_embd = 48,
+     .n_head = 3,
+     .n_ff = 192,
+     .n_ctx = 80,
+     .n_vocab = 33,
+     .activation = "gelu_tanh"},
+    {.label = "64 wide, head of 8",
+     .arch = "microgpt",
+     .n_layer = 1,
+     .n_embd = 64,
+     .n_head = 8,
+     .n_ff = 256,
+     .n_ctx = 80,
+     .n_vocab = 64,
+     .activation = "silu"},
+    {.label = "gpt2",
+     .arch = "gpt2",
+     .n_layer = 2,
+     .n_embd = 32,
+     .n_head = 4,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 65,
+     .biases = 1},
+    {.label = "no layers",
+     .arch = "microgpt",
+     .n_layer = 0,
+     .n_embd = 16,
+     .n_head = 4,
+     .n_ff = 64,
+     .n_ctx = 80,
+     .n_vocab = 27},
+};
+enum { N_NARROW = sizeof narrow / sizeof *narrow };
+
+static int look(const mgpt_value *value, void *user)
+{
+    (void)value;
+    (void)user;
+    return 0;
+}
+
+static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk, int32_t kv_type)
+{
+    const mgpt_session_params params = {.n_chunk = n_chunk, .kv_type = kv_type};
+    mgpt_session *s = mgpt_session_new(model, &params, NULL);
+    assert_non_null(s);
+    return s;
+}
+
+struct subject {
+    const mgpt_model *model;
+    const int32_t *tokens;
+    size_t n, n_vocab;
+    int32_t kv_type; /* only a cache of floats is for the fused step: others take the page */
+    float *logits;   /* [n][n_vocab], by the page, with a cache of this type */
+};
+
+static void check(const struct subject *s, size_t pos, const mgpt_session *session,
+                  const char *what)
+{
+    if (memcmp(s->logits + pos * s->n_vocab, mgpt_logits(session), s->n_vocab * sizeof(float)) != 0)
+        fail_msg("%s: logits of position %zu differ from the page's", what, pos);
+}
+
+/* Keys and values are compared through the public door. */
+static void check_cache(const struct subject *s, const mgpt_session *a, const mgpt_session *b)
+{
+    const struct shape *d = &s->model->shape;
+    size_t n = s->n * d->head_dim;
+    float *k = toy_alloc(4 * n, sizeof *k), *v = k + 2 * n;
+    for (size_t i = 0; i < d->n_layer * d->n_head_kv; i++) {
+        int32_t layer = (int32_t)(i / d->n_head_kv), head = (int32_t)(i % d->n_head_kv);
+        assert_int_equal(mgpt_read_kv(a, layer, head, 0, s->n, k, v, NULL), MGPT_OK);
+        assert_int_equal(mgpt_read_kv(b, layer, head, 0, s->n, k + n, v + n, NULL), MGPT_OK);
+        assert_memory_equal(k, k + n, n * sizeof *k);
+        assert_memory_equal(v, v + n, n * sizeof *v);
+    }
+    free(k);
+}
+
+static void by_chunks(const struct subject *s, const mgpt_session *page)
+{
+    const size_t chunks[] = {1, 2, 7, 16, 33, N_TOKENS};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        mgpt_session *session = session_of(s->model, (int32_t)(s->n < 33 ? s->n : 33), s->kv_type);
+        for (size_t pos = 0; pos < s->n; pos += chunks[i]) {
+            size_t n = s->n - pos < chunks[i] ? s->n - pos : chunks[i];
+            assert_int_equal(mgpt_feed(session, s->tokens + pos, n, NULL), MGPT_OK);
+            check(s, pos + n - 1, session, "chunks");
+        }
+        check_cache(s, page, session);
+        mgpt_session_free(session);
+    }
+}
+
+/* Sessions at different depths in one batch, one of them goes back on the way; or all at one level, which
+ * all have room at once. */
+static void by_batches(const struct subject *s, int level)
+{
+    enum { N = 27 }; /* more than go through the kernel at a time */
+    mgpt_session *sessions[N];
+    int32_t tokens[N];
+    for (size_t i = 0; i < N; i++) {
+        sessions[i] = session_of(s->model, 4, s->kv_type);
+        assert_int_equal(mgpt_feed(sessions[i], s->tokens, level ? 0 : i % (s->n / 2), NULL),
+                         MGPT_OK);
+    }
+    for (size_t step = 0; step < s->n / 2; step++) {
+        if (step == 3 && !level)
+            assert_int_equal(mgpt_rewind(sessions[2], 1, NULL), MGPT_OK);
+        for (size_t i = 0; i < N; i++)
+            tokens[i] = s->tokens[mgpt_pos(sessions[i])];
+        assert_int_equal(mgpt_step_many(sessions, tokens, N, NULL), MGPT_OK);
+        for (size_t i = 0; i < N; i++)
+            check(s, mgpt_pos(sessions[i]) - 1, sessions[i], "batch");
+    }
+    for (size_t i = 0; i < N; i++)
+        mgpt_session_free(sessions[i]);
+}
+
+/* A step of a session that is not fused among others that are: it leads, or follows. `odd` has a cache of
+ * halves or a tap. */
+static void by_mixed_batch(const struct subject *floats, const struct subject *odd, int tapped)
+{
+    for (size_t at = 0; at < 3; at++) {
+        mgpt_session *sessions[3];
+        int32_t tokens[3];
+        for (size_t i = 0; i < 3; i++) {
+            const struct subject *s = i == at ? odd : floats;
+            sessions[i] = session_of(s->model, 4, s->kv_type);
+            if (i == at && tapped)
+                assert_int_equal(mgpt_tap(sessions[i], MGPT_POINT_BIT(MGPT_EMBD), look, NULL, NULL),
+                                 MGPT_OK);
+            assert_int_equal(mgpt_feed(sessions[i], s->tokens, 1 + i, NULL), MGPT_OK);
+        }
+        for (size_t step = 0; step < 4; step++) { /* the later ones find room in all sessions */
+            for (size_t i = 0; i < 3; i++)
+                tokens[i] = floats->tokens[mgpt_pos(sessions[i])];
+            assert_int_equal(mgpt_step_many(sessions, tokens, 3, NULL), MGPT_OK);
+            for (size_t i = 0; i < 3; i++)
+                check(i == at ? odd : floats, mgpt_pos(sessions[i]) - 1, sessions[i],
+                      "mixed batch");
+        }
+        for (size_t i = 0; i < 3; i++)
+            mgpt_session_free(sessions[i]);
+    }
+}
+
+/* A fork goes on where its origin is, also in the middle of a panel. */
+static void by_forks(const struct subject *s)
+{
+    static const size_t positions[] = {1, 7, 15, 16, 17, 31, 32, 33};
+    for (size_t i = 0; i < sizeof positions / sizeof *positions && positions[i] < s->n; i++) {
+        mgpt_session *origin = session_of(s->model, 0, s->kv_type);
+        assert_int_equal(mgpt_feed(origin, s->tokens, positions[i], NULL), MGPT_OK);
+        mgpt_session *fork = mgpt_fork(origin, NULL);
+        assert_non_null(
+            mgpt_step(origin, (s->tokens[positions[i]] + 1) % (int32_t)s->n_vocab, NULL));
+        for (size_t pos = positions[i]; pos < s->n; pos++) {
+            assert_non_null(mgpt_step(fork, s->tokens[pos], NULL));
+            check(s, pos, fork, "fork");
+        }
+        mgpt_session_free(fork);
+        mgpt_session_free(origin);
+    }
+}
+
+/* The reference: every token tapped, so by the page. */
+static struct subject by_the_page(const mgpt_model *model, const int32_t *tokens, size_t n,
+                                  size_t n_vocab, int32_t kv_type, mgpt_session **page)
+{
+    struct subject s = {model, tokens, n, n_vocab, kv_type, NULL};
+    s.logits = toy_alloc(n * n_vocab, sizeof *s.logits);
+    *page = session_of(model, 1, kv_type);
+    assert_int_equal(mgpt_tap(*page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
+    for (size_t i = 0; i < n; i++) {
+        const float *logits = mgpt_step(*page, tokens[i], NULL);
+        assert_non_null(logits);
+        memcpy(s.logits + i * n_vocab, logits, n_vocab * sizeof *logits);
+    }
+    return s;
+}
+
+static void compare(const struct toy_spec *spec, const char *isa)
+{
+    struct toy *m = toy_build(spec);
+    if (spec->activation && strcmp(spec->activation, "silu") == 0) /* its usual company */
+        toy_add(m, "blk.0.ffn_gate.weight", TOY_F32, spec->n_embd, spec->n_ff, 0, 0.2);
+    mgpt_model *model = toy_open(m, &(mgpt_model_params){.isa = isa});
+    int32_t tokens[N_TOKENS];
+    size_t n = spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS;
+    struct subject s[2];
+    /* otherwise nothing is tested here; -DMGPT_NO_FUSED builds have no fused path to test */
+    assert_true(model->fused || !fused_kernels(model->kernels.vectors));
+    toy_tokens(m, 7, tokens, n);
+    for (int32_t i = 0; i < 2; i++) {
+        mgpt_session *page;
+        s[i] = by_the_page(model, tokens, n, (size_t)spec->n_vocab, MGPT_KV_F32 + i, &page);
+        by_chunks(&s[i], page);
+        by_batches(&s[i], 0);
+        by_batches(&s[i], 1);
+        by_forks(&s[i]);
+        mgpt_session_free(page);
+    }
+    by_mixed_batch(&s[0], &s[1], 0);
+    by_mixed_batch(&s[0], &s[0], 1);
+    free(s[0].logits);
+    free(s[1].logits);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static void test_bits_of_the_page(void **state)
+{
+    (void)state;
+    int runs;
+    const char *isa;
+    for (size_t i = 0; (isa = kernels_rung(i, &runs)) != NULL; i++)
+        for (size_t j = 0; runs && j < N_NARROW; j++)
+            compare(&narrow[j], isa);
+}
+
+/* The cache's room doubles and may be more than the context: the step that has none says so. */
+static void test_full_context(void **state)
+{
+    (void)state;
+    enum { N_CTX = 11 };
+    struct toy *m = toy_build(&narrow[0]);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *s = mgpt_session_new(model, &(mgpt_session_params){.n_ctx = N_CTX}, NULL);
+    const int32_t token = 3;
+    mgpt_error err;
+    for (int i = 0; i < N_CTX; i++)
+        assert_non_null(mgpt_step(s, token, NULL));
+    assert_null(mgpt_step(s, token, &err));
+    assert_int_equal(err.status, MGPT_EFULL);
+    assert_int_equal(mgpt_step_many(&s, &token, 1, &err), MGPT_EFULL);
+    assert_int_equal(mgpt_pos(s), N_CTX);
+    mgpt_session_free(s);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* The switch of mgpt_model_params. */
+static void test_no_fused(void **state)
+{
+    (void)state;
+    struct toy *m = toy_build(&narrow[0]);
+    mgpt_model *model = toy_open(m, &(mgpt_model_params){.no_fused = 1});
+    assert_null(model->fused);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* What the fused step does not know goes by the page. */
+static void test_what_does_not_qualify(void **state)
+{
+    (void)state;
+#define SMALL .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 64, .n_ctx = 16, .n_vocab = 27
+    const struct toy_spec others[] = {
+        {.label = "window", .arch = "gpt2", SMALL, .window = 5},
+        {.label = "clamp", .arch = "microgpt", SMALL, .clamp = 0.5},
+        {.label = "soft cap", .arch = "microgpt", SMALL, .softcap = 1.5},
+        {.label = "branches side by side", .arch = "gpt2", SMALL, .parallel = TOY_YES},
+        {.label = "head bias", .arch = "gpt2", SMALL, .head_bias = 1},
+        {.label = "heads of 2",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 8,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "no layers, 20 wide",
+         .arch = "microgpt",
+         .n_embd = 20,
+         .n_head = 5,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "too large",
+         .arch = "microgpt",
+         .n_embd = 64,
+         .n_head = 4,
+         .n_ctx = 16,
+         .n_vocab = 3000},
+        {.label = "wide",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 80,
+         .n_head = 5,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "odd",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 20,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+        {.label = "halves",
+         .arch = "microgpt",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27,
+         .type = TOY_F16},
+        {.label = "rotated",
+         .arch = "llama",
+         .n_layer = 1,
+         .n_embd = 16,
+         .n_head = 4,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct toy *m = toy_build(&others[i]);
+        mgpt_model *model = toy_open(m, NULL);
+        if (model->fused)
+            fail_msg("%s: fused", others[i].label);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_of_the_page),
+        cmocka_unit_test(test_no_fused),
+        cmocka_unit_test(test_what_does_not_qualify),
+        cmocka_unit_test(test_full_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,516 @@
+#!/usr/bin/env python3
+"""Mutation testing: does a test fail when the code is wrong?
+
+One small fault at a time is put into a copy of src/ or tools/; what includes the file is compiled again, the
+tests of that file are linked with it and run, quickest first, until one fails. A mutant that no test notices
+has survived: it asks for a test, or for simpler code, or for a line in tests/quality/mutants.txt that says why it
+changes nothing.
+
+    tests/quality/mutate.py                      25 mutants of each file
+    tests/quality/mutate.py -n 0 src/run/kv.c        all of one file
+    tests/quality/mutate.py --slice 140          stops after 140 s; the next run goes on where this one stopped
+    tests/quality/mutate.py --again              tries the survivors of earlier runs again
+    tests/quality/mutate.py --report             the figures so far, and the survivors
+
+Which mutants a sample holds depends on --seed, the lines and the mutations, not on the rest of the file.
+Objects are compiled without optimisation; what is linked with them is the release (build-mutants/, made when
+missing). A survivor whose optimised objects are those of the code is no mutant. Needs Python 3, no packages, and Linux.
+"""
+import argparse
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
+
+# The files, and the tests of each group, quickest first: of tests/, of tests/cli/, or the sweeps of tests/faults/
+# that a word picks.
+GROUPS = [
+    ('kernels', ['kernels', 'kernels_linear', 'kernels_attend', 'sample_few', 'fused', 'told_apart', 'forward',
+                 'kernels_int', 'sample', 'session', 'cli/golden'],
+     ['src/kernels/ladder.c', 'src/kernels/spec/float_tmpl.h', 'src/kernels/spec/attend_tmpl.h', 'src/kernels/tiles/float_tile_tmpl.h',
+      'src/kernels/tiles/attend_tile_tmpl.h', 'src/kernels/simd/lanes.h', 'src/kernels/simd/lanes_plain.h', 'src/kernels/simd/lanes_avx2.h',
+      'src/kernels/simd/lanes_avx512.h', 'src/kernels/isa/avx2.c', 'src/kernels/isa/avx512.c', 'src/base/dmath.h']),
+    ('fused step', ['fused', 'session', 'timelines', 'cli/golden'],
+     ['src/page/fused_tmpl.h', 'src/page/fused_matmul_tmpl.h', 'src/page/fused_attend_tmpl.h',
+      'src/kernels/tiles/float_small_tmpl.h', 'src/model/fused_model.c', 'src/run/fused_rows.c']),
+    ('integer kernels', ['kernels', 'pack', 'kernels_int', 'kernels_linear', 'dtype', 'cli/convert_quant'],
+     ['src/kernels/pack/pack_float.c', 'src/kernels/pack/pack_int.c', 'src/kernels/spec/int_scalar.c', 'src/kernels/tiles/int_tile_tmpl.h',
+      'src/kernels/simd/int_256.h', 'src/kernels/simd/int_512.h', 'src/kernels/spec/quantize_tmpl.h', 'src/kernels/simd/int_pairs.h',
+      'src/kernels/tiles/int_weights_tmpl.h', 'src/kernels/isa/int_amx.c']),
+    ('gguf', ['gguf_bad', 'gguf', 'files', 'base', 'mutate', 'no_memory', 'model_files'],
+     ['src/gguf/gguf_read.c', 'src/gguf/gguf_get.c', 'src/base/cursor.h', 'src/base/check.h']),
+    ('tokenizers', ['tok_char', 'stream', 'tok', 'tok_dialect', 'utf8', 'tok_bpe', 'tok_rules', 'tok_spm',
+                    'no_memory', 'model_files'],
+     ['src/tokenizer/tok.c', 'src/tokenizer/tok_bpe.c', 'src/tokenizer/tok_char.c', 'src/tokenizer/tok_merge.c', 'src/tokenizer/tok_pairs.c', 'src/tokenizer/tok_special.c',
+      'src/tokenizer/tok_split.c', 'src/tokenizer/tok_spm.c', 'src/tokenizer/tok_vocab.c', 'src/base/utf8.c']),
+    ('sampling', ['sample_few', 'sample', 'kernels'], ['src/run/sample.c', 'src/kernels/spec/sample_tmpl.h']),
+    ('sessions', ['kv', 'session', 'files', 'taps', 'kernels_attend', 'no_memory', 'fused', 'forward', 'timelines',
+                  'inspect', 'threads', 'told_apart', 'equal_bits', 'attention'],
+     ['src/run/kv.c', 'src/run/session.c', 'src/base/threads.c']),
+    ('safetensors', ['safetensors', 'hf', 'hf_files', 'reference'], ['tools/convert/containers/safetensors.c']),
+    ('arrays', ['npy', 'convert_npz', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks',
+                'reference', 'convert_bad', 'convert_wild', 'faults:stored.npz', 'faults:object.npy'],
+     ['tools/common/npy.c', 'tools/common/npz.c', 'tools/convert/families/npy_model.c', 'tools/convert/families/npz_model.c']),
+    ('pickle', ['pickle', 'torch', 'torch_bad', 'pickle_bad', 'torch_models', 'convert_bad', 'convert_wild'],
+     ['tools/convert/containers/pickle.c', 'tools/convert/containers/pickle_call.c', 'tools/convert/containers/pickle_data.c',
+      'tools/convert/containers/pickle_globals.c', 'tools/convert/containers/pickle_numpy.c', 'tools/convert/containers/pickle_walk.c',
+      'tools/convert/containers/zip_dir.c', 'tools/convert/containers/torch.c', 'tools/convert/containers/torch_legacy.c',
+      'tools/convert/containers/torch_zip.c']),
+    ('llama2.c', ['convert', 'convert_bad'], ['tools/convert/families/llama2c.c', 'tools/convert/vocab/llama2c_tokens.c']),
+    ('microgpt', ['convert', 'convert_bad', 'convert_wild'],
+     ['tools/convert/families/json_microgpt.c', 'tools/convert/families/json_matrix.c', 'tools/convert/vocab/json_vocab.c']),
+    ('hf tokenizers', ['hf_tokenizer_bad', 'hf_tokenizer', 'vocab_files', 'torch_meta', 'hf', 'torch_models', 'hf_files'],
+     ['tools/convert/vocab/hf_tokenizer.c', 'tools/convert/vocab/hf_tokenizer_json.c', 'tools/convert/vocab/hf_tokenizer_lists.c',
+      'tools/convert/vocab/hf_tokenizer_shape.c', 'tools/convert/vocab/sentencepiece.c', 'tools/convert/vocab/tiktoken.c']),
+]
+
+# ---- mutations ------------------------------------------------------------------------------------
+
+
+def masked(text):
+    """The text with comments, strings and preprocessor lines blanked out, so that offsets stay the same."""
+    blank = lambda m: re.sub(r'[^\n]', ' ', m.group())
+    text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', blank, text, flags=re.S)
+    return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', blank, text, flags=re.M)
+
+
+SWAPS = {'<': ['<=', '>='], '<=': ['<', '>'], '>': ['>=', '<='], '>=': ['>', '<'], '==': ['!='], '!=': ['=='],
+         '+': ['-'], '-': ['+'], '*': ['/'], '/': ['*'], '%': ['/'], '&&': ['||'], '||': ['&&'], '&': ['|'],
+         '|': ['&'], '^': ['|'], '<<': ['>>'], '>>': ['<<'], '+=': ['-=', '='], '-=': ['+=', '='], '*=': ['/='],
+         '|=': ['&='], '&=': ['|='], '<<=': ['>>='], '>>=': ['<<=']}
+OPERATOR = re.compile(r'(?<=\s)(<<=|>>=|<=|>=|==|!=|&&|\|\||<<|>>|\+=|-=|\*=|\|=|&=|[<>+*/%&|^-])(?=\s)')
+NUMBER = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])')
+REAL = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)'
+                  r'[fF]?(?![\w.])')
+DECLARES = re.compile(r'(return|break|continue|goto|case|default|else|do|for|while|if|switch|typedef|static|const|'
+                      r'unsigned|struct|enum|int|char|float|double|void|size_t|long|mgpt_\w+|\w+_t)\b')
+
+
+def closing(code, at):
+    """The offset of the parenthesis that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += {'(': 1, ')': -1}.get(code[i], 0)
+        if depth == 0:
+            return i
+    return -1
+
+
+def statements(code):
+    """Spans of statements that can go: calls, assignments, break and continue, each from the start of a line."""
+    for m in re.finditer(r'^[ \t]+([A-Za-z_*(][^;{}]*;)[ \t]*$', code, flags=re.M):
+        text = m.group(1)
+        if re.fullmatch(r'(break|continue);', text):
+            yield m.span(1)
+        elif not DECLARES.match(text) and text.count('(') == text.count(')') and ('=' in text or '(' in text):
+            if not re.match(r'\w+ \**\w+( =|;|\[)', text):
+                yield m.span(1)
+
+
+def mutations(text):
+    """(offset, old, new) of every mutation of a file."""
+    code = masked(text)
+    depth = 0
+    inside = []  # per offset: within braces
+    for c in code:
+        depth += {'{': 1, '}': -1}.get(c, 0)
+        inside.append(depth > 0)
+    found = set()
+
+    def add(at, end, new):
+        if inside[at]:
+            found.add((at, text[at:end], new))
+
+    for m in OPERATOR.finditer(code):
+        for new in SWAPS[m.group(1)]:
+            add(m.start(), m.end(), new)
+    for m in NUMBER.finditer(code):
+        value = int(m.group(1), 0)
+        flag = re.search(r'return -?$|[^\w)\] ] ?-$|= -$|[?:] -$', code[:m.start()][-12:]) and value == 1
+        for new in ([] if flag else [value + 1]) + ([value - 1] if value else []):
+            add(m.start(), m.end(), str(new) + m.group(2))
+    for m in REAL.finditer(code):
+        add(m.start(), m.end(), '(%s * 1.01f)' % m.group() if float.fromhex(m.group().rstrip('fF'))
+            else '1.0f')
+    for m in re.finditer(r'\b(if|while) \(', code):
+        end = closing(code, m.end() - 1)
+        if end > 0:
+            add(m.end() - 1, end + 1, '(!' + text[m.end() - 1:end + 1] + ')')
+    for m in re.finditer(r'(?<![\w)])!(?=[\w(*])', code):
+        add(m.start(), m.end(), '')
+    for m in re.finditer(r'(\+\+|--)', code):
+        add(m.start(), m.end(), '--' if m.group() == '++' else '++')
+    for m in re.finditer(r'\bck_(add|mul|align|size|bytes)\(', code):
+        end = closing(code, m.end() - 1)
+        if end > 0:
+            add(m.start(), end + 1, '(%s | 1)' % text[m.start():end + 1])
+    for m in re.finditer(r'\breturn ([^;]+);', code):
+        if m.group(1) != 'NULL':
+            add(m.start(1), m.end(1), {'0': '1', 'MGPT_OK': '-1'}.get(m.group(1), '0'))
+    for at, end in statements(code):
+        add(at, end, ';' + '\n' * text.count('\n', at, end))
+    return sorted(found)
+
+
+class Mutant:
+    def __init__(self, file, text, at, old, new, nth):
+        self.file, self.at, self.old, self.new = file, at, old, new
+        self.number = text.count('\n', 0, at) + 1
+        self.line = text.split('\n')[self.number - 1].strip()
+        change = '%s -> %s' % (' '.join(old.split()), ' '.join(new.split()) or 'nothing')
+        self.change = change if nth == 1 else '%s #%d' % (change, nth)
+        self.id = '%s | %s | %s' % (file, self.change, self.line)
+
+    def text(self, text):
+        return text[:self.at] + self.new + text[self.at + len(self.old):]
+
+
+def mutants_of(file, seed):
+    """All mutants of a file in the order in which samples take them."""
+    with open(os.path.join(ROOT, file)) as f:
+        text = f.read()
+    seen, all_of_them = {}, []
+    for at, old, new in mutations(text):
+        m = Mutant(file, text, at, old, new, 1)
+        seen[m.id] = seen.get(m.id, 0) + 1
+        all_of_them.append(Mutant(file, text, at, old, new, seen[m.id]))
+    rank = lambda m: hashlib.sha256(('%s|%s' % (seed, m.id)).encode()).digest()
+    return text, sorted(all_of_them, key=rank)
+
+
+def known_equivalents():
+    """{id: reason} of tests/quality/mutants.txt; a change of `*` stands for all of that line."""
+    known = {}
+    with open(os.path.join(ROOT, 'tests/quality/mutants.txt')) as f:
+        for block in re.split(r'\n\s*\n', re.sub(r'^#.*\n', '', f.read(), flags=re.M)):
+            lines = block.strip('\n').split('\n')
+            ids = [x for x in lines if not x.startswith('    ')]
+            for i in ids:
+                if i:
+                    known[i.strip()] = ' '.join(x.strip() for x in lines if x.startswith('    '))
+    return known
+
+
+def reason_of(known, m):
+    return known.get(m.id) or known.get('%s | * | %s' % (m.file, m.line))
+
+
+# ---- building and running -------------------------------------------------------------------------
+
+
+class Build:
+    """The release that mutants are linked into, and what ninja knows about it."""
+
+    def __init__(self, directory, work):
+        self.dir, self.work = directory, work
+        if not os.path.exists(os.path.join(directory, 'build.ninja')):
+            subprocess.run(['meson', 'setup', directory, ROOT], check=True, stdout=subprocess.DEVNULL)
+        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests}
+        subprocess.run(['ninja', '-C', directory, *sorted(programs)], check=True, stdout=subprocess.DEVNULL)
+        self.includers = {}
+        target = None
+        for line in self.ninja('deps').split('\n'):
+            if line and not line.startswith(' '):
+                target = line.split(':')[0]
+            elif line.strip():
+                path = os.path.relpath(os.path.join(directory, line.strip()), ROOT)
+                self.includers.setdefault(path, set()).add(target)
+        self.commands = {}
+
+    def ninja(self, tool, *args):
+        return subprocess.run(['ninja', '-C', self.dir, '-t', tool, *args], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+
+    def command(self, target):
+        """The command that makes a target; its last line of ninja's list."""
+        if target not in self.commands:
+            last = self.ninja('commands', target).rstrip('\n').split('\n')[-1]
+            words = shlex.split(last)
+            self.commands[target] = words[1:] if words[0].endswith('ccache') else words
+        return list(self.commands[target])
+
+    def objects(self, file):
+        """Objects of the library and the tools that hold a file, the quick ones first; not those of lab's pages."""
+        wanted = [t for t in self.includers.get(file, ()) if t.startswith(('src/', 'tools/'))]
+        return sorted((t for t in wanted if 'bench' not in t and not t.endswith('.wasm.o')), key=lambda t: ('avx512' in t, 'avx2' in t, t))
+
+    def compile(self, target, tree, out, flags):
+        """Compiles an object from a copy of the tree; returns success."""
+        words, kept, skip = self.command(target), [], False
+        for w in words:
+            if skip or w in ('-MD', '-MQ', '-MF', '-o', '-Werror', '-fstack-protector-strong'):
+                skip = w in ('-MQ', '-MF', '-o')
+            elif not w.startswith('-O'):
+                kept.append(re.sub(r'(^|-I)\.\./(src|tools)\b', r'\g<1>%s/\2' % tree, w))
+        kept += ['-w', '-DQUICK_TO_COMPILE', '-o', out, *flags]
+        return subprocess.run(kept, cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+    def link(self, target, objects, out, sanitize=()):
+        """Links a program with [(target, object)]: what is named before the archives is not taken from them."""
+        words = self.command(target)
+        at = words.index('-o')
+        words[at + 1] = out
+        words[at + 2:at + 2] = [o for t, o in objects if t.startswith('src/') or 'tools/libtools.a' in words]
+        done = subprocess.run(words + list(sanitize), cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return done.returncode == 0
+
+
+def limit(cpu):
+    def set_limits():
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 31, 1 << 31))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.setsid()
+    return set_limits
+
+
+def run_test(test, program, work, cpu, wall):
+    """'' when it passes, else what happened."""
+    env = dict(os.environ, MGPT_SOURCE_ROOT=ROOT, MGPT=program, TMPDIR=work, MALLOC_CHECK_='3',
+               ASAN_OPTIONS='allocator_may_return_null=1:detect_leaks=1', UBSAN_OPTIONS='halt_on_error=1')
+    command = [program] + test.split(':')[1:]
+    if test.startswith('cli/'):
+        command = ['sh', os.path.join(ROOT, 'tests', test + '.sh')]
+    p = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL, preexec_fn=limit(cpu))
+    try:
+        code = p.wait(wall)
+    except subprocess.TimeoutExpired:
+        code = -signal.SIGXCPU
+    try:
+        os.killpg(p.pid, signal.SIGKILL)  # whatever it has started
+    except ProcessLookupError:
+        pass
+    p.wait()
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return 'time'
+    return 'failed' if code else ''
+
+
+def program_of(test):
+    return 'tools/mgpt' if test.startswith('cli/') else 'tests/test_' + test.split(':')[0]
+
+
+SANITIZERS = [('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')]
+THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
+
+
+class Runner:
+    def __init__(self, build, work):
+        self.build, self.work = build, work
+        self.tree = os.path.join(work, 'tree')
+        for folder in ('src', 'tools'):
+            shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.tree, folder))
+        self.controls_path = os.path.join(build.dir, 'controls.json')
+        self.controls = {}
+        if os.path.exists(self.controls_path):
+            with open(self.controls_path) as f:
+                self.controls = json.load(f)
+
+    def compile_all(self, targets, flags):
+        """[(target, object)] of the tree as it is, or None."""
+        objects = [(t, os.path.join(self.work, 'm%d.o' % i)) for i, t in enumerate(targets)]
+        plain = [w for w in flags if w.startswith('-O')]  # vector rungs are not instrumented in CI either
+        done = all(self.build.compile(t, self.tree, o, plain if re.search('avx|amx', t) else flags)
+                   for t, o in objects)
+        return objects if done else None
+
+    def run(self, test, objects, cpu, wall, sanitize=()):
+        program = os.path.join(self.work, 'program')
+        if not self.build.link(program_of(test), objects, program, sanitize):
+            return 'not linked'
+        return run_test(test, program, self.work, cpu, wall)
+
+    def control(self, group):
+        """Seconds that each test of a group takes without a mutant, all else the same: it must pass."""
+        name, tests, files = group
+        digest = hashlib.sha256(' '.join(tests).encode())
+        for file in files:
+            with open(os.path.join(self.tree, file), 'rb') as f:
+                digest.update(f.read())
+        if self.controls.get(name, [None])[0] != digest.hexdigest():
+            targets = sorted({t for file in files for t in self.build.objects(file)})
+            objects, seconds = self.compile_all(targets, ['-O0']), []
+            for test in tests:
+                start = time.monotonic()
+                if self.run(test, objects, 600, 600):
+                    print('%s: %s fails without a mutant' % (name, test), file=sys.stderr)
+                    sys.exit(3)
+                seconds.append(time.monotonic() - start)
+            self.controls[name] = [digest.hexdigest(), seconds]
+            with open(self.controls_path, 'w') as f:
+                json.dump(self.controls, f)
+        return self.controls[name][1]
+
+    def run_tests(self, tests, seconds, objects, sanitize=()):
+        """What the tests say of objects: (result, the test that failed)."""
+        times = 5 if sanitize else 1
+        for test, base in zip(tests, seconds):
+            result = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize)
+            if result:
+                return result if result == 'not linked' else 'killed by time' if result == 'time' else 'killed', test
+        return 'survived', None
+
+    def optimised(self, targets):
+        """The bytes of the objects as an optimising compiler makes them."""
+        out = []
+        for _, path in self.compile_all(targets, ['-O1']):
+            with open(path, 'rb') as f:
+                out.append(f.read())
+        return out
+
+    def put(self, m, text):
+        with open(os.path.join(self.tree, m.file), 'w') as f:
+            f.write(text)
+
+    def judge(self, m, text, group):
+        """What became of a mutant, and which test said so."""
+        tests, seconds, targets = group[1], self.control(group), self.build.objects(m.file)
+        try:
+            self.put(m, m.text(text))
+            objects = self.compile_all(targets, ['-O0'])
+            if objects is None:
+                return 'not compiled', None
+            result, test = self.run_tests(tests, seconds, objects)
+            if result != 'survived':
+                return result, test
+            mutant = self.optimised(targets)
+            self.put(m, text)
+            if mutant == self.optimised(targets):
+                return 'same object', None
+            # CI runs all tests under the sanitizers as well: they see what is read past an end, what is not
+            # freed, and who does not wait for whom.
+            self.put(m, m.text(text))
+            for flags in SANITIZERS + ([THREADS] if m.file == 'src/base/threads.c' else []):
+                result, test = self.run_tests(tests, seconds, self.compile_all(targets, flags), flags)
+                if result.startswith('killed'):
+                    return 'killed by a sanitizer', test
+            return 'survived', None
+        finally:
+            self.put(m, text)
+
+
+# ---- the run --------------------------------------------------------------------------------------
+
+DEAD = ('killed', 'killed by time', 'killed by a sanitizer')
+
+
+def report(files, results, known, verbose):
+    """A line for each file, the survivors below; returns the share that was killed."""
+    print('%-36s %7s %7s %5s %9s %6s %8s' % ('', 'mutants', 'killed', 'time', 'sanitizer', 'same', 'survived'))
+    total, survivors = {}, []
+    for file, mutants in files:
+        count = {}
+        for m in mutants:
+            what = results.get(m.id, {}).get('result', 'waiting')
+            if what == 'survived' and reason_of(known, m):
+                what = 'equivalent'
+            count[what] = count.get(what, 0) + 1
+            if what == 'survived':
+                survivors.append(m)
+        for what, n in count.items():
+            total[what] = total.get(what, 0) + n
+        print_counts(file, count)
+    share = print_counts('all', total)
+    print('not compiled %d, not linked %d, equivalent by tests/quality/mutants.txt %d, still waiting %d' %
+          tuple(total.get(k, 0) for k in ('not compiled', 'not linked', 'equivalent', 'waiting')))
+    for m in survivors if verbose else []:
+        print('%s:%d  %s\n    %s' % (m.file, m.number, m.change, m.line))
+    return share
+
+
+def print_counts(name, count):
+    killed = sum(count.get(k, 0) for k in DEAD)
+    judged = killed + count.get('survived', 0)
+    share = killed / judged if judged else 1
+    print('%-36s %7d %6.1f%% %5d %9d %6d %8d' %
+          (name, judged, 100 * share, count.get('killed by time', 0), count.get('killed by a sanitizer', 0),
+           count.get('same object', 0), count.get('survived', 0)))
+    return share
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('files', nargs='*', help='files or names of groups (%s)' % ', '.join(g[0] for g in GROUPS))
+    p.add_argument('-n', type=int, default=25, help='mutants of each file, 0: all')
+    p.add_argument('--seed', default='1')
+    p.add_argument('--slice', type=float, default=1e9, help='seconds after which to stop')
+    p.add_argument('--again', action='store_true', help='survivors once more')
+    p.add_argument('--report', action='store_true', help='run nothing')
+    p.add_argument('--build', default=os.path.join(ROOT, 'build-mutants'))
+    p.add_argument('--least', type=float, default=90, help='per cent killed, less is exit code 1')
+    return p.parse_args()
+
+
+def chosen(args):
+    """[(file, text, mutants, group)]"""
+    out = []
+    for group in GROUPS:
+        for file in group[2]:
+            if not args.files or file in args.files or group[0] in args.files:
+                text, mutants = mutants_of(file, args.seed)
+                out.append((file, text, mutants[:args.n] if args.n else mutants, group))
+    if not out:
+        sys.exit('no such file or group')
+    return out
+
+
+def judge_all(args, work_list, results, known, journal):
+    """Judges what has no result yet; returns how many are left when time is up."""
+    work = tempfile.mkdtemp(prefix='mgpt-mutants-')
+    try:
+        start = time.monotonic()
+        runner = Runner(Build(args.build, work), work)
+        # One of each file in turn, so that an unfinished run says something about all.
+        turns = sorted((i, n) for n, w in enumerate(work_list) for i in range(len(w[2])))
+        waiting = [(work_list[n][2][i], work_list[n][1], work_list[n][3]) for i, n in turns]
+        waiting = [w for w in waiting if w[0].id not in results or
+                   (args.again and results[w[0].id]['result'] == 'survived' and not reason_of(known, w[0]))]
+        for i, (m, text, group) in enumerate(waiting):
+            if time.monotonic() - start > args.slice:
+                return len(waiting) - i
+            began = time.monotonic()
+            result, test = runner.judge(m, text, group)
+            results[m.id] = {'id': m.id, 'result': result, 'test': test,
+                             'seconds': round(time.monotonic() - began, 2)}
+            journal.write(json.dumps(results[m.id]) + '\n')
+            journal.flush()
+            if result == 'survived':
+                print('survived: %s:%d  %s\n    %s' % (m.file, m.number, m.change, m.line), file=sys.stderr)
+        return 0
+    finally:
+        shutil.rmtree(work)
+
+
+def main():
+    args = arguments()
+    work_list, known, results = chosen(args), known_equivalents(), {}
+    path = os.path.join(args.build, 'mutants.jsonl')
+    if os.path.exists(path):
+        with open(path) as f:
+            for line in f:
+                r = json.loads(line)
+                results[r['id']] = r
+    left = 0
+    if not args.report:
+        os.makedirs(args.build, exist_ok=True)
+        with open(path, 'a') as journal:
+            left = judge_all(args, work_list, results, known, journal)
+    share = report([(f, ms) for f, _, ms, _ in work_list], results, known, args.report or not left)
+    if left:
+        print('%d are left: run it again' % left)
+    return 4 if left else int(100 * share < args.least)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

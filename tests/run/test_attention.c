@@ -1,0 +1,395 @@
+/* Floor 5: attention over the cache.
+ *
+ * Sessions long and wide enough for every way through attention.c: blocks of several queries, windows that
+ * begin and end inside one, groups of heads larger than a block, threads that do not divide the KV
+ * heads, caches of both types. All of it must give the bits of single steps in one thread. How good they
+ * are: test_forward.
+ */
+#include "dtype/dtype.h"
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t rng = 1;
+
+static size_t below(size_t n)
+{
+    return (size_t)(toy_random(&rng) % n);
+}
+
+enum { LONG = 150 };
+
+/* Long and wide enough that single steps go to several threads. */
+static const struct toy_spec specs[] = {
+    {.label = "3 KV heads of 3",
+     .arch = "llama",
+     .n_layer = 2,
+     .n_embd = 96,
+     .n_head = 9,
+     .n_head_kv = 3,
+     .head_dim = 64,
+     .n_ff = 64,
+     .n_ctx = LONG,
+     .n_vocab = 64},
+    {.label = "one KV head of 40, odd width",
+     .arch = "llama",
+     .n_layer = 1,
+     .n_embd = 64,
+     .n_head = 40,
+     .n_head_kv = 1,
+     .head_dim = 26,
+     .n_ff = 64,
+     .n_ctx = LONG,
+     .n_vocab = 64},
+    {.label = "heads of their own, windows",
+     .arch = "gemma3",
+     .n_layer = 3,
+     .n_embd = 64,
+     .n_head = 5,
+     .n_head_kv = 5,
+     .head_dim = 80,
+     .n_ff = 64,
+     .n_ctx = LONG,
+     .n_vocab = 64,
+     .window = 9,
+     .full_every = 3},
+    {.label = "a window of three panels",
+     .arch = "gemma3",
+     .n_layer = 2,
+     .n_embd = 64,
+     .n_head = 8,
+     .n_head_kv = 2,
+     .head_dim = 64,
+     .n_ff = 64,
+     .n_ctx = LONG,
+     .n_vocab = 64,
+     .window = 48,
+     .full_every = 2},
+};
+enum { N_SPECS = sizeof specs / sizeof *specs };
+
+/* A model, tokens, and the logits of every position from single steps in one thread. */
+struct trial {
+    struct toy *m;
+    mgpt_model *model;
+    int32_t kv_type, tokens[LONG];
+    size_t n_vocab;
+    float *logits;
+};
+
+static mgpt_session *session_of(const struct trial *t, int32_t n_chunk, int32_t n_threads)
+{
+    mgpt_session_params params = {
+        .n_chunk = n_chunk, .n_threads = n_threads, .kv_type = t->kv_type};
+    mgpt_session *s = mgpt_session_new(t->model, &params, NULL);
+    assert_non_null(s);
+    return s;
+}
+
+static struct trial trial_new(const struct toy_spec *spec, int32_t kv_type)
+{
+    struct trial t = {.m = toy_build(spec), .kv_type = kv_type, .n_vocab = (size_t)spec->n_vocab};
+    t.model = toy_open(t.m, NULL);
+    t.logits = toy_alloc(LONG * t.n_vocab, sizeof *t.logits);
+    mgpt_session *s = session_of(&t, 1, 1);
+    for (size_t i = 0; i < LONG; i++) {
+        t.tokens[i] = (int32_t)below(t.n_vocab);
+        const float *logits = mgpt_step(s, t.tokens[i], NULL);
+        assert_non_null(logits);
+        memcpy(t.logits + i * t.n_vocab, logits, t.n_vocab * sizeof *logits);
+    }
+    mgpt_session_free(s);
+    return t;
+}
+
+static void trial_free(struct trial *t)
+{
+    mgpt_close(t->model);
+    toy_free(t->m);
+    free(t->logits);
+}
+
+/* The session's logits are those of its last position. */
+static void check(const struct trial *t, const mgpt_session *s, const char *what, int v)
+{
+    size_t n = mgpt_pos(s);
+    const float *want = t->logits + (n - 1) * t->n_vocab;
+    if (memcmp(mgpt_logits(s), want, t->n_vocab * sizeof *want) != 0)
+        fail_msg("%s, %s cache: %s %d: other bits at position %zu", t->m->spec.label,
+                 t->kv_type == MGPT_KV_F16 ? "F16" : "F32", what, v, n - 1);
+}
+
+static void feed(const struct trial *t, mgpt_session *s, size_t n)
+{
+    assert_int_equal(mgpt_feed(s, t->tokens + mgpt_pos(s), n, NULL), MGPT_OK);
+}
+
+static void try_chunks_and_threads(const struct trial *t)
+{
+    static const int32_t chunks[] = {1, 23, 48, LONG};
+    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        for (int32_t threads = 1; threads <= 3; threads++) {
+            mgpt_session *s = session_of(t, chunks[c], threads);
+            feed(t, s, 100);
+            check(t, s, "chunks of", chunks[c]);
+            for (size_t i = 100; i < 104; i++)
+                feed(t, s, 1);
+            check(t, s, "steps, threads", threads);
+            feed(t, s, LONG - 104);
+            check(t, s, "chunks again, threads", threads);
+            mgpt_session_free(s);
+        }
+}
+
+/* Growth by ones, and what copies or forgets a cache. */
+static void try_timelines(const struct trial *t)
+{
+    mgpt_session *s = session_of(t, 7, 2);
+    for (size_t i = 0; i < 40; i++)
+        feed(t, s, 1);
+    feed(t, s, 50);
+    mgpt_session *fork = mgpt_fork(s, NULL);
+    assert_non_null(fork);
+    feed(t, s, 10);
+    feed(t, fork, 30);
+    check(t, s, "origin of a fork", 0);
+    check(t, fork, "fork", 0);
+    assert_int_equal(mgpt_rewind(s, 37, NULL), MGPT_OK);
+    feed(t, s, 100);
+    check(t, s, "rewound", 37);
+    int32_t other[60];
+    memcpy(other, t->tokens, sizeof other);
+    other[21] = (other[21] + 1) % (int32_t)t->n_vocab;
+    assert_int_equal(mgpt_sync(s, other, 60, NULL), MGPT_OK);
+    assert_int_equal(mgpt_sync(s, t->tokens, 70, NULL), MGPT_OK);
+    check(t, s, "synced", 21);
+    mgpt_session_free(s);
+    mgpt_session_free(fork);
+}
+
+static void try_batches(const struct trial *t)
+{
+    enum { N = 6 };
+    static const size_t held[N] = {90, 1, 33, 147, 16, 0};
+    for (int32_t threads = 1; threads <= 3; threads++)
+        for (size_t n = 1; n <= N; n++) {
+            mgpt_session *s[N];
+            int32_t next[N];
+            for (size_t i = 0; i < n; i++) {
+                s[i] = session_of(t, 48, threads);
+                feed(t, s[i], held[i]);
+            }
+            for (size_t round = 0; round < 3; round++) {
+                for (size_t i = 0; i < n; i++)
+                    next[i] = t->tokens[held[i] + round];
+                assert_int_equal(mgpt_step_many(s, next, n, NULL), MGPT_OK);
+                for (size_t i = 0; i < n; i++)
+                    check(t, s[i], "batch of", (int)n);
+            }
+            for (size_t i = 0; i < n; i++)
+                mgpt_session_free(s[i]);
+        }
+}
+
+/* What a tap at the scores and weights saw, in any order: a hash of each row. With `writes` it also
+ * changes some, each by its place alone. */
+struct watch {
+    const struct trial *t;
+    int writes;
+    uint64_t rows[3][2][LONG][64]; /* [layer][point][query][head] */
+};
+
+static int watch(const mgpt_value *v, void *user)
+{
+    struct watch *w = user;
+    int scores = v->point == MGPT_SCORES;
+    int32_t query = v->pos, head = (query + scores) % v->rows;
+    for (int32_t h = 0; h < v->rows; h++)
+        w->rows[v->layer][scores][query][h] =
+            toy_hash(v->data + (size_t)h * v->stride, (size_t)v->cols * sizeof(float));
+    float *own = v->data + (size_t)head * v->stride + query;
+    if (w->writes && query % 4 == 1) /* the last one too */
+        *own = scores ? *own + 1 : *own / 2;
+    return 0;
+}
+
+/* Feeds all tokens; the logits of the last one go to `logits`. */
+static void feed_watched(struct watch *w, int32_t n_chunk, int32_t n_threads, float *logits)
+{
+    mgpt_session *s = session_of(w->t, n_chunk, n_threads);
+    uint64_t points = MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS);
+    feed(w->t, s, 5); /* the room for scores is there already, for fewer rows */
+    mgpt_rewind(s, 0, NULL);
+    assert_int_equal(mgpt_tap(s, points, watch, w, NULL), MGPT_OK);
+    feed(w->t, s, LONG);
+    memcpy(logits, mgpt_logits(s), w->t->n_vocab * sizeof *logits);
+    mgpt_session_free(s);
+}
+
+/* Chunks and threads show every row that single steps show, and take what is written into it. */
+static void try_taps(const struct trial *t)
+{
+    static const int32_t chunks[] = {7, 48, LONG};
+    size_t size = t->n_vocab * sizeof(float);
+    float *want = toy_alloc(t->n_vocab, sizeof *want),
+          *logits = toy_alloc(t->n_vocab, sizeof *want);
+    struct watch *steps = toy_alloc(1, sizeof *steps), *w = toy_alloc(1, sizeof *w);
+    for (int writes = 0; writes <= 1; writes++) {
+        *steps = (struct watch){.t = t, .writes = writes};
+        feed_watched(steps, 1, 1, want);
+        int same = memcmp(want, t->logits + (LONG - 1) * t->n_vocab, size) == 0;
+        assert_int_equal(same, !writes);
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+            for (int32_t threads = 1; threads <= 2; threads++) {
+                *w = (struct watch){.t = t, .writes = writes};
+                feed_watched(w, chunks[c], threads, logits);
+                if (memcmp(w->rows, steps->rows, sizeof w->rows) != 0)
+                    fail_msg("%s: other rows, chunks of %d", t->m->spec.label, chunks[c]);
+                assert_memory_equal(logits, want, size);
+            }
+    }
+    free(want);
+    free(logits);
+    free(steps);
+    free(w);
+}
+
+static void each_trial(void test(const struct trial *t))
+{
+    for (size_t i = 0; i < N_SPECS; i++)
+        for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_F16; type++) {
+            struct trial t = trial_new(&specs[i], type);
+            test(&t);
+            trial_free(&t);
+        }
+}
+
+static void test_chunks_and_threads(void **state)
+{
+    (void)state;
+    each_trial(try_chunks_and_threads);
+}
+
+static void test_timelines(void **state)
+{
+    (void)state;
+    each_trial(try_timelines);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    each_trial(try_batches);
+}
+
+static void test_taps(void **state)
+{
+    (void)state;
+    each_trial(try_taps);
+}
+
+/* Rounds keys and values before they go into the cache. */
+static int round_to_halves(const mgpt_value *v, void *user)
+{
+    (void)user;
+    for (int32_t i = 0; i < v->rows; i++)
+        for (int32_t j = 0; j < v->cols; j++) {
+            float *x = v->data + (size_t)i * v->stride + j;
+            *x = f16_to_f32(f16_from_f32(*x));
+        }
+    return 0;
+}
+
+/* A cache of halves is a cache of floats that were rounded; and reads back as they are. */
+static void test_halves_are_rounded_floats(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_SPECS; i++) {
+        struct trial t = trial_new(&specs[i], MGPT_KV_F16);
+        size_t d = (size_t)specs[i].head_dim;
+        t.kv_type = MGPT_KV_F32;
+        mgpt_session *rounded = session_of(&t, 16, 2), *plain = session_of(&t, 16, 2);
+        mgpt_tap(rounded, MGPT_POINT_BIT(MGPT_ROT_K) | MGPT_POINT_BIT(MGPT_V), round_to_halves,
+                 NULL, NULL);
+        feed(&t, rounded, LONG);
+        check(&t, rounded, "rounded by a tap", 0);
+        feed(&t, plain, LONG);
+        assert_memory_not_equal(mgpt_logits(plain), mgpt_logits(rounded),
+                                t.n_vocab * sizeof(float));
+        t.kv_type = MGPT_KV_F16;
+        mgpt_session *halves = session_of(&t, 16, 2);
+        feed(&t, halves, LONG);
+        float *kv[4];
+        for (size_t j = 0; j < 4; j++)
+            kv[j] = toy_alloc(LONG * d, sizeof *kv[j]);
+        assert_int_equal(mgpt_read_kv(rounded, 0, 0, 5, LONG - 5, kv[0], kv[1], NULL), MGPT_OK);
+        assert_int_equal(mgpt_read_kv(halves, 0, 0, 5, LONG - 5, kv[2], kv[3], NULL), MGPT_OK);
+        assert_memory_equal(kv[0], kv[2], (LONG - 5) * d * sizeof(float));
+        assert_memory_equal(kv[1], kv[3], (LONG - 5) * d * sizeof(float));
+        for (size_t j = 0; j < 4; j++)
+            free(kv[j]);
+        mgpt_session_free(rounded);
+        mgpt_session_free(plain);
+        mgpt_session_free(halves);
+        trial_free(&t);
+    }
+}
+
+/* 0 chooses by the weights' type and the bytes per position: 64 layers of 2 * 64 floats are 32 KiB. */
+static void test_choice(void **state)
+{
+    (void)state;
+    struct toy_spec spec = {.label = "choice",
+                            .arch = "llama",
+                            .n_layer = 64,
+                            .n_embd = 64,
+                            .n_head = 1,
+                            .n_ff = 32,
+                            .n_ctx = 32,
+                            .n_vocab = 16};
+    for (int narrow = 0; narrow < 2; narrow++)
+        for (int below_it = 0; below_it < 2; below_it++) {
+            spec.type = narrow ? TOY_F16 : TOY_F32;
+            spec.n_layer = 64 - below_it;
+            struct toy *m = toy_build(&spec);
+            mgpt_model *model = toy_open(m, NULL);
+            mgpt_info info;
+            assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+            int halves = narrow && !below_it;
+            assert_int_equal(info.kv_bytes, (uint64_t)spec.n_layer * 128 * (halves ? 2 : 4));
+            float logits[3][16];
+            for (int32_t type = 0; type < 3; type++) {
+                mgpt_session_params params = {.kv_type = type};
+                mgpt_session *s = mgpt_session_new(model, &params, NULL);
+                assert_int_equal(mgpt_feed(s, (const int32_t[]){1, 2, 3, 4}, 4, NULL), MGPT_OK);
+                memcpy(logits[type], mgpt_logits(s), sizeof *logits);
+                mgpt_session_free(s);
+            }
+            assert_memory_equal(logits[0], logits[halves ? 2 : 1], sizeof *logits);
+            assert_memory_not_equal(logits[0], logits[halves ? 1 : 2], sizeof *logits);
+            mgpt_error err;
+            mgpt_session_params bad = {.kv_type = 3};
+            assert_null(mgpt_session_new(model, &bad, &err));
+            assert_int_equal(err.status, MGPT_EARG);
+            mgpt_close(model);
+            toy_free(m);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chunks_and_threads),
+        cmocka_unit_test(test_timelines),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_taps),
+        cmocka_unit_test(test_halves_are_rounded_floats),
+        cmocka_unit_test(test_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

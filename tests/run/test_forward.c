@@ -1,0 +1,375 @@
+/* Tests of the page: the engine against the float64 oracle at every point, for every model of the zoo
+ * and for the models of weights/. Tolerances: agree.h. */
+#include "support/agree.h"
+#include "support/toy_oracle.h"
+#include "support/toy_zoo.h"
+#include "support/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define U 0x1p-24
+
+enum { N_TOKENS = 50 }; /* several chunks, several panels of the cache */
+
+static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+
+static size_t fitting(const struct toy_spec *s)
+{
+    return s->n_ctx < N_TOKENS ? (size_t)s->n_ctx : N_TOKENS;
+}
+
+/* ---- the zoo -----------------------------------------------------------------------------------
+ */
+
+static void test_zoo_at_every_point(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy_spec spec = toy_zoo[i];
+        spec.seed = 100 + i;
+        struct toy *m = toy_build(&spec);
+        mgpt_model *model = toy_open(m, NULL);
+        int32_t tokens[N_TOKENS];
+        size_t n = fitting(&spec);
+        toy_tokens(m, i, tokens, n);
+        struct trace *ours = agree_run(model, &m->spec, tokens, n);
+        struct trace *ref = agree_oracle(m, ours, tokens, n);
+        char what[256];
+        if (!agree(&m->spec, ours, ref, what, sizeof what))
+            fail_msg("%s", what);
+        trace_free(ours);
+        trace_free(ref);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* Keys that a query of this layer may see, its own included: what the spec says, the row's period of
+ * full layers aside, which the oracle knows about. */
+static size_t widest_window(const struct toy_spec *s, int layer)
+{
+    if (s->windows && s->windows[layer])
+        return (size_t)s->windows[layer];
+    int all = s->window && !s->full_every && !s->row->full_every && !s->pattern;
+    return all ? (size_t)s->window : SIZE_MAX;
+}
+
+/* Weights are positive, sum to 1 and reach no further than their query, nor back beyond the window; a
+ * score is -inf exactly where the weight is out of sight. Each of n weights is rounded once (u of
+ * itself, so u of the sum in total) and divided by a float32 sum of sixteen chains, which is off by at
+ * most (n / 16 + 4) u. */
+static void check_softmax_row(const struct toy_spec *s, int layer, size_t pos, const double *scores,
+                              const double *weights, size_t n)
+{
+    double sum = 0, allowed = ((double)(pos + 1) / 16 + 6) * U;
+    size_t window = widest_window(s, layer);
+    for (size_t j = 0; j < n; j++) {
+        int in_sight = j <= pos && pos - j < window;
+        assert_true(in_sight ? weights[j] >= 0 && weights[j] <= 1 : weights[j] == 0);
+        assert_true(in_sight || scores[j] == -INFINITY);
+        assert_true(scores[j] > -INFINITY || weights[j] == 0);
+        sum += weights[j];
+    }
+    if (!(fabs(sum - 1) <= allowed))
+        fail_msg("%s: layer %d, query %zu: weights sum to 1 %+.3g", s->label, layer, pos, sum - 1);
+}
+
+static void check_softmax(const struct toy_spec *s, const struct trace *t)
+{
+    for (int layer = 0; layer < s->n_layer; layer++) {
+        const struct trace_value *scores = trace_at(t, MGPT_SCORES, layer);
+        const struct trace_value *weights = trace_at(t, MGPT_WEIGHTS, layer);
+        for (size_t row = 0; row < t->n_tokens * (size_t)s->n_head; row++) {
+            size_t first = row * t->n_tokens;
+            check_softmax_row(s, layer, row / (size_t)s->n_head, scores->data + first,
+                              weights->data + first, t->n_tokens);
+        }
+    }
+}
+
+static void test_softmax_rows_and_causal_mask(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy_spec spec = toy_zoo[i];
+        spec.seed = 200 + i;
+        struct toy *m = toy_build(&spec);
+        mgpt_model *model = toy_open(m, NULL);
+        int32_t tokens[80];
+        size_t n = (size_t)spec.n_ctx;
+        toy_tokens(m, i, tokens, n);
+        struct trace *t = agree_run(model, &m->spec, tokens, n);
+        check_softmax(&m->spec, t);
+        trace_free(t);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* What comes later does not change what came before: to the bit, at every point. */
+static void test_the_future_is_invisible(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy_spec spec = toy_zoo[i];
+        spec.seed = 300 + i;
+        struct toy *m = toy_build(&spec);
+        mgpt_model *model = toy_open(m, NULL);
+        int32_t tokens[N_TOKENS];
+        size_t n = fitting(&spec), half = n / 2;
+        toy_tokens(m, i, tokens, n);
+        struct trace *a = agree_run(model, &m->spec, tokens, n);
+        for (size_t j = half; j < n; j++)
+            tokens[j] = (tokens[j] + 1) % spec.n_vocab;
+        struct trace *b = agree_run(model, &m->spec, tokens, n);
+        const struct trace_value *x = trace_at(a, MGPT_LOGITS, -1),
+                                 *y = trace_at(b, MGPT_LOGITS, -1);
+        assert_memory_equal(x->data, y->data, half * x->cols * sizeof *x->data);
+        assert_memory_not_equal(x->data + half * x->cols, y->data + half * x->cols,
+                                x->cols * sizeof *x->data);
+        trace_free(a);
+        trace_free(b);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* A query of layer n sees what its window lets through of what layer n - 1 saw: with L layers and a
+ * window of w nothing reaches further than L (w - 1) positions. To the bit; and that far it does reach. */
+static void check_horizon(size_t zoo, size_t horizon)
+{
+    struct toy_spec spec = toy_zoo[zoo];
+    spec.seed = 350;
+    struct toy *m = toy_build(&spec);
+    mgpt_model *model = toy_open(m, NULL);
+    int32_t tokens[N_TOKENS];
+    toy_tokens(m, zoo, tokens, N_TOKENS);
+    struct trace *a = agree_run(model, &m->spec, tokens, N_TOKENS);
+    tokens[0] = (tokens[0] + 1) % spec.n_vocab;
+    struct trace *b = agree_run(model, &m->spec, tokens, N_TOKENS);
+    const struct trace_value *x = trace_at(a, MGPT_LOGITS, -1), *y = trace_at(b, MGPT_LOGITS, -1);
+    for (size_t pos = 0; pos < N_TOKENS; pos++) {
+        int same = memcmp(x->data + pos * x->cols, y->data + pos * x->cols,
+                          x->cols * sizeof *x->data) == 0;
+        if (same != (pos > horizon))
+            fail_msg("%s: position %zu %s token 0", spec.label, pos,
+                     same ? "does not see" : "sees");
+    }
+    trace_free(a);
+    trace_free(b);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static void test_windows_have_a_horizon(void **state)
+{
+    (void)state;
+    check_horizon(ZOO_NANOCHAT_ONE_KEY, 0);
+    check_horizon(ZOO_LLAMA_WINDOW, (size_t)2 * 18);
+    check_horizon(ZOO_PHI2_SEPARATE, N_TOKENS);
+}
+
+/* ---- far positions -----------------------------------------------------------------------------
+ */
+
+enum { FAR = 2000, ROPE_DIM = 8 };
+
+/* K before and after rotation, [FAR][ROPE_DIM] each. */
+struct rotation {
+    float before[FAR][ROPE_DIM], after[FAR][ROPE_DIM];
+};
+
+static int keep_rotation(const mgpt_value *value, void *user)
+{
+    struct rotation *r = user;
+    float(*to)[ROPE_DIM] = value->point == MGPT_K ? r->before : r->after;
+    for (int32_t i = 0; i < value->rows; i++)
+        memcpy(to[value->pos + i], value->data + (size_t)i * value->stride, sizeof to[0]);
+    return 0;
+}
+
+/* Angles of thousands of radians are as exact as small ones: cosine, sine, two products and their sum
+ * are rounded once each, so a rotated pair is within 4 u of its length. */
+static void check_rotation(const struct rotation *r, size_t pos, size_t i)
+{
+    const size_t half = ROPE_DIM / 2;
+    double angle = (double)pos * pow(10000, -2 * (double)i / ROPE_DIM);
+    double a = (double)r->before[pos][i], b = (double)r->before[pos][i + half];
+    double allowed = 4 * U * hypot(a, b);
+    double da = a * cos(angle) - b * sin(angle) - (double)r->after[pos][i];
+    double db = a * sin(angle) + b * cos(angle) - (double)r->after[pos][i + half];
+    if (!(fabs(da) <= allowed && fabs(db) <= allowed))
+        fail_msg("position %zu, pair %zu is off by %g, %g; allowed %g", pos, i, da, db, allowed);
+}
+
+static void test_far_positions_rotate_as_exactly(void **state)
+{
+    (void)state;
+    const struct toy_spec spec = {.label = "far",
+                                  .arch = "llama",
+                                  .n_layer = 1,
+                                  .n_embd = ROPE_DIM,
+                                  .n_head = 1,
+                                  .n_ff = 1,
+                                  .n_ctx = FAR,
+                                  .n_vocab = 2,
+                                  .seed = 6};
+    struct toy *m = toy_build(&spec);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    assert_non_null(session);
+    struct rotation *r = toy_alloc(1, sizeof *r);
+    int32_t *tokens = toy_alloc(FAR, sizeof *tokens);
+    toy_tokens(m, 1, tokens, FAR);
+    uint64_t points = MGPT_POINT_BIT(MGPT_K) | MGPT_POINT_BIT(MGPT_ROT_K);
+    assert_int_equal(mgpt_tap(session, points, keep_rotation, r, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed(session, tokens, FAR, NULL), MGPT_OK);
+    for (size_t pos = 0; pos < FAR; pos++)
+        for (size_t i = 0; i < ROPE_DIM / 2; i++)
+            check_rotation(r, pos, i);
+    free(tokens);
+    free(r);
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* ---- writing through a tap ---------------------------------------------------------------------
+ */
+
+/* One point of one layer is bent on both sides; both must then go the same way. */
+struct bend {
+    mgpt_point point;
+    int layer;
+    struct trace *trace; /* the engine's values, as bent */
+};
+
+static void bend_oracle(mgpt_point point, int layer, double *row, size_t n, void *user)
+{
+    const struct bend *b = user;
+    for (size_t i = 0; i < n && b->point == point && b->layer == layer; i++)
+        row[i] = row[i] * 0.75 + 0.125 * (double)(1 + i % 3);
+}
+
+static int bend_engine(const mgpt_value *value, void *user)
+{
+    struct bend *b = user;
+    for (int i = 0; i < value->rows && b->point == value->point && b->layer == value->layer; i++)
+        for (int j = 0; j < value->cols; j++) {
+            float *x = &value->data[(size_t)i * value->stride + (size_t)j];
+            *x = *x * 0.75f + 0.125f * (float)(1 + j % 3);
+        }
+    return trace_tap(value, b->trace);
+}
+
+static void check_bend(struct toy *m, mgpt_session *session, struct bend b, const int32_t *tokens,
+                       size_t n)
+{
+    mgpt_error err;
+    char what[256];
+    struct trace *ref = oracle_run(m, tokens, n, bend_oracle, &b);
+    b.trace = trace_new(m->spec.n_layer, n);
+    assert_int_equal(mgpt_rewind(session, 0, &err), MGPT_OK);
+    assert_int_equal(mgpt_tap(session, all_points, bend_engine, &b, &err), MGPT_OK);
+    assert_int_equal(mgpt_feed(session, tokens, n, &err), MGPT_OK);
+    if (!agree(&m->spec, b.trace, ref, what, sizeof what))
+        fail_msg("point %d of layer %d was written to; %s", (int)b.point, b.layer, what);
+    const float *logits = mgpt_logits(session);
+    const struct trace_value *last = trace_at(b.trace, MGPT_LOGITS, -1);
+    for (size_t i = 0; i < last->cols; i++)
+        assert_true((double)logits[i] == last->data[(n - 1) * last->cols + i]);
+    trace_free(b.trace);
+    trace_free(ref);
+}
+
+/* The models that have every point and every verb between them, each point in turn. Windows of 5 and 6
+ * are shorter than the 9 tokens: what is written to scores and weights out of sight has no effect. */
+static void test_what_a_tap_writes_is_used(void **state)
+{
+    (void)state;
+    const size_t chosen[] = {ZOO_MICROGPT_DEEP, ZOO_MICROGPT_RELU2, ZOO_LLAMA_TIED,
+                             ZOO_LLAMA_DIALECT, ZOO_GPT2,           ZOO_GEMMA3_PERIOD,
+                             ZOO_PHI2,          ZOO_GPTNEOX,        ZOO_OLMO2,
+                             ZOO_OLMO,          ZOO_NANOCHAT_2026};
+    for (size_t c = 0; c < sizeof chosen / sizeof chosen[0]; c++) {
+        struct toy_spec spec = toy_zoo[chosen[c]];
+        spec.seed = 400 + c;
+        spec.n_layer = 2;
+        struct toy *m = toy_build(&spec);
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session_params params = {.n_chunk = 4};
+        mgpt_session *session = mgpt_session_new(model, &params, NULL);
+        assert_non_null(session);
+        int32_t tokens[9];
+        toy_tokens(m, c, tokens, 9);
+        for (int p = 0; p < MGPT_N_POINTS; p++) {
+            int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+            for (int layer = inside ? 0 : -1; layer < (inside ? spec.n_layer : 0); layer++)
+                check_bend(m, session, (struct bend){(mgpt_point)p, layer, NULL}, tokens, 9);
+        }
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* ---- weights/ ----------------------------------------------------------------------------------
+ */
+
+static void check_shipped(const char *path)
+{
+    struct toy *m = toy_load(path);
+    assert_non_null(m);
+    mgpt_error err;
+    mgpt_model *model = mgpt_open(path, NULL, &err);
+    if (!model)
+        fail_msg("%s: %s", path, err.text);
+    int32_t tokens[N_TOKENS];
+    size_t n = fitting(&m->spec);
+    toy_tokens(m, 1, tokens, n);
+    struct trace *ours = agree_run(model, &m->spec, tokens, n);
+    struct trace *ref = oracle_run(m, tokens, n, NULL, NULL);
+    char what[256];
+    if (!agree(&m->spec, ours, ref, what, sizeof what))
+        fail_msg("%s", what);
+    trace_free(ours);
+    trace_free(ref);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static void test_models_of_weights(void **state)
+{
+    (void)state;
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    char pattern[512];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/weights/*.gguf", root ? root : ".");
+    if (glob(pattern, 0, NULL, &found) != 0)
+        skip();
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        check_shipped(found.gl_pathv[i]);
+    globfree(&found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zoo_at_every_point),
+        cmocka_unit_test(test_softmax_rows_and_causal_mask),
+        cmocka_unit_test(test_the_future_is_invisible),
+        cmocka_unit_test(test_windows_have_a_horizon),
+        cmocka_unit_test(test_far_positions_rotate_as_exactly),
+        cmocka_unit_test(test_what_a_tap_writes_is_used),
+        cmocka_unit_test(test_models_of_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

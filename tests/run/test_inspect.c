@@ -1,0 +1,332 @@
+/* Tests of mgpt.h's contract for looking inside: infos, tensors, the cache, the logit lens. Taps have
+ * test_taps. */
+#include "support/toy_zoo.h"
+#include "support/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+
+static struct toy *build_zoo(size_t i)
+{
+    struct toy_spec spec = toy_zoo[i];
+    spec.seed = 50 + i;
+    return toy_build(&spec);
+}
+
+/* ---- infos -------------------------------------------------------------------------------------
+ */
+
+static void check_sizes(const struct toy *m, const mgpt_info *info)
+{
+    const struct toy_spec *s = &m->spec;
+    uint64_t n_params = 0;
+    for (size_t i = 0; i < m->n_tensors; i++)
+        n_params += m->tensors[i].n;
+    assert_int_equal(info->n_vocab, s->n_vocab);
+    assert_int_equal(info->n_ctx, s->n_ctx);
+    assert_int_equal(info->n_embd, s->n_embd);
+    assert_int_equal(info->n_layer, s->n_layer);
+    assert_true(info->n_params == n_params);
+    assert_true(info->file_bytes == m->size);
+    assert_true(info->bytes_per_token > 0);
+    assert_int_equal(info->tied, s->tied);
+    assert_true(info->norm_eps == (float)s->eps);
+    if (s->n_layer == 0) {
+        assert_true(info->kv_bytes == 0);
+        return;
+    }
+    assert_int_equal(info->n_head, s->n_head);
+    assert_int_equal(info->n_head_kv, s->n_head_kv);
+    assert_int_equal(info->head_dim, s->head_dim);
+    assert_int_equal(info->n_ff, s->n_ff);
+    assert_int_equal(info->gated, s->row->gated);
+    size_t kv = (size_t)(s->n_layer * s->n_head_kv * s->head_dim) * 2 * sizeof(float);
+    assert_true(info->kv_bytes == kv);
+}
+
+/* The type that most weights have. */
+static const char *main_type(const struct toy *m)
+{
+    static const struct {
+        enum toy_type type;
+        const char *name;
+    } types[] = {{TOY_F32, "F32"},   {TOY_F16, "F16"},   {TOY_BF16, "BF16"}, {TOY_Q8_0, "Q8_0"},
+                 {TOY_Q4_0, "Q4_0"}, {TOY_Q4_1, "Q4_1"}, {TOY_Q5_0, "Q5_0"}, {TOY_Q5_1, "Q5_1"},
+                 {TOY_Q4_K, "Q4_K"}, {TOY_Q5_K, "Q5_K"}, {TOY_Q6_K, "Q6_K"}};
+    size_t most = 0;
+    const char *name = "";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        size_t n = 0;
+        for (size_t j = 0; j < m->n_tensors; j++)
+            n += m->tensors[j].type == types[i].type ? m->tensors[j].n : 0;
+        if (n > most)
+            name = types[i].name;
+        most = n > most ? n : most;
+    }
+    return name;
+}
+
+static void check_words(const struct toy *m, const mgpt_info *info)
+{
+    const struct toy_spec *s = &m->spec;
+    int learned = s->row->place == PLACE_LEARNED;
+    assert_string_equal(info->arch, s->arch);
+    assert_string_equal(info->name, "toy");
+    assert_string_equal(info->type, main_type(m));
+    assert_string_equal(info->tokenizer, s->characters ? "char" : "none");
+    assert_string_equal(info->norm, s->row->layer_norm ? "layernorm" : "rmsnorm");
+    assert_string_equal(info->activation, s->activation ? s->activation : s->row->activation);
+    if (s->n_layer > 0) /* without layers nothing rotates */
+        assert_string_equal(info->position, learned ? "learned" : "rope");
+    assert_int_equal(info->n_tokens, s->n_vocab); /* without a tokenizer no id is padding */
+    assert_int_equal(info->bos, s->characters ? s->n_vocab - 1 : -1);
+    assert_int_equal(info->eos, s->characters ? s->n_vocab - 1 : -1);
+    assert_int_equal(info->add_bos, s->characters);
+}
+
+static void test_info(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_info info;
+        assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+        check_sizes(m, &info);
+        check_words(m, &info);
+        if (m->spec.row->place != PLACE_LEARNED && m->spec.n_layer > 0)
+            assert_true(info.rope_base == (float)m->spec.rope_base);
+        double scale = m->spec.attn_scale;
+        if (scale == 0)
+            scale = 1 / sqrt((double)info.head_dim);
+        assert_true(info.attn_scale == (float)scale);
+        assert_true(info.logit_softcap == (float)m->spec.softcap);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* The vocabulary of a toy: newline, space, '!', '"', ... in order of code point, BOS last. */
+static void test_characters(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_MICROGPT);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_error err = {0};
+    int32_t tokens[8];
+    size_t n;
+    assert_int_equal(mgpt_encode(model, "!\n \"", 4, 0, tokens, 8, &err), 5);
+    const int32_t expected[5] = {26, 2, 0, 1, 3};
+    assert_memory_equal(tokens, expected, sizeof expected);
+    assert_int_equal(mgpt_encode(model, "!", 1, MGPT_NO_SPECIAL_TOKENS, NULL, 0, &err), 1);
+    const char *piece = mgpt_piece(model, 2, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(piece[0], '!');
+    mgpt_piece(model, 26, &n);
+    assert_int_equal(n, 0);
+    assert_int_equal(mgpt_is_end(model, 26), 1);
+    assert_int_equal(mgpt_is_end(model, 2), 0);
+    assert_int_equal(mgpt_encode(model, "!~", 2, 0, tokens, 8, &err), MGPT_ETEXT);
+    assert_true(err.offset == 1);
+    assert_non_null(strchr(err.text, '~'));
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
+
+static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
+{
+    const struct toy_tensor *t = &m->tensors[i];
+    mgpt_tensor got;
+    assert_int_equal(mgpt_get_tensor(model, i, &got, NULL), MGPT_OK);
+    assert_string_equal(got.name, t->name);
+    assert_int_equal(got.n_dims, t->n_dims);
+    assert_memory_equal(got.dims, t->dims, sizeof got.dims);
+    size_t block = toy_block(t->type).n_values;
+    assert_true(got.n_bytes == toy_bytes(t->type, t->n));
+    assert_true(got.offset % (m->spec.alignment ? m->spec.alignment : 32) == 0);
+    assert_true(got.offset + got.n_bytes <= m->size);
+    if (t->type == TOY_F32)
+        assert_memory_equal(m->file + got.offset, t->values, got.n_bytes);
+    float *values = toy_alloc(t->n, sizeof *values);
+    assert_int_equal(mgpt_read_tensor(model, t->name, 0, t->n, values, NULL), MGPT_OK);
+    assert_memory_equal(values, t->values, t->n * sizeof *values);
+    size_t last = t->n - block;
+    assert_int_equal(mgpt_read_tensor(model, t->name, last, block, values, NULL), MGPT_OK);
+    assert_memory_equal(values, t->values + last, block * sizeof *values);
+    if (block > 1)
+        assert_int_equal(mgpt_read_tensor(model, t->name, last, 1, values, NULL), MGPT_EARG);
+    free(values);
+}
+
+static void test_tensors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        mgpt_model *model = toy_open(m, NULL);
+        assert_int_equal(mgpt_n_tensors(model), m->n_tensors);
+        for (size_t j = 0; j < m->n_tensors; j++)
+            check_tensor(model, m, j);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+static void test_tensors_out_of_range(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_MICROGPT);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_error err = {0};
+    mgpt_tensor tensor;
+    float out[16];
+    const char *name = "token_embd.weight"; /* 16 * 27 = 432 values */
+    assert_int_equal(mgpt_get_tensor(model, m->n_tensors, &tensor, &err), MGPT_EARG);
+    assert_int_equal(mgpt_get_tensor(model, SIZE_MAX, &tensor, &err), MGPT_EARG);
+    assert_int_equal(mgpt_get_tensor(model, 0, NULL, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, "no.such", 0, 1, out, &err), MGPT_EARG);
+    assert_non_null(strstr(err.text, "no.such"));
+    assert_int_equal(mgpt_read_tensor(model, NULL, 0, 1, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, 0, 1, NULL, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, 432, 1, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, 420, 13, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, UINT64_MAX, 2, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, 2, SIZE_MAX, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(model, name, 420, 12, out, &err), MGPT_OK);
+    assert_int_equal(mgpt_read_tensor(model, name, 432, 0, out, &err), MGPT_OK);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* ---- the cache and the lens --------------------------------------------------------------------
+ */
+
+static void check_kv(const mgpt_session *session, const struct toy *m, const struct trace *t,
+                     int layer, int head)
+{
+    size_t d = (size_t)m->spec.head_dim, n = t->n_tokens;
+    const struct trace_value *key = trace_at(t, MGPT_ROT_K, layer);
+    const struct trace_value *value = trace_at(t, MGPT_V, layer);
+    if (!key->data)
+        key = trace_at(t, MGPT_K, layer);
+    float *k = toy_alloc(n * d, sizeof *k), *v = toy_alloc(n * d, sizeof *v);
+    for (size_t pos = 0; pos < n; pos += 7) {
+        size_t rows = n - pos < 9 ? n - pos : 9;
+        assert_int_equal(mgpt_read_kv(session, layer, head, pos, rows, k, v, NULL), MGPT_OK);
+        for (size_t i = 0; i < rows * d; i++) {
+            size_t at = (pos + i / d) * key->cols + (size_t)head * d + i % d;
+            assert_true((double)k[i] == key->data[at]);
+            assert_true((double)v[i] == value->data[at]);
+        }
+    }
+    assert_int_equal(mgpt_read_kv(session, layer, head, 0, n, NULL, v, NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, layer, head, 0, n, k, NULL, NULL), MGPT_OK);
+    assert_true((double)k[0] == key->data[(size_t)head * d]);
+    free(k);
+    free(v);
+}
+
+static void test_cache_holds_what_the_taps_saw(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+        int32_t tokens[45];
+        size_t n = m->spec.n_ctx < 45 ? (size_t)m->spec.n_ctx : 45;
+        toy_tokens(m, i, tokens, n);
+        struct trace *t = trace_new(m->spec.n_layer, n);
+        mgpt_tap(session, all_points, trace_tap, t, NULL);
+        assert_int_equal(mgpt_feed(session, tokens, n, NULL), MGPT_OK);
+        for (int layer = 0; layer < m->spec.n_layer; layer++)
+            for (int head = 0; head < m->spec.n_head_kv; head++)
+                check_kv(session, m, t, layer, head);
+        trace_free(t);
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+static void test_cache_out_of_range(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_LLAMA_TIED); /* two layers, two KV heads of width 6 */
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    const int32_t tokens[5] = {1, 2, 3, 4, 5};
+    float k[30], v[30];
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 0, k, v, NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_feed(session, tokens, 5, NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, 1, 1, 0, 5, k, v, NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, 2, 0, 0, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, -1, 0, 0, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, 2, 0, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, -1, 0, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 6, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 5, 1, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, SIZE_MAX, 2, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 2, SIZE_MAX, k, v, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_rewind(session, 3, NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, 0, 0, 3, 1, k, v, NULL), MGPT_EARG);
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static int count_calls(const mgpt_value *value, void *user)
+{
+    (void)value;
+    ++*(int *)user;
+    return 0;
+}
+
+/* The lens fires no tap and leaves position and logits alone. */
+static void test_unembed_changes_nothing(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_LLAMA_DEEP);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    float residual[20] = {1, -1, 2}, logits[27], before[27];
+    assert_int_equal(mgpt_unembed(session, residual, before, NULL), MGPT_OK); /* empty: no matter */
+    assert_null(mgpt_logits(session));
+    assert_non_null(mgpt_step(session, 1, NULL));
+    memcpy(before, mgpt_logits(session), sizeof before);
+    int calls = 0;
+    assert_int_equal(mgpt_tap(session, all_points, count_calls, &calls, NULL), MGPT_OK);
+    assert_int_equal(mgpt_unembed(session, residual, logits, NULL), MGPT_OK);
+    assert_int_equal(calls, 0);
+    assert_int_equal(mgpt_pos(session), 1);
+    assert_memory_equal(mgpt_logits(session), before, sizeof before);
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_tensors_out_of_range),
+        cmocka_unit_test(test_cache_holds_what_the_taps_saw),
+        cmocka_unit_test(test_cache_out_of_range),
+        cmocka_unit_test(test_unembed_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

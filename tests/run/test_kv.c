@@ -1,0 +1,157 @@
+/* The KV cache by itself: what is put in comes out, in the layout that kv.h states, whatever its widths, in
+ * pieces of any size, through every growth and copy.
+ */
+#include "base/mem.h"
+#include "dtype/dtype.h"
+#include "run/kv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N_LAYER = 2, N_HEAD = 3, N_TOKENS = 50, D_MOST = 130 };
+
+/* Element j of the key or value of token t: a half, so that both types hold it exactly. */
+static float element(int is_value, size_t layer, size_t head, size_t t, size_t j)
+{
+    size_t n = (((layer * N_HEAD + head) * N_TOKENS + t) * D_MOST + j) * 2 + (size_t)is_value;
+    return (float)(n % 2003) - 1001.0f;
+}
+
+/* Tokens [t, t + n) of all heads. */
+static void put(struct kv *kv, const struct kernels *kernels, size_t t, size_t n)
+{
+    static float k[N_TOKENS * N_HEAD * D_MOST], v[N_TOKENS * N_HEAD * D_MOST];
+    size_t d = kv->head_dim;
+    for (size_t layer = 0; layer < N_LAYER; layer++) {
+        for (size_t i = 0; i < n * N_HEAD * d; i++) {
+            k[i] = element(0, layer, i / d % N_HEAD, t + i / (N_HEAD * d), i % d);
+            v[i] = element(1, layer, i / d % N_HEAD, t + i / (N_HEAD * d), i % d);
+        }
+        for (size_t head = 0; head < N_HEAD; head++)
+            kv_put(kv, kernels, layer, head, t, n, k, v);
+    }
+}
+
+static float stored(const struct kv *kv, const void *p, size_t i)
+{
+    return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+}
+
+/* Both what kv_get says and what is stored where. */
+static void assert_holds(const struct kv *kv, size_t n)
+{
+    static float k[N_TOKENS * D_MOST], v[N_TOKENS * D_MOST];
+    size_t d = kv->head_dim;
+    for (size_t at = 0; at < N_LAYER * N_HEAD; at++) {
+        size_t layer = at / N_HEAD, head = at % N_HEAD, from = n / 3;
+        const void *keys = kv_keys(kv, layer, head), *values = kv_values(kv, layer, head, 0, 0);
+        assert_int_equal((uintptr_t)keys % 64, 0);
+        assert_int_equal((uintptr_t)values % 64, 0);
+        kv_get(kv, layer, head, from, n - from, NULL, k, v);
+        for (size_t t = 0; t < n; t++)
+            for (size_t j = 0; j < d; j++) {
+                float key = element(0, layer, head, t, j), value = element(1, layer, head, t, j);
+                assert_true(stored(kv, keys, (t / PANEL * d + j) * PANEL + t % PANEL) == key);
+                assert_true(stored(kv, values, t * d + j) == value);
+                assert_true(t < from || k[(t - from) * d + j] == key);
+                assert_true(t < from || v[(t - from) * d + j] == value);
+            }
+        for (size_t t = n; t % PANEL != 0; t++) /* lanes behind the last token */
+            for (size_t j = 0; j < d; j++)
+                assert_true(stored(kv, keys, (t / PANEL * d + j) * PANEL + t % PANEL) == 0);
+    }
+}
+
+/* In pieces of `chunk` tokens, growing as it goes, then copied. */
+static void fill_and_copy(const struct kernels *kernels, enum kv_type type, size_t d, size_t chunk)
+{
+    struct kv kv, other;
+    mgpt_error err;
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, d, type, &err), MGPT_OK);
+    assert_int_equal(kv_init(&other, N_LAYER, N_HEAD, d, type, &err), MGPT_OK);
+    assert_int_equal(kv.each, type == KV_F16 ? 2 : 4);
+    for (size_t t = 0; t < N_TOKENS; t += chunk) {
+        size_t n = N_TOKENS - t < chunk ? N_TOKENS - t : chunk, before = kv.cap;
+        assert_int_equal(kv_reserve(&kv, t + n, &err), MGPT_OK);
+        if (t + n <= before)
+            assert_int_equal(kv.cap, before);
+        else
+            assert_int_equal(kv.cap, t + n > 2 * before ? t + n : 2 * before);
+        put(&kv, kernels, t, n);
+        assert_holds(&kv, t + n);
+    }
+    assert_int_equal(kv_copy(&other, &kv, 0, &err), MGPT_OK);
+    assert_int_equal(kv_copy(&other, &kv, PANEL, &err), MGPT_OK);
+    assert_holds(&other, PANEL);
+    assert_int_equal(kv_copy(&other, &kv, N_TOKENS, &err), MGPT_OK);
+    assert_holds(&other, N_TOKENS);
+    kv_free(&kv);
+    assert_null(kv.k);
+    assert_holds(&other, N_TOKENS);
+    kv_free(&other);
+    kv_free(&other); /* a second time is allowed */
+}
+
+static void test_put_and_get(void **unused)
+{
+    (void)unused;
+    static const size_t widths[] = {1, 4, 16, 63, 64, 65, 128, D_MOST},
+                        chunks[] = {1, 7, 16, N_TOKENS};
+    struct kernels kernels;
+    assert_true(kernels_init(&kernels, "scalar"));
+    for (int type = KV_F32; type <= KV_F16; type++)
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+            for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+                fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
+}
+
+/* A token behind a rewound one begins its panel anew: no lane of what was there shows. */
+static void test_a_panel_is_cleared(void **unused)
+{
+    (void)unused;
+    struct kernels kernels;
+    struct kv kv;
+    mgpt_error err;
+    assert_true(kernels_init(&kernels, "scalar"));
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
+    assert_int_equal(kv_reserve(&kv, N_TOKENS, &err), MGPT_OK);
+    put(&kv, &kernels, 0, N_TOKENS);
+    put(&kv, &kernels, PANEL, 1);
+    assert_holds(&kv, PANEL + 1);
+    kv_free(&kv);
+}
+
+/* Either of k and v may be left out, and no token is asked for without an array. */
+static void test_get_of_one_kind(void **unused)
+{
+    (void)unused;
+    struct kernels kernels;
+    struct kv kv;
+    mgpt_error err;
+    float k[8] = {7}, v[8] = {7};
+    assert_true(kernels_init(&kernels, "scalar"));
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
+    kv_get(&kv, 1, 2, 0, 0, NULL, k, v);
+    assert_true(k[0] == 7 && v[0] == 7);
+    assert_int_equal(kv_reserve(&kv, 3, &err), MGPT_OK);
+    put(&kv, &kernels, 0, 3);
+    kv_get(&kv, 1, 2, 2, 1, NULL, k, NULL);
+    kv_get(&kv, 1, 2, 2, 1, NULL, NULL, v);
+    for (size_t j = 0; j < 8; j++)
+        assert_true(k[j] == element(0, 1, 2, 2, j) && v[j] == element(1, 1, 2, 2, j));
+    kv_free(&kv);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_put_and_get),
+        cmocka_unit_test(test_a_panel_is_cleared),
+        cmocka_unit_test(test_get_of_one_kind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* Tests of the test: the float64 oracle against logits that another program computed, namely the
+ * references of weights/, which weights/reference.py made with numpy in float64. Between them both
+ * architectures without rope are covered at full size; rope is tested against its definition.
+ *
+ * The readers of .json and .npz here know the shape of those two files and nothing more. */
+#include "support/build_model.h"
+#include "support/toy_oracle.h"
+#include "support/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TOKENS = 1024 };
+
+/* The bytes of a file and a NUL; NULL when there is none. */
+static char *slurp(const char *name, size_t *size)
+{
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    char path[512];
+    snprintf(path, sizeof path, "%s/weights/%s", root ? root : ".", name);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    char *text = toy_alloc((size_t)1 << 20, 1);
+    *size = fread(text, 1, ((size_t)1 << 20) - 1, f);
+    assert_true(feof(f));
+    fclose(f);
+    return text;
+}
+
+static struct toy *load(const char *name)
+{
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    char path[512];
+    snprintf(path, sizeof path, "%s/weights/%s", root ? root : ".", name);
+    return toy_load(path);
+}
+
+/* Both sides sum in float64, in different orders: 1e-12 is some thousand units in the last place of a
+ * logit, and a thousandth of what a float32 engine can do. */
+static void check_logits(const struct toy *m, const int32_t *tokens, size_t n,
+                         const double *expected)
+{
+    struct trace *t = oracle_run(m, tokens, n, NULL, NULL);
+    const struct trace_value *logits = trace_at(t, MGPT_LOGITS, -1);
+    for (size_t i = 0; i < n * logits->cols; i++)
+        if (!(fabs(logits->data[i] - expected[i]) <= 1e-12 * (1 + fabs(expected[i]))))
+            fail_msg("position %zu, token %zu: %.17g, reference %.17g", i / logits->cols,
+                     i % logits->cols, logits->data[i], expected[i]);
+    trace_free(t);
+}
+
+/* The next number behind p; *end_of_list becomes 1 when `]` or `]]` comes first. */
+static double next_number(const char **p, int depth, int *end_of_list)
+{
+    int closed = 0;
+    for (; **p && !strchr("-0123456789", **p); ++*p) {
+        closed += **p == ']';
+        if (closed == depth)
+            break;
+    }
+    *end_of_list = closed == depth || !**p;
+    if (*end_of_list)
+        return 0;
+    char *end;
+    double v = strtod(*p, &end);
+    *p = end;
+    return v;
+}
+
+static void test_names_reference(void **state)
+{
+    (void)state;
+    size_t size, n_sequences = 0;
+    char *text = slurp("names.ref.json", &size);
+    struct toy *m = load("names.gguf");
+    if (!text || !m)
+        skip();
+    size_t n_vocab = (size_t)m->spec.n_vocab;
+    double *logits = toy_alloc(MAX_TOKENS * n_vocab, sizeof *logits);
+    for (const char *p = text; (p = strstr(p, "\"input\"")) != NULL; n_sequences++) {
+        int32_t tokens[MAX_TOKENS];
+        size_t n = 0, n_logits = 0;
+        int end = 0;
+        for (p = strchr(p, '['); n < MAX_TOKENS && !end; n += !end)
+            tokens[n] = (int32_t)next_number(&p, 1, &end);
+        for (p = strchr(p, '['), end = 0; n_logits < n * n_vocab && !end; n_logits += !end)
+            logits[n_logits] = next_number(&p, 2, &end);
+        assert_int_equal(n_logits, n * n_vocab);
+        check_logits(m, tokens, n, logits);
+    }
+    assert_true(n_sequences >= 5);
+    free(logits);
+    free(text);
+    toy_free(m);
+}
+
+/* The data of the .npy entry in a stored .npz whose header says `descr`; NULL when there is none. */
+static const char *find_array(const char *file, size_t size, const char *descr)
+{
+    for (size_t i = 0; i + 128 < size; i++) {
+        if (memcmp(file + i, "\x93NUMPY\x01", 7) != 0)
+            continue;
+        size_t header = (unsigned char)file[i + 8] + 256u * (unsigned char)file[i + 9];
+        char text[256] = "";
+        memcpy(text, file + i + 10, header < 255 ? header : 255);
+        if (strstr(text, descr))
+            return file + i + 10 + header;
+    }
+    return NULL;
+}
+
+static void test_shakespeare_reference(void **state)
+{
+    (void)state;
+    enum { N = 50 };
+    size_t size;
+    char *file = slurp("shakespeare.ref.npz", &size);
+    struct toy *m = load("shakespeare.gguf");
+    if (!file || !m)
+        skip();
+    const char *ids = find_array(file, size, "<i4"), *values = find_array(file, size, "<f8");
+    assert_non_null(ids);
+    assert_non_null(values);
+    int32_t tokens[N];
+    size_t n_logits = N * (size_t)m->spec.n_vocab;
+    double *logits = toy_alloc(n_logits, sizeof *logits);
+    memcpy(tokens, ids, sizeof tokens);
+    assert_true((size_t)(values - file) + n_logits * sizeof *logits <= size);
+    memcpy(logits, values, n_logits * sizeof *logits);
+    check_logits(m, tokens, N, logits);
+    free(logits);
+    free(file);
+    toy_free(m);
+}
+
+/* Rope by its defining property (Su et al. 2021): the score of two equal vectors depends on their
+ * distance alone, and rotation keeps lengths. All tokens are the same, so all queries and keys are. */
+static void test_rope_scores_depend_on_distance(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    const struct toy_spec spec = {.label = "rope",
+                                  .arch = "llama",
+                                  .n_layer = 1,
+                                  .n_embd = 16,
+                                  .n_head = 1,
+                                  .n_ff = 8,
+                                  .n_ctx = N,
+                                  .n_vocab = 2,
+                                  .seed = 4};
+    struct toy *m = toy_build(&spec);
+    const int32_t tokens[N] = {0};
+    struct trace *t = oracle_run(m, tokens, N, NULL, NULL);
+    const double *scores = trace_at(t, MGPT_SCORES, 0)->data;
+    const double *k = trace_at(t, MGPT_K, 0)->data, *turned = trace_at(t, MGPT_ROT_K, 0)->data;
+    for (size_t i = 1; i < N; i++) {
+        double before = 0, after = 0, moved = 0;
+        for (size_t j = 1; j <= i; j++)
+            assert_true(fabs(scores[i * N + j] - scores[(i - 1) * N + j - 1]) <= 1e-12);
+        for (size_t j = 0; j < 16; j++) {
+            before += k[i * 16 + j] * k[i * 16 + j];
+            after += turned[i * 16 + j] * turned[i * 16 + j];
+            moved += fabs(turned[i * 16 + j] - k[i * 16 + j]);
+        }
+        assert_true(fabs(before - after) <= 1e-12 * before);
+        assert_true(moved > 0.01);
+    }
+    /* The first pair, which is shown in halves, turns by one radian a position, first component towards
+     * the second. */
+    assert_true(fabs(turned[16] - (k[16] * cos(1) - k[24] * sin(1))) <= 1e-12);
+    assert_true(fabs(turned[24] - (k[16] * sin(1) + k[24] * cos(1))) <= 1e-12);
+    trace_free(t);
+    toy_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_reference),
+        cmocka_unit_test(test_shakespeare_reference),
+        cmocka_unit_test(test_rope_scores_depend_on_distance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,569 @@
+/* Tests of the sampler and of mgpt_top and mgpt_logprob: exact where the contract is exact, chi-square
+ * against the exact distribution where it is a distribution. Seeds are fixed, so nothing here is left
+ * to chance: a test that passes, passes always. */
+#include "kernels/sample_kernels.h"
+#include "mgpt.h"
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { V = 12, N_DRAWS = 6000 };
+
+static const float logits12[V] = {0.5f, -1.25f, 2.0f,  1.5f,  -3.0f, 0.0f,
+                                  1.0f, 2.25f,  -0.5f, 0.75f, -2.0f, 1.25f};
+
+/* ---- the exact distribution --------------------------------------------------------------------
+ */
+
+static int larger(const double *p, int a, int b)
+{
+    return p[a] > p[b] || (p[a] == p[b] && a < b);
+}
+
+/* Tokens from the likeliest down, lowest id first on ties. */
+static void ranked(const double *p, int n, int *order)
+{
+    for (int i = 0; i < n; i++) {
+        int at = i;
+        for (; at > 0 && larger(p, i, order[at - 1]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static void normalise(double *p, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += p[i];
+    for (int i = 0; i < n; i++)
+        p[i] /= sum;
+}
+
+static void cut(double *p, const int *order, int n, int keep)
+{
+    for (int i = keep; i < n; i++)
+        p[order[i]] = 0;
+    normalise(p, n);
+}
+
+/* Temperature, then top-k, top-p, min-p, each on what the one before left. */
+static void distribution(const mgpt_sampler *s, const float *logits, int n, double *p)
+{
+    int order[V], keep = 0;
+    for (int i = 0; i < n; i++)
+        p[i] = exp((double)logits[i] / (double)s->temperature);
+    normalise(p, n);
+    ranked(p, n, order);
+    if (s->top_k > 0 && s->top_k < n)
+        cut(p, order, n, s->top_k);
+    if (s->top_p > 0 && s->top_p < 1) {
+        for (double sum = 0; sum < (double)s->top_p; keep++)
+            sum += p[order[keep]];
+        cut(p, order, n, keep);
+    }
+    if (s->min_p > 0) {
+        double least = (double)s->min_p * p[order[0]];
+        for (int i = 0; i < n; i++)
+            if (p[i] < least)
+                p[i] = 0;
+        normalise(p, n);
+    }
+}
+
+/* Pearson's chi-square must lie below the quantile that a correct sampler exceeds once in a million
+ * seeds (z = 4.75; Wilson & Hilferty 1931). Impossible tokens must never be drawn. */
+static void check_distribution(mgpt_sampler sampler)
+{
+    double p[V], chi = 0;
+    int counts[V] = {0}, possible = 0;
+    float logits[V];
+    distribution(&sampler, logits12, V, p);
+    memcpy(logits, logits12, sizeof logits);
+    for (int i = 0; i < N_DRAWS; i++) {
+        int32_t token = mgpt_sample(&sampler, logits, V);
+        assert_true(token >= 0 && token < V);
+        counts[token]++;
+    }
+    assert_memory_equal(logits, logits12, sizeof logits);
+    for (int i = 0; i < V; i++) {
+        double expected = p[i] * N_DRAWS;
+        if (expected == 0) {
+            assert_int_equal(counts[i], 0);
+            continue;
+        }
+        chi += (counts[i] - expected) * (counts[i] - expected) / expected;
+        possible++;
+    }
+    if (possible == 1)
+        return;
+    double k = possible - 1, root = 1 - 2 / (9 * k) + 4.75 * sqrt(2 / (9 * k));
+    if (chi > k * root * root * root)
+        fail_msg("chi-square %g with %g degrees of freedom", chi, k);
+}
+
+static void test_temperature(void **state)
+{
+    (void)state;
+    const float temperatures[] = {0.5f, 1.0f, 2.0f, 10.0f};
+    for (uint64_t i = 0; i < 4; i++)
+        check_distribution((mgpt_sampler){.temperature = temperatures[i], .rng = i});
+}
+
+static void test_top_k(void **state)
+{
+    (void)state;
+    for (int32_t k = 0; k <= V + 1; k++)
+        check_distribution((mgpt_sampler){.temperature = 1.5f, .top_k = k, .rng = (uint64_t)k});
+}
+
+static void test_top_p(void **state)
+{
+    (void)state;
+    const float ps[] = {0.0f, 1e-6f, 0.25f, 0.5f, 0.77f, 0.9f, 0.99f, 1.0f};
+    for (uint64_t i = 0; i < 8; i++)
+        check_distribution((mgpt_sampler){.temperature = 1.0f, .top_p = ps[i], .rng = i});
+}
+
+static void test_min_p(void **state)
+{
+    (void)state;
+    const float ps[] = {0.0f, 0.01f, 0.1f, 0.3f, 0.9f, 1.0f};
+    for (uint64_t i = 0; i < 6; i++)
+        check_distribution((mgpt_sampler){.temperature = 1.0f, .min_p = ps[i], .rng = i});
+}
+
+/* Each filter works on what the one before left: top_p 0.5 of the whole keeps three tokens, of the
+ * four that top-k leaves two. */
+static void test_filters_in_order(void **state)
+{
+    (void)state;
+    check_distribution((mgpt_sampler){.temperature = 1.0f, .top_k = 4, .top_p = 0.5f, .rng = 1});
+    check_distribution((mgpt_sampler){.temperature = 0.8f, .top_k = 6, .min_p = 0.4f, .rng = 2});
+    check_distribution((mgpt_sampler){.temperature = 1.2f, .top_p = 0.8f, .min_p = 0.2f, .rng = 3});
+    check_distribution(
+        (mgpt_sampler){.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .min_p = 0.1f, .rng = 4});
+}
+
+/* ---- determinism -------------------------------------------------------------------------------
+ */
+
+static void test_seed_fixes_the_sequence(void **state)
+{
+    (void)state;
+    mgpt_sampler a = {.temperature = 1.0f, .rng = 42}, b = a, c = a;
+    int different = 0;
+    c.rng = 43;
+    for (int i = 0; i < 200; i++) {
+        int32_t token = mgpt_sample(&a, logits12, V);
+        assert_int_equal(token, mgpt_sample(&b, logits12, V));
+        different += token != mgpt_sample(&c, logits12, V);
+    }
+    assert_true(a.rng == b.rng);
+    assert_true(different > 0);
+}
+
+/* SplitMix64, top 53 bits, one number a token: two equal logits show the leading bit. */
+static void test_rng_is_splitmix64(void **state)
+{
+    (void)state;
+    const float equal[2] = {1.0f, 1.0f};
+    mgpt_sampler sampler = {.temperature = 1.0f, .rng = 0};
+    uint64_t rng = 0;
+    assert_true((toy_random(&rng), rng) == 0x9E3779B97F4A7C15u);
+    rng = 0;
+    for (int i = 0; i < 64; i++) {
+        int32_t expected = toy_random(&rng) >> 63 ? 1 : 0;
+        assert_int_equal(mgpt_sample(&sampler, equal, 2), expected);
+        assert_true(sampler.rng == rng);
+    }
+}
+
+static double fixed(void *user)
+{
+    return *(double *)user;
+}
+
+/* The draw goes through the tokens in order of id, as Python's random.choices does: the first whose
+ * cumulative probability exceeds u. */
+static void test_own_uniform_goes_by_token_id(void **state)
+{
+    (void)state;
+    const float logits[4] = {0.0f, 1.0f, -1.0f, 0.5f};
+    double p[4], u, below = 0;
+    mgpt_sampler sampler = {.temperature = 1.0f, .rng = 5, .uniform = fixed, .uniform_user = &u};
+    distribution(&sampler, logits, 4, p);
+    for (int32_t i = 0; i < 4; i++) {
+        u = below + 1e-6; /* far above rounding errors of a cumulative sum of float64 or float32 */
+        assert_int_equal(mgpt_sample(&sampler, logits, 4), i);
+        u = below + p[i] - 1e-6;
+        assert_int_equal(mgpt_sample(&sampler, logits, 4), i);
+        below += p[i];
+    }
+    u = 0;
+    assert_int_equal(mgpt_sample(&sampler, logits, 4), 0);
+    u = 1 - 0x1p-53;
+    assert_int_equal(mgpt_sample(&sampler, logits, 4), 3);
+    assert_true(sampler.rng == 5);
+    sampler.top_k = 2; /* leaves tokens 1 and 3 */
+    u = 0;
+    assert_int_equal(mgpt_sample(&sampler, logits, 4), 1);
+    u = 1 - 0x1p-53;
+    assert_int_equal(mgpt_sample(&sampler, logits, 4), 3);
+}
+
+/* A source that breaks its promise must not lead out of bounds. */
+static void test_bad_uniform_stays_in_range(void **state)
+{
+    (void)state;
+    const double bad[] = {1.0, 2.0, -1.0, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        double u = bad[i];
+        mgpt_sampler sampler = {.temperature = 1.0f, .uniform = fixed, .uniform_user = &u};
+        int32_t token = mgpt_sample(&sampler, logits12, V);
+        assert_true(token >= 0 && token < V);
+    }
+}
+
+/* ---- greedy and the edges ----------------------------------------------------------------------
+ */
+
+static int32_t sample(mgpt_sampler sampler, const float *logits, size_t n)
+{
+    return mgpt_sample(&sampler, logits, n);
+}
+
+static void test_greedy_takes_the_lowest_id_of_ties(void **state)
+{
+    (void)state;
+    const float tied[5] = {1.0f, 3.0f, 3.0f, -2.0f, 3.0f}, zeros[3] = {-0.0f, 0.0f, 0.0f};
+    const mgpt_sampler greedy = {0};
+    assert_int_equal(sample(greedy, tied, 5), 1);
+    assert_int_equal(sample(greedy, zeros, 3), 0);
+    assert_int_equal(sample(greedy, logits12, V), 7);
+    assert_int_equal(sample((mgpt_sampler){.temperature = -1.0f}, logits12, V), 7);
+    assert_int_equal(sample((mgpt_sampler){.temperature = 0.0f, .top_k = 3}, logits12, V), 7);
+}
+
+/* With one token left there is nothing to choose, and ties at the edge of top-k go to the lowest id. */
+static void test_single_choices(void **state)
+{
+    (void)state;
+    const float tied[4] = {0.0f, 2.0f, 2.0f, 2.0f}, one[1] = {-5.0f};
+    int drawn[4] = {0};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        assert_int_equal(sample((mgpt_sampler){.temperature = 1, .rng = seed}, one, 1), 0);
+        assert_int_equal(
+            sample((mgpt_sampler){.temperature = 1, .top_k = 1, .rng = seed}, logits12, V), 7);
+        assert_int_equal(sample((mgpt_sampler){.temperature = 1, .top_k = 1, .rng = seed}, tied, 4),
+                         1);
+        drawn[sample((mgpt_sampler){.temperature = 1, .top_k = 2, .rng = seed}, tied, 4)]++;
+        assert_int_equal(
+            sample((mgpt_sampler){.temperature = 1, .top_p = 1e-9f, .rng = seed}, tied, 4), 1);
+    }
+    assert_true(drawn[0] == 0 && drawn[1] > 0 && drawn[2] > 0 && drawn[3] == 0);
+}
+
+static void test_extreme_temperatures(void **state)
+{
+    (void)state;
+    int seen[V] = {0};
+    mgpt_sampler hot = {.temperature = 1e30f, .rng = 3}, cold = {.temperature = 1e-30f, .rng = 3};
+    mgpt_sampler subnormal = {.temperature = 1e-44f, .rng = 3};
+    mgpt_sampler infinite = {.temperature = INFINITY, .rng = 3};
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(mgpt_sample(&cold, logits12, V), 7);
+        assert_int_equal(mgpt_sample(&subnormal, logits12, V), 7);
+        seen[mgpt_sample(&hot, logits12, V)]++;
+        int32_t token = mgpt_sample(&infinite, logits12, V);
+        assert_true(token >= 0 && token < V);
+    }
+    for (int i = 0; i < V; i++) /* uniform: 83 expected, and 40 is 5 standard deviations below */
+        assert_true(seen[i] > 40);
+}
+
+/* NaN counts as minus infinity, for greedy and for drawing. */
+static void test_nan_is_never_chosen(void **state)
+{
+    (void)state;
+    const float logits[5] = {NAN, 0.0f, NAN, 0.0f, NAN};
+    mgpt_sampler sampler = {.temperature = 1.0f, .rng = 9};
+    int seen[5] = {0};
+    assert_int_equal(sample((mgpt_sampler){0}, logits, 5), 1);
+    for (int i = 0; i < 200; i++)
+        seen[mgpt_sample(&sampler, logits, 5)]++;
+    assert_int_equal(seen[0] + seen[2] + seen[4], 0);
+    assert_true(seen[1] > 50 && seen[3] > 50);
+    sampler.temperature = NAN; /* whatever it means, it stays in range */
+    int32_t token = mgpt_sample(&sampler, logits, 5);
+    assert_true(token >= 0 && token < 5);
+}
+
+/* A logit of minus infinity is a probability of zero at any temperature. */
+static void test_masked_tokens_are_never_drawn(void **state)
+{
+    (void)state;
+    const float logits[5] = {-INFINITY, 0.0f, -INFINITY, 1.0f, -INFINITY};
+    const float temperatures[] = {1e-44f, 1e-3f, 1.0f, 1e30f, 3e38f, INFINITY};
+    for (size_t i = 0; i < sizeof temperatures / sizeof temperatures[0]; i++) {
+        mgpt_sampler sampler = {.temperature = temperatures[i], .rng = i};
+        for (int j = 0; j < 100; j++) {
+            sampler.top_k = j % 2 ? 4 : 0;
+            sampler.top_p = j % 3 ? 0.99f : 0.0f;
+            int32_t token = mgpt_sample(&sampler, logits, 5);
+            assert_true(token == 1 || token == 3);
+        }
+    }
+}
+
+/* Plus infinity wins against everything finite; with several of them one of these is drawn. */
+static void test_infinite_logits(void **state)
+{
+    (void)state;
+    const float one[4] = {0.0f, 1.0f, INFINITY, 2.0f};
+    const float two[4] = {INFINITY, 1.0f, INFINITY, NAN};
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        mgpt_sampler sampler = {.temperature = 0.5f, .rng = seed};
+        assert_int_equal(sample(sampler, one, 4), 2);
+        int32_t token = sample(sampler, two, 4);
+        assert_true(token == 0 || token == 2);
+        sampler.top_p = 0.9f;
+        assert_int_equal(sample(sampler, one, 4), 2);
+    }
+    assert_int_equal(sample((mgpt_sampler){0}, two, 4), 0);
+}
+
+static void test_nothing_possible_stays_in_range(void **state)
+{
+    (void)state;
+    const float none[3] = {-INFINITY, -INFINITY, -INFINITY}, nan[3] = {NAN, NAN, NAN};
+    const mgpt_sampler samplers[] = {{0},
+                                     {.temperature = 1.0f, .rng = 1},
+                                     {.temperature = 1.0f, .top_k = 2, .rng = 1},
+                                     {.temperature = 1.0f, .top_p = 0.5f, .rng = 1},
+                                     {.temperature = 1.0f, .min_p = 0.5f, .rng = 1}};
+    for (size_t i = 0; i < sizeof samplers / sizeof samplers[0]; i++) {
+        int32_t a = sample(samplers[i], none, 3), b = sample(samplers[i], nan, 3);
+        assert_true(a >= 0 && a < 3);
+        assert_true(b >= 0 && b < 3);
+    }
+}
+
+/* With nothing to tell tokens apart, the lowest ids are what top-k and top-p keep, and all that is left to
+ * chance is which of them. */
+static void test_all_equal(void **state)
+{
+    (void)state;
+    enum { MANY = 1500 }; /* several chunks of the sampler */
+    float equal[MANY];
+    const float values[] = {0.0f, -3e38f, 3e38f, 1e-45f};
+    for (uint64_t k = 0; k < 4; k++) {
+        for (int i = 0; i < MANY; i++)
+            equal[i] = values[k];
+        assert_int_equal(sample((mgpt_sampler){0}, equal, MANY), 0);
+        int beyond = 0;
+        for (uint64_t seed = 0; seed < 200; seed++) {
+            mgpt_sampler s = {.temperature = seed % 2 ? 1e-30f : 1e30f, .rng = seed};
+            beyond += sample(s, equal, MANY) >= MANY / 2;
+            s.min_p = 1; /* all are as likely as the likeliest */
+            beyond += sample(s, equal, MANY) >= MANY / 2;
+            s.top_k = 3;
+            assert_in_range(sample(s, equal, MANY), 0, 2);
+            s.top_p = 0.5f; /* two of three make up a half */
+            assert_in_range(sample(s, equal, MANY), 0, 1);
+            s.top_k = 0;
+            s.top_p = 0.1f;
+            assert_in_range(sample(s, equal, MANY), 0, MANY / 10);
+        }
+        assert_in_range(beyond, 150, 250); /* 400 tosses of a coin: 5 standard deviations */
+    }
+}
+
+/* Every setting at and beyond its ends, on logits of every kind: a token that exists, and one that has some
+ * probability if any has. */
+static void test_every_corner(void **state)
+{
+    (void)state;
+    const float temperatures[] = {0, -1, 1e-30f, 1e-45f, 1, 1e30f, INFINITY, NAN};
+    const int32_t ks[] = {INT32_MIN, -1, 0, 1, V, V + 1, INT32_MAX};
+    const float ps[] = {-1, 0, 1e-45f, 0.5f, 1, 2, INFINITY, NAN};
+    static const float kinds[][4] = {{1, 1, 1, 1},
+                                     {NAN, NAN, 0, NAN},
+                                     {-INFINITY, 3, -INFINITY, 3},
+                                     {INFINITY, 0, INFINITY, NAN},
+                                     {1e-45f, -1e-45f, 0, -0.0f},
+                                     {3e38f, -3e38f, 3e38f, 0},
+                                     {-INFINITY, NAN, -INFINITY, NAN}};
+    float logits[V];
+    uint64_t seed = 0;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        for (int i = 0; i < V; i++)
+            logits[i] = kinds[kind][i % 4];
+        for (size_t i = 0; i < 8 * 7 * 8 * 8; i++, seed++) {
+            mgpt_sampler s = {
+                temperatures[i % 8], ks[i / 8 % 7], ps[i / 56 % 8], ps[i / 448], seed, NULL, NULL};
+            int32_t token = mgpt_sample(&s, logits, V);
+            assert_in_range(token, 0, V - 1);
+            if (kind < 6) /* the last kind has no probability at all */
+                assert_true(logits[token] > -INFINITY);
+        }
+    }
+}
+
+static void test_wrong_arguments(void **state)
+{
+    (void)state;
+    mgpt_sampler sampler = {.temperature = 1.0f};
+    mgpt_candidate top[1];
+    assert_int_equal(mgpt_sample(NULL, logits12, V), MGPT_EARG);
+    assert_int_equal(mgpt_sample(&sampler, NULL, V), MGPT_EARG);
+    assert_int_equal(mgpt_sample(&sampler, logits12, 0), MGPT_EARG);
+    assert_int_equal(mgpt_top(logits12, V, NULL, 3), 0);
+    assert_int_equal(mgpt_top(NULL, V, top, 1), 0);
+    assert_int_equal(mgpt_top(logits12, 0, top, 1), 0);
+    assert_int_equal(mgpt_top(logits12, V, top, 0), 0);
+    assert_true(isnan(mgpt_logprob(NULL, V, 0)));
+    assert_true(isnan(mgpt_logprob(logits12, V, V)));
+    assert_true(isnan(mgpt_logprob(logits12, V, -1)));
+    assert_true(isnan(mgpt_logprob(logits12, 0, 0)));
+}
+
+/* A vocabulary of real size, every filter, against the same distribution computed here. */
+static void test_large_vocabulary(void **state)
+{
+    (void)state;
+    enum { LARGE = 50257 };
+    float *logits = toy_alloc(LARGE, sizeof *logits);
+    uint64_t rng = 11;
+    for (size_t i = 0; i < LARGE; i++)
+        logits[i] = (float)(toy_random(&rng) >> 40) * 0x1p-20f; /* 0 to 16, ties included */
+    mgpt_candidate top[40];
+    assert_int_equal(mgpt_top(logits, LARGE, top, 40), 40);
+    mgpt_sampler sampler = {.temperature = 0.9f, .top_k = 40, .rng = 2};
+    for (int i = 0; i < 100; i++) {
+        int32_t token = mgpt_sample(&sampler, logits, LARGE);
+        int found = 0;
+        for (int j = 0; j < 40; j++)
+            found |= top[j].token == token;
+        assert_true(found);
+    }
+    free(logits);
+}
+
+/* ---- mgpt_top and mgpt_logprob -----------------------------------------------------------------
+ */
+
+/* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14 steps
+ * of Horner's rule, of which only the last ones count, and of the reduction. */
+static void test_sum_exp(void **state)
+{
+    (void)state;
+    for (float x = 0; x > -60; x -= 0.0173f) {
+        double expected = exp((double)x), found = kernels_sample()->sum_exp(&x, 1, 0);
+        assert_true(fabs(found - expected) <= 1e-15 * expected);
+    }
+}
+
+/* Float64 sums of 12 terms near 1: 1e-14 is about 50 units in the last place. */
+static void test_logprob(void **state)
+{
+    (void)state;
+    double p[V];
+    mgpt_sampler sampler = {.temperature = 1.0f};
+    distribution(&sampler, logits12, V, p);
+    for (int32_t i = 0; i < V; i++)
+        assert_true(fabs(mgpt_logprob(logits12, V, i) - log(p[i])) <=
+                    1e-14 * fabs(log(p[i])) + 1e-14);
+    const float far[2] = {3e38f, -3e38f}, odd[3] = {0.0f, -INFINITY, NAN};
+    assert_true(mgpt_logprob(far, 2, 0) == 0);
+    assert_true(mgpt_logprob(far, 2, 1) == (double)-3e38f - (double)3e38f);
+    assert_true(mgpt_logprob(odd, 3, 0) == 0);
+    assert_true(mgpt_logprob(odd, 3, 1) == -INFINITY);
+    assert_false(mgpt_logprob(odd, 3, 2) > -INFINITY); /* NaN has no probability */
+}
+
+static void test_top_is_sorted_and_sums_to_one(void **state)
+{
+    (void)state;
+    mgpt_candidate top[V + 3];
+    for (size_t k = 1; k <= V + 3; k++) {
+        double p[V], sum = 0;
+        int order[V];
+        size_t n = mgpt_top(logits12, V, top, k);
+        assert_int_equal(n, k < V ? k : V);
+        for (int i = 0; i < V; i++)
+            p[i] = (double)logits12[i];
+        ranked(p, V, order);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(top[i].token, order[i]);
+            assert_true(top[i].logit == logits12[top[i].token]);
+            assert_true(top[i].logprob == mgpt_logprob(logits12, V, top[i].token));
+            sum += exp(top[i].logprob);
+        }
+        if (n == V)
+            assert_true(fabs(sum - 1) <= 1e-14);
+    }
+}
+
+/* Many ties in a larger array: order of id among equals, whatever k is. */
+static void test_top_breaks_ties_by_id(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    float logits[N];
+    mgpt_candidate top[N];
+    uint64_t rng = 3;
+    for (int i = 0; i < N; i++)
+        logits[i] = (float)(toy_random(&rng) % 10);
+    logits[17] = NAN;
+    logits[500] = -INFINITY;
+    for (size_t k = 1; k <= N; k = k * 2 + 1) {
+        assert_int_equal(mgpt_top(logits, N, top, k), k);
+        for (size_t i = 1; i < k; i++)
+            assert_true(top[i - 1].logit > top[i].logit ||
+                        (top[i - 1].logit == top[i].logit && top[i - 1].token < top[i].token));
+    }
+    assert_int_equal(mgpt_top(logits, N, top, N), N);
+    assert_int_equal(top[N - 2].token, 17); /* NaN counts as minus infinity, so by id */
+    assert_int_equal(top[N - 1].token, 500);
+    for (size_t i = 1; i < N - 2; i++)
+        assert_true(top[i - 1].logit > top[i].logit ||
+                    (top[i - 1].logit == top[i].logit && top[i - 1].token < top[i].token));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_top_k),
+        cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_min_p),
+        cmocka_unit_test(test_filters_in_order),
+        cmocka_unit_test(test_seed_fixes_the_sequence),
+        cmocka_unit_test(test_rng_is_splitmix64),
+        cmocka_unit_test(test_own_uniform_goes_by_token_id),
+        cmocka_unit_test(test_bad_uniform_stays_in_range),
+        cmocka_unit_test(test_greedy_takes_the_lowest_id_of_ties),
+        cmocka_unit_test(test_single_choices),
+        cmocka_unit_test(test_extreme_temperatures),
+        cmocka_unit_test(test_nan_is_never_chosen),
+        cmocka_unit_test(test_masked_tokens_are_never_drawn),
+        cmocka_unit_test(test_infinite_logits),
+        cmocka_unit_test(test_nothing_possible_stays_in_range),
+        cmocka_unit_test(test_all_equal),
+        cmocka_unit_test(test_every_corner),
+        cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_sum_exp),
+        cmocka_unit_test(test_logprob),
+        cmocka_unit_test(test_top_is_sorted_and_sums_to_one),
+        cmocka_unit_test(test_top_breaks_ties_by_id),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

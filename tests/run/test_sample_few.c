@@ -1,0 +1,106 @@
+/* Draws from a few logits, which one kernel makes in one go: against the way of many logits, token for
+ * token, and on every rung against the specification's weights. */
+#include "kernels/kernels.h"
+#include "mgpt.h"
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <float.h>
+#include <math.h>
+
+enum { MANY = SAMPLE_FEW + 9 };
+
+/* Logits, some of which are as odd as can be; behind the n-th there is nothing to draw. */
+static void odd_logits(float *logits, size_t n, uint64_t *rng)
+{
+    const float odd[] = {NAN, -INFINITY, -FLT_MAX, -0.0f, 0.0f, 1e-40f, 3e38f, INFINITY};
+    uint64_t kinds = toy_random(rng) % 4 == 0 ? 1 + toy_random(rng) % 8 : 0;
+    for (size_t i = 0; i < MANY; i++) {
+        logits[i] = (float)(toy_random(rng) >> 40) * 0x1p-20f;
+        if (kinds && toy_random(rng) % 3 == 0)
+            logits[i] = odd[toy_random(rng) % kinds];
+        if (i >= n)
+            logits[i] = -INFINITY;
+    }
+}
+
+/* A few logits are drawn from in one go; the way of many must come to the same token. */
+static void test_few_as_many(void **state)
+{
+    (void)state;
+    uint64_t rng = 5;
+    float logits[MANY];
+    for (uint64_t i = 0; i < 20000; i++) {
+        size_t n = 1 + i % SAMPLE_FEW;
+        odd_logits(logits, n, &rng);
+        const float temperatures[] = {1.0f, 0.5f, 3.0f, 1e-3f, 1e-45f, 1e38f, INFINITY};
+        mgpt_sampler few = {.temperature = temperatures[i % 7], .rng = i}, many;
+        few.min_p = i % 3 ? 0.0f : (float)(i % 11) * 0.125f;
+        many = few;
+        int32_t token = mgpt_sample(&few, logits, n);
+        assert_true(token >= 0 && (size_t)token < n);
+        assert_int_equal(token, mgpt_sample(&many, logits, MANY));
+        assert_true(few.rng == many.rng);
+    }
+}
+
+/* ... and on every rung, whose weights are those of the specification. */
+static void test_few_on_every_rung(void **state)
+{
+    (void)state;
+    struct kernels rung;
+    float logits[MANY];
+    int runs_here;
+    for (size_t r = 0; kernels_rung(r, &runs_here); r++) {
+        uint64_t rng = 6;
+        if (!runs_here)
+            continue;
+        assert_true(kernels_init(&rung, kernels_rung(r, &runs_here)));
+        for (size_t i = 0; i < 5000; i++) {
+            uint64_t w[MANY + PANEL], own[MANY + PANEL], total, sum = 0;
+            size_t n = 1 + i % SAMPLE_FEW, token = 0;
+            float by = 0.25f * (float)(i % 9), least = i % 5 ? 0.0f : 0.25f;
+            double u = (double)(toy_random(&rng) >> 11) * 0x1p-53;
+            u = i % 7 ? u : (double)(i % 2) * (1 - 0x1p-53);
+            odd_logits(logits, n, &rng);
+            float max = sample_kernels_scalar.biggest(logits, n);
+            assert_true(rung.sample->biggest(logits, n) == max);
+            total = sample_kernels_scalar.weigh(w, logits, n, max, by, least);
+            assert_true(rung.sample->weigh(own, logits, n, max, by, least) == total);
+            assert_memory_equal(own, w, n * sizeof *w);
+            while (total > 0 && (sum += w[token]) <= (uint64_t)(u * (double)total))
+                token++;
+            assert_int_equal(rung.sample->few(logits, n, by, least, u), token);
+        }
+    }
+}
+
+/* Logits that have no largest have no weight: the first token, however many fill whole panels. */
+static void test_no_weight(void **unused)
+{
+    (void)unused;
+    float logits[SAMPLE_FEW];
+    int runs;
+    for (size_t i = 0; i < SAMPLE_FEW; i++)
+        logits[i] = NAN;
+    for (size_t r = 0; kernels_rung(r, &runs) != NULL; r++) {
+        struct kernels rung;
+        if (!runs || !kernels_init(&rung, kernels_rung(r, &runs)))
+            continue;
+        for (size_t n = 1; n <= SAMPLE_FEW; n++)
+            assert_int_equal(rung.sample->few(logits, n, 1, 0, 0.5), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_as_many),
+        cmocka_unit_test(test_few_on_every_rung),
+        cmocka_unit_test(test_no_weight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+/* Tests of mgpt.h's contract for models and sessions, sentence by sentence: what is refused, with which
+ * status, and that after a refusal every object is as it was. Equality of logits between different
+ * ways to them is test_equal_bits' business, files that are refused test_model_files'. */
+#include "support/toy_zoo.h"
+#include "support/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct toy *m;
+    mgpt_model *model;
+    mgpt_session *session;
+    int32_t tokens[80];
+    size_t n_vocab;
+};
+
+static struct fixture open_zoo(size_t i)
+{
+    struct toy_spec spec = toy_zoo[i];
+    spec.seed = 77;
+    struct fixture f = {.m = toy_build(&spec), .n_vocab = (size_t)spec.n_vocab};
+    mgpt_session_params params = {.n_chunk = 4};
+    f.model = toy_open(f.m, NULL);
+    f.session = mgpt_session_new(f.model, &params, NULL);
+    assert_non_null(f.session);
+    toy_tokens(f.m, 3, f.tokens, 80);
+    return f;
+}
+
+static void close_fixture(struct fixture *f)
+{
+    mgpt_session_free(f->session);
+    mgpt_close(f->model);
+    toy_free(f->m);
+}
+
+/* A refusal: the expected status twice, and one printable line that holds `part`. */
+static void check_refusal(int status, int expected, mgpt_error *err, const char *part)
+{
+    if (status != expected || err->status != expected)
+        fail_msg("status %d, err.status %d, expected %d: %s", status, err->status, expected,
+                 err->text);
+    if (!err->text[0] || strchr(err->text, '\n') || !strstr(err->text, part))
+        fail_msg("'%s' should be a line with '%s'", err->text, part);
+    memset(err, 0, sizeof *err);
+}
+
+/* ---- what a failed call must leave alone -------------------------------------------------------
+ */
+
+struct snapshot {
+    size_t pos;
+    int32_t tokens[80];
+    float *logits; /* NULL: the session had none */
+    float *next;   /* after token 1 more, where there is room */
+};
+
+static float *copy_of(const float *logits, size_t n)
+{
+    if (!logits)
+        return NULL;
+    float *copy = toy_alloc(n, sizeof *copy);
+    memcpy(copy, logits, n * sizeof *copy);
+    return copy;
+}
+
+static struct snapshot take(const struct fixture *f, mgpt_session *session)
+{
+    struct snapshot s = {.pos = mgpt_pos(session)};
+    if (s.pos > 0)
+        memcpy(s.tokens, mgpt_tokens(session), s.pos * sizeof *s.tokens);
+    s.logits = copy_of(mgpt_logits(session), f->n_vocab);
+    if (s.pos < mgpt_n_ctx(session)) {
+        mgpt_session *fork = mgpt_fork(session, NULL);
+        s.next = copy_of(mgpt_step(fork, 1, NULL), f->n_vocab);
+        assert_non_null(s.next);
+        mgpt_session_free(fork);
+    }
+    return s;
+}
+
+static void release(struct snapshot *s)
+{
+    free(s->logits);
+    free(s->next);
+}
+
+static void check_unchanged(const struct fixture *f, mgpt_session *session,
+                            const struct snapshot *before)
+{
+    struct snapshot now = take(f, session);
+    size_t n = f->n_vocab * sizeof(float);
+    assert_int_equal(now.pos, before->pos);
+    assert_memory_equal(now.tokens, before->tokens, sizeof now.tokens);
+    assert_int_equal(now.logits != NULL, before->logits != NULL);
+    if (now.logits)
+        assert_memory_equal(now.logits, before->logits, n);
+    if (now.next)
+        assert_memory_equal(now.next, before->next, n);
+    release(&now);
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------
+ */
+
+static void test_null_objects(void **state)
+{
+    (void)state;
+    mgpt_error err = {0};
+    mgpt_info info;
+    mgpt_tensor tensor;
+    float x[4];
+    int32_t token = 0;
+    size_t n = 7;
+    mgpt_close(NULL);
+    mgpt_session_free(NULL);
+    assert_null(mgpt_open(NULL, NULL, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "");
+    assert_null(mgpt_open_bytes(NULL, 100, NULL, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "");
+    assert_null(mgpt_session_new(NULL, NULL, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "");
+    assert_null(mgpt_fork(NULL, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "");
+    assert_null(mgpt_step(NULL, 0, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "");
+    check_refusal(mgpt_get_info(NULL, &info, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_get_tensor(NULL, 0, &tensor, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_read_tensor(NULL, "x", 0, 1, x, &err), MGPT_EARG, &err, "");
+    check_refusal((int)mgpt_encode(NULL, "x", 1, 0, &token, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_feed(NULL, &token, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_sync(NULL, &token, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_rewind(NULL, 0, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_step_many(NULL, &token, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_tap(NULL, 0, NULL, NULL, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_read_kv(NULL, 0, 0, 0, 1, x, x, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_unembed(NULL, x, x, &err), MGPT_EARG, &err, "");
+    assert_int_equal(mgpt_n_tensors(NULL), 0);
+    assert_int_equal(mgpt_pos(NULL), 0);
+    assert_int_equal(mgpt_n_ctx(NULL), 0);
+    assert_int_equal(mgpt_n_threads(NULL), 0);
+    assert_null(mgpt_tokens(NULL));
+    assert_null(mgpt_logits(NULL));
+    assert_null(mgpt_session_model(NULL));
+    mgpt_piece(NULL, 0, &n);
+    assert_int_equal(n, 0);
+    assert_int_equal(mgpt_is_end(NULL, 0), 0);
+}
+
+static void test_null_arguments_of_a_session(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err = {0};
+    float x[32] = {0}, y[32];
+    mgpt_session *sessions[1] = {f.session}, *none[1] = {NULL};
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
+    struct snapshot before = take(&f, f.session);
+    check_refusal(mgpt_get_info(f.model, NULL, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_feed(f.session, NULL, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_sync(f.session, NULL, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_step_many(sessions, NULL, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_step_many(none, f.tokens, 1, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_unembed(f.session, NULL, y, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_unembed(f.session, x, NULL, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_tap(f.session, 1, NULL, NULL, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_tap(f.session, MGPT_POINT_BIT(MGPT_N_POINTS), trace_tap, NULL, &err),
+                  MGPT_EARG, &err, "");
+    check_unchanged(&f, f.session, &before);
+    assert_int_equal(mgpt_feed(f.session, NULL, 0, &err), MGPT_OK);
+    assert_int_equal(mgpt_step_many(NULL, NULL, 0, &err), MGPT_OK);
+    check_unchanged(&f, f.session, &before);
+    release(&before);
+    close_fixture(&f);
+}
+
+/* A NULL err is allowed everywhere, and success leaves *err alone. */
+static void test_err_is_optional_and_untouched_by_success(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err, before;
+    memset(&err, 0x5A, sizeof err);
+    before = err;
+    assert_non_null(mgpt_step(f.session, 1, &err));
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 6, &err), MGPT_OK);
+    assert_int_equal(mgpt_sync(f.session, f.tokens, 3, &err), MGPT_OK);
+    assert_int_equal(mgpt_rewind(f.session, 1, &err), MGPT_OK);
+    mgpt_session_free(mgpt_fork(f.session, &err));
+    mgpt_session_free(mgpt_session_new(f.model, NULL, &err));
+    assert_memory_equal(&err, &before, sizeof err);
+    assert_null(mgpt_step(f.session, -1, NULL));
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 1000, NULL), MGPT_EFULL);
+    assert_int_equal(mgpt_rewind(f.session, 1000, NULL), MGPT_EARG);
+    assert_null(mgpt_open("/nonexistent/model.gguf", NULL, NULL));
+    close_fixture(&f);
+}
+
+static void test_tokens_out_of_range(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    const int32_t bad[] = {-1, 27, INT32_MAX, INT32_MIN};
+    const char *const printed[] = {"-1", "27", "2147483647", "-2147483648"};
+    mgpt_error err = {0};
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
+    struct snapshot before = take(&f, f.session);
+    for (size_t i = 0; i < 4; i++) {
+        int32_t many[12];
+        memcpy(many, f.tokens, sizeof many);
+        many[10] = bad[i]; /* in the last chunk of three */
+        assert_null(mgpt_step(f.session, bad[i], &err));
+        check_refusal(err.status, MGPT_EARG, &err, printed[i]);
+        check_refusal(mgpt_feed(f.session, many, 12, &err), MGPT_EARG, &err, printed[i]);
+        check_refusal(mgpt_step_many(&f.session, &bad[i], 1, &err), MGPT_EARG, &err, printed[i]);
+        check_unchanged(&f, f.session, &before);
+        check_refusal(mgpt_sync(f.session, many, 12, &err), MGPT_EARG, &err, printed[i]);
+        assert_true(mgpt_pos(f.session) <= 12);
+        assert_memory_equal(mgpt_tokens(f.session), many, mgpt_pos(f.session) * sizeof *many);
+        assert_int_equal(mgpt_sync(f.session, f.tokens, 5, NULL), MGPT_OK);
+        check_unchanged(&f, f.session, &before);
+    }
+    release(&before);
+    close_fixture(&f);
+}
+
+static void test_session_params(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err = {0};
+    assert_int_equal(mgpt_n_ctx(f.session), 80);
+    assert_ptr_equal(mgpt_session_model(f.session), f.model);
+    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 81}, &err));
+    assert_non_null(strstr(err.text, "80"));
+    check_refusal(err.status, MGPT_EARG, &err, "81");
+    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = -1}, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "-1");
+    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = -2}, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "-2");
+    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = -3}, &err));
+    check_refusal(err.status, MGPT_EARG, &err, "-3");
+    mgpt_session *one =
+        mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 1, .n_chunk = 4096}, &err);
+    assert_non_null(one);
+    assert_int_equal(mgpt_n_ctx(one), 1);
+    assert_non_null(mgpt_step(one, 0, &err));
+    assert_null(mgpt_step(one, 0, &err));
+    check_refusal(err.status, MGPT_EFULL, &err, "1");
+    mgpt_session_free(one);
+    close_fixture(&f);
+}
+
+/* ---- a full context ----------------------------------------------------------------------------
+ */
+
+static void test_full_context(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err = {0};
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 77, NULL), MGPT_OK);
+    struct snapshot before = take(&f, f.session);
+    check_refusal(mgpt_feed(f.session, f.tokens, 4, &err), MGPT_EFULL, &err, "80");
+    check_unchanged(&f, f.session, &before);
+    /* The tokens behind the pointer must not be looked at: there is one, and n is everything. */
+    check_refusal(mgpt_feed(f.session, f.tokens, SIZE_MAX, &err), MGPT_EFULL, &err, "80");
+    check_unchanged(&f, f.session, &before);
+    check_refusal(mgpt_sync(f.session, f.tokens, 81, &err), MGPT_EFULL, &err, "80");
+    assert_int_equal(mgpt_sync(f.session, f.tokens, 77, NULL), MGPT_OK);
+    check_unchanged(&f, f.session, &before);
+    release(&before);
+    assert_int_equal(mgpt_feed(f.session, f.tokens + 77, 3, NULL), MGPT_OK);
+    before = take(&f, f.session);
+    assert_null(mgpt_step(f.session, 0, &err));
+    check_refusal(err.status, MGPT_EFULL, &err, "80");
+    check_refusal(mgpt_step_many(&f.session, f.tokens, 1, &err), MGPT_EFULL, &err, "80");
+    check_unchanged(&f, f.session, &before);
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 0, NULL), MGPT_OK);
+    release(&before);
+    assert_int_equal(mgpt_rewind(f.session, 79, NULL), MGPT_OK);
+    assert_non_null(mgpt_step(f.session, 0, NULL));
+    close_fixture(&f);
+}
+
+/* ---- rewind, logits, fork, sync ----------------------------------------------------------------
+ */
+
+static void test_logits_exist_after_tokens_only(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err = {0};
+    assert_int_equal(mgpt_pos(f.session), 0);
+    assert_null(mgpt_logits(f.session));
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 0, NULL), MGPT_OK);
+    assert_null(mgpt_logits(f.session));
+    const float *logits = mgpt_step(f.session, f.tokens[0], NULL);
+    assert_non_null(logits);
+    assert_ptr_equal(mgpt_logits(f.session), logits);
+    assert_int_equal(mgpt_feed(f.session, f.tokens + 1, 9, NULL), MGPT_OK);
+    assert_int_equal(mgpt_pos(f.session), 10);
+    assert_memory_equal(mgpt_tokens(f.session), f.tokens, 10 * sizeof *f.tokens);
+    check_refusal(mgpt_rewind(f.session, 11, &err), MGPT_EARG, &err, "11");
+    check_refusal(mgpt_rewind(f.session, SIZE_MAX, &err), MGPT_EARG, &err, "");
+    assert_non_null(mgpt_logits(f.session));
+    assert_int_equal(mgpt_rewind(f.session, 4, NULL), MGPT_OK);
+    assert_int_equal(mgpt_pos(f.session), 4);
+    assert_memory_equal(mgpt_tokens(f.session), f.tokens, 4 * sizeof *f.tokens);
+    assert_null(mgpt_logits(f.session));
+    assert_int_equal(mgpt_sync(f.session, f.tokens, 4, NULL), MGPT_OK);
+    assert_non_null(mgpt_logits(f.session));
+    assert_int_equal(mgpt_sync(f.session, f.tokens, 0, NULL), MGPT_OK);
+    assert_int_equal(mgpt_pos(f.session), 0);
+    close_fixture(&f);
+}
+
+static int count_calls(const mgpt_value *value, void *user)
+{
+    (void)value;
+    ++*(int *)user;
+    return 0;
+}
+
+/* A fork takes settings and logits with it, but no tap; a rewound session's fork has no logits. */
+static void test_fork_takes_settings_without_taps(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    int calls = 0;
+    mgpt_session *small = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 9}, NULL);
+    assert_int_equal(mgpt_feed(small, f.tokens, 6, NULL), MGPT_OK);
+    assert_int_equal(mgpt_tap(small, MGPT_POINT_BIT(MGPT_LOGITS), count_calls, &calls, NULL),
+                     MGPT_OK);
+    mgpt_session *fork = mgpt_fork(small, NULL);
+    assert_int_equal(mgpt_n_ctx(fork), 9);
+    assert_ptr_equal(mgpt_session_model(fork), f.model);
+    assert_memory_equal(mgpt_logits(fork), mgpt_logits(small), f.n_vocab * sizeof(float));
+    assert_non_null(mgpt_step(fork, 1, NULL));
+    assert_int_equal(calls, 0);
+    assert_non_null(mgpt_step(small, 1, NULL));
+    assert_int_equal(calls, 1);
+    assert_int_equal(mgpt_tap(small, 0, NULL, NULL, NULL), MGPT_OK);
+    assert_non_null(mgpt_step(small, 1, NULL));
+    assert_int_equal(calls, 1);
+    mgpt_session_free(fork);
+    assert_int_equal(mgpt_rewind(small, 2, NULL), MGPT_OK);
+    fork = mgpt_fork(small, NULL);
+    assert_int_equal(mgpt_pos(fork), 2);
+    assert_null(mgpt_logits(fork));
+    mgpt_session_free(fork);
+    mgpt_session_free(small);
+    close_fixture(&f);
+}
+
+/* Sync keeps what is common: only what differs is run again. */
+static void test_sync_runs_only_what_differs(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_session *session = mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = 1}, NULL);
+    int calls = 0;
+    assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_EMBD), count_calls, &calls, NULL),
+                     MGPT_OK);
+    const struct {
+        size_t change, n; /* token `change` becomes another one, then n tokens are synced */
+        int runs;
+    } steps[] = {{80, 20, 20}, {80, 20, 0}, {15, 20, 5}, {80, 25, 5}, {0, 25, 25}, {80, 10, 1}};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        calls = 0;
+        if (steps[i].change < 80)
+            f.tokens[steps[i].change] = (f.tokens[steps[i].change] + 1) % 27;
+        assert_int_equal(mgpt_sync(session, f.tokens, steps[i].n, NULL), MGPT_OK);
+        assert_int_equal(mgpt_pos(session), steps[i].n);
+        assert_int_equal(calls, steps[i].runs);
+    }
+    mgpt_session_free(session);
+    close_fixture(&f);
+}
+
+/* ---- several sessions --------------------------------------------------------------------------
+ */
+
+static void test_step_many_refuses_as_a_whole(void **state)
+{
+    (void)state;
+    struct fixture f = open_zoo(ZOO_LLAMA_DEEP), g = open_zoo(ZOO_LLAMA_DEEP);
+    mgpt_error err = {0};
+    mgpt_session *full = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 3}, NULL);
+    mgpt_session *empty = mgpt_session_new(f.model, NULL, NULL);
+    assert_int_equal(mgpt_feed(full, f.tokens, 3, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
+    struct snapshot before = take(&f, f.session);
+    const int32_t good[3] = {1, 2, 3}, bad[3] = {1, 2, 27};
+    const struct {
+        mgpt_session *sessions[3];
+        const int32_t *tokens;
+        int status;
+    } cases[] = {
+        {{f.session, empty, f.session}, good, MGPT_EARG}, /* twice the same */
+        {{f.session, empty, g.session}, good, MGPT_EARG}, /* another model's */
+        {{f.session, empty, NULL}, good, MGPT_EARG},
+        {{f.session, empty, full}, good, MGPT_EFULL},
+    };
+    for (size_t i = 0; i < 4; i++) {
+        check_refusal(mgpt_step_many(cases[i].sessions, cases[i].tokens, 3, &err), cases[i].status,
+                      &err, "");
+        check_unchanged(&f, f.session, &before);
+        assert_int_equal(mgpt_pos(empty), 0);
+        assert_null(mgpt_logits(empty));
+        assert_int_equal(mgpt_pos(g.session), 0);
+    }
+    mgpt_session *three[3] = {f.session, empty, g.session};
+    three[2] = mgpt_session_new(f.model, NULL, NULL);
+    check_refusal(mgpt_step_many(three, bad, 3, &err), MGPT_EARG, &err, "27");
+    check_unchanged(&f, f.session, &before);
+    assert_int_equal(mgpt_step_many(three, good, 3, &err), MGPT_OK);
+    assert_int_equal(mgpt_pos(f.session), 6);
+    assert_int_equal(mgpt_tokens(empty)[0], 2);
+    mgpt_session_free(three[2]);
+    mgpt_session_free(full);
+    mgpt_session_free(empty);
+    release(&before);
+    close_fixture(&f);
+    close_fixture(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null_objects),
+        cmocka_unit_test(test_null_arguments_of_a_session),
+        cmocka_unit_test(test_err_is_optional_and_untouched_by_success),
+        cmocka_unit_test(test_tokens_out_of_range),
+        cmocka_unit_test(test_session_params),
+        cmocka_unit_test(test_full_context),
+        cmocka_unit_test(test_logits_exist_after_tokens_only),
+        cmocka_unit_test(test_fork_takes_settings_without_taps),
+        cmocka_unit_test(test_sync_runs_only_what_differs),
+        cmocka_unit_test(test_step_many_refuses_as_a_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

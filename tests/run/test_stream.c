@@ -1,0 +1,258 @@
+/* Floor 5: streams of text, through the public header: half characters are held back, what can
+ * belong to none becomes U+FFFD, the space in front is dropped once, a small buffer changes
+ * nothing. */
+#include "base/utf8.h"
+#include "support/build_model.h"
+#include "support/tok_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SPACE "\xE2\x96\x81"
+#define BAD "\xEF\xBF\xBD" /* U+FFFD */
+
+/* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
+enum { SP = 259, SP_A, A, USER, E_ACUTE, LONG };
+
+struct fixture {
+    struct tok_file f;
+    mgpt_model *model;
+    mgpt_stream s;
+    char buf[512];
+    size_t n; /* bytes in buf */
+};
+
+static int open_fixture(void **state)
+{
+    struct fixture *x = calloc(1, sizeof *x);
+    if (!x)
+        return -1;
+    *state = x;
+    tok_file_begin(&x->f, "llama", NULL);
+    tok_file_sentencepiece(&x->f, 1);
+    tok_file_token(&x->f, SPACE, 1, 0);
+    tok_file_token(&x->f, SPACE "a", 1, 0);
+    tok_file_token(&x->f, "a", 1, 0);
+    tok_file_token(&x->f, " u", 4, 0);
+    tok_file_token(&x->f, "\xC3\xA9", 1, 0);
+    tok_file_token(&x->f, "\xA9\xFFz\xF0\x9F", 1, 0);
+    tok_file_encode(&x->f);
+    x->model =
+        mgpt_open_bytes(x->f.g.data, x->f.g.size, &(mgpt_model_params){.vocab_only = 1}, NULL);
+    return x->model ? 0 : -1;
+}
+
+static int close_fixture(void **state)
+{
+    struct fixture *x = *state;
+    mgpt_close(x->model);
+    tok_file_free(&x->f);
+    free(x);
+    return 0;
+}
+
+static void begin(struct fixture *x)
+{
+    x->s = (mgpt_stream){0};
+    x->n = 0;
+}
+
+static void put(struct fixture *x, int32_t token)
+{
+    x->n += mgpt_stream_put(&x->s, x->model, token, x->buf + x->n, sizeof x->buf - x->n);
+    assert_true(x->n <= sizeof x->buf);
+}
+
+static void end(struct fixture *x)
+{
+    x->n += mgpt_stream_end(&x->s, x->buf + x->n, sizeof x->buf - x->n);
+    assert_int_equal(x->s.n_held, 0);
+    assert_int_equal(x->s.started, 0);
+}
+
+static void holds(const struct fixture *x, const char *text)
+{
+    assert_int_equal(x->n, strlen(text));
+    assert_memory_equal(x->buf, text, x->n);
+}
+
+static void put_bytes(struct fixture *x, const char *bytes)
+{
+    for (; *bytes; bytes++)
+        put(x, 3 + (uint8_t)*bytes);
+}
+
+static void test_space_in_front(void **state)
+{
+    struct fixture *x = *state;
+    begin(x);
+    put(x, 1); /* <s> is no text: what follows it is the beginning */
+    put(x, SP_A);
+    holds(x, "a");
+    put(x, SP_A);
+    put(x, SP);
+    put(x, SP);
+    holds(x, "a a  "); /* only the first one */
+    end(x);
+    holds(x, "a a  ");
+    put(x, SP_A); /* a new text */
+    holds(x, "a a  a");
+    begin(x);
+    put(x, SP);
+    holds(x, "");
+    put(x, SP_A); /* the lone space was the one in front */
+    holds(x, " a");
+    begin(x);
+    put(x, A);
+    put(x, SP_A);
+    holds(x, "a a");
+    begin(x);
+    put(x, USER); /* user-defined and byte tokens say what they say */
+    holds(x, " u");
+    begin(x);
+    put(x, 3 + ' ');
+    holds(x, " ");
+}
+
+static void test_half_characters(void **state)
+{
+    struct fixture *x = *state;
+    begin(x);
+    put_bytes(x, "\xF0\x9F\x9A");
+    holds(x, "");
+    put(x, 1); /* prints nothing and ends nothing */
+    put(x, -1);
+    put(x, 1 << 30);
+    holds(x, "");
+    put_bytes(x, "\x80");
+    holds(x, "\xF0\x9F\x9A\x80");
+    put(x, E_ACUTE);
+    put_bytes(x, "\xE6\x97\xA5\n");
+    end(x);
+    holds(x, "\xF0\x9F\x9A\x80\xC3\xA9\xE6\x97\xA5\n");
+}
+
+static void test_bytes_that_belong_to_none(void **state)
+{
+    struct fixture *x = *state;
+    begin(x);
+    put_bytes(x, "\xFF");
+    holds(x, BAD);
+    put_bytes(x, "\xC3");
+    holds(x, BAD); /* may still become a character */
+    put(x, A);
+    holds(x, BAD BAD "a");
+    put_bytes(x, "\xE6\x97");
+    put(x, E_ACUTE);
+    holds(x, BAD BAD "a" BAD BAD "\xC3\xA9");
+    begin(x);
+    put_bytes(x, "\xED\xA0\x80\xC0\xAF\x80"); /* a surrogate, an overlong form, a stray byte */
+    holds(x, BAD BAD BAD BAD BAD BAD);
+    begin(x);
+    put_bytes(x, "\xC3");
+    put(x, LONG); /* ends one character, has a bad byte, begins another */
+    holds(x, "\xC3\xA9" BAD "z");
+    put_bytes(x, "\x9A\x80");
+    holds(x, "\xC3\xA9" BAD "z\xF0\x9F\x9A\x80");
+}
+
+static void test_end(void **state)
+{
+    struct fixture *x = *state;
+    begin(x);
+    put_bytes(x, "\xF0\x9F\x9A");
+    mgpt_stream before = x->s;
+    assert_int_equal(mgpt_stream_end(&x->s, NULL, 0), 3); /* no room: still there */
+    assert_memory_equal(&x->s, &before, sizeof before);
+    end(x);
+    holds(x, BAD); /* one for the character that never came */
+    end(x);
+    holds(x, BAD);
+}
+
+static void test_small_buffer(void **state)
+{
+    struct fixture *x = *state;
+    char buf[8];
+    begin(x);
+    put_bytes(x, "\xC3");
+    mgpt_stream before = x->s;
+    memset(buf, 'x', sizeof buf);
+    for (size_t cap = 0; cap < 6; cap++) {
+        assert_int_equal(mgpt_stream_put(&x->s, x->model, LONG, cap ? buf : NULL, cap), 6);
+        assert_memory_equal(&x->s, &before, sizeof before);
+        for (size_t i = cap; i < sizeof buf; i++)
+            assert_int_equal(buf[i], 'x');
+    }
+    assert_int_equal(mgpt_stream_put(&x->s, x->model, LONG, buf, 6), 6);
+    assert_memory_equal(buf, "\xC3\xA9" BAD "z", 6);
+    assert_int_equal(x->s.n_held, 2);
+}
+
+static void test_arguments(void **state)
+{
+    struct fixture *x = *state;
+    mgpt_stream s = {0}, wild;
+    char buf[16];
+    assert_int_equal(mgpt_stream_put(NULL, x->model, A, buf, 16), 0);
+    assert_int_equal(mgpt_stream_put(&s, NULL, A, buf, 16), 0);
+    assert_int_equal(mgpt_stream_put(&s, x->model, A, NULL, 16), 1); /* the size it needs */
+    assert_int_equal(s.started, 0);
+    assert_int_equal(mgpt_stream_end(NULL, buf, 16), 0);
+    memset(&wild, 0xFF, sizeof wild); /* not zeroed: any text, but nothing out of bounds */
+    assert_in_range(mgpt_stream_put(&wild, x->model, A, buf, 16), 1, 10);
+}
+
+/* Random bytes: the output is the text with each ill-formed byte replaced, an unfinished character
+ * at the end by one U+FFFD, and is itself well-formed after every token. */
+static void test_random_bytes(void **state)
+{
+    struct fixture *x = *state;
+    uint64_t rng = 1;
+    for (int round = 0; round < 2000; round++) {
+        char text[40], want[200];
+        size_t n = toy_random(&rng) % 40, at = 0;
+        static const char likely[] = "a\xC3\xA9\xE6\x97\xA5\xF0\x9F\x9A\x80\xFF\xED";
+        for (size_t i = 0; i < n; i++)
+            text[i] = likely[toy_random(&rng) % (sizeof likely - 1)];
+        size_t unfinished = utf8_incomplete(text, n);
+        begin(x);
+        for (size_t i = 0; i < n; i++) {
+            put(x, 3 + (uint8_t)text[i]);
+            uint32_t code = 0;
+            for (size_t k = 0; k < x->n && code != UTF8_BAD;)
+                k += utf8_next(x->buf + k, x->n - k, &code);
+            assert_int_not_equal(code, UTF8_BAD);
+            assert_int_equal(x->s.n_held, utf8_incomplete(text, i + 1));
+        }
+        end(x);
+        for (size_t i = 0; i < n - unfinished;) {
+            uint32_t code;
+            i += utf8_next(text + i, n - unfinished - i, &code);
+            at += utf8_put(code, want + at);
+        }
+        if (unfinished)
+            at += utf8_put(UTF8_BAD, want + at);
+        assert_int_equal(x->n, at);
+        assert_memory_equal(x->buf, want, at);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_space_in_front),
+        cmocka_unit_test(test_half_characters),
+        cmocka_unit_test(test_bytes_that_belong_to_none),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_small_buffer),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_random_bytes),
+    };
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}

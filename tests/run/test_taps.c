@@ -1,0 +1,439 @@
+/* Tests of mgpt.h's contract for taps: names, which points fire and in which order, stopping, batches.
+ * That taps see true values and can change them is test_forward's business, that looking changes no bit
+ * test_equal_bits'. */
+#include "support/toy_zoo.h"
+#include "support/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+
+static struct toy *build_zoo(size_t i)
+{
+    struct toy_spec spec = toy_zoo[i];
+    spec.seed = 50 + i;
+    return toy_build(&spec);
+}
+
+static void test_point_names(void **state)
+{
+    (void)state;
+    static const char *const names[MGPT_N_POINTS] = {"hook_embed",
+                                                     "hook_pos_embed",
+                                                     "ln_embed.hook_normalized",
+                                                     "blocks.12.hook_resid_pre",
+                                                     "blocks.12.ln1.hook_normalized",
+                                                     "blocks.12.attn.hook_q",
+                                                     "blocks.12.attn.hook_k",
+                                                     "blocks.12.attn.hook_v",
+                                                     "blocks.12.attn.hook_rot_q",
+                                                     "blocks.12.attn.hook_rot_k",
+                                                     "blocks.12.attn.hook_attn_scores",
+                                                     "blocks.12.attn.hook_pattern",
+                                                     "blocks.12.attn.hook_z",
+                                                     "blocks.12.hook_attn_out",
+                                                     "blocks.12.hook_resid_mid",
+                                                     "blocks.12.ln2.hook_normalized",
+                                                     "blocks.12.mlp.hook_pre",
+                                                     "blocks.12.mlp.hook_pre_linear",
+                                                     "blocks.12.mlp.hook_post",
+                                                     "blocks.12.hook_mlp_out",
+                                                     "blocks.12.hook_resid_post",
+                                                     "ln_final.hook_normalized",
+                                                     "logits"};
+    char buf[64];
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        size_t n = strlen(names[p]);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, sizeof buf), n);
+        assert_string_equal(buf, names[p]);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, NULL, 0), n);
+        memset(buf, 'x', sizeof buf);
+        assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, 5), n);
+        assert_memory_equal(buf, names[p], 4);
+        assert_int_equal(buf[4], 0);
+        assert_int_equal(buf[5], 'x');
+    }
+}
+
+static int chosen(enum toy_choice choice, int row)
+{
+    return choice == TOY_DEFAULT ? row : choice == TOY_YES;
+}
+
+static void check_points(const struct toy_spec *s, const struct trace *t)
+{
+    int learned = s->row->place == PLACE_LEARNED;
+    int has[MGPT_N_POINTS];
+    for (int p = 0; p < MGPT_N_POINTS; p++)
+        has[p] = 1;
+    has[MGPT_POS_EMBD] = learned;
+    has[MGPT_EMBD_NORM] = chosen(s->embedding_norm, s->row->embd_norm);
+    has[MGPT_FINAL] = chosen(s->final_norm, s->row->final_norm);
+    has[MGPT_ROT_Q] = has[MGPT_ROT_K] = !learned; /* also in layers that do not rotate */
+    has[MGPT_RESID_MID] = !chosen(s->parallel, s->row->parallel);
+    has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+        for (int layer = -1; layer < s->n_layer; layer++)
+            if ((trace_at(t, (mgpt_point)p, layer)->data != NULL) !=
+                (has[p] && inside == (layer >= 0)))
+                fail_msg("%s: point %d of layer %d %s", s->label, p, layer,
+                         has[p] ? "is missing" : "fires");
+    }
+}
+
+/* Which points a model has follows from what it is made of; the others never fire. */
+static void test_absent_points_never_fire(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        const struct toy_spec *s = &m->spec;
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+        struct trace *t = trace_new(s->n_layer, 3);
+        const int32_t tokens[3] = {0, 1, 0};
+        assert_int_equal(mgpt_tap(session, all_points, trace_tap, t, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
+        assert_string_equal(t->fault, "");
+        check_points(s, t);
+        trace_free(t);
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* Remembers the last value that fired; fails when the next one does not come after it. Scores and
+ * weights come query by query: `scores` and `weights` are the next ones of this layer. */
+struct order {
+    int layer, point, n;
+    int32_t scores, weights;
+};
+
+static int in_order(const mgpt_value *value, struct order *o)
+{
+    if (value->point == MGPT_SCORES)
+        return value->pos == o->scores++;
+    if (value->point == MGPT_WEIGHTS)
+        return value->pos == o->weights++ && value->pos < o->scores;
+    return 1;
+}
+
+static int check_order(const mgpt_value *value, void *user)
+{
+    struct order *last = user;
+    int point = (int)value->point, layer = value->layer;
+    if (layer < 0 && point >= MGPT_FINAL)
+        layer = INT32_MAX; /* after the layers */
+    if (layer != last->layer)
+        last->scores = last->weights = 0;
+    int repeats = trace_is_attention(value->point) && trace_is_attention((mgpt_point)last->point);
+    int follows = layer > last->layer || (layer == last->layer && (point > last->point || repeats));
+    if (!follows || !in_order(value, last))
+        fail_msg("point %d of layer %d, position %d, after point %d of layer %d", point, layer,
+                 value->pos, last->point, last->layer);
+    last->layer = layer;
+    last->point = point;
+    last->n++;
+    return 0;
+}
+
+/* Points fire in the order of the enum, layer after layer. */
+static void test_points_fire_in_order(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy *m = build_zoo(i);
+        mgpt_model *model = toy_open(m, NULL);
+        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+        struct order order = {-1, -1, 0, 0, 0};
+        const int32_t tokens[3] = {0, 1, 0};
+        assert_int_equal(mgpt_tap(session, all_points, check_order, &order, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
+        assert_true(order.n >= 2);
+        mgpt_session_free(session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* Writes nonsense everywhere, then stops at one point of one layer and position. */
+struct stopper {
+    mgpt_point point;
+    int layer, pos;
+    int stopped;
+};
+
+static int stop_there(const mgpt_value *value, void *user)
+{
+    struct stopper *s = user;
+    value->data[0] = 1e9f;
+    if (s->stopped)
+        fail_msg("point %d fires after the tap has stopped the call", (int)value->point);
+    if (value->point != s->point || value->layer != s->layer)
+        return 0;
+    int last = trace_is_attention(value->point) ? value->pos : value->pos + value->rows - 1;
+    s->stopped = s->pos >= value->pos && s->pos <= last;
+    return s->stopped ? 3 : 0;
+}
+
+/* Stopped anywhere, by any call, the session is as before: position, tokens, logits, and all that is to
+ * come. Position 9 lies in the second chunk of the feed. */
+static void check_stop(mgpt_session *session, const int32_t *tokens, struct stopper stopper,
+                       const float *logits, const float *next, size_t n_vocab)
+{
+    mgpt_error err = {0};
+    int at_step = stopper.pos == 5, batch = stopper.point % 2;
+    assert_int_equal(mgpt_tap(session, all_points, stop_there, &stopper, NULL), MGPT_OK);
+    if (at_step && !batch)
+        assert_null(mgpt_step(session, tokens[5], &err));
+    else if (at_step)
+        assert_int_equal(mgpt_step_many(&session, tokens + 5, 1, &err), MGPT_ESTOP);
+    else
+        assert_int_equal(mgpt_feed(session, tokens + 5, 11, &err), MGPT_ESTOP);
+    assert_int_equal(err.status, MGPT_ESTOP);
+    assert_true(err.text[0]);
+    assert_true(stopper.stopped);
+    assert_int_equal(mgpt_pos(session), 5);
+    assert_memory_equal(mgpt_tokens(session), tokens, 5 * sizeof *tokens);
+    assert_memory_equal(mgpt_logits(session), logits, n_vocab * sizeof *logits);
+    assert_int_equal(mgpt_tap(session, 0, NULL, NULL, NULL), MGPT_OK);
+    mgpt_session *fork = mgpt_fork(session, NULL);
+    assert_memory_equal(mgpt_step(fork, tokens[5], NULL), next, n_vocab * sizeof *next);
+    mgpt_session_free(fork);
+}
+
+static void test_a_tap_stops_the_call(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
+    int32_t tokens[16];
+    size_t n_vocab = (size_t)m->spec.n_vocab;
+    float logits[64], next[64];
+    toy_tokens(m, 5, tokens, 16);
+    assert_int_equal(mgpt_feed(session, tokens, 6, NULL), MGPT_OK);
+    memcpy(next, mgpt_logits(session), n_vocab * sizeof *next);
+    assert_int_equal(mgpt_sync(session, tokens, 5, NULL), MGPT_OK);
+    memcpy(logits, mgpt_logits(session), n_vocab * sizeof *logits);
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+        if (p == MGPT_POS_EMBD || p == MGPT_FINAL)
+            continue;
+        for (int pos = 5; pos <= 9; pos += 4)
+            check_stop(session, tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
+                       logits, next, n_vocab);
+    }
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* A tap that tries to change `about`, a session that is running: each call is refused, reading is not. */
+struct meddler {
+    mgpt_session *about;
+    float *row; /* of floats, long enough for anything */
+    size_t n;   /* calls of the tap */
+};
+
+static int meddle(const mgpt_value *value, void *user)
+{
+    struct meddler *m = user;
+    mgpt_session *s = m->about;
+    const int32_t token = 1;
+    const size_t pos = mgpt_pos(s);
+    mgpt_error err = {0};
+    (void)value;
+    m->n++;
+    assert_null(mgpt_step(s, token, &err));
+    assert_int_equal(err.status, MGPT_EARG);
+    assert_non_null(strstr(err.text, "a tap calls"));
+    assert_int_equal(mgpt_feed(s, &token, 1, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_feed(s, &token, 0, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_sync(s, &token, 1, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_rewind(s, 0, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_step_many(&s, &token, 1, &err), MGPT_EARG);
+    assert_int_equal(mgpt_tap(s, 0, NULL, NULL, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_unembed(s, m->row, m->row + 64, NULL), MGPT_EARG);
+    assert_int_equal(mgpt_pos(s), pos);
+    mgpt_session *fork = mgpt_fork(s, NULL); /* reads, and is a session of its own */
+    assert_non_null(fork);
+    assert_non_null(mgpt_step(fork, token, NULL));
+    mgpt_session_free(fork);
+    return 0;
+}
+
+/* The tapped session itself, or one without a tap that is stepped with it, also where steps are fused; with a
+ * chunk of 1 the other one's pass comes later. */
+static void check_meddling(size_t zoo, int32_t n_chunk)
+{
+    struct toy *t = build_zoo(zoo);
+    mgpt_model *model = toy_open(t, NULL);
+    const mgpt_session_params params = {.n_chunk = n_chunk};
+    mgpt_session *s[2] = {mgpt_session_new(model, &params, NULL),
+                          mgpt_session_new(model, NULL, NULL)};
+    mgpt_session *want = mgpt_session_new(model, NULL, NULL);
+    const int32_t tokens[6] = {3, 1, 4, 1, 5, 2}, next[2] = {2, 5};
+    float row[256] = {0};
+    size_t n_bytes = (size_t)t->spec.n_vocab * sizeof(float);
+    for (int other = 0; other < 2; other++) {
+        struct meddler m = {s[other], row, 0};
+        assert_int_equal(mgpt_feed(s[1], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_tap(s[0], MGPT_POINT_BIT(MGPT_EMBD), meddle, &m, NULL), MGPT_OK);
+        if (!other)
+            assert_int_equal(mgpt_feed(s[0], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_step_many(s, next, 2, NULL), MGPT_OK);
+        assert_true(m.n > 0);
+        assert_int_equal(mgpt_tap(s[0], 0, NULL, NULL, NULL), MGPT_OK);
+        assert_int_equal(mgpt_sync(s[1], tokens, 6, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(want, tokens, 6, NULL), MGPT_OK);
+        assert_memory_equal(mgpt_logits(s[1]), mgpt_logits(want), n_bytes);
+        mgpt_rewind(s[1], 0, NULL);
+        mgpt_rewind(want, 0, NULL);
+    }
+    mgpt_session_free(s[0]);
+    mgpt_session_free(s[1]);
+    mgpt_session_free(want);
+    mgpt_close(model);
+    toy_free(t);
+}
+
+static void test_a_tap_cannot_change_its_session(void **state)
+{
+    (void)state;
+    check_meddling(ZOO_LLAMA_DEEP, 0);
+    check_meddling(ZOO_LLAMA_DEEP, 1);
+    check_meddling(ZOO_MICROGPT, 0); /* narrow: fused where nothing is tapped */
+    check_meddling(ZOO_MICROGPT, 1);
+}
+
+/* In a batch every session's tap sees its own rows, as if alone. */
+static void check_batch(size_t zoo)
+{
+    struct toy *m = build_zoo(zoo);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *batch[3];
+    struct trace *alone[3], *together[3];
+    const int32_t tokens[6] = {3, 1, 4, 1, 5, 9}, next[3] = {2, 6, 5};
+    char where[80];
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = 3 * i;
+        alone[i] = trace_new(m->spec.n_layer, n + 1);
+        together[i] = trace_new(m->spec.n_layer, n + 1);
+        batch[i] = mgpt_session_new(model, NULL, NULL);
+        assert_int_equal(mgpt_feed(batch[i], tokens, n, NULL), MGPT_OK);
+        mgpt_session *single = mgpt_fork(batch[i], NULL);
+        mgpt_tap(single, all_points, trace_tap, alone[i], NULL);
+        assert_non_null(mgpt_step(single, next[i], NULL));
+        mgpt_session_free(single);
+        if (i != 1) /* not all need to be tapped */
+            mgpt_tap(batch[i], all_points, trace_tap, together[i], NULL);
+    }
+    assert_int_equal(mgpt_step_many(batch, next, 3, NULL), MGPT_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(together[i]->fault, "");
+        if (i != 1 && !trace_equal(alone[i], together[i], where, sizeof where))
+            fail_msg("session %zu: %s", i, where);
+        trace_free(alone[i]);
+        trace_free(together[i]);
+        mgpt_session_free(batch[i]);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static void test_taps_in_a_batch(void **state)
+{
+    (void)state;
+    check_batch(ZOO_LLAMA_DEEP);
+    check_batch(ZOO_GEMMA3_PERIOD); /* the last session holds more than a window */
+    check_batch(ZOO_NANOCHAT_2026);
+}
+
+static int stop_at_once(const mgpt_value *value, void *user)
+{
+    (void)value;
+    ++*(int *)user;
+    return 1;
+}
+
+/* A session whose tap stops a batch stops it for the others too, whose taps have not been called. */
+static void test_one_stops_a_batch(void **state)
+{
+    (void)state;
+    struct toy *m = build_zoo(ZOO_GPT2);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *batch[3];
+    int called[3] = {0};
+    const int32_t next[3] = {2, 6, 5};
+    for (size_t i = 0; i < 3; i++) {
+        batch[i] = mgpt_session_new(model, NULL, NULL);
+        assert_int_equal(
+            mgpt_tap(batch[i], MGPT_POINT_BIT(MGPT_EMBD), stop_at_once, &called[i], NULL), MGPT_OK);
+    }
+    assert_int_equal(mgpt_step_many(batch, next, 3, NULL), MGPT_ESTOP);
+    assert_true(called[0] == 1 && called[1] == 0 && called[2] == 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(mgpt_pos(batch[i]), 0);
+        mgpt_session_free(batch[i]);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static int count_rows(const mgpt_value *value, void *user)
+{
+    size_t *rows = user;
+    *rows += trace_is_attention(value->point) ? 1 : (size_t)value->rows;
+    return 0;
+}
+
+/* A point tapped alone shows every row of a prompt, whatever else is off: logits and what they are made of,
+ * too, which without a tap are computed for the last row only. */
+static void test_each_point_alone(void **state)
+{
+    (void)state;
+    enum { N = 11 };
+    struct toy *m = build_zoo(ZOO_GPT2);
+    mgpt_model *model = toy_open(m, NULL);
+    int32_t tokens[N];
+    toy_tokens(m, 3, tokens, N);
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
+        size_t rows = 0, each = inside ? (size_t)m->spec.n_layer : 1;
+        mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
+        assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(p), count_rows, &rows, NULL), MGPT_OK);
+        assert_int_equal(mgpt_feed(session, tokens, N, NULL), MGPT_OK);
+        if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR)
+            each = 0; /* GPT-2 has none */
+        if (rows != each * N)
+            fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);
+        mgpt_session_free(session);
+    }
+    mgpt_close(model);
+    toy_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_point_names),
+        cmocka_unit_test(test_absent_points_never_fire),
+        cmocka_unit_test(test_points_fire_in_order),
+        cmocka_unit_test(test_a_tap_stops_the_call),
+        cmocka_unit_test(test_taps_in_a_batch),
+        cmocka_unit_test(test_a_tap_cannot_change_its_session),
+        cmocka_unit_test(test_each_point_alone),
+        cmocka_unit_test(test_one_stops_a_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+#!/bin/sh
+# The folders of src/ and tools/ are in the order in which their meson.build names them: an #include points into
+# its own folder or one named before it. Architectures have names only up to binding. The library calls nothing
+# that prints, exits, aborts, or reads the environment, and has no globals. Tools open files through files.c.
+set -eu
+root=${MGPT_SOURCE_ROOT:?}
+lib=${1:?library to look into}
+bad=0
+
+# place FOLDER FOLDERS...: its number in the list, none if it is not there.
+place() {
+    wanted=$1 number=0
+    shift
+    for folder; do
+        number=$((number + 1))
+        [ "$folder" != "$wanted" ] || { echo "$number"; return; }
+    done
+    echo none
+}
+
+# check_folders PART: of src or tools.
+check_folders() {
+    folders=$(sed -n "s/^subdir('\(.*\)')\$/\1/p" "$root/$1/meson.build")
+    for folder in $folders; do
+        # shellcheck disable=SC2086 # the folders are words of their own
+        from=$(place "$folder" $folders)
+        grep -rHE '^ *# *include "' --include='*.[ch]' --include='*.inc' "$root/$1/$folder" |
+            sed 's/^\([^:]*\):.*"\(.*\)"/\1 \2/' | while read -r file header; do
+            [ -e "$root/$1/$header" ] || continue
+            to=$(place "${header%%/*}" $folders)
+            [ "$to" != none ] && [ "$to" -le "$from" ] || echo "${file#"$root/"} includes $header"
+        done
+    done
+    for folder in "$root/$1"/*/; do
+        folder=$(basename "$folder")
+        # shellcheck disable=SC2086
+        [ "$(place "$folder" $folders)" != none ] || [ "$folder" = python ] || echo "$1/$folder is not in $1/meson.build"
+    done
+}
+
+for part in src tools; do
+    up=$(check_folders "$part")
+    if [ -n "$up" ]; then
+        printf 'not ok: these point up, or are in no folder\n%s\n' "$up"
+        bad=1
+    else
+        echo "ok no include of $part/ points up"
+    fi
+done
+
+# Architectures are rows of a table: after binding nothing asks which one it is.
+if grep -rnE 'ARCH_[A-Z0-9]+|arch->(bit|name)|arch_(find|row)' "$root/src/run" "$root/src/page"; then
+    echo "not ok: the lines above ask for an architecture"
+    bad=1
+else
+    echo "ok nothing after binding knows an architecture by name"
+fi
+# Commands open files through tools/common/files.c, which knows what may not be written over. The others have asked
+# it before, or read their own kind (session and history files), or nothing of the user's.
+if grep -rnE '(^|[^>_a-z])(file_open|file_open_partly|outfile_open|gguf_create|fopen|creat|open|openat)\(' \
+    "$MGPT_SOURCE_ROOT/tools" --include='*.c' |
+    grep -vE '/((files|sandbox|cli|main|line|repl_load|trace_file|write|bench_machine|system)\.c:|reference\.c:.*open\(ref)'; then
+    echo "not ok: the lines above open files past tools/common/files.c"
+    bad=1
+else
+    echo "ok tools open files through files.c"
+fi
+
+# Undefined symbols only: what the library asks of others.
+if nm "$lib" | grep -E ' U (_*(printf|fprintf|vfprintf|snprintf|vsnprintf|puts|exit|_exit|abort|__assert_fail|getenv|setlocale|signal|sigaction))(_chk)?$'; then
+    echo "not ok: the library calls the above"
+    bad=1
+else
+    echo "ok the library has no side effects"
+fi
+
+# Writable data, but for what stb_ds brings (the seed of hash maps, which the library does not use) and
+# the sanitizers'. Tables of constants with pointers are in .data.rel.ro, which is read-only at run time.
+if objdump -t "$lib" | awk '($3 == "O" || $2 == "O") && / \.(data|bss)\t/ { print $NF }' |
+    grep -vE '^(stbds_hash_seed$|_*(asan|ubsan|odr_asan|llvm|sancov|gcov)|\.L|Lubsan|\*\.L)'; then
+    echo "not ok: the library has the globals above"
+    bad=1
+else
+    echo "ok the library has no globals"
+fi
+exit "$bad"

@@ -1,0 +1,374 @@
+/* Tests: tiny random models. See build_model.h. */
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KV_U32 = 4, KV_I32 = 5, KV_F32 = 6, KV_BOOL = 7, KV_STRING = 8, KV_ARRAY = 9 };
+
+/* ---- memory and numbers ------------------------------------------------------------------------
+ */
+
+void *toy_alloc(size_t n, size_t each)
+{
+    void *p = calloc(n ? n : 1, each);
+    assert_non_null(p);
+    return p;
+}
+
+static void *grow(void *p, size_t n, size_t each)
+{
+    void *grown = realloc(p, n * each);
+    assert_non_null(grown);
+    return grown;
+}
+
+uint64_t toy_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(toy_random(&seed) % (uint64_t)m->spec.n_vocab);
+}
+
+/* ---- metadata ----------------------------------------------------------------------------------
+ */
+
+struct bytes {
+    uint8_t *p;
+    size_t n;
+};
+
+static void put_bytes(struct bytes *b, const void *p, size_t n)
+{
+    b->p = grow(b->p, b->n + n + 1, 1);
+    if (n)
+        memcpy(b->p + b->n, p, n);
+    b->n += n;
+}
+
+static void put_uint(struct bytes *b, uint64_t v, unsigned n_bytes)
+{
+    for (unsigned i = 0; i < n_bytes; i++) {
+        uint8_t byte = (uint8_t)(v >> (8 * i));
+        put_bytes(b, &byte, 1);
+    }
+}
+
+static void put_text(struct bytes *b, const char *p, size_t n)
+{
+    put_uint(b, n, 8);
+    put_bytes(b, p, n);
+}
+
+static uint32_t float_bits(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* Takes over the bytes of value. */
+static void put_kv(struct toy *m, const char *key, uint32_t type, struct bytes value)
+{
+    toy_drop_key(m, key);
+    m->kv = grow(m->kv, m->n_kv + 1, sizeof *m->kv);
+    struct toy_kv *kv = &m->kv[m->n_kv++];
+    *kv = (struct toy_kv){.type = type, .bytes = value.p, .n = value.n};
+    snprintf(kv->key, sizeof kv->key, "%s", key);
+}
+
+void toy_put_u32(struct toy *m, const char *key, uint32_t v)
+{
+    struct bytes b = {0};
+    put_uint(&b, v, 4);
+    put_kv(m, key, KV_U32, b);
+}
+
+void toy_put_f32(struct toy *m, const char *key, float v)
+{
+    struct bytes b = {0};
+    put_uint(&b, float_bits(v), 4);
+    put_kv(m, key, KV_F32, b);
+}
+
+void toy_put_bool(struct toy *m, const char *key, int v)
+{
+    struct bytes b = {0};
+    put_uint(&b, (uint64_t)(v != 0), 1);
+    put_kv(m, key, KV_BOOL, b);
+}
+
+void toy_put_string(struct toy *m, const char *key, const char *v)
+{
+    struct bytes b = {0};
+    put_text(&b, v, strlen(v));
+    put_kv(m, key, KV_STRING, b);
+}
+
+void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
+                   size_t n_bytes)
+{
+    struct bytes b = {0};
+    put_uint(&b, element, 4);
+    put_uint(&b, n, 8);
+    put_bytes(&b, data, n_bytes);
+    put_kv(m, key, KV_ARRAY, b);
+}
+
+void toy_put_windows(struct toy *m, const int32_t *windows, size_t n)
+{
+    struct bytes b = {0};
+    for (size_t i = 0; i < n; i++)
+        put_uint(&b, (uint32_t)windows[i], 4);
+    toy_put_array(m, "mgpt.attention.windows", KV_I32, n, b.p, b.n);
+    free(b.p);
+}
+
+void toy_drop_key(struct toy *m, const char *key)
+{
+    for (size_t i = 0; i < m->n_kv; i++) {
+        if (strcmp(m->kv[i].key, key) == 0) {
+            free(m->kv[i].bytes);
+            memmove(m->kv + i, m->kv + i + 1, (--m->n_kv - i) * sizeof *m->kv);
+            return;
+        }
+    }
+}
+
+/* ---- a character vocabulary --------------------------------------------------------------------
+ */
+
+static size_t put_utf8(uint32_t code, char *out)
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    out[0] = (char)(0xC0 | code >> 6);
+    out[1] = (char)(0x80 | (code & 63));
+    return 2;
+}
+
+/* GPT-2's printable stand-in of a byte. */
+static uint32_t byte_letter(uint8_t byte)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < 256; b++) {
+        int own = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        if (b == byte)
+            return own ? b : 256 + n;
+        n += !own;
+    }
+    return 0;
+}
+
+/* The i-th character in order of code point: newline, printable ASCII, then two-byte characters. */
+static uint32_t character(int i)
+{
+    if (i == 0)
+        return '\n';
+    return (uint32_t)(i <= 95 ? 31 + i : 0xA1 - 96 + i);
+}
+
+static void put_vocabulary(struct toy *m)
+{
+    struct bytes texts = {0}, types = {0}, merges = {0};
+    int n_vocab = m->spec.n_vocab;
+    uint64_t n_merges = 0;
+    for (int i = 0; i < n_vocab - 1; i++) {
+        char utf8[4], letters[16];
+        size_t n_utf8 = put_utf8(character(i), utf8), n = 0, split = 0;
+        for (size_t j = 0; j < n_utf8; j++) {
+            split = n;
+            n += put_utf8(byte_letter((uint8_t)utf8[j]), letters + n);
+        }
+        put_text(&texts, letters, n);
+        if (n_utf8 == 2) {
+            char merge[16];
+            int length = snprintf(merge, sizeof merge, "%.*s %.*s", (int)split, letters,
+                                  (int)(n - split), letters + split);
+            put_text(&merges, merge, (size_t)length);
+            n_merges++;
+        }
+    }
+    put_text(&texts, "<BOS>", 5);
+    for (int i = 0; i < n_vocab; i++)
+        put_uint(&types, i == n_vocab - 1 ? 3 : 1, 4);
+    toy_put_string(m, "tokenizer.ggml.model", "gpt2");
+    toy_put_string(m, "tokenizer.ggml.pre", "gpt-2");
+    struct {
+        const char *key;
+        uint32_t type;
+        uint64_t n;
+        struct bytes *items;
+    } arrays[] = {{"tokenizer.ggml.tokens", KV_STRING, (uint64_t)n_vocab, &texts},
+                  {"tokenizer.ggml.token_type", KV_I32, (uint64_t)n_vocab, &types},
+                  {"tokenizer.ggml.merges", KV_STRING, n_merges, &merges}};
+    for (size_t i = 0; i < 3; i++) {
+        toy_put_array(m, arrays[i].key, arrays[i].type, arrays[i].n, arrays[i].items->p,
+                      arrays[i].items->n);
+        free(arrays[i].items->p);
+    }
+    toy_put_u32(m, "tokenizer.ggml.bos_token_id", (uint32_t)n_vocab - 1);
+    toy_put_u32(m, "tokenizer.ggml.eos_token_id", (uint32_t)n_vocab - 1);
+    toy_put_bool(m, "tokenizer.ggml.add_bos_token", 1);
+    toy_put_bool(m, "tokenizer.ggml.add_eos_token", 0);
+}
+
+/* ---- building ----------------------------------------------------------------------------------
+ */
+
+/* "<arch>.<key>" */
+static void put_arch_u32(struct toy *m, const char *key, int v)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", m->spec.arch, key);
+    toy_put_u32(m, name, (uint32_t)v);
+}
+
+static void put_arch_f32(struct toy *m, const char *key, double v)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", m->spec.arch, key);
+    toy_put_f32(m, name, (float)v);
+}
+
+static void put_numbers(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    put_arch_u32(m, "block_count", s->n_layer);
+    put_arch_u32(m, "context_length", s->n_ctx);
+    put_arch_u32(m, "embedding_length", s->n_embd);
+    put_arch_u32(m, "feed_forward_length", s->n_ff);
+    put_arch_u32(m, "attention.head_count", s->n_head);
+    put_arch_u32(m, "vocab_size", s->n_vocab);
+    put_arch_f32(
+        m, s->row->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        s->eps);
+    if (s->row->place == PLACE_LEARNED)
+        return;
+    put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
+    if (s->head_dim * s->n_head != s->n_embd) {
+        put_arch_u32(m, "attention.key_length", s->head_dim);
+        put_arch_u32(m, "attention.value_length", s->head_dim);
+    }
+    put_arch_u32(m, "rope.dimension_count", s->rope_dims);
+    put_arch_f32(m, "rope.freq_base", s->rope_base);
+}
+
+static void put_windows(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    uint8_t windowed[32];
+    if (s->window)
+        put_arch_u32(m, "attention.sliding_window", s->window);
+    if (s->full_every)
+        put_arch_u32(m, "attention.sliding_window_pattern", s->full_every);
+    if (s->windows)
+        toy_put_windows(m, s->windows, (size_t)s->n_layer);
+    if (!s->pattern)
+        return;
+    assert_true(strlen(s->pattern) == (size_t)s->n_layer && s->n_layer <= 32);
+    for (int i = 0; i < s->n_layer; i++)
+        windowed[i] = s->pattern[i] == 'w';
+    snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", s->arch);
+    toy_put_array(m, name, KV_BOOL, (uint64_t)s->n_layer, windowed, (size_t)s->n_layer);
+}
+
+/* What most models do not say. */
+static void put_rarities(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"rope.freq_base_swa", s->window_base},
+                   {"rope.scaling.factor", s->rope_factor},
+                   {"attention.scale", s->attn_scale},
+                   {"attention.clamp_kqv", s->clamp},
+                   {"final_logit_softcapping", s->softcap}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value != 0)
+            put_arch_f32(m, numbers[i].key, numbers[i].value);
+    snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
+    if (s->rope_factor != 0)
+        toy_put_string(m, name, "linear");
+    snprintf(name, sizeof name, "%s.use_parallel_residual", s->arch);
+    if (s->parallel != TOY_DEFAULT)
+        toy_put_bool(m, name, s->parallel == TOY_YES);
+    if (s->activation)
+        toy_put_string(m, "mgpt.activation", s->activation);
+    if (s->embedding_norm != TOY_DEFAULT)
+        toy_put_bool(m, "mgpt.embedding_norm", s->embedding_norm == TOY_YES);
+    if (s->final_norm != TOY_DEFAULT)
+        toy_put_bool(m, "mgpt.final_norm", s->final_norm == TOY_YES);
+}
+
+static void fill_defaults(struct toy_spec *s)
+{
+    if (!s->n_head_kv)
+        s->n_head_kv = s->n_head;
+    if (!s->head_dim)
+        s->head_dim = s->n_embd / s->n_head;
+    if (!s->rope_dims)
+        s->rope_dims = s->head_dim;
+    if (s->rope_base == 0)
+        s->rope_base = 10000;
+    if (s->eps == 0)
+        s->eps = 1e-5;
+    s->row = toy_arch(s->arch);
+    assert_non_null(s->row);
+    if (!s->label)
+        s->label = s->arch;
+}
+
+struct toy *toy_build(const struct toy_spec *spec)
+{
+    struct toy *m = toy_alloc(1, sizeof *m);
+    m->spec = *spec;
+    m->rng = spec->seed;
+    fill_defaults(&m->spec);
+    toy_put_string(m, "general.architecture", spec->arch);
+    toy_put_string(m, "general.name", "toy");
+    if (spec->alignment)
+        toy_put_u32(m, "general.alignment", spec->alignment);
+    put_numbers(m);
+    put_windows(m);
+    put_rarities(m);
+    if (spec->characters)
+        put_vocabulary(m);
+    toy_add_tensors(m);
+    return m;
+}
+
+void toy_free(struct toy *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->n_kv; i++)
+        free(m->kv[i].bytes);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        free(m->tensors[i].values);
+        free(m->tensors[i].blocks);
+    }
+    free(m->kv);
+    free(m->tensors);
+    free(m->windows);
+    free(m->file);
+    free(m);
+}

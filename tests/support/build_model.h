@@ -1,0 +1,159 @@
+/* Tests: tiny random models and their GGUF files, made in memory.
+ *
+ * A toy is a list of metadata entries and a list of tensors whose values stay at hand as float32, so
+ * the oracle computes from what was meant and not from what src/ read back. The encoder is our own and
+ * shares nothing with src/gguf: reader and writer are tested by a third party. A test may change
+ * entries, tensors and values before toy_encode; that is how the broken files are made.
+ *
+ * Weights are scaled so that activations stay near 1 in every layer and attention is far from uniform.
+ * Whatever fails here (memory) fails the running test.
+ */
+#ifndef TESTS_BUILD_MODEL_H
+#define TESTS_BUILD_MODEL_H
+
+#include "mgpt.h"
+#include "support/toy_arch.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* GGUF's numbers. Types that have blocks need rows of whole blocks, 32 or (K) 256 values: a matrix whose
+ * rows are not gets the next type down its list, as in real files (Q4_K, Q8_0, F16). */
+enum toy_type {
+    TOY_F32 = 0,
+    TOY_F16 = 1,
+    TOY_Q4_0 = 2,
+    TOY_Q4_1 = 3,
+    TOY_Q5_0 = 6,
+    TOY_Q5_1 = 7,
+    TOY_Q8_0 = 8,
+    TOY_Q4_K = 12,
+    TOY_Q5_K = 13,
+    TOY_Q6_K = 14,
+    TOY_BF16 = 30
+};
+
+enum toy_choice { TOY_DEFAULT, TOY_NO, TOY_YES }; /* TOY_DEFAULT: no key, the architecture's row */
+
+struct toy_spec {
+    const char *label; /* for messages */
+    const char *arch;  /* a row of toy_arch.h */
+    int n_layer, n_embd, n_head, n_ff, n_ctx, n_vocab;
+    int n_head_kv;          /* 0: n_head */
+    int head_dim;           /* 0: n_embd / n_head */
+    int rope_dims;          /* 0: head_dim */
+    double rope_base;       /* 0: 10000 */
+    double eps;             /* 0: 1e-5 */
+    const char *activation; /* NULL: the architecture's */
+    enum toy_choice embedding_norm, final_norm;
+    enum toy_choice parallel; /* use_parallel_residual */
+    int tied, biases;
+    int head_bias; /* output.bias */
+    int separate;  /* q, k and v are three tensors also where the architecture has them in one */
+    /* Positions and attention; 0 or NULL: no key. */
+    int window;             /* attention.sliding_window */
+    int full_every;         /* .sliding_window_pattern as a period */
+    const char *pattern;    /* .sliding_window_pattern as a bool a layer: 'w' windowed, 'f' full */
+    const int32_t *windows; /* mgpt.attention.windows, one a layer, 0: full */
+    double window_base;     /* rope.freq_base_swa */
+    double rope_factor;     /* rope.scaling.type linear, rope.scaling.factor */
+    int divisors;           /* rope_freqs.weight */
+    double attn_scale, clamp, softcap;
+    int lambdas;    /* resid_lambdas and x0_lambdas */
+    int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
+    enum toy_type type;
+    uint32_t alignment; /* 0: no key, so 32 */
+    uint64_t seed;
+    const struct toy_arch *row; /* filled in by toy_build */
+};
+
+struct toy_tensor {
+    char name[80];
+    enum toy_type type;
+    uint32_t n_dims;
+    uint64_t dims[4]; /* unused ones are 1 */
+    size_t n;         /* values held: the product of dims when the tensor was added */
+    float *values;    /* representable in `type`; of a quantised type, what `blocks` decodes to */
+    uint8_t *blocks;  /* of a quantised type, NULL otherwise: what goes into the file */
+};
+
+struct toy_kv {
+    char key[80];
+    uint32_t type; /* GGUF value type */
+    uint8_t *bytes;
+    size_t n;
+};
+
+struct toy {
+    struct toy_spec spec; /* with the defaults filled in */
+    struct toy_kv *kv;
+    size_t n_kv;
+    struct toy_tensor *tensors;
+    size_t n_tensors;
+    int32_t *windows; /* of a toy that was loaded */
+    uint8_t *file;    /* of the last toy_encode */
+    size_t size;
+    uint64_t rng;
+};
+
+struct toy *toy_build(const struct toy_spec *spec);
+void toy_free(struct toy *m);
+
+/* Adds the tensors of m->spec. toy_tensors.c, for toy_build. */
+void toy_add_tensors(struct toy *m);
+
+/* Fills values and blocks of a tensor of a quantised type, N(mean, scale²) or nearly. toy_quant.c. */
+void toy_quantise(struct toy_tensor *t, double mean, double scale, uint64_t *rng);
+
+/* A random number N(0, 1), or nearly. */
+double toy_normal(uint64_t *state);
+
+/* The toy of a GGUF file on disk, read with src/gguf/gguf.h; NULL when there is no such file. */
+struct toy *toy_load(const char *path);
+
+struct toy_tensor *toy_find(const struct toy *m, const char *name); /* NULL: absent */
+/* A random tensor N(mean, scale²); n_out = 0 makes a vector. */
+struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, int n_in, int n_out,
+                           double mean, double scale);
+void toy_drop_tensor(struct toy *m, const char *name);
+
+/* Values and bytes of a block; n_values is 1 for types that have none. toy_quant.c. */
+struct toy_block {
+    uint32_t n_values, n_bytes;
+};
+struct toy_block toy_block(enum toy_type type);
+
+/* Bytes of n values (whole blocks) in a file. */
+uint64_t toy_bytes(enum toy_type type, uint64_t n);
+
+/* Sets or replaces a metadata entry. */
+void toy_put_u32(struct toy *m, const char *key, uint32_t v);
+void toy_put_f32(struct toy *m, const char *key, float v);
+void toy_put_bool(struct toy *m, const char *key, int v);
+void toy_put_string(struct toy *m, const char *key, const char *v);
+/* n elements of GGUF's type `element`; data is what stands in the file. */
+void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
+                   size_t n_bytes);
+void toy_put_windows(struct toy *m, const int32_t *windows, size_t n); /* mgpt.attention.windows */
+void toy_drop_key(struct toy *m, const char *key);
+
+/* Encodes the file into m->file. */
+void toy_encode(struct toy *m);
+
+/* toy_encode, then mgpt_open_bytes, which must succeed. The toy must outlive the model. */
+mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params);
+
+/* Encodes and opens m, which must be refused with one short line that holds a, b and c (or NULL), and
+ * frees m. */
+void toy_check_refused(struct toy *m, const char *a, const char *b, const char *c);
+
+/* n random tokens of the toy's vocabulary. */
+void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n);
+
+/* The generator of everything random in the tests: SplitMix64. */
+uint64_t toy_random(uint64_t *state);
+
+/* Allocates n zeroed elements or fails the test. */
+void *toy_alloc(size_t n, size_t each);
+
+#endif

@@ -1,0 +1,66 @@
+/* Tests of tools/convert: the fixtures, and readers called without a command line. */
+#ifndef TESTS_CONVERT_INPUT_H
+#define TESTS_CONVERT_INPUT_H
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "convert/core/readers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define FIXTURES "convert" /* the directory in tests/fixtures */
+
+static inline struct file fixture_in(const char *directory, const char *name)
+{
+    char path[512];
+    struct file f;
+    mgpt_error err;
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/tests/fixtures/%s/%s", root ? root : ".", directory, name);
+    if (file_open(&f, path, &err) < 0)
+        fail_msg("%s: %s", path, err.text);
+    return f;
+}
+
+static inline struct file fixture(const char *name)
+{
+    return fixture_in(FIXTURES, name);
+}
+
+struct sides {
+    struct span tokenizer, chars;
+};
+
+static inline int find_side(void *user, enum ckpt_option option, const char *const *candidates,
+                            size_t n, struct ckpt_side *side, mgpt_error *err)
+{
+    const struct sides *s = user;
+    struct span bytes = option == OPT_CHARS ? s->chars : s->tokenizer;
+    (void)candidates;
+    (void)n;
+    (void)err;
+    *side = (struct ckpt_side){option == OPT_CHARS ? "chars.txt" : "tokenizer.bin", bytes};
+    return bytes.data != NULL;
+}
+
+static inline int read_bytes(struct checkpoint *c, struct span bytes,
+                             const struct ckpt_options *options, const struct sides *sides,
+                             mgpt_error *err)
+{
+    struct ckpt_input in = {bytes, "name", options, find_side, (void *)(uintptr_t)sides, NULL};
+    ckpt_init(c);
+    return ckpt_read(c, &in, err);
+}
+
+static inline struct span text(const char *s)
+{
+    return (struct span){(const uint8_t *)s, strlen(s)};
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* Tests of Hugging Face models: directories in memory, made of the golden models. */
+#ifndef TESTS_HF_DIR_H
+#define TESTS_HF_DIR_H
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "convert/core/readers.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_FILES = 6 };
+
+struct dir {
+    struct {
+        const char *name;
+        struct span bytes; /* malloc'ed */
+    } files[MAX_FILES];
+};
+
+static inline struct span copy_of(const void *data, size_t n)
+{
+    uint8_t *p = malloc(n + !n);
+    assert_non_null(p);
+    memcpy(p, data, n);
+    return (struct span){p, n};
+}
+
+static inline struct span *file_in(struct dir *d, const char *name)
+{
+    for (size_t i = 0; i < MAX_FILES; i++)
+        if (d->files[i].name && strcmp(d->files[i].name, name) == 0)
+            return &d->files[i].bytes;
+    return NULL;
+}
+
+static inline void set_file(struct dir *d, const char *name, struct span bytes)
+{
+    struct span *old = file_in(d, name);
+    if (old) {
+        free((void *)(uintptr_t)old->data);
+        *old = bytes;
+        return;
+    }
+    for (size_t i = 0; i < MAX_FILES; i++)
+        if (!d->files[i].name) {
+            d->files[i].name = name;
+            d->files[i].bytes = bytes;
+            return;
+        }
+    fail_msg("no room for %s", name);
+}
+
+static inline void remove_file(struct dir *d, const char *name)
+{
+    for (size_t i = 0; i < MAX_FILES; i++)
+        if (d->files[i].name && strcmp(d->files[i].name, name) == 0) {
+            free((void *)(uintptr_t)d->files[i].bytes.data);
+            memset(&d->files[i], 0, sizeof d->files[i]);
+        }
+}
+
+static inline void dir_free(struct dir *d)
+{
+    for (size_t i = 0; i < MAX_FILES; i++)
+        free((void *)(uintptr_t)d->files[i].bytes.data);
+}
+
+static inline struct dir golden(const char *model)
+{
+    static const char *const names[] = {
+        "config.json", "model.safetensors", "model.safetensors.index.json",
+        "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+    struct dir d = {0};
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        struct file f;
+        snprintf(path, sizeof path, "%s/tests/golden/%s/%s", root ? root : ".", model, names[i]);
+        if (file_open(&f, path, NULL) < 0)
+            continue;
+        set_file(&d, names[i], copy_of(f.data, f.size));
+        file_close(&f);
+    }
+    assert_non_null(file_in(&d, "config.json"));
+    return d;
+}
+
+static inline int find_side(void *user, enum ckpt_option option, const char *const *candidates,
+                            size_t n, struct ckpt_side *side, mgpt_error *err)
+{
+    (void)option;
+    (void)err;
+    for (size_t i = 0; i < n; i++) {
+        const struct span *bytes = file_in(user, candidates[i]);
+        if (bytes) {
+            *side = (struct ckpt_side){candidates[i], *bytes};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static inline int read_dir(struct checkpoint *c, struct dir *d, const char *input, mgpt_error *err)
+{
+    static const struct ckpt_options options = {.given = OPT_NO_TOKENIZER};
+    struct ckpt_input in = {*file_in(d, input), "model", &options, find_side, d, "directory"};
+    ckpt_init(c);
+    return ckpt_read(c, &in, err);
+}
+
+/* expected NULL: it must be read. */
+static inline void assert_read(struct dir *d, const char *input, const char *what,
+                               const char *expected)
+{
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    int status = read_dir(&c, d, input, &err);
+    if (expected ? status == MGPT_OK || !strstr(err.text, expected) : status != MGPT_OK)
+        fail_msg("%s: expected '%s', found '%s'", what, expected ? expected : "success", err.text);
+    ckpt_free(&c);
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* Tests: vocabularies as GGUF files in memory, and the tokenizers that src/tok makes of them.
+ *
+ * A tok_file collects metadata entries and the four arrays of a vocabulary; tok_file_open encodes
+ * them (a file without tensors), parses the bytes and opens the tokenizer. Nothing is checked: a
+ * test may drop an array or make lengths differ. Running out of memory aborts.
+ */
+#ifndef TESTS_TOK_FILE_H
+#define TESTS_TOK_FILE_H
+
+#include "base/mem.h"
+#include "mgpt.h"
+#include "tokenizer/tok.h"
+
+struct tok_file {
+    uint8_t *entries; /* stb_ds arrays: encoded metadata, and the elements of the arrays below */
+    uint8_t *tokens, *merges;
+    int32_t *types;
+    float *scores;
+    uint64_t n_entries, n_tokens, n_merges;
+    int no_types, no_scores, no_merges; /* leave the array out */
+    uint8_t *bytes;                     /* of the last tok_file_open */
+    struct gguf g;
+    struct tok *tok;
+};
+
+struct tok_case {
+    struct gguf_str text;
+    int32_t *ids; /* stb_ds array */
+};
+
+/* A zeroed struct is an empty file. `model` and `pre` may be NULL: no such key. */
+void tok_file_begin(struct tok_file *f, const char *model, const char *pre);
+void tok_file_free(struct tok_file *f);
+
+void tok_file_string(struct tok_file *f, const char *key, const char *v);
+void tok_file_u32(struct tok_file *f, const char *key, uint32_t v);
+void tok_file_bool(struct tok_file *f, const char *key, int v);
+void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n);
+
+/* Types are those of tokenizer.ggml.token_type. Returns the id. */
+int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score);
+int32_t tok_file_token(struct tok_file *f, const char *text, int type, float score);
+void tok_file_merge_n(struct tok_file *f, const char *line, size_t n);
+void tok_file_merge(struct tok_file *f, const char *line);
+
+/* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated).
+ */
+void tok_file_alphabet(struct tok_file *f);
+size_t tok_file_byte(uint8_t byte, char text[3]);
+
+/* <unk> <s> </s> and, if asked for, the 256 byte tokens: the usual beginning of a SentencePiece
+ * file. */
+void tok_file_sentencepiece(struct tok_file *f, int bytes);
+
+/* The file's bytes; the tokenizer, which must come out; and one that must be refused with this
+ * text. */
+void tok_file_encode(struct tok_file *f);
+struct tok *tok_file_open(struct tok_file *f);
+void tok_file_refused(struct tok_file *f, const char *message);
+
+/* Reads tests/vectors/NAME into f (tokens and merges) and a stb_ds array of cases. */
+struct tok_case *tok_file_vectors(struct tok_file *f, const char *name);
+void tok_cases_free(struct tok_case *cases);
+
+/* Encodes and compares with n ids; -1 ends the variadic list of tok_gives. */
+void tok_gives_ids(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
+                   const int32_t *ids, size_t n);
+void tok_gives(const struct tok *t, const char *text, unsigned flags, ...);
+
+/* The pieces of the text's tokens joined by '|'. */
+char *tok_split(const struct tok *t, const char *text, char *buf, size_t cap);
+
+/* Encoding must fail with MGPT_ETEXT, this offset and this message. */
+void tok_refuses(const struct tok *t, const char *text, size_t n_bytes, uint64_t offset,
+                 const char *message);
+
+/* The pieces of the text's tokens together are the text (at most 1000 bytes), but for the space in
+ * front that decoding drops. */
+void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes);
+
+/* Two threads encode all cases with one tokenizer and get the ids of the cases. */
+void tok_two_threads(const struct tok *t, const struct tok_case *cases);
+
+/* The path of a file of the source tree. */
+const char *tok_source_path(const char *name, char *buf, size_t cap);
+
+#endif

@@ -1,0 +1,41 @@
+/* Tests: what the tests know of each architecture. See toy_arch.h. */
+#include "support/toy_arch.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct toy_arch rows[] = {
+    {.name = "microgpt", .bare = 1, .embd_norm = 1, .place = PLACE_LEARNED, .activation = "relu"},
+    {.name = "gpt2", .layer_norm = 1, .final_norm = 1, .place = PLACE_LEARNED, .fused = 1,
+     .activation = "gelu_tanh"},
+    {.name = "llama", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1, .activation = "silu"},
+    {.name = "qwen2", .final_norm = 1, .place = PLACE_HALVES, .qkv_biases = 1, .gated = 1,
+     .activation = "silu"},
+    {.name = "qwen3", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD, .gated = 1,
+     .activation = "silu"},
+    {.name = "gemma3", .norms = NORMS_AROUND, .final_norm = 1, .place = PLACE_HALVES,
+     .qk = QK_PER_HEAD, .gated = 1, .activation = "gelu_tanh", .embd_root = 1, .full_every = 6,
+     .window_base = 10000},
+    {.name = "gptneox", .layer_norm = 1, .final_norm = 1, .place = PLACE_HALVES, .fused = 1,
+     .activation = "gelu_erf", .parallel = 1},
+    {.name = "phi2", .layer_norm = 1, .norms = NORMS_SHARED, .final_norm = 1,
+     .place = PLACE_HALVES, .fused = 1, .activation = "gelu_tanh", .parallel = 1},
+    {.name = "olmo", .layer_norm = 1, .bare = 1, .final_norm = 1, .place = PLACE_ADJACENT,
+     .gated = 1, .activation = "silu"},
+    {.name = "olmo2", .norms = NORMS_AFTER, .final_norm = 1, .place = PLACE_HALVES,
+     .qk = QK_WHOLE, .gated = 1, .activation = "silu"},
+    {.name = "smollm3", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1,
+     .activation = "silu", .no_rope_every = 4},
+    {.name = "nanochat", .bare = 1, .embd_norm = 1, .final_norm = 1, .place = PLACE_HALVES,
+     .qk = QK_BARE, .activation = "relu2", .exchanged = 1},
+};
+/* clang-format on */
+
+const struct toy_arch *toy_arch(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}

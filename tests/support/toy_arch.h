@@ -1,0 +1,52 @@
+/* Tests: what the tests know of each architecture.
+ *
+ * Written from the tables of published architectures (the formats' facts that src/model/arch.c and src/model/bind.c
+ * were written from as well), not from src/: builder and oracle read these rows and nothing of the
+ * engine's, so that a fact that the engine has wrong shows. */
+#ifndef TESTS_TOY_ARCH_H
+#define TESTS_TOY_ARCH_H
+
+enum toy_place {
+    PLACE_LEARNED,  /* a table of positions is added to the embedding */
+    PLACE_ADJACENT, /* rope turns components 2i and 2i + 1 together */
+    PLACE_HALVES    /* i and i + n_rot / 2 */
+};
+
+enum toy_norms {
+    NORMS_BEFORE, /* of each branch's input */
+    NORMS_SHARED, /* one norm is the input of both branches */
+    NORMS_AFTER,  /* of each branch's output */
+    NORMS_AROUND  /* both */
+};
+
+enum toy_qk {
+    QK_PLAIN,    /* q and k are not normalised */
+    QK_BARE,     /* per head, without a gain */
+    QK_PER_HEAD, /* with a gain as wide as a head, shared by all heads */
+    QK_WHOLE     /* all heads of a projection as one vector */
+};
+
+struct toy_arch {
+    const char *name;
+    int layer_norm; /* LayerNorm and the key of its epsilon; else RMSNorm */
+    int bare;       /* norms have neither gain nor bias */
+    enum toy_norms norms;
+    int embd_norm, final_norm;
+    enum toy_place place;
+    enum toy_qk qk;
+    int fused;      /* q, k and v are one tensor, unless a spec separates them */
+    int qkv_biases; /* q, k and v have biases also when nothing else has */
+    int gated;
+    const char *activation;
+    int parallel;       /* attention and MLP read the same residual */
+    int embd_root;      /* embeddings times sqrt(n_embd) */
+    int no_rope_every;  /* every so many layers one does not rotate; 0: all do */
+    int full_every;     /* with a sliding window: every so many layers one sees everything */
+    int exchanged;      /* files hold the two halves of each head of q and k in exchange */
+    double window_base; /* rope base of windowed layers; 0: that of the others */
+};
+
+/* NULL: unknown. */
+const struct toy_arch *toy_arch(const char *name);
+
+#endif

@@ -1,0 +1,310 @@
+/* Tests: GGUF files of toys. The encoder is our own, so that reader and writer in src/ meet a third
+ * party; toy_load reads foreign files (weights/) with src/gguf, for the oracle. */
+#include "base/cursor.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- encoding ----------------------------------------------------------------------------------
+ */
+
+/* Two passes: with p == NULL only the length is counted. */
+struct sink {
+    uint8_t *p;
+    size_t n;
+};
+
+static void put_bytes(struct sink *s, const void *bytes, size_t n)
+{
+    if (s->p && n)
+        memcpy(s->p + s->n, bytes, n);
+    s->n += n;
+}
+
+static void put_uint(struct sink *s, uint64_t v, unsigned n_bytes)
+{
+    uint8_t bytes[8];
+    for (unsigned i = 0; i < n_bytes; i++)
+        bytes[i] = (uint8_t)(v >> (8 * i));
+    put_bytes(s, bytes, n_bytes);
+}
+
+static void put_text(struct sink *s, const char *text)
+{
+    put_uint(s, strlen(text), 8);
+    put_bytes(s, text, strlen(text));
+}
+
+static void put_padding(struct sink *s, size_t alignment)
+{
+    while (s->n % alignment)
+        put_uint(s, 0, 1);
+}
+
+/* The value is representable (toy_add saw to that), so this only rearranges bits. */
+static uint32_t encode_value(enum toy_type type, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (type == TOY_F32)
+        return bits;
+    if (type == TOY_BF16)
+        return bits >> 16;
+    uint32_t sign = bits >> 16 & 0x8000;
+    if ((bits & 0x7FFFFFFF) == 0)
+        return sign;
+    return sign | (((bits >> 23 & 255) - 127 + 15) << 10) | (bits >> 13 & 0x3FF);
+}
+
+/* The size in the file follows dims, also where a test has changed them: missing values are zero. */
+static uint64_t dims_values(const struct toy_tensor *t)
+{
+    return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
+}
+
+static uint64_t padded(uint64_t n, uint64_t alignment)
+{
+    return (n + alignment - 1) / alignment * alignment;
+}
+
+static void put_info(struct sink *s, const struct toy_tensor *t, uint64_t offset)
+{
+    put_text(s, t->name);
+    put_uint(s, t->n_dims, 4);
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        put_uint(s, t->dims[i], 8);
+    put_uint(s, t->type, 4);
+    put_uint(s, offset, 8);
+}
+
+static void put_data(struct sink *s, const struct toy_tensor *t)
+{
+    unsigned width = t->type == TOY_F32 ? 4 : 2;
+    for (uint64_t i = 0; !t->blocks && i < dims_values(t); i++)
+        put_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
+    for (uint64_t i = 0; t->blocks && i < toy_bytes(t->type, dims_values(t)); i++)
+        put_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
+}
+
+static void put_file(struct sink *s, const struct toy *m)
+{
+    size_t alignment = m->spec.alignment ? m->spec.alignment : 32;
+    put_bytes(s, "GGUF", 4);
+    put_uint(s, 3, 4);
+    put_uint(s, m->n_tensors, 8);
+    put_uint(s, m->n_kv, 8);
+    for (size_t i = 0; i < m->n_kv; i++) {
+        put_text(s, m->kv[i].key);
+        put_uint(s, m->kv[i].type, 4);
+        put_bytes(s, m->kv[i].bytes, m->kv[i].n);
+    }
+    uint64_t offset = 0;
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const struct toy_tensor *t = &m->tensors[i];
+        put_info(s, t, offset);
+        offset += padded(toy_bytes(t->type, dims_values(t)), alignment);
+    }
+    put_padding(s, alignment);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const struct toy_tensor *t = &m->tensors[i];
+        put_data(s, t);
+        put_padding(s, alignment);
+    }
+}
+
+void toy_encode(struct toy *m)
+{
+    struct sink s = {NULL, 0};
+    put_file(&s, m);
+    free(m->file);
+    m->file = toy_alloc(s.n, 1);
+    m->size = s.n;
+    s = (struct sink){m->file, 0};
+    put_file(&s, m);
+}
+
+mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params)
+{
+    mgpt_error err = {0};
+    toy_encode(m);
+    mgpt_model *model = mgpt_open_bytes(m->file, m->size, params, &err);
+    if (!model)
+        fail_msg("%s: %s", m->spec.label, err.text);
+    return model;
+}
+
+void toy_check_refused(struct toy *m, const char *a, const char *b, const char *c)
+{
+    const char *parts[3] = {a, b, c};
+    mgpt_error err = {0};
+    toy_encode(m);
+    mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, &err);
+    if (model)
+        fail_msg("a model was opened that should have been refused for %s", a);
+    if (err.status != MGPT_EFILE)
+        fail_msg("%s: status %d: %s", a, err.status, err.text);
+    for (int i = 0; i < 3; i++)
+        if (parts[i] && !strstr(err.text, parts[i]))
+            fail_msg("'%s' does not say '%s'", err.text, parts[i]);
+    if (strchr(err.text, '\n') || strlen(err.text) > 160)
+        fail_msg("not one short line: '%s'", err.text);
+    assert_null(mgpt_open_bytes(m->file, m->size, NULL, NULL)); /* err may be NULL */
+    toy_free(m);
+}
+
+/* ---- loading -----------------------------------------------------------------------------------
+ */
+
+static uint8_t *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    long end = ftell(f);
+    assert_true(end >= 0);
+    rewind(f);
+    uint8_t *data = toy_alloc((size_t)end, 1);
+    assert_int_equal(fread(data, 1, (size_t)end, f), end);
+    fclose(f);
+    *size = (size_t)end;
+    return data;
+}
+
+/* An integer entry <arch>.<key>, or its default. */
+static int number(const struct gguf *g, const char *arch, const char *key, int fallback)
+{
+    char name[80];
+    uint64_t v = 0;
+    snprintf(name, sizeof name, "%s.%s", arch, key);
+    return gguf_uint(g, name, 1 << 30, &v, NULL) == 1 ? (int)v : fallback;
+}
+
+static double real(const struct gguf *g, const char *arch, const char *key, double fallback)
+{
+    char name[80];
+    double v;
+    snprintf(name, sizeof name, "%s.%s", arch, key);
+    return gguf_float(g, name, &v, NULL) == 1 ? v : fallback;
+}
+
+static enum toy_choice choice(const struct gguf *g, const char *key)
+{
+    int v;
+    if (gguf_bool(g, key, &v, NULL) != 1)
+        return TOY_DEFAULT;
+    return v ? TOY_YES : TOY_NO;
+}
+
+/* The text of an entry, compared with the names that a spec may hold, so that it outlives the file. */
+static const char *known(const struct gguf *g, const char *key, const char *const *names)
+{
+    struct gguf_str v;
+    if (gguf_string(g, key, &v, NULL) != 1)
+        return NULL;
+    for (int i = 0; names[i]; i++)
+        if (v.n == strlen(names[i]) && memcmp(v.p, names[i], v.n) == 0)
+            return names[i];
+    fail_msg("%s is unknown to the oracle: %.*s", key, (int)v.n, v.p);
+    return NULL;
+}
+
+static void read_words(struct toy_spec *s, const struct gguf *g)
+{
+    static const char *const archs[] = {"microgpt", "gpt2",     "llama", "qwen2", "qwen3",
+                                        "gemma3",   "gptneox",  "phi2",  "olmo",  "olmo2",
+                                        "smollm3",  "nanochat", NULL};
+    static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
+    char parallel[80];
+    s->arch = known(g, "general.architecture", archs);
+    s->row = toy_arch(s->arch);
+    assert_non_null(s->row);
+    s->activation = known(g, "mgpt.activation", acts);
+    s->embedding_norm = choice(g, "mgpt.embedding_norm");
+    s->final_norm = choice(g, "mgpt.final_norm");
+    snprintf(parallel, sizeof parallel, "%s.use_parallel_residual", s->arch);
+    s->parallel = choice(g, parallel);
+}
+
+static void read_numbers(struct toy_spec *s, const struct gguf *g)
+{
+    s->n_layer = number(g, s->arch, "block_count", 0);
+    s->n_ctx = number(g, s->arch, "context_length", 0);
+    s->n_embd = number(g, s->arch, "embedding_length", 0);
+    s->n_ff = number(g, s->arch, "feed_forward_length", 0);
+    s->n_head = number(g, s->arch, "attention.head_count", 1);
+    s->n_head_kv = number(g, s->arch, "attention.head_count_kv", s->n_head);
+    s->head_dim = number(g, s->arch, "attention.key_length", s->n_embd / s->n_head);
+    s->rope_dims = number(g, s->arch, "rope.dimension_count", s->head_dim);
+    s->rope_base = real(g, s->arch, "rope.freq_base", 10000);
+    s->window = number(g, s->arch, "attention.sliding_window", 0);
+    s->full_every = number(g, s->arch, "attention.sliding_window_pattern", 0);
+    s->window_base = real(g, s->arch, "rope.freq_base_swa", 0);
+    s->rope_factor = real(g, s->arch, "rope.scaling.factor", 0);
+    s->attn_scale = real(g, s->arch, "attention.scale", 0);
+    s->clamp = real(g, s->arch, "attention.clamp_kqv", 0);
+    s->softcap = real(g, s->arch, "final_logit_softcapping", 0);
+    s->eps = real(g, s->arch,
+                  s->row->layer_norm ? "attention.layer_norm_epsilon"
+                                     : "attention.layer_norm_rms_epsilon",
+                  1e-5);
+    const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
+    assert_non_null(embd);
+    s->n_vocab = (int)embd->dims[1];
+}
+
+static void read_windows(struct toy *m, const struct gguf *g)
+{
+    const struct gguf_kv *kv;
+    if (gguf_array(g, "mgpt.attention.windows", GGUF_I32, &kv, NULL) != 1)
+        return;
+    assert_int_equal(kv->n, m->spec.n_layer);
+    m->windows = toy_alloc((size_t)kv->n, sizeof *m->windows);
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (uint64_t i = 0; i < kv->n; i++)
+        m->windows[i] = cursor_i32(&c);
+    m->spec.windows = m->windows;
+}
+
+static void copy_tensor(struct toy_tensor *to, const struct gguf_tensor *t)
+{
+    snprintf(to->name, sizeof to->name, "%s", t->name);
+    to->n_dims = t->n_dims;
+    memcpy(to->dims, t->dims, sizeof to->dims);
+    to->n = (size_t)t->n_values;
+    to->values = toy_alloc(to->n, sizeof *to->values);
+    t->type->to_float(t->data, to->values, to->n);
+}
+
+struct toy *toy_load(const char *path)
+{
+    size_t size;
+    uint8_t *data = read_file(path, &size);
+    if (!data)
+        return NULL;
+    struct gguf g;
+    mgpt_error err;
+    if (gguf_parse(&g, data, size, &err) < 0)
+        fail_msg("%s: %s", path, err.text);
+    struct toy *m = toy_alloc(1, sizeof *m);
+    m->spec.label = path;
+    read_words(&m->spec, &g);
+    read_numbers(&m->spec, &g);
+    read_windows(m, &g);
+    m->n_tensors = arr_len(g.tensors);
+    m->tensors = toy_alloc(m->n_tensors, sizeof *m->tensors);
+    for (size_t i = 0; i < m->n_tensors; i++)
+        copy_tensor(&m->tensors[i], &g.tensors[i]);
+    gguf_free(&g);
+    free(data);
+    return m;
+}

@@ -1,0 +1,195 @@
+/* Tests: the float64 oracle of a toy. See oracle.h.
+ *
+ * The pass itself is tools/check/oracle/oracle.c, which the shipped tool uses as well; here stands what the tests
+ * know: a toy described from its specification and the table of architectures (toy_arch.h), nothing of
+ * it from src/. */
+#include "support/toy_oracle.h"
+
+#include "check/oracle/oracle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job {
+    const struct toy *m;
+    struct trace *trace;
+    oracle_patch *patch;
+    void *user;
+};
+
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
+
+static enum oracle_tensor find(void *user, const char *name)
+{
+    const struct toy_tensor *t = toy_find(user, name);
+    if (!t)
+        return ORACLE_ABSENT;
+    return t->blocks ? ORACLE_INTEGERS : ORACLE_FLOATS;
+}
+
+static int read_values(void *user, const char *name, size_t row, size_t n, float *out,
+                       mgpt_error *err)
+{
+    const struct toy_tensor *t = toy_find(user, name);
+    (void)err;
+    assert_non_null(t);
+    assert_true((row + 1) * n <= t->n);
+    memcpy(out, t->values + row * n, n * sizeof *out);
+    return MGPT_OK;
+}
+
+/* All heads of all points: patched, then stored. */
+static int keep(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
+                void *user)
+{
+    struct job *job = user;
+    size_t heads = trace_is_attention(point) ? (size_t)job->m->spec.n_head : 1;
+    if (job->patch)
+        job->patch(point, layer, row, n, job->user);
+    assert_true(trace_put(job->trace, point, layer, pos, head, heads, row, n));
+    return 0;
+}
+
+/* ---- the description ---------------------------------------------------------------------------
+ */
+
+static int has(const struct toy *m, int layer, const char *stem)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, stem);
+    return toy_find(m, name) != NULL;
+}
+
+/* Gains stand where the table of architectures says that there are norms, and nowhere else. */
+static void check_gains(const struct toy *m, int layer)
+{
+    const struct toy_arch *row = m->spec.row;
+    int behind = row->norms == NORMS_AFTER || row->norms == NORMS_AROUND;
+    int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE;
+    assert_int_equal(has(m, layer, "post_attention_norm"), behind);
+    assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
+    assert_int_equal(has(m, layer, "attn_q_norm"), qk);
+    assert_int_equal(has(m, layer, "attn_k_norm"), qk);
+}
+
+/* Whether a layer's queries see no further than the window, and how many keys they see (0: all). */
+static int window(const struct toy_spec *s, int layer)
+{
+    int full_every = s->full_every ? s->full_every : s->row->full_every;
+    if (s->windows)
+        return s->windows[layer];
+    if (s->pattern)
+        return s->pattern[layer] == 'w' ? s->window : 0;
+    return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
+}
+
+/* Radians that pair i turns from one position to the next. Layers with a window may have a base of
+ * their own, and then know no scaling of positions. */
+static double frequency(const struct toy *m, int layer, size_t i)
+{
+    const struct toy_spec *s = &m->spec;
+    const struct toy_tensor *divisors = toy_find(m, "rope_freqs.weight");
+    double own = s->window_base != 0 ? s->window_base : s->row->window_base;
+    double exponent = -2 * (double)i / (double)s->rope_dims;
+    if (own != 0 && window(s, layer))
+        return pow((double)(float)own, exponent);
+    double f = pow((double)(float)s->rope_base, exponent);
+    if (s->rope_factor != 0)
+        f /= (double)(float)s->rope_factor;
+    return divisors ? f / (double)divisors->values[i] : f;
+}
+
+static int chosen(enum toy_choice choice, int row)
+{
+    return choice == TOY_DEFAULT ? row : choice == TOY_YES;
+}
+
+/* Files for adjacent pairs are written from programs that rotate halves, whose order is the one shown. */
+static enum oracle_components stored(const struct toy_arch *row)
+{
+    if (row->place == PLACE_ADJACENT)
+        return ORACLE_PAIRS;
+    return row->exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
+}
+
+static struct oracle_layer describe_layer(const struct toy *m, int layer, double *freq)
+{
+    const struct toy_spec *s = &m->spec;
+    const struct toy_arch *row = s->row;
+    const struct toy_tensor *keep = toy_find(m, "resid_lambdas");
+    const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
+    int skip = row->no_rope_every && (layer + 1) % row->no_rope_every == 0;
+    check_gains(m, layer);
+    for (int i = 0; i < s->rope_dims / 2; i++)
+        freq[i] = row->place == PLACE_LEARNED ? 0 : frequency(m, layer, (size_t)i);
+    return (struct oracle_layer){.freq = row->place == PLACE_LEARNED || skip ? NULL : freq,
+                                 .window = (size_t)window(s, layer),
+                                 .activation = s->activation ? s->activation : row->activation,
+                                 .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale
+                                                                  : 1 / sqrt(s->head_dim),
+                                 .keep = keep ? (double)keep->values[layer] : 1,
+                                 .blend = mix ? (double)mix->values[layer] : 0,
+                                 .halves = row->place == PLACE_HALVES,
+                                 .stored = stored(row),
+                                 .attn_norm = row->norms != NORMS_AFTER,
+                                 .mlp_norm = row->norms != NORMS_AFTER,
+                                 .shared_norm = row->norms == NORMS_SHARED,
+                                 .parallel = chosen(s->parallel, row->parallel)};
+}
+
+static enum oracle_qk qk_norm(const struct toy_arch *row)
+{
+    if (row->qk == QK_PLAIN)
+        return ORACLE_QK_PLAIN;
+    return row->qk == QK_WHOLE ? ORACLE_QK_WHOLE : ORACLE_QK_PER_HEAD;
+}
+
+static struct oracle_spec describe(const struct toy *m, const struct oracle_layer *layers)
+{
+    const struct toy_spec *s = &m->spec;
+    return (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m},
+                                .layers = layers,
+                                .n_layer = (size_t)s->n_layer,
+                                .n_embd = (size_t)s->n_embd,
+                                .n_head = (size_t)s->n_head,
+                                .n_head_kv = (size_t)s->n_head_kv,
+                                .head_dim = (size_t)s->head_dim,
+                                .n_ff = (size_t)s->n_ff,
+                                .n_vocab = (size_t)s->n_vocab,
+                                .n_rot = s->row->place == PLACE_LEARNED ? 0 : (size_t)s->rope_dims,
+                                .eps = (double)(float)s->eps,
+                                .embd_scale = s->row->embd_root ? sqrt(s->n_embd) : 1,
+                                .clamp = (double)(float)s->clamp,
+                                .softcap = (double)(float)s->softcap,
+                                .layer_norm = s->row->layer_norm,
+                                .embd_norm = chosen(s->embedding_norm, s->row->embd_norm),
+                                .final_norm = chosen(s->final_norm, s->row->final_norm),
+                                .gated = s->row->gated,
+                                .qk_norm = qk_norm(s->row),
+                                .int8_inputs = 1};
+}
+
+struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, oracle_patch *patch,
+                         void *user)
+{
+    size_t n_layer = (size_t)m->spec.n_layer, n_freq = (size_t)m->spec.rope_dims / 2 + 1;
+    struct oracle_layer *layers = toy_alloc(n_layer, sizeof *layers);
+    double *freq = toy_alloc(n_layer * n_freq, sizeof *freq);
+    for (size_t i = 0; i < n_layer; i++)
+        layers[i] = describe_layer(m, (int)i, freq + i * n_freq);
+    struct oracle_spec spec = describe(m, layers);
+    struct job job = {m, trace_new(m->spec.n_layer, n), patch, user};
+    mgpt_error err;
+    if (oracle_pass(&spec, tokens, n, keep, &job, &err) != MGPT_OK)
+        fail_msg("%s: %s", m->spec.label, err.text);
+    free(layers);
+    free(freq);
+    return job.trace;
+}

@@ -1,0 +1,210 @@
+/* Tests: the tensors of random models, which follow from a spec and its architecture's row. See
+ * build_model.h. */
+#include "support/build_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
+
+/* Four uniform numbers, variance 1: near enough to a normal distribution, and no libm, so that the
+ * models are the same everywhere. */
+double toy_normal(uint64_t *state)
+{
+    double sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += (double)(toy_random(state) >> 11) * 0x1p-53;
+    return (sum - 2) * 1.7320508075688772;
+}
+
+/* The nearest value that the type can hold. Subnormal halves are flushed: encode_value stays short. */
+static float round_to(enum toy_type type, double v)
+{
+    int e, digits = type == TOY_F16 ? 11 : 8;
+    if (type == TOY_F32)
+        return (float)v;
+    double m = frexp(v, &e);
+    if (fabs(v) < 0x1p-14)
+        return 0;
+    return (float)ldexp(rint(ldexp(m, digits)), e - digits);
+}
+
+uint64_t toy_bytes(enum toy_type type, uint64_t n)
+{
+    struct toy_block block = toy_block(type);
+    return n / block.n_values * block.n_bytes;
+}
+
+/* The type of a matrix with rows of n_in. */
+static enum toy_type type_for(enum toy_type type, int n_in)
+{
+    if (toy_block(type).n_values == 256 && n_in % 256)
+        type = TOY_Q8_0;
+    return toy_block(type).n_values == 32 && n_in % 32 ? TOY_F16 : type;
+}
+
+/* ---- single tensors ----------------------------------------------------------------------------
+ */
+
+struct toy_tensor *toy_find(const struct toy *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_tensors; i++)
+        if (strcmp(m->tensors[i].name, name) == 0)
+            return &m->tensors[i];
+    return NULL;
+}
+
+struct toy_tensor *toy_add(struct toy *m, const char *name, enum toy_type type, int n_in, int n_out,
+                           double mean, double scale)
+{
+    m->tensors = realloc(m->tensors, (m->n_tensors + 1) * sizeof *m->tensors);
+    assert_non_null(m->tensors);
+    struct toy_tensor *t = &m->tensors[m->n_tensors++];
+    uint64_t rows = n_out ? (uint64_t)n_out : 1;
+    *t = (struct toy_tensor){.type = type_for(type, n_in),
+                             .n_dims = n_out ? 2 : 1,
+                             .dims = {(uint64_t)n_in, rows, 1, 1}};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->n = (size_t)(t->dims[0] * t->dims[1]);
+    t->values = toy_alloc(t->n, sizeof *t->values);
+    if (toy_block(t->type).n_values > 1)
+        toy_quantise(t, mean, scale, &m->rng);
+    for (size_t i = 0; toy_block(t->type).n_values == 1 && i < t->n; i++)
+        t->values[i] = round_to(t->type, mean + scale * toy_normal(&m->rng));
+    return t;
+}
+
+void toy_drop_tensor(struct toy *m, const char *name)
+{
+    struct toy_tensor *t = toy_find(m, name);
+    assert_non_null(t);
+    free(t->values);
+    free(t->blocks);
+    size_t after = m->n_tensors - 1 - (size_t)(t - m->tensors);
+    memmove(t, t + 1, after * sizeof *t);
+    m->n_tensors--;
+}
+
+/* ---- a model's tensors -------------------------------------------------------------------------
+ */
+
+static void add_bias(struct toy *m, int layer, const char *role, int n_out)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s.bias", layer, role);
+    toy_add(m, name, TOY_F32, n_out, 0, 0, 0.2);
+}
+
+/* A matrix y = Wx whose output has `gain` times the size of its input, and its bias. */
+static void add_linear(struct toy *m, int layer, const char *role, int n_in, int n_out, double gain)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, role);
+    toy_add(m, name, m->spec.type, n_in, n_out, 0, gain / sqrt(n_in));
+    if (m->spec.biases)
+        add_bias(m, layer, role, n_out);
+}
+
+/* Gain and, for LayerNorm with biases, bias. */
+static void add_norm(struct toy *m, const char *stem)
+{
+    char name[80];
+    if (m->spec.row->bare)
+        return;
+    snprintf(name, sizeof name, "%s.weight", stem);
+    toy_add(m, name, TOY_F32, m->spec.n_embd, 0, 1, 0.2);
+    if (!m->spec.row->layer_norm || !m->spec.biases)
+        return;
+    snprintf(name, sizeof name, "%s.bias", stem);
+    toy_add(m, name, TOY_F32, m->spec.n_embd, 0, 0, 0.2);
+}
+
+static void add_layer_norm(struct toy *m, int layer, const char *stem)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s", layer, stem);
+    add_norm(m, name);
+}
+
+/* Queries and keys of size 1.4 give scores of size 2: attention with preferences. */
+static void add_qkv(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    int E = s->n_embd, q_width = s->n_head * s->head_dim, kv_width = s->n_head_kv * s->head_dim;
+    if (s->row->fused && !s->separate) {
+        add_linear(m, layer, "attn_qkv", E, q_width + 2 * kv_width, 1.4);
+        return;
+    }
+    add_linear(m, layer, "attn_q", E, q_width, 1.4);
+    add_linear(m, layer, "attn_k", E, kv_width, 1.4);
+    add_linear(m, layer, "attn_v", E, kv_width, 1);
+    if (!s->row->qkv_biases || s->biases)
+        return;
+    add_bias(m, layer, "attn_q", q_width);
+    add_bias(m, layer, "attn_k", kv_width);
+    add_bias(m, layer, "attn_v", kv_width);
+}
+
+static void add_qk_norms(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    int per_head = s->row->qk == QK_PER_HEAD;
+    char name[80];
+    if (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE)
+        return;
+    snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
+    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head), 0, 1.4, 0.3);
+    snprintf(name, sizeof name, "blk.%d.attn_k_norm.weight", layer);
+    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), 0, 1.4, 0.3);
+}
+
+static void add_layer(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    enum toy_norms norms = s->row->norms;
+    int E = s->n_embd;
+    if (norms != NORMS_AFTER)
+        add_layer_norm(m, layer, "attn_norm");
+    add_qkv(m, layer);
+    add_qk_norms(m, layer);
+    add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
+    if (norms == NORMS_AFTER || norms == NORMS_AROUND)
+        add_layer_norm(m, layer, "post_attention_norm");
+    if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
+        add_layer_norm(m, layer, "ffn_norm");
+    if (s->row->gated)
+        add_linear(m, layer, "ffn_gate", E, s->n_ff, 1.4);
+    add_linear(m, layer, "ffn_up", E, s->n_ff, 1);
+    add_linear(m, layer, "ffn_down", s->n_ff, E, 1);
+    if (norms == NORMS_AFTER || norms == NORMS_AROUND)
+        add_layer_norm(m, layer, "post_ffw_norm");
+}
+
+void toy_add_tensors(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    toy_add(m, "token_embd.weight", s->type, s->n_embd, s->n_vocab, 0, 1);
+    if (s->row->place == PLACE_LEARNED)
+        toy_add(m, "position_embd.weight", TOY_F32, s->n_embd, s->n_ctx, 0, 0.5);
+    for (int layer = 0; layer < s->n_layer; layer++)
+        add_layer(m, layer);
+    if (s->final_norm != TOY_NO)
+        add_norm(m, "output_norm");
+    if (!s->tied)
+        toy_add(m, "output.weight", s->type, s->n_embd, s->n_vocab, 0, 1.5 / sqrt(s->n_embd));
+    if (s->head_bias)
+        toy_add(m, "output.bias", TOY_F32, s->n_vocab, 0, 0, 0.5);
+    if (s->divisors)
+        toy_add(m, "rope_freqs.weight", TOY_F32, s->rope_dims / 2, 0, 4, 0.8);
+    if (s->lambdas) {
+        toy_add(m, "resid_lambdas", TOY_F32, s->n_layer, 0, 0.9, 0.2);
+        toy_add(m, "x0_lambdas", TOY_F32, s->n_layer, 0, 0.3, 0.2);
+    }
+}

@@ -1,0 +1,304 @@
+/* Tests: the zoo and its subjects. See toy_zoo.h.
+ *
+ * Every architecture, every dialect, sizes that are no multiple of any vector width, grouped heads, and
+ * the corners: no layers, the smallest sizes there are. n_ctx 80 leaves room for a chunk of 64 and
+ * something after it; windows are shorter than that, and shorter, as long as, and longer than a panel of
+ * 16 keys. */
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+const struct toy_spec toy_zoo[ZOO_SIZE] = {
+    [ZOO_MICROGPT] = {
+     .label = "microgpt, canonical shape", .arch = "microgpt", .n_layer = 1, .n_embd = 16,
+     .n_head = 4, .n_ff = 64, .n_ctx = 16, .n_vocab = 27, .characters = 1},
+    [ZOO_MICROGPT_DEEP] = {
+     .label = "microgpt, head_dim 5", .arch = "microgpt", .n_layer = 3, .n_embd = 20, .n_head = 4,
+     .n_ff = 80, .n_ctx = 80, .n_vocab = 65},
+    [ZOO_MICROGPT_RELU2] = {
+     .label = "microgpt, relu2, odd sizes, no embedding norm, final norm", .arch = "microgpt",
+     .n_layer = 2, .n_embd = 33, .n_head = 3, .n_ff = 7, .n_ctx = 80, .n_vocab = 300,
+     .activation = "relu2", .embedding_norm = TOY_NO, .final_norm = TOY_YES, .alignment = 64,
+     .characters = 1},
+    [ZOO_MICROGPT_BF16] = {
+     .label = "microgpt, BF16", .arch = "microgpt", .n_layer = 2, .n_embd = 16, .n_head = 4,
+     .n_ff = 64, .n_ctx = 80, .n_vocab = 27, .type = TOY_BF16},
+    [ZOO_MICROGPT_BIGRAM] = {
+     .label = "microgpt, no layers", .arch = "microgpt", .n_layer = 0, .n_embd = 16, .n_head = 4,
+     .n_ff = 64, .n_ctx = 80, .n_vocab = 27},
+    [ZOO_MICROGPT_SMALLEST] = {
+     .label = "microgpt, smallest sizes", .arch = "microgpt", .n_layer = 2, .n_embd = 2,
+     .n_head = 2, .n_ff = 1, .n_ctx = 80, .n_vocab = 2},
+    [ZOO_LLAMA] = {
+     .label = "llama, head_dim 4", .arch = "llama", .n_layer = 1, .n_embd = 16, .n_head = 4,
+     .n_ff = 172, .n_ctx = 80, .n_vocab = 65},
+    [ZOO_LLAMA_TIED] = {
+     .label = "llama, GQA 4/2, tied, BF16", .arch = "llama", .n_layer = 2, .n_embd = 24,
+     .n_head = 4, .n_head_kv = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 300, .tied = 1,
+     .type = TOY_BF16, .alignment = 64},
+    [ZOO_LLAMA_F16] = {
+     .label = "llama, GQA 2/1, head_dim 48, F16", .arch = "llama", .n_layer = 1, .n_embd = 32,
+     .n_head = 2, .n_head_kv = 1, .head_dim = 48, .n_ff = 40, .n_ctx = 80, .n_vocab = 65,
+     .type = TOY_F16},
+    [ZOO_LLAMA_DEEP] = {
+     .label = "llama, GQA 4/1, head_dim apart from n_embd", .arch = "llama", .n_layer = 3,
+     .n_embd = 20, .n_head = 4, .n_head_kv = 1, .head_dim = 8, .n_ff = 31, .n_ctx = 80,
+     .n_vocab = 27, .eps = 1e-6},
+    [ZOO_LLAMA_BIASES] = {
+     .label = "llama, part of the head rotates, biases", .arch = "llama", .n_layer = 2,
+     .n_embd = 36, .n_head = 3, .rope_dims = 4, .rope_base = 500, .n_ff = 50, .n_ctx = 80,
+     .n_vocab = 65, .biases = 1},
+    [ZOO_LLAMA_DIALECT] = {
+     .label = "llama, gated gelu_erf, embedding norm, no final norm", .arch = "llama",
+     .n_layer = 1, .n_embd = 20, .n_head = 2, .n_ff = 17, .n_ctx = 80, .n_vocab = 27,
+     .activation = "gelu_erf", .embedding_norm = TOY_YES, .final_norm = TOY_NO},
+    [ZOO_LLAMA_BIGRAM] = {
+     .label = "llama, no layers, tied", .arch = "llama", .n_layer = 0, .n_embd = 16, .n_head = 4,
+     .n_ff = 32, .n_ctx = 80, .n_vocab = 27, .tied = 1},
+    [ZOO_GPT2] = {
+     .label = "gpt2, tied, biases, head_dim 5", .arch = "gpt2", .n_layer = 2, .n_embd = 20,
+     .n_head = 4, .n_ff = 80, .n_ctx = 80, .n_vocab = 65, .tied = 1, .biases = 1},
+    [ZOO_GPT2_ERF] = {
+     .label = "gpt2, gelu_erf, no biases, untied", .arch = "gpt2", .n_layer = 1, .n_embd = 48,
+     .n_head = 3, .n_ff = 100, .n_ctx = 80, .n_vocab = 65, .activation = "gelu_erf"},
+    [ZOO_GPT2_F16] = {
+     .label = "gpt2, F16, one head, silu", .arch = "gpt2", .n_layer = 1, .n_embd = 40,
+     .n_head = 1, .n_ff = 100, .n_ctx = 80, .n_vocab = 27, .tied = 1, .biases = 1,
+     .activation = "silu", .type = TOY_F16, .alignment = 64},
+    [ZOO_GPT2_BIGRAM] = {
+     .label = "gpt2, no layers", .arch = "gpt2", .n_layer = 0, .n_embd = 17, .n_head = 1,
+     .n_ff = 32, .n_ctx = 80, .n_vocab = 27, .tied = 1, .biases = 1},
+    [ZOO_GPT2_NEO] = {
+     .label = "gpt2, GPT-Neo: q, k, v apart, scores not scaled, every other layer a window",
+     .arch = "gpt2", .n_layer = 3, .n_embd = 20, .n_head = 4, .n_ff = 41, .n_ctx = 80,
+     .n_vocab = 65, .tied = 1, .biases = 1, .separate = 1, .attn_scale = 1,
+     .windows = (const int32_t[]){0, 9, 33}},
+    [ZOO_LLAMA_WINDOW] = {
+     .label = "llama, window of 19, soft cap, head bias", .arch = "llama", .n_layer = 2,
+     .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 40, .n_ctx = 80, .n_vocab = 65,
+     .window = 19, .softcap = 1.5, .tied = 1, .head_bias = 1},
+    [ZOO_LLAMA_PATTERN] = {
+     .label = "llama, window of 16 in two of three layers, one rope base", .arch = "llama",
+     .n_layer = 4, .n_embd = 16, .n_head = 2, .n_ff = 20, .n_ctx = 80, .n_vocab = 27,
+     .window = 16, .full_every = 3, .rope_base = 500},
+    [ZOO_LLAMA_TWO_BASES] = {
+     .label = "llama, a flag a layer, a rope base of its own for windowed layers", .arch = "llama",
+     .n_layer = 2, .n_embd = 16, .n_head = 2, .n_ff = 22, .n_ctx = 80, .n_vocab = 27,
+     .window = 18, .pattern = "wf", .window_base = 700},
+    [ZOO_LLAMA_SCALED] = {
+     .label = "llama, rope divisors and positions divided by 2.5", .arch = "llama", .n_layer = 2,
+     .n_embd = 24, .n_head = 2, .n_ff = 31, .n_ctx = 80, .n_vocab = 27, .rope_base = 500000,
+     .rope_dims = 10, .rope_factor = 2.5, .divisors = 1},
+    [ZOO_QWEN2] = {
+     .label = "qwen2, GQA 4/2, tied", .arch = "qwen2", .n_layer = 2, .n_embd = 24, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 37, .n_ctx = 80, .n_vocab = 65, .rope_base = 1e6, .eps = 1e-6,
+     .tied = 1},
+    [ZOO_QWEN2_SCALED] = {
+     .label = "qwen2, positions divided by 4, biases everywhere, F16", .arch = "qwen2",
+     .n_layer = 1, .n_embd = 20, .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27,
+     .rope_base = 300, .rope_factor = 4, .biases = 1, .head_bias = 1, .type = TOY_F16},
+    [ZOO_QWEN3] = {
+     .label = "qwen3, heads wider than their share, BF16", .arch = "qwen3", .n_layer = 2,
+     .n_embd = 20, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 45, .n_ctx = 80,
+     .n_vocab = 65, .rope_base = 1e6, .eps = 1e-6, .tied = 1, .type = TOY_BF16},
+    [ZOO_GEMMA3] = {
+     .label = "gemma3, five of six layers a window of 17", .arch = "gemma3", .n_layer = 7,
+     .n_embd = 16, .n_head = 4, .n_head_kv = 1, .head_dim = 6, .n_ff = 24, .n_ctx = 80,
+     .n_vocab = 65, .window = 17, .rope_base = 1e6, .eps = 1e-6, .attn_scale = 0.35, .tied = 1},
+    [ZOO_GEMMA3_PERIOD] = {
+     .label = "gemma3, every other layer a window of 5, both bases, full layers stretched",
+     .arch = "gemma3", .n_layer = 3, .n_embd = 20, .n_head = 2, .n_head_kv = 1, .head_dim = 12,
+     .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .window = 5, .full_every = 2, .rope_base = 40000,
+     .window_base = 300, .rope_factor = 8, .tied = 1},
+    [ZOO_GEMMA3_FLAGS] = {
+     .label = "gemma3, a flag a layer, window longer than the context, soft cap",
+     .arch = "gemma3", .n_layer = 3, .n_embd = 12, .n_head = 2, .n_ff = 20, .n_ctx = 70,
+     .n_vocab = 27, .window = 100, .pattern = "wfw", .rope_base = 1e6, .softcap = 3, .tied = 1},
+    [ZOO_GPTNEOX] = {
+     .label = "gptneox, half of each head rotates", .arch = "gptneox", .n_layer = 2, .n_embd = 24,
+     .n_head = 3, .rope_dims = 4, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .biases = 1},
+    [ZOO_GPTNEOX_SERIAL] = {
+     .label = "gptneox, branches in turn, q, k, v apart, GQA 4/2, no biases", .arch = "gptneox",
+     .n_layer = 2, .n_embd = 28, .n_head = 4, .n_head_kv = 2, .rope_dims = 6, .n_ff = 51,
+     .n_ctx = 80, .n_vocab = 27, .parallel = TOY_NO, .separate = 1},
+    [ZOO_PHI2] = {
+     .label = "phi2, 4 of 10 components rotate, head bias", .arch = "phi2", .n_layer = 2,
+     .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 80, .n_ctx = 80, .n_vocab = 65,
+     .biases = 1, .head_bias = 1},
+    [ZOO_PHI2_SEPARATE] = {
+     .label = "phi2, q, k, v apart, GQA 6/3, windows", .arch = "phi2", .n_layer = 2,
+     .n_embd = 36, .n_head = 6, .n_head_kv = 3, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
+     .biases = 1, .separate = 1, .windows = (const int32_t[]){18, 0}, .parallel = TOY_YES},
+    [ZOO_OLMO] = {
+     .label = "olmo, clamped q, k, v", .arch = "olmo", .n_layer = 2, .n_embd = 24, .n_head = 4,
+     .n_ff = 35, .n_ctx = 80, .n_vocab = 65, .clamp = 0.9, .tied = 1},
+    [ZOO_OLMO2] = {
+     .label = "olmo2, GQA 4/2", .arch = "olmo2", .n_layer = 3, .n_embd = 20, .n_head = 4,
+     .n_head_kv = 2, .head_dim = 8, .n_ff = 34, .n_ctx = 80, .n_vocab = 65, .rope_base = 500000,
+     .eps = 1e-6},
+    [ZOO_SMOLLM3] = {
+     .label = "smollm3, the fourth layer does not rotate, GQA 4/2", .arch = "smollm3",
+     .n_layer = 5, .n_embd = 16, .n_head = 4, .n_head_kv = 2, .n_ff = 30, .n_ctx = 80,
+     .n_vocab = 27, .rope_base = 5e6, .eps = 1e-6, .tied = 1},
+    [ZOO_NANOCHAT_2025] = {
+     .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
+     .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},
+    [ZOO_NANOCHAT_2026] = {
+     .label = "nanochat of 2026: windows, lambdas, q and k times 1.2", .arch = "nanochat",
+     .n_layer = 4, .n_embd = 20, .n_head = 2, .n_head_kv = 1, .n_ff = 80, .n_ctx = 80,
+     .n_vocab = 65, .rope_base = 100000, .eps = 0x1p-23, .softcap = 2,
+     .attn_scale = 1.44 / 3.1622776601683795, .windows = (const int32_t[]){6, 17, 32, 0},
+     .lambdas = 1},
+    [ZOO_NANOCHAT_ONE_KEY] = {
+     .label = "nanochat, a window of one key", .arch = "nanochat", .n_layer = 1, .n_embd = 12,
+     .n_head = 3, .n_ff = 15, .n_ctx = 80, .n_vocab = 27,
+     .windows = (const int32_t[]){1}},
+    [ZOO_LLAMA_Q8_0] = {
+     .label = "llama, Q8_0, tied", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .tied = 1, .type = TOY_Q8_0},
+    [ZOO_QWEN3_Q4_K] = {
+     .label = "qwen3, Q4_K down, Q8_0 and F16 elsewhere", .arch = "qwen3", .n_layer = 2,
+     .n_embd = 32, .n_head = 3, .head_dim = 6, .n_ff = 256, .n_ctx = 80, .n_vocab = 65,
+     .type = TOY_Q4_K},
+    [ZOO_GPTNEOX_Q4_K] = {
+     .label = "gptneox, Q4_K, fused GQA 8/2", .arch = "gptneox", .n_layer = 1, .n_embd = 256,
+     .n_head = 8, .n_head_kv = 2, .head_dim = 4, .n_ff = 24, .n_ctx = 80, .n_vocab = 27,
+     .biases = 1, .type = TOY_Q4_K},
+    [ZOO_LLAMA_Q4_0] = {
+     .label = "llama, Q4_0", .arch = "llama", .n_layer = 2, .n_embd = 64, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .type = TOY_Q4_0},
+    [ZOO_LLAMA_Q4_1] = {
+     .label = "llama, Q4_1", .arch = "llama", .n_layer = 1, .n_embd = 32, .n_head = 2,
+     .n_ff = 160, .n_ctx = 80, .n_vocab = 40, .tied = 1, .type = TOY_Q4_1},
+    [ZOO_GPT2_Q5_0] = {
+     .label = "gpt2, Q5_0", .arch = "gpt2", .n_layer = 1, .n_embd = 96, .n_head = 4,
+     .n_ff = 128, .n_ctx = 80, .n_vocab = 27, .biases = 1, .type = TOY_Q5_0},
+    [ZOO_GPT2_Q5_1] = {
+     .label = "gpt2, Q5_1", .arch = "gpt2", .n_layer = 1, .n_embd = 32, .n_head = 4,
+     .n_ff = 64, .n_ctx = 80, .n_vocab = 27, .biases = 1, .type = TOY_Q5_1},
+    [ZOO_QWEN2_Q5_K] = {
+     .label = "qwen2, Q5_K", .arch = "qwen2", .n_layer = 1, .n_embd = 256, .n_head = 4,
+     .n_head_kv = 2, .head_dim = 24, .n_ff = 40, .n_ctx = 80, .n_vocab = 30, .biases = 1,
+     .type = TOY_Q5_K},
+    [ZOO_LLAMA_Q6_K] = {
+     .label = "llama, Q6_K", .arch = "llama", .n_layer = 1, .n_embd = 256, .n_head = 8,
+     .n_head_kv = 8, .head_dim = 16, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q6_K},
+};
+/* clang-format on */
+
+uint64_t toy_hash(const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    uint64_t h = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 0x100000001B3u;
+    return h;
+}
+
+void subject_check(const struct subject *s, size_t first, size_t rows, const float *logits,
+                   const char *what, size_t v)
+{
+    size_t row = s->n_vocab * sizeof *logits;
+    const float *expected = s->logits + first * s->n_vocab;
+    if (!logits)
+        fail_msg("%s: %s %zu: no logits", s->m->spec.label, what, v);
+    if (memcmp(logits, expected, rows * row) == 0)
+        return;
+    size_t at = 0;
+    while (memcmp(logits + at * s->n_vocab, expected + at * s->n_vocab, row) == 0)
+        at++;
+    fail_msg(
+        "%s, seed %llu: %s %zu: logits of positions %zu..%zu hash to %016llx, expected %016llx; "
+        "first difference at position %zu",
+        s->m->spec.label, (unsigned long long)s->m->spec.seed, what, v, first, first + rows - 1,
+        (unsigned long long)toy_hash(logits, rows * row),
+        (unsigned long long)toy_hash(expected, rows * row), first + at);
+}
+
+mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads)
+{
+    mgpt_session_params params = {.n_chunk = n_chunk, .n_threads = n_threads};
+    mgpt_error err;
+    mgpt_session *session = mgpt_session_new(model, &params, &err);
+    if (!session)
+        fail_msg("%s", err.text);
+    return session;
+}
+
+void subject_feed(mgpt_session *session, const int32_t *tokens, size_t n)
+{
+    mgpt_error err;
+    if (mgpt_feed(session, tokens, n, &err) != MGPT_OK)
+        fail_msg("%s", err.text);
+}
+
+/* Collects the logits of every position through a tap. */
+static int collect(const mgpt_value *value, void *user)
+{
+    float *to = (float *)user + (size_t)value->pos * (size_t)value->cols;
+    for (int32_t i = 0; i < value->rows; i++)
+        memcpy(to + i * value->cols, value->data + (size_t)i * value->stride,
+               (size_t)value->cols * sizeof *to);
+    return 0;
+}
+
+void subject_check_feed(const struct subject *s, mgpt_session *session, const char *what, size_t v)
+{
+    size_t pos = mgpt_pos(session);
+    float *logits = toy_alloc(s->n * s->n_vocab, sizeof *logits);
+    mgpt_tap(session, MGPT_POINT_BIT(MGPT_LOGITS), collect, logits, NULL);
+    subject_feed(session, s->tokens + pos, s->n - pos);
+    mgpt_tap(session, 0, NULL, NULL, NULL);
+    subject_check(s, pos, s->n - pos, logits + pos * s->n_vocab, what, v);
+    subject_check(s, s->n - 1, 1, mgpt_logits(session), what, v);
+    free(logits);
+}
+
+/* The reference: one token at a time, one thread, no tap. */
+static void run_reference(struct subject *s)
+{
+    mgpt_session *session = subject_session(s->model, 1, 1);
+    s->logits = toy_alloc(s->n * s->n_vocab, sizeof *s->logits);
+    for (size_t i = 0; i < s->n; i++) {
+        mgpt_error err;
+        const float *logits = mgpt_step(session, s->tokens[i], &err);
+        if (!logits)
+            fail_msg("%s: %s", s->m->spec.label, err.text);
+        memcpy(s->logits + i * s->n_vocab, logits, s->n_vocab * sizeof *logits);
+    }
+    mgpt_session_free(session);
+}
+
+struct subject subject_new(const struct toy_spec *spec, uint64_t seed)
+{
+    struct toy_spec seeded = *spec;
+    seeded.seed = seed;
+    struct subject s = {.m = toy_build(&seeded), .n_vocab = (size_t)spec->n_vocab};
+    s.model = toy_open(s.m, NULL);
+    s.n = spec->n_ctx < MAX_TOKENS ? (size_t)spec->n_ctx : MAX_TOKENS;
+    toy_tokens(s.m, seed, s.tokens, s.n);
+    run_reference(&s);
+    return s;
+}
+
+void subject_free(struct subject *s)
+{
+    free(s->logits);
+    mgpt_close(s->model);
+    toy_free(s->m);
+}
+
+void subject_each(void test(const struct subject *))
+{
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct subject s = subject_new(&toy_zoo[i], 1000 + i);
+        test(&s);
+        subject_free(&s);
+    }
+}

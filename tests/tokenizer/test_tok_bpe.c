@@ -1,0 +1,260 @@
+/* Floor 3: byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
+ * ill-formed text, bounded work. Splitting: test_tok_rules.c. */
+#include "base/file.h"
+#include "support/build_model.h"
+#include "support/tok_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define N_VECTORS 600 /* tokens of vectors/tok_bpe.txt */
+
+/* A fixture: the vocabulary of the vectors, without BOS. */
+struct vectors {
+    struct tok_file f;
+    struct tok_case *cases;
+    struct tok *t;
+};
+
+static int load_vectors(void **state)
+{
+    struct vectors *v = calloc(1, sizeof *v);
+    if (!v)
+        return -1;
+    *state = v;
+    tok_file_begin(&v->f, "gpt2", "gpt-2");
+    v->cases = tok_file_vectors(&v->f, "tok_bpe.txt");
+    v->t = tok_file_open(&v->f);
+    return 0;
+}
+
+static int free_vectors(void **state)
+{
+    struct vectors *v = *state;
+    tok_cases_free(v->cases);
+    tok_file_free(&v->f);
+    free(v);
+    return 0;
+}
+
+static void test_vectors(void **state)
+{
+    struct vectors *v = *state;
+    assert_string_equal(tok_kind(v->t), "bpe");
+    assert_int_equal(tok_count(v->t), N_VECTORS);
+    for (size_t i = 0; i < arr_len(v->cases); i++)
+        tok_gives_ids(v->t, v->cases[i].text.p, v->cases[i].text.n, 0, v->cases[i].ids,
+                      arr_len(v->cases[i].ids));
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+enum { A, B, AA, AB, BA, ABA, AAAA };
+
+static struct tok *open_ab(struct tok_file *f)
+{
+    tok_file_begin(f, "gpt2", "gpt-2");
+    for (const char *p = "a\0b\0aa\0ab\0ba\0aba\0aaaa\0"; *p; p += strlen(p) + 1)
+        tok_file_token(f, p, 1, 0);
+    for (const char *p = "b a\0a a\0a b\0ab a\0a ba\0aa aa\0"; *p; p += strlen(p) + 1)
+        tok_file_merge(f, p);
+    return tok_file_open(f);
+}
+
+static void test_order_of_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    struct tok *t = open_ab(&f);
+    tok_gives(t, "aaa", 0, AA, A, -1); /* leftmost on ties */
+    tok_gives(t, "aba", 0, ABA, -1);   /* b a first, then a ba */
+    tok_gives(t, "aab", 0, AA, B, -1); /* the lower rank, although a b is possible */
+    tok_gives(t, "aaaaaab", 0, AAAA, AA, B, -1);
+    tok_gives(t, "abab", 0, ABA, B, -1);
+    tok_gives(t, "bbb", 0, B, B, B, -1);
+    tok_file_free(&f);
+}
+
+static void test_merge_into_the_first_token(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    for (const char *p = "ab\0a\0b\0"; *p; p += strlen(p) + 1)
+        tok_file_token(&f, p, 1, 0);
+    tok_file_merge(&f, "a b");
+    tok_gives(tok_file_open(&f), "bab", 0, 2, 0, -1);
+    tok_file_free(&f);
+}
+
+/* The definition: find the leftmost pair of lowest rank, merge it, begin again. */
+static size_t merge_slowly(const int32_t (*rules)[3], size_t n_rules, int32_t *ids, size_t n)
+{
+    for (size_t r = 0; r < n_rules; r++)
+        for (size_t i = 0; i + 1 < n; i++)
+            if (ids[i] == rules[r][0] && ids[i + 1] == rules[r][1]) {
+                ids[i] = rules[r][2];
+                memmove(ids + i + 1, ids + i + 2, (n - i - 2) * sizeof *ids);
+                return merge_slowly(rules, n_rules, ids, n - 1);
+            }
+    return n;
+}
+
+/* Random texts of 1 to 120 letters: short runs and the heap of long ones against the definition. */
+static void test_merging_by_definition(void **state)
+{
+    (void)state;
+    const int32_t rules[][3] = {{B, A, BA},   {A, A, AA},   {A, B, AB},
+                                {AB, A, ABA}, {A, BA, ABA}, {AA, AA, AAAA}};
+    struct tok_file f;
+    struct tok *t = open_ab(&f);
+    uint64_t rng = 1;
+    for (int round = 0; round < 2000; round++) {
+        char text[120];
+        int32_t ids[120];
+        size_t n = 1 + toy_random(&rng) % 120;
+        for (size_t i = 0; i < n; i++) {
+            ids[i] = toy_random(&rng) % 4 == 0 ? B : A;
+            text[i] = (char)('a' + ids[i]);
+        }
+        tok_gives_ids(t, text, n, 0, ids, merge_slowly(rules, 6, ids, n));
+    }
+    tok_file_free(&f);
+}
+
+static void test_odd_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    for (const char *p = "a\0b\0 \0ab\0bb\0 a\0ab\0"; *p; p += strlen(p) + 1)
+        tok_file_token(&f, p, 1, 0);
+    int32_t control = tok_file_token(&f, "bab", 3, 0);
+    for (const char *p = "#version: 0.2\0q b\0b q\0a bb\0b ab\0nospace\0  a\0a b\0"; *p;
+         p += strlen(p) + 1)
+        tok_file_merge(&f, p);
+    tok_file_merge(&f, "");
+    tok_file_merge(&f, "a");
+    tok_file_merge(&f, "a ");
+    tok_file_merge(&f, "a b"); /* again: the first one counts */
+    struct tok *t = tok_file_open(&f);
+    tok_gives(t, "ab", 0, 3, -1);     /* of two equal texts the lower id */
+    tok_gives(t, "bab", 0, 1, 3, -1); /* control tokens are not merged */
+    assert_int_equal(control, 7);
+    tok_gives(t, "bb", 0, 1, 1, -1);
+    tok_gives(t, " a", 0, 5, -1); /* "  a" is split at its second space */
+    tok_file_free(&f);
+}
+
+static void test_missing_merges(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    tok_file_alphabet(&f);
+    f.no_merges = 1; /* right as long as tokens are bytes */
+    tok_gives(tok_file_open(&f), "!!", 0, 0, 0, -1);
+    tok_file_token(&f, "ab", 1, 0);
+    tok_file_refused(&f, "key tokenizer.ggml.merges: missing");
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void test_missing_byte(void **state)
+{
+    (void)state;
+    struct tok_file f;
+    tok_file_begin(&f, "gpt2", "gpt-2");
+    tok_file_token(&f, "a", 1, 0);
+    tok_file_token(&f, "ab", 1, 0);
+    struct tok *t = tok_file_open(&f);
+    tok_refuses(t, "aab", 3, 2, "byte 0x62 at byte 2 is not in the vocabulary (2 tokens)");
+    tok_refuses(t, "a\xC3\xA9", 3, 1, "byte 0xC3 at byte 1 is not in the vocabulary (2 tokens)");
+    tok_file_free(&f);
+}
+
+/* Each byte is a token: its piece is that byte, whatever its place in the vocabulary. */
+static void test_alphabet(void **state)
+{
+    struct vectors *v = *state;
+    for (unsigned b = 0; b < 256; b++) {
+        char byte = (char)b;
+        int32_t id;
+        size_t n;
+        assert_int_equal(tok_encode(v->t, &byte, 1, 0, &id, 1, NULL), 1);
+        assert_int_equal(*tok_piece(v->t, id, &n), byte);
+        assert_int_equal(n, 1);
+    }
+}
+
+/* Random bytes, and well-formed text with single bytes replaced: what is encoded comes back. */
+static void test_round_trip(void **state)
+{
+    struct vectors *v = *state;
+    uint64_t rng = 2;
+    for (int round = 0; round < 1000; round++) {
+        char text[600];
+        size_t n = toy_random(&rng) % 300;
+        for (size_t i = 0; i < n; i++)
+            text[i] = (char)toy_random(&rng);
+        tok_round_trip(v->t, text, n);
+        struct gguf_str s = v->cases[(size_t)round % arr_len(v->cases)].text;
+        assert_in_range(s.n, 1, sizeof text);
+        memcpy(text, s.p, s.n);
+        text[toy_random(&rng) % s.n] = (char)toy_random(&rng);
+        tok_round_trip(v->t, text, s.n);
+    }
+}
+
+/* ---- work and threads ------------------------------------------------------------------------ */
+
+/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit.
+ */
+static void test_one_long_piece(void **state)
+{
+    struct vectors *v = *state;
+    const size_t n = 1000000;
+    char *text = malloc(n);
+    int32_t *ids = malloc(n * sizeof *ids);
+    assert_true(text && ids);
+    for (const char *unit = "a \n1!\xFF"; *unit; unit++) {
+        memset(text, *unit, n);
+        int64_t count = tok_encode(v->t, text, n, 0, ids, n, NULL);
+        size_t bytes = 0, n_piece;
+        assert_in_range(count, 1, n);
+        for (int64_t i = 0; i < count; i++, bytes += n_piece)
+            tok_piece(v->t, ids[i], &n_piece);
+        assert_int_equal(bytes, n);
+    }
+    free(text);
+    free(ids);
+}
+
+static void test_two_threads(void **state)
+{
+    struct vectors *v = *state;
+    tok_two_threads(v->t, v->cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_order_of_merges),
+        cmocka_unit_test(test_merge_into_the_first_token),
+        cmocka_unit_test(test_merging_by_definition),
+        cmocka_unit_test(test_odd_merges),
+        cmocka_unit_test(test_missing_merges),
+        cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_alphabet),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_one_long_piece),
+        cmocka_unit_test(test_two_threads),
+    };
+    return cmocka_run_group_tests(tests, load_vectors, free_vectors);
+}

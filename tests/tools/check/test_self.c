@@ -1,0 +1,201 @@
+/* Tests of mgpt check --self: every model of the zoo agrees with itself and with float64; kernels that
+ * are wrong, put into the table of an open model, do not pass. */
+#include "base/mem.h"
+#include "check/self/self.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Opens a toy; from the `from`-th opening on with `spoil` done to its kernels. */
+struct opener {
+    struct toy *m;
+    void (*spoil)(struct kernels *k);
+    int from, n_opened;
+};
+
+static mgpt_model *open_toy(void *user, const char *isa, mgpt_error *err)
+{
+    struct opener *o = user;
+    mgpt_model_params params = {.isa = isa};
+    mgpt_model *model = mgpt_open_bytes(o->m->file, o->m->size, &params, err);
+    if (model && o->n_opened++ >= o->from && o->spoil)
+        o->spoil(&model->kernels);
+    return model;
+}
+
+static struct self_request request(struct opener *o, int32_t *tokens, size_t n)
+{
+    toy_tokens(o->m, 7, tokens, n);
+    toy_encode(o->m);
+    return (struct self_request){.open = open_toy, .user = o, .tokens = tokens, .n = n};
+}
+
+static void test_zoo(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        enum { N = 8 };
+        int32_t tokens[N];
+        struct opener o = {.m = toy_build(&toy_zoo[i])};
+        struct self_request q = request(&o, tokens, N);
+        struct self_bits bits;
+        struct self_stages stages;
+        mgpt_error err;
+        assert_int_equal(self_bits(&q, &bits, &err), MGPT_OK);
+        assert_int_equal(self_stages(&q, &stages, &err), MGPT_OK);
+        if (bits.differs || !stages.holds)
+            fail_msg("%s: %s", toy_zoo[i].label, bits.differs ? "bits" : "numbers");
+        assert_true(arr_len(bits.ways) == 24 * bits.n_isas);
+        assert_true(stages.points[MGPT_LOGITS].fired);
+        arr_free(bits.ways);
+        toy_free(o.m);
+    }
+}
+
+/* The same sums, last column first. Wide matrices only: the toy's have no others. */
+static void backwards(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, size_t n,
+                      size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+{
+    (void)work;
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = p0 * PANEL; r < p1 * PANEL && r < n_out; r++) {
+            const float *panel = (const float *)w + r / PANEL * n_in * PANEL + r % PANEL;
+            const float *in = (const float *)((const char *)x + i * x_stride);
+            float sum = 0;
+            for (size_t k = n_in; k-- > 0;)
+                sum = __builtin_fmaf(panel[k * PANEL], in[k], sum);
+            y[i * ldy + r] = sum;
+        }
+}
+
+static void spoil_order(struct kernels *k)
+{
+    k->linear[WEIGHT_F32] = backwards;
+}
+
+static float one_ulp(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits ^= 1;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void add_nearly(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+    x[0] = one_ulp(x[0]);
+}
+
+static void spoil_add(struct kernels *k)
+{
+    k->add = add_nearly;
+}
+
+static void relu_wrong(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] > 0 ? x[i] * 1.0001F : 0;
+}
+
+static void spoil_silu(struct kernels *k)
+{
+    k->act[ACT_SILU] = relu_wrong;
+}
+
+static const struct toy_spec wide = {.label = "wide",
+                                     .arch = "llama",
+                                     .n_layer = 2,
+                                     .n_embd = 96,
+                                     .n_head = 2,
+                                     .n_ff = 160,
+                                     .n_ctx = 40,
+                                     .n_vocab = 200,
+                                     .seed = 3};
+
+/* A second instruction set whose sums run the other way: caught, and where is said. */
+static void check_caught(void (*spoil)(struct kernels *k))
+{
+    enum { N = 9 };
+    int32_t tokens[N];
+    struct opener o = {.m = toy_build(&wide), .spoil = spoil, .from = 1};
+    struct self_request q = request(&o, tokens, N);
+    struct self_bits bits;
+    mgpt_error err;
+    assert_int_equal(self_bits(&q, &bits, &err), MGPT_OK);
+    if (o.n_opened > 1) {
+        const struct self_difference *d = &bits.difference;
+        assert_int_equal(bits.differs, 1);
+        assert_string_equal(d->first.isa, "scalar");
+        assert_string_equal(d->way.name, "stepped");
+        assert_true(strcmp(d->way.isa, "scalar") != 0);
+        assert_true(d->way.hash != d->first.hash);
+        assert_true(d->pos < N && d->id < 200 && d->expected != d->found);
+    }
+    arr_free(bits.ways);
+    toy_free(o.m);
+}
+
+static void test_changed_order(void **state)
+{
+    (void)state;
+    check_caught(spoil_order);
+    check_caught(spoil_add);
+}
+
+static void test_wrong_numbers(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    int32_t tokens[N];
+    struct opener o = {.m = toy_build(&wide), .spoil = spoil_silu};
+    struct self_request q = request(&o, tokens, N);
+    struct self_stages stages;
+    mgpt_error err;
+    assert_int_equal(self_stages(&q, &stages, &err), MGPT_OK);
+    assert_int_equal(stages.holds, 0);
+    for (int p = 0; p < MGPT_N_POINTS; p++)
+        if (stages.points[p].fired)
+            assert_int_equal(stages.points[p].nmse <= stages.bound, p != MGPT_MLP_POST);
+    toy_free(o.m);
+}
+
+/* NaN on both sides is no agreement. */
+static void test_nan(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    int32_t tokens[N];
+    struct opener o = {.m = toy_build(&wide)};
+    toy_find(o.m, "blk.1.ffn_up.weight")->values[5] = __builtin_nanf("");
+    struct self_request q = request(&o, tokens, N);
+    struct self_stages stages;
+    mgpt_error err;
+    assert_int_equal(self_stages(&q, &stages, &err), MGPT_OK);
+    assert_int_equal(stages.holds, 0);
+    assert_true(stages.points[MGPT_MLP_PRE].nmse <= stages.bound);
+    assert_false(stages.points[MGPT_MLP_PRE_LINEAR].nmse <= stages.bound);
+    assert_int_equal(stages.points[MGPT_MLP_PRE_LINEAR].layer, 1);
+    assert_int_equal(stages.points[MGPT_MLP_PRE_LINEAR].col, 0);
+    toy_free(o.m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zoo),
+        cmocka_unit_test(test_changed_order),
+        cmocka_unit_test(test_wrong_numbers),
+        cmocka_unit_test(test_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

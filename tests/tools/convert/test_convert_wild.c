@@ -1,0 +1,322 @@
+/* tools/convert: microgpt as people keep it. Every file of tests/fixtures/wild must give the tensors that
+ * the JSON of the same weights gives, to the bit; damaged ones are refused and never crash.
+ *
+ * The fixtures are made by tests/fixtures/wild/make_wild.py, which also says what each one is.
+ */
+#include "support/convert_want.h"
+
+#define WILD "wild"
+#define SIZES OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS
+#define VALUES .n_embd = 4, .n_layer = 2, .n_ctx = 3, .n_vocab = 5, .n_head = 4
+#define HEADS4                                                                                     \
+    {                                                                                              \
+        .given = OPT_HEADS, .n_head = 4                                                            \
+    }
+/* What a fork has that is no published program's. */
+#define FORK OPT_ACTIVATION | OPT_EPS
+#define ROTATES(how)                                                                               \
+    {                                                                                              \
+        .given = FORK | OPT_POSITIONS | OPT_ROPE, .activation = "silu", .eps = 1e-5,               \
+        .positions = how, .rope_base = 1e4                                                         \
+    }
+
+struct layout {
+    const char *file, *directory, *want;
+    struct ckpt_options options;
+    int heads, bos; /* bos -1: no vocabulary */
+};
+
+static const struct layout layouts[] = {
+    {"values.pkl", FIXTURES, "microgpt.want", HEADS4, 4, -1},
+    {"wrapped.pkl", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"rows.pkl", FIXTURES, "microgpt.want", HEADS4, 4, 4},
+    {"itos.pkl", FIXTURES, "microgpt.want", HEADS4, 4, 4},
+    {"params.pkl", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"matrices.pkl", FIXTURES, "microgpt.want", HEADS4, 4, -1},
+    {"arrays.pkl", FIXTURES, "microgpt.want", {0}, 2, -1},
+    {"arrays2.pkl", FIXTURES, "microgpt.want", {0}, 2, -1},
+    {"object.npy", FIXTURES, "microgpt.want", HEADS4, 4, -1},
+    {"flat32.npy", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
+    {"flat64.npy", FIXTURES, "microgpt.want", {.given = SIZES | OPT_HEAD_LAST, VALUES}, 4, -1},
+    {"stored.npz", FIXTURES, "microgpt.want", HEADS4, 4, -1},
+    {"deflated.npz", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"wrapped.npz", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"positional.npz", FIXTURES, "microgpt.want", HEADS4, 4, -1},
+    {"params.npz", FIXTURES, "microgpt.want", {0}, 2, -1},
+    {"raw.f32",
+     FIXTURES,
+     "microgpt.want",
+     {.given = SIZES | OPT_VOCAB_SIZE | OPT_RAW, VALUES, .raw = "f32"},
+     4,
+     -1},
+    {"raw.f64",
+     FIXTURES,
+     "microgpt.want",
+     {.given = SIZES | OPT_RAW | OPT_HEAD_LAST | OPT_VOCAB_SIZE, VALUES, .raw = "f64"},
+     4,
+     -1},
+    {"microgpt.bin", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"microgpt-c.model", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
+    {"microgpt-c.float", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
+    {"microgpt-c.ckpt", FIXTURES, "microgpt.want", {.given = SIZES, VALUES}, 4, -1},
+    {"base64.json", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"nout.json", FIXTURES, "microgpt.want", {0}, 2, 4},
+    {"rotated.json", WILD, "rotated.want", ROTATES("half"), 2, 4},
+    {"rotated.npz", WILD, "rotated.want", ROTATES("half"), 2, -1},
+    {"rotated.json", WILD, "kept.want", ROTATES("adjacent"), 2, 4},
+    {"rotated.json", WILD, "kept.want", ROTATES("none"), 2, 4},
+    {"gains.json", WILD, "gains.want", {.given = FORK, .activation = "relu", .eps = 1e-5}, 2, -1},
+};
+
+enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static void check_arch(const struct result *r, const struct layout *l)
+{
+    int rotated = strncmp(l->file, "rotated", 7) == 0 &&
+                  !(l->options.positions && strcmp(l->options.positions, "none") == 0);
+    struct gguf_str arch;
+    assert_int_equal(gguf_string(&r->g, "general.architecture", &arch, NULL), 1);
+    assert_int_equal(arch.n, rotated ? 5 : 8);
+    assert_memory_equal(arch.p, rotated ? "llama" : "microgpt", arch.n);
+    assert_int_equal(gguf_find(&r->g, "llama.rope.freq_base") != NULL, rotated);
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LAYOUTS; i++) {
+        const struct layout *l = &layouts[i];
+        struct result r;
+        struct file f = fixture_in(WILD, l->file);
+        print_message("%s\n", l->file);
+        convert(&r, (struct span){f.data, f.size}, &l->options, NULL);
+        check_tensors(&r.g, l->directory, l->want);
+        check_arch(&r, l);
+        assert_int_equal(r.c.hp.n_head, l->heads);
+        assert_int_equal(r.c.vocab.bos, l->bos);
+        assert_int_equal(gguf_find(&r.g, "tokenizer.ggml.tokens") != NULL, l->bos >= 0);
+        file_close(&f);
+        result_free(&r);
+    }
+}
+
+/* What gains and gates say about the dialect. */
+static void test_dialects(void **state)
+{
+    (void)state;
+    static const struct ckpt_options none = {.given = FORK, .activation = "relu", .eps = 1e-5};
+    static const struct ckpt_options half = ROTATES("half");
+    static const struct sides no_sides;
+    struct checkpoint c;
+    mgpt_error err;
+    struct file gains = fixture_in(WILD, "gains.json"), gate = fixture_in(WILD, "rotated.json");
+    assert_int_equal(read_bytes(&c, (struct span){gains.data, gains.size}, &none, &no_sides, &err),
+                     MGPT_OK);
+    assert_true(has_note(&c, "embedding_norm = false"));
+    assert_true(!c.hp.embedding_norm && c.hp.final_norm && c.hp.n_head_kv == 1);
+    assert_string_equal(c.hp.activation, "relu");
+    ckpt_free(&c);
+    assert_int_equal(read_bytes(&c, (struct span){gate.data, gate.size}, &half, &no_sides, &err),
+                     MGPT_OK);
+    assert_true(c.hp.n_rot == 4 && c.hp.n_ctx == 16 && c.hp.n_head_kv == 1);
+    assert_null(c.hp.activation); /* llama's own */
+    ckpt_free(&c);
+    file_close(&gains);
+    file_close(&gate);
+}
+
+/* ---- what must be refused ---------------------------------------------------------------------- */
+
+static void assert_refused(struct span bytes, const struct ckpt_options *options,
+                           const char *expected)
+{
+    static const struct sides no_sides;
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    if (read_bytes(&c, bytes, options, &no_sides, &err) == MGPT_OK || !strstr(err.text, expected))
+        fail_msg("expected '%s', found '%s'", expected, err.text);
+    ckpt_free(&c);
+}
+
+/* A fixture with the first `from` replaced by `to`, of the same length. */
+static void assert_changed(const char *name, const char *from, const char *to, const char *expected)
+{
+    static const struct ckpt_options options = {.given = SIZES, VALUES}, none = {0};
+    struct file f = fixture_in(WILD, name);
+    uint8_t *copy = malloc(f.size);
+    size_t n = strlen(from), at = 0;
+    assert_non_null(copy);
+    memcpy(copy, f.data, f.size);
+    while (at + n <= f.size && memcmp(copy + at, from, n) != 0)
+        at++;
+    assert_true(at + n <= f.size && n == strlen(to));
+    memcpy(copy + at, to, n);
+    int needs_sizes = strstr(name, ".npy") || strstr(name, "microgpt-c");
+    assert_refused((struct span){copy, f.size}, needs_sizes ? &options : &none, expected);
+    free(copy);
+    file_close(&f);
+}
+
+static void test_bad_contents(void **state)
+{
+    (void)state;
+    assert_changed("flat32.npy", "(436,)", "(435,)", "says 1740 bytes of data, 1744 are there");
+    assert_changed("flat32.npy", "(436,)", "(4,10)", "says 160 bytes");
+    assert_changed("flat32.npy", "<f4", "<i4", "element type '<i4', expected <f4, <f8 or <f2");
+    assert_changed("flat32.npy", "<f4", ">f4", "element type '>f4'");
+    assert_changed("flat32.npy", "NUMPY", "NUMPX", "not a checkpoint");
+    assert_changed("object.npy", "\x80\4\x95", "\x80\7\x95", "pickle");
+    assert_changed("object.npy", "layer0.attn_wq", "layer0.attn_wx", "layer0.attn_wx: not part of");
+    assert_changed("object.npy", "layer0.attn_wq", "layer1.attn_wq", "same matrix as layer1");
+    assert_changed("values.pkl", "__main__\x94\x8c\x05Value",
+                   "builtins\x94\x8c\x04"
+                   "eval\x94",
+                   "builtins.eval");
+    assert_changed("rows.pkl", "layer1.mlp_fc1", "layer1.mlp_fcX", "layer1.mlp_fcX: not part of");
+    assert_changed("stored.npz", "(4, 16)", "(4, 15)", "240 of data");
+    assert_changed("stored.npz", "'<f4', 'fortran_order': False, 'shape': (5, 4)",
+                   "'<f4', 'fortran_order': False, 'shape': (4, 5)",
+                   "tensor wpe: shape [3, 4], expected [3, 5]");
+    assert_changed("base64.json", "\"f32\"", "\"q32\"", "base64 needs a dtype");
+    assert_changed("base64.json", "\"shape\":[5,4]", "\"shape\":[4,5]", "tensor ");
+    assert_changed("base64.json", "\"shape\":[5,4]", "\"shape\":[5,3]", "data has 80 bytes of 4");
+    assert_changed("base64.json", "\"shape\":[5,4]", "\"shape\":[0,4]", "numbers above 0");
+    assert_changed("base64.json", "AACAPwAAAIA", "AACAPw!AAIA", "tensor wte: data: not base64");
+    assert_changed("base64.json", "AACAPwAAAIA", "AACAPw=AAIA", "tensor wte: data: not base64");
+    assert_changed("nout.json", "\"nout\":5", "\"nout\":6", "data has 5 rows of 4");
+    assert_changed("microgpt.bin", "abcd", "abca", "'a' occurs twice");
+    assert_changed("microgpt.bin", "MGPT\1", "MGPT\2", "not a checkpoint");
+    assert_changed("rotated.json", "layer1.mlp_gate", "layer1.mlp_gaxx", "mlp_gaxx: not part of");
+    assert_changed("rotated.json", "layer1.rms_1", "layer1.rms_x", "rms_x: not part of");
+    assert_changed("rotated.json", "rms_final", "rms_fiXXX", "rms_fiXXX: not part of");
+    assert_changed("gains.json", "\"ln_f\":[1.0292", "\"ln_f\":[1,\"02\"", "ln_f: ");
+    assert_changed("gains.json", "\"wpe\"", "\"wpx\"", "wpx: not part of a microgpt");
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    struct file f = fixture_in(WILD, "rotated.json"), flat = fixture("flat.json");
+    struct file raw = fixture_in(WILD, "raw.f32");
+    struct span forked = {f.data, f.size}, plain = {flat.data, flat.size};
+    struct span magic = {(const uint8_t *)"\x93NUMPY", 6};
+    struct ckpt_options none = {0};
+    struct ckpt_options spiral = {.given = OPT_POSITIONS, .positions = "spiral"};
+    struct ckpt_options half = ROTATES("half"), norm = half, eight = half;
+    norm.given |= OPT_EMBEDDING_NORM;
+    eight.given |= OPT_HEADS;
+    eight.n_head = 8;
+    assert_refused(
+        forked, &none,
+        "set --positions half, adjacent or none (no wpe), --rope BASE, --activation NAME "
+        "(Llama: silu), --eps X");
+    struct ckpt_options f32 = {.given = OPT_RAW, .raw = "f32"}, q8 = f32;
+    q8.raw = "q8";
+    assert_refused(magic, &none, "npy header: says 0 bytes, 0 are there");
+    assert_refused(forked, &spiral, "--positions: expected half, adjacent or none");
+    assert_refused(forked, &norm, "--embedding-norm: not with rotated q and k");
+    assert_refused(forked, &eight, "heads of 1 values cannot be rotated");
+    assert_refused(plain, &half, "the model has a table of positions");
+    assert_refused(plain, &f32, "are not a whole number of f32");
+    assert_refused((struct span){raw.data, raw.size}, &q8, "--raw: expected f32, f64 or f16");
+    assert_refused((struct span){raw.data, raw.size}, &f32, "436 numbers do not fit n_embd 16");
+    file_close(&f);
+    file_close(&flat);
+    file_close(&raw);
+}
+
+/* A NaN is copied, and named. */
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    struct ckpt_options options = {.given = SIZES | OPT_RAW, VALUES, .raw = "f32"};
+    struct file f = fixture_in(WILD, "raw.f32");
+    struct result r;
+    uint8_t *copy = malloc(f.size);
+    assert_non_null(copy);
+    memcpy(copy, f.data, f.size);
+    memcpy(copy + 4 * 20, "\0\0\xc0\x7f", 4);
+    convert(&r, (struct span){copy, f.size}, &options, NULL);
+    assert_true(has_note(&r.c, "position_embd.weight: 1 of 12 values are NaN or infinite"));
+    result_free(&r);
+    free(copy);
+    file_close(&f);
+}
+
+/* ---- hostile bytes ----------------------------------------------------------------------------- */
+
+/* Reads a copy of exactly this size; when that succeeds, every value as well. */
+static int exercise(const struct layout *l, const uint8_t *data, size_t n)
+{
+    static const struct sides no_sides;
+    struct checkpoint c;
+    mgpt_error err = {0};
+    float v[64];
+    uint8_t *exact = malloc(n ? n : 1);
+    assert_non_null(exact);
+    memcpy(exact, data, n);
+    int status = read_bytes(&c, (struct span){exact, n}, &l->options, &no_sides, &err);
+    if (status < 0)
+        assert_true(err.text[0] && err.status == status);
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(c.tensors); i++) {
+        uint64_t size = c.tensors[i].n_values;
+        assert_true(size < 1000000); /* no file here is so large */
+        for (uint64_t first = 0; first < size; first += 64)
+            ckpt_values(&c.tensors[i], first, size - first < 64 ? (size_t)(size - first) : 64, v);
+    }
+    if (status == MGPT_OK && c.failed.status < 0)
+        status = c.failed.status;
+    ckpt_free(&c);
+    free(exact);
+    return status;
+}
+
+static void test_truncated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LAYOUTS; i++) {
+        struct file f = fixture_in(WILD, layouts[i].file);
+        size_t whole = f.size, step = 1 + f.size / 400;
+        while (whole > 0 && f.data[whole - 1] == '\n') /* a JSON text is whole without it */
+            whole--;
+        for (size_t n = 0; n < whole; n += step)
+            if (exercise(&layouts[i], f.data, n) == MGPT_OK)
+                fail_msg("%s: taken although cut at byte %zu", layouts[i].file, n);
+        assert_int_equal(exercise(&layouts[i], f.data, f.size), MGPT_OK);
+        file_close(&f);
+    }
+}
+
+static void test_flipped(void **state)
+{
+    (void)state;
+    uint64_t x = 1;
+    for (size_t i = 0; i < N_LAYOUTS; i++) {
+        struct file f = fixture_in(WILD, layouts[i].file);
+        uint8_t *copy = malloc(f.size);
+        int n_bad = 0;
+        assert_non_null(copy);
+        for (int round = 0; round < 300; round++) {
+            memcpy(copy, f.data, f.size);
+            for (int k = 0; k < 1 + round % 3; k++) {
+                x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+                copy[(x >> 33) % (round % 2 && f.size > 200 ? 200 : f.size)] ^= (uint8_t)(x >> 24);
+            }
+            n_bad += exercise(&layouts[i], copy, f.size) < 0;
+        }
+        assert_true(n_bad > 0 || layouts[i].options.given & OPT_RAW);
+        free(copy);
+        file_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layouts),      cmocka_unit_test(test_dialects),
+        cmocka_unit_test(test_bad_contents), cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_flipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

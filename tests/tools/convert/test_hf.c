@@ -1,0 +1,203 @@
+/* Hugging Face models: which values of config.json are refused, by which words.
+ *
+ * The golden models are the good ones; with one value changed they are the bad ones. That what is
+ * converted computes what transformers does is tested in tests/cli/convert_hf.sh.
+ */
+#include "support/hf_dir.h"
+
+/* ---- config.json ------------------------------------------------------------------------------- */
+
+/* Replaces a value by JSON. */
+static void set_key(struct dir *d, const char *key, const char *json)
+{
+    const struct span *text = file_in(d, "config.json");
+    json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
+    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    assert_true(root && value);
+    assert_int_equal(json_object_set_new(root, key, value), 0);
+    char *dump = json_dumps(root, JSON_SORT_KEYS);
+    set_file(d, "config.json", copy_of(dump, strlen(dump)));
+    free(dump);
+    json_decref(root);
+}
+
+#define YARN "{\"rope_type\":\"yarn\",\"factor\":4,\"rope_theta\":1e4}"
+#define L3(more) "{\"rope_type\":\"llama3\",\"rope_theta\":1e4" more "}"
+
+static const struct config_case {
+    const char *model, *key, *json, *expected;
+} config_cases[] = {
+    {"llama", "model_type", "\"bert\"", "model_type bert is not supported; these are: gpt2"},
+    {"llama", "model_type", "null", "config.json: model_type: missing"},
+    {"llama", "model_type", "5", "config.json: model_type: expected a string"},
+    {"llama", "hidden_size", "null", "config.json: hidden_size: missing"},
+    {"llama", "hidden_size", "24.0", NULL},
+    {"llama", "hidden_size", "24.5", "hidden_size: expected a whole number"},
+    {"llama", "hidden_size", "\"24\"", "hidden_size: expected a whole number"},
+    {"llama", "hidden_size", "0", "config.json: hidden_size is 0, expected 1 to"},
+    {"llama", "hidden_size", "-24", "hidden_size: the number is not one of 0 to"},
+    {"llama", "hidden_size", "1e300", "hidden_size: the number is not one of 0 to"},
+    {"gpt2", "n_embd", "17", "config.json: n_head 3 does not divide n_embd 17"},
+    {"llama", "hidden_size", "48", "tensor embed_tokens.weight: shape [33, 24], expected [33, 48]"},
+    {"llama", "vocab_size", "34", "tensor embed_tokens.weight: shape [33, 24], expected [34, 24]"},
+    {"llama", "vocab_size", "4294967297", "vocab_size: the number is not one of"},
+    {"llama", "num_attention_heads", "0", "num_attention_heads is 0, expected 1 to"},
+    {"llama", "num_key_value_heads", "3", "num_key_value_heads 3 does not divide"},
+    {"llama", "num_key_value_heads", "null", "self_attn.k_proj.weight: shape"},
+    {"llama", "num_hidden_layers", "1", "not part of a llama of 1 layers"},
+    {"llama", "num_hidden_layers", "1025", "num_hidden_layers is 1025, expected 0 to 1024"},
+    {"llama", "num_hidden_layers", "9", "input_layernorm.weight: missing"},
+    {"llama", "head_dim", "7", "7 rotary components of 7 in a head: an even number"},
+    {"llama", "head_dim", "1048577", "head_dim is 1048577, expected"},
+    {"llama", "intermediate_size", "0", "intermediate_size is 0, expected 1 to"},
+    {"llama", "max_position_embeddings", "0", "max_position_embeddings is 0"},
+    {"llama", "hidden_act", "\"tanh\"", "hidden_act: tanh is not supported"},
+    {"llama", "hidden_act", "\"gelu\"", NULL},
+    {"llama", "rms_norm_eps", "null", "rms_norm_eps: missing"},
+    {"llama", "rms_norm_eps", "2", "rms_norm_eps: expected a number from 0 to 1"},
+    {"llama", "rms_norm_eps", "\"1e-5\"", "rms_norm_eps: expected a number"},
+    {"llama", "rope_parameters", YARN, "rope_type yarn is not supported for model_type llama"},
+    {"llama", "rope_parameters", "{\"rope_type\":\"dynamic\",\"factor\":2}", "rope_type dynamic"},
+    {"llama", "rope_parameters", "{\"rope_type\":\"linear\"}", "config.json: factor: missing"},
+    {"llama", "rope_parameters", "{\"rope_theta\":0}", "rope_theta: out of range"},
+    {"llama", "rope_parameters", "{\"rope_theta\":1e4,\"partial_rotary_factor\":2}",
+     "out of range"},
+    {"llama", "rope_parameters", "{\"rope_theta\":1e4,\"partial_rotary_factor\":0.5}",
+     "partial_rotary_factor: only 1 is supported"},
+    {"phi", "rope_parameters", "{\"rope_theta\":1e4,\"partial_rotary_factor\":0.01}",
+     "0 rotary components"},
+    {"llama", "rope_parameters", "{\"full_attention\":{}}", "settings per kind of layer"},
+    {"llama", "rope_parameters", "5", "rope_parameters: expected an object"},
+    {"llama", "rope_parameters", L3(",\"factor\":8"), "low_freq_factor: missing"},
+    {"llama", "rope_parameters",
+     L3(",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4,"
+        "\"original_max_position_embeddings\":64"),
+     "its four numbers do not make sense"},
+    {"llama", "attention_bias", "true", "tensor layers.0.self_attn.q_proj.bias: missing"},
+    {"llama", "attention_bias", "1", "attention_bias: expected true or false"},
+    {"llama", "mlp_bias", "true", "tensor layers.0.mlp.gate_proj.bias: missing"},
+    {"llama", "tie_word_embeddings", "true", NULL},
+    {"llama3_rope", "tie_word_embeddings", "false", "tensor lm_head.weight: missing"},
+    {"llama", "quantization_config", "{\"bits\":4}", "quantization_config: this value is not"},
+    {"llama", "num_experts", "8", "num_experts: this value is not supported"},
+    {"llama", "num_experts", "0", NULL},
+    {"qwen3", "rope_parameters",
+     L3(",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,"
+        "\"original_max_position_embeddings\":64"),
+     "rope_type llama3 is not supported for model_type qwen3"},
+    {"qwen3", "layer_types", "[\"full_attention\",\"sliding_attention\"]", "only full_attention"},
+    {"qwen3", "head_dim", "4", "self_attn.q_proj.weight: shape"},
+    {"smollm3", "no_rope_layers", "[1,1,1]", "no_rope_layers: expected one entry"},
+    {"smollm3", "no_rope_layers", "[1,0,1,0,1,0,1,0]", "no_rope_layers: entry 1: only a 0 in"},
+    {"gemma3", "layer_types", "[\"full_attention\"]", "layer_types: does not fit the layers"},
+    {"gemma3", "attn_logit_softcapping", "50", "attn_logit_softcapping: this value is not"},
+    {"gemma3", "use_bidirectional_attention", "true", "use_bidirectional_attention: true is not"},
+    {"gemma3", "query_pre_attn_scalar", "0", "query_pre_attn_scalar: out of range"},
+    {"gemma3", "sliding_window", "0", "sliding_window: expected 1 or more"},
+    {"gemma3", "rope_parameters",
+     "{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e6},"
+     "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2}}",
+     "windowed layers of another rope_type"},
+    {"gpt2", "scale_attn_by_inverse_layer_idx", "true", "scale_attn_by_inverse_layer_idx: true"},
+    {"gpt2", "add_cross_attention", "true", "add_cross_attention: true is not supported"},
+    {"gpt2", "n_positions", "null", "config.json: n_ctx: missing"},
+    {"gpt2", "tie_word_embeddings", "null", NULL},
+    {"gpt_neo", "attention_types", "[[[\"global\",\"local\"],2]]", "attention_types: expected"},
+    {"gpt_neo", "attention_types", "[[[\"global\"],1]]", "attention_types: 1 kinds for 2 layers"},
+    {"gpt_neo", "attention_types", "[[[\"global\",\"other\"],1]]", "attention_types: expected"},
+    {"gpt_neo", "attention_types", "[[[],9999999999]]", "attention_types: expected"},
+    {"gpt_neo", "window_size", "0", "window_size: expected 1 or more"},
+    {"gpt_neox", "attention_bias", "false", "not part of a gpt_neox"},
+    {"phi", "qk_layernorm", "true", "qk_layernorm: true is not supported"},
+    {"olmo", "clip_qkv", "-1", "clip_qkv: out of range"},
+    {"nanochat", "tie_word_embeddings", "true", "tie_word_embeddings: true is not supported"},
+};
+
+static void test_config(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof config_cases / sizeof *config_cases; i++) {
+        const struct config_case *k = &config_cases[i];
+        char what[160];
+        struct dir d = golden(k->model);
+        snprintf(what, sizeof what, "%s with %s %.60s", k->model, k->key, k->json);
+        set_key(&d, k->key, k->json);
+        assert_read(&d, "config.json", what, k->expected);
+        dir_free(&d);
+    }
+}
+
+/* A window matters only where it is in use, and smaller than the context. */
+static void test_qwen_window(void **state)
+{
+    (void)state;
+    struct dir d = golden("qwen3");
+    set_key(&d, "layer_types", "null");
+    set_key(&d, "sliding_window", "8");
+    assert_read(&d, "config.json", "a window that is not in use", NULL);
+    set_key(&d, "use_sliding_window", "true");
+    assert_read(&d, "config.json", "a window in use", "sliding_window: windows are not supported");
+    set_key(&d, "sliding_window", "100000");
+    assert_read(&d, "config.json", "a window as large as the context", NULL);
+    dir_free(&d);
+}
+
+/* Spellings before Transformers 5 give the same model. */
+static void test_old_spelling(void **state)
+{
+    (void)state;
+    struct dir d = golden("llama3_rope");
+    struct checkpoint a, b;
+    mgpt_error err;
+    assert_int_equal(read_dir(&a, &d, "config.json", &err), MGPT_OK);
+    set_key(&d, "rope_parameters", "null");
+    set_key(&d, "rope_theta", "500000");
+    set_key(&d, "rope_scaling",
+            "{\"type\":\"llama3\",\"factor\":32,\"low_freq_factor\":1,\"high_freq_factor\":4.0,"
+            "\"original_max_position_embeddings\":64}");
+    assert_int_equal(read_dir(&b, &d, "config.json", &err), MGPT_OK);
+    assert_true(a.hp.rope_base == b.hp.rope_base);
+    const struct ckpt_tensor *x = &a.tensors[arr_len(a.tensors) - 1];
+    const struct ckpt_tensor *y = &b.tensors[arr_len(b.tensors) - 1];
+    float u[6], v[6];
+    assert_string_equal(x->name, "rope_freqs.weight");
+    assert_string_equal(y->name, "rope_freqs.weight");
+    assert_int_equal(x->n_values, 6);
+    ckpt_values(x, 0, 6, u);
+    ckpt_values(y, 0, 6, v);
+    assert_memory_equal(u, v, sizeof u);
+    assert_true(u[0] == 1 && u[5] == 32); /* the fastest is kept, the slowest divided */
+    ckpt_free(&a);
+    ckpt_free(&b);
+    dir_free(&d);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "config.json: line 1"},
+        {"{\"model_type\":\"llama\"} x", "end of file expected"},
+        {"{\"model_type\":\"llama\"", "config.json: line 1"},
+        {"{\"model_type\":\"gemma3\",\"text_config\":{}}", "model_type: missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dir d = golden("llama");
+        set_file(&d, "config.json", copy_of(cases[i].text, strlen(cases[i].text)));
+        assert_read(&d, "config.json", cases[i].text, cases[i].expected);
+        dir_free(&d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_qwen_window),
+        cmocka_unit_test(test_old_spelling),
+        cmocka_unit_test(test_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

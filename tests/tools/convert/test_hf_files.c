@@ -1,0 +1,298 @@
+/* Hugging Face models: files that are missing or disagree, tensors that are not what they should be,
+ * and what hostile bytes must not do.
+ *
+ * The golden models are the good directories; with one thing changed they are the bad ones.
+ */
+#include "convert/containers/safetensors.h"
+#include "support/hf_dir.h"
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static void test_missing_files(void **state)
+{
+    (void)state;
+    struct dir d = golden("llama");
+    remove_file(&d, "model.safetensors");
+    assert_read(&d, "config.json", "no weights", "no weights: looked for model.safetensors");
+    dir_free(&d);
+    d = golden("llama");
+    remove_file(&d, "config.json");
+    assert_read(&d, "model.safetensors", "no config", "side file config.json");
+    dir_free(&d);
+    d = golden("llama");
+    set_file(&d, "config.json", copy_of("[]", 2));
+    assert_read(&d, "model.safetensors", "no object", "config.json: expected an object");
+    dir_free(&d);
+    d = golden("llama");
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+    set_file(&d, "model.safetensors", copy_of(pointer, sizeof pointer - 1));
+    assert_read(&d, "config.json", "LFS", "model.safetensors: a pointer of Git LFS");
+    dir_free(&d);
+}
+
+/* The index with every `from` replaced by `to`. */
+static void edit_index(struct dir *d, const char *from, const char *to)
+{
+    const struct span *s = file_in(d, "model.safetensors.index.json");
+    size_t n = 0, n_from = strlen(from), n_to = strlen(to);
+    char *text = malloc(s->size * 3);
+    assert_non_null(text);
+    for (size_t i = 0; i < s->size;) {
+        if (s->size - i >= n_from && memcmp(s->data + i, from, n_from) == 0) {
+            memcpy(text + n, to, n_to);
+            n += n_to;
+            i += n_from;
+        } else {
+            text[n++] = (char)s->data[i++];
+        }
+    }
+    set_file(d, "model.safetensors.index.json", copy_of(text, n));
+    free(text);
+}
+
+static void test_index(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {"x", "x", NULL},
+        {"model-00001", "../model-00001", "expected the plain name of a file, found ../model"},
+        {"model-00001", "/model-00001", "plain name of a file"},
+        {"model-00001", "a\\\\b", "plain name of a file"},
+        {"model-00001", "a\\u0001b", "plain name of a file"},
+        {"\"model-00001-of-00002.safetensors\"", "\"..\"", "plain name of a file"},
+        {"\"model-00001-of-00002.safetensors\"", "\"\"", "plain name of a file"},
+        {"\"model-00001-of-00002.safetensors\"", "7", "plain name of a file, found none"},
+        {"model-00001", "model-00009", "side file model-00009-of-00002.safetensors"},
+        {"model-00001", "model-00002", "missing from model-00002-of-00002.safetensors"},
+        {"model.norm.weight", "model.nrm.weight", "norm.weight: in the file, but not by"},
+        {"\"weight_map\": {", "\"weight_map\": {\"x\":\"model-00001-of-00002.safetensors\",",
+         "tensor x: missing from model-00001-of-00002.safetensors"},
+        {"\"weight_map\": {", "\"weight_map\": [], \"other\": {", "expected an object of tensors"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dir d = golden("qwen2_sharded");
+        edit_index(&d, cases[i].from, cases[i].to);
+        assert_read(&d, "config.json", cases[i].to, cases[i].expected);
+        assert_read(&d, "model.safetensors.index.json", cases[i].to, cases[i].expected);
+        dir_free(&d);
+    }
+    struct dir d = golden("qwen2_sharded");
+    struct span *shard = file_in(&d, "model-00002-of-00002.safetensors");
+    shard->size--;
+    assert_read(&d, "config.json", "a short shard", "model-00002-of-00002.safetensors: tensor");
+    dir_free(&d);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+/* model.safetensors with an edited header; offsets count from its end, so the data stays. */
+static void set_header(struct dir *d, json_t *header)
+{
+    const struct span *old = file_in(d, "model.safetensors");
+    size_t n_old = 0;
+    for (size_t i = 8; i-- > 0;)
+        n_old = n_old << 8 | old->data[i];
+    char *dump = json_dumps(header, JSON_COMPACT);
+    size_t n = strlen(dump), n_data = old->size - 8 - n_old;
+    uint8_t *p = malloc(8 + n + n_data);
+    assert_non_null(p);
+    for (size_t i = 0; i < 8; i++)
+        p[i] = (uint8_t)(n >> 8 * i);
+    memcpy(p + 8, dump, n);
+    memcpy(p + 8 + n, old->data + 8 + n_old, n_data);
+    free(dump);
+    set_file(d, "model.safetensors", (struct span){p, 8 + n + n_data});
+}
+
+static json_t *header_of(struct dir *d)
+{
+    struct safetensors st;
+    assert_int_equal(st_parse(&st, *file_in(d, "model.safetensors"), NULL), MGPT_OK);
+    json_t *header = json_deep_copy(st.header);
+    st_free(&st);
+    assert_non_null(header);
+    return header;
+}
+
+static void rename_tensor(json_t *header, const char *from, const char *to)
+{
+    json_t *entry = json_object_get(header, from);
+    assert_non_null(entry);
+    assert_int_equal(json_object_set(header, to, entry), 0);
+    assert_int_equal(json_object_del(header, from), 0);
+}
+
+#define NORM0 "model.layers.0.input_layernorm.weight"
+#define Q0 "model.layers.0.self_attn.q_proj.weight"
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {NORM0, "model.layers.0.norm", "tensor layers.0.input_layernorm.weight: missing"},
+        {Q0, "model.layers.0.x.rotary_emb.inv_freq", "self_attn.q_proj.weight: missing"},
+        {NORM0, "layers.0.input_layernorm.weight", NULL},
+        {NORM0, "module.model.layers.0.input_layernorm.weight", NULL},
+        {"model.norm.weight", "layers.0.input_layernorm.weight", "the name occurs twice"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dir d = golden("llama");
+        json_t *header = header_of(&d);
+        rename_tensor(header, cases[i].from, cases[i].to);
+        set_header(&d, header);
+        assert_read(&d, "config.json", cases[i].to, cases[i].expected);
+        assert_read(&d, "model.safetensors", cases[i].to, cases[i].expected);
+        json_decref(header);
+        dir_free(&d);
+    }
+}
+
+static void test_entries(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensor, *key, *json, *expected;
+    } cases[] = {
+        {Q0, "dtype", "\"I32\"", "q_proj.weight: element type I32, expected F32"},
+        {Q0, "dtype", "\"U32\"", "q_proj.weight: element type other, expected F32"},
+        {Q0, "shape", "[576]", "q_proj.weight: shape [576], expected [24, 24]"},
+        {Q0, "shape", "[12,48]", "q_proj.weight: shape [12, 48], expected [24, 24]"},
+        {Q0, "shape", "[24,24,1]", "q_proj.weight: shape [24, 24, 1], expected [24, 24]"},
+        {NORM0, "shape", "[1,24]", "shape [1, 24], expected [24]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dir d = golden("llama");
+        json_t *header = header_of(&d), *entry = json_object_get(header, cases[i].tensor);
+        json_object_set_new(entry, cases[i].key, json_loads(cases[i].json, JSON_DECODE_ANY, NULL));
+        set_header(&d, header);
+        assert_read(&d, "config.json", cases[i].json, cases[i].expected);
+        json_decref(header);
+        dir_free(&d);
+    }
+}
+
+/* A tensor beyond those of the model: a buffer is skipped, anything else refused. */
+static void test_extra(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *name, *expected;
+    } cases[] = {
+        {"gpt2", "transformer.h.0.attn.bias", NULL},
+        {"gpt2", "h.1.attn.masked_bias", NULL},
+        {"gpt2", "h.2.attn.c_attn.weight", "tensor h.2.attn.c_attn.weight: not part of a gpt2"},
+        {"gpt2", "lm_head.weight", NULL},
+        {"gpt2", "score.weight", "tensor score.weight: not part of a gpt2 of 2 layers"},
+        {"llama", "model.layers.0.self_attn.rotary_emb.inv_freq", NULL},
+        {"llama", "model.layers.0.self_attn.q_proj.bias", "q_proj.bias: not part of a llama"},
+        {"gpt_neox", "gpt_neox.layers.0.attention.bias", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dir d = golden(cases[i].model);
+        json_t *header = header_of(&d);
+        json_object_set_new(header, cases[i].name,
+                            json_pack("{s:s,s:[i,i],s:[i,i]}", "dtype", "BOOL", "shape", 0, 5,
+                                      "data_offsets", 0, 0));
+        set_header(&d, header);
+        assert_read(&d, "model.safetensors", cases[i].name, cases[i].expected);
+        json_decref(header);
+        dir_free(&d);
+    }
+}
+
+/* Old GPT-2 files have no "transformer." in front: the same tensors come out. */
+static void test_without_prefix(void **state)
+{
+    (void)state;
+    struct dir old = golden("gpt2"), d = golden("gpt2");
+    struct checkpoint a, b;
+    json_t *header = header_of(&d), *bare = json_object(), *entry;
+    const char *name;
+    mgpt_error err;
+    assert_int_equal(read_dir(&a, &old, "config.json", &err), MGPT_OK);
+    json_object_foreach(header, name, entry)
+    {
+        size_t skip = strncmp(name, "transformer.", 12) == 0 ? 12 : 0;
+        json_object_set(bare, name + skip, entry);
+    }
+    set_header(&d, bare);
+    assert_int_equal(read_dir(&b, &d, "config.json", &err), MGPT_OK);
+    assert_int_equal(arr_len(a.tensors), arr_len(b.tensors));
+    for (size_t i = 0; i < arr_len(a.tensors); i++) {
+        float u[18], v[18];
+        assert_string_equal(a.tensors[i].name, b.tensors[i].name);
+        ckpt_values(&a.tensors[i], 0, 18, u);
+        ckpt_values(&b.tensors[i], 0, 18, v);
+        assert_memory_equal(u, v, sizeof u);
+    }
+    ckpt_free(&a);
+    ckpt_free(&b);
+    json_decref(header);
+    json_decref(bare);
+    dir_free(&old);
+    dir_free(&d);
+}
+
+/* ---- hostile bytes ----------------------------------------------------------------------------- */
+
+/* Reads; when that succeeds, every value as well. */
+static void exercise(struct dir *d, const char *input)
+{
+    struct checkpoint c;
+    mgpt_error err = {0};
+    int status = read_dir(&c, d, input, &err);
+    assert_true(status == MGPT_OK || (err.text[0] && err.status == status));
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(c.tensors); i++) {
+        float v[64];
+        uint64_t n = c.tensors[i].n_values;
+        for (uint64_t first = 0; first < n; first += 64)
+            ckpt_values(&c.tensors[i], first, n - first < 64 ? (size_t)(n - first) : 64, v);
+    }
+    ckpt_free(&c);
+}
+
+/* Every byte of the file's first `limit` replaced by some others, and the file cut there. */
+static void damage(const char *model, const char *file, size_t limit)
+{
+    static const uint8_t others[] = {0, '"', '}', ',', '9', 0xff};
+    struct dir d = golden(model);
+    struct span *s = file_in(&d, file);
+    uint8_t *p = (uint8_t *)(uintptr_t)s->data;
+    size_t size = s->size;
+    for (size_t i = 0; i < size && i < limit; i++) {
+        uint8_t was = p[i];
+        for (size_t k = 0; k < sizeof others; k++) {
+            p[i] = others[k];
+            exercise(&d, "config.json");
+        }
+        p[i] = was;
+        s->size = i;
+        exercise(&d, "config.json");
+        s->size = size;
+    }
+    dir_free(&d);
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    damage("llama3_rope", "config.json", 4096);
+    damage("gemma3", "config.json", 4096);
+    damage("gpt_neox_serial", "model.safetensors", 600);
+    damage("qwen2_sharded", "model.safetensors.index.json", 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing_files), cmocka_unit_test(test_index),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_extra),         cmocka_unit_test(test_without_prefix),
+        cmocka_unit_test(test_damaged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* Tools: tokenizer.json through the converter and the library: the ids of Hugging Face's
+ * tokenizers, for every family and for texts in many scripts (vectors/tok_split.txt, made by
+ * tok_split.py); and what is refused. */
+#include "base/file.h"
+#include "common/nfc.h"
+#include "convert/core/write.h"
+#include "support/tok_directory.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- golden files ---------------------------------------------------------------------------- */
+
+static const char *source_path(const char *name, char *buf, size_t cap)
+{
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    snprintf(buf, cap, "%s/%s", root ? root : ".", name);
+    return buf;
+}
+
+static char *read_text(const char *name, size_t *n)
+{
+    char path[512];
+    struct file file;
+    assert_int_equal(file_open(&file, source_path(name, path, sizeof path), NULL), MGPT_OK);
+    char *text = calloc(file.size + 1, 1);
+    assert_non_null(text);
+    memcpy(text, file.data, file.size);
+    *n = file.size;
+    file_close(&file);
+    return text;
+}
+
+/* The checkpoint's vocabulary as a GGUF file, opened. */
+static mgpt_model *open_vocab(struct checkpoint *c)
+{
+    char path[] = "/tmp/mgpt-tok-XXXXXX";
+    int fd = mkstemp(path);
+    const mgpt_model_params params = {.vocab_only = 1};
+    mgpt_error err = {0};
+    assert_true(fd >= 0);
+    close(fd);
+    c->hp.arch = "llama";
+    assert_int_equal(ckpt_write(c, path, NULL, &err), MGPT_OK);
+    mgpt_model *model = mgpt_open(path, &params, &err);
+    unlink(path);
+    if (!model)
+        fail_msg("%s", err.text);
+    return model;
+}
+
+static uint64_t fnv(const int32_t *ids, int64_t n)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    for (int64_t i = 0; i < n; i++)
+        for (unsigned shift = 0; shift < 32; shift += 8)
+            h = (h ^ ((uint32_t)ids[i] >> shift & 0xFF)) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+/* The hash of the text's ids; special tokens in it count, as in the original. */
+static uint64_t hash_of(const mgpt_model *model, int nfc, struct gguf_str text)
+{
+    size_t n = text.n;
+    char *normal = nfc ? nfc_copy(text.p, text.n, &n) : NULL;
+    const char *p = normal ? normal : text.p;
+    const unsigned flags = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
+    int64_t count = mgpt_encode(model, p, n, flags, NULL, 0, NULL);
+    int32_t *ids = calloc((size_t)count + 1, sizeof *ids);
+    assert_true(ids && count >= 0);
+    mgpt_encode(model, p, n, flags, ids, (size_t)count, NULL);
+    uint64_t h = fnv(ids, count);
+    free(ids);
+    free(normal);
+    return h;
+}
+
+/* "family NAME hash hash ...": every text has the ids of the original. */
+static void check_family(char *line, const struct gguf_str *texts)
+{
+    char path[128], *hash, *name = strtok_r(line, " ", &hash);
+    struct checkpoint c;
+    mgpt_error err = {0};
+    mgpt_info info;
+    size_t n_json;
+    snprintf(path, sizeof path, "tests/vectors/tok/%s.json", name);
+    char *json = read_text(path, &n_json);
+    struct directory d = {.n = 0};
+    add_bytes(&d, "tokenizer.json", json, n_json);
+    if (read_directory(&c, &d, 1000, &err) < 0)
+        fail_msg("%s: %s", name, err.text);
+    mgpt_model *model = open_vocab(&c);
+    assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < arr_len(texts); i++)
+        if (hash_of(model, info.nfc, texts[i]) != strtoull(hash, &hash, 16) && n_wrong++ < 5)
+            print_error("%s: other ids for '%.*s'\n", name, (int)texts[i].n, texts[i].p);
+    assert_int_equal(n_wrong, 0);
+    mgpt_close(model);
+    ckpt_free(&c);
+    free(json);
+}
+
+static struct gguf_str from_hex(char *hex)
+{
+    struct gguf_str text = {hex, strlen(hex) / 2};
+    for (size_t i = 0; i < text.n; i++) {
+        const char pair[3] = {hex[2 * i], hex[2 * i + 1], 0};
+        hex[i] = (char)strtoul(pair, NULL, 16);
+    }
+    return text;
+}
+
+static void test_families(void **state)
+{
+    (void)state;
+    size_t n, n_families = 0;
+    char *vectors = read_text("tests/vectors/tok_split.txt", &n), *rest = vectors;
+    struct gguf_str *texts = NULL;
+    for (char *line; (line = strtok_r(rest, "\n", &rest));) {
+        if (strncmp(line, "text ", 5) == 0)
+            assert_true(arr_push(texts, from_hex(line + 5)));
+        if (strncmp(line, "family ", 7) == 0) {
+            check_family(line + 7, texts);
+            n_families++;
+        }
+    }
+    assert_int_equal(n_families, 18);
+    arr_free(texts);
+    free(vectors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_families),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* The pickle machine: what it must never do. Pickles that want to run something, that misuse what
+ * is allowed, that are malformed, cut off or damaged.
+ */
+#include "support/torch_input.h"
+
+#include "convert/containers/pickle_impl.h"
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+/* Ways to run something that are in circulation: direct ones, and ones that get around lists of
+ * forbidden names. */
+/* clang-format off */
+static const struct {
+    const char *module, *name;
+} malicious[] = {
+    {"os", "system"}, {"posix", "system"}, {"nt", "system"}, {"os", "popen"}, {"os", "execve"},
+    {"subprocess", "Popen"}, {"subprocess", "check_output"}, {"subprocess", "getoutput"},
+    {"builtins", "eval"}, {"builtins", "exec"}, {"builtins", "compile"}, {"builtins", "getattr"},
+    {"builtins", "open"}, {"builtins", "__import__"}, {"builtins", "map"}, {"builtins", "filter"},
+    {"builtins", "apply"}, {"builtins", "bytes"}, {"builtins", "object"}, {"builtins", "type"},
+    {"__builtin__", "eval"}, {"__builtin__", "execfile"}, {"__builtin__", "file"},
+    {"builtins", "set.__class__"}, {"importlib", "import_module"},
+    {"importlib.util", "find_spec"}, {"runpy", "_run_code"}, {"runpy", "run_path"},
+    {"pty", "spawn"}, {"platform", "popen"}, {"socket", "create_connection"},
+    {"webbrowser", "open"}, {"urllib.request", "urlopen"}, {"requests.api", "get"},
+    {"httplib", "HTTPSConnection"}, {"aiohttp.client", "ClientSession"},
+    {"operator", "attrgetter"}, {"operator", "methodcaller"}, {"functools", "partial"},
+    {"functools", "reduce"}, {"itertools", "starmap"}, {"types", "FunctionType"},
+    {"types", "CodeType"}, {"marshal", "loads"}, {"pickle", "loads"}, {"_pickle", "Unpickler"},
+    {"cloudpickle.cloudpickle", "_make_function"}, {"dill._dill", "_create_function"},
+    {"joblib.numpy_pickle", "load"}, {"__main__", ""}, {"copyreg", "_reconstructor"}, {"copy_reg", "__newobj__"},
+    {"codecs", "open"}, {"_io", "FileIO"}, {"io", "open"}, {"shutil", "rmtree"}, {"sys", "exit"},
+    {"sys", "modules"}, {"ctypes", "CDLL"}, {"_ctypes", "dlopen"},
+    {"code", "InteractiveInterpreter"}, {"bdb", "Bdb.run"}, {"pdb", "run"}, {"timeit", "timeit"},
+    {"timeit", "Timer"}, {"cProfile", "run"}, {"profile", "Profile.run"}, {"trace", "Trace.run"},
+    {"doctest", "debug_script"}, {"asyncio.unix_events", "_UnixSubprocessTransport._start"},
+    {"multiprocessing.util", "spawnv_passfds"}, {"distutils.file_util", "write_file"},
+    {"idlelib.run", "Executive.runcode"}, {"lib2to3.pgen2.grammar", "Grammar.loads"},
+    {"logging.config", "_resolve"}, {"pydoc", "pipepager"}, {"pydoc", "locate"}, {"pip", "main"},
+    {"pip._internal", "main"}, {"pkgutil", "resolve_name"}, {"imp", "load_source"},
+    {"zipimport", "zipimporter.load_module"}, {"linecache", "updatecache"},
+    {"ensurepip", "_run_pip"}, {"venv", "create"}, {"torch", "load"}, {"torch", "save"},
+    {"torch", "compile"}, {"torch.serialization", "load"}, {"torch.hub", "load"},
+    {"torch.jit", "load"}, {"torch._utils", "_import_dotted_name"},
+    {"torch._utils", "__builtins__"}, {"torch.storage", "_load_from_bytes"},
+    {"torch.utils.collect_env", "run"}, {"torch.utils.bottleneck.__main__", "run_cprofile"},
+    {"torch._inductor.codecache", "compile_file"},
+    {"torch.jit.unsupported_tensor_ops", "execWrapper"},
+    {"torch.utils._config_module", "ConfigModule.load_config"},
+    {"torch.distributed.rpc.internal", "_run_function"},
+    {"torch.fx.experimental.symbolic_shapes", "eval"}, {"torch.nn.modules.linear", "Linear"},
+    {"torch._dynamo.guards", "GuardBuilder.get"}, {"numpy", "load"}, {"numpy", "fromfile"},
+    {"numpy.testing._private.utils", "runstring"}, {"numpy.f2py.crackfortran", "getlincoef"},
+    {"numpy.distutils.exec_command", "exec_command"}, {"numpy.core.multiarray", "fromfile"},
+    {"tensorflow.io", "read_file"}, {"keras.models", "load_model"}, {"transformers", "pipeline"},
+    {"__main__", "os.system"}, {"__main__", "__builtins__.eval"}, {"", "system"}, {"os", ""},
+    {"OS", "system"}, {"torch._utils\n", "x"},
+};
+/* clang-format on */
+
+/* Where a module's name holds a line end it can only come from the stack. */
+static size_t put_text_global(char *out, size_t cap, size_t i)
+{
+    if (strchr(malicious[i].module, '\n'))
+        return 0;
+    return (size_t)snprintf(out, cap,
+                            "\x80\x02"
+                            "c%s\n%s\nU\x02id\x85R.",
+                            malicious[i].module, malicious[i].name);
+}
+
+static size_t put_stack_global(char *out, size_t i)
+{
+    const char *const texts[] = {malicious[i].module, malicious[i].name};
+    size_t n = 2;
+    memcpy(out, "\x80\x04", 2);
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(texts[k]);
+        out[n++] = (char)0x8c;
+        out[n++] = (char)length;
+        memcpy(out + n, texts[k], length);
+        n += length;
+    }
+    memcpy(out + n, "\x93\x8c\x02id\x85R.", 8);
+    return n + 8;
+}
+
+static void test_malicious(void **state)
+{
+    char bytes[300], want[200];
+    (void)state;
+    for (size_t i = 0; i < COUNT(malicious); i++) {
+        const char *module = malicious[i].module, *name = malicious[i].name;
+        snprintf(want, sizeof want, "pickle: global %.40s", module);
+        if (strchr(module, '\n'))
+            snprintf(want, sizeof want, "is not allowed");
+        size_t n = put_text_global(bytes, sizeof bytes, i);
+        if (n)
+            refused((struct span){(const uint8_t *)bytes, n}, want);
+        n = put_stack_global(bytes, i);
+        refused((struct span){(const uint8_t *)bytes, n}, want);
+        assert_int_equal(pickle_use_of((struct gguf_str){module, strlen(module)},
+                                       (struct gguf_str){name, strlen(name)}),
+                         USE_NONE);
+    }
+    refused(BYTES("\x80\x02"
+                  "cos\nsystem\nU\x02id\x85R."),
+            "pickle: global os.system is not allowed (byte 2)");
+    refused(BYTES("\x80\x02"
+                  "cos\nsystem\n0N."),
+            "global os.system"); /* not even called */
+}
+
+/* A whole model is no state_dict: only there does this help. */
+static void test_advice(void **state)
+{
+    static const char advice[] = "; save model.state_dict(), not the model";
+    const struct {
+        const char *bytes;
+        int advised;
+    } rows[] = {{"\x80\x02"
+                 "ctorch.nn\nModule\n.",
+                 1},
+                {"\x80\x02"
+                 "ctorch.nn.modules.linear\nLinear\n.",
+                 1},
+                {"\x80\x02"
+                 "ctorch.n\nModule\n.",
+                 0},
+                {"\x80\x02"
+                 "csubprocess\nPopen\n.",
+                 0}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pickle p;
+        mgpt_error err;
+        const struct span bytes = {(const uint8_t *)rows[i].bytes, strlen(rows[i].bytes)};
+        assert_int_equal(pickle_read(&p, bytes, &err), MGPT_EFILE);
+        const char *found = strstr(err.text, "(byte 2)");
+        assert_non_null(found);
+        assert_string_equal(found + strlen("(byte 2)"), rows[i].advised ? advice : "");
+    }
+}
+
+/* Names of the list, used in another way than theirs. */
+static void test_misuse(void **state)
+{
+    (void)state;
+    refused(BYTES("\x80\x02"
+                  "c__main__\nValue\n)R."),
+            "__main__.Value is not allowed (byte 19) to be");
+    refused(BYTES("\x80\x02"
+                  "ctorch\nTensor\n)R."),
+            "torch.Tensor is not allowed");
+    refused(BYTES("\x80\x02"
+                  "ctorch\nfloat32\n)\x81."),
+            "torch.float32 is not allowed");
+    refused(BYTES("\x80\x02"
+                  "ctorch\ndevice\n)\x81."),
+            "torch.device is not allowed");
+    refused(BYTES("\x80\x02(ios\nsystem\n."), "global os.system is not allowed");
+    refused(BYTES("\x80\x02"
+                  "c__main__\nGPT~\n)\x81."),
+            "global __main__.GPT~ is not allowed");
+    refused(BYTES("\x80\x02"
+                  "c__main__\n2GPT\n)\x81."),
+            "global __main__.2GPT is not allowed");
+    struct pickle with_digits = good(BYTES("\x80\x02"
+                                           "c__main__\nGPT209\n)\x81."));
+    pickle_free(&with_digits);
+    with_digits = good(BYTES("\x80\x02"
+                             "c__main__\nG2\n)\x81."));
+    pickle_free(&with_digits);
+    refused(BYTES("\x80\x02(i__main__\nValue\n."), "INST");
+    refused(BYTES("\x80\x02(c__main__\nValue\no."), "OBJ");
+    refused(BYTES("\x80\x02\x82\x01."), "EXT1");
+    refused(BYTES("\x80\x04"
+                  "c__main__\nValue\n)}\x92."),
+            "NEWOBJ_EX");
+    refused(BYTES("\x80\x02"
+                  "Pabc\n."),
+            "PERSID");
+    /* a first state that is to make the second one a call */
+    refused(BYTES("\x80\x02"
+                  "c__main__\nX\n)\x81}U\x0c__setstate__Nsb}b."),
+            "second state");
+    refused(BYTES("\x80\x02"
+                  "U\x02id)R."),
+            "call of what is not a global");
+    refused(BYTES("\x80\x02"
+                  "ctorch\ndevice\n)R)R."),
+            "call of what is not a global");
+    refused(BYTES("\x80\x02"
+                  "ctorch\ndevice\nNR."),
+            "without a tuple");
+    refused(BYTES("\x80\x04K\x01K\x02\x93."), "STACK_GLOBAL of what is not text");
+    refused(BYTES("\x80\x02K\x01}b."), "state for what is not an object");
+}
+
+static void test_malformed(void **state)
+{
+    (void)state;
+    refused(BYTES("\x80\x01N."), "protocol 1, expected 2 to 5");
+    refused(BYTES("\x80\x06N."), "protocol 6");
+    refused(BYTES("\x80\x02."), "other than one value");
+    refused(BYTES("\x80\x02NN."), "other than one value");
+    refused(BYTES("\x80\x02(N."), "other than one value");
+    refused(BYTES("\x80\x02t."), "no mark");
+    refused(BYTES("\x80\x02}(Nu."), "key without a value");
+    refused(BYTES("\x80\x02]K\x01K\x02s."), "not a dict");
+    refused(BYTES("\x80\x02}(Ne."), "not a list");
+    refused(BYTES("\x80\x02(Ne."), "stack is empty");
+    refused(BYTES("\x80\x02((eN."), "stack is empty");
+    refused(BYTES("\x80\x02](Na."), "stack is empty"); /* a mark stands between */
+    refused(BYTES("\x80\x02](R."), "stack is empty");
+    refused(BYTES("\x80\x02)R."), "stack is empty"); /* one too few of what is taken */
+    refused(BYTES("\x80\x02)\x81."), "stack is empty");
+    refused(BYTES("\x80\x02Nb."), "stack is empty");
+    refused(BYTES("\x80\x04\x8c\x01"
+                  "a\x93."),
+            "stack is empty");
+    refused(BYTES("\x80\x02Q."), "stack is empty");
+    refused(BYTES("\x80\x02q\x01N."), "stack is empty");
+    refused(BYTES("\x80\x02\x85."), "stack is empty");
+    refused(BYTES("\x80\x02](((eeee."), "");
+    refused(BYTES("\x80\x02\xff."), "opcode ? (0xff)");
+    refused(BYTES("\x80\x02I1\n."), "opcode INT");
+    refused(BYTES("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
+                  "a."),
+            "ends at byte");
+    refused(BYTES("\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f"
+                  "a."),
+            "ends at byte");
+    refused(BYTES("\x80\x02X\xff\xff\xff\xff"
+                  "a."),
+            "ends at byte");
+    refused(BYTES("\x80\x02\x8a\xff\x01."), "ends at byte");
+    refused(BYTES("\x80\x02"
+                  "ctorch"),
+            "ends at byte");
+    refused(BYTES(""), "ends at byte 0");
+    refused(BYTES("\x80"), "ends at byte 1");
+}
+
+static void test_limits(void **state)
+{
+    enum { N = PICKLE_MAX_MARKS + 10, LONG_NAME = 5000 };
+    uint8_t *bytes = malloc(N + LONG_NAME);
+    (void)state;
+    assert_non_null(bytes);
+    memset(bytes, '(', N);
+    memcpy(bytes, "\x80\x02", 2);
+    refused((struct span){bytes, N}, "too many marks");
+    memset(bytes, 'a', LONG_NAME);
+    memcpy(bytes,
+           "\x80\x02"
+           "c",
+           3);
+    refused((struct span){bytes, LONG_NAME}, "name of more than 1000 bytes");
+    free(bytes);
+}
+
+/* Ten times the same list in a list, nine deep: small to read, a billion values to walk. */
+static void test_shared(void **state)
+{
+    char bytes[400] = "\x80\x02(]q";
+    size_t n = 6; /* with the index 0 */
+    (void)state;
+    for (int depth = 1; depth <= 9; depth++) {
+        bytes[n++] = ']';
+        bytes[n++] = '(';
+        for (int i = 0; i < 10; i++) {
+            bytes[n++] = 'h';
+            bytes[n++] = (char)(depth - 1);
+        }
+        bytes[n++] = 'e';
+        bytes[n++] = 'q';
+        bytes[n++] = (char)depth;
+    }
+    bytes[n++] = 't';
+    bytes[n++] = '.';
+    struct pickle p = good((struct span){(const uint8_t *)bytes, n});
+    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 9))->n, 10);
+    assert_true(arr_len(p.nodes) == 12 && arr_len(p.cells) == 101);
+    pickle_free(&p);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+static const char *const samples[] = {"nanogpt/meta.pkl", "nanochat-2025/tokenizer/tokenizer.pkl",
+                                      "microgpt/lists.pkl", "microgpt/arrays2.pkl",
+                                      "microgpt/values.pkl"};
+
+/* Cut off anywhere: refused, and the error says where the data end. Long samples in steps. */
+static void test_truncated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(samples); i++) {
+        struct file f = torch_fixture(samples[i]);
+        size_t step = f.size / 2000 + 1;
+        for (size_t n = 0; n < f.size; n += step)
+            refused((struct span){f.data, n}, "");
+        file_close(&f);
+    }
+}
+
+/* One byte changed: read or refused, but never a crash, and what was read can be walked. */
+static void test_flipped(void **state)
+{
+    uint32_t random = 1;
+    (void)state;
+    for (size_t i = 0; i < COUNT(samples); i++) {
+        struct file f = torch_fixture(samples[i]);
+        struct span copy = exact_copy(span_of(&f));
+        uint8_t *bytes = (uint8_t *)(uintptr_t)copy.data;
+        for (int k = 0; k < 1500; k++) {
+            struct pickle p;
+            mgpt_error err;
+            size_t at = next_random(&random) % copy.size;
+            bytes[at] ^= (uint8_t)(1u << next_random(&random) % 8);
+            if (pickle_read(&p, copy, &err) == MGPT_OK) {
+                for (struct pickle_iter it = pickle_items(&p, p.root); pickle_next(&it);)
+                    assert_non_null(pickle_kind_name(&p, it.value));
+                pickle_free(&p);
+            } else {
+                assert_true(err.status == MGPT_EFILE && strlen(err.text) > 0);
+            }
+            bytes[at] = f.data[at];
+        }
+        free_copy(copy);
+        file_close(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_malicious), cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_advice),    cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_truncated), cmocka_unit_test(test_flipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* Tools: what a PyTorch file's tensors do not say, out of the files beside it: sizes that agree or do
+ * not, heads, characters and ranks. Models are tensors by name and shape, all of zeros. */
+#include "support/tok_directory.h"
+
+#include "convert/families/torch_model.h"
+
+#include <stdio.h>
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define NONE                                                                                       \
+    {                                                                                              \
+        NULL, 0,                                                                                   \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+
+struct shape {
+    const char *name;
+    uint32_t n_dims;
+    uint64_t dims[2];
+};
+
+struct made {
+    struct checkpoint c;
+    struct directory d;
+    struct ckpt_options o;
+    struct ckpt_input in;
+    struct torch_model m;
+};
+
+static const uint8_t zeros[128256 * 4 * 4];
+
+/* The tensors up to the one without a name; of those in `instead`, the shape there (no dimensions: none). */
+static void make(struct made *f, const struct shape *shapes, const struct shape *instead)
+{
+    mgpt_error err;
+    ckpt_init(&f->c);
+    f->m = (struct torch_model){.c = &f->c, .in = &f->in};
+    f->in =
+        (struct ckpt_input){.name = "ckpt", .options = &f->o, .side = find_member, .user = &f->d};
+    static const uint8_t nothing[] = "\x80\2}."; /* what was saved besides: an empty dict */
+    assert_int_equal(pickle_read(&f->m.file.pickle, (struct span){nothing, 4}, &err), MGPT_OK);
+    f->m.root = f->m.file.pickle.root;
+    state_init(&f->m.state, &f->c);
+    mg_parts_init(&f->m.parts, &f->c, &f->in, NULL);
+    for (size_t i = 0; shapes[i].name; i++) {
+        const struct shape *s = &shapes[i];
+        if (instead && instead->name && strcmp(instead->name, s->name) == 0)
+            s = instead;
+        struct state_tensor t = {
+            .type = STATE_F32, .n_dims = s->n_dims, .bytes = {zeros, sizeof zeros}};
+        memcpy(t.shape, s->dims, sizeof s->dims);
+        state_contiguous(&t);
+        if (s->n_dims)
+            assert_int_equal(state_add(&f->m.state, s->name, strlen(s->name), t, &err), MGPT_OK);
+    }
+    assert_int_equal(state_seal(&f->m.state, &err), MGPT_OK);
+}
+
+static void unmake(struct made *f)
+{
+    state_free(&f->m.state);
+    pickle_free(&f->m.file.pickle);
+    ckpt_free(&f->c);
+}
+
+/* Maps; expected NULL: it must succeed. The caller looks and unmakes. */
+static void map(struct made *f, const struct torch_mapping *mapping, const char *expected)
+{
+    mgpt_error err = {.text = ""};
+    int status = mapping->map(&f->m, &err);
+    if (expected ? status == MGPT_OK || !strstr(err.text, expected) : status != MGPT_OK)
+        fail_msg("expected '%s', found '%s'", expected ? expected : "success", err.text);
+}
+
+static int has_note(const struct made *f, const char *text)
+{
+    for (size_t i = 0; i < arr_len(f->c.notes); i++)
+        if (strstr(f->c.notes[i], text))
+            return 1;
+    return 0;
+}
+
+/* ---- Llama ------------------------------------------------------------------------------------- */
+
+static const struct shape llama[] = {{"tok_embeddings.weight", 2, {5, 4}},
+                                     {"layers.0.attention_norm.weight", 1, {4}},
+                                     {"layers.0.attention.wq.weight", 2, {4, 4}},
+                                     {"layers.0.attention.wk.weight", 2, {4, 4}},
+                                     {"layers.0.attention.wv.weight", 2, {4, 4}},
+                                     {"layers.0.attention.wo.weight", 2, {4, 4}},
+                                     {"layers.0.ffn_norm.weight", 1, {4}},
+                                     {"layers.0.feed_forward.w1.weight", 2, {6, 4}},
+                                     {"layers.0.feed_forward.w2.weight", 2, {4, 6}},
+                                     {"layers.0.feed_forward.w3.weight", 2, {6, 4}},
+                                     {"norm.weight", 1, {4}},
+                                     NONE};
+
+#define HEADS2 "{\"n_heads\":2"
+
+static void test_bad_llama(void **state)
+{
+    static const struct {
+        const char *params; /* NULL: no such file */
+        struct shape instead;
+        const char *expected;
+    } rows[] = {
+        {NULL, NONE, "the number of heads is not in the file (n_embd is 4): set it with --heads"},
+        {"[", NONE, "side file params.json: not a JSON object"},
+        {"[]", NONE, "side file params.json: not a JSON object"},
+        {HEADS2 ",\"use_scaled_rope\":true}", NONE, "use_scaled_rope does not say by how much"},
+        {"{\"n_heads\":3}", NONE, "n_head is 3, it must divide n_embd = 4"},
+        {"{\"n_heads\":8}", NONE, "n_head is 8, it must divide n_embd = 4"},
+        {"{\"n_heads\":4}", NONE,
+         "wk has 4 rows, which are no heads of width 1 that divide 4 heads"},
+        {HEADS2 "}", {"layers.0.attention.wk.weight", 2, {3, 4}}, "wk has 3 rows"},
+        {HEADS2 "}", {"layers.0.attention.wk.weight", 2, {0, 4}}, "wk has 0 rows"},
+        {HEADS2 "}", {"layers.0.attention.wk.weight", 2, {6, 4}}, "wk has 6 rows"},
+        {HEADS2 "}",
+         {"layers.0.attention.wk.weight", 1, {4}},
+         "wk.weight: 1 dimensions, expected 2"},
+        {HEADS2 "}", {"layers.0.attention.wk.weight", 0, {0}}, "wk.weight"},
+        {HEADS2 "}", {"layers.0.feed_forward.w1.weight", 0, {0}}, "w1.weight"},
+        {HEADS2 "}", {"tok_embeddings.weight", 0, {0}}, "tok_embeddings.weight"},
+        {HEADS2 "}", {"tok_embeddings.weight", 2, {5, 0}}, "dim is 0, expected 1 to 2147483647"},
+        {HEADS2 ",\"dim\":5}", NONE, "params.json: dim is stated as 5, the tensors say 4"},
+        {HEADS2 ",\"n_layers\":2}", NONE, "n_layers is stated as 2, the tensors say 1"},
+        {HEADS2 ",\"vocab_size\":6}", NONE, "vocab_size is stated as 6, the tensors say 5"},
+        {HEADS2 ",\"n_kv_heads\":1}", NONE, "n_kv_heads is stated as 1, the tensors say 2"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        make(&f, llama, &rows[i].instead);
+        if (rows[i].params)
+            add_file(&f.d, "params.json", rows[i].params);
+        map(&f, &llama2c_pt_mapping, rows[i].expected);
+        unmake(&f);
+    }
+}
+
+/* What the user says counts, then what the file says, then what the program's models have. */
+static void test_llama_numbers(void **state)
+{
+    static const char tokenizer[] = "\1\0\0\0" /* five tokens of one byte, score 0 */
+                                    "\0\0\0\0\1\0\0\0a\0\0\0\0\1\0\0\0b\0\0\0\0\1\0\0\0c"
+                                    "\0\0\0\0\1\0\0\0d\0\0\0\0\1\0\0\0e";
+    (void)state;
+    struct made f = {.d = {.n = 0}};
+    add_file(&f.d, "params.json",
+             HEADS2 ",\"vocab_size\":-1,\"max_seq_len\":77,\"norm_eps\":1e-6,\"rope_theta\":500}");
+    add_bytes(&f.d, "tokenizer.bin", tokenizer, sizeof tokenizer - 1);
+    make(&f, llama, NULL);
+    map(&f, &llama2c_pt_mapping, NULL);
+    assert_true(f.c.hp.n_ctx == 77 && f.c.hp.norm_eps == 1e-6f && f.c.hp.rope_base == 500);
+    assert_true(f.c.hp.n_head == 2 && f.c.hp.n_head_kv == 2 && f.c.hp.n_rot == 2);
+    assert_int_equal(arr_len(f.c.vocab.tokens), 5);
+    assert_true(has_note(&f, "the tokenizer is tokenizer.bin (beside the input; --tokenizer)"));
+    unmake(&f);
+    f.o = (struct ckpt_options){.given = OPT_CONTEXT | OPT_ROPE | OPT_EPS | OPT_TOKENIZER,
+                                .n_ctx = 9,
+                                .rope_base = 250,
+                                .eps = 1e-4};
+    f.d.members[1].name = "params.json"; /* any file will do for --tokenizer */
+    f.d.n = 1;
+    make(&f, llama, NULL);
+    map(&f, &llama2c_pt_mapping, NULL);
+    assert_true(f.c.hp.n_ctx == 9 && f.c.hp.norm_eps == 1e-4f && f.c.hp.rope_base == 250);
+    unmake(&f);
+    f.o = (struct ckpt_options){.given = OPT_NO_TOKENIZER};
+    static const uint64_t sizes[] = {5, 128256}, contexts[] = {2048, 8192};
+    for (size_t i = 0; i < 2; i++) {
+        struct shape embedding = {"tok_embeddings.weight", 2, {sizes[i], 4}};
+        f.d.n = 0;
+        add_file(&f.d, "params.json", HEADS2 "}");
+        make(&f, llama, &embedding);
+        map(&f, &llama2c_pt_mapping, NULL);
+        assert_int_equal(f.c.hp.n_ctx, contexts[i]);
+        unmake(&f);
+    }
+}
+
+/* ---- the others -------------------------------------------------------------------------------- */
+
+static const struct shape scratch[] = {
+    {"tok_emb.weight", 2, {5, 4}}, {"pos_emb.weight", 2, {8, 4}},  {"final_norm.scale", 1, {4}},
+    {"final_norm.shift", 1, {4}},  {"out_head.weight", 2, {5, 4}}, NONE};
+
+static const struct shape mingpt[] = {
+    {"transformer.wte.weight", 2, {5, 48}}, {"transformer.wpe.weight", 2, {8, 48}},
+    {"transformer.ln_f.weight", 1, {48}},   {"transformer.ln_f.bias", 1, {48}},
+    {"lm_head.weight", 2, {5, 48}},         NONE};
+
+static const struct shape nanochat[] = {{"transformer.wte.weight", 2, {5, 128}},
+                                        {"transformer.h.0.attn.c_q.weight", 2, {128, 128}},
+                                        {"transformer.h.0.attn.c_k.weight", 2, {128, 128}},
+                                        {"transformer.h.0.attn.c_v.weight", 2, {128, 128}},
+                                        {"transformer.h.0.attn.c_proj.weight", 2, {128, 128}},
+                                        {"transformer.h.0.mlp.c_fc.weight", 2, {6, 128}},
+                                        {"transformer.h.0.mlp.c_proj.weight", 2, {128, 6}},
+                                        {"lm_head.weight", 2, {5, 128}},
+                                        NONE};
+
+/* Sizes that a shape lacks; models without layers are models. */
+static void test_others(void **state)
+{
+    static const struct ckpt_options heads2 = {.given = OPT_HEADS, .n_head = 2}, none = {0};
+    static const struct {
+        const struct torch_mapping *mapping;
+        const struct shape *shapes;
+        const struct ckpt_options *options;
+        struct shape instead;
+        const char *expected;
+        const char *config;
+    } rows[] = {
+        {&scratch_mapping, scratch, &heads2, NONE, NULL, NULL},
+        {&scratch_mapping, scratch, &none, NONE, "the number of heads is not in the file", NULL},
+        {&scratch_mapping, scratch, &none, {"tok_emb.weight", 0, {0}}, "tok_emb.weight", NULL},
+        {&scratch_mapping, scratch, &none, {"pos_emb.weight", 0, {0}}, "pos_emb.weight", NULL},
+        {&scratch_mapping,
+         scratch,
+         &none,
+         {"pos_emb.weight", 2, {0, 4}},
+         "context_length is 0",
+         NULL},
+        {&scratch_mapping,
+         scratch,
+         &heads2,
+         {"out_head.weight", 2, {4, 4}},
+         "out_head.weight",
+         NULL},
+        {&mingpt_mapping, mingpt, &heads2, NONE, NULL, NULL},
+        {&mingpt_mapping, mingpt, &none, NONE, NULL, "{\"model\":{\"model_type\":\"gpt-nano\"}}"},
+        {&mingpt_mapping, mingpt, &none, NONE, NULL, "{\"n_head\":3}"},
+        {&mingpt_mapping, mingpt, &none, NONE, "the number of heads", "{\"model_type\":\"gpt-5\"}"},
+        {&mingpt_mapping, mingpt, &none, NONE, "side file config.json: not a JSON object", "3"},
+        {&mingpt_mapping,
+         mingpt,
+         &none,
+         {"transformer.wpe.weight", 2, {0, 48}},
+         "block_size is 0",
+         NULL},
+        {&mingpt_mapping, mingpt, &none, {"transformer.wpe.weight", 0, {0}}, "wpe.weight", NULL},
+        {&nanochat_mapping, nanochat, &none, NONE,
+         "depend on it: set --heads N --rope BASE --softcap X (0: none)", NULL},
+        {&nanochat_mapping, nanochat, &none, NONE, NULL,
+         "{\"vocab_size\":4,\"n_head\":4,\"window_pattern\":\"SL\"}"},
+        {&nanochat_mapping, nanochat, &none, NONE,
+         "vocab_size is stated as 6, the embedding has 5 rows", "{\"vocab_size\":6}"},
+        {&nanochat_mapping, nanochat, &none, NONE, "window_pattern X: expected letters S and L",
+         "{\"window_pattern\":\"X\"}"},
+        {&nanochat_mapping, nanochat, &none, NONE, "n_embd is stated as 64", "{\"n_embd\":64}"},
+        {&nanochat_mapping, nanochat, &none, NONE, "n_layer is stated as 2", "{\"n_layer\":2}"},
+        {&nanochat_mapping,
+         nanochat,
+         &none,
+         {"transformer.h.0.attn.c_k.weight", 2, {3, 128}},
+         "c_k has 3 rows, which are no heads of width 128 that divide 1 heads",
+         "{}"},
+        {&nanochat_mapping,
+         nanochat,
+         &none,
+         {"transformer.h.0.mlp.c_fc.weight", 2, {0, 128}},
+         "the hidden width is 0",
+         "{}"},
+        {&nanochat_mapping,
+         nanochat,
+         &none,
+         {"transformer.h.0.mlp.c_fc.weight", 0, {0}},
+         "c_fc.weight",
+         "{}"},
+        {&nanochat_mapping,
+         nanochat,
+         &none,
+         {"transformer.h.0.attn.c_k.weight", 0, {0}},
+         "c_k.weight",
+         "{}"},
+        {&nanochat_mapping,
+         nanochat,
+         &none,
+         {"transformer.wte.weight", 1, {5}},
+         "expected 2",
+         "{}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}, .o = *rows[i].options};
+        make(&f, rows[i].shapes, &rows[i].instead);
+        if (rows[i].config)
+            add_file(&f.d, "config.json", rows[i].config);
+        map(&f, rows[i].mapping, rows[i].expected);
+        unmake(&f);
+    }
+}
+
+/* Only GPT-2 itself has heads that its sizes tell: another vocabulary is another model. */
+static void test_published_heads(void **state)
+{
+    static const struct {
+        uint32_t n_vocab, n_layer, n_embd, n_head;
+    } rows[] = {{50257, 12, 768, 12}, {50257, 48, 1600, 25}, {65, 12, 768, 0}, {50257, 6, 768, 0}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct checkpoint c = {.hp = {.n_vocab = rows[i].n_vocab,
+                                      .n_layer = rows[i].n_layer,
+                                      .n_embd = rows[i].n_embd}};
+        struct torch_model m = {.c = &c};
+        assert_int_equal(torch_gpt2_heads(&m), rows[i].n_head);
+    }
+}
+
+/* ---- vocabularies that are pickles ------------------------------------------------------------- */
+
+#define TEXT1(c) "X\1\0\0\0" c
+#define ITOS "\x80\2}X\4\0\0\0itos"
+#define STOI "\x80\2}X\4\0\0\0stoi"
+#define ENCODING(pattern, ranks, specials)                                                         \
+    "\x80\3ctiktoken.core\nEncoding\n)\x81}(X\7\0\0\0pat_str" pattern                              \
+    "X\17\0\0\0mergeable_ranks}" ranks "X\16\0\0\0special_tokens}" specials "ub."
+
+static void test_vocab_pickles(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *expected; /* NULL: characters a and b, and BOS */
+    } rows[] = {
+#define ROW(bytes, expected) {bytes, sizeof bytes - 1, expected}
+        ROW(ITOS "](" TEXT1("a") TEXT1("b") "es.", NULL),
+        ROW(ITOS TEXT1("a") TEXT1("b") "\x86s.", NULL),
+        ROW(ITOS "}(K\0" TEXT1("a") "K\1" TEXT1("b") "us.", NULL),
+        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\1us.", NULL),
+        ROW(ITOS "](" TEXT1("a") "K\1es.",
+            "meta.pkl: expected the ids 0 to 1, each with a character"),
+        ROW(ITOS "}(K\0K\1us.", "meta.pkl: expected the ids 0 to 0, each with a character"),
+        ROW(ITOS "}(" TEXT1("0") TEXT1("a") "us.", "meta.pkl: expected the ids 0 to 0"),
+        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\0us.", "meta.pkl: expected the ids 0 to 1"),
+        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\2us.", "meta.pkl: expected the ids 0 to 1"),
+        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "J\377\377\377\377us.",
+            "expected the ids 0 to 1"),
+        ROW(ITOS "]s.", "meta.pkl: expected characters, found a list"),
+        ROW(ITOS "K\5s.", "meta.pkl: expected characters, found "),
+        ROW("\x80\2}.", "meta.pkl: expected characters, found "),
+        ROW("\x80\2", "side file meta.pkl: "),
+        ROW(ENCODING("K\1", "", ""), "not a tiktoken Encoding that holds its own tables"),
+        ROW(ENCODING(TEXT1("x"), "(K\1K\2u", ""), "a token that is not bytes with a rank"),
+        ROW(ENCODING(TEXT1("x"), "(C\1aC\1bu", ""), "a token that is not bytes with a rank"),
+        ROW(ENCODING(TEXT1("x"), "(C\1aK\0u", "(" TEXT1("s") "Nu"),
+            "a token that is not bytes with a rank"),
+        ROW(ENCODING(TEXT1("x"), "(C\1aK\0u", "(X\7\0\0\0<|bos|>K\1u"),
+            "splitting pattern 'x' is not supported"),
+#undef ROW
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        struct ckpt_side side = {"meta.pkl", {(const uint8_t *)rows[i].bytes, rows[i].n}};
+        mgpt_error err = {.text = ""};
+        make(&f, scratch + COUNT(scratch) - 1, NULL);
+        f.c.hp.n_vocab = 3;
+        int status = torch_vocab_pickle(&f.m, &side, &err);
+        if (rows[i].expected ? status == MGPT_OK || !strstr(err.text, rows[i].expected)
+                             : status != MGPT_OK)
+            fail_msg("row %zu: expected '%s', found '%s'", i,
+                     rows[i].expected ? rows[i].expected : "success", err.text);
+        if (!rows[i].expected) {
+            has_token(&f.c, 0, "a", TOKEN_NORMAL);
+            has_token(&f.c, 1, "b", TOKEN_NORMAL);
+            assert_int_equal(f.c.vocab.bos, 2);
+        }
+        unmake(&f);
+    }
+}
+
+/* --bos goes with any vocabulary, within the model. */
+static void test_bos(void **state)
+{
+    (void)state;
+    for (int32_t bos = 4; bos <= 5; bos++) {
+        struct made f = {.d = {.n = 0}, .o = {.given = OPT_BOS, .bos = bos}};
+        mgpt_error err = {.text = ""};
+        make(&f, scratch, NULL);
+        f.c.hp.n_vocab = 5;
+        add_file(&f.d, "meta.pkl", "{}"); /* no pickle: not looked at */
+        int status = torch_vocab(&f.m, "shakespeare", &err);
+        assert_int_equal(status, bos < 5 ? MGPT_OK : MGPT_EFILE);
+        if (bos < 5)
+            assert_int_equal(f.c.vocab.bos, 4);
+        else
+            assert_string_equal(err.text, "BOS id is 5, the model has 5 tokens");
+        unmake(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_llama),     cmocka_unit_test(test_llama_numbers),
+        cmocka_unit_test(test_others),        cmocka_unit_test(test_published_heads),
+        cmocka_unit_test(test_vocab_pickles), cmocka_unit_test(test_bos),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,410 @@
+/* Tools: vocabularies that are not JSON: SentencePiece's tokenizer.model, tiktoken's ranks and
+ * files; what comes out, what is refused, and hostile files. */
+#include "convert/vocab/tiktoken.h"
+#include "support/tok_directory.h"
+
+#include <stdio.h>
+
+/* ---- tokenizer.model ------------------------------------------------------------------------- */
+
+struct message {
+    uint8_t bytes[1024];
+    size_t n;
+};
+
+static void put_byte(struct message *m, unsigned v)
+{
+    m->bytes[m->n++] = (uint8_t)v;
+}
+
+static void put_number(struct message *m, unsigned field, uint32_t v)
+{
+    for (put_byte(m, (field << 3 & 0x7F) | (field > 15 ? 0x80u : 0u)); field > 15; field = 0)
+        put_byte(m, field >> 4);
+    for (; v > 127; v >>= 7)
+        put_byte(m, 0x80 | (v & 127));
+    put_byte(m, v);
+}
+
+static void put_bytes(struct message *m, unsigned field, const void *p, size_t n)
+{
+    put_byte(m, field << 3 | 2);
+    put_byte(m, (unsigned)n); /* all are short */
+    memcpy(m->bytes + m->n, p, n);
+    m->n += n;
+}
+
+static void put_piece(struct message *m, const char *text, float score, unsigned type)
+{
+    struct message piece = {.n = 0};
+    put_bytes(&piece, 1, text, strlen(text));
+    if (score < 0) { /* a score of 0 goes without saying */
+        put_byte(&piece, 2 << 3 | 5);
+        memcpy(piece.bytes + piece.n, &score, 4);
+        piece.n += 4;
+    }
+    if (type != TOKEN_NORMAL)
+        put_number(&piece, 3, type);
+    put_bytes(m, 1, piece.bytes, piece.n);
+}
+
+/* A small tokenizer.model; model_type 2 is BPE. */
+static struct message model_of(unsigned model_type, int collapses, int charsmap)
+{
+    struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
+    put_piece(&m, "<unk>", 0, TOKEN_UNKNOWN);
+    put_piece(&m, "<s>", 0, TOKEN_CONTROL);
+    put_piece(&m, "</s>", 0, TOKEN_CONTROL);
+    put_piece(&m, "<0x41>", 0, TOKEN_BYTE);
+    put_piece(&m, "\u2581", -1, TOKEN_NORMAL);
+    put_piece(&m, "a", -2, TOKEN_NORMAL);
+    put_piece(&m, "\u2581x", 0, TOKEN_USER);
+    put_number(&trainer, 3, model_type);
+    put_number(&trainer, 40, 0);
+    put_number(&trainer, 41, 1);
+    put_number(&trainer, 42, 2);
+    put_bytes(&m, 2, trainer.bytes, trainer.n);
+    if (charsmap)
+        put_bytes(&normalizer, 2, "map", 3);
+    put_number(&normalizer, 3, 0);
+    put_number(&normalizer, 4, (unsigned)collapses);
+    put_bytes(&m, 3, normalizer.bytes, normalizer.n);
+    return m;
+}
+
+static void test_sentencepiece(void **state)
+{
+    (void)state;
+    struct message m = model_of(2, 0, 0);
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+    reads(&c, &d, 7);
+    assert_string_equal(c.vocab.model, "llama");
+    assert_int_equal(c.vocab.add_space_prefix, 0);
+    assert_int_equal(c.vocab.unknown, 0);
+    assert_int_equal(c.vocab.bos, 1);
+    assert_int_equal(c.vocab.eos, 2);
+    assert_int_equal(c.vocab.add_bos, 1);
+    has_token(&c, 3, "<0x41>", TOKEN_BYTE);
+    has_token(&c, 5, "a", TOKEN_NORMAL);
+    has_token(&c, 6, " x", TOKEN_USER);
+    assert_true(c.vocab.scores[5] == -2 && c.vocab.scores[6] == 0);
+    assert_null(c.vocab.merges);
+    ckpt_free(&c);
+    refuses(&d, 6, "tokenizer.model has 7 tokens, the embedding 6 rows");
+}
+
+/* Special ids where the trainer does not say, and where it does; what is absent means the defaults of
+ * SentencePiece, of which some are not supported. */
+static void test_sentencepiece_settings(void **state)
+{
+    static const struct {
+        int n_pieces, ids, unknown, bos, eos;
+    } rows[] = {
+        {1, 0, 0, -1, -1}, {2, 0, 0, 1, -1}, {3, 0, 0, 1, 2}, {4, 1, 3, 2, 1}, {3, 1, -1, 2, 1}};
+    static const char *const pieces[] = {"a", "b", "c", "d"};
+    static const char *const messages[] = {
+        "tokenizer.model: model_type: unigram is not supported, only BPE",
+        "tokenizer.model: normalizer: remove_extra_whitespaces is not supported",
+        "tokenizer.model: normalizer: escape_whitespaces is off"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        for (int k = 0; k < rows[i].n_pieces; k++)
+            put_piece(&m, pieces[k], 0, TOKEN_NORMAL);
+        put_number(&trainer, 3, 2);
+        for (unsigned k = 0; rows[i].ids && k < 3; k++)
+            put_number(&trainer, 40 + k, 3 - k);
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        put_number(&normalizer, 4, 0);
+        put_bytes(&m, 3, normalizer.bytes, normalizer.n);
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        reads(&c, &d, 10);
+        assert_int_equal(c.vocab.unknown, rows[i].unknown);
+        assert_int_equal(c.vocab.bos, rows[i].bos);
+        assert_int_equal(c.vocab.eos, rows[i].eos);
+        ckpt_free(&c);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
+        struct directory d = {.n = 0};
+        put_piece(&m, "a", 0, TOKEN_NORMAL);
+        put_number(&trainer, i == 0 ? 40 : 3, i == 0 ? 0 : 2); /* no model_type */
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        put_number(&normalizer, i == 1 ? 3 : 4, 0);
+        put_number(&normalizer, 5, i != 2);
+        put_bytes(&m, 3, normalizer.bytes, normalizer.n);
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        refuses(&d, 10, messages[i]);
+    }
+}
+
+static void test_bad_sentencepiece(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned type;
+        int collapses, charsmap;
+        const char *message;
+    } rows[] = {
+        {1, 0, 0, "tokenizer.model: model_type: unigram is not supported, only BPE"},
+        {3, 0, 0, "tokenizer.model: model_type: only BPE is supported"},
+        {2, 1, 0, "tokenizer.model: normalizer: remove_extra_whitespaces is not supported"},
+        {2, 0, 1, "tokenizer.model: normalizer: a charsmap is not supported"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct message m = model_of(rows[i].type, rows[i].collapses, rows[i].charsmap);
+        struct directory d = {.n = 0};
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        refuses(&d, 100, rows[i].message);
+    }
+    struct directory d = {.n = 0};
+    add_file(&d, "tokenizer.model", "hello");
+    refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
+    /* behind a whole model: a field of number 0; one whose number has more than 32 bits */
+    static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
+    for (size_t i = 0; i < 2; i++) {
+        struct message m = model_of(2, 0, 0);
+        struct directory more = {.n = 0};
+        memcpy(m.bytes + m.n, fields[i], strlen(fields[i]));
+        m.n += strlen(fields[i]);
+        add_bytes(&more, "tokenizer.model", m.bytes, m.n);
+        char message[100];
+        snprintf(message, sizeof message,
+                 "tokenizer.model: not a SentencePiece model (no protobuf field near byte %zu)",
+                 m.n);
+        refuses(&more, 100, message);
+    }
+}
+
+/* ---- tiktoken -------------------------------------------------------------------------------- */
+
+#define NANOCHAT                                                                                   \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| ?[^\\s\\p{L}\\p{N}]++"      \
+    "[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+
+struct ranks {
+    char bytes[256];
+    struct tiktoken_token tokens[262];
+    struct tiktoken_token specials[2];
+    struct tiktoken t;
+};
+
+/* All bytes, then "ab", "abc", "xyz" (which no merge makes), and two special tokens. */
+static void make_ranks(struct ranks *r)
+{
+    static const char *const more[] = {"ab", "abc", "xyz"};
+    for (int b = 0; b < 256; b++) {
+        r->bytes[b] = (char)b;
+        r->tokens[b] = (struct tiktoken_token){{r->bytes + b, 1}, b};
+    }
+    for (int i = 0; i < 3; i++)
+        r->tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
+    r->specials[0] = (struct tiktoken_token){{"<|bos|>", 7}, 259};
+    r->specials[1] = (struct tiktoken_token){{"<|assistant_end|>", 17}, 260};
+    r->t = (struct tiktoken){.ranks = r->tokens,
+                             .n_ranks = 259,
+                             .specials = r->specials,
+                             .n_specials = 2,
+                             .pattern = {NANOCHAT, strlen(NANOCHAT)},
+                             .bos = "<|bos|>",
+                             .eos = "<|assistant_end|>"};
+}
+
+static void test_tiktoken(void **state)
+{
+    (void)state;
+    static const char space[] = "\u0120";
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    make_ranks(&r);
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r.t, 261, &err), MGPT_OK);
+    assert_string_equal(c.vocab.model, "gpt2");
+    assert_string_equal(c.vocab.pre, "nanochat");
+    assert_int_equal(c.vocab.bos, 259);
+    assert_int_equal(c.vocab.eos, 260);
+    assert_int_equal(c.vocab.eot, 259);
+    assert_int_equal(c.vocab.add_bos, 1);
+    has_token(&c, ' ', space, TOKEN_NORMAL);
+    has_token(&c, 258, "xyz", TOKEN_NORMAL);
+    has_token(&c, 260, "<|assistant_end|>", TOKEN_CONTROL);
+    assert_int_equal(arr_len(c.vocab.merges), 2);
+    assert_memory_equal(c.vocab.merges[0].p, "a b", 3);
+    assert_memory_equal(c.vocab.merges[1].p, "ab c", 4);
+    ckpt_free(&c);
+}
+
+/* Of the pairs in a token the one of lowest rank is merged first, whatever could be merged before. */
+static void test_order_of_ranks(void **state)
+{
+    (void)state;
+    static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
+                             *const merges[] = {"a b", "b c", "c d", "ab c", "ab cd", "abc e"};
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    make_ranks(&r);
+    for (int i = 0; i < 6; i++)
+        r.tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
+    r.t.n_ranks = 262;
+    r.specials[0].rank = 262;
+    r.specials[1].rank = 263;
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r.t, 264, &err), MGPT_OK);
+    assert_int_equal(arr_len(c.vocab.merges), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(c.vocab.merges[i].n, strlen(merges[i]));
+        assert_memory_equal(c.vocab.merges[i].p, merges[i], strlen(merges[i]));
+    }
+    ckpt_free(&c);
+}
+
+/* A .tiktoken file of n ranks: all bytes, then all texts of two bytes, then texts of three. */
+static char *ranks_file(size_t n, size_t *size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc(n * 16), *p = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        size_t two = i - 256, three = i - 256 - 65536;
+        uint32_t bits = i < 256       ? (uint32_t)i << 16
+                        : two < 65536 ? (uint32_t)two << 8
+                                      : (uint32_t)three;
+        int pad = i < 256 ? 2 : two < 65536 ? 1 : 0;
+        for (int k = 0; k < 4; k++)
+            *p++ = k < 4 - pad ? digits[bits >> (18 - 6 * k) & 63] : '=';
+        p += sprintf(p, " %zu%s\n", i, i % 2 ? "\r" : "");
+    }
+    *size = (size_t)(p - text);
+    return text;
+}
+
+/* The number of ranks tells whose they are. */
+static void test_known_ranks(void **state)
+{
+    static const struct {
+        size_t n_ranks, n;
+        const char *pre, *note;
+        int bos, eos, eot, add_bos;
+        int32_t id; /* a special token */
+        const char *piece;
+    } all[] = {
+        {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, 50256, "<|endoftext|>"},
+        {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0, 151645, "<|im_end|>"},
+        {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
+         "<|reserved_special_token_247|>"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct checkpoint c;
+        mgpt_error err = {0};
+        size_t size;
+        char *text = ranks_file(all[i].n_ranks, &size);
+        struct span bytes = {(const uint8_t *)text, size};
+        assert_int_equal(tiktoken_sniff(bytes), 1);
+        ckpt_init(&c);
+        if (tiktoken_file_read(&c, bytes, "x.tiktoken", all[i].n, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(arr_len(c.vocab.tokens), all[i].n);
+        assert_string_equal(c.vocab.pre, all[i].pre);
+        assert_int_equal(c.vocab.bos, all[i].bos);
+        assert_int_equal(c.vocab.eos, all[i].eos);
+        assert_int_equal(c.vocab.eot, all[i].eot);
+        assert_int_equal(c.vocab.add_bos, all[i].add_bos);
+        has_token(&c, (size_t)all[i].id, all[i].piece, TOKEN_CONTROL);
+        has_token(&c, 'A', "A", TOKEN_NORMAL);
+        has_token(&c, 256 + 0x4162, "Ab", TOKEN_NORMAL);
+        assert_int_equal(arr_len(c.vocab.merges), all[i].n_ranks - 256);
+        ckpt_free(&c);
+        free(text);
+    }
+}
+
+static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
+{
+    struct checkpoint c;
+    mgpt_error err = {0};
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r->t, n_rows, &err), MGPT_EFILE);
+    assert_string_equal(err.text, message);
+    ckpt_free(&c);
+    make_ranks(r);
+}
+
+static void test_bad_tiktoken(void **state)
+{
+    (void)state;
+    struct ranks r;
+    make_ranks(&r);
+    bad_tiktoken(&r, 260, "the tokenizer has 261 tokens, the embedding 260 rows");
+    r.tokens[3].rank = 4;
+    bad_tiktoken(&r, 300, "the tokenizer: rank 4 occurs twice");
+    r.tokens[3].rank = 259;
+    bad_tiktoken(&r, 300, "the tokenizer: a token has rank 259, expected 0 to 258 without a hole");
+    r.tokens[3].rank = -1;
+    bad_tiktoken(&r, 300, "the tokenizer: a token has rank -1, expected 0 to 258 without a hole");
+    r.tokens[258].text = r.tokens[257].text;
+    bad_tiktoken(&r, 300, "the tokenizer: ranks 257 and 258 are one text");
+    r.tokens[65].text.n = 0;
+    bad_tiktoken(&r, 300, "the tokenizer: token 65 has 0 bytes, expected 1 to 512");
+    r.tokens[65].text = (struct gguf_str){"longer", 6};
+    bad_tiktoken(&r, 300, "the tokenizer: byte 65 has no rank");
+    r.t.pattern = (struct gguf_str){"\\w+", 3};
+    bad_tiktoken(&r, 300, "the tokenizer: splitting pattern '\\w+' is not supported");
+    r.t.bos = "<none>";
+    bad_tiktoken(&r, 300, "the tokenizer: special token <none> is missing");
+    r.specials[1].rank = 259;
+    bad_tiktoken(&r, 300, "the tokenizer: id 259 is both '<|bos|>' and '<|assistant_end|>'");
+    r.specials[1].rank = 999;
+    bad_tiktoken(&r, 300, "the tokenizer: token '<|assistant_end|>' has id 999, expected 0 to 260");
+}
+
+static void test_tiktoken_files(void **state)
+{
+    (void)state;
+    struct directory d = {.n = 0};
+    add_file(&d, "tokenizer.model", "IQ== 0\nIg== 1\nIyM= 2\n");
+    refuses(&d, 100,
+            "tokenizer.model: 3 ranks; without a pattern only 128000 (Llama 3), 151643 "
+            "(Qwen) and 50256 (GPT-2) are known");
+    static const char *const bad[] = {
+        "I===", "I", "", "IQ== ", "IQ== x", "IQ== 1x", "IQ= 1", "=Q== 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "IQ== 0\n%s%s\n", bad[i], strchr(bad[i], ' ') ? "" : " 1");
+        d.n = 0;
+        add_file(&d, "tokenizer.model", text);
+        refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+    }
+    d.n = 0;
+    add_file(&d, "tokenizer.model", "IQ== 0\nIQ==\n");
+    refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+}
+
+/* ---- hostile files --------------------------------------------------------------------------- */
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    struct message m = model_of(2, 0, 0);
+    char ranks[] = "IQ== 0\nIg== 1\nIyM= 2\n";
+    survive_all("tokenizer.model", m.bytes, m.n);
+    survive_all("tokenizer.model", (uint8_t *)ranks, strlen(ranks));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sentencepiece),     cmocka_unit_test(test_sentencepiece_settings),
+        cmocka_unit_test(test_bad_sentencepiece), cmocka_unit_test(test_tiktoken),
+        cmocka_unit_test(test_order_of_ranks),    cmocka_unit_test(test_known_ranks),
+        cmocka_unit_test(test_bad_tiktoken),      cmocka_unit_test(test_tiktoken_files),
+        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* The tools' engine: what --check-finite sees, several watchers of one session, and the sliding window.
+ *
+ * The first value that is not finite is looked for a second time, by a tap of this file on a session of
+ * its own; a window is computed a second time in a fresh session, and compared to the bit.
+ */
+#include "engine/engine.h"
+#include "support/toy_zoo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+enum { N = 12 };
+
+static void open_engine(struct engine *e, mgpt_model *model, int32_t n_ctx, int check_finite)
+{
+    *e = (struct engine){.model = model, .n_ctx = n_ctx, .check_finite = check_finite};
+    assert_int_equal(mgpt_get_info(model, &e->info, NULL), MGPT_OK);
+    assert_int_equal(engine_session(e), EXIT_OK);
+}
+
+/* ---- --check-finite ---- */
+
+/* Windows, caps, gates, quantised weights: what hides keys is no infinity, and looking changes no bit. */
+static void check_clean(const struct subject *s)
+{
+    struct engine e;
+    mgpt_error err;
+    open_engine(&e, s->model, 0, 1);
+    size_t half = s->n / 2;
+    assert_int_equal(engine_feed(&e, e.session, s->tokens, half, NULL, &err), MGPT_OK);
+    for (size_t i = half; i < s->n; i++) {
+        const float *logits = engine_step(&e, s->tokens[i], &err);
+        assert_non_null(logits);
+        subject_check(s, i, 1, logits, "checked", i);
+    }
+    mgpt_session *copy = engine_fork(&e, e.session, &err);
+    assert_non_null(copy);
+    assert_int_equal(mgpt_rewind(copy, s->n - 1, &err), MGPT_OK);
+    assert_int_equal(engine_step_many(&e, &copy, &s->tokens[s->n - 1], 1, &err), MGPT_OK);
+    subject_check(s, s->n - 1, 1, mgpt_logits(copy), "checked in a batch", 0);
+    assert_int_equal(e.finite.n_told, 0);
+    mgpt_session_free(copy);
+    mgpt_session_free(e.session);
+}
+
+static void test_clean_models_pass(void **state)
+{
+    (void)state;
+    subject_each(check_clean);
+}
+
+/* The first value that is not finite, in the order in which points fire. */
+struct seen {
+    int windows; /* the model has some: minus infinity is a score as well */
+    char hook[80], position[40];
+};
+
+static int look(const mgpt_value *v, void *user)
+{
+    struct seen *seen = user;
+    const int one_query = v->point == MGPT_SCORES || v->point == MGPT_WEIGHTS;
+    for (int i = 0; i < v->rows; i++) {
+        for (int j = 0; j < v->cols; j++) {
+            float x = v->data[(size_t)i * v->stride + (size_t)j];
+            if (isfinite(x) || (seen->windows && v->point == MGPT_SCORES && x < 0))
+                continue;
+            mgpt_point_name(v->point, v->layer, seen->hook, sizeof seen->hook);
+            snprintf(seen->position, sizeof seen->position, ", position %d, ",
+                     one_query ? v->pos : v->pos + i);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static const uint64_t everywhere = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
+
+static void check_same_place(const char *told, const struct seen *seen)
+{
+    size_t n = strlen(seen->hook);
+    if (strncmp(told, seen->hook, n) != 0 || told[n] != ',' || !strstr(told, seen->position) ||
+        !strstr(told, ", expected a finite number"))
+        fail_msg("told '%s', seen %s%s", told, seen->hook, seen->position);
+}
+
+static void check_poisoned(struct toy *m, const struct toy_tensor *t)
+{
+    struct engine e;
+    struct seen seen = {m->spec.window > 0, "", ""};
+    mgpt_error err = {0};
+    int32_t tokens[N];
+    for (int i = 0; i < N; i++)
+        tokens[i] = i % m->spec.n_vocab;
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *plain = mgpt_session_new(model, NULL, NULL);
+    assert_int_equal(mgpt_tap(plain, everywhere, look, &seen, NULL), MGPT_OK);
+    int stopped = mgpt_feed(plain, tokens, N, NULL);
+    open_engine(&e, model, 0, 1);
+    int status = engine_feed(&e, e.session, tokens, N, NULL, &err);
+    if (stopped == MGPT_OK) { /* weights of an id or a position that no token has */
+        assert_int_equal(status, MGPT_OK);
+    } else {
+        if (status != MGPT_EFILE)
+            fail_msg("%s of %s: status %d", t->name, m->spec.label, status);
+        check_same_place(err.text, &seen);
+        assert_int_equal(mgpt_pos(e.session), 0); /* as before */
+        assert_int_equal(e.finite.n_told, 1);
+        assert_true(err.offset == MGPT_NO_OFFSET && strlen(err.text) < 160);
+    }
+    mgpt_session_free(plain);
+    mgpt_session_free(e.session);
+    mgpt_close(model);
+}
+
+static void test_poisoned_weights(void **state)
+{
+    (void)state;
+    static const int kinds[] = {ZOO_MICROGPT, ZOO_LLAMA, ZOO_GPT2,        ZOO_GEMMA3,
+                                ZOO_GPTNEOX,  ZOO_PHI2,  ZOO_LLAMA_WINDOW};
+    const float poisons[] = {NAN, INFINITY, -INFINITY, 3e38f};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct toy_spec spec = toy_zoo[kinds[k]];
+        spec.seed = 7 + k;
+        struct toy *m = toy_build(&spec);
+        for (size_t i = 0; i < m->n_tensors; i++) {
+            struct toy_tensor *t = &m->tensors[i];
+            float old = t->values[t->n / 2];
+            t->values[t->n / 2] = poisons[(i + k) % 4];
+            check_poisoned(m, t);
+            t->values[t->n / 2] = old;
+        }
+        toy_free(m);
+    }
+}
+
+/* Weights that are subnormal, or nothing at all, are numbers like others. */
+static void test_subnormal_weights(void **state)
+{
+    (void)state;
+    const float tiny[] = {1e-45f, -1e-40f, 0.0f};
+    for (size_t k = 0; k < 3; k++) {
+        struct toy_spec spec = toy_zoo[k == 1 ? ZOO_MICROGPT : ZOO_LLAMA];
+        struct toy *m = toy_build(&spec);
+        struct engine e;
+        mgpt_sampler sampler = {.temperature = 1, .rng = k};
+        for (size_t i = 0; i < m->n_tensors; i++)
+            for (size_t j = 0; j < m->tensors[i].n; j++)
+                m->tensors[i].values[j] = tiny[(k + j % 2) % 3];
+        mgpt_model *model = toy_open(m, NULL);
+        open_engine(&e, model, 0, 1);
+        for (int32_t i = 0; i < N; i++) {
+            const float *logits = engine_step(&e, i % spec.n_vocab, NULL);
+            assert_non_null(logits);
+            int32_t token = mgpt_sample(&sampler, logits, (size_t)spec.n_vocab);
+            assert_true(token >= 0 && token < spec.n_vocab);
+        }
+        mgpt_session_free(e.session);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* ---- watchers ---- */
+
+static int overwrite(const mgpt_value *v, void *user)
+{
+    v->data[0] = *(const float *)user;
+    return 0;
+}
+
+struct last {
+    float value;
+    int n;
+};
+
+static int remember(const mgpt_value *v, void *user)
+{
+    struct last *last = user;
+    last->value = v->data[0];
+    last->n++;
+    return 0;
+}
+
+/* Each sees what those before have changed, --check-finite what all have; afterwards it is alone. */
+static void test_watchers_in_order(void **state)
+{
+    (void)state;
+    struct toy *m = toy_build(&toy_zoo[ZOO_MICROGPT_DEEP]);
+    mgpt_model *model = toy_open(m, NULL);
+    struct engine e;
+    mgpt_error err;
+    float put = 5;
+    struct last before = {0, 0}, after = {0, 0};
+    const uint64_t mlp = MGPT_POINT_BIT(MGPT_MLP_OUT);
+    struct watcher third = {mlp, remember, &after, NULL}, second = {mlp, overwrite, &put, &third},
+                   none = {0, NULL, NULL, &second}, first = {mlp, remember, &before, &none};
+    const int32_t tokens[] = {0, 1, 2};
+    open_engine(&e, model, 0, 1);
+    assert_int_equal(engine_feed(&e, e.session, tokens, 3, &first, &err), MGPT_OK);
+    assert_true(before.n == m->spec.n_layer && after.n == before.n);
+    assert_true(before.value != 5 && after.value == 5);
+    assert_null(third.next);
+    put = NAN;
+    assert_int_equal(engine_feed(&e, e.session, tokens, 3, &first, &err), MGPT_EFILE);
+    assert_string_equal(
+        err.text, "blocks.0.hook_mlp_out, position 3, value 0: nan, expected a finite number");
+    assert_int_equal(mgpt_pos(e.session), 3);
+    assert_int_equal(engine_feed(&e, e.session, tokens, 3, NULL, &err), MGPT_OK);
+    assert_int_equal(after.n,
+                     m->spec.n_layer + 1); /* not called any more; the NaN was seen by it too */
+    mgpt_session_free(e.session);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* ---- the sliding window ---- */
+
+static void check_window(const mgpt_model *model, const int32_t *tokens, size_t n,
+                         const float *logits, size_t n_vocab)
+{
+    mgpt_session *fresh = mgpt_session_new(model, NULL, NULL);
+    assert_non_null(fresh);
+    assert_int_equal(mgpt_feed(fresh, tokens, n, NULL), MGPT_OK);
+    assert_memory_equal(logits, mgpt_logits(fresh), n_vocab * sizeof *logits);
+    mgpt_session_free(fresh);
+}
+
+/* nanoGPT: idx_cond = idx[:, -block_size:]. Contexts of one position, and of the model's. */
+static void test_slide_is_the_crop(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        struct toy_spec spec = toy_zoo[i];
+        spec.seed = 90 + i;
+        struct toy *m = toy_build(&spec);
+        mgpt_model *model = toy_open(m, NULL);
+        const size_t widths[] = {1, 5, (size_t)spec.n_ctx};
+        for (size_t k = 0; k < 3; k++) {
+            size_t n_ctx = widths[k] < (size_t)spec.n_ctx ? widths[k] : (size_t)spec.n_ctx;
+            int32_t *tokens = toy_alloc(n_ctx + 6, sizeof *tokens);
+            struct engine e;
+            toy_tokens(m, i, tokens, n_ctx + 6);
+            tokens[n_ctx] = tokens[0]; /* a prefix that the window may have in common with itself */
+            open_engine(&e, model, (int32_t)n_ctx, (int)(i % 2));
+            assert_int_equal(engine_sync(&e, e.session, tokens, n_ctx), EXIT_OK);
+            for (size_t j = 1; j < 6; j++) {
+                assert_int_equal(engine_slide(&e, e.session, tokens[n_ctx + j - 1], NULL), MGPT_OK);
+                assert_int_equal(mgpt_pos(e.session), n_ctx);
+                check_window(model, tokens + j, n_ctx, mgpt_logits(e.session),
+                             (size_t)e.info.n_vocab);
+            }
+            assert_int_equal(engine_slide(&e, e.session, -1, NULL), MGPT_EARG);
+            mgpt_session_free(e.session);
+            free(tokens);
+        }
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean_models_pass), cmocka_unit_test(test_poisoned_weights),
+        cmocka_unit_test(test_subnormal_weights), cmocka_unit_test(test_watchers_in_order),
+        cmocka_unit_test(test_slide_is_the_crop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

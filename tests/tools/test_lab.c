@@ -1,0 +1,254 @@
+/* The lab page's module as it is compiled for this machine: its fmaf against the C library's, runs with
+ * edits against the engine's own, and what it refuses. What browsers run is compared in tests/lab. */
+#include "lab/module.h"
+#include "lab/wasm/fma.h"
+#undef fmaf
+
+#include "support/toy_zoo.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- fmaf ---- */
+
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static void check_fmaf(float a, float b, float c)
+{
+    float want = fmaf(a, b, c), got = lab_fmaf(a, b, c);
+    if (bits_of(want) != bits_of(got) && !(isnan(want) && isnan(got)))
+        fail_msg("fmaf(%a, %a, %a) is %a, not %a", (double)a, (double)b, (double)c, (double)want,
+                 (double)got);
+}
+
+/* All combinations of what is special: zeros, subnormals, the largest, infinities, NaN. */
+static void test_fmaf_special(void **state)
+{
+    static const float values[] = {
+        0.0f,      1.0f,     1.5f,          0x1p-149f,       0x1.fffffcp-127f,
+        0x1p-126f, 0x1p-75f, 0x1p-74f,      0x1.fffffep127f, 0x1p64f,
+        INFINITY,  NAN,      0x1.000002p0f, 0x1.fffffep-1f};
+    enum { N = sizeof values / sizeof *values };
+    (void)state;
+    for (size_t i = 0; i < 8 * N * N * N; i++) {
+        size_t k = i / 8;
+        check_fmaf(i & 1 ? -values[k % N] : values[k % N],
+                   i & 2 ? -values[k / N % N] : values[k / N % N],
+                   i & 4 ? -values[k / N / N] : values[k / N / N]);
+    }
+}
+
+/* Where two roundings to nearest go wrong: the sum of c and the first bits of the product lies in the middle
+ * between two floats, and the product has a little more or less. */
+static void test_fmaf_midpoints(void **state)
+{
+    uint64_t rng = 1;
+    size_t n_wrong = 0;
+    (void)state;
+    for (int i = 0; i < 200000; i++) {
+        uint64_t r = toy_random(&rng);
+        float c = float_of(0x3F800000u + (uint32_t)(r & 0xFFFFF)); /* 1 .. 1.125 */
+        int tail = (int)(r >> 20 & 15) + 28; /* the product is 2^-24 (1 + or - 2^-tail) */
+        float a = 1.0f + ldexpf(1.0f, -(tail / 2)), b = 1.0f - ldexpf(1.0f, -(tail / 2));
+        a = r >> 24 & 1 ? 1.0f + ldexpf(1.0f, -23) : a;
+        float by = ldexpf(r >> 25 & 1 ? -1.0f : 1.0f, -24);
+        int shift = (int)(r >> 32 & 127) - 90; /* down to subnormal sums */
+        check_fmaf(a * by, ldexpf(b, shift), ldexpf(c, shift));
+        check_fmaf(a, ldexpf(b * by, shift), ldexpf(c, shift));
+        double twice = (double)(a * by) * (double)ldexpf(b, shift) + (double)ldexpf(c, shift);
+        n_wrong += (float)twice != fmaf(a * by, ldexpf(b, shift), ldexpf(c, shift));
+    }
+    assert_true(n_wrong > 1000); /* else these are no hard cases */
+}
+
+static void test_fmaf_random(void **state)
+{
+    uint64_t rng = 2;
+    (void)state;
+    for (int i = 0; i < 300000; i++) {
+        uint64_t r = toy_random(&rng), s = toy_random(&rng);
+        float a = float_of((uint32_t)r), b = float_of((uint32_t)(r >> 32));
+        check_fmaf(a, b, float_of((uint32_t)s));
+        /* A third number near the product, and of numbers with few bits, whose sums are often exact. */
+        check_fmaf(a, b, -(a * b) * (1 + ldexpf((float)(s >> 32 & 255), -23)));
+        a = (float)(int)(r & 4095) - 2048;
+        b = ldexpf((float)(r >> 12 & 4095), -(int)(r >> 24 & 63));
+        check_fmaf(a, b, ldexpf((float)(int)(s & 0xFFFFFF), -(int)(s >> 24 & 63)));
+    }
+}
+
+/* ---- runs ---- */
+
+enum { N = 9 };
+
+struct opened {
+    struct toy *toy;
+    const mgpt_model *model;
+    mgpt_info info;
+    int32_t tokens[N];
+};
+
+static struct opened open_lab(int zoo)
+{
+    struct opened o = {.toy = toy_build(&toy_zoo[zoo])};
+    mgpt_model *model = toy_open(o.toy, NULL);
+    assert_int_equal(lab_adopt(model), MGPT_OK);
+    assert_int_equal(mgpt_get_info(model, &o.info, NULL), MGPT_OK);
+    toy_tokens(o.toy, 5, o.tokens, N);
+    o.model = model;
+    return o;
+}
+
+static void close_lab(struct opened *o)
+{
+    lab_close();
+    toy_free(o->toy);
+}
+
+static void check_logits(const struct opened *o, int lane, size_t n)
+{
+    mgpt_session *session = subject_session(o->model, 1, 1);
+    size_t n_vocab = (size_t)o->info.n_vocab;
+    const float *rows = lab_value(lane, MGPT_LOGITS, 0);
+    assert_int_equal(lab_n_tokens(lane), n);
+    for (size_t i = 0; i < n; i++)
+        assert_memory_equal(mgpt_step(session, o->tokens[i], NULL), rows + i * n_vocab,
+                            n_vocab * sizeof *rows);
+    mgpt_session_free(session);
+}
+
+static void test_every_model(void **state)
+{
+    (void)state;
+    for (int zoo = 0; zoo < ZOO_SIZE; zoo++) {
+        struct opened o = open_lab(zoo);
+        for (size_t n = 1; n <= N; n += 4)
+            assert_int_equal(lab_run(LAB_SHOWN, o.tokens, n), MGPT_OK);
+        check_logits(&o, LAB_SHOWN, N);
+        assert_int_equal(lab_run(LAB_SHOWN, o.tokens, 3), MGPT_OK); /* back */
+        check_logits(&o, LAB_SHOWN, 3);
+        const double *parts = lab_dla(LAB_SHOWN, 2, 1);
+        assert_non_null(parts);
+        double sum = 0;
+        for (size_t i = 1; i < 5 + (size_t)o.info.n_layer * ((size_t)o.info.n_head + 1); i++)
+            sum += parts[i];
+        assert_true(fabs(sum - parts[0]) <=
+                    1e-9 * (1 + fabs(sum))); /* float64, a few hundred terms */
+        close_lab(&o);
+    }
+}
+
+/* What a tap of the caller's makes of the heads, and what it finds. */
+struct silence {
+    int32_t layer, head, head_dim;
+    float factor;
+};
+
+static int silence(const mgpt_value *value, void *user)
+{
+    const struct silence *s = user;
+    for (int32_t i = 0; value->layer == s->layer && i < value->rows; i++)
+        for (int32_t k = 0; k < s->head_dim; k++)
+            value->data[(size_t)i * value->stride + (size_t)(s->head * s->head_dim + k)] *=
+                s->factor;
+    return 0;
+}
+
+static void test_edits(void **state)
+{
+    (void)state;
+    struct opened o = open_lab(ZOO_LLAMA_DEEP);
+    struct silence s = {1, 1, o.info.head_dim, 0.25f};
+    mgpt_session *session = subject_session(o.model, 4, 1);
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    assert_int_equal(lab_edit(s.layer, s.head, s.factor, 0), MGPT_OK);
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_HEADS), silence, &s, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed(session, o.tokens, N, NULL), MGPT_OK);
+    const float *rows = lab_value(LAB_SHOWN, MGPT_LOGITS, 0);
+    assert_memory_equal(mgpt_logits(session), rows + (N - 1) * (size_t)o.info.n_vocab,
+                        (size_t)o.info.n_vocab * sizeof *rows);
+    mgpt_session_free(session);
+
+    /* An MLP that gives its mean gives the same in every position. */
+    lab_edits_clear();
+    assert_int_equal(lab_edit(0, -1, 0, 1), MGPT_OK);
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    size_t E = (size_t)o.info.n_embd;
+    const float *out = lab_value(LAB_SHOWN, MGPT_MLP_OUT, 0);
+    const float *plain = lab_value(LAB_PLAIN, MGPT_MLP_OUT, 0);
+    for (size_t i = 0; i < E; i++) {
+        double sum = 0;
+        for (size_t pos = 0; pos < N; pos++)
+            sum += (double)plain[pos * E + i];
+        for (size_t pos = 0; pos < N; pos++)
+            assert_true(out[pos * E + i] == (float)(sum / N));
+    }
+    check_logits(&o, LAB_PLAIN, N);
+    lab_edits_clear();
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    check_logits(&o, LAB_SHOWN, N);
+    close_lab(&o);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    assert_int_equal(lab_run(LAB_SHOWN, NULL, 0), MGPT_EARG);
+    assert_string_equal(lab_error(), "no model is open");
+    assert_int_equal(lab_encode("a", 1), MGPT_EARG);
+    assert_null(lab_value(LAB_SHOWN, MGPT_LOGITS, 0));
+    assert_int_equal(lab_sample(NULL, 0, 1, 0, 1, 0, 0, 0), MGPT_EARG);
+    uint8_t *bytes = lab_room(4);
+    memcpy(bytes, "GGUF", 4);
+    assert_int_equal(lab_open(bytes, 4), MGPT_EFILE); /* still the caller's */
+    lab_free(bytes);
+    struct opened o = open_lab(ZOO_GPT2);
+    assert_null(lab_value(LAB_SHOWN, MGPT_LOGITS, 0)); /* nothing has run */
+    assert_int_equal(lab_open(NULL, 0), MGPT_EARG);
+    assert_int_equal(lab_run(LAB_SHOWN, (const int32_t[]){o.info.n_vocab}, 1), MGPT_EARG);
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    assert_null(lab_value(LAB_SHOWN, MGPT_ROT_Q, 0)); /* it has no rope */
+    assert_null(lab_value(LAB_SHOWN, MGPT_LOGITS, o.info.n_layer));
+    assert_null(lab_value(LAB_LANES, MGPT_LOGITS, 0));
+    assert_null(lab_lens(LAB_SHOWN, MGPT_RESID_POST, 0, N));
+    assert_null(lab_lens(LAB_SHOWN, MGPT_LOGITS, 0, 0));
+    assert_null(lab_dla(LAB_SHOWN, 0, o.info.n_vocab));
+    assert_int_equal(lab_edit(o.info.n_layer, 0, 0, 0), MGPT_EARG);
+    assert_int_equal(lab_edit(0, o.info.n_head, 0, 0), MGPT_EARG);
+    const float one = 1;
+    assert_int_equal(lab_attend(&one, 1, 1, &one, &one, 1, &one, 1, -1, 0, 1), MGPT_EARG);
+    assert_int_equal(lab_attend(&one, 0, 1, &one, &one, 1, &one, 1, 1, 0, 1), MGPT_EARG);
+    assert_int_equal(lab_attend(&one, 1, 1, &one, &one, 1, &one, 1, 1, 0, 1), MGPT_OK);
+    assert_null(lab_attended('s', 1));
+    assert_null(lab_attended('?', 0));
+    assert_true(*lab_attended('a', 0) == 1.0f);
+    close_lab(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fmaf_special), cmocka_unit_test(test_fmaf_midpoints),
+        cmocka_unit_test(test_fmaf_random),  cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_edits),        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* Prompt look-up: what is proposed after a text, how much of it, and that learning never stops it for good.
+ * That speculation changes no byte is tested where bytes come out: tests/cli/samples.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "generate/lookup.h"
+
+#include <string.h>
+
+enum { CAP = 8 };
+
+static void add(struct lookup *l, const char *text)
+{
+    for (; *text; text++)
+        lookup_add(l, *text);
+}
+
+/* What is proposed after the text, as characters. */
+static const char *proposal(struct lookup *l, size_t cap, char out[CAP + 1])
+{
+    int32_t tokens[CAP];
+    size_t n = lookup_propose(l, tokens, cap);
+    assert_true(n <= cap);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)tokens[i];
+    out[n] = 0;
+    return out;
+}
+
+/* Rows that cost next to nothing: as much is proposed as there is room for. */
+static void open_eager(struct lookup *l)
+{
+    assert_true(lookup_open(l, 1e-9));
+}
+
+static void test_follows_a_repetition(void **state)
+{
+    (void)state;
+    struct lookup l;
+    char got[CAP + 1];
+    open_eager(&l);
+    assert_string_equal(proposal(&l, CAP, got), ""); /* no text */
+    add(&l, "a");
+    assert_string_equal(proposal(&l, CAP, got), "");
+    add(&l, "bcdefghij, ab");
+    assert_string_equal(proposal(&l, CAP, got), "cdefghij");
+    assert_int_equal(l.length, 2);
+    assert_string_equal(proposal(&l, 3, got), "cde");
+    assert_string_equal(proposal(&l, 0, got), "");
+    add(&l, "x"); /* "bx" is new */
+    assert_string_equal(proposal(&l, CAP, got), "");
+    lookup_close(&l);
+}
+
+static void test_longest_then_latest(void **state)
+{
+    (void)state;
+    struct lookup l;
+    char got[CAP + 1];
+    open_eager(&l);
+    add(&l, "the cat1 he cat2 a cat");
+    assert_string_equal(proposal(&l, 1, got), "2"); /* both have " cat", the latest counts */
+    lookup_clear(&l);
+    add(&l, "the cat1 a cat2 the cat");
+    assert_string_equal(proposal(&l, 1, got), "1"); /* "the cat" is longer than " cat" */
+    assert_int_equal(l.length, 7);
+    lookup_close(&l);
+}
+
+static void test_goes_on_into_itself(void **state)
+{
+    (void)state;
+    struct lookup l;
+    char got[CAP + 1];
+    open_eager(&l);
+    add(&l, "xabcabc");
+    assert_string_equal(proposal(&l, CAP, got), "abcabcab");
+    lookup_clear(&l);
+    add(&l, "aaa");
+    assert_string_equal(proposal(&l, 5, got), "aaaaa");
+    lookup_clear(&l);
+    assert_string_equal(proposal(&l, CAP, got), "");
+    lookup_close(&l);
+}
+
+/* A length that is never right is given up, but tried now and then; one that is right comes back. */
+static void test_learns(void **state)
+{
+    (void)state;
+    struct lookup l;
+    int32_t tokens[CAP];
+    size_t silent = 0, tries = 0, n;
+    assert_true(lookup_open(&l, 0.3));
+    add(&l, "abcdefghijab");
+    assert_true(lookup_propose(&l, tokens, CAP) > 0);
+    for (int i = 0; i < 100; i++) {
+        n = lookup_propose(&l, tokens, CAP);
+        silent += n == 0;
+        tries += n > 0;
+        lookup_learn(&l, n, 0);
+    }
+    assert_true(silent > 80);
+    assert_true(tries >= 5);
+    for (int i = 0; i < 400; i++) {
+        n = lookup_propose(&l, tokens, CAP);
+        lookup_learn(&l, n, n);
+    }
+    assert_int_equal(lookup_propose(&l, tokens, CAP), CAP);
+    lookup_close(&l);
+}
+
+/* Whatever is proposed stood behind a repetition of the text's end: tried on a text of few tokens, with
+ * many collisions in the chains. */
+static void test_always_from_the_text(void **state)
+{
+    (void)state;
+    struct lookup l;
+    int32_t text[3000 + CAP], tokens[CAP];
+    uint32_t random = 1;
+    size_t proposed = 0;
+    open_eager(&l);
+    for (size_t n = 0; n < 3000; n++) {
+        random = random * 1664525 + 1013904223;
+        text[n] = (int32_t)(random >> 24) % 12 - 3; /* negative ids do not matter */
+        lookup_add(&l, text[n]);
+        size_t got = lookup_propose(&l, tokens, CAP), length = l.length, at = 0;
+        memcpy(text + n + 1, tokens,
+               got * sizeof *text); /* for a source that goes on into itself */
+        while (got && memcmp(text + at, text + n + 1 - length, (length + got) * sizeof *text) != 0)
+            at++;
+        assert_true(got == 0 || at < n + 1 - length); /* before the end, not the end itself */
+        proposed += got > 0;
+    }
+    assert_true(proposed > 1000);
+    lookup_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_follows_a_repetition), cmocka_unit_test(test_longest_then_latest),
+        cmocka_unit_test(test_goes_on_into_itself),  cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_always_from_the_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

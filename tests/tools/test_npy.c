@@ -1,0 +1,357 @@
+/* NumPy's arrays and archives of them at the level of bytes: every version of the header, its limits to the
+ * byte, elements of every type, and what is wrong with the place where it is wrong.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/npy.h"
+#include "common/npz.h"
+#include "support/ref_file.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define F4 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}"
+
+/* A header of any version around a dictionary that is padded with spaces to n bytes. */
+static struct bytes versioned(int version, const char *dictionary, size_t n)
+{
+    struct bytes b = {0};
+    uint8_t head[12] = {0x93,
+                        'N',
+                        'U',
+                        'M',
+                        'P',
+                        'Y',
+                        (uint8_t)version,
+                        0,
+                        (uint8_t)n,
+                        (uint8_t)(n >> 8),
+                        (uint8_t)(n >> 16),
+                        (uint8_t)(n >> 24)};
+    add(&b, head, version == 1 ? 10 : 12);
+    add(&b, dictionary, strlen(dictionary));
+    for (size_t i = strlen(dictionary); i < n; i++)
+        add(&b, " ", 1);
+    return b;
+}
+
+static void assert_header(const struct bytes *b, const char *text, uint64_t offset)
+{
+    struct npy npy;
+    mgpt_error err = {0};
+    assert_int_equal(npy_header(&npy, b->data, arr_len(b->data), &err), MGPT_EFILE);
+    assert_string_equal(err.text, text);
+    assert_int_equal(err.offset, offset);
+}
+
+static void versions_are_read(void **unused)
+{
+    (void)unused;
+    for (int version = 1; version <= 3; version++) {
+        struct npy npy;
+        mgpt_error err = {0};
+        struct bytes b = versioned(version, F4, 300);
+        assert_int_equal(npy_header(&npy, b.data, arr_len(b.data), &err), MGPT_OK);
+        assert_int_equal(npy.header, arr_len(b.data));
+        assert_int_equal(npy.kind, 'f');
+        assert_int_equal(npy.width, 4);
+        assert_int_equal(npy.n_dims, 2);
+        assert_int_equal(npy.dims[1], 3);
+        assert_int_equal(npy.n_bytes, 24);
+        assert_int_equal(npy_plain(&npy, &err), MGPT_OK);
+        drop(&b);
+    }
+}
+
+static void bad_versions_and_lengths(void **unused)
+{
+    (void)unused;
+    static const struct {
+        int version;
+        size_t n, cut; /* bytes of the dictionary, bytes that are missing at the end */
+        const char *text;
+        uint64_t offset;
+    } bad[] = {
+        {0, 80, 0, "npy version 0.0, expected 1.0 to 3.0", 6},
+        {4, 80, 0, "npy version 4.0, expected 1.0 to 3.0", 6},
+        {1, 80, 1, "npy header: says 80 bytes, 79 are there (at most 4096 are read)", 10},
+        {2, 80, 80, "npy header: says 80 bytes, 0 are there (at most 4096 are read)", 12},
+        {1, 80, 81, "npy header: says 0 bytes, 1 are there (at most 4096 are read)", 8},
+        {1, 80, 83, "npy header: says 0 bytes, 0 are there (at most 4096 are read)", 7},
+        {1, 80, 85, "not a .npy array: no \\x93NUMPY at its beginning", 0},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct bytes b = versioned(bad[i].version, F4, bad[i].n);
+        struct npy npy;
+        mgpt_error err = {0};
+        size_t n = arr_len(b.data) - bad[i].cut;
+        assert_int_equal(npy_header(&npy, b.data, n, &err), MGPT_EFILE);
+        assert_string_equal(err.text, bad[i].text);
+        assert_int_equal(err.offset, bad[i].offset);
+        drop(&b);
+    }
+}
+
+static void bad_dictionaries(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *dictionary, *text;
+        uint64_t offset;
+    } bad[] = {
+        {"", "npy header: expected '{'", 10},
+        {" \n", "npy header: expected '{'", 12},
+        {"{'descr': '<f4' 'shape'", "npy header: expected ',' or '}'", 26},
+        {"{descr: 1}", "npy header: expected a key", 11},
+        {"{'descr", "npy header: expected a key", 11},
+        {"{'fortran_order_': 1}", "npy header: expected each of descr, fortran_order, shape once",
+         11},
+        {"{'fortran_order___': 1}", "npy header: expected a key", 11},
+        {"{'shape': (1,), 'shape': (1,)}",
+         "npy header: expected each of descr, fortran_order, shape once", 26},
+        {"{'descr' '<f4'}", "npy header: expected ':'", 19},
+        {"{'descr': 'fffffffffffffff'}",
+         "npy header: element type 'fffffffffffffff', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'descr': 'ffffffffffffffff'}",
+         "npy header: expected a simple element type such as '<f4'", 20},
+        {"{'descr': \"\"}", "npy header: element type '', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'descr': '<'}", "npy header: element type '<', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'descr': '<f4x'}", "npy header: element type '<f4x', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'descr': '<fx'}", "npy header: element type '<fx', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'descr': '<U1048577'}",
+         "npy header: element type '<U1048577', expected <f2 <f4 <f8 <i4 <i8", 20},
+        {"{'shape': (18446744073709551616,)}", "npy header: expected a dimension below 2^64", 40},
+        {"{'shape': (1, 2", "npy header: expected ',' or ')'", 25},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
+         "npy header: the shape overflows", 10},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct bytes b = versioned(1, bad[i].dictionary, strlen(bad[i].dictionary));
+        assert_header(&b, bad[i].text, bad[i].offset);
+        drop(&b);
+    }
+}
+
+/* ---- elements ---- */
+
+static void elements_of_every_type(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *descr;
+        size_t width;
+        uint8_t bytes[16]; /* two elements, little-endian */
+        double reals[2];
+    } cases[] = {
+        {"<f2", 2, {0x00, 0x3C, 0x01, 0x80}, {1, -0x1p-24}},
+        {"<f4", 4, {0, 0, 0x20, 0xC0, 0xDB, 0x0F, 0x49, 0x40}, {-2.5, 0x1.921fb6p1}},
+        {"<f8",
+         8,
+         {0x18, 0x2D, 0x44, 0x54, 0xFB, 0x21, 0x09, 0x40, 1},
+         {0x1.921fb54442d18p1, 0x1p-1074}},
+        {"<i4", 4, {0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0x80}, {-1, -2147483648.0}},
+        {"<i8",
+         8,
+         {0, 0, 0, 0, 1, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+         {4294967296.0, -2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct npy npy;
+        struct bytes b = npy_of(cases[i].descr, "(2,)");
+        assert_int_equal(npy_parse(&npy, b.data, arr_len(b.data), NULL), MGPT_OK);
+        assert_int_equal(npy.n_bytes, 2 * cases[i].width);
+        for (size_t k = 0; k < 2; k++) {
+            assert_true(npy_real(&npy, cases[i].bytes, k) == cases[i].reals[k]);
+            if (npy.kind == 'i')
+                assert_true((double)npy_integer(&npy, cases[i].bytes, k) == cases[i].reals[k]);
+        }
+        drop(&b);
+    }
+}
+
+static void other_types_have_a_width(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *descr;
+        uint64_t n_bytes; /* of three */
+    } cases[] = {{"<U5", 60}, {"|S7", 21},           {"|b1", 3}, {"<u2", 6}, {"|O", 0},
+                 {"<U0", 0},  {"|S1048576", 3 << 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct npy npy;
+        mgpt_error err = {0};
+        struct bytes b = npy_of(cases[i].descr, "(3,)");
+        assert_int_equal(npy_header(&npy, b.data, arr_len(b.data), &err), MGPT_OK);
+        assert_int_equal(npy.n_bytes, cases[i].n_bytes);
+        assert_int_equal(npy_parse(&npy, b.data, arr_len(b.data), &err), MGPT_EFILE);
+        assert_non_null(strstr(err.text, cases[i].descr));
+        drop(&b);
+    }
+}
+
+/* ---- archives ---- */
+
+/* An archive at `path` with one stored entry. */
+static void make_archive(const char *path, const struct bytes *entry)
+{
+    int failed;
+    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &failed);
+    assert_non_null(zip);
+    add_entry(zip, "a.npy", entry, 0);
+    assert_int_equal(zip_close(zip), 0);
+}
+
+/* Opens the entry and reads all of it; the status of the first that fails, and the array's bytes. */
+static int read_entry(const char *path, struct npy *npy, uint8_t *data, mgpt_error *err)
+{
+    zip_t *zip = npz_archive_file(path, err);
+    assert_non_null(zip);
+    zip_file_t *stream = npz_open(zip, 0, npy, err);
+    int status =
+        stream ? npz_take(stream, data, (size_t)npy->n_bytes, "a.npy", err) : npz_status(err);
+    if (status == MGPT_OK)
+        status = npz_end(stream, "a.npy", err);
+    if (stream)
+        zip_fclose(stream);
+    zip_discard(zip);
+    return status;
+}
+
+/* Every version of the header, and the longest that is read: 4096 bytes with what is in front of it. */
+static void headers_in_archives(void **state)
+{
+    static const uint8_t six[24] = {6, 5, 4, 3, 2, 1};
+    for (int version = 1; version <= 3; version++) {
+        size_t most = version == 1 ? NPY_MAX_HEADER - 10 : NPY_MAX_HEADER - 12;
+        for (size_t more = 0; more < 2; more++) {
+            struct npy npy;
+            mgpt_error err = {0};
+            uint8_t data[24] = {0};
+            struct bytes b = versioned(version, F4, most + more);
+            add(&b, six, sizeof six);
+            make_archive(*state, &b);
+            assert_int_equal(read_entry(*state, &npy, data, &err), more ? MGPT_EFILE : MGPT_OK);
+            assert_string_equal(err.text, more ? "npz entry a.npy: not a .npy array with a header "
+                                                 "under 4096 bytes"
+                                               : "");
+            assert_true(more ||
+                        (npy.header == NPY_MAX_HEADER && memcmp(data, six, sizeof six) == 0));
+            drop(&b);
+        }
+    }
+}
+
+/* The four bytes of a length count one by one. */
+static void long_headers_are_refused(void **state)
+{
+    for (size_t k = 0; k < 3; k++) {
+        struct npy npy;
+        mgpt_error err = {0};
+        struct bytes b = versioned(2, F4, 80);
+        b.data[9 + k] = 0x20;
+        make_archive(*state, &b);
+        assert_int_equal(read_entry(*state, &npy, NULL, &err), MGPT_EFILE);
+        assert_string_equal(err.text,
+                            "npz entry a.npy: not a .npy array with a header under 4096 bytes");
+        drop(&b);
+    }
+}
+
+static void entries_that_end_early(void **state)
+{
+    static const struct {
+        size_t n;
+        const char *text;
+    } cases[] = {
+        {0, "npz entry a.npy: ends 10 bytes before its size"},
+        {9, "npz entry a.npy: ends 1 bytes before its size"},
+        {11, "npz entry a.npy: ends 1 bytes before its size"},
+        {12, "npz entry a.npy: ends 80 bytes before its size"},
+        {91, "npz entry a.npy: ends 1 bytes before its size"},
+        {92, "npz entry a.npy: 92 bytes, its header says 92 and 24 of data"},
+        {115, "npz entry a.npy: 115 bytes, its header says 92 and 24 of data"},
+        {117, "npz entry a.npy: 117 bytes, its header says 92 and 24 of data"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const uint8_t zeros[25];
+        struct npy npy;
+        mgpt_error err = {0};
+        struct bytes b = versioned(2, F4, 80), part = {0};
+        add(&b, zeros, sizeof zeros);
+        add(&part, b.data, cases[i].n);
+        make_archive(*state, &part);
+        assert_int_equal(read_entry(*state, &npy, NULL, &err), MGPT_EFILE);
+        assert_string_equal(err.text, cases[i].text);
+        drop(&b);
+        drop(&part);
+    }
+}
+
+static void sums_are_compared(void **state)
+{
+    struct npy npy;
+    mgpt_error err = {0};
+    uint8_t data[24];
+    struct bytes b = versioned(1, F4, 80);
+    for (uint8_t i = 0; i < 24; i++)
+        add(&b, &i, 1);
+    make_archive(*state, &b);
+    struct bytes file = read_file(*state);
+    file.data[30 + 5 + arr_len(b.data) - 1] ^=
+        1; /* behind the local header: the last of the data */
+    write_file(*state, file.data, arr_len(file.data));
+    assert_int_equal(read_entry(*state, &npy, data, &err), MGPT_EFILE);
+    assert_string_equal(err.text, "npz entry a.npy: bad checksum or end");
+    drop(&b);
+    drop(&file);
+}
+
+static void archives_that_are_none(void **unused)
+{
+    (void)unused;
+    mgpt_error err = {0};
+    assert_null(npz_archive("PK\3\4nothing", 11, &err));
+    assert_int_equal(err.status, MGPT_EFILE);
+    assert_non_null(strstr(err.text, "npz: "));
+    assert_null(npz_archive_file("/nonexistent/x.npz", &err));
+    assert_int_equal(err.status, MGPT_EIO);
+    assert_int_equal(npz_status(NULL), MGPT_EFILE);
+}
+
+/* What stands behind a header is not read as a part of it. */
+static void data_is_no_header(void **unused)
+{
+    (void)unused;
+    struct bytes b = versioned(1, "{'descr': '<f4'", 15);
+    add(&b, "}", 1);
+    assert_header(&b, "npy header: expected ',' or '}'", 25);
+    drop(&b);
+    b = versioned(1, "{'shape': (1, 2", 15);
+    add(&b, ")", 1);
+    assert_header(&b, "npy header: expected ',' or ')'", 25);
+    drop(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_are_read),
+        cmocka_unit_test(bad_versions_and_lengths),
+        cmocka_unit_test(bad_dictionaries),
+        cmocka_unit_test(data_is_no_header),
+        cmocka_unit_test(elements_of_every_type),
+        cmocka_unit_test(other_types_have_a_width),
+        cmocka_unit_test_setup_teardown(headers_in_archives, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(long_headers_are_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(entries_that_end_early, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(sums_are_compared, make_path, remove_path),
+        cmocka_unit_test(archives_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/* Tests of tools/trace/trace_file.h: archives written out of order are what others read. libzip reads the .npz,
+ * our own parser the safetensors files; Python's zipfile and NumPy are stricter about nothing that these two
+ * let pass, and were tried by hand. */
+#include "trace/trace_file.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "common/npz.h"
+#include "convert/containers/safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { H = 3, T = 5 };
+#define SMALL 300 /* what is above it counts as above 4 GiB */
+
+static char path[64];
+
+static int make_place(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/mgpt-trace-%ld", (long)getpid());
+    return 0;
+}
+
+static float value_at(size_t h, size_t t, size_t j)
+{
+    return (float)(100 * h + 10 * t + j) + 0.5f;
+}
+
+/* ids [T], heads [H, T, T] in strands, rows [T, 30] as halves. */
+static void plan_three(struct trace_file *f, enum trace_format format, uint64_t zip32_max)
+{
+    const uint64_t ids[] = {T}, heads[] = {H, T, T}, rows[] = {T, 30};
+    trace_file_new(f, format);
+    f->zip32_max = zip32_max;
+    assert_int_equal(trace_file_add(f, "heads", TRACE_F32, 3, heads, H, NULL), MGPT_OK);
+    assert_int_equal(trace_file_add(f, "rows", TRACE_F16, 2, rows, 1, NULL), MGPT_OK);
+    assert_int_equal(trace_file_add(f, "ids", TRACE_I64, 1, ids, 1, NULL), MGPT_OK);
+    assert_int_equal(trace_file_plan(f, NULL), MGPT_OK);
+    assert_int_equal(trace_file_open(f, path, NULL), MGPT_OK);
+}
+
+/* Query by query, as a model brings them. */
+static void fill_three(struct trace_file *f)
+{
+    static const int32_t ids[T] = {0, 1, INT32_MAX, -1, INT32_MIN};
+    float row[30];
+    for (size_t t = 0; t < T; t++) {
+        for (size_t h = 0; h < H; h++) {
+            for (size_t j = 0; j < T; j++)
+                row[j] = value_at(h, t, j);
+            trace_file_put(f, 0, h, row, T);
+        }
+        for (size_t j = 0; j < 30; j++)
+            row[j] = (float)j / 8;
+        trace_file_put(f, 1, 0, row, 30);
+        trace_file_put_ids(f, 2, ids + t, 1);
+    }
+}
+
+static void write_three(enum trace_format format, uint64_t zip32_max)
+{
+    struct trace_file f;
+    struct file file;
+    plan_three(&f, format, zip32_max);
+    uint64_t size = f.size;
+    fill_three(&f);
+    assert_int_equal(trace_file_commit(&f, NULL), MGPT_OK);
+    trace_file_discard(&f);
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    assert_int_equal(file.size, size); /* as told beforehand */
+    file_close(&file);
+}
+
+static void check_heads(const struct npy *npy, const uint8_t *data)
+{
+    for (size_t i = 0; i < H * T * T; i++)
+        assert_true(npy_real(npy, data, i) == (double)value_at(i / T / T, i / T % T, i % T));
+}
+
+static void check_rows(const struct npy *npy, const uint8_t *data)
+{
+    for (size_t i = 0; i < T * 30; i++)
+        assert_true(npy_real(npy, data, i) == (double)(i % 30) / 8);
+}
+
+static void check_ids(const struct npy *npy, const uint8_t *data)
+{
+    static const int64_t ids[T] = {0, 1, INT32_MAX, -1, INT32_MIN};
+    for (size_t i = 0; i < T; i++)
+        assert_true(npy_integer(npy, data, i) == ids[i]);
+}
+
+static void check_npz(void)
+{
+    static const char *const names[] = {"heads.npy", "rows.npy", "ids.npy"};
+    static void (*const checks[])(const struct npy *, const uint8_t *) = {check_heads, check_rows,
+                                                                          check_ids};
+    struct file file;
+    uint8_t data[1000];
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    zip_t *zip = npz_archive(file.data, file.size, NULL);
+    assert_non_null(zip);
+    assert_int_equal(zip_get_num_entries(zip, 0), 3);
+    for (zip_uint64_t i = 0; i < 3; i++) {
+        struct npy npy;
+        zip_file_t *stream = npz_open(zip, i, &npy, NULL);
+        assert_non_null(stream);
+        assert_string_equal(zip_get_name(zip, i, 0), names[i]);
+        assert_int_equal(npy.header % 64, 0);
+        assert_int_equal(npz_take(stream, data, (size_t)npy.n_bytes, names[i], NULL), MGPT_OK);
+        assert_int_equal(npz_end(stream, names[i], NULL), MGPT_OK); /* the checksum */
+        checks[i](&npy, data);
+        zip_fclose(stream);
+    }
+    zip_discard(zip);
+    file_close(&file);
+    unlink(path);
+}
+
+static void test_npz(void **state)
+{
+    (void)state;
+    write_three(TRACE_NPZ, UINT32_MAX - 1);
+    check_npz();
+}
+
+/* Every size and place that is more than a few hundred bytes stands in a zip64 record. */
+static void test_zip64(void **state)
+{
+    (void)state;
+    for (uint64_t limit = SMALL; limit < 1200; limit += 50) {
+        write_three(TRACE_NPZ, limit);
+        check_npz();
+    }
+}
+
+/* More entries than 16 bits can count. */
+static void test_many_entries(void **state)
+{
+    (void)state;
+    enum { N = 65540 };
+    struct trace_file f;
+    struct file file;
+    struct npy npy;
+    char name[16];
+    const uint64_t one = 1;
+    trace_file_new(&f, TRACE_NPZ);
+    for (size_t i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "a%zu", i);
+        assert_int_equal(trace_file_add(&f, name, TRACE_I64, 1, &one, 1, NULL), MGPT_OK);
+    }
+    assert_int_equal(trace_file_plan(&f, NULL), MGPT_OK);
+    assert_int_equal(trace_file_open(&f, path, NULL), MGPT_OK);
+    for (int32_t i = 0; i < N; i++)
+        trace_file_put_ids(&f, (size_t)i, &i, 1);
+    assert_int_equal(trace_file_commit(&f, NULL), MGPT_OK);
+    trace_file_discard(&f);
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    zip_t *zip = npz_archive(file.data, file.size, NULL);
+    assert_non_null(zip);
+    assert_int_equal(zip_get_num_entries(zip, 0), N);
+    zip_file_t *stream = npz_open(zip, N - 1, &npy, NULL);
+    assert_non_null(stream);
+    uint8_t data[8];
+    assert_int_equal(npz_take(stream, data, 8, "the last", NULL), MGPT_OK);
+    assert_true(npy_integer(&npy, data, 0) == N - 1);
+    zip_fclose(stream);
+    zip_discard(zip);
+    file_close(&file);
+    unlink(path);
+}
+
+static void test_safetensors(void **state)
+{
+    (void)state;
+    struct file file;
+    struct safetensors st;
+    write_three(TRACE_SAFETENSORS, UINT32_MAX - 1);
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    assert_int_equal(st_parse(&st, (struct span){file.data, file.size}, NULL), MGPT_OK);
+    assert_int_equal(arr_len(st.tensors), 3);
+    static const char *const names[] = {"ids", "heads", "rows"}, *const types[] = {"I64", "F32",
+                                                                                   "F16"};
+    static const struct npy as[] = {
+        {.kind = 'i', .width = 8}, {.kind = 'f', .width = 4}, {.kind = 'f', .width = 2}};
+    static void (*const checks[])(const struct npy *, const uint8_t *) = {check_ids, check_heads,
+                                                                          check_rows};
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(st.tensors[i].name, names[i]);
+        assert_string_equal(st.tensors[i].dtype, types[i]);
+        assert_int_equal((size_t)(st.tensors[i].data - file.data) % as[i].width, 0);
+        checks[i](&as[i], st.tensors[i].data);
+    }
+    assert_int_equal(st.tensors[1].n_dims, 3);
+    assert_int_equal(st.tensors[1].dims[0], H);
+    st_free(&st);
+    file_close(&file);
+    unlink(path);
+}
+
+/* Given up, incomplete or too large for the disk: no file. */
+static void test_nothing_left(void **state)
+{
+    (void)state;
+    struct trace_file f;
+    mgpt_error err = {0};
+    const uint64_t huge[] = {UINT64_C(1) << 56}, beyond[] = {UINT64_C(1) << 40, 1 << 30};
+    plan_three(&f, TRACE_NPZ, UINT32_MAX - 1);
+    trace_file_put_ids(&f, 2, (const int32_t[]){1}, 1);
+    assert_int_equal(trace_file_commit(&f, &err), MGPT_EARG);
+    trace_file_discard(&f);
+    assert_int_equal(access(path, F_OK), -1);
+    for (int format = TRACE_NPZ; format <= TRACE_SAFETENSORS; format++) {
+        trace_file_new(&f, (enum trace_format)format);
+        assert_int_equal(trace_file_add(&f, "beyond", TRACE_F32, 2, beyond, 1, &err), MGPT_EMEM);
+        assert_int_equal(trace_file_add(&f, "huge", TRACE_F32, 1, huge, 1, NULL), MGPT_OK);
+        assert_int_equal(trace_file_plan(&f, NULL), MGPT_OK);
+        assert_true(f.size > huge[0] * 4);
+        assert_int_equal(trace_file_open(&f, path, &err), MGPT_EIO);
+        assert_non_null(strstr(err.text, "cannot reserve: "));
+        trace_file_discard(&f);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    trace_file_new(&f, TRACE_NPZ);
+    for (int i = 0; i < 64; i++)
+        trace_file_add(&f, "huge", TRACE_F32, 1, huge, 1, NULL);
+    assert_int_equal(trace_file_plan(&f, &err), MGPT_EMEM);
+    trace_file_discard(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_npz),          cmocka_unit_test(test_zip64),
+        cmocka_unit_test(test_many_entries), cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_nothing_left),
+    };
+    return cmocka_run_group_tests(tests, make_place, NULL);
+}

@@ -1,0 +1,395 @@
+/* mgpt check: do these weights give the same logits here as in the program that made the reference?
+ *
+ * One step per token of the reference, one comparison per step, so that neither the reference nor our
+ * logits are ever in memory whole. The verdict is about the bounds; the other numbers say how much a
+ * difference matters.
+ */
+#include "base/mem.h"
+#include "check/compare/check_inside.h"
+#include "check/compare/check_report.h"
+#include "check/self/self.h"
+#include "common/commands.h"
+#include "common/interrupt.h"
+#include "common/sandbox.h"
+#include "common/text.h"
+#include "engine/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check {
+    struct engine engine;
+    struct reference *reference;
+    const char *path, *ids, *text, *file, *shape, *tol;
+    double max_nmse, max_kl; /* negative: not given */
+    struct compare_bounds bounds;
+    int32_t *given; /* malloc'ed: the tokens of --ids or -p */
+    size_t n_given;
+    int32_t limit; /* positions per sequence; 0: all */
+    int json, self, full, explain;
+    double *row;
+    struct compare_total total;
+};
+
+static const char notes[] =
+    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and "
+    "logits,\n"
+    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or "
+    "of\n"
+    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of "
+    "llama-perplexity\n"
+    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. "
+    "Log-probabilities\n"
+    "are compared with ours, what is stored coarsely only as far as it is stored.\n\n"
+    "In Python, where model is nanoGPT's or microgpt's in PyTorch:\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      ids = torch.tensor([[1, 2, 3]])\n"
+    "      logits = model(ids, ids)[0]  # targets, or nanoGPT gives the last position only\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0])\n"
+    "a model of transformers (the attentions want attn_implementation='eager'):\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      o = model(ids, output_hidden_states=True)\n"
+    "  inner = {f'hidden_states.{n}': h[0] for n, h in enumerate(o.hidden_states)}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=o.logits[0], **inner)\n"
+    "a model of TransformerLens, loaded without processing its weights:\n"
+    "  import numpy, torch\n"
+    "  with torch.no_grad():\n"
+    "      logits, cache = model.run_with_cache(ids)\n"
+    "  inner = {n: v for n, v in cache.items() if 'hook_normalized' not in n}\n"
+    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0], **inner)\n\n"
+    "Columns: position, token, largest difference and the id where it is, NMSE in decibels,\n"
+    "KL(reference || ours), difference of the next token's log-probability, rank of the "
+    "reference's\n"
+    "likeliest token here, how many of its five likeliest are among ours, and whether the "
+    "likeliest\n"
+    "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity "
+    "on\n"
+    "either side is a difference.\n\n"
+    "A reference with inner values (above) also says where the two part: the last good and the\n"
+    "first bad hook, and whether that stage is wrong by itself. --explain tries the usual "
+    "suspects\n"
+    "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) "
+    "and\n"
+    "names the one that restores agreement, or the weight that differs; then it solves for "
+    "biases,\n"
+    "gains, caps, scales and rows that stand elsewhere, and tries what it found in the same way.\n"
+    "--self needs no reference: one hash of all logits for every number of threads, chunking, "
+    "batch,\n"
+    "instruction set, and every stage of the pass against float64. Two models: the second is\n"
+    "compared with the first on the text of -p or -f.\n\n"
+    "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on "
+    "NMSE\n"
+    "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its "
+    "row's\n"
+    "root mean square. A number bounds the largest difference and nothing else.\n\n"
+    "examples:\n"
+    "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base\n"
+    "  mgpt check q4.gguf base --tol q4\n"
+    "  mgpt check model.gguf ref.npz --explain\n"
+    "  mgpt check --self weights/names.gguf\n"
+    "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
+    "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused or --check-finite,\n"
+    "4 longer than the context or out of memory, 5 input/output, 130 interrupted\n";
+
+/* ---- one sequence ---- */
+
+static int compare_position(struct check *c, const struct ref_sequence *sequence,
+                            struct check_place *place)
+{
+    mgpt_error err;
+    const size_t position = place->position;
+    place->token = sequence->ids[position];
+    const float *logits = engine_step(&c->engine, place->token, &err);
+    if (!logits)
+        return cli_fail(NULL, &err);
+    if (reference_row(c->reference, place->sequence, position, c->row, &err) < 0)
+        return cli_fail(c->path, &err);
+    struct ref_row about = reference_about(c->reference);
+    int32_t next = position + 1 < sequence->n ? sequence->ids[position + 1] : -1;
+    struct compare_row row =
+        compare_row(c->row, &about, logits, (size_t)c->engine.info.n_vocab, next, &c->bounds);
+    compare_add(&c->total, &row, place->sequence, position);
+    int code =
+        c->json ? check_json_row(place, &row) : check_table_row(c->engine.model, place, &row);
+    if (interrupted())
+        return EXIT_INTERRUPTED;
+    return ferror(stdout) ? EXIT_IO : code;
+}
+
+static int compare_sequence(struct check *c, size_t i)
+{
+    mgpt_error err;
+    struct check_place place = {.sequence = i};
+    struct ref_sequence sequence = reference_sequence(c->reference, i);
+    size_t limit = c->limit > 0 ? (size_t)c->limit : SIZE_MAX;
+    size_t n = sequence.n < limit ? sequence.n : limit;
+    int code = engine_fits(&c->engine, c->path, n);
+    if (code == EXIT_OK && mgpt_rewind(c->engine.session, 0, &err) < 0)
+        code = cli_fail(NULL, &err);
+    if (code == EXIT_OK && !c->json)
+        code = check_table_head(i, &sequence);
+    for (; place.position < n && code == EXIT_OK; place.position++)
+        code = compare_position(c, &sequence, &place);
+    return code;
+}
+
+/* Where and why, after the verdict, in the sequence of the largest difference. */
+static int look_inside(const struct check *c, int different)
+{
+    const struct check_inside inside = {.engine = &c->engine,
+                                        .reference = c->reference,
+                                        .path = c->path,
+                                        .bounds = &c->bounds,
+                                        .sequence = c->total.abs.sequence,
+                                        .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                        .explain = c->explain && different,
+                                        .json = c->json};
+    return check_inside(&inside);
+}
+
+static int run(struct check *c)
+{
+    int code = EXIT_OK;
+    interrupt_catch();
+    for (size_t i = 0; i < reference_count(c->reference) && code == EXIT_OK; i++)
+        code = compare_sequence(c, i);
+    if (code != EXIT_OK)
+        return cli_finish(code);
+    unsigned broken = compare_judge(&c->total, &c->bounds);
+    code = c->json ? check_json_verdict(&c->total, &c->bounds, broken)
+                   : check_table_verdict(&c->total, &c->bounds, broken);
+    if (code == EXIT_OK)
+        code = look_inside(c, broken != 0);
+    return cli_finish(code == EXIT_OK && broken ? EXIT_DIFFERENT : code);
+}
+
+/* ---- options ---- */
+
+/* --tol is a preset or a number; other bounds change one of a preset, or stand beside the number. Given
+ * alone they are all there is. */
+static int read_bounds(struct check *c, const struct cli_command *command)
+{
+    const double none = (double)INFINITY;
+    double most = none;
+    const struct cli_option number = {"--tol", "X", CLI_REAL, &most, 0, 1e30, NULL};
+    const int others = c->max_nmse >= 0 || c->max_kl >= 0;
+    c->bounds = (struct compare_bounds){NULL, none, none, none, none};
+    if (c->tol && !compare_preset(&c->bounds, c->tol)) {
+        if (!cli_set_number(&number, c->tol))
+            return cli_usage(command, "--tol %s: expected f32, f16, q8, q4 or a number from 0",
+                             c->tol);
+        c->bounds.max_abs = most;
+    }
+    if (!c->tol && !others)
+        compare_preset(&c->bounds, "f32");
+    if (c->max_nmse >= 0)
+        c->bounds.max_nmse = c->max_nmse;
+    if (c->max_kl >= 0)
+        c->bounds.max_kl = c->max_kl;
+    return EXIT_OK;
+}
+
+/* The tokens of --ids. */
+static int read_ids(struct check *c, const struct cli_command *command)
+{
+    const char *at = c->ids;
+    int32_t id;
+    int got;
+    c->given = mem_new(strlen(c->ids) / 2 + 1, sizeof *c->given); /* a digit and a separator each */
+    if (!c->given) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
+    while ((got = text_next_id(&at, &id)) > 0)
+        c->given[c->n_given++] = id;
+    if (got == 0 && c->n_given > 0)
+        return EXIT_OK;
+    return cli_usage(command, "--ids: expected a number at byte %zu", (size_t)(at - c->ids));
+}
+
+static int read_shape(const struct check *c, struct ref_options *options,
+                      const struct cli_command *command)
+{
+    const char *at = c->shape;
+    int32_t rows = 0, cols = 0, more;
+    if (text_next_id(&at, &rows) <= 0 || text_next_id(&at, &cols) <= 0 || rows < 1 || cols < 1 ||
+        text_next_id(&at, &more) != 0)
+        return cli_usage(command, "--shape %s: expected two numbers, tokens and vocabulary",
+                         c->shape);
+    options->shape_rows = (uint64_t)rows;
+    options->shape_cols = (uint64_t)cols;
+    return EXIT_OK;
+}
+
+static int open_reference(struct check *c, const struct cli_command *command)
+{
+    const mgpt_info *info = &c->engine.info;
+    mgpt_error err;
+    struct ref_options options = {.n_vocab = info->n_vocab,
+                                  .n_layer = info->n_layer,
+                                  .add_bos = info->add_bos && info->bos >= 0,
+                                  .bos = info->bos};
+    int code = EXIT_OK;
+    if (c->ids && c->text)
+        code = cli_usage(command, "--ids and -p: only one of them");
+    else if (c->ids)
+        code = read_ids(c, command);
+    else if (c->text)
+        code = engine_encode(&c->engine, "-p", c->text, strlen(c->text), MGPT_NO_SPECIAL_TOKENS,
+                             info->add_bos ? info->bos : -1, &c->given, &c->n_given);
+    if (code == EXIT_OK && c->shape)
+        code = read_shape(c, &options, command);
+    if (code != EXIT_OK)
+        return code;
+    options.ids = c->given;
+    options.n_ids = c->n_given;
+    c->reference = reference_open(c->path, &options, &err);
+    if (!c->reference)
+        return cli_fail(c->path, &err);
+    if (*reference_unread(c->reference))
+        cli_note("%s: %s", c->path, reference_unread(c->reference));
+    return EXIT_OK;
+}
+
+static int prepare(struct check *c, const struct cli_command *command)
+{
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = open_reference(c, command);
+    if (code != EXIT_OK)
+        return code;
+    c->row = mem_new((size_t)c->engine.info.n_vocab, sizeof *c->row);
+    if (!c->row) {
+        cli_note("out of memory: a row of logits");
+        return EXIT_FULL;
+    }
+    return engine_session(&c->engine);
+}
+
+/* The text of -p or -f, NULL when there is neither: of a file what the tokens that are compared can need. */
+static int read_text(const struct check *c, const struct cli_command *command, char **text,
+                     size_t *n_text)
+{
+    size_t n_tokens = c->limit > 0 ? (size_t)c->limit : CHECK_TOKENS;
+    const struct cli_limits limits = {.all = n_tokens * CHECK_TOKEN_BYTES, .is_prefix = 1};
+    *text = NULL;
+    if (!c->text && !c->file)
+        return EXIT_OK;
+    return text_prompt_limited(command, c->text, c->file, limits, text, n_text);
+}
+
+static int check_self(const struct check *c, const struct cli_command *command)
+{
+    struct self_options options = {.path = c->engine.path,
+                                   .isa = c->engine.isa,
+                                   .n_tokens = c->limit,
+                                   .full = c->full,
+                                   .json = c->json};
+    char *text;
+    if (c->engine.check_finite)
+        return cli_usage(command, "--self and --check-finite: only one of them");
+    int code = read_text(c, command, &text, &options.n_text);
+    options.text = text;
+    if (code == EXIT_OK)
+        code = self_check(&options);
+    free(text);
+    return code;
+}
+
+static int check_two(struct check *c, const struct cli_command *command)
+{
+    struct check_models models = {.a = &c->engine,
+                                  .path_b = c->path,
+                                  .limit = c->limit > 0 ? (size_t)c->limit : 0,
+                                  .bounds = &c->bounds,
+                                  .json = c->json};
+    char *text = NULL;
+    int code = read_bounds(c, command);
+    if (code == EXIT_OK)
+        code = read_text(c, command, &text, &models.n_text);
+    if (code == EXIT_OK)
+        code = engine_open(&c->engine);
+    if (code == EXIT_OK)
+        code = engine_session(&c->engine);
+    models.text = text;
+    if (code == EXIT_OK)
+        code = check_models(&models);
+    free(text);
+    return code;
+}
+
+static int check_reference(struct check *c, const struct cli_command *command)
+{
+    if (c->file)
+        return cli_usage(command, "-f is the text of --self and of two models");
+    int code = prepare(c, command);
+    return code == EXIT_OK ? run(c) : code;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct check c = {.max_nmse = -1, .max_kl = -1, .engine.kv = "f32"}; /* as references are */
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(c.engine),
+        {"--tol", "NAME|X", CLI_TEXT, &c.tol, 0, 0,
+         "bounds: f32 (default), f16, q8, q4, or the largest difference allowed"},
+        {"--max-nmse", "X", CLI_REAL, &c.max_nmse, 0, 1e30, "bound of NMSE over all positions"},
+        {"--max-kl", "X", CLI_REAL, &c.max_kl, 0, 1e30, "bound of the mean KL, in nats"},
+        {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0,
+         "the tokens, for a reference without them: '26,0,13'"},
+        {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text"},
+        {"-f, --file", "FILE", CLI_TEXT, &c.file, 0, 0,
+         "the text of --self and of two models, from a file; - is stdin"},
+        {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "look for the cause of a difference"},
+        {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
+         "no REF: equal bits by every way, and every stage against float64"},
+        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the ways that take long"},
+        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
+         "REF is raw float32: so many tokens, so many logits each"},
+        {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
+         "compare the first N positions of each sequence"},
+        {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
+        ENGINE_OPT_THREADS(c.engine),
+        ENGINE_OPT_KV(c.engine),
+        ENGINE_OPT_ISA(c.engine),
+        ENGINE_OPT_FINITE(c.engine),
+    };
+    const struct cli_command command = {"check",
+                                        "MODEL REF | MODEL MODEL | --self MODEL",
+                                        "Compare the logits of a model with a reference, another "
+                                        "model, or itself.",
+                                        notes,
+                                        options,
+                                        sizeof options / sizeof *options,
+                                        1,
+                                        2};
+    const char *operands[2];
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    if (code == EXIT_OK)
+        sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path}, .files = {c.file}});
+    mgpt_error err;
+    int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
+    if (is_model < 0)
+        code = cli_fail(c.path, &err);
+    else if (code == EXIT_OK && c.self)
+        code = check_self(&c, &command);
+    else if (is_model)
+        code = check_two(&c, &command);
+    else if (code == EXIT_OK)
+        code = check_reference(&c, &command);
+    free(c.row);
+    free(c.given);
+    reference_close(c.reference);
+    engine_close(&c.engine);
+    return code;
+}

@@ -1,0 +1,65 @@
+/* Where and why, for mgpt check. See check_inside.h. */
+#include "check/compare/check_inside.h"
+
+#include "check/explain/explain.h"
+#include "common/interrupt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Of NMSE at one position of one hook. A preset bounds it over all positions; a single one may lie ten times
+ * above. Where only other bounds were given, what float32 on both sides leaves is far below this. */
+static double bound_of(const struct compare_bounds *bounds)
+{
+    return isfinite(bounds->max_nmse) ? fmax(1e-9, 10 * bounds->max_nmse) : 1e-9;
+}
+
+static int explain(const struct check_inside *c, const struct answer *answer,
+                   const struct locate *locate)
+{
+    struct explain e;
+    mgpt_error err;
+    if (locate->first_bad < 0) {
+        cli_note("nothing to explain: no value differs by more than NMSE %.3g", locate->bound);
+        return EXIT_OK;
+    }
+    int status = explain_run(&e, c->engine->model, answer, locate, &err);
+    if (status == MGPT_ESTOP && interrupted())
+        return EXIT_INTERRUPTED;
+    if (status != MGPT_OK)
+        return cli_fail(c->path, &err);
+    int code = c->json ? explain_print_json(&e) : explain_print(&e);
+    explain_free(&e);
+    return code;
+}
+
+int check_inside(const struct check_inside *c)
+{
+    struct answer answer;
+    struct locate locate;
+    mgpt_error err;
+    if (!c->explain && reference_n_hooks(c->reference) == 0)
+        return EXIT_OK;
+    int status = answer_open(&answer, c->reference, &c->engine->info, c->sequence, c->limit, &err);
+    if (status == MGPT_OK)
+        status = answer_place_last(&answer, c->engine->model, &err);
+    if (status == MGPT_OK)
+        status = locate_run(&locate, c->engine->model, &answer, bound_of(c->bounds), &err);
+    int code = EXIT_OK;
+    if (status != MGPT_OK) {
+        code = cli_fail(c->path, &err);
+    } else {
+        if (!c->json)
+            putchar('\n');
+        if (answer.n_hooks)
+            code = c->json ? locate_print_json(&locate, c->engine->model)
+                           : locate_print(&locate, c->engine->model, &answer);
+        if (code == EXIT_OK && c->explain)
+            code = explain(c, &answer, &locate);
+        locate_free(&locate);
+    }
+    free((void *)(uintptr_t)answer.hooks);
+    free(answer.user);
+    return code;
+}

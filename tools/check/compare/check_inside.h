@@ -1,0 +1,43 @@
+/* mgpt check, beyond the verdict: where two programs part and why; and two models side by side. Each tells
+ * the user and returns an exit code. */
+#ifndef MGPT_CHECK_INSIDE_H
+#define MGPT_CHECK_INSIDE_H
+
+#include "check/compare/compare.h"
+#include "engine/engine.h"
+
+struct check_inside {
+    const struct engine *engine;
+    struct reference *reference;
+    const char *path; /* the reference's */
+    const struct compare_bounds *bounds;
+    size_t sequence; /* which one to look into */
+    size_t limit;    /* positions; 0: all */
+    int explain, json;
+};
+
+/* Walks the reference's inner values, if it has any, and looks for the cause, if that was asked for. */
+int check_inside(const struct check_inside *inside);
+
+enum {
+    CHECK_TOKENS = 256,      /* of a text, unless --tokens says otherwise */
+    CHECK_TOKEN_BYTES = 1024 /* more than any token takes */
+};
+
+struct check_models {
+    struct engine *a; /* open, with a session: what b is compared with */
+    const char *path_b;
+    const char *text; /* NULL: one of ours */
+    size_t n_text;
+    size_t limit; /* positions; 0: chosen */
+    const struct compare_bounds *bounds;
+    int json;
+};
+
+/* The logits of two models of one vocabulary on a text. */
+int check_models(const struct check_models *models);
+
+/* Whether the file begins as a GGUF file does; negative when it cannot be read. */
+int check_is_model(const char *path, mgpt_error *err);
+
+#endif

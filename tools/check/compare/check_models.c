@@ -1,0 +1,139 @@
+/* Two models on a text: how far the logits of B are from those of A. See check_inside.h. */
+#include "base/mem.h"
+#include "check/compare/check_inside.h"
+#include "check/compare/check_report.h"
+#include "common/files.h"
+#include "common/interrupt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char our_text[] =
+    "the quick brown fox jumps over the lazy dog and does not look back; a text of no "
+    "importance, in which every letter of the alphabet has its place";
+
+int check_is_model(const char *path, mgpt_error *err)
+{
+    struct file file;
+    if (strcmp(path, "-") == 0)
+        return 0;
+    int status = files_open_partly(&file, path, 4, err);
+    if (status < 0)
+        return status;
+    int is = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
+    file_close(&file);
+    return is;
+}
+
+/* Ids must mean the same in both. */
+static int same_vocabulary(const struct engine *a, const struct engine *b)
+{
+    if (a->info.n_vocab != b->info.n_vocab) {
+        cli_note("%s: %d logits a row, %s has %d", b->path, (int)b->info.n_vocab, a->path,
+                 (int)a->info.n_vocab);
+        return EXIT_REFUSED;
+    }
+    for (int32_t id = 0; id < a->info.n_tokens || id < b->info.n_tokens; id++) {
+        size_t n_a, n_b;
+        const char *text_a = mgpt_token_text(a->model, id, &n_a);
+        const char *text_b = mgpt_token_text(b->model, id, &n_b);
+        if (n_a != n_b || (n_a && memcmp(text_a, text_b, n_a) != 0)) {
+            cli_note("%s: token %d has another text than in %s", b->path, (int)id, a->path);
+            return EXIT_REFUSED;
+        }
+    }
+    return EXIT_OK;
+}
+
+/* The text's tokens; a vocabulary that cannot express ours gets every id in turn. malloc'ed. */
+static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
+{
+    const mgpt_info *info = &c->a->info;
+    const char *text = c->text ? c->text : our_text;
+    size_t n_text = c->text ? c->n_text : sizeof our_text - 1;
+    int32_t bos = info->add_bos ? info->bos : -1;
+    if (c->text || mgpt_encode(c->a->model, text, n_text, 0, NULL, 0, NULL) > 0)
+        return engine_encode(c->a, "the text", text, n_text, 0, bos, tokens, n);
+    *n = CHECK_TOKENS;
+    *tokens = mem_new(*n, sizeof **tokens);
+    for (size_t i = 0; *tokens && i < *n; i++)
+        (*tokens)[i] = (int32_t)((i * i * 7919 + i * 13 + 5) % (size_t)info->n_tokens);
+    if (!*tokens)
+        cli_note("out of memory: tokens");
+    return *tokens ? EXIT_OK : EXIT_FULL;
+}
+
+static int compare_at(const struct check_models *c, struct engine *b, const int32_t *tokens,
+                      size_t n, size_t i, double *row, struct compare_total *total)
+{
+    mgpt_error err;
+    size_t n_vocab = (size_t)c->a->info.n_vocab;
+    struct check_place place = {.position = i, .token = tokens[i]};
+    struct ref_row about = {.n = n_vocab};
+    const float *theirs = engine_step(c->a, tokens[i], &err);
+    const float *ours = theirs ? engine_step(b, tokens[i], &err) : NULL;
+    if (!ours)
+        return cli_fail(theirs ? b->path : c->a->path, &err);
+    for (size_t j = 0; j < n_vocab; j++)
+        row[j] = (double)theirs[j];
+    struct compare_row result =
+        compare_row(row, &about, ours, n_vocab, i + 1 < n ? tokens[i + 1] : -1, c->bounds);
+    compare_add(total, &result, 0, i);
+    int code =
+        c->json ? check_json_row(&place, &result) : check_table_row(b->model, &place, &result);
+    return interrupted() ? EXIT_INTERRUPTED : code;
+}
+
+static int compare_all(const struct check_models *c, struct engine *b, const int32_t *tokens,
+                       size_t n)
+{
+    struct compare_total total = {0};
+    struct ref_sequence sequence = {.ids = tokens, .n = n};
+    double *row = mem_new((size_t)c->a->info.n_vocab, sizeof *row);
+    int code = row ? EXIT_OK : EXIT_FULL;
+    if (!row)
+        cli_note("out of memory: a row of logits");
+    interrupt_catch();
+    if (code == EXIT_OK && !c->json)
+        code = check_table_head(0, &sequence);
+    for (size_t i = 0; i < n && code == EXIT_OK; i++)
+        code = compare_at(c, b, tokens, n, i, row, &total);
+    free(row);
+    if (code != EXIT_OK)
+        return code;
+    unsigned broken = compare_judge(&total, c->bounds);
+    code = c->json ? check_json_verdict(&total, c->bounds, broken)
+                   : check_table_verdict(&total, c->bounds, broken);
+    return code == EXIT_OK && broken ? EXIT_DIFFERENT : code;
+}
+
+int check_models(const struct check_models *c)
+{
+    struct engine b = {.path = c->path_b,
+                       .isa = c->a->isa,
+                       .kv = c->a->kv,
+                       .n_threads = c->a->n_threads,
+                       .check_finite = c->a->check_finite};
+    int32_t *tokens = NULL;
+    size_t n = 0, limit = c->limit ? c->limit : CHECK_TOKENS;
+    int code = engine_open(&b);
+    if (code == EXIT_OK)
+        code = same_vocabulary(c->a, &b);
+    if (code == EXIT_OK)
+        code = engine_session(&b);
+    if (code == EXIT_OK)
+        code = tokens_of(c, &tokens, &n);
+    n = n < limit ? n : limit;
+    if (code == EXIT_OK && !c->text && n > mgpt_n_ctx(c->a->session))
+        n = mgpt_n_ctx(c->a->session); /* nobody asked for all of our text */
+    if (code == EXIT_OK)
+        code = engine_fits(c->a, "the text", n);
+    if (code == EXIT_OK)
+        code = engine_fits(&b, "the text", n);
+    if (code == EXIT_OK)
+        code = compare_all(c, &b, tokens, n);
+    free(tokens);
+    engine_close(&b);
+    return cli_finish(code);
+}

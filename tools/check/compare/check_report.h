@@ -1,0 +1,27 @@
+/* What mgpt check prints: a table for people, JSON Lines for machines. Each function returns an exit code; a
+ * failed write is left for cli_finish. */
+#ifndef MGPT_CHECK_REPORT_H
+#define MGPT_CHECK_REPORT_H
+
+#include "check/compare/compare.h"
+#include "mgpt.h"
+
+/* One position. */
+struct check_place {
+    size_t sequence, position;
+    int32_t token;
+};
+
+/* The table: a head for sequence i, a line for a position, and the end. 100 columns at most. */
+int check_table_head(size_t i, const struct ref_sequence *sequence);
+int check_table_row(const mgpt_model *model, const struct check_place *place,
+                    const struct compare_row *row);
+int check_table_verdict(const struct compare_total *total, const struct compare_bounds *bounds,
+                        unsigned broken);
+
+/* The same as a record per position, and one for the whole. What is not finite is null. */
+int check_json_row(const struct check_place *place, const struct compare_row *row);
+int check_json_verdict(const struct compare_total *total, const struct compare_bounds *bounds,
+                       unsigned broken);
+
+#endif

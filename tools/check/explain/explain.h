@@ -1,0 +1,53 @@
+/* Why two programs differ: the usual suspects (suspects.h), one after the other, until one restores
+ * agreement; and weights that differ one by one.
+ *
+ * Each suspect is a pass of the float64 oracle over a few positions with one thing changed. With inner
+ * values the pass is fed with the reference's up to the first bad hook, and only suspects that show
+ * there are tried first; with logits only, the shape of the error over positions says which come first.
+ */
+#ifndef MGPT_EXPLAIN_H
+#define MGPT_EXPLAIN_H
+
+#include "check/compare/locate.h"
+#include "check/explain/suspects.h"
+
+struct explain_trial {
+    char cause[160];
+    double nmse; /* the worst position's, where it was looked at; NaN: not finite */
+    size_t suspect;
+    int layer; /* -1: all */
+};
+
+/* A weight (or a few) that differs, found by what it does to the numbers behind it. */
+struct explain_weight {
+    int found;
+    char tensor[80];
+    int64_t row, col; /* -1: not known, or a vector has none */
+    double ours, theirs;
+    int not_finite; /* ours is NaN or infinite; what the reference has is not known */
+};
+
+struct explain {
+    char shape[160]; /* the error over positions, in words */
+    double bound;    /* of NMSE: agreement */
+    double as_is;    /* of the unchanged model in float64, where suspects are compared */
+    int kernels;     /* float64 agrees and the engine does not: its kernels are wrong */
+    struct explain_trial *trials; /* stb_ds array, best first */
+    size_t n_tried;
+    int restored;  /* the best one is within the bound */
+    double logits; /* NMSE of the logits of a whole pass with it */
+    struct explain_weight weight;
+    char head[160]; /* where nothing restores agreement: what the file shows of a tied head */
+    int head_only;  /* and only the head's product is wrong: that is the cause */
+};
+
+/* Looks for the cause of what `locate` found (which must have found something). MGPT_OK whether or not
+ * there is one; MGPT_ESTOP after Ctrl-C. */
+int explain_run(struct explain *e, const mgpt_model *model, const struct answer *answer,
+                const struct locate *locate, mgpt_error *err);
+void explain_free(struct explain *e);
+
+int explain_print(const struct explain *e);
+int explain_print_json(const struct explain *e);
+
+#endif

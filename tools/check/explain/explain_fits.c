@@ -1,0 +1,373 @@
+/* Any bias or gain, and any weight that lies far out, solved for whatever stands between it and the values
+ * that are compared. See explain_impl.h.
+ *
+ * Levenberg-Marquardt, with a pass for each unknown: for small models only. Biases that are all zeros and
+ * gains that are all ones come first, for that is what a vector that got lost looks like.
+ */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/explain/solve.h"
+#include "check/explain/suspects_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 9, FAR_OUT = 8, TIMES = 6, FOUND = 4 };
+static const double most_work = 4e10; /* of all fits: weights times positions */
+static const size_t most_values = (size_t)1 << 24;
+
+/* ---- one fit ------------------------------------------------------------------------------------ */
+
+struct fit {
+    struct search *s;
+    struct whatif_tensor *given; /* its first `n` values from `first` on are unknown */
+    size_t first, n, m;          /* m values compared */
+    float *old;
+    double *J, *A, *b, *r; /* [n][m], [n][n], [n], [m] */
+    double square;
+};
+
+/* Differences with the values as they stand. */
+static int look(struct fit *f, double *diff, double *square)
+{
+    struct seen seen;
+    struct suspect suspect = {.given = f->given, .apply = suspect_given};
+    *square = INFINITY;
+    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->s->n, &suspect, &seen);
+    if (status != MGPT_OK)
+        return status;
+    *square = 0;
+    for (size_t i = 0; i < f->m; i++) {
+        diff[i] = seen.diff[i];
+        *square += diff[i] * diff[i];
+    }
+    seen_free(&seen);
+    return MGPT_OK;
+}
+
+/* How the differences change with each unknown. */
+static int derivatives(struct fit *f)
+{
+    int status = MGPT_OK;
+    for (size_t k = 0; k < f->n && status == MGPT_OK; k++) {
+        float *value = f->given->values + f->first + k, was = *value;
+        double *j = f->J + k * f->m, ignored;
+        *value = was + 1e-3F * (1 + fabsf(was));
+        double h = (double)*value - (double)was;
+        status = look(f, j, &ignored);
+        for (size_t i = 0; i < f->m; i++)
+            j[i] = (j[i] - f->r[i]) / h;
+        *value = was;
+    }
+    return status;
+}
+
+/* The normal equations, their diagonal larger by a part `damping`; the step stands in b. */
+static void solve_step(struct fit *f, double damping)
+{
+    for (size_t k = 0; k < f->n; k++) {
+        const double *x = f->J + k * f->m;
+        f->b[k] = 0;
+        for (size_t i = 0; i < f->m; i++)
+            f->b[k] -= x[i] * f->r[i];
+        for (size_t l = 0; l <= k; l++) {
+            const double *y = f->J + l * f->m;
+            double sum = 0;
+            for (size_t i = 0; i < f->m; i++)
+                sum += x[i] * y[i];
+            f->A[k * f->n + l] = sum;
+        }
+        f->A[k * f->n + k] *= 1 + damping;
+    }
+    solve_factor(f->A, f->n);
+    solve_with(f->A, f->n, f->b);
+}
+
+/* A step that comes nearer, damped until it does. */
+static int step(struct fit *f, double *damping, int *moved)
+{
+    double *new_r = f->J; /* derivatives are taken anew behind every step */
+    float *x = f->given->values + f->first;
+    *moved = 0;
+    solve_step(f, *damping);
+    memcpy(f->old, x, f->n * sizeof *x);
+    for (int k = 0; k < 3 && !*moved; k++) {
+        double square, by = k == 0 ? 1 : (k == 1 ? 0.3 : 0.1);
+        for (size_t i = 0; i < f->n; i++)
+            x[i] = f->old[i] + (float)(by * f->b[i]);
+        int status = look(f, new_r, &square);
+        if (status != MGPT_OK)
+            return status;
+        *moved = square < f->square;
+        if (*moved) {
+            memcpy(f->r, new_r, f->m * sizeof *new_r);
+            f->square = square;
+        } else {
+            memcpy(x, f->old, f->n * sizeof *x);
+        }
+    }
+    *damping *= 0.1;
+    return MGPT_OK;
+}
+
+static int open_fit(struct fit *f)
+{
+    struct ref_hook hook = answer_hook(f->s->a, f->s->target);
+    size_t each = answer_is_attention(hook.point) ? f->s->a->n_head * f->s->n : hook.cols;
+    f->m = each * f->s->n;
+    if (f->m < 2 * f->n || f->m > most_values / (f->n + 1)) /* too few to be sure of, or too many */
+        return 0;
+    f->J = mem_new(f->n * f->m, sizeof *f->J);
+    f->A = mem_new(f->n * f->n, sizeof *f->A);
+    f->b = mem_new(f->n, sizeof *f->b);
+    f->r = mem_new(f->m, sizeof *f->r);
+    f->old = mem_new(f->n, sizeof *f->old);
+    return f->J && f->A && f->b && f->r && f->old;
+}
+
+static void close_fit(struct fit *f)
+{
+    free(f->J), free(f->A), free(f->b), free(f->r), free(f->old);
+}
+
+/* Fits the unknown values. *restored: nothing is left of the differences. */
+static int run_fit(struct fit *f, int *restored)
+{
+    double damping = 1e-3, first;
+    int moved = 1, status;
+    *restored = 0;
+    if (!open_fit(f)) {
+        close_fit(f);
+        return MGPT_OK;
+    }
+    status = look(f, f->r, &f->square);
+    first = f->square;
+    for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
+        *restored = f->square <= 1e-12 * first;
+        if (*restored || (k == 2 && f->square > 0.25 * first))
+            break;
+        status = derivatives(f);
+        if (status == MGPT_OK)
+            status = step(f, &damping, &moved);
+    }
+    *restored = f->square <= 1e-8 * first;
+    close_fit(f);
+    return status == MGPT_EARG ? MGPT_OK : status;
+}
+
+/* ---- vectors ------------------------------------------------------------------------------------ */
+
+struct found {
+    struct whatif_tensor *given;
+    size_t differ; /* values */
+};
+
+struct fits {
+    struct search *s;
+    double work;               /* that is left */
+    int layer;                 /* the only one to look at, or -1 */
+    struct found found[FOUND]; /* vectors that do it, the one that changes least first */
+};
+
+/* Whether passes for n unknowns are still affordable. */
+static int pays(struct fits *f, size_t n)
+{
+    mgpt_info info;
+    mgpt_get_info(f->s->model, &info, NULL);
+    f->work -= (double)(n + 2) * 4 * (double)info.n_params * (double)f->s->n;
+    return f->work > 0;
+}
+
+static int keep_found(struct fits *f, struct whatif_tensor *given)
+{
+    struct found one = {given, 0};
+    struct whatif_tensor *ours = given_new(f->s, given->name, given->n);
+    if (!ours)
+        return f->s->err->status;
+    for (size_t i = 0; i < given->n; i++)
+        one.differ += fabs((double)given->values[i] - (double)ours->values[i]) > 1e-4;
+    for (int i = 0; i < FOUND; i++)
+        if (one.given && (!f->found[i].given || one.differ < f->found[i].differ)) {
+            struct found t = f->found[i];
+            f->found[i] = one;
+            one = t;
+        }
+    return MGPT_OK;
+}
+
+/* A bias of v and one of attention's output can do the same: what changes fewest values comes first. */
+static int propose_found(struct fits *f)
+{
+    int status = MGPT_OK;
+    for (int i = 0; i < FOUND && f->found[i].given && status == MGPT_OK; i++) {
+        struct suspect suspect = {.given = f->found[i].given, .apply = suspect_given};
+        status = given_text(f->s, suspect.given, 0, suspect.cause, sizeof suspect.cause);
+        if (status == MGPT_OK)
+            status = search_propose(f->s, &suspect);
+    }
+    return status;
+}
+
+static int fit_vector(struct fits *f, const char *name, size_t n)
+{
+    if (!pays(f, n))
+        return MGPT_OK;
+    struct whatif_tensor *given = given_new(f->s, name, n);
+    struct fit fit = {.s = f->s, .given = given, .n = n};
+    int restored, status = given ? run_fit(&fit, &restored) : f->s->err->status;
+    return status == MGPT_OK && restored ? keep_found(f, given) : status;
+}
+
+static int in_layer(const struct fits *f, const char *name)
+{
+    char prefix[24];
+    if (f->layer < 0)
+        return 1;
+    snprintf(prefix, sizeof prefix, "blk.%d.", f->layer);
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether all values are the same. */
+static int constant(struct fits *f, const mgpt_tensor *t, int *is)
+{
+    size_t n = (size_t)t->dims[0];
+    float *x = mem_new(n, sizeof *x);
+    int status = x ? mgpt_read_tensor(f->s->model, t->name, 0, n, x, f->s->err)
+                   : err_memory(f->s->err, t->name, n * sizeof *x);
+    *is = 1;
+    for (size_t i = 1; i < n && status == MGPT_OK; i++)
+        *is = *is && memcmp(&x[i], &x[0], sizeof *x) == 0;
+    free(x);
+    return status;
+}
+
+/* Vectors of the file that are constant, or those that are not. */
+static int fit_vectors(struct fits *f, int constants)
+{
+    int status = MGPT_OK, is;
+    for (size_t i = 0; i < mgpt_n_tensors(f->s->model) && status == MGPT_OK; i++) {
+        mgpt_tensor t;
+        status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
+        if (status != MGPT_OK || t.n_dims != 1 || !in_layer(f, t.name))
+            continue;
+        status = constant(f, &t, &is);
+        if (status == MGPT_OK && is == constants)
+            status = fit_vector(f, t.name, (size_t)t.dims[0]);
+    }
+    return status;
+}
+
+/* Vectors that other layers have and this one lacks. */
+static int fit_missing(struct fits *f)
+{
+    mgpt_info info;
+    int status = MGPT_OK;
+    mgpt_get_info(f->s->model, &info, NULL);
+    for (size_t i = 0; i < mgpt_n_tensors(f->s->model) && status == MGPT_OK; i++) {
+        mgpt_tensor t, other;
+        char name[80];
+        status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
+        const char *stem =
+            status == MGPT_OK && strncmp(t.name, "blk.", 4) == 0 ? strchr(t.name + 4, '.') : NULL;
+        for (int l = 0; stem && t.n_dims == 1 && l < info.n_layer && status == MGPT_OK; l++) {
+            text_format(name, sizeof name, "blk.%d%s", l, stem);
+            if (in_layer(f, name) && !oracle_tensor_find(f->s->model, name, &other))
+                status = fit_vector(f, name, (size_t)t.dims[0]);
+        }
+    }
+    return status;
+}
+
+/* ---- weights that lie far out ------------------------------------------------------------------- */
+
+struct far_out {
+    char tensor[80];
+    size_t at, n, cols;
+    double times; /* the root mean square of its tensor */
+};
+
+/* Keeps the farthest, in order. */
+static void keep(struct far_out *list, struct far_out one)
+{
+    for (int i = 0; i < FAR_OUT; i++)
+        if (one.times > list[i].times) {
+            struct far_out t = list[i];
+            list[i] = one;
+            one = t;
+        }
+}
+
+static int scan(struct fits *f, const mgpt_tensor *t, struct far_out *list)
+{
+    size_t n = (size_t)(t->dims[0] * t->dims[1]);
+    struct whatif_tensor *all = n <= most_values ? given_new(f->s, t->name, n) : NULL;
+    double squares = 0;
+    if (!all)
+        return n <= most_values ? f->s->err->status : MGPT_OK;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)all->values[i] * (double)all->values[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        struct far_out one = {.at = i, .n = n, .cols = (size_t)t->dims[0]};
+        one.times = squares > 0 ? fabs((double)all->values[i]) / sqrt(squares) : 0;
+        text_format(one.tensor, sizeof one.tensor, "%s", t->name);
+        if (one.times > TIMES)
+            keep(list, one);
+    }
+    return MGPT_OK;
+}
+
+static int fit_weight(struct fits *f, const struct far_out *one)
+{
+    struct suspect suspect = {.apply = suspect_given};
+    char ours[NUMBER], theirs[NUMBER];
+    if (!pays(f, 1))
+        return MGPT_OK;
+    struct whatif_tensor *given = given_new(f->s, one->tensor, one->n);
+    struct fit fit = {.s = f->s, .given = given, .first = one->at, .n = 1};
+    double was = given ? (double)given->values[one->at] : 0;
+    int restored, status = given ? run_fit(&fit, &restored) : f->s->err->status;
+    if (status != MGPT_OK || !restored)
+        return status;
+    suspect.given = given;
+    text_format(suspect.cause, sizeof suspect.cause,
+                "%s row %zu column %zu: %s here, %s in the reference", one->tensor,
+                one->at / one->cols, one->at % one->cols, say_number(was, ours),
+                say_number((double)given->values[one->at], theirs));
+    return search_propose(f->s, &suspect);
+}
+
+static int fit_weights(struct fits *f)
+{
+    struct far_out list[FAR_OUT] = {0};
+    int status = MGPT_OK;
+    for (size_t i = 0; i < mgpt_n_tensors(f->s->model) && status == MGPT_OK; i++) {
+        mgpt_tensor t;
+        status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
+        if (status == MGPT_OK && t.n_dims == 2 && in_layer(f, t.name))
+            status = scan(f, &t, list);
+    }
+    for (int i = 0; i < FAR_OUT && list[i].times > 0 && status == MGPT_OK && !f->s->e->restored;
+         i++)
+        status = fit_weight(f, &list[i]);
+    return status;
+}
+
+int solve_fits(struct search *s)
+{
+    struct fits f = {.s = s, .work = most_work};
+    mgpt_info info;
+    f.layer = s->feed ? answer_hook(s->a, s->target).layer : -1;
+    mgpt_get_info(s->model, &info, NULL);
+    if ((double)info.n_params * (double)s->n * 8 > most_work)
+        return MGPT_OK; /* not even one */
+    int status = fit_missing(&f);
+    for (int constants = 1; constants >= 0 && status == MGPT_OK && !f.found[0].given; constants--)
+        status = fit_vectors(&f, constants);
+    if (status == MGPT_OK)
+        status = propose_found(&f);
+    return status == MGPT_OK && !s->e->restored ? fit_weights(&f) : status;
+}

@@ -1,0 +1,164 @@
+/* Whole matrices: another one in the reference, or a head that is tied and should not be. See explain_impl.h.
+ *
+ * With more positions than a row has values, each row of a product's matrix follows from the reference's
+ * values in least squares; that the positions beyond fit as well shows that nothing else is wrong.
+ */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/explain/solve.h"
+#include "check/explain/suspects_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BEYOND = 4 };
+static const size_t most_values = (size_t)1 << 25;
+
+/* The head is the token embedding: by absence, or value by value. */
+static int head_is_embedding(struct search *s, const char **how)
+{
+    mgpt_tensor head, embd;
+    *how = "output.weight is not there";
+    if (!oracle_tensor_find(s->model, "token_embd.weight", &embd))
+        return 0;
+    if (!oracle_tensor_find(s->model, "output.weight", &head))
+        return 1;
+    *how = "output.weight equals token_embd.weight";
+    size_t n = (size_t)head.dims[0],
+           same = head.dims[0] == embd.dims[0] && head.dims[1] == embd.dims[1];
+    float *rows = mem_new(2 * n, sizeof *rows);
+    for (uint64_t r = 0; rows && same && r < head.dims[1]; r++)
+        same = mgpt_read_tensor(s->model, "output.weight", r * n, n, rows, s->err) == MGPT_OK &&
+               mgpt_read_tensor(s->model, "token_embd.weight", r * n, n, rows + n, s->err) ==
+                   MGPT_OK &&
+               memcmp(rows, rows + n, n * sizeof *rows) == 0;
+    free(rows);
+    return rows && same;
+}
+
+int solve_tied(struct search *s)
+{
+    struct explain *e = s->e;
+    const char *how;
+    size_t last = s->a->n_hooks;
+    mgpt_tensor t;
+    if (s->not_linear || !head_is_embedding(s, &how))
+        return MGPT_OK;
+    e->head_only =
+        last > 0 && s->l->first_bad == (int64_t)last && s->l->last_good + 1 == s->l->first_bad;
+    if (e->head_only)
+        text_format(e->head, sizeof e->head,
+                    "tied head: %s, and only its product is wrong: the reference's head is another",
+                    how);
+    else if (oracle_tensor_find(s->model, "output.weight", &t)) /* nobody means to store it twice */
+        text_format(e->head, sizeof e->head, "%s, as if the head had been tied", how);
+    return MGPT_OK;
+}
+
+/* ---- least squares ------------------------------------------------------------------------------ */
+
+/* x'x of the inputs, factored. Returns whether all of a row's values are determined. */
+static int factor_inputs(const struct seen *seen, double *a)
+{
+    size_t D = seen->n_in;
+    for (size_t i = 0; i < D; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (size_t t = 0; t < seen->n; t++)
+                sum += seen->in[t * D + i] * seen->in[t * D + j];
+            a[i * D + j] = sum;
+        }
+    return solve_factor(a, D) == D;
+}
+
+/* The column's differences that change `w` does not explain, and x' times them into b. */
+static double rest(const struct seen *seen, size_t column, const double *w, double *b)
+{
+    size_t D = seen->n_in;
+    double left = 0;
+    memset(b, 0, D * sizeof *b);
+    for (size_t t = 0; t < seen->n; t++) {
+        const double *x = seen->in + t * D;
+        double d = seen->diff[t * seen->cols + column];
+        for (size_t i = 0; i < D; i++)
+            d -= w[i] * x[i];
+        for (size_t i = 0; i < D; i++)
+            b[i] += d * x[i];
+        left += d * d;
+    }
+    return left;
+}
+
+/* One row's change, with what rounding left of it mended; returns what is left of its squares. */
+static double solve_row(const struct seen *seen, const double *factor, size_t column, double *w,
+                        double *b)
+{
+    double left = 0;
+    memset(w, 0, seen->n_in * sizeof *w);
+    rest(seen, column, w, b);
+    for (int k = 0; k < 3; k++) {
+        solve_with(factor, seen->n_in, b);
+        for (size_t i = 0; i < seen->n_in; i++)
+            w[i] += b[i];
+        left = rest(seen, column, w, b);
+    }
+    return left;
+}
+
+/* Adds each row's change to `given`; the squares that are left of all. */
+static double solve_rows(struct search *s, const struct seen *seen, const struct explain_product *p,
+                         struct whatif_tensor *given)
+{
+    size_t D = seen->n_in;
+    double *a = search_new(s, D * D, sizeof *a), *w = search_new(s, 2 * D, sizeof *w), left = 0;
+    if (!a || !w || !factor_inputs(seen, a))
+        return INFINITY;
+    for (size_t r = 0; r < seen->cols; r++) {
+        left += solve_row(seen, a, r, w, w + D);
+        float *row = given->values + explain_product_row(p, r) * D;
+        for (size_t i = 0; i < D; i++)
+            row[i] += (float)w[i];
+    }
+    return left;
+}
+
+static double squares(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sum;
+}
+
+int solve_matrix(struct search *s)
+{
+    struct explain_product p;
+    struct seen seen;
+    const char *how;
+    struct ref_hook hook = answer_hook(s->a, s->target);
+    if (!explain_product(&p, s->model, hook))
+        return MGPT_OK;
+    size_t n = search_positions(s, p.n_in + 3 * BEYOND), rows = (size_t)p.tensor.dims[1];
+    if (n < p.n_in + BEYOND || p.n_in * p.n_in > most_values || rows > most_values / p.n_in)
+        return MGPT_OK;
+    struct whatif_tensor *given = given_new(s, p.name, rows * p.n_in);
+    if (!given)
+        return s->err->status;
+    int status = search_look(s, s->target, p.input, p.n_in, n, NULL, &seen);
+    if (status != MGPT_OK)
+        return status;
+    double left = solve_rows(s, &seen, &p, given);
+    int solved = left <= s->e->bound * squares(seen.diff, seen.n * seen.cols);
+    seen_free(&seen);
+    s->not_linear = !solved && hook.point == MGPT_LOGITS;
+    if (!solved)
+        return MGPT_OK;
+    struct suspect suspect = {.given = given, .apply = suspect_given};
+    int tied = hook.point == MGPT_LOGITS && head_is_embedding(s, &how);
+    text_format(suspect.cause, sizeof suspect.cause, "%s is another matrix in the reference%s%s%s",
+                p.name, tied ? " (tied head: " : "", tied ? how : "", tied ? ")" : "");
+    return search_propose(s, &suspect);
+}

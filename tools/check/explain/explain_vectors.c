@@ -1,0 +1,395 @@
+/* Biases and gains of a stage, solved for. See explain_impl.h.
+ *
+ * Behind y = W (n g + b) + c, where n is the normalised residual, y is linear in each of the vectors g, b and
+ * c. A difference that is the same at every position is c's, or W b for one b; for g (or g and b) the
+ * differences at all positions are solved in least squares: the normal equations need only W'W, the n of
+ * every position and W' times its differences.
+ */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "check/explain/solve.h"
+#include "check/explain/suspects_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEN = 32, LEAST = 3, WIDEST = 4096 };
+
+/* Of the differences' squares, what a solution may leave before it is tried: the pass is the judge. */
+static const double small = 1e-5;
+
+/* ---- the bias of a product ---------------------------------------------------------------------- */
+
+/* The mean difference, 0 when it is not the same at every position. */
+static int same_everywhere(const struct seen *seen, double *mean)
+{
+    double all = 0, left = 0;
+    for (size_t i = 0; i < seen->cols; i++) {
+        mean[i] = 0;
+        for (size_t t = 0; t < seen->n; t++)
+            mean[i] += seen->diff[t * seen->cols + i] / (double)seen->n;
+        for (size_t t = 0; t < seen->n; t++) {
+            double d = seen->diff[t * seen->cols + i];
+            all += d * d;
+            left += (d - mean[i]) * (d - mean[i]);
+        }
+    }
+    return seen->n >= LEAST && left <= small * all;
+}
+
+/* The product whose bias a point holds, also when it was added to the residual. */
+static int product_of(const struct search *s, struct ref_hook hook, struct explain_product *p)
+{
+    if (hook.point == MGPT_RESID_MID)
+        hook.point = MGPT_ATTN_OUT;
+    else if (hook.point == MGPT_RESID_POST)
+        hook.point = MGPT_MLP_OUT;
+    return explain_product(p, s->model, hook);
+}
+
+/* What one hook says of its part of the bias. */
+static int add_part(struct search *s, size_t hook, struct whatif_tensor *given)
+{
+    struct seen seen;
+    struct explain_product p;
+    if (!product_of(s, answer_hook(s->a, hook), &p))
+        return MGPT_OK;
+    size_t n = search_positions(s, SEEN);
+    int status = search_look(s, hook, MGPT_N_POINTS, 0, n, NULL, &seen);
+    if (status != MGPT_OK)
+        return status;
+    double *mean = search_new(s, seen.cols, sizeof *mean);
+    if (!mean)
+        status = MGPT_EMEM;
+    for (size_t i = 0; mean && same_everywhere(&seen, mean) && i < seen.cols; i++)
+        if (explain_product_row(&p, i) < given->n)
+            given->values[explain_product_row(&p, i)] += (float)mean[i];
+    seen_free(&seen);
+    return status;
+}
+
+/* q, k and v of one tensor have one bias. */
+static int add_parts(struct search *s, int layer, struct whatif_tensor *given)
+{
+    int status = MGPT_OK;
+    for (int p = MGPT_Q; p <= MGPT_V && status == MGPT_OK; p++) {
+        int64_t hook = answer_find(s->a, (mgpt_point)p, layer);
+        if (hook >= 0)
+            status = add_part(s, (size_t)hook, given);
+    }
+    return status;
+}
+
+static int propose(struct search *s, struct whatif_tensor *given)
+{
+    struct suspect suspect = {.points = 0, .given = given, .apply = suspect_given};
+    int status = given_text(s, given, 1, suspect.cause, sizeof suspect.cause);
+    if (status == MGPT_OK && given->next)
+        text_format(suspect.cause + strlen(suspect.cause),
+                    sizeof suspect.cause - strlen(suspect.cause), ", and its bias");
+    return status == MGPT_OK ? search_propose(s, &suspect) : status;
+}
+
+static int solve_bias(struct search *s, struct ref_hook hook)
+{
+    struct explain_product p;
+    char name[80];
+    if (!product_of(s, hook, &p))
+        return MGPT_OK;
+    size_t stem = strlen(p.name) - strlen(".weight");
+    int head = hook.point == MGPT_LOGITS;
+    text_format(name, sizeof name, "%.*s.bias", head ? 6 : (int)stem, head ? "output" : p.name);
+    struct whatif_tensor *given = given_new(s, name, (size_t)p.tensor.dims[1]);
+    if (!given)
+        return s->err->status;
+    int fused = strcmp(p.stem, "attn_qkv") == 0;
+    int status = fused ? add_parts(s, hook.layer, given) : add_part(s, s->target, given);
+    return status == MGPT_OK ? propose(s, given) : status;
+}
+
+/* ---- a norm ------------------------------------------------------------------------------------- */
+
+struct norm_stage {
+    char gain[80], bias[80];
+    mgpt_point at;     /* where its output is */
+    int layer, direct; /* the target is the norm itself, not a product of it */
+    size_t D, n;
+    double *G, *P, *N; /* W'W [D][D], W' times the differences [n][D], n [n][D] */
+    double squares;    /* of the differences */
+};
+
+static const struct {
+    mgpt_point point, at;
+    const char *stem;
+} shows[] = {{MGPT_ATTN_IN, MGPT_ATTN_IN, "attn_norm"},
+             {MGPT_Q, MGPT_ATTN_IN, "attn_norm"},
+             {MGPT_K, MGPT_ATTN_IN, "attn_norm"},
+             {MGPT_V, MGPT_ATTN_IN, "attn_norm"},
+             {MGPT_MLP_IN, MGPT_MLP_IN, "ffn_norm"},
+             {MGPT_MLP_PRE, MGPT_MLP_IN, "ffn_norm"},
+             {MGPT_MLP_PRE_LINEAR, MGPT_MLP_IN, "ffn_norm"},
+             {MGPT_FINAL, MGPT_FINAL, "output_norm"},
+             {MGPT_LOGITS, MGPT_FINAL, "output_norm"},
+             {MGPT_ATTN_OUT, MGPT_ATTN_OUT, "post_attention_norm"},
+             {MGPT_MLP_OUT, MGPT_MLP_OUT, "post_ffw_norm"}};
+enum { N_SHOWS = sizeof shows / sizeof *shows };
+
+static void name_vectors(struct norm_stage *st, const char *stem)
+{
+    char layer[16] = "";
+    if (st->layer >= 0)
+        text_format(layer, sizeof layer, "blk.%d.", st->layer);
+    text_format(st->gain, sizeof st->gain, "%s%s.weight", layer, stem);
+    text_format(st->bias, sizeof st->bias, "%s%s.bias", layer, stem);
+}
+
+static int has_norm(const struct whatif *w, const struct norm_stage *st)
+{
+    const struct oracle_layer *l = st->layer >= 0 ? &w->layers[st->layer] : NULL;
+    mgpt_tensor t;
+    if (st->at == MGPT_FINAL)
+        return w->spec.final_norm;
+    if (st->at == MGPT_ATTN_IN)
+        return l->attn_norm;
+    return st->at == MGPT_MLP_IN ? l->mlp_norm : oracle_tensor_find(w->model, st->gain, &t);
+}
+
+/* The norm that the target shows, by itself or through a product. 0: none that could be changed. */
+static int find_norm(struct search *s, struct norm_stage *st, struct ref_hook hook)
+{
+    struct whatif w;
+    size_t i = 0;
+    while (i < N_SHOWS && shows[i].point != hook.point)
+        i++;
+    if (i == N_SHOWS || whatif_open(&w, s->model, s->a->tokens, s->n, s->err) != MGPT_OK)
+        return 0;
+    st->at = shows[i].at;
+    st->layer = hook.layer;
+    st->direct = st->at == hook.point;
+    st->D = w.spec.n_embd;
+    int shared = st->at == MGPT_MLP_IN && w.layers[hook.layer].shared_norm;
+    name_vectors(st, shared ? "attn_norm" : shows[i].stem);
+    int64_t recorded = answer_find(s->a, st->at, hook.layer);
+    int fed = !st->direct && s->feed && recorded >= 0 && !s->l->hooks[recorded].elsewhere;
+    int found = has_norm(&w, st) && !fed && !(hook.point == MGPT_LOGITS && w.spec.softcap != 0);
+    whatif_close(&w);
+    return found && st->D <= WIDEST;
+}
+
+/* The normalised residual: what the norm gives with gains of one and no bias. */
+static int look_normalised(struct search *s, struct norm_stage *st)
+{
+    struct whatif_tensor *ones = given_new(s, st->gain, st->D);
+    struct whatif_tensor *zeros = given_new(s, st->bias, st->D);
+    struct seen seen;
+    if (!ones || !zeros)
+        return s->err->status;
+    for (size_t i = 0; i < st->D; i++)
+        ones->values[i] = 1, zeros->values[i] = 0;
+    ones->next = zeros;
+    struct suspect plain = {.given = ones, .apply = suspect_given};
+    int status = search_look(s, s->target, st->at, st->direct ? 0 : st->D, st->n, &plain, &seen);
+    if (status != MGPT_OK)
+        return status;
+    memcpy(st->N, st->direct ? seen.ours : seen.in, st->n * st->D * sizeof *st->N);
+    seen_free(&seen);
+    return MGPT_OK;
+}
+
+/* Some rows of the product behind one hook: at most about twice as many as there are unknowns. */
+static int add_product(struct search *s, struct norm_stage *st, size_t hook)
+{
+    struct seen seen;
+    struct explain_product p;
+    size_t D = st->D;
+    if (!explain_product(&p, s->model, answer_hook(s->a, hook)) || p.n_in != D)
+        return MGPT_OK;
+    float *row = search_new(s, D, sizeof *row);
+    int status = row ? search_look(s, hook, MGPT_N_POINTS, 0, st->n, NULL, &seen) : MGPT_EMEM;
+    if (status != MGPT_OK)
+        return status;
+    size_t step = seen.cols / (2 * D) + 1;
+    for (size_t r = 0; r < seen.cols && status == MGPT_OK; r += step) {
+        uint64_t first = (uint64_t)explain_product_row(&p, r) * D;
+        status = mgpt_read_tensor(s->model, p.name, first, D, row, s->err);
+        for (size_t i = 0; i < D && status == MGPT_OK; i++)
+            for (size_t j = 0; j <= i; j++)
+                st->G[i * D + j] += (double)row[i] * (double)row[j];
+        for (size_t t = 0; t < st->n && status == MGPT_OK; t++) {
+            double d = seen.diff[t * seen.cols + r];
+            st->squares += d * d;
+            for (size_t i = 0; i < D; i++)
+                st->P[t * D + i] += (double)row[i] * d;
+        }
+    }
+    seen_free(&seen);
+    return status;
+}
+
+/* The norm itself is the target: W is one. */
+static int add_norm(struct search *s, struct norm_stage *st)
+{
+    struct seen seen;
+    int status = search_look(s, s->target, MGPT_N_POINTS, 0, st->n, NULL, &seen);
+    for (size_t i = 0; i < st->D && status == MGPT_OK; i++)
+        st->G[i * st->D + i] = 1;
+    for (size_t i = 0; i < st->n * st->D && status == MGPT_OK; i++) {
+        st->P[i] = seen.diff[i];
+        st->squares += seen.diff[i] * seen.diff[i];
+    }
+    if (status == MGPT_OK)
+        seen_free(&seen);
+    return status;
+}
+
+static int add_products(struct search *s, struct norm_stage *st)
+{
+    int status = MGPT_OK;
+    if (st->direct)
+        return add_norm(s, st);
+    for (size_t i = 0; i < N_SHOWS && status == MGPT_OK; i++) {
+        int64_t hook = shows[i].at == st->at && shows[i].point != st->at
+                           ? answer_find(s->a, shows[i].point, st->layer)
+                           : -1;
+        if (hook >= 0)
+            status = add_product(s, st, (size_t)hook);
+    }
+    for (size_t i = 0; i < st->D; i++)
+        for (size_t j = i + 1; j < st->D; j++)
+            st->G[i * st->D + j] = st->G[j * st->D + i];
+    return status;
+}
+
+/* ---- its normal equations ----------------------------------------------------------------------- */
+
+/* Which vectors are unknown: their parts of an unknown stand one behind the other. */
+struct unknown {
+    int gain, bias;
+    size_t n;
+    double *matrix, *x, *step;
+    double left; /* of the squares of the differences */
+};
+
+/* What unknown vector `part` is multiplied with at position t, column i. */
+static double feature(const struct norm_stage *st, const struct unknown *u, size_t part, size_t t,
+                      size_t i)
+{
+    return u->gain && part == 0 ? st->N[t * st->D + i] : 1;
+}
+
+static void fill_matrix(const struct norm_stage *st, struct unknown *u)
+{
+    size_t D = st->D;
+    for (size_t r = 0; r < u->n; r++)
+        for (size_t c = 0; c <= r; c++) {
+            double sum = 0;
+            for (size_t t = 0; t < st->n; t++)
+                sum += feature(st, u, r / D, t, r % D) * feature(st, u, c / D, t, c % D);
+            u->matrix[r * u->n + c] = u->matrix[c * u->n + r] = sum * st->G[r % D * D + c % D];
+        }
+}
+
+/* The right-hand side that is left with x, into u->step. */
+static void rest(const struct norm_stage *st, const struct unknown *u, double *change)
+{
+    size_t D = st->D;
+    memset(u->step, 0, u->n * sizeof *u->step);
+    for (size_t t = 0; t < st->n; t++) {
+        for (size_t i = 0; i < D; i++) {
+            change[i] = 0;
+            for (size_t r = i; r < u->n; r += D)
+                change[i] += feature(st, u, r / D, t, i) * u->x[r];
+        }
+        for (size_t i = 0; i < D; i++) {
+            double left = st->P[t * D + i];
+            for (size_t j = 0; j < D; j++)
+                left -= st->G[i * D + j] * change[j];
+            for (size_t r = i; r < u->n; r += D)
+                u->step[r] += feature(st, u, r / D, t, i) * left;
+        }
+    }
+}
+
+/* What the solution leaves of the squares of the differences: |d|^2 - x'b - x'(b - Ax). */
+static double left_of(const struct norm_stage *st, const struct unknown *u, const double *b)
+{
+    double left = st->squares;
+    for (size_t r = 0; r < u->n; r++)
+        left -= u->x[r] * (b[r] + u->step[r]);
+    return left / st->squares;
+}
+
+/* Solves, and mends what rounding left of it twice. */
+static int solve_unknown(struct search *s, const struct norm_stage *st, struct unknown *u)
+{
+    double *b = search_new(s, u->n, sizeof *b), *change = search_new(s, st->D, sizeof *change);
+    u->matrix = search_new(s, u->n * u->n, sizeof *u->matrix);
+    u->x = search_new(s, u->n, sizeof *u->x);
+    u->step = search_new(s, u->n, sizeof *u->step);
+    if (!b || !change || !u->matrix || !u->x || !u->step)
+        return MGPT_EMEM;
+    fill_matrix(st, u);
+    solve_factor(u->matrix, u->n);
+    rest(st, u, change);
+    memcpy(b, u->step, u->n * sizeof *b);
+    for (int k = 0; k < 3; k++) {
+        solve_with(u->matrix, u->n, u->step);
+        for (size_t r = 0; r < u->n; r++)
+            u->x[r] += u->step[r];
+        rest(st, u, change);
+    }
+    u->left = left_of(st, u, b);
+    return MGPT_OK;
+}
+
+static int try_unknown(struct search *s, const struct norm_stage *st, int gain, int bias)
+{
+    struct unknown u = {.gain = gain, .bias = bias, .n = st->D * (size_t)(gain + bias)};
+    struct whatif_tensor *given[2] = {NULL, NULL};
+    int status = solve_unknown(s, st, &u);
+    if (status != MGPT_OK || !(u.left <= small))
+        return status;
+    for (int part = 0; part < gain + bias; part++) {
+        given[part] = given_new(s, gain && part == 0 ? st->gain : st->bias, st->D);
+        if (!given[part])
+            return s->err->status;
+        for (size_t i = 0; i < st->D; i++)
+            given[part]->values[i] += (float)u.x[(size_t)part * st->D + i];
+    }
+    given[0]->next = given[1];
+    return propose(s, given[0]);
+}
+
+static int solve_norm(struct search *s, struct ref_hook hook)
+{
+    struct norm_stage st = {0};
+    static const int kinds[3][2] = {{0, 1}, {1, 0}, {1, 1}}; /* bias, gain, both */
+    if (!find_norm(s, &st, hook))
+        return MGPT_OK;
+    st.n = search_positions(s, SEEN);
+    st.G = search_new(s, st.D * st.D, sizeof *st.G);
+    st.P = search_new(s, st.n * st.D, sizeof *st.P);
+    st.N = search_new(s, st.n * st.D, sizeof *st.N);
+    if (!st.G || !st.P || !st.N)
+        return MGPT_EMEM;
+    int status = look_normalised(s, &st);
+    if (status == MGPT_OK)
+        status = add_products(s, &st);
+    for (int i = 0; i < 3 && status == MGPT_OK && !s->e->restored && st.n >= LEAST; i++)
+        if (isfinite(st.squares) && st.squares > 0 && (i < 2 || st.D <= WIDEST / 4))
+            status = try_unknown(s, &st, kinds[i][0], kinds[i][1]);
+    return status;
+}
+
+int solve_vectors(struct search *s)
+{
+    struct ref_hook hook = answer_hook(s->a, s->target);
+    if (answer_is_attention(hook.point))
+        return MGPT_OK;
+    int status = solve_norm(s, hook);
+    if (status == MGPT_OK) /* also when a norm's bias would do: the logits decide */
+        status = solve_bias(s, hook);
+    return status;
+}

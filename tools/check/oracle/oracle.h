@@ -1,0 +1,74 @@
+/* The forward pass in float64, straight from the formulas: what the engine is held to.
+ *
+ * Plain loops over all positions at once, no cache, no chunks, no kernels; nothing of src/ but memory
+ * and error lines is used. What the model is stands in a description that leaves nothing unsaid, and its
+ * numbers come through a function: the tests describe their toys from what they know of each
+ * architecture, `mgpt check --self` describes a model as the engine bound it, and --explain describes
+ * what a model would be if one thing about it were different.
+ *
+ * float64 carries 29 bits more than float32, so what comes out is the true value as far as a float32
+ * engine is concerned. Large matrices are read row by row and never kept.
+ */
+#ifndef MGPT_ORACLE_H
+#define MGPT_ORACLE_H
+
+#include "mgpt.h"
+
+/* Components of a head of q and k in the tensors. At the points they are as the programs that models come
+ * from have them: of the first n_rot, those of pair i are i and i + n_rot / 2. */
+enum oracle_components {
+    ORACLE_AS_SHOWN,
+    ORACLE_PAIRS,    /* 2i and 2i + 1 */
+    ORACLE_EXCHANGED /* i + n_rot / 2 and i */
+};
+
+/* What one layer does beyond its tensors. */
+struct oracle_layer {
+    const double *freq; /* radians a position turns each pair by, [n_rot / 2]; NULL: no rotation */
+    size_t window;      /* most keys a query sees; 0: all */
+    const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
+    double attn_scale;
+    double keep, blend; /* x = keep x + blend x0 before the layer, x0: what the first began with */
+    int halves;         /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
+    int attn_norm, mlp_norm; /* the branch reads a norm of the residual, not the residual itself */
+    int shared_norm;         /* the MLP's is attn_norm, too */
+    int parallel;            /* both branches read the same residual */
+    enum oracle_components stored;
+    int kv_interleaved; /* query head h reads KV head h % G, not h / (H / G) */
+};
+
+enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
+enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
+
+/* Reads and looks up tensors by their GGUF names. */
+struct oracle_source {
+    enum oracle_tensor (*find)(void *user, const char *name);
+    /* Row `row` of n values; a vector is row 0. Returns a status. */
+    int (*read)(void *user, const char *name, size_t row, size_t n, float *out, mgpt_error *err);
+    void *user;
+};
+
+struct oracle_spec {
+    struct oracle_source source;
+    const struct oracle_layer *layers;
+    size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
+    double eps, embd_scale;
+    double clamp, attn_cap, softcap; /* 0: none */
+    int layer_norm;                  /* the mean is removed */
+    int embd_norm, final_norm, gated;
+    enum oracle_qk qk_norm;
+    int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
+    int shift;       /* added to every position, not below 0 */
+};
+
+/* Called with every row at every point, before it is used; what it writes is what the pass goes on
+ * with, like a tap. At SCORES and WEIGHTS a row is head `head`'s of the query at pos, of pos + 1
+ * values; elsewhere head is 0. Returning anything but 0 ends the pass with MGPT_ESTOP. */
+typedef int oracle_point(mgpt_point point, int layer, size_t pos, size_t head, double *row,
+                         size_t n, void *user);
+
+/* n tokens (ids below n_vocab) from position 0. MGPT_OK, MGPT_ESTOP, or what reading or memory said. */
+int oracle_pass(const struct oracle_spec *spec, const int32_t *tokens, size_t n, oracle_point *fn,
+                void *user, mgpt_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* Describing a model for the oracle. See oracle_model.h. */
+#include "check/oracle/oracle_model.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum oracle_tensor find(void *user, const char *name)
+{
+    const mgpt_model *m = user;
+    const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
+    if (!t)
+        return ORACLE_ABSENT;
+    return weight_is_integer(pack_type(m, t)) ? ORACLE_INTEGERS : ORACLE_FLOATS;
+}
+
+static int read_values(void *user, const char *name, size_t row, size_t n, float *out,
+                       mgpt_error *err)
+{
+    return mgpt_read_tensor(user, name, (uint64_t)row * n, n, out, err);
+}
+
+static enum oracle_components stored(const struct arch *arch)
+{
+    if (!arch->rope)
+        return ORACLE_AS_SHOWN;
+    if (arch->pairs == ROPE_ADJACENT)
+        return ORACLE_PAIRS;
+    return arch->halves_exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
+}
+
+static struct oracle_layer describe_layer(const mgpt_model *m, const struct layer *l)
+{
+    int side_by_side = m->branches == BRANCHES_SIDE_BY_SIDE;
+    return (struct oracle_layer){.freq = l->rope ? l->rope->freq : NULL,
+                                 .window = l->window,
+                                 .activation = act_name(m->act),
+                                 .attn_scale = (double)m->attn_scale,
+                                 .keep = (double)l->keep,
+                                 .blend = (double)l->blend,
+                                 .halves = m->arch->pairs == ROPE_HALVES,
+                                 .stored = stored(m->arch),
+                                 .attn_norm = l->attn_norm.kind != NORM_NONE,
+                                 .mlp_norm = l->ffn_norm.kind != NORM_NONE,
+                                 .shared_norm =
+                                     side_by_side && l->ffn_norm.gain == l->attn_norm.gain,
+                                 .parallel = side_by_side};
+}
+
+static enum oracle_qk qk_norm(const mgpt_model *m)
+{
+    const struct norm *norm = m->shape.n_layer ? &m->layers[0].q_norm : NULL;
+    if (!norm || norm->kind == NORM_NONE)
+        return ORACLE_QK_PLAIN;
+    return norm->width == m->shape.head_dim ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
+}
+
+int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle_layer **layers,
+                    mgpt_error *err)
+{
+    const struct shape *s = &m->shape;
+    *layers = mem_new(s->n_layer, sizeof **layers);
+    if (!*layers)
+        return err_memory(err, "a description of the layers", s->n_layer * sizeof **layers);
+    for (size_t i = 0; i < s->n_layer; i++)
+        (*layers)[i] = describe_layer(m, &m->layers[i]);
+    *spec = (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m},
+                                 .layers = *layers,
+                                 .n_layer = s->n_layer,
+                                 .n_embd = s->n_embd,
+                                 .n_head = s->n_head,
+                                 .n_head_kv = s->n_head_kv,
+                                 .head_dim = s->head_dim,
+                                 .n_ff = s->n_ff,
+                                 .n_vocab = s->n_vocab,
+                                 .n_rot = m->arch->rope ? s->n_rot : 0,
+                                 .eps = (double)m->eps,
+                                 .embd_scale = (double)m->embd_scale,
+                                 .clamp = (double)m->qkv_clamp,
+                                 .softcap = (double)m->logit_softcap,
+                                 .layer_norm = m->arch->norm == NORM_LAYER,
+                                 .embd_norm = m->embd_norm.kind != NORM_NONE,
+                                 .final_norm = m->final_norm.kind != NORM_NONE,
+                                 .gated = s->n_layer > 0 && m->layers[0].gate.w != NULL,
+                                 .qk_norm = qk_norm(m),
+                                 .int8_inputs = 1};
+    return MGPT_OK;
+}
+
+const uint32_t *oracle_qk_order(const mgpt_model *m, size_t *head_dim)
+{
+    *head_dim = m->shape.head_dim;
+    return m->qk_order;
+}
+
+int oracle_final_norm(const mgpt_model *m)
+{
+    return m->final_norm.kind != NORM_NONE;
+}
+
+int oracle_tensor_find(const mgpt_model *m, const char *name, mgpt_tensor *tensor)
+{
+    const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
+    return t && mgpt_get_tensor(m, (size_t)(t - m->gguf.tensors), tensor, NULL) == MGPT_OK;
+}

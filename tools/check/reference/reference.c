@@ -1,0 +1,247 @@
+/* References: which kind of file it is, what all kinds have in common, and .npy. See reference.h;
+ * the others have files of their own. */
+#include "check/reference/reference.h"
+
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/reference/reference_impl.h"
+#include "convert/containers/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shared by the readers ---- */
+
+struct ref_item *reference_add_item(struct reference *ref, mgpt_error *err)
+{
+    struct ref_item item = {0};
+    if (!arr_push(ref->items, item)) {
+        err_memory(err, "a sequence", sizeof item);
+        return NULL;
+    }
+    return &ref->items[arr_len(ref->items) - 1];
+}
+
+int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t id,
+                     mgpt_error *err)
+{
+    size_t n = arr_len(item->ids);
+    char number[24];
+    if (id < 0 || (uint64_t)id >= ref->n_vocab) {
+        snprintf(number, sizeof number, "%lld", (long long)id);
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "token %zu is %s, the model has ids 0 to %zu", n, number, ref->n_vocab - 1);
+    }
+    if (n == REF_MAX_TOKENS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "more than %d tokens", (int)REF_MAX_TOKENS);
+    if (!arr_push(item->ids, (int32_t)id))
+        return err_memory(err, "the tokens", n);
+    return MGPT_OK;
+}
+
+int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err)
+{
+    if (n_ids == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no tokens");
+    if (n_ids != n_rows)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu tokens, but %zu rows of logits", n_ids,
+                       n_rows);
+    return MGPT_OK;
+}
+
+int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
+                      mgpt_error *err)
+{
+    uint8_t bytes[4096];
+    int status = MGPT_OK;
+    for (size_t done = 0; done < n && status == MGPT_OK;) {
+        size_t some = n - done < sizeof bytes / 4 ? n - done : sizeof bytes / 4;
+        struct cursor c = cursor_over(bytes, 4 * some);
+        status = reference_bytes(ref, offset + 4 * (uint64_t)done, 4 * some, bytes, err);
+        for (size_t i = 0; i < some && status == MGPT_OK; i++)
+            status = reference_add_id(ref, item, cursor_i32(&c), err);
+        done += some;
+    }
+    return status;
+}
+
+int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err)
+{
+    const struct ref_options *o = &ref->options;
+    int status = MGPT_OK;
+    if (!o->ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "the reference has no tokens: give them with --ids or -p");
+    for (size_t i = 0; i < o->n_ids && status == MGPT_OK; i++)
+        status = reference_add_id(ref, item, o->ids[i], err);
+    return status;
+}
+
+int reference_shape(const struct reference *ref, const struct ref_array *logits, size_t *rows,
+                    mgpt_error *err)
+{
+    const uint64_t *dims = logits->npy.dims;
+    unsigned n = logits->npy.n_dims;
+    if (n == 3 && dims[0] == 1) {
+        dims++;
+        n--;
+    }
+    if (logits->npy.kind != 'f')
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "logits are integers, expected floats");
+    if (n < 1 || n > 2)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "logits of rank %u, expected [tokens, vocabulary]", logits->npy.n_dims);
+    if (dims[n - 1] != ref->n_vocab)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%llu logits a row, the model has %zu",
+                       (unsigned long long)dims[n - 1], ref->n_vocab);
+    uint64_t n_rows = n == 2 ? dims[0] : 1;
+    if (n_rows > REF_MAX_TOKENS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%llu rows of logits, the limit is %d",
+                       (unsigned long long)n_rows, (int)REF_MAX_TOKENS);
+    *rows = (size_t)n_rows;
+    return MGPT_OK;
+}
+
+/* ---- .npy ---- */
+
+static int open_npy(struct reference *ref, mgpt_error *err)
+{
+    struct ref_array *a = &ref->logits;
+    size_t head = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER, rows;
+    a->entry = -1;
+    int status = npy_parse(&a->npy, ref->file.data, head, err);
+    if (status == MGPT_OK)
+        status = reference_shape(ref, a, &rows, err);
+    if (status < 0)
+        return status;
+    a->offset = a->npy.header;
+    if (a->npy.n_bytes != ref->file.size - a->offset)
+        return err_set(err, MGPT_EFILE, a->offset, "%zu bytes of data, the header says %llu",
+                       ref->file.size - (size_t)a->offset, (unsigned long long)a->npy.n_bytes);
+    struct ref_item *item = reference_add_item(ref, err);
+    if (!item)
+        return MGPT_EMEM;
+    status = reference_given_ids(ref, item, err);
+    return status < 0 ? status : reference_match(arr_len(item->ids), rows, err);
+}
+
+/* ---- the public functions ---- */
+
+static int begins(const struct reference *ref, const char *magic, size_t n)
+{
+    return ref->file.size >= n && memcmp(ref->file.data, magic, n) == 0;
+}
+
+/* Whether the first thing in what has been loaded is a bracket. */
+static int is_json(const struct reference *ref)
+{
+    const uint8_t *data = ref->file.data;
+    size_t at = 0, n = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER;
+    while (at < n && strchr(" \t\r\n", data[at]) && data[at])
+        at++;
+    return at < n && (data[at] == '{' || data[at] == '[');
+}
+
+/* What has its tokens inside. */
+static int open_whole(struct reference *ref, int (*open)(struct reference *, mgpt_error *),
+                      mgpt_error *err)
+{
+    if (ref->options.ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    return open(ref, err);
+}
+
+static int open_by_content(struct reference *ref, mgpt_error *err)
+{
+    if (ref->options.shape_rows > 0)
+        return reference_raw_open(ref, err);
+    if (begins(ref, "\x93NUMPY", 6))
+        return open_npy(ref, err);
+    if (begins(ref, "PK\3\4", 4) || begins(ref, "PK\5\6", 4))
+        return reference_npz_open(ref, err);
+    if (st_sniff((struct span){ref->file.data, ref->file.size}))
+        return reference_st_open(ref, err);
+    if (begins(ref, "_logits_", 8))
+        return open_whole(ref, reference_kld_open, err);
+    if (begins(ref, "\xc7\xd7\x34\x01", 4)) /* 20240327 */
+        return open_whole(ref, reference_llmc_open, err);
+    if (is_json(ref))
+        return open_whole(ref, reference_json_open, err);
+    return err_set(
+        err, MGPT_EFILE, 0,
+        "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
+        "llm.c (--shape for raw floats)");
+}
+
+struct reference *reference_open(const char *path, const struct ref_options *options,
+                                 mgpt_error *err)
+{
+    struct reference *ref = calloc(1, sizeof *ref);
+    if (!ref || options->n_vocab < 1) {
+        err_memory(err, "the reference", sizeof *ref);
+        free(ref);
+        return NULL;
+    }
+    ref->n_vocab = (size_t)options->n_vocab;
+    ref->options = *options;
+    ref->path = path;
+    if (files_open_partly(&ref->file, path, NPY_MAX_HEADER, err) < 0 ||
+        open_by_content(ref, err) < 0) {
+        reference_close(ref);
+        return NULL;
+    }
+    return ref;
+}
+
+void reference_close(struct reference *ref)
+{
+    if (!ref)
+        return;
+    for (size_t i = 0; i < arr_len(ref->items); i++)
+        arr_free(ref->items[i].ids);
+    arr_free(ref->items);
+    json_decref(ref->json);
+    arr_free(ref->some);
+    ref_array_close(&ref->logits);
+    for (size_t i = 0; i < arr_len(ref->hooks); i++)
+        ref_array_close(&ref->hooks[i]);
+    arr_free(ref->hooks);
+    if (ref->zip)
+        zip_discard(ref->zip);
+    free(ref->cache);
+    file_close(&ref->file);
+    free(ref);
+}
+
+size_t reference_count(const struct reference *ref)
+{
+    return arr_len(ref->items);
+}
+
+struct ref_sequence reference_sequence(const struct reference *ref, size_t i)
+{
+    const struct ref_item *item = &ref->items[i];
+    return (struct ref_sequence){item->label, item->ids, arr_len(item->ids)};
+}
+
+int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    ref->about = (struct ref_row){.n = ref->n_vocab};
+    if (ref->json)
+        return reference_json_row(ref, i, row, out, err);
+    if (ref->coarse)
+        return reference_kld_row(ref, i, row, out, err);
+    uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
+    return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
+}
+
+struct ref_row reference_about(const struct reference *ref)
+{
+    return ref->about;
+}
+
+const char *reference_unread(const struct reference *ref)
+{
+    return ref->unread;
+}

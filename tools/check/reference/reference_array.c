@@ -1,0 +1,210 @@
+/* Arrays of references: numbers that lie in the file as they are, or in an entry of a zip archive. They
+ * are read through a small buffer, so that the size of an array is nobody's memory.
+ *
+ * A stored entry can be read anywhere. A deflated one is a stream: going on costs what lies between,
+ * going back means to begin again.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/reference/reference_impl.h"
+#include "common/npz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 1 << 14 };
+
+int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void *to,
+                    mgpt_error *err)
+{
+    if (ref->file.partly)
+        return file_read(&ref->file, offset, n, to, err);
+    memcpy(to, ref->file.data + offset, n);
+    size_t from =
+        (size_t)offset / PIECE * PIECE; /* also the page in which the bytes before these end */
+    file_drop(&ref->file, ref->file.data + from, (size_t)offset - from + n);
+    return MGPT_OK;
+}
+
+/* ---- entries ---- */
+
+static void close_stream(struct ref_array *a)
+{
+    if (a->stream)
+        zip_fclose(a->stream);
+    a->stream = NULL;
+}
+
+void ref_array_close(struct ref_array *a)
+{
+    close_stream(a);
+    free(a->name);
+    *a = (struct ref_array){0};
+}
+
+static int open_stream(struct reference *ref, struct ref_array *a, mgpt_error *err)
+{
+    struct npy npy; /* as it was read before: the archive is open all the time */
+    close_stream(a);
+    a->stream = npz_open(ref->zip, (zip_uint64_t)a->entry, &npy, err);
+    a->at = 0;
+    return a->stream ? MGPT_OK : npz_status(err);
+}
+
+static int skip_to(struct ref_array *a, uint64_t at, mgpt_error *err)
+{
+    uint8_t waste[PIECE];
+    if (a->at != at && a->seekable) {
+        a->at = at;
+        if (zip_fseek(a->stream, (zip_int64_t)(a->npy.header + at), SEEK_SET) == 0)
+            return MGPT_OK;
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", a->name,
+                       zip_file_strerror(a->stream));
+    }
+    int status = MGPT_OK;
+    while (a->at < at && status == MGPT_OK) {
+        size_t n = at - a->at < sizeof waste ? (size_t)(at - a->at) : sizeof waste;
+        status = npz_take(a->stream, waste, n, a->name, err);
+        a->at += n;
+    }
+    return status;
+}
+
+static int entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,
+                       mgpt_error *err)
+{
+    int status = MGPT_OK;
+    if (!a->stream || (at < a->at && !a->seekable))
+        status = open_stream(ref, a, err);
+    if (status == MGPT_OK)
+        status = skip_to(a, at, err);
+    if (status == MGPT_OK)
+        status = npz_take(a->stream, to, n, a->name, err);
+    a->at += n;
+    if (status == MGPT_OK && a->at == a->npy.n_bytes)
+        status = npz_end(a->stream, a->name, err);
+    if (status < 0)
+        close_stream(a);
+    return status;
+}
+
+int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
+{
+    uint8_t bytes[PIECE];
+    int status = MGPT_OK;
+    for (uint64_t at = 0; at < a->npy.n_bytes && status == MGPT_OK; at += PIECE) {
+        uint64_t left = a->npy.n_bytes - at;
+        status = entry_bytes(ref, a, at, left < PIECE ? (size_t)left : PIECE, bytes, err);
+    }
+    return status;
+}
+
+/* ---- elements ---- */
+
+static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,
+                       mgpt_error *err)
+{
+    return a->entry < 0 ? reference_bytes(ref, a->offset + at, n, to, err)
+                        : entry_bytes(ref, a, at, n, to, err);
+}
+
+static double real(const struct ref_array *a, const uint8_t *bytes, size_t i)
+{
+    if (!a->bf16)
+        return npy_real(&a->npy, bytes, i);
+    uint32_t bits = (uint32_t)bytes[2 * i] << 16 | (uint32_t)bytes[2 * i + 1] << 24;
+    float single;
+    memcpy(&single, &bits, sizeof single);
+    return (double)single;
+}
+
+int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, size_t n,
+                    double *out, mgpt_error *err)
+{
+    uint8_t bytes[PIECE];
+    const size_t width = a->npy.width, most = sizeof bytes / width;
+    for (size_t done = 0; done < n;) {
+        size_t some = n - done < most ? n - done : most;
+        int status = array_bytes(ref, a, (first + done) * width, some * width, bytes, err);
+        if (status < 0)
+            return status;
+        for (size_t i = 0; i < some; i++)
+            out[done + i] = real(a, bytes, i);
+        done += some;
+    }
+    return MGPT_OK;
+}
+
+int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *item,
+                  mgpt_error *err)
+{
+    uint8_t bytes[PIECE];
+    const struct npy *npy = &a->npy;
+    const size_t width = npy->width, most = sizeof bytes / width;
+    if (npy->kind != 'i' || npy->n_dims < 1 || npy->n_dims > 2 ||
+        (npy->n_dims == 2 && npy->dims[0] != 1))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: expected a list of <i4 or <i8",
+                       a->name);
+    const uint64_t n = npy->dims[npy->n_dims - 1];
+    for (uint64_t done = 0; done < n;) {
+        size_t some = n - done < most ? (size_t)(n - done) : most;
+        int status = array_bytes(ref, a, done * width, some * width, bytes, err);
+        for (size_t i = 0; i < some && status == MGPT_OK; i++)
+            status = reference_add_id(ref, item, npy_integer(npy, bytes, i), err);
+        if (status < 0)
+            return status;
+        done += some;
+    }
+    return MGPT_OK;
+}
+
+/* ---- inner values ---- */
+
+enum { CACHE = 64 << 20 };
+
+/* A deflated entry of moderate size is inflated once and kept while nobody asks for another one: attention
+ * is read by query, which walks through the heads again and again. */
+static const uint8_t *cached(struct reference *ref, size_t i)
+{
+    struct ref_array *a = &ref->hooks[i];
+    if (a->entry < 0 || a->seekable || a->npy.n_bytes > CACHE)
+        return NULL;
+    if (ref->cache && ref->cached == i)
+        return ref->cache;
+    free(ref->cache);
+    ref->cached = i;
+    ref->cache = malloc((size_t)a->npy.n_bytes + 1);
+    if (ref->cache && entry_bytes(ref, a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
+        return ref->cache;
+    free(ref->cache); /* the ordinary way will say what is wrong */
+    ref->cache = NULL;
+    return NULL;
+}
+
+int reference_hook_rows(struct reference *ref, size_t i, size_t first, size_t n, double *out,
+                        mgpt_error *err)
+{
+    if (i >= arr_len(ref->hooks) || first > ref->hooks[i].rows || n > ref->hooks[i].rows - first)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has no such rows");
+    struct ref_array *a = &ref->hooks[i];
+    const uint8_t *bytes = cached(ref, i);
+    if (!bytes)
+        return ref_array_reals(ref, a, (uint64_t)first * a->cols, n * a->cols, out, err);
+    for (size_t k = 0; k < n * a->cols; k++)
+        out[k] = real(a, bytes, first * a->cols + k);
+    return MGPT_OK;
+}
+
+size_t reference_n_hooks(const struct reference *ref)
+{
+    return arr_len(ref->hooks);
+}
+
+int reference_hook(const struct reference *ref, size_t i, struct ref_hook *out)
+{
+    if (i >= arr_len(ref->hooks))
+        return MGPT_EARG;
+    const struct ref_array *a = &ref->hooks[i];
+    *out = (struct ref_hook){a->name, a->point, a->layer, a->rows, a->cols};
+    return MGPT_OK;
+}

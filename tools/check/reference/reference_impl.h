@@ -1,0 +1,128 @@
+/* Inside the reference readers: one struct, filled by the reader that the first bytes name. */
+#ifndef MGPT_REFERENCE_IMPL_H
+#define MGPT_REFERENCE_IMPL_H
+
+#include "check/reference/reference.h"
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/npy.h"
+
+#include <zip.h>
+
+enum { REF_MAX_TOKENS = 1 << 22 }; /* of a sequence: longer than any context */
+
+/* Numbers in the file, C order. */
+struct ref_array {
+    char *name; /* malloc'ed; NULL where the format has none */
+    struct npy npy;
+    int bf16; /* elements are bfloat16, which npy does not know; npy.width is 2 */
+    uint64_t
+        offset; /* of the first byte in the file, unless the data are an entry of an archive: */
+    zip_int64_t entry;  /* -1: none */
+    int seekable;       /* the entry is stored */
+    zip_file_t *stream; /* the entry, open at byte `at` of its data */
+    uint64_t at;
+    mgpt_point point; /* of an inner value */
+    int32_t layer;
+    size_t rows, cols;
+};
+
+struct ref_item {
+    const char *label; /* lives in the JSON tree */
+    int32_t *ids;      /* stb_ds array */
+    size_t first_row;  /* of the logits: where its rows begin */
+    json_t *rows;      /* JSON only; lives in the tree */
+    int partial;       /* these are top_logprobs */
+};
+
+struct reference {
+    struct file file;
+    const char *path; /* borrowed: valid while the file is opened */
+    struct ref_options options;
+    size_t n_vocab;
+    struct ref_item *items;  /* stb_ds array */
+    json_t *json;            /* JSON only: the list of sequences */
+    char unread[200];        /* JSON only: the first field that no reader knows; "" without one */
+    int32_t *some;           /* JSON with top_logprobs: stb_ds array, the ids of a row */
+    uint64_t coarse;         /* llama.cpp only: where the rows begin */
+    struct ref_array logits; /* all others */
+    struct ref_row about;    /* the row read last */
+    struct ref_array *hooks; /* stb_ds array */
+    zip_t *zip;
+    uint8_t *cache; /* all data of hook `cached`, a deflated entry */
+    size_t cached;
+};
+
+/* ---- the readers, one per kind of file ---- */
+
+int reference_json_open(struct reference *ref, mgpt_error *err);
+int reference_json_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+int reference_npz_open(struct reference *ref, mgpt_error *err);
+int reference_st_open(struct reference *ref, mgpt_error *err);
+int reference_kld_open(struct reference *ref, mgpt_error *err);
+int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+int reference_llmc_open(struct reference *ref, mgpt_error *err);
+int reference_raw_open(struct reference *ref, mgpt_error *err);
+
+/* ---- what they share ---- */
+
+/* Bytes of the file, which lie inside it, without keeping them. */
+int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void *to,
+                    mgpt_error *err);
+
+/* The shape of logits: [rows, n_vocab] with an optional 1 in front. Stores rows. */
+int reference_shape(const struct reference *ref, const struct ref_array *logits, size_t *rows,
+                    mgpt_error *err);
+
+/* Appends an id to an item, with all checks. */
+int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t id,
+                     mgpt_error *err);
+
+/* Appends n ids, int32 at this place of the file, which holds them. */
+int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
+                      mgpt_error *err);
+
+/* Appends the ids from outside: an error when there are none. */
+int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err);
+
+/* Adds an empty item; NULL when out of memory. */
+struct ref_item *reference_add_item(struct reference *ref, mgpt_error *err);
+
+/* n rows for n tokens, at least one. */
+int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err);
+
+/* ---- reference_array.c: reading arrays ---- */
+
+/* Elements [first, first + n), which lie inside the array. */
+int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, size_t n,
+                    double *out, mgpt_error *err);
+
+/* Appends all of it, a list of integers, to an item. */
+int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *item,
+                  mgpt_error *err);
+void ref_array_close(struct ref_array *a);
+
+/* Reads an entry of an archive to its end, where the checksum is: before anything is said about what is in
+ * it. Rows that are read alone never get there. */
+int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err);
+
+/* ---- reference_names.c: arrays that have names ---- */
+
+/* What has been found in a file. Owns its arrays until they are handed on. */
+struct ref_named {
+    struct ref_array tokens, logits;
+    struct ref_array *hooks; /* stb_ds array */
+};
+
+/* 1 when the name means something to us. */
+int ref_name_known(const char *name);
+
+/* Files an array away by its name, and owns it (also on failure). `n_same` names of tokens: the best one
+ * counts. */
+int ref_named_add(struct ref_named *named, struct ref_array *a, mgpt_error *err);
+
+/* Makes the (one) sequence of a file out of them; what it does not hand on it releases. */
+int ref_named_use(struct reference *ref, struct ref_named *named, mgpt_error *err);
+void ref_named_free(struct ref_named *named);
+
+#endif

@@ -1,0 +1,279 @@
+/* Arrays that have names: tokens, logits and the values inside the model. Names are TransformerLens'
+ * (mgpt_point_name) or transformers'; what has another name is none of our business, but what is called
+ * like one of ours must have its shape.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/reference/reference_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const token_names[] = {"tokens", "input_ids", "input", "ids"};
+enum { N_TOKEN_NAMES = sizeof token_names / sizeof *token_names, MAX_LAYERS = 100000 };
+
+/* The place in the list of names of tokens; N_TOKEN_NAMES: none of them. */
+static size_t token_name(const char *name)
+{
+    size_t i = 0;
+    while (i < N_TOKEN_NAMES && strcmp(name, token_names[i]) != 0)
+        i++;
+    return i;
+}
+
+/* ---- names of points ---- */
+
+/* The number behind `prefix`, *end behind it; -1 when there is none below MAX_LAYERS. */
+static int32_t number_behind(const char *name, const char *prefix, const char **end)
+{
+    size_t n = strlen(prefix);
+    int32_t number = 0;
+    if (strncmp(name, prefix, n) != 0 || name[n] < '0' || name[n] > '9')
+        return -1;
+    for (*end = name + n; **end >= '0' && **end <= '9' && number < MAX_LAYERS; (*end)++)
+        number = number * 10 + (**end - '0');
+    return number < MAX_LAYERS ? number : -1;
+}
+
+/* transformers' hidden state n is what layer n reads: what the embedding gives or layer n - 1 leaves. */
+static int find_transformers(const char *name, mgpt_point *point, int32_t *layer)
+{
+    static const struct {
+        const char *prefix;
+        mgpt_point point;
+    } known[] = {{"hidden_states.", MGPT_RESID_POST},
+                 {"hidden_states_", MGPT_RESID_POST},
+                 {"attentions.", MGPT_WEIGHTS},
+                 {"attentions_", MGPT_WEIGHTS}};
+    const char *end;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if ((*layer = number_behind(name, known[i].prefix, &end)) >= 0 && !*end) {
+            *point = known[i].point;
+            if (*point == MGPT_RESID_POST && --*layer < 0) {
+                *point = MGPT_RESID_PRE;
+                *layer = 0;
+            }
+            return 1;
+        }
+    return 0;
+}
+
+/* What a norm gives is hook_out to TransformerLens, whose hook_normalized is without the gain; to us there
+ * is only the first of them, with the other name. */
+static const char *our_name(const char *name, char *buf, size_t cap)
+{
+    size_t n = strlen(name);
+    int is_norm = strstr(name, "ln1.hook_out") || strstr(name, "ln2.hook_out") ||
+                  strcmp(name, "ln_final.hook_out") == 0;
+    if (!is_norm || n >= cap - 16)
+        return name;
+    text_format(buf, cap, "%.*shook_normalized", (int)(n - strlen("hook_out")), name);
+    return buf;
+}
+
+static int find_point(const char *name, mgpt_point *point, int32_t *layer)
+{
+    char full[96], other[96];
+    const char *end;
+    int32_t number = number_behind(name, "blocks.", &end);
+    name = our_name(name, other, sizeof other);
+    for (int p = 0; p < MGPT_LOGITS; p++) {
+        size_t n = mgpt_point_name((mgpt_point)p, number, full, sizeof full);
+        if (n < sizeof full && strcmp(name, full) == 0) {
+            *point = (mgpt_point)p;
+            *layer = number;
+            return 1;
+        }
+    }
+    return find_transformers(name, point, layer);
+}
+
+int ref_name_known(const char *name)
+{
+    mgpt_point point;
+    int32_t layer;
+    return token_name(name) < N_TOKEN_NAMES || strcmp(name, "logits") == 0 ||
+           find_point(name, &point, &layer);
+}
+
+/* ---- filing ---- */
+
+static int add_tokens(struct ref_named *named, struct ref_array *a)
+{
+    struct ref_array worse = *a;
+    if (!named->tokens.name || token_name(a->name) < token_name(named->tokens.name)) {
+        worse = named->tokens;
+        named->tokens = *a;
+    }
+    ref_array_close(&worse);
+    return MGPT_OK;
+}
+
+static int add_hook(struct ref_named *named, struct ref_array *a, mgpt_error *err)
+{
+    if (!find_point(a->name, &a->point, &a->layer)) {
+        ref_array_close(a);
+        return MGPT_OK;
+    }
+    if (arr_push(named->hooks, *a))
+        return MGPT_OK;
+    ref_array_close(a);
+    return err_memory(err, "the inner values", arr_len(named->hooks) * sizeof *named->hooks);
+}
+
+int ref_named_add(struct ref_named *named, struct ref_array *a, mgpt_error *err)
+{
+    if (token_name(a->name) < N_TOKEN_NAMES)
+        return add_tokens(named, a);
+    if (strcmp(a->name, "logits") != 0)
+        return add_hook(named, a, err);
+    if (named->logits.name) {
+        ref_array_close(a);
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "there are two arrays called logits");
+    }
+    named->logits = *a;
+    return MGPT_OK;
+}
+
+void ref_named_free(struct ref_named *named)
+{
+    ref_array_close(&named->tokens);
+    ref_array_close(&named->logits);
+    for (size_t i = 0; i < arr_len(named->hooks); i++)
+        ref_array_close(&named->hooks[i]);
+    arr_free(named->hooks);
+    *named = (struct ref_named){0};
+}
+
+/* ---- shapes ---- */
+
+static int bad_shape(const struct ref_array *a, size_t n_ids, const char *expected, mgpt_error *err)
+{
+    const uint64_t *d = a->npy.dims;
+    char shape[100] = "[]";
+    size_t used = 0;
+    for (unsigned i = 0; i < a->npy.n_dims; i++)
+        used += text_format(shape + used, sizeof shape - used, "%s%llu", i > 0 ? ", " : "[",
+                            (unsigned long long)d[i]);
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: shape %s], expected %s with T = %zu",
+                   a->name, shape, expected, n_ids);
+}
+
+static int shape_attention(struct ref_array *a, size_t n_ids, mgpt_error *err)
+{
+    const uint64_t *d = a->npy.dims;
+    uint64_t rows;
+    unsigned batch = a->npy.n_dims == 4 && d[0] == 1;
+    if (a->npy.n_dims - batch != 3 || d[batch] == 0 || d[batch + 1] != n_ids ||
+        d[batch + 2] != n_ids)
+        return bad_shape(a, n_ids, "[heads, T, T]", err);
+    if (!ck_mul(d[batch], n_ids, &rows) || !ck_size(rows, &a->rows))
+        return bad_shape(a, n_ids, "a smaller one", err);
+    a->cols = n_ids;
+    return MGPT_OK;
+}
+
+/* With one token [1, 1, n] is the same with and without a batch. */
+static int shape_rows(struct ref_array *a, size_t n_ids, mgpt_error *err)
+{
+    const uint64_t *d = a->npy.dims;
+    uint64_t cols = 1;
+    unsigned batch = a->npy.n_dims > 2 && d[0] == 1 && n_ids != 1;
+    if (a->npy.n_dims - batch < 2 || d[batch] != n_ids)
+        return bad_shape(a, n_ids, "[T, ...]", err);
+    for (unsigned i = batch + 1; i < a->npy.n_dims; i++)
+        if (!ck_mul(cols, d[i], &cols))
+            return bad_shape(a, n_ids, "a smaller one", err);
+    a->rows = n_ids;
+    if (cols == 0 || !ck_size(cols, &a->cols))
+        return bad_shape(a, n_ids, "values", err);
+    return MGPT_OK;
+}
+
+static int check_hook(const struct reference *ref, struct ref_array *a, size_t n_ids,
+                      mgpt_error *err)
+{
+    const int32_t n_layer = ref->options.n_layer;
+    if (a->npy.kind != 'f')
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: integers, expected floats",
+                       a->name);
+    if (n_layer > 0 && a->layer >= n_layer)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: the model has %d layers", a->name,
+                       (int)n_layer);
+    int attention = a->point == MGPT_SCORES || a->point == MGPT_WEIGHTS;
+    return attention ? shape_attention(a, n_ids, err) : shape_rows(a, n_ids, err);
+}
+
+static int is_hidden(const struct ref_array *a)
+{
+    return strncmp(a->name, "hidden_states", strlen("hidden_states")) == 0;
+}
+
+/* transformers' last hidden state is what the head reads. (Without layers it is the first, too.) */
+static void find_last_hidden(const struct reference *ref, struct ref_array *hooks)
+{
+    int32_t last = ref->options.n_layer - 1;
+    for (size_t i = 0; i < arr_len(hooks) && ref->options.n_layer == 0; i++)
+        if (is_hidden(&hooks[i]) && hooks[i].point == MGPT_RESID_POST && hooks[i].layer > last)
+            last = hooks[i].layer;
+    for (size_t i = 0; i < arr_len(hooks); i++)
+        if (is_hidden(&hooks[i]) &&
+            hooks[i].layer == (hooks[i].point == MGPT_RESID_POST ? last : last + 1)) {
+            hooks[i].point = MGPT_FINAL;
+            hooks[i].layer = -1;
+        }
+}
+
+/* In the order of the pass: what comes before the layers, the layers, what comes behind them. */
+static int by_pass(const void *a, const void *b)
+{
+    const struct ref_array *x = a, *y = b;
+    int32_t lx = x->point == MGPT_FINAL ? MAX_LAYERS : x->layer;
+    int32_t ly = y->point == MGPT_FINAL ? MAX_LAYERS : y->layer;
+    if (lx != ly)
+        return lx < ly ? -1 : 1;
+    if (x->point != y->point)
+        return x->point < y->point ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int use_logits(struct reference *ref, struct ref_named *named, mgpt_error *err)
+{
+    size_t rows = 0;
+    struct ref_item *item = reference_add_item(ref, err);
+    if (!item)
+        return MGPT_EMEM;
+    if (!named->logits.name)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no array called logits");
+    int status = reference_shape(ref, &named->logits, &rows, err);
+    if (status < 0)
+        return status;
+    if (!named->tokens.name && !ref->options.ids)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "no array called tokens, input_ids, input or ids: give them with --ids");
+    if (named->tokens.name && ref->options.ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    status = named->tokens.name ? ref_array_ids(ref, &named->tokens, item, err)
+                                : reference_given_ids(ref, item, err);
+    return status < 0 ? status : reference_match(arr_len(item->ids), rows, err);
+}
+
+int ref_named_use(struct reference *ref, struct ref_named *named, mgpt_error *err)
+{
+    int status = use_logits(ref, named, err);
+    if (status == MGPT_OK)
+        find_last_hidden(ref, named->hooks);
+    for (size_t i = 0; i < arr_len(named->hooks) && status == MGPT_OK; i++)
+        status = check_hook(ref, &named->hooks[i], arr_len(ref->items[0].ids), err);
+    if (status == MGPT_OK) {
+        if (named->hooks)
+            qsort(named->hooks, arr_len(named->hooks), sizeof *named->hooks, by_pass);
+        ref->logits = named->logits;
+        ref->hooks = named->hooks;
+        named->logits = (struct ref_array){0};
+        named->hooks = NULL;
+    }
+    ref_named_free(named);
+    return status;
+}

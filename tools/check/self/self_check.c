@@ -1,0 +1,234 @@
+/* mgpt check --self, printed. See self.h. */
+#include "base/mem.h"
+#include "check/self/self.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "engine/engine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS_MOST = 56, TOKENS_LEAST = 6 };
+
+size_t self_n_tokens(const mgpt_info *info)
+{
+    /* Some 2 * 10^9 products in float64 take a few seconds. */
+    double fits = 2e9 / ((double)info->n_params + 1);
+    size_t n = fits < TOKENS_MOST ? (size_t)fits : TOKENS_MOST;
+    n = n < TOKENS_LEAST ? TOKENS_LEAST : n;
+    return n < (size_t)info->n_ctx ? n : (size_t)info->n_ctx;
+}
+
+void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)((i * i * 7919 + i * 13 + 5) % (size_t)info->n_tokens);
+}
+
+static mgpt_model *open_again(void *user, const char *isa, mgpt_error *err)
+{
+    return engine_reopen(user, isa, err);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------ */
+
+/* The beginning of the text, or the fixed sequence; malloc'ed. */
+static int choose_tokens(const struct self_options *o, struct engine *e, int32_t **tokens,
+                         size_t *n)
+{
+    const mgpt_info *info = &e->info;
+    size_t limit = o->n_tokens ? (size_t)o->n_tokens : self_n_tokens(info);
+    if (limit > (size_t)info->n_ctx) {
+        cli_note("%zu tokens do not fit: the context is %d", limit, (int)info->n_ctx);
+        return EXIT_FULL;
+    }
+    *n = limit;
+    if (!o->text) {
+        *tokens = mem_new(limit, sizeof **tokens);
+        if (*tokens)
+            self_tokens(info, *tokens, limit);
+        else
+            cli_note("out of memory: tokens");
+        return *tokens ? EXIT_OK : EXIT_FULL;
+    }
+    int code = engine_encode(e, "the text", o->text, o->n_text, 0, info->add_bos ? info->bos : -1,
+                             tokens, n);
+    if (code == EXIT_OK && *n == 0) {
+        cli_note("the text is empty");
+        code = EXIT_USAGE;
+    }
+    *n = *n < limit ? *n : limit;
+    return code;
+}
+
+/* ---- bits -------------------------------------------------------------------------------------- */
+
+static void print_way(const struct self_way *w)
+{
+    char chunk[16] = "chosen";
+    if (w->n_chunk)
+        snprintf(chunk, sizeof chunk, "%d", (int)w->n_chunk);
+    printf("%-11s %-20s %7d   %-6s  %016" PRIx64 "\n", w->isa, w->name, (int)w->n_threads, chunk,
+           w->hash);
+}
+
+static json_t *way_json(const struct self_way *w)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, w->hash);
+    return json_pack("{s:s, s:s, s:i, s:i, s:s}", "isa", w->isa, "way", w->name, "threads",
+                     (int)w->n_threads, "chunk", (int)w->n_chunk, "hash", hash);
+}
+
+static void print_bits(const struct self_bits *bits)
+{
+    printf("bits: all logits by every way\n"
+           "isa         way                  threads   chunk   hash\n");
+    for (size_t i = 0; i < arr_len(bits->ways); i++)
+        print_way(&bits->ways[i]);
+    if (bits->differs) {
+        const struct self_difference *d = &bits->difference;
+        printf("first difference: %s, %s: position %zu, id %zu: %.9g, not %.9g as %s, %s\n",
+               d->way.isa, d->way.name, d->pos, d->id, (double)d->found, (double)d->expected,
+               d->first.isa, d->first.name);
+    }
+    if (bits->n_skipped)
+        printf("left out because they take long: %zu ways (--full tries them)\n", bits->n_skipped);
+}
+
+static int print_bits_json(const struct self_bits *bits)
+{
+    const struct self_difference *d = &bits->difference;
+    int code = EXIT_OK;
+    for (size_t i = 0; i < arr_len(bits->ways) && code == EXIT_OK; i++)
+        code = text_json_line(way_json(&bits->ways[i]));
+    if (code == EXIT_OK && bits->differs)
+        code = text_json_line(json_pack(
+            "{s:s, s:o, s:o, s:I, s:I, s:o?, s:o?}", "difference", "bits", "way", way_json(&d->way),
+            "first", way_json(&d->first), "pos", (json_int_t)d->pos, "id", (json_int_t)d->id,
+            "expected", json_real((double)d->expected), "found", json_real((double)d->found)));
+    return code;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------ */
+
+static const char *stage_verdict(const struct self_stage *s, double bound)
+{
+    return s->nmse <= bound ? "holds" : "DIFFERENT";
+}
+
+static void print_stages(const struct self_stages *t)
+{
+    printf("\nnumbers: every stage against float64 on its own input, NMSE <= %.2g\n"
+           "stage                          worst NMSE   at                    ours, float64\n",
+           t->bound);
+    for (int p = 0; p < MGPT_N_POINTS; p++) {
+        const struct self_stage *s = &t->points[p];
+        char name[64], at[64];
+        if (!s->fired)
+            continue;
+        mgpt_point_name((mgpt_point)p, s->layer, name, sizeof name);
+        if (s->nmse == 0) {
+            printf("%-30s 0\n", name);
+            continue;
+        }
+        snprintf(at, sizeof at, "[%zu, %zu, %zu]", s->pos, s->head, s->col);
+        printf("%-30s %-10.3g   %-21s %.9g, %.9g%s\n", name, s->nmse, at, s->found, s->expected,
+               s->nmse <= t->bound ? "" : "   DIFFERENT");
+    }
+    if (isfinite(t->whole))
+        printf("the whole pass in float64: NMSE of the logits %.3g\n", t->whole);
+}
+
+static int print_stages_json(const struct self_stages *t)
+{
+    int code = EXIT_OK;
+    for (int p = 0; p < MGPT_N_POINTS && code == EXIT_OK; p++) {
+        const struct self_stage *s = &t->points[p];
+        char name[64];
+        if (!s->fired)
+            continue;
+        mgpt_point_name((mgpt_point)p, s->layer, name, sizeof name);
+        code = text_json_line(
+            json_pack("{s:s, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:s}", "stage", name, "nmse",
+                      json_real(s->nmse), "pos", (json_int_t)s->pos, "head", (json_int_t)s->head,
+                      "index", (json_int_t)s->col, "found", json_real(s->found), "expected",
+                      json_real(s->expected), "verdict", stage_verdict(s, t->bound)));
+    }
+    return code;
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+static int print_verdict(const struct self_options *o, const struct self_bits *bits,
+                         const struct self_stages *stages, size_t n)
+{
+    int same = !bits->differs && stages->holds;
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, bits->ways[0].hash);
+    if (o->json) {
+        int code = text_json_line(json_pack(
+            "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:o?}", "verdict",
+            same ? "same" : "different", "hash", hash, "bits", !bits->differs, "numbers",
+            stages->holds, "tokens", (json_int_t)n, "ways", (json_int_t)arr_len(bits->ways),
+            "instruction_sets", (json_int_t)bits->n_isas, "left_out", (json_int_t)bits->n_skipped,
+            "whole_nmse", json_real(stages->whole)));
+        return code == EXIT_OK && !same ? EXIT_DIFFERENT : code;
+    }
+    printf("\n%s  %zu tokens, %zu ways, %zu instruction sets: %s; numbers: %s\n", hash, n,
+           arr_len(bits->ways), bits->n_isas, bits->differs ? "DIFFERENT" : "one hash",
+           stages->holds ? "hold" : "DIFFERENT");
+    return same ? EXIT_OK : EXIT_DIFFERENT;
+}
+
+static int check(const struct self_options *o, const struct self_request *q)
+{
+    mgpt_error err;
+    struct self_bits bits;
+    struct self_stages stages;
+    int code = EXIT_OK, status = self_bits(q, &bits, &err);
+    if (status == MGPT_OK && o->json)
+        code = print_bits_json(&bits);
+    else if (status == MGPT_OK)
+        print_bits(&bits);
+    if (status == MGPT_OK && code == EXIT_OK)
+        status = self_stages(q, &stages, &err);
+    if (status == MGPT_OK && code == EXIT_OK && o->json)
+        code = print_stages_json(&stages);
+    else if (status == MGPT_OK && code == EXIT_OK)
+        print_stages(&stages);
+    if (status != MGPT_OK)
+        code = interrupted() ? EXIT_INTERRUPTED : cli_fail(o->path, &err);
+    else if (code == EXIT_OK)
+        code = print_verdict(o, &bits, &stages, q->n);
+    arr_free(bits.ways);
+    return cli_finish(code);
+}
+
+int self_check(const struct self_options *o)
+{
+    struct engine e = {.path = o->path, .isa = o->isa};
+    int32_t *tokens = NULL;
+    size_t n = 0;
+    int code = engine_open(&e);
+    if (code == EXIT_OK)
+        code = choose_tokens(o, &e, &tokens, &n);
+    mgpt_close(e.model);
+    e.model = NULL;
+    if (code == EXIT_OK) {
+        struct self_request q = {.open = open_again,
+                                 .user = &e,
+                                 .tokens = tokens,
+                                 .n = n,
+                                 .isa = o->isa,
+                                 .full = o->full};
+        interrupt_catch();
+        code = check(o, &q);
+    }
+    free(tokens);
+    engine_close(&e);
+    return code;
+}

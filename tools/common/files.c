@@ -1,0 +1,242 @@
+/* Inputs, and what may be written. See files.h. The registry is a global: a signal handler reads it. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* SA_SIGINFO, BUS_ADRERR */
+#endif
+#include "common/files.h"
+
+#include "base/error.h"
+#include "common/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 1024, HEAD_BYTES = 1 << 18 };
+
+static struct {
+    struct seen_file {
+        dev_t device;
+        ino_t inode;
+        off_t size;
+        char path[PATH_BYTES]; /* its end */
+    } inputs[FILES_MOST];
+    volatile sig_atomic_t n;
+} seen;
+
+/* ---- what was read ----------------------------------------------------------------------------- */
+
+static const struct seen_file *find_input(const struct stat *st)
+{
+    for (int i = 0; i < seen.n; i++)
+        if (seen.inputs[i].device == st->st_dev && seen.inputs[i].inode == st->st_ino)
+            return &seen.inputs[i];
+    return NULL;
+}
+
+static int add_input(const struct stat *st, const char *path, mgpt_error *err)
+{
+    if (!S_ISREG(st->st_mode) || find_input(st))
+        return MGPT_OK;
+    if (seen.n == FILES_MOST)
+        return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "more than %d input files", FILES_MOST);
+    struct seen_file *input = &seen.inputs[seen.n];
+    size_t n = strlen(path), from = n < PATH_BYTES ? 0 : n - PATH_BYTES + 1;
+    *input = (struct seen_file){.device = st->st_dev, .inode = st->st_ino, .size = st->st_size};
+    memcpy(input->path, path + from, n - from);
+    seen.n++;
+    return MGPT_OK;
+}
+
+int files_note(const char *path, mgpt_error *err)
+{
+    struct stat st;
+    return stat(path, &st) < 0 ? MGPT_OK
+                               : add_input(&st, path, err); /* who opens it says why not */
+}
+
+int files_note_stream(int fd, const char *path, mgpt_error *err)
+{
+    struct stat st;
+    return fstat(fd, &st) < 0 ? MGPT_OK : add_input(&st, path, err);
+}
+
+int files_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
+{
+    *file = (struct file){0};
+    int status = files_note(path, err);
+    return status < 0 ? status : file_open_partly(file, path, n, err);
+}
+
+int files_open(struct file *file, const char *path, mgpt_error *err)
+{
+    *file = (struct file){0};
+    int status = files_note(path, err);
+    return status < 0 ? status : file_open(file, path, err);
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------- */
+
+struct head {
+    const char *p;
+    size_t n;
+};
+
+static int begins(struct head h, const char *with)
+{
+    size_t n = strlen(with);
+    return h.n >= n && memcmp(h.p, with, n) == 0;
+}
+
+/* `text` is in the first `most` bytes. */
+static int holds(struct head h, const char *text, size_t most)
+{
+    size_t n = strlen(text), end = h.n < most ? h.n : most;
+    for (size_t i = 0; i + n <= end; i++)
+        if (memcmp(h.p + i, text, n) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_gguf(struct head h)
+{
+    return begins(h, "GGUF");
+}
+
+/* The first entry of an archive, the first tensor of a header: in a trace it is the tokens. */
+static int is_npz(struct head h)
+{
+    return begins(h, "PK\3\4") && h.n > 30 &&
+           begins((struct head){h.p + 30, h.n - 30}, "tokens.npy");
+}
+
+static int is_safetensors(struct head h)
+{
+    return h.n > 8 && h.p[8] == '{' && holds(h, "\"tokens\":{\"dtype\":\"I64\"", 128);
+}
+
+static int is_page(struct head h)
+{
+    return begins(h, "<!DOCTYPE html>") && holds(h, "<h1>mgpt <span>lab</span></h1>", HEAD_BYTES);
+}
+
+static int is_session(struct head h)
+{
+    size_t blank = 0;
+    while (blank < h.n && strchr(" \t\r\n", h.p[blank]) && h.p[blank])
+        blank++;
+    return blank < h.n && h.p[blank] == '{' && holds(h, "\"mgpt session\"", 256);
+}
+
+static int is_history(struct head h)
+{
+    return begins(h, FILES_HISTORY_LINE "\n");
+}
+
+/* Lines that begin with "# ", then a row of numbers. */
+static int is_table(struct head h)
+{
+    size_t at = 0, n_titles = 0;
+    char number[64] = "", *end;
+    for (; at + 1 < h.n && h.p[at] == '#' && h.p[at + 1] == ' '; n_titles++) {
+        while (at < h.n && h.p[at] != '\n')
+            at++;
+        at += at < h.n;
+    }
+    memcpy(number, h.p + at, h.n - at < sizeof number - 1 ? h.n - at : sizeof number - 1);
+    (void)strtod(number, &end);
+    int is_number = end > number && (*end == '\t' || *end == '\n');
+    return n_titles > 0 && (at == h.n || is_number);
+}
+
+static const struct {
+    const char *name;
+    int (*is)(struct head h);
+} kinds[] = {
+    [FILES_GGUF] = {"a GGUF file", is_gguf},
+    [FILES_NPZ] = {"a trace in .npz", is_npz},
+    [FILES_SAFETENSORS] = {"a trace in .safetensors", is_safetensors},
+    [FILES_PAGE] = {"a page of mgpt lab", is_page},
+    [FILES_TABLE] = {"a table of the repl", is_table},
+    [FILES_SESSION] = {"a session file", is_session},
+    [FILES_HISTORY] = {"a history file (first line '" FILES_HISTORY_LINE "')", is_history},
+};
+
+/* The name alone says that a file is meant to be a model. */
+static int is_named_gguf(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+}
+
+static int check_kind(const char *path, enum files_kind kind, mgpt_error *err)
+{
+    struct file file;
+    if (file_open_partly(&file, path, HEAD_BYTES, err) < 0)
+        return err->status;
+    size_t n = file.size < HEAD_BYTES ? file.size : HEAD_BYTES;
+    int is = kinds[kind].is((struct head){(const char *)file.data, n});
+    file_close(&file);
+    return is ? MGPT_OK
+              : err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                        "exists and is not %s: give another name, or remove it first",
+                        kinds[kind].name);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+int files_may_write(const char *path, enum files_kind kind, mgpt_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return MGPT_OK; /* outfile.c says what is wrong with it */
+    const struct seen_file *input = find_input(&st);
+    if (input)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "is an input of this command (%s): give another name", input->path);
+    int is_free = st.st_size == 0 || (kind == FILES_GGUF && is_named_gguf(path));
+    return is_free ? MGPT_OK : check_kind(path, kind, err);
+}
+
+int files_create(struct outfile *out, const char *path, enum files_kind kind, mgpt_error *err)
+{
+    *out = (struct outfile){.fd = -1};
+    int status = files_may_write(path, kind, err);
+    return status < 0 ? status : outfile_open(out, path, err);
+}
+
+/* ---- truncation -------------------------------------------------------------------------------- */
+
+static void say(const char *text)
+{
+    (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+/* Calls nothing that is not safe in a signal handler. */
+static void on_bus_error(int signal_number, siginfo_t *info, void *context)
+{
+    struct stat st;
+    (void)context;
+    for (int i = 0; info->si_code == BUS_ADRERR && i < seen.n; i++) {
+        const struct seen_file *input = &seen.inputs[i];
+        if (stat(input->path, &st) < 0 || st.st_ino != input->inode || st.st_size >= input->size)
+            continue;
+        say("mgpt: ");
+        say(input->path);
+        say(": became shorter while it was read\n");
+        _exit(EXIT_IO);
+    }
+    signal(signal_number, SIG_DFL); /* the instruction runs again and ends the process */
+}
+
+void files_catch_truncation(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}

@@ -1,0 +1,148 @@
+/* JSON text to a tree. See json_read.h.
+ *
+ * When an allocation fails, jansson (2.14) does one of four things: it says so, it says that a string or
+ * '}' was expected there, it returns a tree in which a string is cut short, or it writes where it must
+ * not. Writing, it leaves out a name or a quote. So its allocations go through here. A failure is
+ * remembered, the request is met from a reserve that was set aside before, and the text ends there, so
+ * that jansson soon ends as well; whatever it returns is thrown away. Its longest request is its buffer of
+ * one string, which doubles.
+ *
+ * jansson has one set of allocation functions for a process, hence the static variables.
+ */
+#include "common/json_read.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_THINGS = 64 << 10, ALIGN = 16 };
+
+/* What the tree of a text may take: "[],[],[]" becomes fifty times as many bytes. A vocabulary with its merges
+ * needs 6 per byte as it is usually written, 16 without spaces; a matrix of numbers 3. */
+enum { TREE_BYTES = 40 << 20, TREE_PER_BYTE = 20 };
+
+/* Of the call in progress. */
+static struct {
+    char *reserve; /* NULL: none is in progress */
+    size_t size, used;
+    int failed;
+    const char *text;
+    size_t left;
+    size_t taken, most; /* by the tree, in bytes */
+} reading;
+
+static void *allocate(size_t n)
+{
+    void *p = malloc(n);
+    reading.failed |= !p;
+    if (p && reading.reserve) /* what malloc adds counts: many are small */
+        reading.taken += (n + sizeof(size_t)) / ALIGN * ALIGN + ALIGN;
+    if (p || !reading.reserve)
+        return p;
+    if (n > reading.size - reading.used)
+        return NULL;
+    p = reading.reserve + reading.used;
+    reading.used += (n + ALIGN - 1) / ALIGN * ALIGN;
+    reading.used = reading.used < reading.size ? reading.used : reading.size;
+    return p;
+}
+
+static void release(void *p)
+{
+    uintptr_t at = (uintptr_t)p, begin = (uintptr_t)reading.reserve;
+    if (!reading.reserve || at < begin || at >= begin + reading.size)
+        free(p);
+}
+
+void json_watch(void)
+{
+    json_set_alloc_funcs(allocate, release);
+    reading.failed = 0;
+}
+
+int json_has_lost(void)
+{
+    return reading.failed;
+}
+
+static size_t next_bytes(void *to, size_t n, void *user)
+{
+    (void)user;
+    n = n < reading.left ? n : reading.left;
+    if (n == 0 || reading.failed || reading.taken > reading.most)
+        return 0;
+    memcpy(to, reading.text, n);
+    reading.text += n;
+    reading.left -= n;
+    return n;
+}
+
+/* Throws the tree away; *where says why: after the first n bytes of the text. */
+static json_t *refuse(json_t *value, json_error_t *where, const char *text, size_t n,
+                      const char *why, enum json_error_code code)
+{
+    json_decref(value);
+    *where = (json_error_t){.line = 1, .position = (int)n};
+    for (size_t i = 0; i < n; i++) {
+        where->line += text[i] == '\n';
+        where->column = text[i] == '\n' ? 0 : where->column + 1;
+    }
+    snprintf(where->text, sizeof where->text, "%s", why);
+    where->text[sizeof where->text - 1] = (char)code; /* where it is */
+    return NULL;
+}
+
+json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
+{
+    uint64_t size;
+    json_t *value = NULL;
+    int fits =
+        ck_mul(n, 2, &size) && ck_add(size, SMALL_THINGS, &size) && ck_size(size, &reading.size);
+    reading.reserve = fits ? malloc(reading.size) : NULL;
+    reading.used = 0;
+    json_watch();
+    reading.failed = !reading.reserve;
+    reading.text = text;
+    reading.left = n;
+    reading.taken = 0;
+    if (!ck_bytes(n, TREE_PER_BYTE, &reading.most))
+        reading.most = SIZE_MAX;
+    if (reading.most < TREE_BYTES)
+        reading.most = TREE_BYTES;
+    if (reading.reserve)
+        value = json_load_callback(next_bytes, NULL, flags, where);
+    if (reading.failed)
+        value = refuse(value, where, text, 0, "out of memory", json_error_out_of_memory);
+    else if (reading.taken > reading.most)
+        value = refuse(value, where, text, n - reading.left,
+                       "too many values for a text of this size", json_error_unknown);
+    free(reading.reserve);
+    reading.reserve = NULL;
+    return value;
+}
+
+int json_read_no_memory(const json_error_t *where, size_t n, mgpt_error *err)
+{
+    if (json_error_code(where) != json_error_out_of_memory)
+        return 0;
+    err_memory(err, "the JSON tree", n);
+    return 1;
+}
+
+uint64_t json_read_offset(const json_error_t *where)
+{
+    return (uint64_t)(where->position > 0 ? where->position : 0);
+}
+
+int json_is(const json_t *v, json_type type)
+{
+    return v && json_typeof(v) == type;
+}
+
+int json_is_numeric(const json_t *v)
+{
+    return json_is(v, JSON_INTEGER) || json_is(v, JSON_REAL);
+}

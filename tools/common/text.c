@@ -1,0 +1,322 @@
+/* Prompts, escaping, token streams. See text.h. */
+#include "common/text.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "common/json_read.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_AT_FIRST = 64, TEXT_TOGETHER = 4096 }; /* bytes of a stream's buffer */
+
+/* ---- in ---- */
+
+int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
+                size_t *n_bytes)
+{
+    return text_prompt_limited(command, text, file, (struct cli_limits){.all = 0}, bytes, n_bytes);
+}
+
+int text_prompt_limited(const struct cli_command *command, const char *text, const char *file,
+                        struct cli_limits limits, char **bytes, size_t *n_bytes)
+{
+    mgpt_error err;
+    if (text && file)
+        return cli_usage(command, "-p and -f exclude each other");
+    if (file) {
+        *bytes = cli_read_limited(file, limits, n_bytes, &err);
+        return *bytes ? EXIT_OK : cli_fail(strcmp(file, "-") == 0 ? "stdin" : file, &err);
+    }
+    *n_bytes = text ? strlen(text) : 0;
+    *bytes = malloc(*n_bytes + 1);
+    if (!*bytes) {
+        err_memory(&err, "the prompt", *n_bytes);
+        return cli_fail(NULL, &err);
+    }
+    memcpy(*bytes, text ? text : "", *n_bytes + 1);
+    return EXIT_OK;
+}
+
+int text_next_id(const char **at, int32_t *id)
+{
+    char *end;
+    while (isspace((unsigned char)**at) || **at == ',')
+        (*at)++;
+    if (!**at)
+        return 0;
+    errno = 0;
+    long long v = strtoll(*at, &end, 10);
+    if (end == *at || errno || v < INT32_MIN || v > INT32_MAX ||
+        !(isspace((unsigned char)*end) || *end == ',' || *end == 0))
+        return -1;
+    *id = (int32_t)v;
+    *at = end;
+    return 1;
+}
+
+/* ---- escaping ---- */
+
+struct range {
+    uint32_t first, last;
+};
+
+/* Harmless, but nobody can see them: soft hyphen, fillers, zero width, variation selectors, byte
+ * order mark, tags, noncharacters. */
+static const struct range invisible[] = {
+    {0xAD, 0xAD},       {0x34F, 0x34F},     {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
+    {0x200B, 0x200D},   {0x2060, 0x2065},   {0x206A, 0x206F}, {0x3164, 0x3164}, {0xFDD0, 0xFDEF},
+    {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3},
+    {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
+
+static int is_invisible(uint32_t code)
+{
+    for (size_t i = 0; i < sizeof invisible / sizeof *invisible; i++)
+        if (code >= invisible[i].first && code <= invisible[i].last)
+            return 1;
+    return (code & 0xFFFE) == 0xFFFE;
+}
+
+/* One character (or bad byte) as an escape. */
+static void print_escape(FILE *to, const char *p, uint32_t code)
+{
+    static const char from[] = "\n\t\r\"\\", names[] = "ntr\"\\";
+    const char *at = code < 128 && code ? strchr(from, (int)code) : NULL;
+    if (at)
+        fprintf(to, "\\%c", names[at - from]);
+    else if (code == UTF8_BAD)
+        fprintf(to, "\\x%02X", (unsigned char)*p);
+    else
+        fprintf(to, "\\u{%X}", (unsigned)code);
+}
+
+void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes)
+{
+    fputc('"', to);
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code;
+        size_t n = utf8_next(bytes + i, n_bytes - i, &code);
+        if (code == '"' || code == '\\' || utf8_dangerous(code) || is_invisible(code))
+            print_escape(to, bytes + i, code);
+        else
+            fwrite(bytes + i, 1, n, to);
+        i += n;
+    }
+    fputc('"', to);
+}
+
+void text_print_token(FILE *to, const mgpt_model *model, int32_t token)
+{
+    size_t n;
+    const char *bytes = mgpt_piece(model, token, &n);
+    if (n > 0) {
+        text_print_quoted(to, bytes, n);
+        return;
+    }
+    bytes = mgpt_token_text(model, token, &n);
+    for (size_t i = 0; i < n; i++) /* a control token's name: plain ASCII, or shown as '?' */
+        fputc(bytes[i] > 32 && bytes[i] < 127 ? bytes[i] : '?', to);
+    if (n == 0)
+        fputs("(none)", to);
+}
+
+/* Bytes for a terminal: line ends and tabs pass, other dangerous characters are escaped. */
+static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code;
+        size_t n = utf8_next(bytes + i, n_bytes - i, &code);
+        if (code != '\n' && code != '\t' && utf8_dangerous(code))
+            print_escape(to, bytes + i, code);
+        else
+            fwrite(bytes + i, 1, n, to);
+        i += n;
+    }
+}
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef", *at;
+    char lower = c >= 'A' && c <= 'F' ? (char)(c + 32) : c;
+    at = lower ? strchr(digits, lower) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Up to max hex digits at p; stores the value and returns how many there were. */
+static size_t hex_number(const char *p, size_t n, size_t max, uint32_t *value)
+{
+    size_t i = 0;
+    *value = 0;
+    for (; i < n && i < max && hex_digit(p[i]) >= 0; i++)
+        *value = *value * 16 + (uint32_t)hex_digit(p[i]);
+    return i;
+}
+
+/* The escape behind a backslash at p. Writes its bytes to out (never more than were read), stores
+ * their number; returns how many bytes of p it took, 0 when it is none. */
+static size_t read_escape(const char *p, size_t n, char *out, size_t *n_out)
+{
+    static const char names[] = "ntr\"\\", to[] = "\n\t\r\"\\";
+    const char *at = n && *p ? strchr(names, *p) : NULL;
+    uint32_t code;
+    *n_out = 1;
+    if (at) {
+        *out = to[at - names];
+        return 1;
+    }
+    if (n >= 3 && *p == 'x' && hex_number(p + 1, n - 1, 2, &code) == 2) {
+        *out = (char)code;
+        return 3;
+    }
+    if (n < 4 || p[0] != 'u' || p[1] != '{')
+        return 0;
+    size_t digits = hex_number(p + 2, n - 2, 6, &code);
+    if (digits == 0 || 2 + digits >= n || p[2 + digits] != '}' || code > 0x10FFFF ||
+        (code >= 0xD800 && code <= 0xDFFF))
+        return 0;
+    *n_out = utf8_put(code, out);
+    return digits + 3;
+}
+
+int64_t text_unescape(char *bytes, size_t n_bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_bytes;) {
+        if (bytes[i] != '\\') {
+            bytes[n++] = bytes[i++];
+            continue;
+        }
+        char piece[4];
+        size_t n_piece, took = read_escape(bytes + i + 1, n_bytes - i - 1, piece, &n_piece);
+        if (took == 0)
+            return -1;
+        memcpy(bytes + n, piece, n_piece);
+        n += n_piece;
+        i += 1 + took;
+    }
+    return (int64_t)n;
+}
+
+/* ---- out ---- */
+
+int text_json_line(json_t *value)
+{
+    size_t flags = JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0u);
+    if (!value) {
+        cli_note("out of memory: a line of JSON");
+        return EXIT_FULL;
+    }
+    char *line = json_dumps(value, flags); /* all of it, or nothing gets out */
+    json_decref(value);
+    if (!line || json_has_lost()) {
+        free(line);
+        return text_json_line(NULL);
+    }
+    puts(line);
+    free(line);
+    return EXIT_OK;
+}
+
+int text_is_none(const mgpt_model *model)
+{
+    mgpt_info info;
+    return mgpt_get_info(model, &info, NULL) == MGPT_OK && strcmp(info.tokenizer, "none") == 0;
+}
+
+void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)
+{
+    *out = (struct text_out){.model = model, .to = to, .ids = text_is_none(model)};
+    out->terminal = to && isatty(fileno(to));
+}
+
+/* Room for n more bytes of text. */
+static int make_room(struct text_out *out, size_t n)
+{
+    if (arr_reserve(out->buffer, arr_len(out->buffer) + n))
+        return 1;
+    if (out->failed.status == MGPT_OK)
+        err_memory(&out->failed, "the text", n);
+    return 0;
+}
+
+/* Hands the buffer on: at once to a terminal, else when enough has come together. */
+static void deliver(struct text_out *out, int all)
+{
+    size_t n = arr_len(out->buffer);
+    if (!out->to || n == 0)
+        return;
+    if (out->terminal) {
+        print_safely(out->to, out->buffer, n);
+        fflush(out->to);
+    } else if (all || n >= TEXT_TOGETHER) {
+        fwrite(out->buffer, 1, n, out->to);
+    } else {
+        return;
+    }
+    arr_set_len(out->buffer, 0);
+}
+
+static void put_id(struct text_out *out, int32_t token)
+{
+    char id[16];
+    int n = snprintf(id, sizeof id, "%s%d", out->n_ids++ ? " " : "", (int)token);
+    if (!make_room(out, (size_t)n))
+        return;
+    memcpy(out->buffer + arr_len(out->buffer), id, (size_t)n);
+    arr_set_len(out->buffer, arr_len(out->buffer) + (size_t)n);
+    if (out->to && !out->hold)
+        deliver(out, 0);
+}
+
+void text_out_token(struct text_out *out, int32_t token, int quietly)
+{
+    if (out->failed.status < 0) /* a text has no holes */
+        return;
+    if (out->ids && !quietly)
+        put_id(out, token);
+    if (out->ids)
+        return;
+    size_t length = arr_len(out->buffer), room = arr_cap(out->buffer) - length;
+    char *at = out->buffer ? out->buffer + length : NULL;
+    size_t n = mgpt_stream_put(&out->stream, out->model, token, at, room);
+    if (n > room) { /* nothing was written: again, with room */
+        if (!make_room(out, n > TEXT_AT_FIRST ? n : TEXT_AT_FIRST))
+            return;
+        at = out->buffer + length;
+        n = mgpt_stream_put(&out->stream, out->model, token, at, n);
+    }
+    if (quietly || n == 0)
+        return;
+    arr_set_len(out->buffer, length + n);
+    if (out->to && !out->hold)
+        deliver(out, 0);
+}
+
+void text_out_end(struct text_out *out)
+{
+    size_t length = arr_len(out->buffer);
+    if (out->stream.n_held > 0 && out->failed.status == MGPT_OK && make_room(out, TEXT_AT_FIRST))
+        arr_set_len(out->buffer,
+                    length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
+    out->stream = (mgpt_stream){0};
+    out->n_ids = 0;
+    deliver(out, 1);
+}
+
+void text_out_clear(struct text_out *out)
+{
+    out->n_ids = 0;
+    if (out->buffer)
+        arr_set_len(out->buffer, 0);
+}
+
+void text_out_close(struct text_out *out)
+{
+    arr_free(out->buffer);
+    out->buffer = NULL;
+}

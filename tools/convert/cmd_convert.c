@@ -1,0 +1,238 @@
+/* mgpt convert: a checkpoint of another program to a GGUF file.
+ *
+ * The formats are in tools/convert/, one reader each, chosen by content; source.c opens the input
+ * and its side files. This file reads the options, prints what was inferred, and writes. All messages
+ * go to stderr; only the plan of --dry-run, which is a result, goes to stdout.
+ */
+#include "base/mem.h"
+#include "common/cli.h"
+#include "common/commands.h"
+#include "common/files.h"
+#include "common/interrupt.h"
+#include "common/sandbox.h"
+#include "convert/core/source.h"
+#include "convert/core/write.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static const char notes[] =
+    "It reads, by content: Hugging Face models (the directory, or config.json, safetensors or\n"
+    "pytorch_model.bin in it); PyTorch checkpoints of nanoGPT, minGPT, llama2.c, Meta's Llama,\n"
+    "ng-video-lecture, LLMs-from-scratch, LitGPT, nanochat and of GPT-2 under the names of other\n"
+    "programs, or a directory that holds one; microgpt (JSON, pickles, .npy, .npz, microgpt-bin,\n"
+    "microgpt-c, and with --raw bare numbers); llm.c .bin (with gpt2_tokenizer.bin); llama2.c\n"
+    ".bin (versions 0, 1, 2, with tokenizer.bin); GGUF (to change the element type). Whatever is\n"
+    "inferred or assumed is printed. OUT is replaced as a whole or left as it was; the same input\n"
+    "gives the same bytes.\n\n"
+    "TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k or keep. Vectors and the\n"
+    "position table stay f32; with q4_k, token_embd and output are q6_k. Where rows are not whole\n"
+    "blocks, q4_k (blocks of 256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16.\n\n"
+    "examples:\n"
+    "  mgpt convert microgpt-weights.json names.gguf\n"
+    "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
+    "  mgpt convert SmolLM2-135M/ smollm2.gguf\n"
+    "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n\n"
+    "exit codes: 0 ok, 2 usage, 3 input refused, 4 out of memory, 5 input/output\n";
+
+struct request {
+    struct ckpt_source source;
+    const char *out; /* NULL in a dry run */
+    const char *type_name;
+    const struct dtype *type; /* NULL: keep */
+    int embedding_norm, no_embedding_norm, final_norm, head_last, no_tokenizer, dry_run;
+};
+
+/* ---- options ----------------------------------------------------------------------------------- */
+
+#define WRITABLE "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k or keep"
+
+static int choose_type(const struct cli_command *command, struct request *r)
+{
+    if (!r->type_name || strcmp(r->type_name, "keep") == 0)
+        return EXIT_OK;
+    r->type = dtype_named(r->type_name);
+    if (r->type && r->type->from_float)
+        return EXIT_OK;
+    for (uint32_t id = 0; id < 64; id++)
+        if (strcasecmp(dtype_name(id), r->type_name) == 0)
+            return cli_usage(command, "--type: %s cannot be written; " WRITABLE, dtype_name(id));
+    return cli_usage(command, "--type: expected " WRITABLE ", found '%s'", r->type_name);
+}
+
+/* Which options were given: each has a value that cannot be typed. */
+static void mark_given(struct request *r)
+{
+    struct ckpt_options *o = &r->source.options;
+    const struct {
+        int given;
+        enum ckpt_option option;
+    } all[] = {
+        {o->n_head > 0, OPT_HEADS},
+        {o->n_vocab > 0, OPT_VOCAB_SIZE},
+        {o->n_embd > 0, OPT_EMBD},
+        {o->n_layer >= 0, OPT_LAYERS},
+        {o->n_ctx > 0, OPT_CONTEXT},
+        {o->activation != NULL, OPT_ACTIVATION},
+        {o->eps >= 0, OPT_EPS},
+        {o->bos >= 0, OPT_BOS},
+        {r->no_embedding_norm, OPT_NO_EMBEDDING_NORM},
+        {r->embedding_norm, OPT_EMBEDDING_NORM},
+        {o->positions != NULL, OPT_POSITIONS},
+        {o->raw != NULL, OPT_RAW},
+        {r->head_last, OPT_HEAD_LAST},
+        {r->final_norm, OPT_FINAL_NORM},
+        {r->source.chars != NULL, OPT_CHARS},
+        {r->source.tokenizer != NULL, OPT_TOKENIZER},
+        {r->no_tokenizer, OPT_NO_TOKENIZER},
+        {o->rope_base > 0, OPT_ROPE},
+        {o->softcap >= 0, OPT_SOFTCAP},
+        {o->qk_scale > 0, OPT_QK_SCALE},
+        {o->window > 0, OPT_WINDOW},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given)
+            o->given |= all[i].option;
+}
+
+static int check_operands(const struct cli_command *command, struct request *r)
+{
+    if (!r->out && !r->dry_run)
+        return cli_usage(command, "OUT is missing (or --dry-run)");
+    if (r->dry_run)
+        return EXIT_OK;
+    if (strcmp(r->out, "-") == 0)
+        return cli_usage(command, "OUT must be a file: it is replaced as a whole");
+    if (cli_same_file(r->source.path, r->out))
+        return cli_usage(command, "%s and %s are the same file", r->source.path, r->out);
+    return EXIT_OK;
+}
+
+/* ---- conversion -------------------------------------------------------------------------------- */
+
+/* What was inferred and left out. Of an input that is refused the error is all there is to say. */
+static void print_notes(const struct checkpoint *c)
+{
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        cli_note("%s", c->notes[i]);
+}
+
+static void print_size(char buf[32], uint64_t n)
+{
+    if (n < 1000)
+        snprintf(buf, 32, "%llu bytes", (unsigned long long)n);
+    else if (n < 1000000)
+        snprintf(buf, 32, "%.0f kB", (double)n / 1e3);
+    else
+        snprintf(buf, 32, "%.1f MB", (double)n / 1e6);
+}
+
+static void report(const struct request *r, const struct checkpoint *c)
+{
+    struct ckpt_written w;
+    struct stat st;
+    char size[32];
+    ckpt_measure(c, r->type, &w);
+    int known = stat(r->out, &st) == 0 && S_ISREG(st.st_mode);
+    print_size(size, known ? (uint64_t)st.st_size : w.n_bytes);
+    cli_note("wrote %s: %llu weights, %s, %s", r->out, (unsigned long long)w.n_values, w.type,
+             size);
+}
+
+static int write_out(struct request *r, mgpt_error *err)
+{
+    struct checkpoint *c = &r->source.checkpoint;
+    struct source_progress progress;
+    source_progress_begin(&progress, c);
+    interrupt_catch(); /* or the temporary file would stay */
+    int status = files_may_write(r->out, FILES_GGUF, err);
+    if (status == MGPT_OK)
+        status = ckpt_write(c, r->out, r->type, err);
+    interrupt_release();
+    source_progress_end(&progress);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static int run(struct request *r)
+{
+    struct ckpt_source *s = &r->source;
+    struct checkpoint *c = &s->checkpoint;
+    mgpt_error err;
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {s->path}, .files = {s->tokenizer, s->chars}, .output = r->out});
+    if (source_read(s, &err) < 0)
+        return cli_fail(s->in, &err);
+    ckpt_note_elsewhere(c);
+    if (r->dry_run) {
+        print_notes(c);
+        ckpt_print_plan(c, r->type);
+        return cli_finish(EXIT_OK);
+    }
+    if (write_out(r, &err) < 0)
+        return cli_fail(c->failed.status < 0 ? s->in : r->out, &err);
+    print_notes(c);
+    report(r, c);
+    return EXIT_OK;
+}
+
+int cmd_convert(int argc, char **argv)
+{
+    struct request r = {.source.options = ckpt_no_options};
+    struct ckpt_options *o = &r.source.options;
+    const struct cli_option options[] = {
+        {"--type", "TYPE", CLI_TEXT, &r.type_name, 0, 0,
+         "element type of the matrices; default keep"},
+        {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
+        {"--tokenizer", "FILE", CLI_TEXT, &r.source.tokenizer, 0, 0,
+         "vocabulary; default: the format's own file next to IN"},
+        {"--no-tokenizer", NULL, CLI_FLAG, &r.no_tokenizer, 0, 0, "write no vocabulary"},
+        {"--chars", "FILE", CLI_TEXT, &r.source.chars, 0, 0,
+         "the characters in order, or the training text"},
+        {"--heads", "N", CLI_INT, &o->n_head, 1, INT32_MAX, "attention heads"},
+        {"--bos", "ID", CLI_INT, &o->bos, 0, INT32_MAX, "id of BOS"},
+        {"--activation", "NAME", CLI_TEXT, &o->activation, 0, 0,
+         "relu, relu2, silu, gelu_tanh, gelu_erf"},
+        {"--eps", "X", CLI_REAL, &o->eps, 0, 1, "epsilon of the norms"},
+        {"--rope", "BASE", CLI_REAL, &o->rope_base, 1e-3, 1e12, "base of the rotation"},
+        {"--softcap", "X", CLI_REAL, &o->softcap, 0, 1e6, "soft limit of the logits; 0: none"},
+        {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 1e-3, 1e3, "factor of q and k"},
+        {"--window", "N", CLI_INT, &o->window, 1, INT32_MAX, "keys that short layers see"},
+        {"--embedding-norm", NULL, CLI_FLAG, &r.embedding_norm, 0, 0, "a norm after the embedding"},
+        {"--no-embedding-norm", NULL, CLI_FLAG, &r.no_embedding_norm, 0, 0,
+         "no norm after the embedding"},
+        {"--final-norm", NULL, CLI_FLAG, &r.final_norm, 0, 0, "a norm before the head"},
+        {"--positions", "HOW", CLI_TEXT, &o->positions, 0, 0,
+         "without wpe: half, adjacent (rotation), none"},
+        {"--raw", "TYPE", CLI_TEXT, &o->raw, 0, 0, "bare numbers: f32, f64 or f16"},
+        {"--head-last", NULL, CLI_FLAG, &r.head_last, 0, 0,
+         "parameter list: lm_head follows the layers"},
+        {"--vocab-size", "N", CLI_INT, &o->n_vocab, 1, INT32_MAX, "parameter list: tokens"},
+        {"--embd", "N", CLI_INT, &o->n_embd, 1, INT32_MAX, "parameter list: width"},
+        {"--layers", "N", CLI_INT, &o->n_layer, 0, 1024, "parameter list: layers"},
+        {"--context", "N", CLI_INT, &o->n_ctx, 1, INT32_MAX, "parameter list: positions"},
+    };
+    const struct cli_command command = {
+        "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
+        notes,     options,    sizeof options / sizeof *options,
+        1,         2};
+    const char *operands[2] = {NULL, NULL};
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n == -1)
+        ckpt_print_formats();
+    if (n < 0)
+        return cli_parse_exit(n);
+    r.source.path = operands[0];
+    r.out = n > 1 ? operands[1] : NULL;
+    mark_given(&r);
+    int code = choose_type(&command, &r);
+    if (code == EXIT_OK)
+        code = check_operands(&command, &r);
+    if (code == EXIT_OK)
+        code = run(&r);
+    source_close(&r.source);
+    return code;
+}

@@ -1,0 +1,267 @@
+/* The pickle machine. See pickle.h.
+ *
+ * One table has a row for each opcode; opcodes without a function are refused by name. The stack
+ * holds ids of nodes. Items of containers are linked cells, so that appending takes constant time
+ * and no container has memory of its own. Each opcode makes a bounded number of nodes, and each
+ * node costs at least one byte of input, so memory is bounded by the input as well as by
+ * PICKLE_MAX_NODES.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/containers/pickle_impl.h"
+
+#include <string.h>
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+int pickle_bad(const struct pickle_machine *m, const char *what)
+{
+    return err_set(m->err, MGPT_EFILE, m->at, "pickle: %s (byte %zu)", what, m->at);
+}
+
+static int truncated(const struct pickle_machine *m)
+{
+    return err_set(m->err, MGPT_EFILE, m->in.where, "pickle: the data ends at byte %zu, inside it",
+                   m->in.size);
+}
+
+/* ---- nodes, stack ---------------------------------------------------------------------------- */
+
+static struct pickle_node *node(const struct pickle_machine *m, pickle_id id)
+{
+    return &m->p->nodes[id];
+}
+
+int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id)
+{
+    size_t n = arr_len(m->p->nodes);
+    if (n > PICKLE_MAX_NODES)
+        return err_set(m->err, MGPT_EFILE, m->at, "pickle: more than %d values", PICKLE_MAX_NODES);
+    if (n > PICKLE_SOME_NODES && n - PICKLE_SOME_NODES > m->in.size / PICKLE_BYTES_A_NODE)
+        return err_set(m->err, MGPT_EFILE, m->at, "pickle: %zu values are too many for %zu bytes",
+                       n, m->in.size);
+    value.at = (uint32_t)m->at;
+    if (!arr_push(m->p->nodes, value))
+        return err_memory(m->err, "the values of a pickle", n * sizeof value);
+    *id = (pickle_id)n;
+    return MGPT_OK;
+}
+
+int pickle_push(struct pickle_machine *m, pickle_id id)
+{
+    if (!arr_push(m->stack, id))
+        return err_memory(m->err, "the stack of a pickle", sizeof id);
+    return MGPT_OK;
+}
+
+int pickle_push_new(struct pickle_machine *m, struct pickle_node value)
+{
+    pickle_id id = 0;
+    int status = pickle_new(m, value, &id);
+    return status == MGPT_OK ? pickle_push(m, id) : status;
+}
+
+/* How many values lie above the last mark: only those may be taken. */
+static size_t height(const struct pickle_machine *m)
+{
+    size_t n = arr_len(m->marks);
+    return arr_len(m->stack) - (n ? m->marks[n - 1] : 0);
+}
+
+pickle_id pickle_pop(struct pickle_machine *m)
+{
+    pickle_id id = m->stack[arr_len(m->stack) - 1];
+    arr_set_len(m->stack, arr_len(m->stack) - 1);
+    return id;
+}
+
+int pickle_need(const struct pickle_machine *m, size_t n)
+{
+    return height(m) >= n ? MGPT_OK : pickle_bad(m, "the stack is empty");
+}
+
+/* Appends to a list, tuple or dict; the cell is new, so no container shares it. */
+int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
+{
+    size_t n = arr_len(m->p->cells);
+    struct pickle_cell cell = {item, 0};
+    if (n > 2 * (size_t)PICKLE_MAX_NODES)
+        return err_set(m->err, MGPT_EFILE, m->at, "pickle: too many items in containers");
+    if (!arr_push(m->p->cells, cell))
+        return err_memory(m->err, "the items of a pickle", n * sizeof cell);
+    struct pickle_node *c = node(m, container);
+    if (c->n)
+        m->p->cells[c->as.items.last].next = (uint32_t)n;
+    else
+        c->as.items.first = (uint32_t)n;
+    c->as.items.last = (uint32_t)n;
+    c->n++;
+    return MGPT_OK;
+}
+
+/* ---- framing --------------------------------------------------------------------------------- */
+
+static int op_protocol(struct pickle_machine *m, int arg)
+{
+    uint8_t version = cursor_u8(&m->in);
+    (void)arg;
+    if (!m->in.failed && (version < 2 || version > 5))
+        return err_set(m->err, MGPT_EFILE, m->at, "pickle: protocol %u, expected 2 to 5 (byte %zu)",
+                       version, m->at);
+    return MGPT_OK;
+}
+
+/* Frames only say how much to read at once. */
+static int op_frame(struct pickle_machine *m, int arg)
+{
+    (void)arg;
+    cursor_u64(&m->in);
+    return MGPT_OK;
+}
+
+static int op_stop(struct pickle_machine *m, int arg)
+{
+    (void)arg;
+    if (arr_len(m->stack) != 1 || arr_len(m->marks))
+        return pickle_bad(m, "it ends with other than one value");
+    m->p->root = m->stack[0];
+    m->stopped = 1;
+    return MGPT_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define TEXT_OF(kind, n_bytes) ((kind) | (n_bytes) << 8)
+
+static const struct {
+    const char *name;
+    int (*run)(struct pickle_machine *m, int arg); /* NULL: known, refused */
+    int arg;
+} ops[256] = {
+    [0x80] = {"PROTO", op_protocol, 0},
+    [0x95] = {"FRAME", op_frame, 0},
+    ['.'] = {"STOP", op_stop, 0},
+    ['('] = {"MARK", pickle_op_mark, 0},
+    ['N'] = {"NONE", pickle_op_constant, PICKLE_NONE},
+    [0x88] = {"NEWTRUE", pickle_op_constant, PICKLE_BOOL | 1 << 8},
+    [0x89] = {"NEWFALSE", pickle_op_constant, PICKLE_BOOL},
+    ['K'] = {"BININT1", pickle_op_int, 1},
+    ['M'] = {"BININT2", pickle_op_int, 2},
+    ['J'] = {"BININT", pickle_op_int, -4},
+    [0x8a] = {"LONG1", pickle_op_long, 1},
+    ['G'] = {"BINFLOAT", pickle_op_real, 0},
+    ['X'] = {"BINUNICODE", pickle_op_text, TEXT_OF(PICKLE_TEXT, 4)},
+    [0x8c] = {"SHORT_BINUNICODE", pickle_op_text, TEXT_OF(PICKLE_TEXT, 1)},
+    [0x8d] = {"BINUNICODE8", pickle_op_text, TEXT_OF(PICKLE_TEXT, 8)},
+    ['U'] = {"SHORT_BINSTRING", pickle_op_text, TEXT_OF(PICKLE_TEXT, 1)},
+    ['T'] = {"BINSTRING", pickle_op_text, TEXT_OF(PICKLE_TEXT, 4)},
+    ['C'] = {"SHORT_BINBYTES", pickle_op_text, TEXT_OF(PICKLE_BYTES, 1)},
+    ['B'] = {"BINBYTES", pickle_op_text, TEXT_OF(PICKLE_BYTES, 4)},
+    [0x8e] = {"BINBYTES8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8)},
+    [0x96] = {"BYTEARRAY8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8)},
+    [')'] = {"EMPTY_TUPLE", pickle_op_empty, PICKLE_TUPLE},
+    ['t'] = {"TUPLE", pickle_op_tuple, -1},
+    [0x85] = {"TUPLE1", pickle_op_tuple, 1},
+    [0x86] = {"TUPLE2", pickle_op_tuple, 2},
+    [0x87] = {"TUPLE3", pickle_op_tuple, 3},
+    [']'] = {"EMPTY_LIST", pickle_op_empty, PICKLE_LIST},
+    ['a'] = {"APPEND", pickle_op_fill_one, PICKLE_LIST},
+    ['e'] = {"APPENDS", pickle_op_fill, PICKLE_LIST},
+    [0x8f] = {"EMPTY_SET", pickle_op_empty, PICKLE_LIST},
+    [0x90] = {"ADDITEMS", pickle_op_fill, PICKLE_LIST},
+    ['}'] = {"EMPTY_DICT", pickle_op_empty, PICKLE_DICT},
+    ['s'] = {"SETITEM", pickle_op_fill_one, PICKLE_DICT},
+    ['u'] = {"SETITEMS", pickle_op_fill, PICKLE_DICT},
+    ['q'] = {"BINPUT", pickle_op_put, 1},
+    ['r'] = {"LONG_BINPUT", pickle_op_put, 4},
+    [0x94] = {"MEMOIZE", pickle_op_put, 0},
+    ['h'] = {"BINGET", pickle_op_get, 1},
+    ['j'] = {"LONG_BINGET", pickle_op_get, 4},
+    ['c'] = {"GLOBAL", pickle_op_global, 0},
+    ['i'] = {"INST", pickle_op_inst, 0},
+    [0x93] = {"STACK_GLOBAL", pickle_op_stack_global, 0},
+    ['R'] = {"REDUCE", pickle_op_reduce, 0},
+    [0x81] = {"NEWOBJ", pickle_op_new_object, 0},
+    ['b'] = {"BUILD", pickle_op_build, 0},
+    ['Q'] = {"BINPERSID", pickle_op_persistent, 0},
+    /* the rest of Python's, for messages */
+    ['0'] = {"POP", NULL, 0},
+    ['1'] = {"POP_MARK", NULL, 0},
+    ['2'] = {"DUP", NULL, 0},
+    ['F'] = {"FLOAT", NULL, 0},
+    ['I'] = {"INT", NULL, 0},
+    ['L'] = {"LONG", NULL, 0},
+    ['S'] = {"STRING", NULL, 0},
+    ['V'] = {"UNICODE", NULL, 0},
+    ['P'] = {"PERSID", NULL, 0},
+    ['d'] = {"DICT", NULL, 0},
+    ['l'] = {"LIST", NULL, 0},
+    ['o'] = {"OBJ", NULL, 0},
+    ['g'] = {"GET", NULL, 0},
+    ['p'] = {"PUT", NULL, 0},
+    [0x82] = {"EXT1", NULL, 0},
+    [0x83] = {"EXT2", NULL, 0},
+    [0x84] = {"EXT4", NULL, 0},
+    [0x8b] = {"LONG4", NULL, 0},
+    [0x91] = {"FROZENSET", NULL, 0},
+    [0x92] = {"NEWOBJ_EX", NULL, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, 0},
+};
+
+static int step(struct pickle_machine *m)
+{
+    m->at = m->in.pos;
+    if (m->at >= UINT32_MAX)
+        return pickle_bad(m, "it is longer than 4 GB");
+    uint8_t op = cursor_u8(&m->in);
+    if (m->in.failed)
+        return truncated(m);
+    if (!ops[op].run)
+        return err_set(m->err, MGPT_EFILE, m->at,
+                       "pickle: opcode %s (0x%x) is not supported (byte %zu)",
+                       ops[op].name ? ops[op].name : "?", op, m->at);
+    int status = ops[op].run(m, ops[op].arg);
+    if (m->in.failed)
+        return truncated(m);
+    return status;
+}
+
+int pickle_sniff(struct span bytes)
+{
+    return bytes.size >= 3 && bytes.data[0] == 0x80 && bytes.data[1] >= 2 && bytes.data[1] <= 5 &&
+           ops[bytes.data[2]].run;
+}
+
+int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err)
+{
+    return pickle_read_at(p, bytes, 0, err);
+}
+
+int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error *err)
+{
+    struct pickle_machine m = {.p = p, .in = cursor_over(bytes.data, bytes.size), .err = err};
+    struct pickle_node none = {.kind = PICKLE_NONE};
+    struct pickle_cell end = {0, 0};
+    int status = MGPT_OK;
+    m.in.pos = start < bytes.size ? start : bytes.size;
+    *p = (struct pickle){0};
+    if (!arr_push(p->nodes, none) || !arr_push(p->cells, end))
+        status = err_memory(err, "a pickle", sizeof none);
+    while (status == MGPT_OK && !m.stopped)
+        status = step(&m);
+    p->size = m.in.pos;
+    arr_free(m.stack);
+    arr_free(m.memo);
+    arr_free(m.marks);
+    if (status < 0)
+        pickle_free(p);
+    return status;
+}
+
+void pickle_free(struct pickle *p)
+{
+    arr_free(p->nodes);
+    arr_free(p->cells);
+    *p = (struct pickle){0};
+}

@@ -1,0 +1,140 @@
+/* Python pickles as data: a restricted interpreter that builds a tree and runs nothing.
+ *
+ * A pickle is a program for a stack machine. This one knows the opcodes that checkpoints of
+ * protocol 2 to 5 contain, and the globals of a fixed list (pickle_globals.c), which it never looks
+ * up: a global is two texts, a call is a node that holds its callee's name and its arguments.
+ * Whatever is not on the lists is refused, naming it. There is no recursion; time and memory are
+ * linear in the bytes read; nodes are limited, in all and by the bytes.
+ *
+ * Texts and bytes point into the input. The result is a graph: nodes may be shared, and hostile
+ * files may hold cycles, so readers of the tree go to fixed depths only.
+ */
+#ifndef MGPT_CONVERT_PICKLE_H
+#define MGPT_CONVERT_PICKLE_H
+
+#include "convert/core/state.h"
+
+enum {
+    PICKLE_MAX_NODES = 10000000,
+    PICKLE_SOME_NODES = 500000, /* beyond these, one for so many bytes: a float takes 9, a "N" 1 */
+    PICKLE_BYTES_A_NODE = 4,
+    PICKLE_MAX_MARKS = 10000 /* nesting of containers that are being filled */
+};
+
+enum pickle_kind {
+    PICKLE_NONE,
+    PICKLE_BOOL,
+    PICKLE_INT,  /* fits 64 bits */
+    PICKLE_LONG, /* does not; .text holds the bytes of the number */
+    PICKLE_REAL,
+    PICKLE_TEXT, /* str, UTF-8 as it says; Python 2's str, any bytes */
+    PICKLE_BYTES,
+    PICKLE_TUPLE,
+    PICKLE_LIST,      /* and sets */
+    PICKLE_DICT,      /* items are key, value, key, value, ... */
+    PICKLE_GLOBAL,    /* the name of something of Python's: two texts */
+    PICKLE_CALL,      /* callee(args...), with the state that was set on it */
+    PICKLE_OBJECT,    /* an instance of a class without meaning here, with its state */
+    PICKLE_PERSISTENT /* a reference into the container: one item, its id */
+};
+
+typedef uint32_t pickle_id; /* index of a node; 0 is none */
+
+struct pickle_node {
+    uint8_t kind;
+    uint8_t use;     /* of globals, inside */
+    uint32_t n;      /* bytes of a text; items of a container */
+    uint32_t at;     /* byte where it was made, for messages */
+    pickle_id state; /* of calls and objects; 0: none */
+    union {
+        int64_t integer; /* and bool */
+        double real;
+        const char *text;
+        struct {
+            uint32_t first, last; /* cells */
+        } items;
+        struct {
+            pickle_id callee, args; /* a global, a tuple */
+        } call;
+        struct {
+            pickle_id module, name; /* texts */
+        } global;
+    } as;
+};
+
+struct pickle_cell {
+    pickle_id node;
+    uint32_t next; /* 0: the last */
+};
+
+struct pickle {
+    struct pickle_node *nodes; /* stb_ds arrays; element 0 is not used */
+    struct pickle_cell *cells;
+    pickle_id root;
+    size_t size; /* bytes up to and with STOP: another pickle, or data, may follow */
+};
+
+/* Interprets the pickle at the start of the bytes. On failure nothing is left to free.
+ * Errors: MGPT_EFILE "pickle: global os.system is not allowed (byte 12)", ...; MGPT_ENOMEM. */
+int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err);
+
+/* The same from byte `start` on; p->size and the bytes in messages count from the start of the
+ * span. */
+int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error *err);
+void pickle_free(struct pickle *p);
+
+/* Does it look like a pickle of protocol 2 to 5? */
+int pickle_sniff(struct span bytes);
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+/* The node of an id; id 0 gives a None. */
+const struct pickle_node *pickle_at(const struct pickle *p, pickle_id id);
+
+/* for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);) ... i.value
+ * Items of a list, a tuple, or the pairs of a dict (i.key is set). Other kinds have none. */
+struct pickle_iter {
+    const struct pickle *p;
+    uint32_t cell;
+    int pairs;
+    pickle_id key, value;
+};
+struct pickle_iter pickle_items(const struct pickle *p, pickle_id id);
+int pickle_next(struct pickle_iter *i);
+
+/* The i-th item of a tuple or list, 0 when there is none. O(i). */
+pickle_id pickle_item(const struct pickle *p, pickle_id id, size_t i);
+
+/* The value of a text key in a dict, or of an attribute of an object (its state is a dict, or a
+ * tuple of a dict or None and a dict of slots); 0 when there is none. O(items). */
+pickle_id pickle_get(const struct pickle *p, pickle_id id, const char *key);
+
+/* Is it this text? Is it the global, or a call of the global, of this name? A NULL module is
+ * any. */
+int pickle_is_text(const struct pickle *p, pickle_id id, const char *text);
+int pickle_is_global(const struct pickle *p, pickle_id id, const char *module, const char *name);
+int pickle_is_call(const struct pickle *p, pickle_id id, const char *module, const char *name);
+
+/* The i-th argument of a call, 0 when there is none. */
+pickle_id pickle_arg(const struct pickle *p, pickle_id id, size_t i);
+
+/* Numbers: ints, bools, reals, numpy scalars of such types. 0 when it is none. */
+int pickle_int(const struct pickle *p, pickle_id id, int64_t *v);
+int pickle_real(const struct pickle *p, pickle_id id, double *v);
+
+/* "a dict", "a call of torch.device": for messages, in buf. */
+const char *pickle_kind_name(const struct pickle *p, pickle_id id);
+
+/* ---- numpy (pickle_numpy.c) ------------------------------------------------------------------ */
+
+/* Describes an ndarray; the name is not set. Returns 1, 0 when the node is none, negative with
+ * *err. Bytes point into the input, except in protocol 2 of Python 3, where they are text that c's
+ * memory gets decoded. */
+int pickle_ndarray(const struct pickle *p, pickle_id id, struct checkpoint *c,
+                   struct state_tensor *t, mgpt_error *err);
+
+/* "<f4", "i8", "|b1": 1, or 0 when it is another or big-endian. (.npy headers use the same
+ * words) */
+int pickle_dtype(const char *text, size_t n, enum state_type *type);
+
+#endif

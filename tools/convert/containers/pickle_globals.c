@@ -1,0 +1,138 @@
+/* The globals that a pickle may name, and what may be done with each. See pickle.h.
+ *
+ * This is a list of what is allowed, never of what is forbidden. Nothing on it is ever imported or
+ * called: to be "callable" only means that a call of it is kept as data. Classes of the program
+ * that wrote the file (its Value, its GPTConfig) become objects whose attributes can be read.
+ */
+#include "convert/containers/pickle_impl.h"
+
+#include <string.h>
+
+static const struct {
+    const char *module, *name;
+    enum pickle_use use;
+} allowed[] = {
+    {"collections", "OrderedDict", USE_DICT},
+    {"collections", "defaultdict", USE_DICT},
+    {"collections", "Counter", USE_DICT},
+    {"builtins", "set", USE_LIST},
+    {"builtins", "frozenset", USE_LIST},
+    {"__builtin__", "set", USE_LIST},
+    {"__builtin__", "frozenset", USE_LIST},
+    {"builtins", "bytearray", USE_CALL},
+    {"_codecs", "encode", USE_CALL},
+    {"argparse", "Namespace", USE_NEW},
+    {"pathlib", "PosixPath", USE_CALL},
+    {"pathlib", "WindowsPath", USE_CALL},
+    {"pathlib._local", "PosixPath", USE_CALL}, /* Python 3.13 */
+    {"pathlib._local", "WindowsPath", USE_CALL},
+    /* Lightning's hyper_parameters */
+    {"pytorch_lightning.utilities.parsing", "AttributeDict", USE_DICT},
+    {"lightning.pytorch.utilities.parsing", "AttributeDict", USE_DICT},
+    {"lightning_fabric.utilities.data", "AttributeDict", USE_DICT},
+    {"lightning.fabric.utilities.data", "AttributeDict", USE_DICT},
+    /* PyTorch */
+    {"torch._utils", "_rebuild_tensor", USE_CALL},
+    {"torch._utils", "_rebuild_tensor_v2", USE_CALL},
+    {"torch._utils", "_rebuild_tensor_v3", USE_CALL},
+    {"torch._utils", "_rebuild_parameter", USE_CALL},
+    {"torch._utils", "_rebuild_parameter_with_state", USE_CALL},
+    {"torch._tensor", "_rebuild_from_type_v2", USE_CALL},
+    {"torch.nn.parameter", "Parameter", USE_VALUE},
+    {"torch", "Tensor", USE_VALUE},
+    {"torch", "Size", USE_CALL},
+    {"torch", "device", USE_CALL},
+    {"torch.storage", "UntypedStorage", USE_VALUE},
+    /* numpy 1 and 2 */
+    {"numpy", "ndarray", USE_VALUE},
+    {"numpy", "dtype", USE_CALL},
+    {"numpy.core.multiarray", "scalar", USE_CALL},
+    {"numpy._core.multiarray", "scalar", USE_CALL},
+    {"numpy.core.multiarray", "_reconstruct", USE_CALL},
+    {"numpy._core.multiarray", "_reconstruct", USE_CALL},
+    {"numpy.core.numeric", "_frombuffer", USE_CALL},
+    {"numpy._core.numeric", "_frombuffer", USE_CALL},
+    /* nanochat's tokenizer */
+    {"tiktoken.core", "Encoding", USE_NEW},
+};
+
+/* torch's element types and storages: values, never called. */
+static const char *const torch_values[] = {
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "float",
+    "double",
+    "half",
+    "long",
+    "int",
+    "FloatStorage",
+    "HalfStorage",
+    "DoubleStorage",
+    "BFloat16Storage",
+    "LongStorage",
+    "IntStorage",
+    "ShortStorage",
+    "CharStorage",
+    "ByteStorage",
+    "BoolStorage",
+    "ComplexFloatStorage",
+    "complex64",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+};
+
+/* Classes of training programs, under whatever module name those had. */
+static const char *const data_classes[] = {"Value",       "GPTConfig", "ModelArgs",
+                                           "ModelConfig", "Config",    "CfgNode"};
+
+static int equal(struct gguf_str s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
+}
+
+static int any(struct gguf_str s, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (equal(s, names[i]))
+            return 1;
+    return 0;
+}
+
+/* A dotted name would reach through the module for something else: __main__ "os.system". */
+static int is_identifier(struct gguf_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && !(i > 0 && c >= '0' && c <= '9'))
+            return 0;
+    }
+    return s.n > 0;
+}
+
+enum pickle_use pickle_use_of(struct gguf_str module, struct gguf_str name)
+{
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        if (equal(module, allowed[i].module) && equal(name, allowed[i].name))
+            return allowed[i].use;
+    if (equal(module, "torch") &&
+        any(name, torch_values, sizeof torch_values / sizeof *torch_values))
+        return USE_VALUE;
+    if (!is_identifier(name))
+        return USE_NONE;
+    if (equal(module, "__main__") ||
+        any(name, data_classes, sizeof data_classes / sizeof *data_classes))
+        return USE_NEW;
+    return USE_NONE;
+}

@@ -1,0 +1,263 @@
+/* The structure of a safetensors file. See safetensors.h.
+ *
+ * Tensors must tile the data: sorted by their offsets, each begins where the one before it ends. That
+ * one rule excludes overlaps, gaps and hidden bytes, and bounds every size by the file's.
+ */
+#include "convert/containers/safetensors.h"
+
+#include "base/check.h"
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/json_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_HEADER 100000000u
+#define MAX_ENTRIES 32768u /* a tensor each: a tree takes over a kilobyte for one */
+#define START 8u           /* of the header */
+
+/* Bits of an element. */
+static const struct {
+    const char *name;
+    unsigned bits;
+} dtypes[] = {
+    {"F32", 32},        {"F16", 16},        {"BF16", 16}, {"F64", 64},    {"I64", 64},
+    {"I32", 32},        {"I16", 16},        {"I8", 8},    {"U64", 64},    {"U32", 32},
+    {"U16", 16},        {"U8", 8},          {"BOOL", 8},  {"F8_E4M3", 8}, {"F8_E5M2", 8},
+    {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64},  {"F8_E8M0", 8}, {"F6_E2M3", 6},
+    {"F6_E3M2", 6},     {"F4", 4},
+};
+
+/* ---- one entry --------------------------------------------------------------------------------- */
+
+/* Where an entry came from, for its error lines. */
+struct entry {
+    const char *name;
+    const json_t *value;
+    mgpt_error *err;
+};
+
+static int bad(const struct entry *e, const char *what)
+{
+    return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %s",
+                   CKPT_CLIP(e->name, strlen(e->name)), what);
+}
+
+static int whole(const json_t *v, uint64_t *to)
+{
+    if (!json_is(v, JSON_INTEGER) || json_integer_value(v) < 0)
+        return 0;
+    *to = (uint64_t)json_integer_value(v);
+    return 1;
+}
+
+static int read_shape(const struct entry *e, struct st_tensor *t)
+{
+    const json_t *shape = json_object_get(e->value, "shape");
+    size_t n = json_array_size(shape);
+    if (!json_is(shape, JSON_ARRAY))
+        return bad(e, "shape: expected a list of numbers");
+    if (n > ST_MAX_DIMS)
+        return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %zu dimensions, the limit is %d",
+                       CKPT_CLIP(e->name, strlen(e->name)), n, ST_MAX_DIMS);
+    t->n_dims = (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        if (!whole(json_array_get(shape, i), &t->dims[i]))
+            return bad(e, "shape: expected whole numbers");
+    return MGPT_OK;
+}
+
+/* The bytes that dtype and shape imply; 0 when they overflow or are no whole number. */
+static int size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (t->dims[i] == 0) {
+            *bytes = 0;
+            return 1;
+        }
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (!ck_mul(n, t->dims[i], &n))
+            return 0;
+    if (!ck_mul(n, bits, &n) || n % 8)
+        return 0;
+    *bytes = n / 8;
+    return 1;
+}
+
+static int read_entry(const struct entry *e, struct st_tensor *t)
+{
+    const json_t *offsets = json_object_get(e->value, "data_offsets");
+    const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
+    uint64_t bytes;
+    unsigned bits = 0;
+    *t = (struct st_tensor){.name = e->name};
+    if (!json_is(e->value, JSON_OBJECT))
+        return bad(e, "expected an object of dtype, shape and data_offsets");
+    if (!dtype)
+        return bad(e, "dtype: expected a name");
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strcmp(dtypes[i].name, dtype) == 0) {
+            t->dtype = dtypes[i].name;
+            bits = dtypes[i].bits;
+        }
+    if (!t->dtype)
+        return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: unknown dtype %.24s",
+                       CKPT_CLIP(e->name, strlen(e->name)), dtype);
+    if (read_shape(e, t) < 0)
+        return MGPT_EFILE;
+    if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &t->begin) ||
+        !whole(json_array_get(offsets, 1), &t->end) || t->begin > t->end)
+        return bad(e, "data_offsets: expected two whole numbers in order");
+    if (!size_of(t, bits, &bytes))
+        return bad(e, "its shape does not give a whole number of bytes below 2^64");
+    if (bytes != t->end - t->begin)
+        return err_set(e->err, MGPT_EFILE, START,
+                       "tensor %.*s: data_offsets hold %llu bytes, dtype and shape imply %llu",
+                       CKPT_CLIP(e->name, strlen(e->name)), (unsigned long long)(t->end - t->begin),
+                       (unsigned long long)bytes);
+    return MGPT_OK;
+}
+
+/* ---- all entries ------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b)
+{
+    const struct st_tensor *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name); /* empty tensors: any order, but always the same */
+}
+
+static int read_entries(struct safetensors *st, mgpt_error *err)
+{
+    const char *name;
+    json_t *value;
+    size_t n = json_object_size(st->header);
+    if (n > ST_MAX_TENSORS)
+        return err_set(err, MGPT_EFILE, START, "safetensors header: %zu tensors, the limit is %d",
+                       n, ST_MAX_TENSORS);
+    if (!arr_reserve(st->tensors, n))
+        return err_memory(err, "the list of tensors", n * sizeof *st->tensors);
+    json_object_foreach(st->header, name, value)
+    {
+        struct st_tensor t;
+        struct entry e = {name, value, err};
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        if (read_entry(&e, &t) < 0)
+            return MGPT_EFILE;
+        arr_put(st->tensors, t);
+    }
+    if (arr_len(st->tensors))
+        qsort(st->tensors, arr_len(st->tensors), sizeof *st->tensors, by_place);
+    return MGPT_OK;
+}
+
+/* Every byte of the data belongs to one tensor. */
+static int tile(struct safetensors *st, struct span data, uint64_t start, mgpt_error *err)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < arr_len(st->tensors); i++) {
+        struct st_tensor *t = &st->tensors[i];
+        if (t->begin != at)
+            return err_set(err, MGPT_EFILE, START,
+                           "tensor %.*s: begins at byte %llu of the data, expected %llu (%s)",
+                           CKPT_CLIP(t->name, strlen(t->name)), (unsigned long long)t->begin,
+                           (unsigned long long)at, t->begin < at ? "an overlap" : "a gap");
+        if (t->end > data.size)
+            return err_set(err, MGPT_EFILE, start + t->begin,
+                           "tensor %.*s: ends at byte %llu of the data, the file has %zu of them",
+                           CKPT_CLIP(t->name, strlen(t->name)), (unsigned long long)t->end,
+                           data.size);
+        t->data = data.data + t->begin;
+        at = t->end;
+    }
+    if (at != data.size)
+        return err_set(err, MGPT_EFILE, start + at, "%llu bytes behind the last tensor",
+                       (unsigned long long)(data.size - at));
+    return MGPT_OK;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------- */
+
+static int header_length(struct span bytes, uint64_t *n, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    *n = cursor_u64(&c);
+    if (c.failed)
+        return err_set(err, MGPT_EFILE, 0, "safetensors: %zu bytes, a file has 8 and a header",
+                       bytes.size);
+    if (*n > MAX_HEADER)
+        return err_set(err, MGPT_EFILE, 0, "safetensors header: %llu bytes, the limit is %u",
+                       (unsigned long long)*n, MAX_HEADER);
+    if (*n > cursor_left(&c))
+        return err_set(err, MGPT_EFILE, 0,
+                       "safetensors header: %llu bytes, %zu are left in the file",
+                       (unsigned long long)*n, cursor_left(&c));
+    if (*n == 0 || bytes.data[START] != '{')
+        return err_set(err, MGPT_EFILE, START, "safetensors header: it does not begin with '{'");
+    return MGPT_OK;
+}
+
+/* Before a tree is made of them: each has a brace of its own, as has the header. */
+static int count_entries(struct span text, mgpt_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '{' && n++ > MAX_ENTRIES)
+            return err_set(err, MGPT_EFILE, START + i,
+                           "safetensors header: more than %u entries, the limit", MAX_ENTRIES);
+    return MGPT_OK;
+}
+
+static int parse_header(struct safetensors *st, struct span text, mgpt_error *err)
+{
+    json_error_t e;
+    if (count_entries(text, err) < 0)
+        return MGPT_EFILE;
+    st->header = json_read(text.data, text.size, JSON_REJECT_DUPLICATES, &e);
+    if (st->header)
+        return MGPT_OK;
+    if (json_read_no_memory(&e, text.size, err))
+        return MGPT_EMEM;
+    return err_set(err, MGPT_EFILE, START + json_read_offset(&e), "safetensors header: %.100s",
+                   e.text);
+}
+
+int st_sniff(struct span bytes)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    uint64_t n = cursor_u64(&c);
+    return !c.failed && n <= MAX_HEADER && bytes.size > START && bytes.data[START] == '{';
+}
+
+int st_parse(struct safetensors *st, struct span bytes, mgpt_error *err)
+{
+    uint64_t n = 0;
+    *st = (struct safetensors){0};
+    int status = header_length(bytes, &n, err);
+    if (status < 0)
+        return status;
+    struct span text = {bytes.data + START, (size_t)n};
+    struct span data = {text.data + n, bytes.size - START - (size_t)n};
+    status = parse_header(st, text, err);
+    if (status == MGPT_OK)
+        status = read_entries(st, err);
+    if (status == MGPT_OK)
+        status = tile(st, data, START + n, err);
+    if (status < 0)
+        st_free(st);
+    return status;
+}
+
+void st_free(struct safetensors *st)
+{
+    json_decref(st->header);
+    arr_free(st->tensors);
+    *st = (struct safetensors){0};
+}

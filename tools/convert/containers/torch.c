@@ -1,0 +1,275 @@
+/* Tensors of PyTorch: what calls of its rebuild functions describe. See torch.h.
+ *
+ *     _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks [, metadata])
+ *     _rebuild_tensor_v3(..., hooks, dtype [, metadata])      storage counts bytes
+ *     _rebuild_parameter(tensor, requires_grad, hooks)
+ *     _rebuild_from_type_v2(function, type, arguments, state)
+ *     storage: ("storage", class, key, location, count)
+ */
+#include "convert/containers/torch.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WRAPPERS = 4 }; /* parameters of tensors of a type */
+
+/* ---- element types --------------------------------------------------------------------------- */
+
+enum state_type torch_type(const struct pickle *p, pickle_id global)
+{
+    static const struct {
+        const char *name;
+        enum state_type type;
+    } types[] = {
+        {"FloatStorage", STATE_F32},
+        {"float32", STATE_F32},
+        {"float", STATE_F32},
+        {"HalfStorage", STATE_F16},
+        {"float16", STATE_F16},
+        {"half", STATE_F16},
+        {"BFloat16Storage", STATE_BF16},
+        {"bfloat16", STATE_BF16},
+        {"DoubleStorage", STATE_F64},
+        {"float64", STATE_F64},
+        {"double", STATE_F64},
+        {"LongStorage", STATE_I64},
+        {"int64", STATE_I64},
+        {"long", STATE_I64},
+        {"IntStorage", STATE_I32},
+        {"int32", STATE_I32},
+        {"int", STATE_I32},
+        {"ShortStorage", STATE_I16},
+        {"int16", STATE_I16},
+        {"CharStorage", STATE_I8},
+        {"int8", STATE_I8},
+        {"ByteStorage", STATE_U8},
+        {"uint8", STATE_U8},
+        {"UntypedStorage", STATE_U8},
+        {"BoolStorage", STATE_BOOL},
+        {"bool", STATE_BOOL},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (pickle_is_global(p, global, NULL, types[i].name))
+            return types[i].type;
+    return STATE_OTHER;
+}
+
+/* ---- storages -------------------------------------------------------------------------------- */
+
+static int bad(const struct pickle_node *n, const char *what, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, n->at, "PyTorch tensor at byte %u of the pickle: %s", n->at,
+                   what);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct torch_storage *x = a, *y = b;
+    size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
+    int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
+    return order ? order : (x->key.n > y->key.n) - (x->key.n < y->key.n);
+}
+
+/* The bytes of the storage of this key; 1, 0 when there is none, negative. */
+static int find_bytes(const struct torch_file *f, const struct pickle_node *key, struct span *bytes,
+                      mgpt_error *err)
+{
+    struct torch_storage wanted = {.key = {key->as.text, key->n}}, *s = NULL;
+    if (f->storages)
+        s = bsearch(&wanted, f->storages, arr_len(f->storages), sizeof wanted, compare_keys);
+    if (s)
+        *bytes = s->bytes;
+    if (s || !f->zip.members)
+        return s != NULL;
+    char name[32] = "/";
+    if (key->n >= sizeof name - 1)
+        return 0;
+    memcpy(name + 1, key->as.text, key->n);
+    struct zip_member *m =
+        zip_dir_find(&f->zip, f->data, (struct gguf_str){name, (size_t)key->n + 1});
+    if (!m)
+        return 0;
+    int status = zip_dir_check(m, err);
+    *bytes = m->bytes;
+    return status < 0 ? status : 1;
+}
+
+/* Type and bytes of a storage, no more of them than its count says. */
+static int storage(const struct torch_file *f, pickle_id persistent, struct state_tensor *t,
+                   mgpt_error *err)
+{
+    const struct pickle *p = &f->pickle;
+    const struct pickle_node *n = pickle_at(p, persistent);
+    pickle_id id = n->kind == PICKLE_PERSISTENT ? pickle_item(p, persistent, 0) : 0;
+    const struct pickle_node *key = pickle_at(p, pickle_item(p, id, 2));
+    int64_t count = -1;
+    size_t size = 0;
+    if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT ||
+        !pickle_int(p, pickle_item(p, id, 4), &count) || count < 0)
+        return bad(n, "it has no storage", err);
+    t->type = torch_type(p, pickle_item(p, id, 1));
+    if (count == 0) { /* its data may be left out */
+        t->bytes = (struct span){0};
+        return MGPT_OK;
+    }
+    int found = find_bytes(f, key, &t->bytes, err);
+    if (found < 0)
+        return found;
+    if (!found)
+        return err_set(err, MGPT_EFILE, n->at, "PyTorch storage %.*s is not in the file",
+                       CKPT_CLIP(key->as.text, key->n));
+    if (!ck_bytes((uint64_t)count, state_type_bytes(t->type), &size) || size > t->bytes.size)
+        return err_set(err, MGPT_EFILE, n->at,
+                       "PyTorch storage %.*s: %lld elements of %s, the file holds %zu bytes",
+                       CKPT_CLIP(key->as.text, key->n), (long long)count, state_type_name(t->type),
+                       t->bytes.size);
+    if (t->type != STATE_OTHER)
+        t->bytes.size = size;
+    return MGPT_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static int quantities(const struct pickle *p, pickle_id tuple, uint64_t v[STATE_MAX_DIMS],
+                      uint32_t *n)
+{
+    *n = 0;
+    if (pickle_is_call(p, tuple, "torch", "Size"))
+        tuple = pickle_arg(p, tuple, 0);
+    if (pickle_at(p, tuple)->kind != PICKLE_TUPLE)
+        return 0;
+    for (struct pickle_iter i = pickle_items(p, tuple); pickle_next(&i);) {
+        int64_t value;
+        if (*n == STATE_MAX_DIMS || !pickle_int(p, i.value, &value) || value < 0)
+            return 0;
+        v[(*n)++] = (uint64_t)value;
+    }
+    return 1;
+}
+
+static int is_rebuild(const struct pickle *p, pickle_id function)
+{
+    return pickle_is_global(p, function, "torch._utils", "_rebuild_tensor") ||
+           pickle_is_global(p, function, "torch._utils", "_rebuild_tensor_v2") ||
+           pickle_is_global(p, function, "torch._utils", "_rebuild_tensor_v3");
+}
+
+/* Looks through parameters and typed tensors: the function and arguments that make the tensor. */
+static int unwrap(const struct pickle *p, pickle_id id, pickle_id *function, pickle_id *args)
+{
+    for (int depth = 0; depth < MAX_WRAPPERS; depth++) {
+        const struct pickle_node *n = pickle_at(p, id);
+        if (n->kind != PICKLE_CALL)
+            return 0;
+        *function = n->as.call.callee;
+        *args = n->as.call.args;
+        if (is_rebuild(p, *function))
+            return 1;
+        if (pickle_is_global(p, *function, "torch._tensor", "_rebuild_from_type_v2")) {
+            *args = pickle_arg(p, id, 2);
+            *function = pickle_arg(p, id, 0);
+            return is_rebuild(p, *function);
+        }
+        if (!pickle_is_global(p, *function, "torch._utils", "_rebuild_parameter") &&
+            !pickle_is_global(p, *function, "torch._utils", "_rebuild_parameter_with_state"))
+            return 0;
+        id = pickle_arg(p, id, 0);
+    }
+    return 0;
+}
+
+int torch_is_tensor(const struct torch_file *f, pickle_id id)
+{
+    pickle_id function, args;
+    return unwrap(&f->pickle, id, &function, &args);
+}
+
+int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *t, mgpt_error *err)
+{
+    const struct pickle *p = &f->pickle;
+    const struct pickle_node *n = pickle_at(p, id);
+    pickle_id function, args;
+    uint32_t n_strides;
+    int64_t offset;
+    uint64_t skip = 0;
+    if (!unwrap(p, id, &function, &args))
+        return 0;
+    *t = (struct state_tensor){.name = ""};
+    int status = storage(f, pickle_item(p, args, 0), t, err);
+    if (status < 0)
+        return status;
+    if (pickle_is_global(p, function, NULL, "_rebuild_tensor_v3"))
+        t->type = torch_type(p, pickle_item(p, args, 6));
+    if (!quantities(p, pickle_item(p, args, 2), t->shape, &t->n_dims) ||
+        !quantities(p, pickle_item(p, args, 3), t->strides, &n_strides) || n_strides != t->n_dims)
+        return bad(n, "its size and stride are not two tuples of up to 8 numbers", err);
+    if (!pickle_int(p, pickle_item(p, args, 1), &offset) || offset < 0 ||
+        !ck_mul((uint64_t)offset, state_type_bytes(t->type), &skip) || skip > t->bytes.size)
+        return bad(n, "its offset is not inside its storage", err);
+    if (t->bytes.data)
+        t->bytes.data += skip;
+    t->bytes.size -= (size_t)skip;
+    return 1;
+}
+
+/* ---- state dicts ----------------------------------------------------------------------------- */
+
+static int is_list(const struct pickle_node *n)
+{
+    return n->kind == PICKLE_LIST || n->kind == PICKLE_TUPLE;
+}
+
+int torch_state(const struct torch_file *f, pickle_id dict, struct state *s, mgpt_error *err)
+{
+    for (struct pickle_iter i = pickle_items(&f->pickle, dict); pickle_next(&i);) {
+        const struct pickle_node *key = pickle_at(&f->pickle, i.key);
+        struct state_tensor t;
+        int found = torch_tensor(f, i.value, &t, err);
+        if (found == 0)
+            found = pickle_ndarray(&f->pickle, i.value, s->c, &t, err);
+        if (found < 0)
+            return found;
+        if (key->kind != PICKLE_TEXT)
+            return bad(key, "its name is not text", err);
+        if (found == 0 && is_list(pickle_at(&f->pickle, i.value)))
+            continue; /* microgpt's matrices may be lists */
+        if (found == 0) {
+            ckpt_note(s->c, "ignored: %.*s (%s)", CKPT_CLIP(key->as.text, key->n),
+                      pickle_kind_name(&f->pickle, i.value));
+            continue;
+        }
+        int status = state_add(s, key->as.text, key->n, t, err);
+        if (status < 0)
+            return status;
+    }
+    return state_seal(s, err);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int torch_sniff(struct span bytes)
+{
+    return torch_legacy_sniff(bytes) || pickle_sniff(bytes) ? 1 : torch_zip_sniff(bytes);
+}
+
+int torch_open(struct torch_file *f, struct span bytes, mgpt_error *err)
+{
+    if (zip_dir_sniff(bytes))
+        return torch_zip_open(f, bytes, err);
+    if (torch_legacy_sniff(bytes))
+        return torch_legacy_open(f, bytes, err);
+    *f = (struct torch_file){.container = "pickle"};
+    return pickle_read(&f->pickle, bytes, err);
+}
+
+void torch_close(struct torch_file *f)
+{
+    pickle_free(&f->pickle);
+    zip_dir_close(&f->zip);
+    arr_free(f->storages);
+    *f = (struct torch_file){0};
+}

@@ -1,0 +1,40 @@
+/* The directory of a zip archive in memory, for archives whose members are stored, not compressed:
+ * PyTorch checkpoints, .npz files. A member is then a span of the archive: nothing is copied.
+ *
+ * Sizes and offsets come from the central directory (PyTorch's local headers hold zeros), zip64 or
+ * not. Every range is checked against the archive, members may not overlap, names are unique.
+ */
+#ifndef MGPT_CONVERT_ZIP_DIR_H
+#define MGPT_CONVERT_ZIP_DIR_H
+
+#include "convert/core/checkpoint.h"
+
+struct zip_member {
+    const char *name; /* in the archive, not NUL-terminated */
+    size_t n_name;
+    struct span bytes; /* stored members only */
+    int compressed;
+    uint32_t crc;    /* 0: none (what PyTorch writes after set_crc32_options(False)), or checked */
+    uint64_t offset; /* of its local header */
+};
+
+struct zip_dir {
+    struct zip_member *members; /* stb_ds array, sorted by name */
+};
+
+/* Begins with a local header, or is an empty archive. */
+int zip_dir_sniff(struct span bytes);
+
+/* On failure nothing is left to free. Errors: MGPT_EFILE. */
+int zip_dir_open(struct zip_dir *z, struct span bytes, mgpt_error *err);
+void zip_dir_close(struct zip_dir *z);
+
+/* The member called prefix followed by name, or NULL. O(log n). */
+struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
+                                struct gguf_str name);
+
+/* To be called before a member is used: it is stored, and its bytes are those of its checksum, which is
+ * computed once. Errors: MGPT_EFILE. */
+int zip_dir_check(struct zip_member *m, mgpt_error *err);
+
+#endif

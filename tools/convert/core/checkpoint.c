@@ -1,0 +1,170 @@
+/* The description of a checkpoint: memory, notes, tensors. See checkpoint.h.
+ *
+ * Small texts (names, tokens, notes) live in a chain of blocks that is freed as a whole, so that
+ * readers need not track who owns which string.
+ */
+#include "convert/core/checkpoint.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 65536, MAX_NOTE = 400, MAX_NOTES = 200 };
+
+struct ckpt_block {
+    struct ckpt_block *next;
+    size_t used, cap;
+    char bytes[];
+};
+
+void ckpt_init(struct checkpoint *c)
+{
+    *c = (struct checkpoint){.name = ""};
+    c->vocab = (struct ckpt_vocab){.bos = -1,
+                                   .eos = -1,
+                                   .eot = -1,
+                                   .unknown = -1,
+                                   .add_bos = -1,
+                                   .add_eos = -1,
+                                   .add_space_prefix = -1,
+                                   .nfc = -1,
+                                   .whole_pieces = -1};
+}
+
+void ckpt_free(struct checkpoint *c)
+{
+    if (c->release)
+        c->release(c->source);
+    while (c->blocks) {
+        struct ckpt_block *next = c->blocks->next;
+        free(c->blocks);
+        c->blocks = next;
+    }
+    arr_free(c->vocab.tokens);
+    arr_free(c->vocab.types);
+    arr_free(c->vocab.scores);
+    arr_free(c->vocab.merges);
+    arr_free(c->vocab.lstrip);
+    arr_free(c->vocab.rstrip);
+    arr_free(c->tensors);
+    arr_free(c->notes);
+    ckpt_init(c);
+}
+
+int ckpt_clip(const char *p, size_t n)
+{
+    if (n > CKPT_SHOW)
+        n = CKPT_SHOW - utf8_incomplete(p, CKPT_SHOW);
+    return (int)n;
+}
+
+/* n bytes of the newest block, or of a new one. */
+static char *take(struct checkpoint *c, size_t n)
+{
+    struct ckpt_block *b = c->blocks;
+    if (!b || n > b->cap - b->used) {
+        size_t cap = n < BLOCK_BYTES ? BLOCK_BYTES : n;
+        if (n > SIZE_MAX - sizeof *b || !(b = malloc(sizeof *b + cap)))
+            return NULL;
+        *b = (struct ckpt_block){.next = c->blocks, .cap = cap};
+        c->blocks = b;
+    }
+    b->used += n;
+    return b->bytes + b->used - n;
+}
+
+char *ckpt_text(struct checkpoint *c, const char *p, size_t n)
+{
+    char *copy = n < SIZE_MAX ? take(c, n + 1) : NULL;
+    if (!copy)
+        return NULL;
+    if (n)
+        memcpy(copy, p, n);
+    copy[n] = 0;
+    return copy;
+}
+
+void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each)
+{
+    const size_t align = _Alignof(max_align_t);
+    size_t bytes;
+    char *p = ck_bytes(n, each, &bytes) && bytes < SIZE_MAX - align ? take(c, bytes + align) : NULL;
+    if (!p)
+        return NULL;
+    p += (align - (uintptr_t)p % align) % align;
+    memset(p, 0, bytes);
+    return p;
+}
+
+void ckpt_note(struct checkpoint *c, const char *fmt, ...)
+{
+    char line[MAX_NOTE] = "further notes are left out";
+    va_list ap;
+    if (arr_len(c->notes) >= MAX_NOTES)
+        return;
+    if (arr_len(c->notes) + 1 < MAX_NOTES) {
+        va_start(ap, fmt);
+        vsnprintf(line, sizeof line, fmt, ap);
+        va_end(ap);
+    }
+    char *copy = ckpt_text(c, line, strlen(line));
+    if (!copy || !arr_push(c->notes, copy))
+        c->lost_notes = 1;
+}
+
+int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
+             struct ckpt_tensor from, mgpt_error *err)
+{
+    const uint64_t dims[4] = {n_in, n_out ? n_out : 1, 1, 1};
+    size_t n = strlen(name);
+    if (n > CKPT_MAX_NAME || !ck_mul(dims[0], dims[1], &from.n_values))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: name or shape too large",
+                       CKPT_CLIP(name, n));
+    memcpy(from.name, name, n + 1);
+    memcpy(from.dims, dims, sizeof dims);
+    from.n_dims = n_out ? 2 : 1;
+    if (!from.type)
+        from.type = dtype_find(DTYPE_F32);
+    if (!arr_push(c->tensors, from))
+        return err_memory(err, "the list of tensors", sizeof from);
+    return MGPT_OK;
+}
+
+int ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type, mgpt_error *err)
+{
+    struct gguf_str text = {ckpt_text(c, p, n), n};
+    if (!text.p || !arr_push(c->vocab.tokens, text) || !arr_push(c->vocab.types, type))
+        return err_memory(err, "the vocabulary", n);
+    return MGPT_OK;
+}
+
+void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    if (t->bytes)
+        t->type->to_float(t->bytes + first / t->type->block * t->type->block_bytes, out, n);
+    else
+        t->values(t, first, n, out);
+}
+
+int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err)
+{
+    if (v < 1 || v > INT32_MAX)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s is %llu, expected 1 to %d", what,
+                       (unsigned long long)v, INT32_MAX);
+    *to = (uint32_t)v;
+    return MGPT_OK;
+}
+
+int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ckpt_size(sizes[i].to, sizes[i].what, sizes[i].v, err) < 0)
+            return MGPT_EFILE;
+    return MGPT_OK;
+}

@@ -1,0 +1,160 @@
+/* What stands between the readers of checkpoint formats and the writer of GGUF files.
+ *
+ * A reader fills a struct checkpoint: the architecture's numbers, the vocabulary, and for each tensor
+ * its GGUF name, its shape and where its values come from. It describes, it does not copy: values stay
+ * in the input until the writer asks for them, a few thousand at a time, so a conversion never holds
+ * the model twice. Everything a reader inferred or assumed it says in a note.
+ *
+ * Readers check: after a successful read every value of every tensor can be read without failing, and
+ * shapes agree with the numbers. They see spans of bytes, never files, so each can be fuzzed alone.
+ */
+#ifndef MGPT_CHECKPOINT_H
+#define MGPT_CHECKPOINT_H
+
+#include "dtype/dtype.h"
+#include "gguf/gguf.h"
+#include "mgpt.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CKPT_MAX_NAME = 63, /* bytes of a tensor's name: GGUF's limit */
+    CKPT_MAX_LAYERS = 1024,
+    CKPT_SHOW = 48 /* bytes of a name from the file that an error line shows */
+};
+
+struct span {
+    const uint8_t *data;
+    size_t size;
+};
+
+/* Arguments for %.*s: text from a file, clipped so that the rest of an error line fits. */
+#define CKPT_CLIP(p, n) ckpt_clip((p), (n)), (p)
+
+/* How much of a text to show: at most CKPT_SHOW bytes, whole characters. */
+int ckpt_clip(const char *p, size_t n);
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+struct ckpt_tensor;
+
+/* Stores values [first, first + n), counted along the rows, as float32. A source that can break (a
+ * compressed one) sets the checkpoint's `failed`; no other can fail. */
+typedef void ckpt_values_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
+
+struct ckpt_tensor {
+    char name[CKPT_MAX_NAME + 1];
+    uint32_t n_dims;
+    uint64_t dims[4];         /* dims[0] is the row length; unused ones are 1 */
+    uint64_t n_values;        /* their product */
+    const struct dtype *type; /* element type of the source: what --type keep writes */
+    const uint8_t *bytes;     /* the values in file order, encoded as `type`, or NULL: */
+    ckpt_values_fn *values;   /* how to get at them, from */
+    const void *source;
+    uint64_t at;
+    int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */
+};
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+struct ckpt_hparams {
+    const char *arch; /* general.architecture */
+    uint32_t n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv, n_vocab;
+    uint32_t head_dim;     /* attention.key_length and value_length; 0: n_embd / n_head, no keys */
+    uint32_t n_rot;        /* rope.dimension_count; 0: no rope, no key */
+    uint32_t window;       /* attention.sliding_window: visible keys incl. self; 0: none */
+    float rope_base;       /* 0: no key */
+    float rope_base_local; /* rope.freq_base_swa (gemma3: 10000); 0: no key */
+    float rope_factor;     /* rope.scaling.type linear + rope.scaling.factor; 0 or 1: none */
+    float norm_eps;        /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
+    float attn_scale;      /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
+    float qkv_clamp;       /* attention.clamp_kqv (olmo); 0: none */
+    float logit_softcap;   /* final_logit_softcapping; 0: none */
+    int parallel;          /* gptneox alone: use_parallel_residual; -1 no key, 0, 1 */
+    const int32_t *windows; /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
+    const char *activation; /* mgpt.activation; NULL: the architecture's, no key */
+    int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
+};
+
+/* ---- vocabulary -------------------------------------------------------------------------------- */
+
+enum ckpt_token_type { /* GGUF's numbers */
+                       TOKEN_NORMAL = 1,
+                       TOKEN_UNKNOWN = 2,
+                       TOKEN_CONTROL = 3,
+                       TOKEN_USER = 4,
+                       TOKEN_UNUSED = 5,
+                       TOKEN_BYTE = 6
+};
+
+struct ckpt_vocab {
+    const char *model, *pre; /* tokenizer.ggml.model; NULL: no vocabulary. pre may be NULL */
+    struct gguf_str *tokens; /* stb_ds arrays; all of one length: */
+    int32_t *types;
+    float *scores;                          /* NULL: none */
+    struct gguf_str *merges;                /* written for model "gpt2", empty or not */
+    int32_t bos, eos, eot, unknown;         /* -1: none */
+    int add_bos, add_eos, add_space_prefix; /* -1: no key */
+    int nfc;          /* mgpt.tokenizer.nfc: texts are to be normalised; -1: no key */
+    int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */
+    int ranked;       /* model "llama": merges, not scores, decide (mgpt.tokenizer.ranked) */
+    int space_missing, space_first, space_alone; /* mgpt.tokenizer.space_*: 0: no key */
+    int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
+    struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
+};
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+struct checkpoint {
+    const char *format; /* the reader's name for what it read: "llama2.c .bin version 0" */
+    const char *name;   /* general.name */
+    struct ckpt_hparams hp;
+    struct ckpt_vocab vocab;
+    const struct gguf *metadata; /* not NULL: copied entry by entry, instead of hp and vocab */
+    struct ckpt_tensor *tensors; /* stb_ds array, in the order of the file to be */
+    char **notes;                /* stb_ds array of lines */
+    int lost_notes;              /* 1: there was no memory for one */
+    struct ckpt_block *blocks;   /* memory that lives as long as the checkpoint */
+    mgpt_error failed; /* status < 0: a source broke while values were read; the writer gives up */
+    void *source;      /* what the reader needs to stay alive, and how to free it */
+    void (*release)(void *source);
+    /* NULL, or called while the file is written: values done, and all of them */
+    void (*progress)(void *user, uint64_t n_done, uint64_t n_values);
+    void *progress_user;
+};
+
+void ckpt_init(struct checkpoint *c);
+void ckpt_free(struct checkpoint *c);
+
+/* A copy of n bytes, NUL-terminated, that lives as long as c; NULL when out of memory. */
+char *ckpt_text(struct checkpoint *c, const char *p, size_t n);
+
+/* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of it. */
+void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each);
+
+/* One line for the user, of at most 200: a file must not flood a terminal. When memory runs out the line is lost: whatever follows will say why. */
+__attribute__((format(printf, 2, 3))) void ckpt_note(struct checkpoint *c, const char *fmt, ...);
+
+/* Appends a tensor of {n_in} values, or {n_in, n_out} when n_out is not 0; `from` says where the
+ * values come from (type, bytes, values, source, at; type NULL: F32), its other members are set here. */
+int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
+             struct ckpt_tensor from, mgpt_error *err);
+
+/* Appends a token; its text is copied. */
+int ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type, mgpt_error *err);
+
+/* Values [first, first + n) of a tensor from wherever they are; first and n are whole blocks. */
+void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
+
+/* Stores v as a u32 quantity of the model: 1 to INT32_MAX, or an error that names it. */
+int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err);
+
+struct ckpt_wanted {
+    uint32_t *to;
+    const char *what;
+    uint64_t v;
+};
+int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err);
+
+#endif

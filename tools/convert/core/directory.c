@@ -1,0 +1,204 @@
+/* Which file of a directory the user means, and directories that are refused by name. See source.h.
+ *
+ * Directories of Hugging Face, Meta and LitGPT are known by their files; in any other a single file that
+ * looks like weights is the one.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/core/source.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { MAX_NAMES = 65536, MAX_NAME = 255 };
+
+struct listing {
+    char (*names)[MAX_NAME + 1]; /* stb_ds array */
+};
+
+static int listing_read(struct listing *l, const char *path, mgpt_error *err)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "cannot be listed");
+    int status = MGPT_OK;
+    for (struct dirent *e = readdir(d); e && status == MGPT_OK; e = readdir(d)) {
+        size_t n = strlen(e->d_name);
+        if (n > MAX_NAME || arr_len(l->names) == MAX_NAMES)
+            continue;
+        if (!arr_reserve(l->names, arr_len(l->names) + 1)) {
+            status = err_memory(err, "a list of files", sizeof *l->names);
+            break;
+        }
+        arr_set_len(l->names, arr_len(l->names) + 1);
+        memcpy(l->names[arr_len(l->names) - 1], e->d_name, n + 1);
+    }
+    closedir(d);
+    return status;
+}
+
+/* Whether a file of this name is there; "*.index": one that ends so. */
+static int listing_has(const struct listing *l, const char *pattern)
+{
+    size_t n = strlen(pattern + 1);
+    for (size_t i = 0; i < arr_len(l->names); i++) {
+        const char *name = l->names[i];
+        size_t length = strlen(name);
+        if (*pattern == '*' ? length > n && strcmp(name + length - n, pattern + 1) == 0
+                            : strcmp(name, pattern) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* ---- refused --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file, *also, *what; /* also: NULL, or another that must be there */
+} refused[] = {
+    {"consolidated.01.pth", "consolidated.00.pth",
+     "Meta's model in several parts; convert its Hugging Face form"},
+    {"_CHECKPOINT_METADATA", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
+    {"manifest.ocdbt", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
+    {"_METADATA", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
+    {"saved_model.pb", NULL,
+     "TensorFlow's SavedModel; convert the model's PyTorch or safetensors "
+     "form"},
+    {"*.ckpt.index", NULL,
+     "a TensorFlow checkpoint; convert the model's PyTorch or safetensors "
+     "form"},
+    {"checkpoint", "*.index",
+     "a TensorFlow checkpoint; convert the model's PyTorch or safetensors form"},
+    {".metadata", "*.distcp",
+     "a distributed checkpoint of PyTorch; torch.distributed.checkpoint.format_utils makes one "
+     "file "
+     "of it"},
+    {"zero_to_fp32.py", NULL, "a DeepSpeed checkpoint; its zero_to_fp32.py makes one file of it"},
+    {"latest_checkpointed_iteration.txt", NULL,
+     "a Megatron checkpoint; convert its Hugging Face form"},
+    {"adapter_config.json", NULL, "an adapter (LoRA), not a model; merge it into its model first"},
+    {"tf_model.h5", NULL,
+     "a model with TensorFlow's weights only; convert its PyTorch or "
+     "safetensors form"},
+    {"flax_model.msgpack", NULL,
+     "a model with Flax' weights only; convert its PyTorch or safetensors form"},
+};
+
+static const char *refusal(const struct listing *l)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (listing_has(l, refused[i].file) &&
+            (!refused[i].also || listing_has(l, refused[i].also)))
+            return refused[i].what;
+    return NULL;
+}
+
+/* ---- chosen ---------------------------------------------------------------------------------- */
+
+static int has_hf_weights(const struct listing *l)
+{
+    return listing_has(l, "model.safetensors") || listing_has(l, "model.safetensors.index.json") ||
+           listing_has(l, "pytorch_model.bin") || listing_has(l, "pytorch_model.bin.index.json");
+}
+
+/* 1: by its ending weights; 2: perhaps, when nothing else is; 0: one of the files that trainers and
+ * tokenizers put next to weights, or anything else. */
+static int weights_rank(const char *name)
+{
+    static const char *const ends[] = {".gguf", ".safetensors", ".pt", ".pth", ".ckpt", ".bin"};
+    static const char *const perhaps[] = {".pkl",   ".npz",     ".onnx",  ".h5",
+                                          ".keras", ".msgpack", ".tflite"};
+    static const char *const others[] = {"tok",    "optim", "training_args", "scheduler",
+                                         "rng_",   "meta.", "vocab",         "scaler",
+                                         "state.", "ref.",  "gpt2_tokenizer"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return 0;
+    for (size_t i = 0; dot && dot > name && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(dot, ends[i]) == 0)
+            return 1;
+    for (size_t i = 0; dot && dot > name && i < sizeof perhaps / sizeof *perhaps; i++)
+        if (strcasecmp(dot, perhaps[i]) == 0)
+            return 2;
+    return 0;
+}
+
+/* The first two of this rank by name: readdir has no order. */
+static void first_two(const struct listing *l, int rank, const char *two[2])
+{
+    two[0] = two[1] = NULL;
+    for (size_t i = 0; i < arr_len(l->names); i++) {
+        const char *name = l->names[i];
+        if (weights_rank(name) != rank)
+            continue;
+        if (!two[0] || strcmp(name, two[0]) < 0) {
+            two[1] = two[0];
+            two[0] = name;
+        } else if (!two[1] || strcmp(name, two[1]) < 0) {
+            two[1] = name;
+        }
+    }
+}
+
+static int only_weights(const struct listing *l, const char **file, mgpt_error *err)
+{
+    const char *two[2];
+    first_two(l, 1, two);
+    if (!two[0])
+        first_two(l, 2, two);
+    *file = two[0];
+    if (two[1])
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "is a directory of several models (%.40s, %.40s): name one", two[0], two[1]);
+    if (!two[0])
+        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
+                       "is a directory without config.json: name the file that has the weights");
+    return MGPT_OK;
+}
+
+static int choose(const struct listing *l, const char **file, mgpt_error *err)
+{
+    static const char *const known[] = {"lit_model.pth", "consolidated.00.pth"};
+    const char *what;
+    *file = "config.json";
+    if (listing_has(l, *file) && has_hf_weights(l))
+        return MGPT_OK;
+    what = refusal(l);
+    if (what)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "is %s", what);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        *file = known[i];
+        if (listing_has(l, *file))
+            return MGPT_OK;
+    }
+    *file = "config.json";
+    return listing_has(l, *file) ? MGPT_OK : only_weights(l, file, err);
+}
+
+int source_of_directory(const char *path, char **to, mgpt_error *err)
+{
+    struct listing l = {NULL};
+    const char *file = NULL;
+    struct stat st;
+    *to = NULL;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return MGPT_OK;
+    int status = listing_read(&l, path, err);
+    if (status == MGPT_OK)
+        status = choose(&l, &file, err);
+    if (status == MGPT_OK) {
+        size_t n = strlen(path) + strlen(file) + 2;
+        *to = malloc(n);
+        if (*to)
+            snprintf(*to, n, "%s/%s", path, file);
+        else
+            status = err_memory(err, "a file name", n);
+    }
+    arr_free(l.names);
+    return status;
+}

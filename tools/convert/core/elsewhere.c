@@ -1,0 +1,89 @@
+/* What another program makes of the file: llama.cpp ignores keys that it does not know, and would run
+ * the model wrongly without an error. See write.h.
+ *
+ * Architectures that llama.cpp does not know (microgpt, nanochat) it refuses by itself. It reads
+ * attention.scale for Granite only; for Gemma 3 of 62 layers it computes the same number. A tokenizer
+ * that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either: no note.
+ */
+#include "base/mem.h"
+#include "convert/core/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct names {
+    char text[120];
+    size_t n;
+};
+
+static void names_add(struct names *to, const char *key, size_t n)
+{
+    size_t left = sizeof to->text - to->n;
+    int used = snprintf(to->text + to->n, left, "%s%.*s", to->n ? ", " : "", (int)n, key);
+    if (used > 0)
+        to->n += (size_t)used < left ? (size_t)used : left - 1;
+}
+
+static int is_known(const char *arch)
+{
+    return arch && strcmp(arch, "microgpt") != 0 && strcmp(arch, "nanochat") != 0;
+}
+
+/* OLMo 3's pattern, which llama.cpp knows. */
+static int is_olmo3(const struct ckpt_hparams *hp)
+{
+    int same = strcmp(hp->arch, "olmo2") == 0 && hp->window > 0;
+    for (uint32_t i = 0; same && hp->windows && i < hp->n_layer; i++)
+        same = hp->windows[i] == ((i + 1) % 4 ? (int32_t)hp->window : 0);
+    return same;
+}
+
+static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
+                           const struct ckpt_vocab *v)
+{
+    int computes_scale = strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62;
+    const struct {
+        const char *key;
+        int written;
+    } keys[] = {
+        {"mgpt.activation", hp->activation != NULL},
+        {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
+        {"rope.freq_base_swa", hp->rope_base_local > 0 && strcmp(hp->arch, "gemma3") != 0},
+        {"attention.scale", hp->attn_scale > 0 && !computes_scale},
+        {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},
+        {"mgpt.tokenizer.ranked", v->ranked},
+        {"mgpt.tokenizer.space_missing", v->space_missing},
+        {"mgpt.tokenizer.space_first", v->space_first},
+        {"mgpt.tokenizer.space_alone", v->space_alone},
+        {"mgpt.tokenizer.lstrip", v->lstrip != NULL},
+        {"mgpt.tokenizer.rstrip", v->rstrip != NULL},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].written)
+            names_add(to, keys[i].key, strlen(keys[i].key));
+}
+
+static void names_of_copy(struct names *to, const struct gguf *g)
+{
+    static const char own[] = "mgpt.", harmless[] = "mgpt.tokenizer.nfc";
+    for (size_t i = 0; i < arr_len(g->kv); i++) {
+        const struct gguf_str *key = &g->kv[i].key;
+        if (key->n >= sizeof own && memcmp(key->p, own, sizeof own - 1) == 0 &&
+            !(key->n == sizeof harmless - 1 && memcmp(key->p, harmless, key->n) == 0))
+            names_add(to, key->p, key->n);
+    }
+}
+
+void ckpt_note_elsewhere(struct checkpoint *c)
+{
+    struct names names = {"", 0};
+    if (!is_known(c->hp.arch))
+        return;
+    if (c->metadata)
+        names_of_copy(&names, c->metadata);
+    else
+        names_of_model(&names, &c->hp, &c->vocab);
+    if (names.n)
+        ckpt_note(c, "llama.cpp ignores %s and would run this file wrongly without an error",
+                  names.text);
+}

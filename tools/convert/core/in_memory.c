@@ -1,0 +1,198 @@
+/* Converting a model in memory. See in_memory.h. */
+#include "convert/core/in_memory.h"
+
+#include "base/mem.h"
+#include "common/cli.h"
+#include "common/files.h"
+#include "convert/core/source.h"
+#include "convert/core/write.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int in_memory_applies(const char *path, mgpt_error *err)
+{
+    struct stat st;
+    struct file file;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 1;
+    int status = files_open_partly(&file, path, 4, err);
+    if (status < 0)
+        return status;
+    int is_gguf = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
+    file_close(&file);
+    return !is_gguf;
+}
+
+/* ---- the command that keeps the result --------------------------------------------------------- */
+
+/* Text that is put together; what does not fit is left out. */
+struct line_text {
+    char text[400];
+    size_t n;
+};
+
+static void line_put(struct line_text *c, const char *text, size_t n)
+{
+    if (n < sizeof c->text - c->n) {
+        memcpy(c->text + c->n, text, n);
+        c->n += n;
+        c->text[c->n] = 0;
+    }
+}
+
+/* A word for the shell: in quotes where it needs them. */
+static void line_put_word(struct line_text *c, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+,:@%-";
+    line_put(c, " ", 1);
+    if (*word && strspn(word, plain) == strlen(word)) {
+        line_put(c, word, strlen(word));
+        return;
+    }
+    line_put(c, "'", 1);
+    for (; *word; word++)
+        line_put(c, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    line_put(c, "'", 1);
+}
+
+static void put_command(struct line_text *c, const struct ckpt_source *s)
+{
+    char out[300];
+    const char *name = s->inside && *s->directory ? s->directory : s->name;
+    snprintf(out, sizeof out, "%.250s.gguf", name);
+    *c = (struct line_text){0};
+    line_put(c, "mgpt convert", strlen("mgpt convert"));
+    line_put_word(c, s->path);
+    line_put_word(c, out);
+}
+
+/* What is written for the value of an option; "" for a flag. */
+static const char *value_of(enum ckpt_option option)
+{
+    switch (option) {
+    case OPT_TOKENIZER:
+    case OPT_CHARS:
+        return " FILE";
+    case OPT_ACTIVATION:
+        return " NAME";
+    case OPT_POSITIONS:
+        return " HOW";
+    case OPT_RAW:
+        return " TYPE";
+    case OPT_EPS:
+    case OPT_ROPE:
+    case OPT_SOFTCAP:
+    case OPT_QK_SCALE:
+        return " X";
+    case OPT_NO_TOKENIZER:
+    case OPT_EMBEDDING_NORM:
+    case OPT_NO_EMBEDDING_NORM:
+    case OPT_FINAL_NORM:
+    case OPT_HEAD_LAST:
+        return "";
+    default:
+        return " N";
+    }
+}
+
+/* The options of mgpt convert that the error names, appended to the command; how many. */
+static int put_options(struct line_text *c, const char *error)
+{
+    int n = 0;
+    for (const char *at = error; (at = strstr(at, "--"));) {
+        size_t length = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-") + 2;
+        for (int bit = 0; bit < 31; bit++) {
+            enum ckpt_option option = (enum ckpt_option)(1 << bit);
+            const char *name = ckpt_option_name(option);
+            if (strlen(name) != length || memcmp(at, name, length) != 0)
+                continue;
+            line_put(c, " ", 1);
+            line_put(c, name, length);
+            line_put(c, value_of(option), strlen(value_of(option)));
+            n++;
+        }
+        at += length;
+    }
+    return n;
+}
+
+/* ---- conversion -------------------------------------------------------------------------------- */
+
+static int refuse(const struct ckpt_source *s, const mgpt_error *err)
+{
+    struct line_text command;
+    int code = cli_fail(s->in, err);
+    if (!s->checkpoint.format || !s->name || !s->directory)
+        return code;
+    put_command(&command, s);
+    if (put_options(&command, err->text) > 0)
+        cli_note("options belong to the conversion: %s", command.text);
+    return code;
+}
+
+/* ", assuming n_head = 4, eps = 1e-05": the values that were taken because the file does not have them. */
+static void put_assumed(struct line_text *to, const struct checkpoint *c)
+{
+    static const char before[] = "inferred: ";
+    static const char *const whys[] = {" (default", " (the program's", " (the published program's"};
+    const char *word = ", assuming ";
+    for (size_t i = 0; i < arr_len(c->notes); i++) {
+        const char *end = NULL;
+        for (size_t k = 0; !end && k < sizeof whys / sizeof *whys; k++)
+            end = strstr(c->notes[i], whys[k]);
+        if (!end || strncmp(c->notes[i], before, strlen(before)) != 0)
+            continue;
+        const char *fact = c->notes[i] + strlen(before);
+        line_put(to, word, strlen(word));
+        line_put(to, fact, (size_t)(end - fact));
+        word = ", ";
+    }
+}
+
+/* One line, and the warnings about values. */
+static void report(const struct ckpt_source *s)
+{
+    const struct checkpoint *c = &s->checkpoint;
+    struct line_text command, assumed = {0};
+    put_command(&command, s);
+    put_assumed(&assumed, c);
+    cli_note("%s: %s, converted in memory%s (%s keeps the result)", s->path, c->format,
+             assumed.text, command.text);
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        if (strncmp(c->notes[i], "warning:", strlen("warning:")) == 0)
+            cli_note("%s", c->notes[i]);
+}
+
+static int convert(struct ckpt_source *s, int vocab_only, struct ckpt_memory *memory,
+                   mgpt_error *err)
+{
+    struct source_progress progress;
+    int status = source_read(s, err);
+    if (status < 0)
+        return status;
+    if (vocab_only && s->checkpoint.tensors)
+        arr_set_len(s->checkpoint.tensors, 0);
+    source_progress_begin(&progress, &s->checkpoint);
+    status = ckpt_write_memory(&s->checkpoint, NULL, memory, err);
+    source_progress_end(&progress);
+    return status;
+}
+
+int in_memory_convert(const char *path, int vocab_only, void **bytes, size_t *n_bytes)
+{
+    struct ckpt_source source = {.path = path, .options = ckpt_no_options};
+    struct ckpt_memory memory = {0};
+    mgpt_error err;
+    int status = convert(&source, vocab_only, &memory, &err), code = EXIT_OK;
+    if (status < 0)
+        code = refuse(&source, &err);
+    else
+        report(&source);
+    source_close(&source);
+    *bytes = memory.bytes;
+    *n_bytes = memory.size;
+    return code;
+}

@@ -1,0 +1,138 @@
+/* The table of readers, and the choice among them. See readers.h.
+ *
+ * The choice is made by content alone: a file's name says nothing. The best match wins; a format
+ * without a magic number (llama2.c version 0) claims a file surely only when its size fits, too.
+ */
+#include "convert/core/readers.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+#define RAW "numbers without a header"
+
+const struct ckpt_reader ckpt_readers[] = {
+    {"GGUF", 0, gguf_sniff, gguf_read},
+    {"microgpt .npz", MICROGPT_OPTIONS, npz_sniff, npz_read},
+    {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
+    {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
+    {"llm.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llmc_sniff, llmc_read},
+    {"llama2.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llama2c_sniff, llama2c_read},
+    {"safetensors", TORCH_OPTIONS, hf_safetensors_sniff, safetensors_read},
+    {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER, hf_json_sniff, hf_json_read},
+    {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},
+    {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
+    {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},
+    {RAW, MICROGPT_OPTIONS | OPT_RAW, raw_sniff, raw_read},
+    {"microgpt JSON", MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER, microgpt_json_sniff,
+     microgpt_json_read},
+};
+const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
+
+static const struct {
+    enum ckpt_option option;
+    const char *name;
+} option_names[] = {
+    {OPT_HEADS, "--heads"},
+    {OPT_VOCAB_SIZE, "--vocab-size"},
+    {OPT_EMBD, "--embd"},
+    {OPT_LAYERS, "--layers"},
+    {OPT_CONTEXT, "--context"},
+    {OPT_ACTIVATION, "--activation"},
+    {OPT_EPS, "--eps"},
+    {OPT_BOS, "--bos"},
+    {OPT_NO_EMBEDDING_NORM, "--no-embedding-norm"},
+    {OPT_FINAL_NORM, "--final-norm"},
+    {OPT_CHARS, "--chars"},
+    {OPT_TOKENIZER, "--tokenizer"},
+    {OPT_NO_TOKENIZER, "--no-tokenizer"},
+    {OPT_ROPE, "--rope"},
+    {OPT_SOFTCAP, "--softcap"},
+    {OPT_QK_SCALE, "--qk-scale"},
+    {OPT_WINDOW, "--window"},
+    {OPT_EMBEDDING_NORM, "--embedding-norm"},
+    {OPT_POSITIONS, "--positions"},
+    {OPT_RAW, "--raw"},
+    {OPT_HEAD_LAST, "--head-last"},
+};
+
+size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name)
+{
+    size_t n = sizeof option_names / sizeof *option_names;
+    if (i < n) {
+        *option = option_names[i].option;
+        *name = option_names[i].name;
+    }
+    return n;
+}
+
+const char *ckpt_option_name(enum ckpt_option option)
+{
+    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++)
+        if (option_names[i].option == option)
+            return option_names[i].name;
+    return "?";
+}
+
+int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
+                       mgpt_error *err)
+{
+    unsigned idle = o->given & ~apply;
+    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++)
+        if (idle & option_names[i].option)
+            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s does not apply to %s",
+                           option_names[i].name, format);
+    return MGPT_OK;
+}
+
+static int unknown(struct span bytes, mgpt_error *err)
+{
+    char first[40] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < bytes.size && i < 8; i++)
+        n += (size_t)snprintf(first + n, sizeof first - n, " %02x", bytes.data[i]);
+    if (bytes.size == 0)
+        return err_set(err, MGPT_EFILE, 0, "the file is empty");
+    return err_set(
+        err, MGPT_EFILE, 0,
+        "not a checkpoint that mgpt reads (first bytes%s): GGUF, safetensors, PyTorch, pickle, "
+        ".npy, .npz, JSON, llama2.c, or --raw",
+        first);
+}
+
+/* The best match; what has no marks at all must be named by the user. */
+static const struct ckpt_reader *choose(const struct ckpt_input *in)
+{
+    const struct ckpt_reader *best = NULL;
+    enum ckpt_match match = MATCH_NO;
+    for (size_t i = 0; i < ckpt_n_readers; i++)
+        if (in->options->given & OPT_RAW & ckpt_readers[i].options)
+            return &ckpt_readers[i];
+    for (size_t i = 0; i < ckpt_n_readers; i++) {
+        enum ckpt_match m = ckpt_readers[i].sniff(in->bytes);
+        if (m > match) {
+            match = m;
+            best = &ckpt_readers[i];
+        }
+    }
+    return best;
+}
+
+int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    const struct ckpt_reader *best = choose(in);
+    const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
+    if (foreign)
+        return err_set(err, MGPT_EFILE, 0, "this is %s", foreign);
+    if (!best)
+        return unknown(in->bytes, err);
+    c->format = best->name;
+    c->name = in->name;
+    int status = ckpt_check_options(best->name, best->options, in->options, err);
+    if (status == MGPT_OK)
+        status = best->read(c, in, err);
+    if (status == MGPT_OK && c->lost_notes) /* what was inferred must be told */
+        status = err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
+    return status;
+}

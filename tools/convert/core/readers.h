@@ -1,0 +1,156 @@
+/* The readers of checkpoint formats: one row each, chosen by content.
+ *
+ * To add a format: write a file with a `sniff` and a `read`, declare them here, add a row to the table
+ * in readers.c. A reader is a function of bytes and options; a side file (a tokenizer, a config) it
+ * asks for by name through the input.
+ */
+#ifndef MGPT_READERS_H
+#define MGPT_READERS_H
+
+#include "convert/core/checkpoint.h"
+
+/* ---- what the user said ------------------------------------------------------------------------ */
+
+enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
+                   OPT_HEADS = 1 << 0,
+                   OPT_VOCAB_SIZE = 1 << 1,
+                   OPT_EMBD = 1 << 2,
+                   OPT_LAYERS = 1 << 3,
+                   OPT_CONTEXT = 1 << 4,
+                   OPT_ACTIVATION = 1 << 5,
+                   OPT_EPS = 1 << 6,
+                   OPT_BOS = 1 << 7,
+                   OPT_NO_EMBEDDING_NORM = 1 << 8,
+                   OPT_FINAL_NORM = 1 << 9,
+                   OPT_CHARS = 1 << 10,
+                   OPT_TOKENIZER = 1 << 11,
+                   OPT_NO_TOKENIZER = 1 << 12,
+                   OPT_ROPE = 1 << 13,
+                   OPT_SOFTCAP = 1 << 14,
+                   OPT_QK_SCALE = 1 << 15,
+                   OPT_WINDOW = 1 << 16,
+                   OPT_EMBEDDING_NORM = 1 << 17,
+                   OPT_POSITIONS = 1 << 18,
+                   OPT_RAW = 1 << 19,
+                   OPT_HEAD_LAST = 1 << 20
+};
+
+#define MICROGPT_OPTIONS                                                                           \
+    (OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS | \
+     OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
+     OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
+
+/* Of all mappings (from_torch.c); each checks its own. */
+#define TORCH_OPTIONS                                                                              \
+    (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
+     OPT_WINDOW)
+
+struct ckpt_options {
+    unsigned given; /* which of these mean something */
+    int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos, window;
+    double eps, rope_base, softcap, qk_scale;
+    const char *activation, *positions, *raw;
+};
+
+/* "--heads" for OPT_HEADS. */
+const char *ckpt_option_name(enum ckpt_option option);
+
+/* The i-th option; returns how many there are. */
+size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name);
+
+/* ---- what there is ----------------------------------------------------------------------------- */
+
+struct ckpt_side {
+    const char *name; /* for messages */
+    struct span bytes;
+};
+
+/* Opens a side file: the one that the user gave with `option` (0: it cannot), otherwise the first of the
+ * candidates (names, beside the input) that exists. The bytes stay until the conversion ends. Returns 1,
+ * 0 when there is none, or negative with *err. */
+typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const *candidates,
+                         size_t n_candidates, struct ckpt_side *side, mgpt_error *err);
+
+struct ckpt_input {
+    struct span bytes;
+    const char *name; /* of the model: the input's file name without directory and extension */
+    const struct ckpt_options *options;
+    ckpt_side_fn *side;
+    void *user;
+    const char
+        *directory; /* name of the input's directory, for formats of fixed file names; or NULL */
+};
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+enum ckpt_match {
+    MATCH_NO,
+    MATCH_MAYBE, /* looks like it, but something (its size, say) is wrong: the reader will say what */
+    MATCH_YES
+};
+
+struct ckpt_reader {
+    const char *name;
+    unsigned options; /* the options that apply */
+    enum ckpt_match (*sniff)(struct span bytes);
+    int (*read)(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+};
+
+extern const struct ckpt_reader ckpt_readers[];
+extern const size_t ckpt_n_readers;
+
+/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in `apply`. */
+int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
+                       mgpt_error *err);
+
+/* formats.c: for people, which formats each option applies to, out of the tables of readers and mappings. */
+void ckpt_print_formats(void);
+
+/* What a file is that no reader reads, and what to do; NULL when it is nothing known (foreign.c). */
+const char *ckpt_foreign(struct span bytes);
+
+/* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
+ * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
+int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match microgpt_json_sniff(struct span bytes);
+int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match llama2c_sniff(struct span bytes);
+int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match hf_safetensors_sniff(struct span bytes);
+int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match hf_json_sniff(struct span bytes);
+int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match torch_reader_sniff(struct span bytes);
+int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match microgpt_pickle_sniff(struct span bytes);
+int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match npy_sniff(struct span bytes);
+int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match npz_sniff(struct span bytes);
+int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+/* raw_floats.c */
+enum ckpt_match mgpt_bin_sniff(struct span bytes);
+int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+enum ckpt_match microgpt_c_sniff(struct span bytes);
+int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+enum ckpt_match raw_sniff(struct span bytes);
+int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+/* llmc.c */
+enum ckpt_match llmc_sniff(struct span bytes);
+int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+enum ckpt_match gguf_sniff(struct span bytes);
+int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
+#endif

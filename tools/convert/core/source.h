@@ -1,0 +1,47 @@
+/* A checkpoint as the user names it: a file, a Hugging Face directory or stdin, with its side files.
+ *
+ *     struct ckpt_source s = {.path = path, .options = ...};
+ *     if (source_read(&s, &err) == MGPT_OK)
+ *         ... ckpt_write(&s.checkpoint, ...) ...
+ *     source_close(&s);
+ */
+#ifndef MGPT_CONVERT_SOURCE_H
+#define MGPT_CONVERT_SOURCE_H
+
+#include "base/file.h"
+#include "convert/core/readers.h"
+
+struct ckpt_source {
+    const char *path;              /* as the user wrote it; "-": stdin */
+    const char *tokenizer, *chars; /* --tokenizer and --chars; NULL: look next to the input */
+    struct ckpt_options options;
+    struct checkpoint checkpoint; /* valid after source_read returned MGPT_OK */
+
+    const char *in;         /* the file that is read: path, or config.json inside it */
+    char *inside, *text;    /* malloc'ed: `in` of a directory; stdin */
+    char *name, *directory; /* malloc'ed: the model's name, its directory's */
+    struct file file;
+    struct file *side; /* stb_ds array: open until the end */
+};
+
+/* What is in effect when no option is given. */
+extern const struct ckpt_options ckpt_no_options;
+
+/* Opens the input and reads it. In both cases the caller closes s, and messages name s->in.
+ * Errors: those of file_open and ckpt_read. */
+int source_read(struct ckpt_source *s, mgpt_error *err);
+void source_close(struct ckpt_source *s);
+
+/* Of a directory: the path of the file in it that is meant, malloc'ed; NULL when path is none. Errors: a
+ * directory of a format that is not read, by its name; of several models; of none (directory.c). */
+int source_of_directory(const char *path, char **to, mgpt_error *err);
+
+/* From half a second on, c's writing shows its progress on stderr where that is a terminal; the line
+ * is removed at the end. p lives until then. */
+struct source_progress {
+    double start, shown; /* seconds; shown: the last time, 0: never */
+};
+void source_progress_begin(struct source_progress *p, struct checkpoint *c);
+void source_progress_end(struct source_progress *p);
+
+#endif

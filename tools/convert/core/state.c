@@ -1,0 +1,316 @@
+/* Named tensors: filling, finding. See state.h. */
+#include "convert/core/state.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_NAME = 255,
+    MAX_TENSORS = 1 << 20, /* a name in a hostile file costs less than what is kept of it */
+    SMALL =
+        65536 /* values that a tensor may have beyond those of its storage (a repeated scalar) */
+};
+
+/* ---- element types --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[STATE_N_TYPES] = {
+    [STATE_F32] = {"F32", 4},   [STATE_F16] = {"F16", 2},     [STATE_BF16] = {"BF16", 2},
+    [STATE_F64] = {"F64", 8},   [STATE_I64] = {"I64", 8},     [STATE_I32] = {"I32", 4},
+    [STATE_I16] = {"I16", 2},   [STATE_I8] = {"I8", 1},       [STATE_U8] = {"U8", 1},
+    [STATE_BOOL] = {"BOOL", 1}, [STATE_OTHER] = {"other", 0},
+};
+
+const char *state_type_name(enum state_type type)
+{
+    return types[type].name;
+}
+
+size_t state_type_bytes(enum state_type type)
+{
+    return types[type].bytes;
+}
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+void state_init(struct state *s, struct checkpoint *c)
+{
+    *s = (struct state){.c = c};
+}
+
+void state_free(struct state *s)
+{
+    arr_free(s->tensors);
+    arr_free(s->order);
+    *s = (struct state){0};
+}
+
+void state_contiguous(struct state_tensor *t)
+{
+    uint64_t stride = 1;
+    for (uint32_t left = t->n_dims; left > 0; left--) {
+        t->strides[left - 1] = stride;
+        if (!ck_mul(stride, t->shape[left - 1], &stride))
+            stride = UINT64_MAX; /* state_add refuses it */
+    }
+}
+
+/* Whether the n bytes name a module that a trainer wraps around another: torch.compile, FSDP, activation
+ * checkpoints and DeepSpeed anywhere in a name, data parallel at its front. */
+static int is_wrapper(const char *p, size_t n, int is_first)
+{
+    static const char *const names[] = {"_orig_mod", "_fsdp_wrapped_module",
+                                        "_checkpoint_wrapped_module", "_forward_module"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], p, n) == 0)
+            return 1;
+    return is_first && n == 6 && memcmp(p, "module", n) == 0;
+}
+
+/* Takes the wrappers out of a name in place; the last word stays. Returns the length. */
+static size_t strip_wrappers(char *name, size_t n)
+{
+    size_t kept = 0;
+    for (size_t at = 0, end; at < n; at = end) {
+        const char *dot = memchr(name + at, '.', n - at);
+        end = dot ? (size_t)(dot - name) + 1 : n;
+        if (dot && is_wrapper(name + at, end - 1 - at, kept == 0))
+            continue;
+        memmove(name + kept, name + at, end - at);
+        kept += end - at;
+    }
+    name[kept] = 0;
+    return kept;
+}
+
+static int bad(const struct state_tensor *t, const char *what, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
+                   CKPT_CLIP(t->name, strlen(t->name)), what);
+}
+
+/* The stride of a dimension of one means nothing, and files hold anything there: make it the one of
+ * a contiguous tensor, so that nobody downstream takes such a tensor for a strided one. */
+static void set_idle_strides(struct state_tensor *t)
+{
+    uint64_t stride = 1;
+    for (uint32_t left = t->n_dims; left > 0; left--) {
+        uint64_t *own = &t->strides[left - 1];
+        if (t->shape[left - 1] == 1)
+            *own = stride;
+        if (!ck_mul(*own, t->shape[left - 1], &stride))
+            stride = UINT64_MAX; /* state_add refuses it */
+    }
+}
+
+/* Shape and strides against the bytes there are. Everything later relies on this. */
+static int check_extent(const struct state_tensor *t, mgpt_error *err)
+{
+    uint64_t n = 1, last = 0, held = 0;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (t->shape[i] == 0)
+            return MGPT_OK;
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        uint64_t step;
+        if (!ck_mul(n, t->shape[i], &n) || !ck_mul(t->shape[i] - 1, t->strides[i], &step) ||
+            !ck_add(last, step, &last))
+            return bad(t, "its shape is too large", err);
+    }
+    if (t->type == STATE_OTHER)
+        return MGPT_OK;
+    held = t->bytes.size / types[t->type].bytes;
+    if (last >= held)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "tensor %.*s: its last element is number %llu, its storage holds %llu",
+                       CKPT_CLIP(t->name, strlen(t->name)), (unsigned long long)last,
+                       (unsigned long long)held);
+    if (n > held && n > SMALL)
+        return bad(t, "more values than its storage holds", err);
+    return MGPT_OK;
+}
+
+int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err)
+{
+    char *copy = ckpt_text(s->c, name, n);
+    t.used = 0;
+    t.name = copy;
+    if (!copy)
+        return err_memory(err, "the names of tensors", n);
+    n = strip_wrappers(copy, n);
+    if (n == 0 || n > MAX_NAME || memchr(copy, 0, n))
+        return bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
+    if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
+        return bad(&t, "more than 8 dimensions", err);
+    int status = check_extent(&t, err);
+    if (status < 0)
+        return status;
+    set_idle_strides(&t);
+    if (arr_len(s->tensors) >= MAX_TENSORS)
+        return bad(&t, "more than a million tensors", err);
+    if (!arr_push(s->tensors, t))
+        return err_memory(err, "the list of tensors", sizeof t);
+    return MGPT_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct state_name *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+size_t state_first_word(const struct state *s)
+{
+    const char *first = arr_len(s->tensors) ? s->tensors[0].name : "", *dot = strchr(first, '.');
+    size_t n = dot ? (size_t)(dot - first) + 1 : 0;
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (strncmp(s->tensors[i].name, first, n) != 0 || !s->tensors[i].name[n])
+            return 0;
+    return n;
+}
+
+void state_cut(struct state *s, ptrdiff_t n)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++) /* their order stays */
+        s->tensors[i].name += n;
+    for (size_t i = 0; i < arr_len(s->order); i++)
+        s->order[i].name += n;
+}
+
+int state_seal(struct state *s, mgpt_error *err)
+{
+    size_t n = arr_len(s->tensors);
+    if (!arr_reserve(s->order, n))
+        return err_memory(err, "the list of tensors", n * sizeof *s->order);
+    for (uint32_t i = 0; i < n; i++) {
+        struct state_name entry = {s->tensors[i].name, i};
+        arr_put(s->order, entry);
+    }
+    if (n)
+        qsort(s->order, n, sizeof *s->order, compare_names);
+    for (size_t i = 1; i < n; i++)
+        if (compare_names(&s->order[i - 1], &s->order[i]) == 0)
+            return bad(&s->tensors[s->order[i].at], "the name occurs twice", err);
+    return MGPT_OK;
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static struct state_tensor *lookup(const struct state *s, const char *name)
+{
+    const struct state_name key = {name, 0}, *found = NULL;
+    if (arr_len(s->order))
+        found = bsearch(&key, s->order, arr_len(s->order), sizeof key, compare_names);
+    return found ? &s->tensors[found->at] : NULL;
+}
+
+const struct state_tensor *state_find(struct state *s, const char *name)
+{
+    struct state_tensor *t = lookup(s, name);
+    if (t)
+        t->used = 1;
+    return t;
+}
+
+const struct state_tensor *state_peek(const struct state *s, const char *name)
+{
+    return lookup(s, name);
+}
+
+int state_has(const struct state *s, const char *name)
+{
+    return lookup(s, name) != NULL;
+}
+
+/* The N that stands for a layer: between dots, or at an end. */
+static const char *find_n(const char *pattern)
+{
+    for (const char *p = pattern; *p; p++)
+        if (*p == 'N' && (p == pattern || p[-1] == '.') && (p[1] == '.' || p[1] == 0))
+            return p;
+    return NULL;
+}
+
+int state_is_pattern(const char *name)
+{
+    return find_n(name) != NULL;
+}
+
+void state_layer_name(char *buf, size_t cap, const char *pattern, uint32_t layer)
+{
+    const char *n = find_n(pattern);
+    if (n)
+        snprintf(buf, cap, "%.*s%u%s", (int)(n - pattern), pattern, layer, n + 1);
+    else
+        snprintf(buf, cap, "%s", pattern);
+}
+
+const struct state_tensor *state_find_layer(struct state *s, const char *pattern, uint32_t layer)
+{
+    char name[MAX_NAME + 1];
+    state_layer_name(name, sizeof name, pattern, layer);
+    return state_find(s, name);
+}
+
+uint32_t state_count_layers(const struct state *s, const char *pattern)
+{
+    char name[MAX_NAME + 1];
+    for (uint32_t n = 0;; n++) {
+        state_layer_name(name, sizeof name, pattern, n);
+        if (!state_has(s, name))
+            return n;
+    }
+}
+
+int state_check_shape(const struct state_tensor *t, uint64_t n_out, uint64_t n_in, mgpt_error *err)
+{
+    uint64_t rows = n_out ? n_out : n_in;
+    uint32_t n_dims = n_out ? 2 : 1;
+    char found[64] = "";
+    size_t at = 0;
+    if (t->n_dims == n_dims && t->shape[0] == rows && (!n_out || t->shape[1] == n_in))
+        return MGPT_OK;
+    for (uint32_t i = 0; i < t->n_dims && at < sizeof found; i++)
+        at += (size_t)snprintf(found + at, sizeof found - at, "%s%llu", i ? ", " : "",
+                               (unsigned long long)t->shape[i]);
+    if (n_out)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "tensor %.*s: shape [%s], expected [%llu, %llu]",
+                       CKPT_CLIP(t->name, strlen(t->name)), found, (unsigned long long)n_out,
+                       (unsigned long long)n_in);
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: shape [%s], expected [%llu]",
+                   CKPT_CLIP(t->name, strlen(t->name)), found, (unsigned long long)n_in);
+}
+
+int state_missing(const char *name, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: missing", name);
+}
+
+void state_skip_suffix(struct state *s, const char *suffix)
+{
+    size_t n = strlen(suffix);
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        struct state_tensor *t = &s->tensors[i];
+        size_t length = strlen(t->name);
+        if (length >= n && memcmp(t->name + length - n, suffix, n) == 0)
+            t->used = 1;
+    }
+}
+
+int state_check_used(const struct state *s, const char *what, mgpt_error *err)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        const struct state_tensor *t = &s->tensors[i];
+        if (!t->used)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: not part of a %s",
+                           CKPT_CLIP(t->name, strlen(t->name)), what);
+    }
+    return MGPT_OK;
+}

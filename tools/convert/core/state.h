@@ -1,0 +1,174 @@
+/* Named tensors: what PyTorch pickles, safetensors files and .npz archives have in common.
+ *
+ * A container's reader fills a struct state (state_add, then state_seal): for each tensor its name,
+ * element type, shape, strides and where its bytes are. Nothing is copied: bytes stay in the file.
+ * A mapping (one per program that trains models) then takes tensors by name, checks their shapes,
+ * and puts them into the checkpoint under GGUF's names, stacked, transposed or with rows in another
+ * order (state_put). What no mapping took is refused by name at the end (state_check_used).
+ *
+ * After state_put the checkpoint refers to the bytes of the file, no more to the struct state.
+ */
+#ifndef MGPT_CONVERT_STATE_H
+#define MGPT_CONVERT_STATE_H
+
+#include "convert/core/checkpoint.h"
+
+enum { STATE_MAX_DIMS = 8 };
+
+/* Element types. Only the first four can be weights; the others occur in buffers. */
+enum state_type {
+    STATE_F32,
+    STATE_F16,
+    STATE_BF16,
+    STATE_F64,
+    STATE_I64,
+    STATE_I32,
+    STATE_I16,
+    STATE_I8,
+    STATE_U8,
+    STATE_BOOL,
+    STATE_OTHER, /* known to its container by name only; cannot be read */
+    STATE_N_TYPES
+};
+
+/* "F32", and the bytes of one element (0 for STATE_OTHER). */
+const char *state_type_name(enum state_type type);
+size_t state_type_bytes(enum state_type type);
+
+struct state_tensor {
+    const char *name; /* NUL-terminated, without the prefixes of state_add */
+    enum state_type type;
+    uint32_t n_dims;                  /* 0: a scalar */
+    uint64_t shape[STATE_MAX_DIMS];   /* slowest first, as PyTorch prints it */
+    uint64_t strides[STATE_MAX_DIMS]; /* in elements */
+    struct span bytes; /* element [0, ..., 0] is at its start; holds the last one, too */
+    int used;          /* by a mapping */
+};
+
+struct state_name {
+    const char *name;
+    uint32_t at;
+};
+
+struct state {
+    struct checkpoint *c;         /* names live in its memory */
+    struct state_tensor *tensors; /* stb_ds array, in the order of the file */
+    struct state_name *order;     /* stb_ds array, sorted by name */
+};
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+void state_init(struct state *s, struct checkpoint *c);
+void state_free(struct state *s);
+
+/* Strides of a contiguous tensor. */
+void state_contiguous(struct state_tensor *t);
+
+/* Appends t under the name of n bytes, less the words of modules that trainers wrap around others:
+ * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front (data
+ * parallel). Checks that name and shape are sane and that bytes.size covers the last element.
+ * Tensors without elements are allowed. Errors: MGPT_EFILE. */
+int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err);
+
+/* After the last state_add: sorts, refuses names that occur twice. */
+int state_seal(struct state *s, mgpt_error *err);
+
+/* Bytes of the first word and its dot when all names begin with it and go on; else 0. */
+size_t state_first_word(const struct state *s);
+
+/* Takes so many bytes off the front of all names, or puts them back: -n. */
+void state_cut(struct state *s, ptrdiff_t n);
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+/* The tensor of this name, marked as used; NULL when there is none. O(log n). */
+const struct state_tensor *state_find(struct state *s, const char *name);
+
+/* As state_find, with the first "N" that stands between dots (or at an end) replaced by the layer:
+ * "transformer.h.N.ln_1.weight". */
+const struct state_tensor *state_find_layer(struct state *s, const char *pattern, uint32_t layer);
+
+/* A look, and whether there is something to see; neither marks it. */
+const struct state_tensor *state_peek(const struct state *s, const char *name);
+int state_has(const struct state *s, const char *name);
+
+/* How many layers there are: the number of N from 0 on for which the pattern exists. */
+uint32_t state_count_layers(const struct state *s, const char *pattern);
+
+/* Whether the name has such an N. */
+int state_is_pattern(const char *name);
+
+/* The pattern with its N replaced; buf is always NUL-terminated. */
+void state_layer_name(char *buf, size_t cap, const char *pattern, uint32_t layer);
+
+/* "tensor NAME: shape [2, 3], expected [4, 5]"; n_out 0 means a vector [n_in]. */
+int state_check_shape(const struct state_tensor *t, uint64_t n_out, uint64_t n_in, mgpt_error *err);
+
+/* "tensor NAME: missing". */
+int state_missing(const char *name, mgpt_error *err);
+
+/* Marks buffers (masks, tables of a forward pass) whose name ends so: they are not weights. */
+void state_skip_suffix(struct state *s, const char *suffix);
+
+/* MGPT_EFILE naming the first tensor that was not used: "tensor NAME: not part of a WHAT". */
+int state_check_used(const struct state *s, const char *what, mgpt_error *err);
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+enum state_rows { /* order of the rows inside each block of `block` rows */
+                  STATE_ROWS_KEEP,
+                  STATE_ROWS_PAIRS, /* halves to pairs: new 2i is old i, 2i + 1 is i + block/2 */
+                  STATE_ROWS_SWAP   /* the two halves change places */
+};
+
+/* n_rows rows out of a tensor. Row r of the part is row
+ *     first + r / block * step + order(r % block)
+ * of the tensor. Zero stands for: block all rows, step = block, n_rows all from `first` on. Grouped
+ * q, k, v of GPT-NeoX: {.tensor = t, .first = i * hd, .n_rows = H * hd, .block = hd, .step = 3 *
+ * hd}. A vector is n rows of one value, so that biases are ordered with the same words as
+ * matrices. */
+struct state_part {
+    const struct state_tensor *tensor; /* NULL: n_rows of zeros */
+    int transposed;                    /* the tensor is stored [n_in, n_out] (GPT-2's Conv1D) */
+    uint64_t first, n_rows, block, step;
+    enum state_rows order;
+};
+
+/* Adds to the checkpoint the tensor that the parts make when stacked, `plus` added to each value
+ * (Gemma's norms: 1). All parts are matrices of one width, or all are vectors; n_in is that width,
+ * 0 for vectors. The element type is the source's where all parts agree and GGUF has it, otherwise
+ * F32. A single part that is contiguous and in order is referenced in place. Errors: MGPT_EFILE
+ * naming the tensor. */
+int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+              const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err);
+
+/* ---- mapping by a table ---------------------------------------------------------------------- */
+
+enum {
+    STATE_OPTIONAL = 1 << 0,   /* may be absent */
+    STATE_ZEROS = 1 << 1,      /* zeros are written when it is absent */
+    STATE_TRANSPOSED = 1 << 2, /* stored [n_in, n_out] */
+    STATE_PAIRS = 1 << 3,      /* STATE_ROWS_PAIRS in blocks of head_dim */
+    STATE_SWAP = 1 << 4,       /* STATE_ROWS_SWAP in blocks of head_dim */
+    STATE_PLUS_ONE = 1 << 5,
+    STATE_FIRST_ROWS =
+        1 << 6 /* the tensor may have more rows than n_out: padding of the vocabulary */
+};
+
+/* One tensor of the model, or one of every layer when `from` has an N. */
+struct state_row {
+    const char *from, *to; /* to: "blk.N.attn_q.weight" */
+    char n_out, n_in;      /* letters of struct state_sizes; n_out 0: a vector */
+    unsigned flags;
+};
+
+/* What the letters mean. E: n_embd; V: n_vocab; T: n_ctx; F: n_ff; Q: n_head * head_dim; K:
+ * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; L: n_layer; R: 2 F (a gate stacked on an up).
+ * Taken from c->hp. */
+uint64_t state_size(const struct ckpt_hparams *hp, char letter);
+
+/* Puts the rows without N in the order of the table, and at the place of the first row with an N
+ * all rows of layer 0, then of layer 1, ... */
+int state_map(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err);
+
+#endif

@@ -1,0 +1,216 @@
+/* Named tensors into a checkpoint: rows stacked, transposed, in another order. See state.h.
+ *
+ * What a tensor of the checkpoint is made of is a list of parts that the writer's calls walk row by
+ * row. A row that lies together in the file is converted in one go; a transposed one element by
+ * element, which reads each cache line of the file once, since the writer asks for many rows at a
+ * time.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "convert/core/state.h"
+
+#include <string.h>
+
+struct part {
+    const uint8_t *data; /* NULL: zeros */
+    enum state_type type;
+    uint64_t start, n_rows;      /* rows of the result */
+    uint64_t row, column;        /* strides in bytes */
+    uint64_t first, block, step; /* as in struct state_part */
+    enum state_rows order;
+};
+
+struct stack {
+    uint64_t width;
+    float plus;
+    size_t n_parts;
+    struct part parts[];
+};
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* NULL for the types that GGUF does not have. */
+static const struct dtype *gguf_type(enum state_type type)
+{
+    switch (type) {
+    case STATE_F32:
+        return dtype_find(DTYPE_F32);
+    case STATE_F16:
+        return dtype_find(DTYPE_F16);
+    case STATE_BF16:
+        return dtype_find(DTYPE_BF16);
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t source_row(const struct part *p, uint64_t r)
+{
+    uint64_t i = r % p->block, half = p->block / 2;
+    if (p->order == STATE_ROWS_PAIRS)
+        i = i / 2 + i % 2 * half;
+    else if (p->order == STATE_ROWS_SWAP)
+        i = i < half ? i + half : i - half;
+    return p->first + r / p->block * p->step + i;
+}
+
+/* n values of one row, from column `first` on. */
+static void row_values(const struct part *p, uint64_t row, uint64_t first, size_t n, float *out)
+{
+    const struct dtype *type = gguf_type(p->type);
+    if (!p->data) {
+        memset(out, 0, n * sizeof *out);
+        return;
+    }
+    const uint8_t *at = p->data + source_row(p, row) * p->row + first * p->column;
+    if (type && p->column == type->block_bytes) {
+        type->to_float(at, out, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, at += p->column) {
+        double wide;
+        if (type) {
+            type->to_float(at, &out[i], 1);
+            continue;
+        }
+        memcpy(&wide, at, sizeof wide);
+        out[i] = (float)wide;
+    }
+}
+
+static void stack_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    const struct stack *s = t->source;
+    const struct part *p = s->parts;
+    uint64_t row = first / s->width, column = first % s->width;
+    for (size_t done = 0; done < n; row++, column = 0) {
+        uint64_t left = s->width - column;
+        size_t run = left < n - done ? (size_t)left : n - done;
+        while (row - p->start >= p->n_rows)
+            p++;
+        row_values(p, row - p->start, column, run, out + done);
+        done += run;
+    }
+    for (size_t i = 0; s->plus != 0 && i < n; i++)
+        out[i] += s->plus;
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static int does_not_fit(const struct state_part *part, const char *gguf_name, mgpt_error *err)
+{
+    const char *name = part->tensor ? part->tensor->name : gguf_name;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: its shape does not give %s",
+                   CKPT_CLIP(name, strlen(name)), gguf_name);
+}
+
+/* Every row that the part names exists, and has the width. n_rows is at least 1. */
+static int rows_exist(const struct state_part *part, const struct part *p, uint64_t width,
+                      int is_vector)
+{
+    const struct state_tensor *t = part->tensor;
+    uint64_t blocks = (p->n_rows - 1) / p->block, last;
+    int rows_at = part->transposed ? 1 : 0;
+    if (t->n_dims != (is_vector ? 1 : 2) || (is_vector && part->transposed) ||
+        (!is_vector && t->shape[1 - rows_at] != width))
+        return 0;
+    if (part->order != STATE_ROWS_KEEP && (p->block % 2 || p->n_rows % p->block))
+        return 0;
+    if (p->step < p->block)
+        return 0;
+    return ck_mul(blocks, p->step, &last) && ck_add(last, p->first, &last) &&
+           ck_add(last, p->n_rows - blocks * p->block, &last) && last <= t->shape[rows_at];
+}
+
+static int set_part(struct part *p, const struct state_part *part, const char *gguf_name,
+                    uint64_t n_in, uint64_t start, mgpt_error *err)
+{
+    const struct state_tensor *t = part->tensor;
+    int rows_at = part->transposed ? 1 : 0, is_vector = n_in == 0;
+    *p = (struct part){.start = start, .n_rows = part->n_rows, .first = part->first};
+    if (t && !p->n_rows && t->n_dims > (uint32_t)rows_at && t->shape[rows_at] > p->first)
+        p->n_rows = t->shape[rows_at] - p->first;
+    p->block = part->block ? part->block : p->n_rows;
+    p->step = part->step ? part->step : p->block;
+    p->order = part->order;
+    if (!p->n_rows || (t && !rows_exist(part, p, n_in, is_vector)))
+        return does_not_fit(part, gguf_name, err);
+    if (!t)
+        return MGPT_OK;
+    if (t->type > STATE_F64)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "tensor %.*s: element type %s, expected F32, F16, BF16 or F64",
+                       CKPT_CLIP(t->name, strlen(t->name)), state_type_name(t->type));
+    p->data = t->bytes.data;
+    p->type = t->type;
+    p->row = t->strides[rows_at] * state_type_bytes(t->type);
+    p->column =
+        is_vector ? state_type_bytes(t->type) : t->strides[1 - rows_at] * state_type_bytes(t->type);
+    return MGPT_OK;
+}
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+/* Rows in order, without gaps. */
+static int is_plain(const struct part *p, uint64_t width)
+{
+    size_t each = state_type_bytes(p->type);
+    return p->data && p->order == STATE_ROWS_KEEP && p->step == p->block && p->column == each &&
+           (p->n_rows == 1 || p->row == width * each);
+}
+
+/* The element type that all parts have. */
+static const struct dtype *common_type(const struct stack *s)
+{
+    const struct dtype *type = NULL;
+    for (size_t i = 0; i < s->n_parts; i++) {
+        if (!s->parts[i].data)
+            continue;
+        const struct dtype *own = gguf_type(s->parts[i].type);
+        if (!own || (type && own != type))
+            return dtype_find(DTYPE_F32);
+        type = own;
+    }
+    return type && s->plus == 0 ? type : dtype_find(DTYPE_F32);
+}
+
+/* Type, values and source of what the parts make, and how many rows that is. */
+static int source_of(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+                     const struct state_part *parts, size_t n_parts, float plus,
+                     struct ckpt_tensor *from, uint64_t *n_rows, mgpt_error *err)
+{
+    size_t bytes = sizeof(struct stack) + n_parts * sizeof(struct part);
+    struct stack *s = ckpt_alloc(c, bytes, 1);
+    *n_rows = 0;
+    if (!s)
+        return err_memory(err, "the list of tensors", bytes);
+    s->width = n_in ? n_in : 1;
+    s->plus = plus;
+    s->n_parts = n_parts;
+    for (size_t i = 0; i < n_parts; i++) {
+        int status = set_part(&s->parts[i], &parts[i], gguf_name, n_in, *n_rows, err);
+        if (status < 0)
+            return status;
+        if (!ck_add(*n_rows, s->parts[i].n_rows, n_rows))
+            return does_not_fit(&parts[i], gguf_name, err);
+    }
+    *from = (struct ckpt_tensor){.type = common_type(s), .values = stack_values, .source = s};
+    return MGPT_OK;
+}
+
+int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+              const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err)
+{
+    struct ckpt_tensor from;
+    uint64_t n_rows;
+    int status = source_of(c, gguf_name, n_in, parts, n_parts, plus, &from, &n_rows, err);
+    if (status < 0)
+        return status;
+    const struct stack *s = from.source;
+    const struct part *p = s->parts;
+    if (n_parts == 1 && plus == 0 && gguf_type(p->type) && is_plain(p, s->width))
+        from =
+            (struct ckpt_tensor){.type = gguf_type(p->type), .bytes = p->data + p->first * p->row};
+    return n_in ? ckpt_add(c, gguf_name, n_in, n_rows, from, err)
+                : ckpt_add(c, gguf_name, n_rows, 0, from, err);
+}

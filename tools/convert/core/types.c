@@ -1,0 +1,97 @@
+/* Which element type each tensor of a GGUF file gets. See write.h.
+ *
+ * A type asked for is a wish: vectors and the position table stay F32, and a row that is not a whole
+ * number of blocks gets the type that llama.cpp's converters put in its place. q4_k means what a Q4_K
+ * file means everywhere: the two tables of the vocabulary, which every token goes through, are Q6_K.
+ */
+#include "convert/core/write.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+enum { N_TYPE_IDS = 64 }; /* of which rows of dtype.h exist */
+
+/* What to try when rows do not fit, and general.file_type of files that are mostly of this type. */
+static const struct type_row {
+    uint32_t id, instead, file_type;
+} rows[] = {
+    {DTYPE_F32, DTYPE_F32, 0},     {DTYPE_F16, DTYPE_F16, 1},     {DTYPE_Q4_0, DTYPE_F16, 2},
+    {DTYPE_Q4_1, DTYPE_F16, 3},    {DTYPE_Q8_0, DTYPE_F16, 7},    {DTYPE_Q5_0, DTYPE_F16, 8},
+    {DTYPE_Q5_1, DTYPE_F16, 9},    {DTYPE_Q2_K, DTYPE_F16, 10},   {DTYPE_Q3_K, DTYPE_F16, 12},
+    {DTYPE_Q4_K, DTYPE_Q5_0, 14},  {DTYPE_Q5_K, DTYPE_Q5_1, 16},  {DTYPE_Q6_K, DTYPE_Q8_0, 18},
+    {DTYPE_IQ4_NL, DTYPE_F16, 25}, {DTYPE_IQ4_XS, DTYPE_F16, 30}, {DTYPE_BF16, DTYPE_BF16, 32},
+    {DTYPE_MXFP4, DTYPE_F16, 38},
+};
+
+static const struct type_row *row_of(const struct dtype *type)
+{
+    const struct type_row *row = rows;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].id == type->id)
+            row = &rows[i];
+    return row;
+}
+
+static int is_vocabulary(const struct ckpt_tensor *t)
+{
+    return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
+}
+
+/* What the type asked for says of a matrix. */
+static const struct dtype *meant(const struct ckpt_tensor *t, const struct dtype *type)
+{
+    return type->id == DTYPE_Q4_K && is_vocabulary(t) ? dtype_find(DTYPE_Q6_K) : type;
+}
+
+const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type)
+{
+    if (!type && t->exact)
+        return t->type;
+    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0)
+        return dtype_find(DTYPE_F32);
+    if (!type)
+        return t->type;
+    type = meant(t, type);
+    while (t->dims[0] % type->block)
+        type = dtype_find(row_of(type)->instead);
+    return type;
+}
+
+void ckpt_note_types(struct checkpoint *c, const struct dtype *type)
+{
+    const struct ckpt_tensor *example = NULL;
+    size_t n = 0;
+    for (size_t i = 0; type && i < arr_len(c->tensors); i++) {
+        const struct ckpt_tensor *t = &c->tensors[i];
+        const struct dtype *to = ckpt_type_of(t, type);
+        if (to->id == DTYPE_F32 || to == meant(t, type))
+            continue;
+        example = n++ ? example : t;
+    }
+    if (n)
+        ckpt_note(c, "%zu tensors have rows that do not fit %s: %s, rows of %llu, is written as %s",
+                  n, type->name, example->name, (unsigned long long)example->dims[0],
+                  ckpt_type_of(example, type)->name);
+}
+
+void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w)
+{
+    uint64_t totals[N_TYPE_IDS] = {0}, most = 0;
+    *w = (struct ckpt_written){.type = type ? type->name : "F32",
+                               .file_type = type ? row_of(type)->file_type : 0};
+    for (size_t i = 0; i < arr_len(c->tensors); i++) {
+        const struct ckpt_tensor *t = &c->tensors[i];
+        const struct dtype *to = ckpt_type_of(t, type);
+        uint64_t *total = &totals[to->id % N_TYPE_IDS];
+        *total += t->n_values;
+        if (*total > most) {
+            most = *total;
+            w->type = to->name;
+            w->file_type = row_of(to)->file_type;
+        }
+        w->is_quantised |= to->block > 1;
+        w->n_values += t->n_values;
+        w->n_bytes += t->n_values / to->block * to->block_bytes;
+    }
+}

@@ -1,0 +1,363 @@
+/* A described checkpoint to a GGUF file. See write.h.
+ *
+ * Metadata comes in a fixed order: general.*, the architecture's numbers, the dialect, the tokenizer.
+ * Values go through a buffer of a few thousand, so memory does not grow with the model; where nothing
+ * is to be changed the source's own bytes are written.
+ */
+#include "convert/core/write.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 16384 }; /* values: a whole number of blocks of any element type */
+
+#define FILE_TYPE_KEY "general.file_type"
+#define QUANTIZATION_KEY "general.quantization_version"
+
+/* ---- metadata ---------------------------------------------------------------------------------- */
+
+static void put_text(struct gguf_writer *w, const char *key, const char *text)
+{
+    gguf_put_string(w, key, text, strlen(text));
+}
+
+static const char *arch_key(char buf[128], const struct ckpt_hparams *hp, const char *name)
+{
+    snprintf(buf, 128, "%s.%s", hp->arch, name);
+    return buf;
+}
+
+/* What the keys of an architecture say that others leave to it. */
+enum { LAYER_NORM = 1, PARALLEL = 2, NORMS = 4 };
+
+static int states(const struct ckpt_hparams *hp, int what)
+{
+    static const struct {
+        const char *arch;
+        int what;
+    } rows[] = {{"gpt2", LAYER_NORM},
+                {"gptneox", LAYER_NORM | PARALLEL},
+                {"phi2", LAYER_NORM},
+                {"olmo", LAYER_NORM},
+                {"microgpt", NORMS}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].arch, hp->arch) == 0)
+            return rows[i].what & what;
+    return 0;
+}
+
+/* A number that the architecture does without. */
+static void put_some_u32(struct gguf_writer *w, const char *key, uint32_t v)
+{
+    if (v)
+        gguf_put_u32(w, key, v);
+}
+
+static void put_some_f32(struct gguf_writer *w, const char *key, float v)
+{
+    if (v > 0 || v < 0)
+        gguf_put_f32(w, key, v);
+}
+
+static void put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
+    put_some_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
+    put_some_u32(w, arch_key(key, hp, "attention.key_length"), hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.value_length"), hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
+    put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
+    put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
+    const char *eps = states(hp, LAYER_NORM) ? "attention.layer_norm_epsilon"
+                                             : "attention.layer_norm_rms_epsilon";
+    gguf_put_f32(w, arch_key(key, hp, eps), hp->norm_eps);
+}
+
+static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    put_some_u32(w, arch_key(key, hp, "rope.dimension_count"), hp->n_rot);
+    put_some_f32(w, arch_key(key, hp, "rope.freq_base"), hp->rope_base);
+    put_some_f32(w, arch_key(key, hp, "rope.freq_base_swa"), hp->rope_base_local);
+    if (!(hp->rope_factor > 0) || hp->rope_factor == 1)
+        return;
+    put_text(w, arch_key(key, hp, "rope.scaling.type"), "linear");
+    gguf_put_f32(w, arch_key(key, hp, "rope.scaling.factor"), hp->rope_factor);
+}
+
+static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    if (hp->activation)
+        put_text(w, "mgpt.activation", hp->activation);
+    if (hp->windows)
+        gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
+    if (!states(hp, NORMS))
+        return;
+    gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);
+    gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
+}
+
+static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    gguf_put_u32(w, arch_key(key, hp, "context_length"), hp->n_ctx);
+    gguf_put_u32(w, arch_key(key, hp, "embedding_length"), hp->n_embd);
+    gguf_put_u32(w, arch_key(key, hp, "block_count"), hp->n_layer);
+    gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
+    put_attention(w, hp);
+    put_rope(w, hp);
+    put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
+    if (states(hp, PARALLEL) && hp->parallel >= 0)
+        gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
+    gguf_put_u32(w, arch_key(key, hp, "vocab_size"), hp->n_vocab);
+    put_dialect(w, hp);
+}
+
+static void put_id(struct gguf_writer *w, const char *key, int32_t id)
+{
+    if (id >= 0)
+        gguf_put_u32(w, key, (uint32_t)id);
+}
+
+static void put_choice(struct gguf_writer *w, const char *key, int choice)
+{
+    if (choice >= 0)
+        gguf_put_bool(w, key, choice);
+}
+
+/* What GGUF's own keys cannot say about a tokenizer. */
+static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab *v)
+{
+    put_choice(w, "mgpt.tokenizer.nfc", v->nfc);
+    put_choice(w, "mgpt.tokenizer.whole_pieces", v->whole_pieces);
+    put_choice(w, "mgpt.tokenizer.ranked", v->ranked ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_missing", v->space_missing ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_first", v->space_first ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.space_alone", v->space_alone ? 1 : -1);
+    if (v->lstrip)
+        gguf_put_i32s(w, "mgpt.tokenizer.lstrip", v->lstrip, arr_len(v->lstrip));
+    if (v->rstrip)
+        gguf_put_i32s(w, "mgpt.tokenizer.rstrip", v->rstrip, arr_len(v->rstrip));
+}
+
+static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)
+{
+    size_t n = arr_len(v->tokens);
+    put_text(w, "tokenizer.ggml.model", v->model ? v->model : "none"); /* llama.cpp asks for it */
+    if (!v->model)
+        return;
+    if (v->pre)
+        put_text(w, "tokenizer.ggml.pre", v->pre);
+    gguf_put_strings(w, "tokenizer.ggml.tokens", v->tokens, n);
+    if (v->scores)
+        gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, n);
+    gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, n);
+    if (v->ranked ||
+        strcmp(v->model, "gpt2") == 0) /* llama.cpp asks for the key even when nothing merges */
+        gguf_put_strings(w, "tokenizer.ggml.merges", v->merges, arr_len(v->merges));
+    put_id(w, "tokenizer.ggml.bos_token_id", v->bos);
+    put_id(w, "tokenizer.ggml.eos_token_id", v->eos);
+    put_id(w, "tokenizer.ggml.eot_token_id", v->eot);
+    put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
+    put_choice(w, "tokenizer.ggml.add_bos_token", v->add_bos);
+    put_choice(w, "tokenizer.ggml.add_eos_token", v->add_eos);
+    put_choice(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    if (v->chat_template.n > 0)
+        gguf_put_string(w, "tokenizer.chat_template", v->chat_template.p, v->chat_template.n);
+    put_tokenizer_dialect(w, v);
+}
+
+static int is_key(const struct gguf_str *key, const char *name)
+{
+    return key->n == strlen(name) && memcmp(key->p, name, key->n) == 0;
+}
+
+/* How the blocks of quantised types are laid out: version 2, as ggml has it. */
+static void put_quantization(struct gguf_writer *w, const struct ckpt_written *totals)
+{
+    if (totals->is_quantised)
+        gguf_put_u32(w, QUANTIZATION_KEY, 2);
+}
+
+/* The entries of another GGUF file, in order; only what the element types change is changed. */
+static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct dtype *type,
+                     const struct ckpt_written *totals)
+{
+    int has_type = 0, has_version = 0;
+    for (size_t i = 0; i < arr_len(g->kv); i++) {
+        const struct gguf_str *key = &g->kv[i].key;
+        int is_type = is_key(key, FILE_TYPE_KEY);
+        has_type |= is_type;
+        has_version |= is_key(key, QUANTIZATION_KEY);
+        if (is_type && type)
+            gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
+        else
+            gguf_put_kv(w, &g->kv[i]);
+    }
+    if (type && !has_type)
+        gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
+    if (type && !has_version)
+        put_quantization(w, totals);
+}
+
+static void put_metadata(struct gguf_writer *w, const struct checkpoint *c,
+                         const struct dtype *type)
+{
+    struct ckpt_written totals;
+    ckpt_measure(c, type, &totals);
+    if (c->metadata) {
+        put_copy(w, c->metadata, type, &totals);
+        return;
+    }
+    put_text(w, "general.architecture", c->hp.arch);
+    put_text(w, "general.name", c->name);
+    gguf_put_u32(w, FILE_TYPE_KEY, totals.file_type);
+    put_quantization(w, &totals);
+    put_hparams(w, &c->hp);
+    put_vocab(w, &c->vocab);
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+struct stream {
+    struct gguf_writer w;
+    float *values;          /* CHUNK of them, */
+    uint8_t *encoded;       /* encoded, */
+    float *decoded;         /* and read back */
+    uint64_t n_bad, n_lost; /* of this tensor: not finite in the source; only after rounding */
+    uint64_t n_done, n_all; /* values of the model */
+};
+
+static uint64_t count_bad(const float *v, size_t n)
+{
+    uint64_t n_bad = 0;
+    for (size_t i = 0; i < n; i++)
+        n_bad += isfinite(v[i]) ? 0 : 1;
+    return n_bad;
+}
+
+static void write_chunk(struct stream *s, const struct ckpt_tensor *t, const struct dtype *to,
+                        uint64_t first, size_t n)
+{
+    size_t n_bytes = n / to->block * to->block_bytes;
+    ckpt_values(t, first, n, s->values);
+    uint64_t n_bad = count_bad(s->values, n);
+    s->n_bad += n_bad;
+    if (t->bytes && to == t->type) {
+        gguf_data(&s->w, t->bytes + first / to->block * to->block_bytes, n_bytes);
+        return;
+    }
+    to->from_float(s->values, s->encoded, n);
+    gguf_data(&s->w, s->encoded, n_bytes);
+    if (to->id == DTYPE_F32)
+        return;
+    to->to_float(s->encoded, s->decoded, n);
+    uint64_t n_now = count_bad(s->decoded, n);
+    s->n_lost += n_now > n_bad ? n_now - n_bad : 0;
+}
+
+static void write_tensor(struct stream *s, struct checkpoint *c, const struct ckpt_tensor *t,
+                         const struct dtype *to)
+{
+    s->n_bad = s->n_lost = 0;
+    for (uint64_t first = 0; first < t->n_values; first += CHUNK) {
+        uint64_t left = t->n_values - first;
+        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        write_chunk(s, t, to, first, n);
+        s->n_done += n;
+        if (interrupted()) {
+            err_set(&c->failed, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
+            return;
+        }
+        if (c->progress)
+            c->progress(c->progress_user, s->n_done, s->n_all);
+    }
+    if (s->n_bad)
+        ckpt_note(c, "warning: tensor %s: %llu of %llu values are NaN or infinite", t->name,
+                  (unsigned long long)s->n_bad, (unsigned long long)t->n_values);
+    if (s->n_lost)
+        ckpt_note(c, "warning: tensor %s: %llu values are too large for %s and became infinite",
+                  t->name, (unsigned long long)s->n_lost, to->name);
+}
+
+/* path NULL: in memory. */
+static int stream_open(struct stream *s, const char *path, mgpt_error *err)
+{
+    *s = (struct stream){.values = mem_new(CHUNK, sizeof(float)),
+                         .encoded = mem_new(CHUNK, sizeof(float)),
+                         .decoded = mem_new(CHUNK, sizeof(float))};
+    if (!s->values || !s->encoded || !s->decoded)
+        return err_memory(err, "buffers", CHUNK * sizeof(float));
+    if (path)
+        return gguf_create(&s->w, path, err);
+    gguf_create_memory(&s->w);
+    return MGPT_OK;
+}
+
+static void stream_close(struct stream *s)
+{
+    free(s->values);
+    free(s->encoded);
+    free(s->decoded);
+}
+
+/* Errors come out of gguf_commit; this only saves reading a model that nobody will get. */
+static int has_failed(const struct gguf_writer *w)
+{
+    return w->failed.status < 0 || w->out.failed.status < 0;
+}
+
+/* A source that broke leaves nothing behind. memory: as for ckpt_write_memory, or NULL. */
+static int finish(struct gguf_writer *w, const struct checkpoint *c, struct ckpt_memory *memory,
+                  mgpt_error *err)
+{
+    if (c->failed.status == MGPT_OK)
+        return memory ? gguf_commit_memory(w, &memory->bytes, &memory->size, err)
+                      : gguf_commit(w, err);
+    gguf_discard(w);
+    if (err)
+        *err = c->failed;
+    return c->failed.status;
+}
+
+static int write_all(struct checkpoint *c, const char *path, const struct dtype *type,
+                     struct ckpt_memory *memory, mgpt_error *err)
+{
+    struct stream s;
+    ckpt_note_types(c, type);
+    if (c->lost_notes)
+        return err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
+    int status = stream_open(&s, path, err);
+    if (status == MGPT_OK) {
+        put_metadata(&s.w, c, type);
+        for (size_t i = 0; i < arr_len(c->tensors); i++) {
+            const struct ckpt_tensor *t = &c->tensors[i];
+            gguf_put_tensor(&s.w, t->name, ckpt_type_of(t, type), t->n_dims, t->dims);
+            s.n_all += t->n_values;
+        }
+        for (size_t i = 0; i < arr_len(c->tensors) && !has_failed(&s.w) && !c->failed.status; i++)
+            write_tensor(&s, c, &c->tensors[i], ckpt_type_of(&c->tensors[i], type));
+        status = finish(&s.w, c, memory, err);
+    }
+    stream_close(&s);
+    return status;
+}
+
+int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err)
+{
+    return write_all(c, path, type, NULL, err);
+}
+
+int ckpt_write_memory(struct checkpoint *c, const struct dtype *type, struct ckpt_memory *memory,
+                      mgpt_error *err)
+{
+    return write_all(c, NULL, type, memory, err);
+}

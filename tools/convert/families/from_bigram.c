@@ -1,0 +1,92 @@
+/* Mapping: the bigram models of ng-video-lecture, which have no layers.
+ *
+ *     token_embedding_table [V, V]                       a row of the table is the logits
+ *     token_embedding_table [V, E], lm_head [V, E] with bias, position_embedding_table [T, E] or none
+ *
+ * The first becomes an embedding and a head that is the identity: 1 * x plus zeros is x.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/torch_model.h"
+
+#include <string.h>
+
+#define TOKENS "token_embedding_table.weight"
+#define POSITIONS "position_embedding_table.weight"
+
+enum { CONTEXT = 1024 }; /* where nothing limits it */
+
+static const struct state_row rows[] = {
+    {TOKENS, "token_embd.weight", 'V', 'E', 0},
+    {POSITIONS, "position_embd.weight", 'T', 'E', STATE_OPTIONAL},
+    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
+    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+};
+
+static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
+}
+
+static int sizes(struct torch_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    int has_positions = state_has(&m->state, POSITIONS);
+    uint64_t V, E, E2, T = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
+    if (torch_shape(m, TOKENS, &V, &E, err) < 0 ||
+        (has_positions && torch_shape(m, POSITIONS, &T, &E2, err) < 0))
+        return MGPT_EFILE;
+    if (!has_positions && o->given & OPT_CONTEXT)
+        T = (uint64_t)o->n_ctx;
+    else if (!has_positions)
+        ckpt_note(m->c, "inferred: context = %llu (nothing limits it; set it with --context)",
+                  (unsigned long long)T);
+    hp->arch = "microgpt";
+    hp->n_head = 1;
+    hp->norm_eps = 1e-5F; /* of no norm: the file must state one */
+    const struct ckpt_wanted wanted[] = {{&hp->n_vocab, "vocab_size", V},
+                                         {&hp->n_embd, "n_embd", E},
+                                         {&hp->n_ctx, "block_size", T},
+                                         {&hp->n_ff, "the hidden width", 4 * E}};
+    return ckpt_sizes(wanted, 4, err);
+}
+
+static int put_head(struct torch_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    if (state_has(&m->state, "lm_head.weight"))
+        return MGPT_OK;
+    if (hp->n_embd != hp->n_vocab)
+        return state_missing("lm_head.weight", err);
+    return ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
+                    (struct ckpt_tensor){.values = identity}, err);
+}
+
+static int match(const struct torch_model *m)
+{
+    if (!state_has(&m->state, TOKENS))
+        return 0;
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+        int known = 0;
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            known |= strcmp(rows[k].from, m->state.tensors[i].name) == 0;
+        if (!known)
+            return 0;
+    }
+    return 1;
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    int status = sizes(m, err);
+    if (status == MGPT_OK)
+        status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    if (status == MGPT_OK)
+        status = put_head(m, err);
+    return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
+}
+
+const struct torch_mapping bigram_mapping = {
+    "ng-video-lecture bigram", OPT_CONTEXT | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};

@@ -1,0 +1,450 @@
+/* Reader: Hugging Face models, that is config.json, safetensors files and tokenizer files in a directory.
+ *
+ * The input may be config.json, model.safetensors or its index; the rest is found beside it. What a
+ * model_type means is data (hf_llama.c, hf_gpt2.c, hf_neox.c). A value of config.json that changes the
+ * forward pass in a way that cannot be expressed is refused by its key, and so is every tensor that is
+ * not accounted for: what is written runs as the original does.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/containers/safetensors.h"
+#include "convert/families/hf.h"
+#include "convert/vocab/hf_tokenizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- families ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const struct hf_family *families;
+    const size_t *n;
+} kinds[] = {{hf_gpt2_families, &hf_n_gpt2_families},
+             {hf_llama_families, &hf_n_llama_families},
+             {hf_neox_families, &hf_n_neox_families}};
+
+static int find_family(struct hf_model *m, mgpt_error *err)
+{
+    char names[128] = "";
+    size_t at = 0;
+    for (size_t k = 0; k < HF_COUNT(kinds); k++)
+        for (size_t i = 0; i < *kinds[k].n; i++) {
+            const struct hf_family *f = &kinds[k].families[i];
+            if (strcmp(f->model_type, m->cfg.model_type) == 0) {
+                m->family = f;
+                return MGPT_OK;
+            }
+            if (at < sizeof names)
+                at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
+        }
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "config.json: model_type %.24s is not supported; these are:%s",
+                   m->cfg.model_type, names);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+/* Keys that mean another forward pass in whatever model has them. */
+static const char *const refused[] = {
+    "quantization_config", "num_experts",
+    "num_local_experts",   "n_routed_experts",
+    "add_cross_attention", "is_encoder_decoder",
+    "use_qk_norm",         "attn_logit_softcapping",
+    "attention_sinks",     "use_bidirectional_attention",
+};
+
+static int refuse_features(const struct hf_model *m, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
+        status = hf_must_be_off(m->cfg.text, refused[i], err);
+    return status == MGPT_OK ? hf_must_be_off(m->cfg.root, "quantization_config", err) : status;
+}
+
+static int read_activation(struct hf_model *m, mgpt_error *err)
+{
+    static const struct {
+        const char *hf, *ours;
+    } names[] = {
+        {"relu", "relu"},          {"relu2", "relu2"},         {"silu", "silu"},
+        {"swish", "silu"},         {"gelu", "gelu_erf"},       {"gelu_python", "gelu_erf"},
+        {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}};
+    const char *key = m->family->keys->activation, *name;
+    if (hf_text(m->cfg.text, key, NULL, &name, err) < 0)
+        return MGPT_EFILE;
+    for (size_t i = 0; i < HF_COUNT(names); i++)
+        if (strcmp(names[i].hf, name) == 0) {
+            int usual = strcmp(names[i].ours, m->family->activation) == 0;
+            m->c->hp.activation = usual ? NULL : names[i].ours;
+            return MGPT_OK;
+        }
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s: %.40s is not supported", key,
+                   name);
+}
+
+static int read_sizes(struct hf_model *m, mgpt_error *err)
+{
+    const struct hf_keys *k = m->family->keys;
+    const json_t *cfg = m->cfg.text;
+    struct ckpt_hparams *hp = &m->c->hp;
+    const char *ctx = hf_value(cfg, k->n_ctx) || !k->n_ctx_old ? k->n_ctx : k->n_ctx_old;
+    const struct {
+        const char *key;
+        uint32_t *to;
+        int64_t absent;
+        uint32_t min, max;
+    } sizes[] = {
+        {"vocab_size", &hp->n_vocab, -1, 1, INT32_MAX},
+        {ctx, &hp->n_ctx, -1, 1, 1 << 30},
+        {k->n_embd, &hp->n_embd, -1, 1, 1 << 20},
+        {k->n_layer, &hp->n_layer, -1, 0, CKPT_MAX_LAYERS},
+        {k->n_head, &hp->n_head, -1, 1, 1 << 16},
+        {k->n_head_kv, &hp->n_head_kv, 0, 0, 1 << 16},
+        {k->head_dim, &hp->head_dim, 0, 0, 1 << 20},
+        {k->n_ff, &hp->n_ff, k->n_ff_absent ? 0 : -1, k->n_ff_absent ? 0 : 1, 1 << 23},
+    };
+    for (size_t i = 0; i < HF_COUNT(sizes); i++) {
+        if (!sizes[i].key)
+            continue;
+        if (hf_size(cfg, sizes[i].key, sizes[i].absent, sizes[i].to, err) < 0)
+            return MGPT_EFILE;
+        if (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "config.json: %s is %u, expected %u to %u", sizes[i].key, *sizes[i].to,
+                           sizes[i].min, sizes[i].max);
+    }
+    if (!hp->n_ff)
+        hp->n_ff = k->n_ff_absent * hp->n_embd;
+    return MGPT_OK;
+}
+
+/* The sizes against each other; head_dim stays 0 where the other two give it and no key is needed. */
+static int check_heads(struct hf_model *m, mgpt_error *err)
+{
+    const struct hf_keys *k = m->family->keys;
+    struct ckpt_hparams *hp = &m->c->hp;
+    if (!hp->n_head_kv)
+        hp->n_head_kv = hp->n_head;
+    if (hp->n_head % hp->n_head_kv)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s %u does not divide %s %u",
+                       k->n_head_kv, hp->n_head_kv, k->n_head, hp->n_head);
+    if (!hp->head_dim && hp->n_embd % hp->n_head)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s %u does not divide %s %u",
+                       k->n_head, hp->n_head, k->n_embd, hp->n_embd);
+    if (!hp->head_dim)
+        hp->head_dim = hp->n_embd / hp->n_head;
+    if (!m->family->states_head_dim && (uint64_t)hp->head_dim * hp->n_head == hp->n_embd)
+        hp->head_dim = 0;
+    return MGPT_OK;
+}
+
+static int read_rope(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct hf_rope_keys *keys = m->family->rope;
+    const char *layer = m->family->windowed ? "full_attention" : NULL;
+    int llama = strcmp(hp->arch, "llama") == 0;
+    if (!keys)
+        return MGPT_OK;
+    if (hf_rope_read(&m->cfg, keys, layer, &m->rope, err) < 0)
+        return MGPT_EFILE;
+    if (strcmp(m->rope.type, "default") != 0 && strcmp(m->rope.type, "linear") != 0 &&
+        !(llama && strcmp(m->rope.type, "llama3") == 0))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "config.json: rope_type %.40s is not supported for model_type %s",
+                       m->rope.type, m->family->model_type);
+    if (keys->rotated_absent == 1 && m->rope.rotated != 1)
+        return hf_refuse(keys->rotated, "only 1 is supported for this model type", err);
+    uint64_t hd = state_size(hp, 'H');
+    hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
+    if (hp->n_rot % 2 || hp->n_rot == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "config.json: %u rotary components of %llu in a head: an even number is "
+                       "expected",
+                       hp->n_rot, (unsigned long long)hd);
+    hp->rope_base = (float)m->rope.theta;
+    hp->rope_factor = strcmp(m->rope.type, "linear") == 0 ? (float)m->rope.factor : 0;
+    return MGPT_OK;
+}
+
+static int read_eps(struct hf_model *m, mgpt_error *err)
+{
+    const char *key = m->family->keys->eps;
+    double eps;
+    if (!key)
+        return MGPT_OK;
+    if (hf_real(m->cfg.text, key, NAN, &eps, err) < 0)
+        return MGPT_EFILE;
+    if (!(eps >= 0 && eps < 1))
+        return hf_refuse(key, "expected a number from 0 to 1", err);
+    m->c->hp.norm_eps = (float)eps;
+    return MGPT_OK;
+}
+
+static int configure(struct hf_model *m, mgpt_error *err)
+{
+    m->c->hp.arch = m->family->arch;
+    if (refuse_features(m, err) < 0 || read_sizes(m, err) < 0 || check_heads(m, err) < 0 ||
+        read_activation(m, err) < 0 || read_eps(m, err) < 0 || read_rope(m, err) < 0)
+        return MGPT_EFILE;
+    return m->family->configure ? m->family->configure(m, err) : MGPT_OK;
+}
+
+int32_t *hf_windows(struct hf_model *m, mgpt_error *err)
+{
+    int32_t *windows = ckpt_alloc(m->c, m->c->hp.n_layer + 1, sizeof *windows);
+    if (!windows)
+        err_memory(err, "windows", m->c->hp.n_layer * sizeof *windows);
+    m->c->hp.windows = windows;
+    return windows;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+static int strip(const char **name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (strncmp(*name, prefix, n) != 0 || (*name)[n] == 0)
+        return 0;
+    *name += n;
+    return 1;
+}
+
+/* Takes the family's prefixes off the names, in any order: "model.language_model.layers.0..." */
+static void strip_prefixes(struct hf_model *m)
+{
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+        const char **name = &m->state.tensors[i].name;
+        const char *const *prefix = m->family->prefixes;
+        while (*prefix)
+            prefix = strip(name, *prefix) ? m->family->prefixes : prefix + 1;
+    }
+}
+
+/* Masks and tables of the forward pass that old files carry. */
+static void skip_buffers(struct state *s)
+{
+    static const char *const suffixes[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                           ".attention.masked_bias", ".rotary_emb.inv_freq"};
+    for (size_t i = 0; i < HF_COUNT(suffixes); i++)
+        state_skip_suffix(s, suffixes[i]);
+}
+
+/* The head is the token table where config.json says so, whatever else is in the file. */
+static int put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+{
+    int tied;
+    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', 0};
+    if (hf_flag(m->cfg.text, "tie_word_embeddings", m->family->tied, &tied, err) < 0)
+        return MGPT_EFILE;
+    if (tied && state_find(&m->state, m->family->head))
+        ckpt_note(m->c, "ignored: %s (tie_word_embeddings: the head is the token table)",
+                  m->family->head);
+    if (!tied && !arr_push(*rows, head))
+        return err_memory(err, "the list of tensors", sizeof head);
+    return MGPT_OK;
+}
+
+/* The rows of all groups whose condition holds, and the head. */
+static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+{
+    for (size_t i = 0; i < m->family->n_groups; i++) {
+        const struct hf_group *g = &m->family->groups[i];
+        int on = 1;
+        if (g->when && hf_flag(m->cfg.text, g->when, g->absent, &on, err) < 0)
+            return MGPT_EFILE;
+        for (size_t k = 0; on && k < g->n_rows; k++)
+            if (!arr_push(*rows, g->rows[k]))
+                return err_memory(err, "the list of tensors", sizeof *g->rows);
+    }
+    return put_head(m, rows, err);
+}
+
+static int put_tensors(struct hf_model *m, mgpt_error *err)
+{
+    struct state_row *rows = NULL;
+    char what[48];
+    strip_prefixes(m);
+    if (m->state.order)
+        arr_set_len(m->state.order, 0); /* sealed under the old names */
+    int status = state_seal(&m->state, err);
+    if (status == MGPT_OK)
+        status = choose_rows(m, &rows, err);
+    if (status == MGPT_OK)
+        status = state_map(&m->state, rows, arr_len(rows), err);
+    arr_free(rows);
+    if (status == MGPT_OK && m->family->put)
+        status = m->family->put(m, err);
+    skip_buffers(&m->state);
+    snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
+    return status == MGPT_OK ? state_check_used(&m->state, what, err) : status;
+}
+
+/* ---- the model --------------------------------------------------------------------------------- */
+
+static const char *format_of(struct checkpoint *c, const char *model_type)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "Hugging Face %s", model_type);
+    return ckpt_text(c, text, (size_t)n);
+}
+
+/* What the input is: exactly one of them is given. */
+struct parts {
+    struct span config, tensors, index;
+    struct state *state;
+};
+
+static int read_model(struct hf_model *m, const struct parts *parts, mgpt_error *err)
+{
+    if (find_family(m, err) < 0)
+        return MGPT_EFILE;
+    m->c->format = format_of(m->c, m->family->model_type);
+    if (!m->c->format)
+        return err_memory(err, "the name of the format", 1);
+    int status = configure(m, err);
+    if (status == MGPT_OK && parts->index.data)
+        status = hf_weights_sharded(m, parts->index, err);
+    else if (status == MGPT_OK && !parts->state)
+        status = hf_weights(m, parts->tensors, err);
+    if (status == MGPT_OK)
+        status = put_tensors(m, err);
+    if (status < 0 || m->in->options->given & OPT_NO_TOKENIZER)
+        return status;
+    return hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, err);
+}
+
+static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const struct parts *parts,
+                      mgpt_error *err)
+{
+    struct hf_model m = {.c = c, .in = in};
+    struct ckpt_side side = {.bytes = parts->config};
+    static const char *const name = "config.json";
+    mgpt_error local = {0};
+    int found = parts->config.data ? 1 : in->side(in->user, 0, &name, 1, &side, err);
+    if (found < 0)
+        return found;
+    if (!found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "side file config.json: not beside the input; it has the model's numbers");
+    if (in->directory && *in->directory)
+        c->name = in->directory;
+    state_init(&m.state, c);
+    if (parts->state)
+        m.state = *parts->state;
+    int status = hf_config_read(&m.cfg, side.bytes, &local);
+    if (status == MGPT_OK)
+        status = read_model(&m, parts, &local);
+    hf_config_free(&m.cfg);
+    if (parts->state)
+        *parts->state = m.state;
+    else
+        state_free(&m.state);
+    if (status < 0 && err)
+        *err = local;
+    return status;
+}
+
+/* ---- the input --------------------------------------------------------------------------------- */
+
+enum {
+    MAX_CONFIG = 1 << 20
+}; /* bytes: larger ones hold weights, so they are somebody else's JSON */
+
+static int holds(struct span bytes, const char *word)
+{
+    size_t n = strlen(word), end = bytes.size < 65536 ? bytes.size : 65536;
+    for (size_t i = 0; i + n <= end; i++)
+        if (bytes.data[i] == '"' && memcmp(bytes.data + i, word, n) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_object(struct span bytes)
+{
+    size_t i = 0;
+    while (i < bytes.size && (bytes.data[i] == ' ' || (bytes.data[i] >= 9 && bytes.data[i] <= 13)))
+        i++;
+    return i < bytes.size && bytes.data[i] == '{';
+}
+
+enum ckpt_match hf_safetensors_sniff(struct span bytes)
+{
+    return st_sniff(bytes) ? MATCH_YES : MATCH_NO;
+}
+
+int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    const struct parts parts = {.tensors = in->bytes};
+    return read_parts(c, in, &parts, err);
+}
+
+/* Whether the outermost object has the key, as far as the text is looked at. */
+static int has_key(struct span bytes, const char *key)
+{
+    size_t n = strlen(key), end = bytes.size < 65536 ? bytes.size : 65536, depth = 0, start = 0;
+    int in_string = 0;
+    for (size_t i = 0; i < end; i++) {
+        char c = (char)bytes.data[i];
+        if (in_string && c == '\\') {
+            i++;
+        } else if (c == '"') {
+            in_string = !in_string;
+            if (in_string)
+                start = i + 1;
+            else if (depth == 1 && i - start == n && memcmp(bytes.data + start, key, n) == 0)
+                return 1;
+        } else if (!in_string) {
+            depth += c == '{' || c == '[';
+            depth -= (c == '}' || c == ']') && depth > 0;
+        }
+    }
+    return 0;
+}
+
+/* A model in one JSON file can state a model_type, too: config.json holds no tensors. */
+enum ckpt_match hf_json_sniff(struct span bytes)
+{
+    static const char *const tensors[] = {"\"wte",          "\"transformer.", "\"weights\"",
+                                          "\"state_dict\"", "\"tensors\"",    "\"tok_emb",
+                                          "\"token_emb"};
+    int is_config = bytes.size < MAX_CONFIG && has_key(bytes, "model_type");
+    for (size_t i = 0; i < HF_COUNT(tensors); i++)
+        is_config = is_config && !holds(bytes, tensors[i]);
+    int is_ours = is_config || holds(bytes, "\"weight_map\"");
+    return is_object(bytes) && is_ours ? MATCH_YES : MATCH_NO;
+}
+
+int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct parts parts = {.config = in->bytes};
+    if (holds(in->bytes, "\"weight_map\""))
+        parts = (struct parts){.index = in->bytes};
+    return read_parts(c, in, &parts, err);
+}
+
+int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
+{
+    static const char *const name = "config.json";
+    struct ckpt_side side;
+    struct hf_config cfg;
+    mgpt_error local = {0};
+    int found = in->side(in->user, 0, &name, 1, &side, err);
+    if (found <= 0)
+        return found;
+    if (hf_config_read(&cfg, side.bytes, &local) == MGPT_OK) {
+        hf_config_free(&cfg);
+        return 1;
+    }
+    if (local.status == MGPT_EMEM && err)
+        *err = local;
+    return local.status == MGPT_EMEM ? MGPT_EMEM : 0;
+}
+
+int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
+                  mgpt_error *err)
+{
+    const struct parts parts = {.state = s};
+    return read_parts(c, in, &parts, err);
+}

@@ -1,0 +1,372 @@
+/* Mapping: LitGPT's lit_model.pth with model_config.yaml next to it.
+ *
+ *     norm_class_name RMSNorm,   mlp_class_name LLaMAMLP      architecture llama
+ *     norm_class_name LayerNorm, mlp_class_name GptNeoxMLP    architecture gptneox
+ *
+ * q, k, v are one matrix: "attn.qkv" stacks all heads of q, of k, of v; "attn.attn" (until December 2024)
+ * has for each group of query heads its queries, its key and its value. Rotation is in halves. What the
+ * configuration says beyond that is refused by its key.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/torch_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYER "transformer.h.N."
+#define MATRIX(from, to, out, in)                                                                  \
+    {LAYER from ".weight", "blk.N." to ".weight", out, in, 0},                                     \
+    {                                                                                              \
+        LAYER from ".bias", "blk.N." to ".bias", 0, out, STATE_OPTIONAL                            \
+    }
+#define NORM(from, to, bias)                                                                       \
+    {from ".weight", to ".weight", 0, 'E', 0},                                                     \
+    {                                                                                              \
+        from ".bias", to ".bias", 0, 'E', bias                                                     \
+    }
+
+static const struct state_row llama_rows[] = {
+    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', 0},
+    NORM(LAYER "norm_1", "blk.N.attn_norm", STATE_OPTIONAL),
+    MATRIX("attn.proj", "attn_output", 'E', 'Q'),
+    NORM(LAYER "norm_2", "blk.N.ffn_norm", STATE_OPTIONAL),
+    MATRIX("mlp.fc_1", "ffn_gate", 'F', 'E'),
+    MATRIX("mlp.fc_2", "ffn_up", 'F', 'E'),
+    MATRIX("mlp.proj", "ffn_down", 'E', 'F'),
+    NORM("transformer.ln_f", "output_norm", STATE_OPTIONAL),
+    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
+    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+};
+
+static const struct state_row neox_rows[] = {
+    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', 0},
+    NORM(LAYER "norm_1", "blk.N.attn_norm", 0),
+    MATRIX("attn.proj", "attn_output", 'E', 'Q'),
+    NORM(LAYER "norm_2", "blk.N.ffn_norm", 0),
+    MATRIX("mlp.fc", "ffn_up", 'F', 'E'),
+    MATRIX("mlp.proj", "ffn_down", 'E', 'F'),
+    NORM("transformer.ln_f", "output_norm", 0),
+    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
+    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+};
+
+/* ---- model_config.yaml ----------------------------------------------------------------------- */
+
+enum { MAX_VALUE = 63, MAX_HEADS = 1024 };
+
+/* The value after "key:" at the start of a line, without quotes; "" when absent, null, or nested. */
+static void yaml_get(struct span yaml, const char *key, char value[MAX_VALUE + 1])
+{
+    size_t n = strlen(key), kept = 0;
+    value[0] = 0;
+    for (size_t at = 0; at + n < yaml.size;) {
+        const char *line = (const char *)yaml.data + at;
+        const char *end = memchr(line, '\n', yaml.size - at);
+        size_t length = end ? (size_t)(end - line) : yaml.size - at;
+        if (length > n && memcmp(line, key, n) == 0 && line[n] == ':') {
+            for (size_t i = n + 1; i < length && kept < MAX_VALUE; i++)
+                if (!strchr(" '\"\r", line[i]))
+                    value[kept++] = line[i];
+            break;
+        }
+        at += length + 1;
+    }
+    value[kept] = 0;
+    if (strcmp(value, "null") == 0 || strcmp(value, "~") == 0)
+        value[0] = 0;
+}
+
+static int bad_value(const char *key, const char *value, const char *what, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file model_config.yaml: %s is %.40s%s",
+                   key, *value ? value : "absent", what);
+}
+
+/* A number from min to max; absent < 0: it must be there. */
+static int yaml_number(struct span yaml, const char *key, double absent, double max, double *to,
+                       mgpt_error *err)
+{
+    char value[MAX_VALUE + 1], *end;
+    yaml_get(yaml, key, value);
+    *to = absent;
+    if (!*value && absent >= 0)
+        return MGPT_OK;
+    double v = strtod(value, &end);
+    if (!*value || *end || !(v >= 0 && v <= max))
+        return bad_value(key, value, ", expected a number in range", err);
+    *to = v;
+    return MGPT_OK;
+}
+
+static int yaml_flag(struct span yaml, const char *key, int absent)
+{
+    char value[MAX_VALUE + 1];
+    yaml_get(yaml, key, value);
+    return *value ? strcmp(value, "true") == 0 : absent;
+}
+
+/* A key that is stated with a block below it ("rope_adjustments:") has no value on its line. */
+static int yaml_has(struct span yaml, const char *key)
+{
+    char value[MAX_VALUE + 1];
+    size_t n = strlen(key);
+    yaml_get(yaml, key, value);
+    if (*value)
+        return strcmp(value, "false") != 0 && strcmp(value, "0") != 0;
+    for (size_t at = 0; at + n + 2 < yaml.size; at++)
+        if ((at == 0 || yaml.data[at - 1] == '\n') && memcmp(yaml.data + at, key, n) == 0 &&
+            yaml.data[at + n] == ':' && (yaml.data[at + n + 1] == '\n'))
+            return 1;
+    return 0;
+}
+
+static int refuse(struct span yaml, mgpt_error *err)
+{
+    static const char *const keys[] = {"rope_adjustments",
+                                       "norm_qk",
+                                       "post_attention_norm",
+                                       "post_mlp_norm",
+                                       "attention_scores_scalar",
+                                       "sliding_window_size",
+                                       "attention_logit_softcapping",
+                                       "final_logit_softcapping",
+                                       "scale_embeddings",
+                                       "n_expert",
+                                       "latent_attention",
+                                       "rope_interleave",
+                                       "rope_local_base_freq",
+                                       "shared_attention_norm"};
+    char name[MAX_VALUE + 1];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (yaml_has(yaml, keys[i]))
+            return bad_value(keys[i], "set", ", which is not supported for LitGPT", err);
+    yaml_get(yaml, "name", name);
+    if (strstr(name, "emma") || !yaml_flag(yaml, "norm_1", 1) || !yaml_flag(yaml, "norm_2", 1))
+        return bad_value("name", name, ": its norms are not supported for LitGPT", err);
+    return MGPT_OK;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+struct lit {
+    struct torch_model *m;
+    struct span yaml;
+    int is_llama;
+};
+
+static int choose_arch(struct lit *l, mgpt_error *err)
+{
+    char norm[MAX_VALUE + 1], mlp[MAX_VALUE + 1], gelu[MAX_VALUE + 1];
+    struct ckpt_hparams *hp = &l->m->c->hp;
+    yaml_get(l->yaml, "norm_class_name", norm);
+    yaml_get(l->yaml, "mlp_class_name", mlp);
+    yaml_get(l->yaml, "gelu_approximate", gelu);
+    int parallel = yaml_flag(l->yaml, "parallel_residual", 1);
+    l->is_llama = strcmp(norm, "RMSNorm") == 0 && strcmp(mlp, "LLaMAMLP") == 0 && !parallel;
+    int is_neox = strcmp(norm, "LayerNorm") == 0 && strcmp(mlp, "GptNeoxMLP") == 0;
+    if (!l->is_llama && !is_neox)
+        return bad_value("mlp_class_name", mlp,
+                         ": only RMSNorm with LLaMAMLP (not parallel) and LayerNorm with "
+                         "GptNeoxMLP are supported",
+                         err);
+    hp->arch = l->is_llama ? "llama" : "gptneox";
+    hp->parallel = l->is_llama ? -1 : parallel;
+    hp->activation = is_neox && strcmp(gelu, "tanh") == 0 ? "gelu_tanh" : NULL;
+    return MGPT_OK;
+}
+
+static int bad_rope(const struct lit *l, mgpt_error *err)
+{
+    char value[MAX_VALUE + 1];
+    yaml_get(l->yaml, "rotary_percentage", value);
+    return bad_value("rotary_percentage", value,
+                     ": this or another setting of rope is not supported", err);
+}
+
+static int read_rope(struct lit *l, uint64_t hd, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &l->m->c->hp;
+    double base, part, ratio;
+    if (yaml_number(l->yaml, "rope_base", 10000, 1e12, &base, err) < 0 ||
+        yaml_number(l->yaml, "rotary_percentage", 0.25, 1, &part, err) < 0 ||
+        yaml_number(l->yaml, "rope_condense_ratio", 1, 1e6, &ratio, err) < 0)
+        return MGPT_EFILE;
+    hp->n_rot = (uint32_t)(part * (double)hd);
+    if (hp->n_rot == 0 || hp->n_rot % 2 || (l->is_llama && hp->n_rot != hd) || base < 1e-3 ||
+        ratio < 1)
+        return bad_rope(l, err);
+    hp->rope_base = (float)base;
+    hp->rope_factor = ratio > 1 ? (float)ratio : 0;
+    return MGPT_OK;
+}
+
+static int read_heads(struct lit *l, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &l->m->c->hp;
+    double heads, groups, hd, context, eps;
+    if (yaml_number(l->yaml, "n_head", -1, MAX_HEADS, &heads, err) < 0 || heads < 1 ||
+        yaml_number(l->yaml, "n_query_groups", heads, MAX_HEADS, &groups, err) < 0 ||
+        yaml_number(l->yaml, "head_size", (double)hp->n_embd / heads, 65536, &hd, err) < 0 ||
+        yaml_number(l->yaml, "block_size", 4096, 1e9, &context, err) < 0 ||
+        yaml_number(l->yaml, "norm_eps", 1e-5, 1, &eps, err) < 0)
+        return MGPT_EFILE;
+    const struct ckpt_wanted wanted[] = {{&hp->n_head, "n_head", (uint64_t)heads},
+                                         {&hp->n_head_kv, "n_query_groups", (uint64_t)groups},
+                                         {&hp->head_dim, "head_size", (uint64_t)hd},
+                                         {&hp->n_ctx, "block_size", (uint64_t)context}};
+    if (ckpt_sizes(wanted, 4, err) < 0)
+        return MGPT_EFILE;
+    if (hp->n_head % hp->n_head_kv || (double)hp->head_dim < hd || (double)hp->head_dim > hd)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "side file model_config.yaml: n_query_groups %u and head_size %u do not fit "
+                       "n_head %u and n_embd %u",
+                       hp->n_head_kv, hp->head_dim, hp->n_head, hp->n_embd);
+    uint64_t width = hp->head_dim;
+    hp->norm_eps = (float)eps;
+    if (width * hp->n_head == hp->n_embd)
+        hp->head_dim = 0;
+    return read_rope(l, width, err);
+}
+
+static int sizes(struct lit *l, mgpt_error *err)
+{
+    struct torch_model *m = l->m;
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t V, E, F, E2;
+    const char *up =
+        l->is_llama ? "transformer.h.0.mlp.fc_1.weight" : "transformer.h.0.mlp.fc.weight";
+    if (torch_layers(m, LAYER "norm_1.weight", err) < 0 ||
+        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
+        torch_shape(m, up, &F, &E2, err) < 0)
+        return MGPT_EFILE;
+    const struct ckpt_wanted wanted[] = {{&hp->n_vocab, "padded_vocab_size", V},
+                                         {&hp->n_embd, "n_embd", E},
+                                         {&hp->n_ff, "intermediate_size", F}};
+    return ckpt_sizes(wanted, 3, err) < 0 ? MGPT_EFILE : read_heads(l, err);
+}
+
+/* ---- q, k, v --------------------------------------------------------------------------------- */
+
+enum { Q, K, V };
+
+static int add_part(const struct lit *l, const struct state_tensor *t, int which, uint64_t first,
+                    uint64_t n_heads, uint64_t step, struct state_part **parts, mgpt_error *err)
+{
+    uint64_t hd = state_size(&l->m->c->hp, 'H');
+    struct state_part part = {
+        .tensor = t, .first = first * hd, .n_rows = n_heads * hd, .block = hd, .step = step * hd};
+    if (l->is_llama && which != V)
+        part.order = STATE_ROWS_PAIRS;
+    return arr_push(*parts, part) ? MGPT_OK : err_memory(err, "the list of heads", sizeof part);
+}
+
+/* Appends the rows of q, k or v: stacked, or of each group in turn. Only several queries of a group need
+ * a part for each group. */
+static int add_heads(const struct lit *l, const struct state_tensor *t, int which, int by_group,
+                     struct state_part **parts, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &l->m->c->hp;
+    uint64_t H = hp->n_head, G = hp->n_head_kv, each = H / G, n = which == Q ? H : G;
+    int status = MGPT_OK;
+    if (!by_group)
+        return add_part(l, t, which, (which == Q ? 0 : H) + (which == V ? G : 0), n, 1, parts, err);
+    if (which != Q || each == 1)
+        return add_part(l, t, which, which == Q ? 0 : each + (which == V), n, each + 2, parts, err);
+    for (uint64_t g = 0; status == MGPT_OK && g < G; g++)
+        status = add_part(l, t, which, g * (each + 2), each, 1, parts, err);
+    return status;
+}
+
+static int put_parts(const struct lit *l, uint32_t layer, const char *to, const char *end,
+                     struct state_part **parts, mgpt_error *err)
+{
+    char name[CKPT_MAX_NAME + 1];
+    uint64_t n_in = strcmp(end, "weight") == 0 ? l->m->c->hp.n_embd : 0;
+    snprintf(name, sizeof name, "blk.%u.%s.%s", layer, to, end);
+    int status = state_put(l->m->c, name, n_in, *parts, arr_len(*parts), 0, err);
+    if (*parts)
+        arr_set_len(*parts, 0);
+    return status;
+}
+
+static int put_qkv(const struct lit *l, uint32_t layer, const char *end, mgpt_error *err)
+{
+    static const char *const own[] = {"attn_q", "attn_k", "attn_v"};
+    const struct ckpt_hparams *hp = &l->m->c->hp;
+    struct state_part *parts = NULL;
+    char from[CKPT_MAX_NAME + 1];
+    snprintf(from, sizeof from, "transformer.h.%u.attn.qkv.%s", layer, end);
+    const struct state_tensor *t = state_find(&l->m->state, from);
+    int by_group = t == NULL, is_weight = strcmp(end, "weight") == 0, status = MGPT_OK;
+    if (by_group) {
+        char old[CKPT_MAX_NAME + 1];
+        snprintf(old, sizeof old, "transformer.h.%u.attn.attn.%s", layer, end);
+        t = state_find(&l->m->state, old);
+    }
+    if (!t)
+        return is_weight ? state_missing(from, err) : MGPT_OK;
+    uint64_t rows = state_size(hp, 'P');
+    if (is_weight ? state_check_shape(t, rows, hp->n_embd, err) < 0
+                  : state_check_shape(t, 0, rows, err) < 0)
+        return MGPT_EFILE;
+    for (int which = Q; status == MGPT_OK && which <= V; which++) {
+        status = add_heads(l, t, which, by_group, &parts, err);
+        if (status == MGPT_OK && (l->is_llama || which == V))
+            status = put_parts(l, layer, l->is_llama ? own[which] : "attn_qkv", end, &parts, err);
+    }
+    arr_free(parts);
+    return status;
+}
+
+/* ---- the mapping ----------------------------------------------------------------------------- */
+
+static int tensors(const struct lit *l, mgpt_error *err)
+{
+    struct state *s = &l->m->state;
+    int status = MGPT_OK;
+    for (uint32_t i = 0; status == MGPT_OK && i < l->m->c->hp.n_layer; i++) {
+        status = put_qkv(l, i, "weight", err);
+        if (status == MGPT_OK)
+            status = put_qkv(l, i, "bias", err);
+    }
+    if (status == MGPT_OK)
+        status = l->is_llama ? state_map(s, llama_rows, sizeof llama_rows / sizeof *llama_rows, err)
+                             : state_map(s, neox_rows, sizeof neox_rows / sizeof *neox_rows, err);
+    return status == MGPT_OK ? state_check_used(s, "LitGPT model of these classes", err) : status;
+}
+
+static int match(const struct torch_model *m)
+{
+    return state_has(&m->state, "transformer.wte.weight") &&
+           state_has(&m->state, "transformer.h.0.norm_1.weight") &&
+           (state_has(&m->state, "transformer.h.0.attn.qkv.weight") ||
+            state_has(&m->state, "transformer.h.0.attn.attn.weight"));
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    static const char *const name = "model_config.yaml";
+    struct ckpt_side side;
+    struct lit l = {.m = m};
+    int status = m->in->side(m->in->user, 0, &name, 1, &side, err);
+    if (status < 0)
+        return status;
+    if (!status)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "side file model_config.yaml: not next to the input; it has the model's "
+                       "numbers");
+    l.yaml = side.bytes;
+    status = refuse(l.yaml, err);
+    if (status == MGPT_OK)
+        status = choose_arch(&l, err);
+    if (status == MGPT_OK)
+        status = sizes(&l, err);
+    if (status == MGPT_OK)
+        status = tensors(&l, err);
+    return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
+}
+
+const struct torch_mapping litgpt_mapping = {"LitGPT", OPT_TOKENIZER | OPT_NO_TOKENIZER, match,
+                                             map};

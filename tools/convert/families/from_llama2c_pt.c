@@ -1,0 +1,233 @@
+/* Mapping: llama2.c's ckpt.pt, and Meta's consolidated.00.pth with params.json, which it took its
+ * names from.
+ *
+ *     {"model": state dict, "model_args": {dim, n_layers, n_heads, n_kv_heads, vocab_size,
+ *      max_seq_len}, ...}
+ *     params.json: {"dim", "n_layers", "n_heads", "n_kv_heads", "norm_eps", "rope_theta", ...}
+ *
+ * Rotary pairs are adjacent already, so no row moves. Meta's files do not say the context.
+ */
+#include "base/cursor.h"
+#include "base/error.h"
+#include "convert/families/llama2c.h"
+#include "convert/families/torch_model.h"
+#include "convert/vocab/hf_tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EPS 1e-5
+#define ROPE_BASE 10000.0
+
+enum { META_CONTEXT = 2048, LLAMA3_VOCAB = 128256, LLAMA3_CONTEXT = 8192 };
+
+static const struct state_row rows[] = {
+    {"tok_embeddings.weight", "token_embd.weight", 'V', 'E', 0},
+    {"layers.N.attention_norm.weight", "blk.N.attn_norm.weight", 0, 'E', 0},
+    {"layers.N.attention.wq.weight", "blk.N.attn_q.weight", 'Q', 'E', 0},
+    {"layers.N.attention.wk.weight", "blk.N.attn_k.weight", 'K', 'E', 0},
+    {"layers.N.attention.wv.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
+    {"layers.N.attention.wo.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
+    {"layers.N.ffn_norm.weight", "blk.N.ffn_norm.weight", 0, 'E', 0},
+    {"layers.N.feed_forward.w1.weight", "blk.N.ffn_gate.weight", 'F', 'E', 0},
+    {"layers.N.feed_forward.w2.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
+    {"layers.N.feed_forward.w3.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
+    {"norm.weight", "output_norm.weight", 0, 'E', 0},
+};
+
+static const struct state_row head[] = {{"output.weight", "output.weight", 'V', 'E', 0}};
+
+/* What the file, or params.json, says; 0: nothing. */
+struct stated {
+    int64_t dim, n_layers, n_heads, n_kv_heads, vocab_size, context;
+    double eps, rope_base;
+    const char *source;
+};
+
+/* ---- what is stated -------------------------------------------------------------------------- */
+
+static int from_model_args(const struct torch_model *m, pickle_id args, struct stated *s,
+                           mgpt_error *err)
+{
+    const struct {
+        const char *key;
+        int64_t *to;
+    } keys[] = {{"dim", &s->dim},
+                {"n_layers", &s->n_layers},
+                {"n_heads", &s->n_heads},
+                {"n_kv_heads", &s->n_kv_heads},
+                {"vocab_size", &s->vocab_size},
+                {"max_seq_len", &s->context}};
+    int status = MGPT_OK;
+    s->source = "model_args";
+    for (size_t i = 0; status >= 0 && i < sizeof keys / sizeof *keys; i++)
+        status = torch_fact(m, args, keys[i].key, keys[i].to, err);
+    pickle_real(&m->file.pickle, pickle_get(&m->file.pickle, args, "norm_eps"), &s->eps);
+    return status < 0 ? status : MGPT_OK;
+}
+
+static int from_json(const json_t *root, struct stated *s, mgpt_error *err)
+{
+    if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: use_scaled_rope does not say by how much; convert the model's Hugging "
+                       "Face form instead",
+                       s->source);
+    s->dim = json_integer_value(json_object_get(root, "dim"));
+    s->n_layers = json_integer_value(json_object_get(root, "n_layers"));
+    s->n_heads = json_integer_value(json_object_get(root, "n_heads"));
+    s->n_kv_heads = json_integer_value(json_object_get(root, "n_kv_heads"));
+    s->vocab_size = json_integer_value(json_object_get(root, "vocab_size"));
+    s->context = json_integer_value(json_object_get(root, "max_seq_len"));
+    s->eps = json_number_value(json_object_get(root, "norm_eps"));
+    s->rope_base = json_number_value(json_object_get(root, "rope_theta"));
+    return MGPT_OK;
+}
+
+static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
+{
+    static const char *const candidates[] = {"params.json"};
+    pickle_id args = torch_member(m, "model_args");
+    json_t *root;
+    *s = (struct stated){0};
+    if (args)
+        return from_model_args(m, args, s, err);
+    int found = torch_json(m, candidates, 1, &root, &s->source, err);
+    if (found < 0)
+        return found;
+    int status = found ? from_json(root, s, err) : MGPT_OK;
+    json_decref(root);
+    if (!found)
+        ckpt_note(m->c, "neither model_args in the file nor params.json beside it");
+    return status;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static void settle_context(struct torch_model *m, const struct stated *s)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    if (o->given & OPT_CONTEXT) {
+        hp->n_ctx = (uint32_t)o->n_ctx;
+    } else if (s->context > 0 && s->context <= INT32_MAX) {
+        hp->n_ctx = (uint32_t)s->context;
+    } else {
+        hp->n_ctx = hp->n_vocab == LLAMA3_VOCAB ? LLAMA3_CONTEXT : META_CONTEXT;
+        ckpt_note(m->c, "inferred: context = %u (not in the file; set it with --context)",
+                  hp->n_ctx);
+    }
+}
+
+/* Heads of keys and values: from the rows of wk. */
+static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
+                        mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    int status = torch_heads(m, s->n_heads, 0, "", err);
+    if (status < 0)
+        return status;
+    if (torch_kv_heads(m, "wk", k_rows, err) < 0)
+        return MGPT_EFILE;
+    return torch_agrees("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
+}
+
+static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t V, E, F, E2, k_rows;
+    hp->arch = "llama";
+    if (torch_layers(m, "layers.N.attention_norm.weight", err) < 0 ||
+        torch_shape(m, "tok_embeddings.weight", &V, &E, err) < 0 ||
+        torch_shape(m, "layers.0.feed_forward.w1.weight", &F, &E2, err) < 0 ||
+        torch_shape(m, "layers.0.attention.wk.weight", &k_rows, &E2, err) < 0)
+        return MGPT_EFILE;
+    const struct ckpt_wanted wanted[] = {
+        {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
+    if (ckpt_sizes(wanted, 3, err) < 0 || torch_agrees("dim", s->dim, E, s->source, err) < 0 ||
+        torch_agrees("n_layers", s->n_layers, hp->n_layer, s->source, err) < 0 ||
+        torch_agrees("vocab_size", s->vocab_size, V, s->source, err) < 0)
+        return MGPT_EFILE;
+    settle_context(m, s);
+    return settle_heads(m, s, k_rows, err);
+}
+
+static void settle_rope(struct torch_model *m, const struct stated *s)
+{
+    const struct ckpt_options *o = m->in->options;
+    double stated = s->rope_base > 0 ? s->rope_base : m->parts.facts.rope_base;
+    double base = stated > 0 ? stated : ROPE_BASE;
+    if (o->given & OPT_ROPE)
+        base = o->rope_base;
+    else if (stated <= 0)
+        ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", base);
+    m->c->hp.rope_base = (float)base;
+}
+
+/* ---- tensors and tokens ---------------------------------------------------------------------- */
+
+static int tensors(struct torch_model *m, mgpt_error *err)
+{
+    int tied = !state_has(&m->state, "output.weight") ||
+               torch_same(m, "output.weight", "tok_embeddings.weight");
+    int status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    if (status == MGPT_OK && !tied)
+        status = state_map(&m->state, head, 1, err);
+    if (tied) {
+        state_find(&m->state, "output.weight");
+        ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
+    }
+    state_skip_suffix(&m->state, "rope.freqs");
+    state_skip_suffix(&m->state, "freqs_cos");
+    state_skip_suffix(&m->state, "freqs_sin");
+    return status == MGPT_OK ? state_check_used(&m->state, "llama2.c or Meta's Llama", err)
+                             : status;
+}
+
+/* llama2.c's tokenizer.bin begins with the length of its longest token and has no magic number;
+ * anything else, also given with --tokenizer, is for the readers of Hugging Face's files. */
+static int vocabulary(struct torch_model *m, mgpt_error *err)
+{
+    char own[32];
+    snprintf(own, sizeof own, "tok%u.bin", m->c->hp.n_vocab);
+    const char *const candidates[] = {own, "tokenizer.bin"};
+    struct ckpt_side side;
+    if (m->in->options->given & OPT_NO_TOKENIZER)
+        return torch_vocab(m, NULL, err);
+    int found = m->in->side(m->in->user, OPT_TOKENIZER, candidates, 2, &side, err);
+    if (found < 0)
+        return found;
+    const char *dot = found ? strrchr(side.name, '.') : NULL;
+    if (!dot || strcmp(dot, ".bin") != 0)
+        return torch_vocab(m, NULL, err);
+    if (!(m->in->options->given & OPT_TOKENIZER))
+        ckpt_note(m->c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
+    return llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab, err);
+}
+
+static int match(const struct torch_model *m)
+{
+    return state_has(&m->state, "tok_embeddings.weight") &&
+           state_has(&m->state, "layers.0.attention.wq.weight");
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    struct stated s;
+    int status = find_stated(m, &s, err);
+    if (status == MGPT_OK)
+        status = sizes(m, &s, err);
+    if (status < 0)
+        return status;
+    settle_rope(m, &s);
+    if (s.eps > 0 && s.eps < 1 && !(m->in->options->given & OPT_EPS))
+        m->c->hp.norm_eps = (float)s.eps;
+    else
+        m->c->hp.norm_eps = torch_eps(m, EPS);
+    status = tensors(m, err);
+    return status == MGPT_OK ? vocabulary(m, err) : status;
+}
+
+const struct torch_mapping llama2c_pt_mapping = {
+    "llama2.c or Meta Llama",
+    OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};

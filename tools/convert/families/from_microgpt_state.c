@@ -1,0 +1,41 @@
+/* Mapping: microgpt's names in a PyTorch state dict: {"wte": tensor, "layer0.attn_wq": tensor, ...}.
+ *
+ * Sizes, BOS and vocabulary are taken from the keys around the weights where there are any. Without
+ * tensors the dict is of lists, which is what microgpt's own pickles are (pickle_model.c).
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/microgpt_impl.h"
+#include "convert/families/torch_model.h"
+
+#include <string.h>
+
+/* nanoGPT's and GPT-2's fused projections are other models. */
+static int match(const struct torch_model *m)
+{
+    uint32_t layer;
+    int has_wte = pickle_get(&m->file.pickle, m->weights, "wte") != 0;
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+        has_wte |= mg_recognise(m->state.tensors[i].name, &layer) == MG_WTE;
+        if (strstr(m->state.tensors[i].name, "c_attn"))
+            return 0;
+    }
+    return has_wte;
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    if (arr_len(m->state.tensors) == 0)
+        return microgpt_pickle(m->c, &m->file.pickle, m->root, m->in->bytes.size, m->in, err);
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
+        status = mg_add_tensor(&m->parts, &m->state.tensors[i]);
+    return mg_parts_build(&m->parts, status);
+}
+
+const struct torch_mapping microgpt_state_mapping = {
+    "microgpt",
+    OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS |
+        OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |
+        OPT_ROPE | OPT_POSITIONS,
+    match, map};

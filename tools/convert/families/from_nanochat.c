@@ -1,0 +1,317 @@
+/* Mapping: nanochat's model_NNNNNN.pt with meta_NNNNNN.json and tokenizer/tokenizer.pkl.
+ *
+ * The file does not record its constants; which generation it is from follows from its tensors:
+ *
+ *     no resid_lambdas                    October 2025 to January 2026  rope 10000, all keys
+ *     resid_lambdas, no value embeddings  January 2026                  the same, windows
+ *     value_embeds, ve_gate, smear, ...   later: refused by name
+ *
+ * The rotation goes the other way round than everybody else's; with the halves of every head
+ * swapped in the rows of queries and keys it is the usual one. Queries and keys are multiplied by m
+ * after their norm: a score scale of m * m / sqrt(head_dim).
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/torch_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EPS 1.1920929e-7 /* of float32: what PyTorch's rms_norm takes when none is given */
+#define ROPE_BASE 10000.0
+#define SOFTCAP 15.0
+
+static const struct state_row rows[] = {
+    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', STATE_FIRST_ROWS},
+    {"resid_lambdas", "resid_lambdas", 0, 'L', STATE_OPTIONAL},
+    {"x0_lambdas", "x0_lambdas", 0, 'L', STATE_OPTIONAL},
+    {"transformer.h.N.attn.c_q.weight", "blk.N.attn_q.weight", 'Q', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_k.weight", "blk.N.attn_k.weight", 'K', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_v.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
+    {"transformer.h.N.attn.c_proj.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
+    {"transformer.h.N.mlp.c_fc.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
+    {"transformer.h.N.mlp.c_proj.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
+    {"lm_head.weight", "output.weight", 'V', 'E', STATE_FIRST_ROWS},
+};
+
+struct stated { /* model_config; 0: absent */
+    int64_t sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd;
+    char pattern[CKPT_MAX_LAYERS + 1]; /* of windows */
+    const char *source;
+    int is_found; /* the side file */
+};
+
+/* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
+
+static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
+{
+    const json_t *config = json_object_get(root, "model_config");
+    const json_t *at = json_is(config, JSON_OBJECT) ? config : root;
+    const char *pattern = json_string_value(json_object_get(at, "window_pattern"));
+    s->sequence_len = json_integer_value(json_object_get(at, "sequence_len"));
+    s->vocab_size = json_integer_value(json_object_get(at, "vocab_size"));
+    s->n_layer = json_integer_value(json_object_get(at, "n_layer"));
+    s->n_head = json_integer_value(json_object_get(at, "n_head"));
+    s->n_kv_head = json_integer_value(json_object_get(at, "n_kv_head"));
+    s->n_embd = json_integer_value(json_object_get(at, "n_embd"));
+    if (pattern && strlen(pattern) >= sizeof s->pattern)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: window_pattern is too long",
+                       s->source);
+    if (pattern)
+        memcpy(s->pattern, pattern, strlen(pattern) + 1);
+    return MGPT_OK;
+}
+
+/* model_000123.pt has meta_000123.json. */
+static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
+{
+    char own[128] = "meta.json";
+    const char *name = m->in->name;
+    json_t *root;
+    *s = (struct stated){.source = ""};
+    if (strncmp(name, "model_", 6) == 0)
+        snprintf(own, sizeof own, "meta_%.100s.json", name + 6);
+    const char *const candidates[] = {own, "meta.json", "config.json"};
+    int found = torch_json(m, candidates, 3, &root, &s->source, err);
+    if (found < 0)
+        return found;
+    if (!found) {
+        ckpt_note(m->c, "no %s beside the input: its numbers are inferred", own);
+        return MGPT_OK;
+    }
+    int status = read_config(root, s, err);
+    s->is_found = 1;
+    json_decref(root);
+    return status;
+}
+
+/* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own marks are its
+ * side file and its lambdas. */
+static int is_nanochat(const struct torch_model *m, const struct stated *s)
+{
+    return s->is_found || state_has(&m->state, "resid_lambdas");
+}
+
+/* ---- what cannot be run ---------------------------------------------------------------------- */
+
+static int refuse(const struct torch_model *m, mgpt_error *err)
+{
+    static const struct {
+        const char *part, *what;
+    } features[] = {
+        {"value_embeds.", "value embeddings"}, {"attn.ve_gate.", "gated value embeddings"},
+        {"smear_", "smeared embeddings"},      {"backout_", "backout"},
+        {"ve_projs.", "value embeddings"},
+    };
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+        for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
+            const char *name = m->state.tensors[i].name;
+            if (strstr(name, features[k].part))
+                return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                               "tensor %.*s: nanochat %s are not supported",
+                               CKPT_CLIP(name, strlen(name)), features[k].what);
+        }
+    return MGPT_OK;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
+                        mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint32_t usual = is_nanochat(m, s) && hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
+    int status = torch_heads(m, s->n_head, usual, "heads of 128, nanochat's", err);
+    if (status < 0)
+        return status;
+    if (torch_kv_heads(m, "c_k", k_rows, err) < 0)
+        return MGPT_EFILE;
+    return torch_agrees("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
+}
+
+static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint64_t rows_of_wte,
+                             mgpt_error *err)
+{
+    uint64_t V = s->vocab_size > 0 ? (uint64_t)s->vocab_size : rows_of_wte;
+    if (V > rows_of_wte)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: vocab_size is stated as %llu, the embedding has %llu rows", s->source,
+                       (unsigned long long)V, (unsigned long long)rows_of_wte);
+    if (V < rows_of_wte)
+        ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
+                  (unsigned long long)(rows_of_wte - V));
+    return ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, err);
+}
+
+static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t V, E, F, E2, k_rows;
+    int64_t context = s->sequence_len > 0 ? s->sequence_len : torch_size(m, MG_CONTEXT, 0);
+    if (o->given & OPT_CONTEXT)
+        context = o->n_ctx;
+    hp->arch = "nanochat";
+    if (torch_layers(m, "transformer.h.N.attn.c_q.weight", err) < 0 ||
+        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
+        torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err) < 0 ||
+        torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2, err) < 0)
+        return MGPT_EFILE;
+    if (context <= 0) {
+        context = 2048;
+        ckpt_note(m->c, "inferred: context = 2048 (nanochat's; set it with --context)");
+    }
+    const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
+                                         {&hp->n_ctx, "sequence_len", (uint64_t)context},
+                                         {&hp->n_ff, "the hidden width", F}};
+    if (ckpt_sizes(wanted, 3, err) < 0 ||
+        torch_agrees("n_embd", s->n_embd, E, s->source, err) < 0 ||
+        torch_agrees("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
+        settle_vocab_size(m, s, V, err) < 0)
+        return MGPT_EFILE;
+    return settle_heads(m, s, k_rows, err);
+}
+
+/* ---- the constants of a generation ----------------------------------------------------------- */
+
+struct constant {
+    enum ckpt_option option;
+    double given, fact; /* fact: -1 when not stated */
+    const char *what;
+    double usual;
+};
+
+/* An option, a fact, or nanochat's value with a note. */
+static double choose(struct torch_model *m, const struct constant *k)
+{
+    if (m->in->options->given & k->option)
+        return k->given;
+    if (k->fact >= 0)
+        return k->fact;
+    ckpt_note(m->c, "inferred: %s = %g (nanochat's; set it with %s)", k->what, k->usual,
+              ckpt_option_name(k->option));
+    return k->usual;
+}
+
+/* What nanochat fixes, other programs with these names have otherwise: they must say it, or the user. */
+static int check_known(const struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct mg_facts *f = &m->parts.facts;
+    unsigned given = m->in->options->given;
+    int heads = (given & OPT_HEADS) || s->n_head > 0 || torch_size(m, MG_HEADS, 0) > 0;
+    int base = (given & OPT_ROPE) || f->rope_base >= 0;
+    int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
+    if (is_nanochat(m, s) || (heads && base && cap))
+        return MGPT_OK;
+    return err_set(
+        err, MGPT_EFILE, MGPT_NO_OFFSET,
+        "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
+        "the logits depend on it: set%s%s%s",
+        heads ? "" : " --heads N", base ? "" : " --rope BASE", cap ? "" : " --softcap X (0: none)");
+}
+
+/* Layers of pattern letter S see `window` keys; the last layer sees all. */
+static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    size_t n = strlen(s->pattern);
+    int any = 0;
+    if (strspn(s->pattern, "SLsl") != n)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: window_pattern %.*s: expected letters S and L", s->source,
+                       CKPT_CLIP(s->pattern, n));
+    /* W positions back, and the token itself */
+    uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : hp->n_ctx / 2 + 1;
+    int32_t *windows = ckpt_alloc(m->c, hp->n_layer, sizeof *windows);
+    if (!windows)
+        return err_memory(err, "the windows of the layers", hp->n_layer * sizeof *windows);
+    for (uint32_t i = 0; n && i + 1 < hp->n_layer; i++) {
+        int is_short = s->pattern[i % n] == 'S' || s->pattern[i % n] == 's';
+        windows[i] = is_short ? (int32_t)window : 0;
+        any |= is_short;
+    }
+    if (!any)
+        return MGPT_OK;
+    hp->windows = windows;
+    if (!(o->given & OPT_WINDOW))
+        ckpt_note(m->c,
+                  "inferred: short layers see %u keys (half the context and the token; --window)",
+                  window);
+    return MGPT_OK;
+}
+
+static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    struct ckpt_hparams *hp = &m->c->hp;
+    int lambdas = state_has(&m->state, "resid_lambdas");
+    const struct mg_facts *f = &m->parts.facts;
+    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", ROPE_BASE};
+    const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
+    const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k", 1.0};
+    ckpt_note(m->c, "inferred: nanochat of %s",
+              lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
+                      : "October 2025 to January 2026 (no resid_lambdas)");
+    hp->norm_eps = torch_eps(m, EPS);
+    hp->rope_base = (float)choose(m, &base);
+    hp->logit_softcap = (float)choose(m, &cap);
+    double qk = choose(m, &factor);
+    if (qk < 1 || qk > 1)
+        hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
+    return settle_windows(m, s, err);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static int vocabulary(struct torch_model *m, mgpt_error *err)
+{
+    static const char *const candidates[] = {"tokenizer.pkl", "tokenizer/tokenizer.pkl",
+                                             "../tokenizer/tokenizer.pkl",
+                                             "../../tokenizer/tokenizer.pkl"};
+    struct ckpt_side side;
+    if (m->in->options->given & OPT_NO_TOKENIZER)
+        return torch_vocab(m, NULL, err);
+    int found = m->in->side(m->in->user, OPT_TOKENIZER, candidates, 4, &side, err);
+    if (found < 0)
+        return found;
+    if (!found || !pickle_sniff(side.bytes))
+        return torch_vocab(m, NULL, err);
+    if (!(m->in->options->given & OPT_TOKENIZER))
+        ckpt_note(m->c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
+    return torch_vocab_pickle(m, &side, err);
+}
+
+static int match(const struct torch_model *m)
+{
+    return state_has(&m->state, "transformer.h.0.attn.c_q.weight") &&
+           state_has(&m->state, "transformer.wte.weight");
+}
+
+static int map(struct torch_model *m, mgpt_error *err)
+{
+    struct stated s;
+    int status = refuse(m, err);
+    if (status == MGPT_OK)
+        status = find_stated(m, &s, err);
+    if (status == MGPT_OK)
+        status = check_known(m, &s, err);
+    if (status == MGPT_OK)
+        status = sizes(m, &s, err);
+    if (status == MGPT_OK)
+        status = settle_constants(m, &s, err);
+    if (status == MGPT_OK)
+        status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    state_skip_suffix(&m->state, ".cos");
+    state_skip_suffix(&m->state, ".sin");
+    if (status == MGPT_OK)
+        status = state_check_used(&m->state, "nanochat that can be run", err);
+    return status == MGPT_OK ? vocabulary(m, err) : status;
+}
+
+const struct torch_mapping nanochat_mapping = {"nanochat",
+                                               OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE |
+                                                   OPT_SOFTCAP | OPT_QK_SCALE | OPT_WINDOW |
+                                                   OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                               match, map};

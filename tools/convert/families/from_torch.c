@@ -1,0 +1,200 @@
+/* Reader: PyTorch files and pickles. It finds the weights in what was saved, and the mapping that
+ * knows their names.
+ *
+ * The weights are a dict of tensors: the whole, or a member of a training checkpoint under one of
+ * the usual names. Everything else in the file is left alone.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/hf.h"
+#include "convert/families/torch_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int hf_map(struct torch_model *m, mgpt_error *err)
+{
+    return hf_read_state(m->c, m->in, &m->state, err);
+}
+
+/* No names of its own tell it: read_model does. */
+static const struct torch_mapping hf_mapping = {"Hugging Face", OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                                NULL, hf_map};
+
+/* microgpt last: it refuses what it does not know. */
+static const struct torch_mapping *const mappings[] = {
+    &hf_mapping,     &nanogpt_mapping,       &mingpt_mapping,   &llama2c_pt_mapping,
+    &litgpt_mapping, &scratch_mapping,       &nanochat_mapping, &gpt_mapping,
+    &bigram_mapping, &microgpt_state_mapping};
+
+enum { N_MAPPINGS = sizeof mappings / sizeof *mappings };
+
+const struct torch_mapping *torch_mapping_at(size_t i)
+{
+    return i < N_MAPPINGS ? mappings[i] : NULL;
+}
+
+enum ckpt_match torch_reader_sniff(struct span bytes)
+{
+    int is = torch_sniff(bytes);
+    if (is < 0)
+        return MATCH_MAYBE;
+    return is ? MATCH_YES : MATCH_NO;
+}
+
+/* A dict that holds a tensor or an array. */
+static int is_weights(const struct torch_model *m, pickle_id id)
+{
+    const struct pickle *p = &m->file.pickle;
+    if (pickle_at(p, id)->kind != PICKLE_DICT)
+        return 0;
+    for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);)
+        if (torch_is_tensor(&m->file, i.value) ||
+            pickle_is_call(p, i.value, NULL, "_reconstruct") ||
+            pickle_is_call(p, i.value, NULL, "_frombuffer"))
+            return 1;
+    return 0;
+}
+
+/* 0: there is none; the model is in lists, or there is no model. */
+static int find_weights(struct torch_model *m)
+{
+    static const char *const names[] = {"model",  "model_state_dict", "state_dict", "model_state",
+                                        "module", "weights",          "params",     "parameters"};
+    m->root = m->file.pickle.root;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        m->weights = torch_member(m, names[i]);
+        if (is_weights(m, m->weights))
+            return 1;
+    }
+    m->weights = m->root;
+    if (is_weights(m, m->weights) || pickle_at(&m->file.pickle, m->root)->kind != PICKLE_DICT)
+        return is_weights(m, m->weights);
+    for (struct pickle_iter i = pickle_items(&m->file.pickle, m->root); pickle_next(&i);)
+        if (is_weights(m, i.value)) { /* under a name of the user's */
+            m->weights = i.value;
+            return 1;
+        }
+    return 0;
+}
+
+static int no_weights(const struct torch_model *m, mgpt_error *err)
+{
+    const struct pickle *p = &m->file.pickle;
+    int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: no state dict in it: it holds %s%s",
+                   m->file.container, pickle_kind_name(p, m->root),
+                   is_object ? "; save model.state_dict(), not the model" : "");
+}
+
+static int unknown(const struct torch_model *m, mgpt_error *err)
+{
+    const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "tensor %.*s: not a name of a model that mgpt knows (mgpt convert --help lists "
+                   "the programs)",
+                   CKPT_CLIP(first, strlen(first)));
+}
+
+static int run_mapping(struct torch_model *m, const struct torch_mapping *mapping, mgpt_error *err)
+{
+    char format[80];
+    int n = snprintf(format, sizeof format, "%s (%s)", mapping->name, m->file.container);
+    m->c->format = ckpt_text(m->c, format, (size_t)n);
+    if (!m->c->format)
+        return err_memory(err, "a name", sizeof format);
+    int status = ckpt_check_options(mapping->name, mapping->options, m->in->options, err);
+    return status < 0 ? status : mapping->map(m, err);
+}
+
+static const struct torch_mapping *known_mapping(const struct torch_model *m)
+{
+    for (size_t i = 0; i < N_MAPPINGS; i++)
+        if (mappings[i]->match && mappings[i]->match(m))
+            return mappings[i];
+    return NULL;
+}
+
+/* A module that holds the model puts its own word before all names: Lightning's "model.", "net.". */
+static const struct torch_mapping *find_mapping(struct torch_model *m)
+{
+    const struct torch_mapping *mapping = known_mapping(m);
+    size_t n, all = 0;
+    for (; !mapping && (n = state_first_word(&m->state)) > 0; all += n) {
+        state_cut(&m->state, (ptrdiff_t)n);
+        mapping = known_mapping(m);
+    }
+    if (!mapping)
+        state_cut(&m->state, -(ptrdiff_t)all);
+    return mapping;
+}
+
+static int read_model(struct torch_model *m, mgpt_error *err)
+{
+    int found = find_weights(m);
+    if (!found && strcmp(m->file.container, "pickle") == 0)
+        return run_mapping(m, &microgpt_state_mapping, err);
+    if (!found)
+        return no_weights(m, err);
+    int status = torch_state(&m->file, m->weights, &m->state, err);
+    if (status == MGPT_OK)
+        status = torch_facts(m);
+    if (status < 0)
+        return status;
+    /* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
+     * the weights; a file of Hugging Face is the weights. */
+    int is_hf = m->weights == m->root ? hf_is_beside(m->in, err) : 0;
+    if (is_hf)
+        return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);
+    const struct torch_mapping *mapping = find_mapping(m);
+    return mapping ? run_mapping(m, mapping, err) : unknown(m, err);
+}
+
+int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct torch_model m = {.c = c, .in = in};
+    mgpt_error local = {0}; /* so that there always is one */
+    int status = torch_open(&m.file, in->bytes, err);
+    if (status < 0)
+        return status;
+    state_init(&m.state, c);
+    mg_parts_init(&m.parts, c, in, &local);
+    status = read_model(&m, &local);
+    mg_parts_free(&m.parts);
+    state_free(&m.state);
+    torch_close(&m.file);
+    if (status < 0 && err)
+        *err = local;
+    return status;
+}
+
+/* For containers without a pickle: one node, which every id means. */
+static int no_pickle(struct torch_model *m)
+{
+    static const struct pickle_node none;
+    return arr_push(m->file.pickle.nodes, none);
+}
+
+int torch_knows(const struct state *s, mgpt_error *err)
+{
+    struct torch_model m = {.c = s->c, .state = *s};
+    if (!no_pickle(&m))
+        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
+    int knows = find_mapping(&m) != NULL;
+    pickle_free(&m.file.pickle);
+    return knows;
+}
+
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
+{
+    struct torch_model m = {.c = parts->c, .in = parts->in, .state = *s, .parts = *parts};
+    m.file.container = container;
+    if (!no_pickle(&m))
+        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
+    const struct torch_mapping *mapping = find_mapping(&m);
+    int status = mapping ? run_mapping(&m, mapping, err) : 0;
+    pickle_free(&m.file.pickle);
+    *s = m.state;
+    *parts = m.parts;
+    return status < 0 ? status : mapping != NULL;
+}

@@ -1,0 +1,37 @@
+/* The names that programs give to the tensors of a GPT-2: one table of words for all of them. */
+#ifndef MGPT_CONVERT_GPT_NAMES_H
+#define MGPT_CONVERT_GPT_NAMES_H
+
+#include "convert/core/state.h"
+
+enum gpt_role {
+    GPT_NONE,
+    GPT_TOKENS,
+    GPT_POSITIONS,
+    GPT_FINAL_NORM,
+    GPT_HEAD,
+    GPT_NORM_1, /* from here on: in a layer */
+    GPT_QKV,
+    GPT_Q,
+    GPT_K,
+    GPT_V,
+    GPT_O,
+    GPT_NORM_2,
+    GPT_UP,
+    GPT_DOWN,
+    GPT_N_ROLES
+};
+
+struct gpt_name {
+    enum gpt_role role;
+    uint32_t layer, head;
+    int in_layer, is_head, is_bias; /* is_head: q, k or v of one head alone */
+};
+
+/* What a tensor of this name is; 0 when no program is known to call anything so. */
+int gpt_name_read(const char *name, struct gpt_name *to);
+
+/* A buffer of the forward pass: a causal mask, or what is put where it masks. */
+int gpt_name_is_mask(const struct state_tensor *t);
+
+#endif

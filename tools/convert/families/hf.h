@@ -1,0 +1,95 @@
+/* Hugging Face models, inside: what from_hf.c and the families share.
+ *
+ * A family is data: which keys of config.json hold the common numbers, which tensors there are under
+ * which condition, and a function for what only it has. Families of one kind stand in one file.
+ */
+#ifndef MGPT_CONVERT_HF_H
+#define MGPT_CONVERT_HF_H
+
+#include "convert/containers/safetensors.h"
+#include "convert/core/readers.h"
+#include "convert/core/state.h"
+#include "convert/families/hf_config.h"
+
+/* Keys of config.json. NULL: the family has no such key. */
+struct hf_keys {
+    const char *n_embd, *n_layer, *n_head, *n_head_kv, *head_dim, *n_ff, *n_ctx, *eps, *activation;
+    const char *n_ctx_old; /* when n_ctx is absent */
+    uint32_t n_ff_absent;  /* n_ff in units of n_embd when its key is absent; 0: it is required */
+};
+
+/* Tensors that are there when a key is true. */
+struct hf_group {
+    const char *when; /* NULL: always */
+    int absent;       /* what an absent key means */
+    const struct state_row *rows;
+    size_t n_rows;
+};
+
+struct hf_model;
+
+struct hf_family {
+    const char *model_type, *arch;
+    const struct hf_keys *keys;
+    const char *activation;          /* the architecture's: needs no key in GGUF */
+    const char *const *prefixes;     /* of tensor names, NULL-terminated; taken off */
+    const char *head;                /* the tensor of the output head */
+    int tied;                        /* when tie_word_embeddings is absent */
+    int windowed;                    /* rope settings per kind of layer: full and windowed */
+    int states_head_dim;             /* GGUF files of the architecture always have key_length */
+    const struct hf_rope_keys *rope; /* NULL: no rope */
+    const struct hf_group *groups;
+    size_t n_groups;
+    int (*configure)(struct hf_model *m, mgpt_error *err); /* NULL: nothing more in config.json */
+    int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
+};
+
+struct hf_model {
+    struct checkpoint *c;
+    const struct ckpt_input *in;
+    const struct hf_family *family;
+    struct hf_config cfg;
+    struct hf_rope rope;
+    struct state state;
+};
+
+#define HF_COUNT(a) (sizeof(a) / sizeof *(a))
+#define HF_ALWAYS(rows)                                                                            \
+    {                                                                                              \
+        NULL, 0, rows, HF_COUNT(rows)                                                              \
+    }
+#define HF_WHEN(key, absent, rows)                                                                 \
+    {                                                                                              \
+        key, absent, rows, HF_COUNT(rows)                                                          \
+    }
+
+extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[];
+extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families;
+
+/* Room for a window per layer in m->c->hp.windows, all 0; NULL with *err when out of memory. */
+int32_t *hf_windows(struct hf_model *m, mgpt_error *err);
+
+/* ---- for other containers of tensors ----------------------------------------------------------- */
+
+/* 1 when config.json of a Hugging Face model is beside the input, 0 when not; negative when that cannot be
+ * seen: a model must not be taken for another for want of memory. */
+int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
+
+/* The model that these tensors are, which come from the input, with what is beside it. Takes the prefixes
+ * off their names. */
+int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
+                  mgpt_error *err);
+
+/* ---- hf_weights.c ------------------------------------------------------------------------------ */
+
+/* Adds all tensors of the model to m->state: of `bytes`, or, when bytes.data is NULL, of the file(s) beside
+ * config.json. */
+int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err);
+
+/* Adds the tensors of one file to s, which is sealed later. */
+int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
+
+/* The same out of an index: model.safetensors.index.json. */
+int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* config.json of a Hugging Face directory: numbers by key, each checked where it is read.
+ *
+ * A key whose value is null counts as absent, as in the original. Numbers may be written 1e-05, 100000.0
+ * or 10000. Errors name file, key and value: "config.json: hidden_size is 0, expected 1 to 2147483647".
+ * What the keys mean is not known here (from_hf.c and its families), except for the rotary settings,
+ * which come in two spellings.
+ */
+#ifndef MGPT_CONVERT_HF_CONFIG_H
+#define MGPT_CONVERT_HF_CONFIG_H
+
+#include "common/json_read.h"
+#include "convert/core/checkpoint.h"
+
+struct hf_config {
+    json_t *root;
+    const json_t *text;     /* root, or its text_config: where the keys are looked up */
+    const char *model_type; /* of the text model */
+};
+
+/* Reads JSON that must be an object; its end may hold no more. `file` is for messages. */
+json_t *hf_json(struct span bytes, const char *file, mgpt_error *err);
+
+/* The same with every number as a real: tokenizer_config.json has integers beyond 64 bits. */
+json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err);
+
+int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err);
+void hf_config_free(struct hf_config *cfg);
+
+/* The value of a key, NULL when absent or null. */
+const json_t *hf_value(const json_t *object, const char *key);
+
+/* Each returns MGPT_OK, or MGPT_EFILE with *err. Where the key is absent `absent` is taken; a negative one
+ * (hf_real: NaN) means that the key is required. */
+int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to, mgpt_error *err);
+int hf_real(const json_t *object, const char *key, double absent, double *to, mgpt_error *err);
+int hf_flag(const json_t *object, const char *key, int absent, int *to, mgpt_error *err);
+int hf_text(const json_t *object, const char *key, const char *absent, const char **to,
+            mgpt_error *err);
+
+/* "config.json: KEY: WHAT" */
+int hf_refuse(const char *key, const char *what, mgpt_error *err);
+
+/* Refuses a key that is true, or anything but null, 0, or false. */
+int hf_must_be_off(const json_t *object, const char *key, mgpt_error *err);
+
+struct hf_rope {
+    const char *type; /* "default", "linear", "llama3", ...; as the file has it */
+    double theta;
+    double factor;    /* linear, llama3; 1 otherwise */
+    double low, high; /* llama3: low_freq_factor, high_freq_factor */
+    double context;   /* llama3: original_max_position_embeddings */
+    double rotated;   /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
+};
+
+/* How a family spells what is not in rope_parameters, and what it takes for what is not said. */
+struct hf_rope_keys {
+    const char *theta, *rotated; /* "rope_theta", "partial_rotary_factor" */
+    double theta_absent, rotated_absent;
+};
+
+/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model has
+ * one object per kind. */
+int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
+                 struct hf_rope *rope, mgpt_error *err);
+
+#endif

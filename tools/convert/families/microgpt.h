@@ -1,0 +1,174 @@
+/* microgpt out of named matrices: what every container of microgpt weights has in common.
+ *
+ * A reader (JSON, pickle, .npy, raw floats) collects the matrices under whatever names they have, and
+ * what the file says about sizes, vocabulary and BOS; microgpt_build recognises the names, checks every
+ * shape against every other and against what was said, settles the dialect, and describes the model.
+ * A fork that rotates q and k instead of adding positions comes out as architecture "llama", which is
+ * what it is; what neither architecture can say is refused by name.
+ */
+#ifndef MGPT_CONVERT_MICROGPT_H
+#define MGPT_CONVERT_MICROGPT_H
+
+#include "convert/containers/pickle.h"
+#include "convert/core/readers.h"
+
+struct mg_matrix {
+    const char *name;    /* as the checkpoint has it; lives as long as the checkpoint */
+    uint64_t rows, cols; /* rows 0: a vector of cols values */
+    const struct dtype
+        *type;            /* where the values come from: as in struct ckpt_tensor, which is what */
+    const uint8_t *bytes; /* `values` gets, with these dimensions. type NULL: F32 */
+    ckpt_values_fn *values;
+    const void *source;
+    uint64_t at;
+};
+
+enum mg_size {
+    MG_VOCAB,
+    MG_EMBD,
+    MG_LAYERS,
+    MG_CONTEXT,
+    MG_HEADS,
+    MG_HEAD_DIM,
+    MG_KV_HEADS,
+    MG_N_SIZES
+};
+
+struct mg_facts {
+    int64_t sizes[MG_N_SIZES];      /* as stated in the file; -1: not */
+    int64_t bos;                    /* -1: not stated */
+    double eps, rope_base, softcap; /* -1: not stated */
+    double some_eps;                /* "eps", which can be the optimizer's; -1: not stated */
+    int trains;                     /* the file also holds settings of an optimizer */
+    int embedding_norm, final_norm; /* 0, 1; -1: not stated */
+    const char *activation, *norm;  /* NULL: not stated */
+    const char *positions;          /* NULL: not stated */
+    const char *bos_text;           /* BOS as a text; NULL: not stated */
+    const struct gguf_str *entries; /* of the vocabulary; NULL: none in the file */
+    size_t n_entries;
+};
+
+/* "n_embd" for MG_EMBD, for messages. */
+const char *mg_size_name(enum mg_size size);
+
+/* Sets facts to nothing stated. */
+void mg_facts_init(struct mg_facts *facts);
+
+/* The sizes that options and file give, options first; -1 where neither does. */
+int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, enum mg_size size);
+
+int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,
+                   const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err);
+
+/* ---- what a key of a file is (microgpt_facts.c) ------------------------------------------------ */
+
+enum mg_kind {
+    MG_OTHER,
+    MG_SIZE, /* a number: one of enum mg_size */
+    MG_BOS,
+    MG_EPS,
+    MG_SOME_EPS, /* "eps": of a norm or of an optimizer */
+    MG_ROPE_BASE,
+    MG_SOFTCAP,
+    MG_VOCABULARY,
+    MG_ACTIVATION, /* a text, as are the next two */
+    MG_NORM,
+    MG_POSITIONS,
+    MG_SAYS_EMBEDDING_NORM, /* true or false, as is the next */
+    MG_SAYS_FINAL_NORM,
+    MG_TRAINING,  /* a setting of an optimizer */
+    MG_CONFIG,    /* a collection of such keys; any other object may be one, too */
+    MG_WEIGHTS,   /* a collection of matrices */
+    MG_OPTIMIZER, /* a collection that says nothing about the model */
+};
+
+/* By the name alone; *size is set for MG_SIZE. A reader must also look at the value: "params": 4192 is not
+ * a list of parameters. */
+enum mg_kind mg_kind_of(const char *key, enum mg_size *size);
+
+/* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" for any of their spellings; NULL: unknown. */
+const char *mg_activation(const char *name);
+
+/* ---- collecting (microgpt_parts.c) ------------------------------------------------------------- */
+
+struct mg_parts {
+    struct checkpoint *c;
+    const struct ckpt_input *in;
+    struct mg_matrix *matrices; /* stb_ds arrays */
+    struct gguf_str *entries;
+    struct mg_facts facts;
+    int first_wins; /* a fact that is stated twice, differently, is no error: the first counts */
+    mgpt_error *err;
+};
+
+void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
+                   mgpt_error *err);
+
+/* microgpt_build with what was collected, unless `status` is an error already; frees the arrays. */
+int mg_parts_build(struct mg_parts *m, int status);
+
+void mg_parts_free(struct mg_parts *m);
+
+/* Adds a matrix; the name of n bytes is copied. */
+int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix);
+
+/* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes must
+ * live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
+int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t);
+
+/* A scalar next to a key, in whatever container. Text may hold a number. */
+struct mg_value {
+    enum { MG_NONE, MG_NUMBER, MG_TEXT, MG_FLAG } kind;
+    double number;    /* of a flag: 0 or 1 */
+    const char *text; /* NUL-terminated; copied */
+};
+
+/* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a value);
+ * negative with *err. */
+int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
+
+/* Stores a number that a key states; saying it twice is allowed, saying two things is not. */
+int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
+             enum mg_size size);
+
+/* "tensor NAME: why". */
+__attribute__((format(printf, 3, 4))) int mg_refuse(struct mg_parts *m, const char *name,
+                                                    const char *fmt, ...);
+
+/* ---- parameter lists (microgpt_params.c) ------------------------------------------------------- */
+
+/* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes. `add` adds
+ * the numbers from `at` on as a matrix; facts and options give the sizes, which must need all n. */
+typedef int mg_cut_fn(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                      uint64_t rows, uint64_t cols);
+int mg_add_params(struct mg_parts *m, uint64_t n, mg_cut_fn *add, const void *list);
+
+/* 1 when the facts, the options and the usual sizes need exactly n numbers; says nothing. */
+int mg_params_fit(const struct mg_parts *m, uint64_t n);
+
+/* The name of the i-th matrix in the order in which microgpt creates (and list dumps hold) them:
+ * wte, wpe, lm_head, layer0.attn_wq, ..., or with --head-last in that order. NUL-terminated in buf. */
+void mg_name_in_order(const struct mg_parts *m, size_t i, size_t n, char buf[32]);
+
+/* n matrices in order: is it a number of matrices that a microgpt has? Says so, or that it is not. */
+int mg_check_order(struct mg_parts *m, size_t n);
+
+enum { MG_N_GLOBAL = 3, MG_N_PER_LAYER = 6 };
+
+/* ---- pickles (pickle_model.c) ------------------------------------------------------------------ */
+
+/* A microgpt in a pickle: named matrices as numpy arrays or lists of rows of numbers or Value objects,
+ * flat or wrapped as in JSON, or a parameter list. What is described does not need the pickle any more,
+ * only the bytes it was read from, of which there are n_bytes. */
+int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root, size_t n_bytes,
+                    const struct ckpt_input *in, mgpt_error *err);
+
+/* The same for an object that another container holds under a key: the weights, the vocabulary, ... */
+int mg_add_pickled(struct mg_parts *m, const char *key, const struct pickle *p, pickle_id id,
+                   size_t n_bytes);
+
+/* What the keys of a dict or object, and of those in it, say, but for the weights. */
+int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, pickle_id weights,
+                 size_t n_bytes);
+
+#endif

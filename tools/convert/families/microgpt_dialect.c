@@ -1,0 +1,199 @@
+/* microgpt's vocabulary and dialect: stated, given or inferred, and said. See microgpt_impl.h. */
+#include "convert/families/microgpt_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/vocab/vocab_chars.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#define DEFAULT_EPS 1e-5
+
+/* ---- vocabulary -------------------------------------------------------------------------------- */
+
+static int set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
+{
+    return vocab_chars_set(b->c, entries, n, bos, b->V, b->err);
+}
+
+static int vocab_from_option(struct mg_build *b, int64_t bos)
+{
+    struct ckpt_side side;
+    struct gguf_str *entries = NULL;
+    int status = b->in->side(b->in->user, OPT_CHARS, NULL, 0, &side, b->err);
+    if (status == 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "--chars: no such file");
+    if (status > 0)
+        status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->V, b->err);
+    if (status == MGPT_OK)
+        status = set_entries(b, entries, arr_len(entries), bos);
+    arr_free(entries);
+    return status;
+}
+
+static int vocab_a_to_z(struct mg_build *b, int64_t bos)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+    struct gguf_str entries[26];
+    for (size_t i = 0; i < 26; i++)
+        entries[i] = (struct gguf_str){letters + i, 1};
+    ckpt_note(b->c,
+              "inferred: vocabulary = a to z (none in the file, 27 tokens; set it with --chars)");
+    return set_entries(b, entries, 26, bos);
+}
+
+/* --bos, the id that is stated, or the entry whose text is; -1: not stated. */
+static int64_t stated_bos(const struct mg_build *b)
+{
+    const struct mg_facts *f = b->facts;
+    if (b->in->options->given & OPT_BOS)
+        return b->in->options->bos;
+    for (size_t i = 0; f->bos < 0 && f->bos_text && i < f->n_entries; i++)
+        if (f->entries[i].n == strlen(f->bos_text) &&
+            memcmp(f->entries[i].p, f->bos_text, f->entries[i].n) == 0)
+            return (int64_t)i;
+    return f->bos;
+}
+
+int mg_settle_vocabulary(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    int64_t bos = stated_bos(b);
+    if (o->given & OPT_CHARS)
+        return vocab_from_option(b, bos);
+    if (b->facts->entries)
+        return set_entries(b, b->facts->entries, b->facts->n_entries, bos);
+    if (b->V == 27)
+        return vocab_a_to_z(b, bos);
+    ckpt_note(b->c, "no vocabulary in the file: the model will run on token ids only (give it the "
+                    "training text or the characters with --chars)");
+    return MGPT_OK;
+}
+
+/* ---- activation -------------------------------------------------------------------------------- */
+
+/* What a microgpt of these matrices and this vocabulary has, and why; NULL: more than one is possible. */
+static const char *usual_activation(const struct mg_build *b, const char **why)
+{
+    const struct ckpt_vocab *v = &b->c->vocab;
+    int bos_first = v->model ? v->bos == 0 && v->types[0] == TOKEN_CONTROL : b->facts->bos == 0;
+    *why = bos_first ? "BOS is token 0, as in the first version of microgpt" : "the program's";
+    if (mg_is_fork(b) || (bos_first && !mg_is_published(b)))
+        return NULL;
+    return bos_first ? "relu2" : "relu";
+}
+
+static int settle_activation(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    struct ckpt_hparams *hp = &b->c->hp;
+    const char *said = o->given & OPT_ACTIVATION ? o->activation : b->facts->activation, *why;
+    const char *usual = usual_activation(b, &why);
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
+    hp->activation = said ? mg_activation(said) : usual;
+    if (said && (!hp->activation || (is_option && strcmp(said, hp->activation) != 0)))
+        return err_set(b->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       CKPT_CLIP(said, strlen(said)));
+    if (!hp->activation && b->n_layer > 0)
+        mg_want(b, mg_has(b, MG_GATE) ? "--activation NAME (Llama: silu)"
+                                      : "--activation NAME (relu, relu2, ...)");
+    if (!hp->activation)
+        return MGPT_OK;
+    if (!said)
+        ckpt_note(b->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+    if (said && strlen(said) >= 4 && strcasecmp(said + strlen(said) - 4, "gelu") == 0)
+        ckpt_note(b->c, "inferred: activation %.*s is the exact one, gelu_erf (--activation)",
+                  CKPT_CLIP(said, strlen(said)));
+    if (strcmp(hp->arch, "llama") == 0 && strcmp(hp->activation, "silu") == 0)
+        hp->activation = NULL; /* that is what llama has */
+    return MGPT_OK;
+}
+
+/* ---- norms ------------------------------------------------------------------------------------- */
+
+/* "eps" alone is a norm's, unless the file also holds settings of an optimizer, which has one, too. */
+static int settle_eps(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    const struct mg_facts *f = b->facts;
+    double eps = f->eps >= 0 || f->trains ? f->eps : f->some_eps;
+    int is_default = fabs(f->some_eps - DEFAULT_EPS) < 1e-12;
+    if (o->given & OPT_EPS)
+        eps = o->eps;
+    else if (f->eps < 0 && f->trains && f->some_eps >= 0 && is_default)
+        eps = DEFAULT_EPS;
+    else if (eps < 0 && (mg_is_fork(b) || (f->trains && f->some_eps >= 0)))
+        mg_want(b, f->some_eps >= 0 ? "--eps X (\"eps\" may be the optimizer's)" : "--eps X");
+    else if (eps < 0)
+        ckpt_note(b->c, "inferred: eps = %g (the program's; set it with --eps)", DEFAULT_EPS);
+    b->c->hp.norm_eps = (float)(eps >= 0 ? eps : DEFAULT_EPS);
+    return MGPT_OK;
+}
+
+/* "rms", "RMSNorm", "rms_norm". Another norm, and a cap on the logits, would be another model. */
+static int check_others(struct mg_build *b)
+{
+    const struct mg_facts *f = b->facts;
+    if (f->norm && !strstr(f->norm, "rms") && !strstr(f->norm, "RMS") && !strstr(f->norm, "Rms"))
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the norm is stated as %.*s: a microgpt's is RMSNorm",
+                       CKPT_CLIP(f->norm, strlen(f->norm)));
+    if (f->softcap > 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "softcap is stated: the logits of a microgpt have no limit");
+    return MGPT_OK;
+}
+
+/* Where norms have gains, one without would be an odd one: no gain for it means no such norm. */
+static int settle_norms(struct mg_build *b)
+{
+    const struct ckpt_options *o = b->in->options;
+    struct ckpt_hparams *hp = &b->c->hp;
+    int gains = mg_has(b, MG_ATTN_NORM);
+    hp->embedding_norm = !gains;
+    hp->final_norm =
+        mg_has(b, MG_FINAL_NORM) || (o->given & OPT_FINAL_NORM) != 0 || b->facts->final_norm > 0;
+    if (mg_has(b, MG_FINAL_NORM) && b->facts->final_norm == 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "final_norm is stated as false, the file has a gain for it");
+    if (o->given & (OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM))
+        hp->embedding_norm = (o->given & OPT_EMBEDDING_NORM) != 0;
+    else if (b->facts->embedding_norm >= 0)
+        hp->embedding_norm = b->facts->embedding_norm;
+    else if (gains)
+        ckpt_note(b->c, "inferred: embedding_norm = false (the other norms have gains; "
+                        "--embedding-norm)");
+    else
+        ckpt_note(b->c, "inferred: embedding_norm = true (default; --no-embedding-norm)");
+    if (!hp->final_norm && b->facts->final_norm < 0)
+        ckpt_note(b->c, "inferred: final_norm = false (default; --final-norm)");
+    return MGPT_OK;
+}
+
+/* Architecture "llama" has no norm after the embedding. */
+static int settle_llama(struct mg_build *b)
+{
+    struct ckpt_hparams *hp = &b->c->hp;
+    hp->n_rot = hp->n_head ? hp->n_embd / hp->n_head : 0;
+    hp->final_norm = 1;
+    if (b->facts->embedding_norm > 0)
+        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "embedding_norm is stated as true: not with rotated q and k (rope)");
+    if (b->in->options->given & OPT_EMBEDDING_NORM)
+        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--embedding-norm: not with rotated q and k (rope)");
+    return MGPT_OK;
+}
+
+int mg_settle_dialect(struct mg_build *b)
+{
+    int status = check_others(b);
+    if (status == MGPT_OK)
+        status = settle_activation(b);
+    if (status == MGPT_OK)
+        status = strcmp(b->c->hp.arch, "llama") == 0 ? settle_llama(b) : settle_norms(b);
+    return status == MGPT_OK ? settle_eps(b) : status;
+}

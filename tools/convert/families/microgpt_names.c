@@ -1,0 +1,193 @@
+/* What the names in microgpt files mean. See microgpt.h.
+ *
+ * Dots and underscores separate alike. A layer's number stands in front ("layer0.attn_wq",
+ * "layers.0.wq", "blocks.0.mlp.fc1") or behind ("attn_wq_0"). The words for one role are those that
+ * ports and forks use; a word that could mean two roles ("w1") is not among them.
+ */
+#include "convert/families/microgpt_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct mg_role_row mg_roles[MG_N_ROLES] = {
+    [MG_WTE] = {"wte", "token_embd.weight", 'V', 'E', 0},
+    [MG_WPE] = {"wpe", "position_embd.weight", 'T', 'E', 1},
+    [MG_FINAL_NORM] = {"rms_final", "output_norm.weight", 0, 'E', 1},
+    [MG_LM_HEAD] = {"lm_head", "output.weight", 'V', 'E', 1},
+    [MG_ATTN_NORM] = {"rms_1", "attn_norm.weight", 0, 'E', 1},
+    [MG_WQ] = {"attn_wq", "attn_q.weight", 'E', 'E', 0},
+    [MG_WK] = {"attn_wk", "attn_k.weight", 'K', 'E', 0},
+    [MG_WV] = {"attn_wv", "attn_v.weight", 'K', 'E', 0},
+    [MG_WO] = {"attn_wo", "attn_output.weight", 'E', 'E', 0},
+    [MG_FFN_NORM] = {"rms_2", "ffn_norm.weight", 0, 'E', 1},
+    [MG_GATE] = {"mlp_gate", "ffn_gate.weight", 'F', 'E', 1},
+    [MG_FC1] = {"mlp_fc1", "ffn_up.weight", 'F', 'E', 0},
+    [MG_FC2] = {"mlp_fc2", "ffn_down.weight", 'E', 'F', 0},
+};
+
+static const struct {
+    const char *word;
+    enum mg_role role;
+} words[] = {
+    {"wte", MG_WTE},
+    {"tok_emb", MG_WTE},
+    {"token_emb", MG_WTE},
+    {"token_embd", MG_WTE},
+    {"token_embedding", MG_WTE},
+    {"wpe", MG_WPE},
+    {"pos_emb", MG_WPE},
+    {"position_emb", MG_WPE},
+    {"position_embd", MG_WPE},
+    {"position_embedding", MG_WPE},
+    {"lm_head", MG_LM_HEAD},
+    {"output", MG_LM_HEAD},
+    {"rms_final", MG_FINAL_NORM},
+    {"rms_f", MG_FINAL_NORM},
+    {"ln_f", MG_FINAL_NORM},
+    {"norm_f", MG_FINAL_NORM},
+    {"final_norm", MG_FINAL_NORM},
+    {"norm_final", MG_FINAL_NORM},
+    {"output_norm", MG_FINAL_NORM},
+    {"norm", MG_FINAL_NORM},
+    {"rms_1", MG_ATTN_NORM},
+    {"rms1", MG_ATTN_NORM},
+    {"ln_1", MG_ATTN_NORM},
+    {"ln1", MG_ATTN_NORM},
+    {"norm_1", MG_ATTN_NORM},
+    {"norm1", MG_ATTN_NORM},
+    {"attn_norm", MG_ATTN_NORM},
+    {"rms_att", MG_ATTN_NORM},
+    {"rms_attn", MG_ATTN_NORM},
+    {"rms_2", MG_FFN_NORM},
+    {"rms2", MG_FFN_NORM},
+    {"ln_2", MG_FFN_NORM},
+    {"ln2", MG_FFN_NORM},
+    {"norm_2", MG_FFN_NORM},
+    {"norm2", MG_FFN_NORM},
+    {"ffn_norm", MG_FFN_NORM},
+    {"mlp_norm", MG_FFN_NORM},
+    {"rms_ffn", MG_FFN_NORM},
+    {"rms_mlp", MG_FFN_NORM},
+    {"attn_wq", MG_WQ},
+    {"attn_q", MG_WQ},
+    {"wq", MG_WQ},
+    {"attn_wk", MG_WK},
+    {"attn_k", MG_WK},
+    {"wk", MG_WK},
+    {"attn_wv", MG_WV},
+    {"attn_v", MG_WV},
+    {"wv", MG_WV},
+    {"attn_wo", MG_WO},
+    {"attn_o", MG_WO},
+    {"attn_output", MG_WO},
+    {"wo", MG_WO},
+    {"mlp_gate", MG_GATE},
+    {"ffn_gate", MG_GATE},
+    {"gate", MG_GATE},
+    {"mlp_fc1", MG_FC1},
+    {"mlp_up", MG_FC1},
+    {"ffn_up", MG_FC1},
+    {"fc1", MG_FC1},
+    {"up", MG_FC1},
+    {"mlp_fc2", MG_FC2},
+    {"mlp_down", MG_FC2},
+    {"ffn_down", MG_FC2},
+    {"fc2", MG_FC2},
+    {"down", MG_FC2},
+};
+
+enum { MAX_WORD = 63 };
+
+static int role_of(const char *word)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].word, word) == 0)
+            return (int)words[i].role;
+    return -1;
+}
+
+/* The digits at *p as a layer number, *p moved behind them; -1 when there are none or too many. */
+static int layer_number(const char **p)
+{
+    int v = 0, n = 0;
+    for (; **p >= '0' && **p <= '9'; ++*p, n++)
+        if (n < 4)
+            v = 10 * v + (**p - '0');
+    return n > 0 && n <= 4 && v < CKPT_MAX_LAYERS ? v : -1;
+}
+
+/* "layer0_attn_wq": what stands behind the number, or NULL. */
+static const char *layer_first(const char *name, int *layer)
+{
+    static const char *const prefixes[] = {"layers", "layer", "blocks", "block", "h"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t n = strlen(prefixes[i]);
+        const char *p = name + n;
+        if (strncmp(name, prefixes[i], n) != 0)
+            continue;
+        if (*p == '_')
+            p++;
+        *layer = layer_number(&p);
+        if (*layer >= 0 && *p == '_')
+            return p + 1;
+    }
+    return NULL;
+}
+
+/* "attn_wq_0": cut before the number. */
+static int cut_layer(char *name, int *layer)
+{
+    char *mark = strrchr(name, '_');
+    const char *digits = mark ? mark + 1 : NULL;
+    if (!mark)
+        return 0;
+    *layer = layer_number(&digits);
+    if (*layer < 0 || *digits)
+        return 0;
+    *mark = 0;
+    return 1;
+}
+
+/* Without ".weight" and what torch modules put in front, dots as underscores; 0 when too long. */
+static int simplify(const char *name, char *out)
+{
+    static const char *const prefixes[] = {"transformer.", "model."};
+    for (size_t i = 0; i < 2; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            name += strlen(prefixes[i]);
+    size_t n = strlen(name), suffix = strlen(".weight");
+    if (n > suffix && strcmp(name + n - suffix, ".weight") == 0)
+        n -= suffix;
+    if (n > MAX_WORD)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)(name[i] == '.' ? '_' : name[i]);
+    out[n] = 0;
+    return 1;
+}
+
+int mg_recognise(const char *name, uint32_t *layer)
+{
+    char word[MAX_WORD + 1];
+    int number = 0;
+    *layer = 0;
+    if (!simplify(name, word))
+        return -1;
+    int role = role_of(word);
+    if (role >= 0)
+        return role < MG_OF_LAYER ? role : -1;
+    const char *rest = layer_first(word, &number);
+    if (!rest && cut_layer(word, &number))
+        rest = word;
+    role = rest ? role_of(rest) : -1;
+    *layer = (uint32_t)number;
+    return role >= MG_OF_LAYER ? role : -1;
+}
+
+void mg_role_name(enum mg_role role, uint32_t layer, char buf[32])
+{
+    if (role < MG_OF_LAYER)
+        snprintf(buf, 32, "%s", mg_roles[role].name);
+    else
+        snprintf(buf, 32, "layer%u.%s", layer, mg_roles[role].name);
+}

@@ -1,0 +1,152 @@
+/* Collecting the matrices and the facts of a microgpt file. See microgpt.h.
+ *
+ * A matrix that lies in memory in order, in a type that GGUF has, is referenced as bytes; any other
+ * (float64, transposed, a view) is read value by value through its strides.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/microgpt.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
+                   mgpt_error *err)
+{
+    *m = (struct mg_parts){.c = c, .in = in, .err = err};
+    mg_facts_init(&m->facts);
+}
+
+int mg_parts_build(struct mg_parts *m, int status)
+{
+    m->facts.entries = m->entries;
+    m->facts.n_entries = arr_len(m->entries);
+    if (status == MGPT_OK && !m->matrices)
+        status = err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                         "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
+    if (status == MGPT_OK)
+        status = microgpt_build(m->c, m->matrices, arr_len(m->matrices), &m->facts, m->in, m->err);
+    mg_parts_free(m);
+    return status;
+}
+
+void mg_parts_free(struct mg_parts *m)
+{
+    arr_free(m->matrices);
+    arr_free(m->entries);
+}
+
+int mg_refuse(struct mg_parts *m, const char *name, const char *fmt, ...)
+{
+    char why[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
+                   CKPT_CLIP(name, strlen(name)), why);
+}
+
+int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix)
+{
+    matrix.name = ckpt_text(m->c, name, n);
+    if (!matrix.name || !arr_push(m->matrices, matrix))
+        return err_memory(m->err, "the list of matrices", sizeof matrix);
+    return MGPT_OK;
+}
+
+/* ---- tensors of other containers --------------------------------------------------------------- */
+
+struct view { /* of bytes, by rows and columns; strides in bytes */
+    const uint8_t *data;
+    uint64_t row, column;
+    const struct dtype *type; /* NULL: float64 */
+};
+
+static void view_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    const struct view *v = t->source;
+    uint64_t row = first / t->dims[0], column = first % t->dims[0];
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = v->data + row * v->row + column * v->column;
+        double wide;
+        if (v->type) {
+            v->type->to_float(at, &out[i], 1);
+        } else {
+            memcpy(&wide, at, sizeof wide);
+            out[i] = (float)wide;
+        }
+        if (++column == t->dims[0]) {
+            column = 0;
+            row++;
+        }
+    }
+}
+
+/* NULL for those that GGUF does not have. */
+static const struct dtype *gguf_type(enum state_type type)
+{
+    switch (type) {
+    case STATE_F32:
+        return dtype_find(DTYPE_F32);
+    case STATE_F16:
+        return dtype_find(DTYPE_F16);
+    case STATE_BF16:
+        return dtype_find(DTYPE_BF16);
+    default:
+        return NULL;
+    }
+}
+
+/* The last element lies within the bytes; all products that reading needs fit. */
+static int check_extent(struct mg_parts *m, const struct state_tensor *t)
+{
+    uint64_t last = 0, step, bytes, n = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        if (t->shape[i] == 0)
+            return mg_refuse(m, t->name, "it has no values");
+        if (!ck_mul(n, t->shape[i], &n) || !ck_mul(t->shape[i] - 1, t->strides[i], &step) ||
+            !ck_add(last, step, &last))
+            return mg_refuse(m, t->name, "its shape is too large");
+    }
+    if (!ck_add(last, 1, &last) || !ck_mul(last, state_type_bytes(t->type), &bytes) ||
+        bytes > t->bytes.size)
+        return mg_refuse(m, t->name, "%llu values, %zu bytes are there", (unsigned long long)n,
+                         t->bytes.size);
+    if (n > t->bytes.size) /* the rows of a broadcast view */
+        return mg_refuse(m, t->name, "%llu values out of %zu bytes", (unsigned long long)n,
+                         t->bytes.size);
+    return MGPT_OK;
+}
+
+int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t)
+{
+    size_t each = state_type_bytes(t->type);
+    const struct dtype *type = gguf_type(t->type);
+    if (!type && t->type != STATE_F64)
+        return mg_refuse(m, t->name, "element type %s, expected F32, F16, BF16 or F64",
+                         state_type_name(t->type));
+    if (t->n_dims > 2)
+        return mg_refuse(m, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
+    if (check_extent(m, t) < 0)
+        return MGPT_EFILE;
+    uint32_t last = t->n_dims ? t->n_dims - 1 : 0;
+    struct mg_matrix matrix = {.rows = t->n_dims == 2 ? t->shape[0] : 0,
+                               .cols = t->n_dims ? t->shape[last] : 1,
+                               .type = type};
+    uint64_t column = t->n_dims ? t->strides[last] : 1, row = t->n_dims == 2 ? t->strides[0] : 0;
+    int in_order = (column == 1 || matrix.cols == 1) && (matrix.rows <= 1 || row == matrix.cols);
+    if (in_order && type) {
+        matrix.bytes = t->bytes.data;
+    } else {
+        struct view *v = ckpt_alloc(m->c, 1, sizeof *v);
+        if (!v)
+            return err_memory(m->err, "a matrix", sizeof *v);
+        *v = (struct view){t->bytes.data, row * each, column * each, type};
+        matrix.values = view_values;
+        matrix.source = v;
+    }
+    return mg_add(m, t->name, strlen(t->name), matrix);
+}

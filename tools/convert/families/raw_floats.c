@@ -1,0 +1,202 @@
+/* Readers: microgpt as bare numbers, with a small header or none.
+ *
+ *     --raw f32 or f64      nothing but numbers, in microgpt's order (microgpt_params.c)
+ *     microgpt-bin          "MGPT", 7 u32: version 1, n_layer, n_embd, block_size, n_head, vocab_size,
+ *                           number of characters; the characters; zeros to a multiple of 8; f64 numbers.
+ *                           Written by tools/train_export.py of github.com/AadiSrivastava05/Llama-port
+ *     microgpt-c model      u64 vocab_size; numbers.   model_save, checkpoint_save of
+ *     microgpt-c checkpoint i32 step, u64 vocab_size; numbers; twice as many of Adam's: skipped
+ *                           github.com/enjector/microgpt-c, which has the other sizes compiled in
+ *
+ * The numbers must fill the file exactly. Without names and shapes nothing else could tell a right
+ * guess from a wrong one, so sizes are guessed only as the published program's.
+ */
+#include "base/check.h"
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "convert/families/microgpt.h"
+
+#include <string.h>
+
+#define MAX_VOCAB (1u << 20) /* of the formats without a magic number */
+
+struct numbers {
+    const uint8_t *data;
+    uint64_t n;
+    enum state_type type;
+};
+
+static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                   uint64_t rows, uint64_t cols)
+{
+    const struct numbers *all = list;
+    size_t each = state_type_bytes(all->type);
+    struct state_tensor t = {
+        .name = name,
+        .type = all->type,
+        .n_dims = 2,
+        .shape = {rows, cols},
+        .bytes = {all->data + (size_t)at * each, (size_t)(all->n - at) * each}};
+    state_contiguous(&t);
+    return mg_add_tensor(m, &t);
+}
+
+/* ---- no header --------------------------------------------------------------------------------- */
+
+enum ckpt_match raw_sniff(struct span bytes)
+{
+    (void)bytes;
+    return MATCH_NO; /* --raw chooses it */
+}
+
+int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    static const struct {
+        const char *name;
+        enum state_type type;
+    } types[] = {{"f32", STATE_F32}, {"f64", STATE_F64}, {"f16", STATE_F16}};
+    struct mg_parts m;
+    struct numbers all = {in->bytes.data, 0, STATE_OTHER};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(in->options->raw, types[i].name) == 0)
+            all.type = types[i].type;
+    if (all.type == STATE_OTHER)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--raw: expected f32, f64 or f16, found '%.*s'",
+                       CKPT_CLIP(in->options->raw, strlen(in->options->raw)));
+    all.n = in->bytes.size / state_type_bytes(all.type);
+    if (in->bytes.size % state_type_bytes(all.type))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu bytes are not a whole number of %s",
+                       in->bytes.size, in->options->raw);
+    c->format = "microgpt numbers without a header";
+    mg_parts_init(&m, c, in, err);
+    return mg_parts_build(&m, mg_add_params(&m, all.n, add_cut, &all));
+}
+
+/* ---- microgpt-bin ------------------------------------------------------------------------------ */
+
+enum ckpt_match mgpt_bin_sniff(struct span bytes)
+{
+    return bytes.size >= 8 && memcmp(bytes.data, "MGPT\1\0\0\0", 8) == 0 ? MATCH_YES : MATCH_NO;
+}
+
+static int add_characters(struct mg_parts *m, const uint8_t *p, size_t n)
+{
+    if (!arr_reserve(m->entries, n + 1))
+        return err_memory(m->err, "the vocabulary", n);
+    for (size_t i = 0; i < n;) {
+        uint32_t code;
+        struct gguf_str s = {(const char *)p + i, 0};
+        s.n = utf8_next(s.p, n - i, &code);
+        arr_put(m->entries, s);
+        i += s.n;
+    }
+    return MGPT_OK;
+}
+
+static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
+{
+    static const enum mg_size sizes[] = {MG_LAYERS, MG_EMBD, MG_CONTEXT, MG_HEADS, MG_VOCAB};
+    struct cursor in = cursor_over(bytes.data, bytes.size);
+    uint64_t expected;
+    cursor_take(&in, 8);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (mg_state(m, mg_size_name(sizes[i]), cursor_u32(&in), MG_SIZE, sizes[i]) < 0)
+            return MGPT_EFILE;
+    uint32_t n_chars = cursor_u32(&in);
+    const uint8_t *chars = cursor_take(&in, n_chars);
+    cursor_take(&in, (8 - in.pos % 8) % 8);
+    if (in.failed)
+        return err_set(m->err, MGPT_EFILE, in.where, "microgpt-bin: the file ends in its header");
+    struct numbers all = {bytes.data + in.pos, cursor_left(&in) / 8, STATE_F64};
+    if (!ck_mul(all.n, 8, &expected) || expected != cursor_left(&in))
+        return err_set(m->err, MGPT_EFILE, in.pos,
+                       "microgpt-bin: %zu bytes of data are not a whole number of f64",
+                       cursor_left(&in));
+    int status = add_characters(m, chars, n_chars);
+    return status < 0 ? status : mg_add_params(m, all.n, add_cut, &all);
+}
+
+int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct mg_parts m;
+    c->format = "microgpt-bin version 1";
+    mg_parts_init(&m, c, in, err);
+    return mg_parts_build(&m, read_mgpt_bin(&m, in->bytes));
+}
+
+/* ---- microgpt-c -------------------------------------------------------------------------------- */
+
+/* Bytes before the numbers, 0 when it is neither; *vocab is the vocabulary. The high half of a u64
+ * that holds a small number is zero, which no other format has there. */
+static size_t microgpt_c_header(struct span bytes, uint64_t *vocab)
+{
+    static const size_t at[] = {0, 4};
+    for (size_t i = 0; i < 2; i++) {
+        struct cursor in = cursor_over(bytes.data, bytes.size);
+        cursor_take(&in, at[i]);
+        *vocab = cursor_u64(&in);
+        int is_safetensors = i == 0 && bytes.size > 8 && bytes.data[8] == '{';
+        if (!in.failed && *vocab >= 2 && *vocab <= MAX_VOCAB && cursor_left(&in) > *vocab &&
+            !is_safetensors)
+            return in.pos;
+    }
+    return 0;
+}
+
+enum ckpt_match microgpt_c_sniff(struct span bytes)
+{
+    uint64_t vocab;
+    return microgpt_c_header(bytes, &vocab) ? MATCH_YES : MATCH_NO;
+}
+
+/* float64 unless the numbers fit only as float32 (its MICROGPT_USE_FLOAT). */
+static int choose_type(struct mg_parts *m, size_t n_bytes, struct numbers *all)
+{
+    static const enum state_type types[] = {STATE_F64, STATE_F32};
+    for (size_t i = 0; i < 2; i++) {
+        size_t each = state_type_bytes(types[i]);
+        if (n_bytes % each || !mg_params_fit(m, n_bytes / each))
+            continue;
+        all->type = types[i];
+        all->n = n_bytes / each;
+        ckpt_note(m->c, "inferred: the numbers are %s", i ? "float32" : "float64");
+        return MGPT_OK;
+    }
+    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "microgpt-c: %zu bytes of numbers for %lld tokens: give --embd --layers "
+                   "--context (they are not in the file)",
+                   n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
+}
+
+static int read_microgpt_c(struct mg_parts *m, struct span bytes)
+{
+    const struct ckpt_options *o = m->in->options;
+    uint64_t vocab;
+    size_t header = microgpt_c_header(bytes, &vocab), n_bytes = bytes.size - header;
+    struct numbers all = {bytes.data + header, 0, STATE_F64};
+    m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
+    if (!(o->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
+        m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */
+    if (header == 12) {
+        if (n_bytes % 3)
+            return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
+        n_bytes /= 3;
+    }
+    if (choose_type(m, n_bytes, &all) < 0)
+        return MGPT_EFILE;
+    return mg_add_params(m, all.n, add_cut, &all);
+}
+
+int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct mg_parts m;
+    uint64_t vocab;
+    c->format =
+        microgpt_c_header(in->bytes, &vocab) == 8 ? "microgpt-c model" : "microgpt-c checkpoint";
+    mg_parts_init(&m, c, in, err);
+    return mg_parts_build(&m, read_microgpt_c(&m, in->bytes));
+}

@@ -1,0 +1,240 @@
+/* Numbers of models in PyTorch files: stated, given, or inferred. See torch_model.h. */
+#include "convert/families/torch_model.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/json_read.h"
+
+#include <string.h>
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+pickle_id torch_member(const struct torch_model *m, const char *name)
+{
+    return pickle_get(&m->file.pickle, m->root, name);
+}
+
+int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
+               mgpt_error *err)
+{
+    const struct pickle *p = &m->file.pickle;
+    pickle_id id = pickle_get(p, dict, key);
+    if (!id || pickle_at(p, id)->kind == PICKLE_NONE)
+        return 0;
+    if (!pickle_int(p, id, v) || *v < 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: expected a whole number, found %s",
+                       key, pickle_kind_name(p, id));
+    return 1;
+}
+
+int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
+                mgpt_error *err)
+{
+    int64_t v;
+    int stated = torch_fact(m, dict, key, &v, err);
+    if (stated < 0)
+        return stated;
+    if (stated && (uint64_t)v != found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s is stated as %lld, the tensors say %llu", key, (long long)v,
+                       (unsigned long long)found);
+    return MGPT_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
+                mgpt_error *err)
+{
+    const struct state_tensor *t = state_peek(&m->state, name);
+    if (!t)
+        return state_missing(name, err);
+    if (t->n_dims != 2)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: %u dimensions, expected 2",
+                       name, t->n_dims);
+    *rows = t->shape[0];
+    *columns = t->shape[1];
+    return MGPT_OK;
+}
+
+/* By address, or, where a container cannot share storage, by content. */
+int torch_same(const struct torch_model *m, const char *a, const char *b)
+{
+    const struct state_tensor *x = state_peek(&m->state, a), *y = state_peek(&m->state, b);
+    if (!x || !y || x->type != y->type || x->n_dims != y->n_dims ||
+        memcmp(x->shape, y->shape, x->n_dims * sizeof *x->shape) != 0 ||
+        memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) != 0)
+        return 0;
+    return x->bytes.data == y->bytes.data ||
+           (x->bytes.size == y->bytes.size &&
+            memcmp(x->bytes.data, y->bytes.data, x->bytes.size) == 0);
+}
+
+int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_layer = state_count_layers(&m->state, pattern);
+    if (hp->n_layer > CKPT_MAX_LAYERS)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
+                       CKPT_MAX_LAYERS);
+    return MGPT_OK;
+}
+
+int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint64_t hd = hp->n_embd / hp->n_head;
+    if (hd % 2 || k_rows == 0 || k_rows % hd || hp->n_head % (k_rows / hd))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s has %llu rows, which are no heads of width %llu that divide %u heads",
+                       name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+    hp->n_head_kv = (uint32_t)(k_rows / hd);
+    hp->n_rot = (uint32_t)hd;
+    return MGPT_OK;
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
+                mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct ckpt_options *o = m->in->options;
+    int64_t dim = torch_size(m, MG_HEAD_DIM, 0);
+    int64_t heads = stated > 0 ? stated : torch_size(m, MG_HEADS, 0);
+    if (heads <= 0 && dim > 0 && hp->n_embd % (uint64_t)dim == 0)
+        heads = hp->n_embd / dim;
+    if (o->given & OPT_HEADS)
+        heads = o->n_head;
+    if (heads <= 0 && published) {
+        heads = published;
+        ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", published, why);
+    }
+    if (heads <= 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the number of heads is not in the file (n_embd is %u): set it with --heads",
+                       hp->n_embd);
+    if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "n_head is %lld, it must divide n_embd = %u", (long long)heads, hp->n_embd);
+    return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
+}
+
+uint32_t torch_gpt2_heads(const struct torch_model *m)
+{
+    static const struct {
+        uint32_t n_layer, n_embd, n_head;
+    } gpt2[] = {{12, 768, 12}, {24, 1024, 16}, {36, 1280, 20}, {48, 1600, 25}};
+    const struct ckpt_hparams *hp = &m->c->hp;
+    for (size_t i = 0; hp->n_vocab == 50257 && i < sizeof gpt2 / sizeof *gpt2; i++)
+        if (gpt2[i].n_layer == hp->n_layer && gpt2[i].n_embd == hp->n_embd)
+            return gpt2[i].n_head;
+    return 0;
+}
+
+int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
+                     mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
+    const char *name = said ? mg_activation(said) : usual;
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
+    m->c->hp.activation = NULL;
+    if (said && (!name || (is_option && strcmp(said, name) != 0)))
+        return err_set(err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       CKPT_CLIP(said, strlen(said)));
+    if (!name)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the activation is not in the file (%s): set it with --activation", why);
+    if (!said)
+        ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+    if (strcmp(name, own) != 0)
+        m->c->hp.activation = name;
+    return MGPT_OK;
+}
+
+/* "eps" alone can be the optimizer's. */
+float torch_eps(struct torch_model *m, double usual)
+{
+    const struct ckpt_options *o = m->in->options;
+    const struct mg_facts *f = &m->parts.facts;
+    if (o->given & OPT_EPS)
+        return (float)o->eps;
+    if (f->eps >= 0 || (f->some_eps >= 0 && !f->trains))
+        return (float)(f->eps >= 0 ? f->eps : f->some_eps);
+    ckpt_note(m->c, "inferred: eps = %g (the program's; set it with --eps)", usual);
+    return (float)usual;
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+int torch_facts(struct torch_model *m)
+{
+    static const char *const first[] = {"model_args", "model_config", "gpt_config"};
+    const struct pickle *p = &m->file.pickle;
+    int status = MGPT_OK;
+    m->parts.first_wins = 1;
+    for (size_t i = 0; status == MGPT_OK && i < sizeof first / sizeof *first; i++)
+        status = mg_add_facts(&m->parts, p, torch_member(m, first[i]), 0, m->in->bytes.size);
+    if (status == MGPT_OK && m->weights != m->root)
+        status = mg_add_facts(&m->parts, p, m->root, m->weights, m->in->bytes.size);
+    return status;
+}
+
+int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent)
+{
+    int64_t v = m->parts.facts.sizes[size];
+    return v > 0 ? v : absent;
+}
+
+int torch_check_sizes(const struct torch_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
+                              [MG_EMBD] = hp->n_embd,
+                              [MG_LAYERS] = hp->n_layer,
+                              [MG_CONTEXT] = hp->n_ctx};
+    for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
+        int64_t stated = torch_size(m, i, -1);
+        if (stated >= 0 && (uint64_t)stated != found[i])
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "%s is stated as %lld, the tensors say %llu", mg_size_name(i),
+                           (long long)stated, (unsigned long long)found[i]);
+    }
+    return MGPT_OK;
+}
+
+/* ---- side files ------------------------------------------------------------------------------ */
+
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
+               const char **name, mgpt_error *err)
+{
+    struct ckpt_side side;
+    json_error_t e;
+    *root = NULL;
+    int found = m->in->side(m->in->user, 0, candidates, n, &side, err);
+    if (found <= 0)
+        return found;
+    *name = ckpt_text(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
+    if (!*name)
+        return err_memory(err, "a file name", strlen(side.name));
+    *root = json_read(side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
+    if (json_is(*root, JSON_OBJECT))
+        return 1;
+    if (!*root && json_read_no_memory(&e, side.bytes.size, err))
+        return MGPT_EMEM;
+    json_decref(*root);
+    *root = NULL;
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file %s: not a JSON object", side.name);
+}
+
+int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
+                 mgpt_error *err)
+{
+    if (stated > 0 && (uint64_t)stated != found)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
+                       (long long)stated, (unsigned long long)found);
+    return MGPT_OK;
+}

@@ -1,0 +1,124 @@
+/* Models in PyTorch files, inside: what from_torch.c and the mappings from_*.c share.
+ *
+ * A mapping is one training program's checkpoint: it recognises the names of its tensors, finds the
+ * numbers that the names do not say (in the file, beside it, from the user, by inference, in this
+ * order of trust), and describes the model. Everything inferred becomes a note.
+ */
+#ifndef MGPT_CONVERT_TORCH_MODEL_H
+#define MGPT_CONVERT_TORCH_MODEL_H
+
+#include "common/json_read.h"
+#include "convert/containers/torch.h"
+#include "convert/core/readers.h"
+#include "convert/core/state.h"
+#include "convert/families/microgpt.h"
+
+struct torch_model {
+    struct checkpoint *c;
+    const struct ckpt_input *in;
+    struct torch_file file;
+    pickle_id root;    /* what was saved */
+    pickle_id weights; /* the dict of tensors in it, or the root itself */
+    struct state state;
+    struct mg_parts parts; /* what the objects beside the weights say */
+};
+
+struct torch_mapping {
+    const char *name; /* "nanoGPT" */
+    unsigned options; /* that apply */
+    int (*match)(const struct torch_model *m);
+    int (*map)(struct torch_model *m, mgpt_error *err);
+};
+
+extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_mapping,
+    scratch_mapping, nanochat_mapping, microgpt_state_mapping, gpt_mapping, bigram_mapping,
+    litgpt_mapping;
+
+/* The i-th mapping of from_torch.c, NULL behind the last. */
+const struct torch_mapping *torch_mapping_at(size_t i);
+
+/* ---- torch_model.c: numbers ------------------------------------------------------------------ */
+
+/* The root's dict or object of this name, or the id 0. */
+pickle_id torch_member(const struct torch_model *m, const char *name);
+
+/* Fills m->parts. Of what is said twice the most special counts: model_args before config. */
+int torch_facts(struct torch_model *m);
+
+/* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1; 0 when
+ * no mapping knows the names; negative with *err. */
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container,
+                    mgpt_error *err);
+
+/* Whether a mapping knows these names: 1 or 0; negative when out of memory. */
+int torch_knows(const struct state *s, mgpt_error *err);
+
+/* The file's fact of a size, or `absent`. */
+int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
+
+/* MGPT_EFILE when the facts state another size than the tensors have. */
+int torch_check_sizes(const struct torch_model *m, mgpt_error *err);
+
+/* An int of a dict or object: 1, 0 when it is absent or None, negative when it is something
+ * else. */
+int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
+               mgpt_error *err);
+
+/* What is stated must be what the shapes say. */
+int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
+                mgpt_error *err);
+
+/* Rows and columns of a matrix that must be there; marks nothing. */
+int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
+                mgpt_error *err);
+
+/* Settles hp.n_layer: as many as have a tensor named as in the pattern. */
+int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
+
+/* Settles hp.n_head_kv and hp.n_rot by the rows of the keys' matrix, which errors call `name`. */
+int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
+
+/* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd. `published`
+ * (0: none) is taken with a note that says why; without any of them an error asks for --heads. */
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
+                mgpt_error *err);
+
+/* The heads of GPT-2 as published, in any of its four sizes; 0 for any other size. */
+uint32_t torch_gpt2_heads(const struct torch_model *m);
+
+/* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual NULL: an
+ * error asks for it. `own` is the architecture's, which needs no key. */
+int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
+                     mgpt_error *err);
+
+/* --eps, the facts, or the usual value with a note. */
+float torch_eps(struct torch_model *m, double usual);
+
+/* Whether both names stand for the same bytes: a tied head. */
+int torch_same(const struct torch_model *m, const char *a, const char *b);
+
+/* A JSON file beside the input, or NULL: absent. Negative: it cannot be read, or is no object. */
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
+               const char **name, mgpt_error *err);
+
+/* ---- torch_vocab.c --------------------------------------------------------------------------- */
+
+/* nanoGPT's characters out of meta.pkl, found beside the input or in ../data/DATASET/ (NULL:
+ * unknown), or given with --tokenizer; otherwise a Hugging Face or GPT-2 tokenizer beside the
+ * input; otherwise none, with a note. */
+int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
+
+/* A side file that is a pickle: meta.pkl, or nanochat's tokenizer.pkl. */
+int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt_error *err);
+
+/* MGPT_EFILE when a side file states a size (above 0) that the tensors contradict. */
+int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
+                 mgpt_error *err);
+
+/* ---- from_nanogpt.c: GPT-2 as nanoGPT and minGPT name it ------------------------------------- */
+
+/* Sizes from the shapes, tensors, the head, and the buffers that are skipped. */
+int nanogpt_sizes(struct torch_model *m, mgpt_error *err);
+int nanogpt_tensors(struct torch_model *m, mgpt_error *err);
+
+#endif

@@ -1,0 +1,344 @@
+/* The tokenizer beside a checkpoint: which file, and what the other files say about it.
+ *
+ * tokenizer.json comes first, since it is what Hugging Face itself runs. Ids of BOS and EOS are
+ * taken from the most specific file that has them: the post-processor (what is put around texts),
+ * tokenizer_config.json (names), generation_config.json, config.json (numbers).
+ */
+#include "convert/vocab/hf_tokenizer.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "convert/vocab/hf_tokenizer_impl.h"
+#include "convert/vocab/tiktoken.h"
+
+#include <string.h>
+
+#define SPACE "\xE2\x96\x81" /* U+2581 */
+
+int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: %.60s: %.90s", t->file, part, what);
+}
+
+/* ---- side files of JSON ---------------------------------------------------------------------- */
+
+/* What the three configurations say; each may be NULL. */
+struct configs {
+    json_t *tokenizer, *generation, *model;
+};
+
+typedef json_t *json_fn(struct span bytes, const char *file, mgpt_error *err);
+
+static int open_config(const struct ckpt_input *in, const char *name, json_fn *load, json_t **root,
+                       mgpt_error *err)
+{
+    struct ckpt_side side;
+    int found = in->side(in->user, 0, &name, 1, &side, err);
+    if (found <= 0)
+        return found;
+    *root = load(side.bytes, name, err);
+    return *root ? MGPT_OK : MGPT_EFILE;
+}
+
+static int open_configs(struct configs *f, const struct ckpt_input *in, mgpt_error *err)
+{
+    int status = open_config(in, "tokenizer_config.json", hf_json_reals, &f->tokenizer, err);
+    if (status >= 0)
+        status = open_config(in, "generation_config.json", hf_json, &f->generation, err);
+    if (status >= 0)
+        status = open_config(in, "config.json", hf_json, &f->model, err);
+    return status;
+}
+
+static void close_configs(struct configs *f)
+{
+    json_decref(f->tokenizer);
+    json_decref(f->generation);
+    json_decref(f->model);
+}
+
+/* A flag of tokenizer_config.json: 0, 1, or -1 when it says nothing. */
+static int config_flag(const struct configs *f, const char *key)
+{
+    const json_t *v = json_object_get(f->tokenizer, key);
+    return json_is_boolean(v) ? json_is(v, JSON_TRUE) : -1;
+}
+
+/* ---- BOS and EOS ----------------------------------------------------------------------------- */
+
+/* A token by the name that tokenizer_config.json gives it: a text, or an object with its content.
+ */
+static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
+{
+    const json_t *v = json_object_get(f->tokenizer, key);
+    const char *text =
+        json_string_value(json_is(v, JSON_OBJECT) ? json_object_get(v, "content") : v);
+    return text ? vocab_slots_find(&t->slots, text) : -1;
+}
+
+/* The i-th id under a key that holds a number or a list of them; -1: none, or out of range. */
+static int32_t numbered(const struct hf_tok *t, const json_t *config, const char *key, size_t i)
+{
+    const json_t *v = json_object_get(config, key);
+    if (json_is(v, JSON_ARRAY))
+        v = json_array_get(v, i);
+    else if (i > 0)
+        v = NULL;
+    json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+    return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
+}
+
+static void set_if_none(int32_t *to, int32_t id)
+{
+    if (*to < 0)
+        *to = id;
+}
+
+/* Whether texts give this id: a piece of one character, or one that is merged. "<|endoftext|>" in vocab.json
+ * is not: nothing merges to it. */
+static int is_text(const struct hf_tok *t, int32_t id)
+{
+    const struct vocab_slot *s = &t->slots.slots[id];
+    const struct gguf_str *merges = t->c->vocab.merges;
+    uint32_t code;
+    if (s->type != TOKEN_NORMAL)
+        return 0;
+    int is_piece = utf8_next(s->text.p, s->text.n, &code) == s->text.n || !arr_len(merges);
+    for (size_t i = 0; !is_piece && i < arr_len(merges); i++) {
+        const char *space = merges[i].n > 1 ? memchr(merges[i].p + 1, ' ', merges[i].n - 1) : NULL;
+        size_t n = space ? (size_t)(space - merges[i].p) : 0;
+        is_piece = space && merges[i].n == s->text.n + 1 &&
+                   memcmp(merges[i].p, s->text.p, n) == 0 &&
+                   memcmp(space + 1, s->text.p + n, s->text.n - n) == 0;
+    }
+    return is_piece;
+}
+
+/* Ids in config.json that are no token, or are text: other tokenizers may have been meant. */
+static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id"};
+    for (size_t i = 0; i < 2 * 8; i++) {
+        const json_t *v = json_object_get(config, keys[i / 8]);
+        v = json_is(v, JSON_ARRAY) ? json_array_get(v, i % 8) : i % 8 ? NULL : v;
+        json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+        int32_t known = numbered(t, config, keys[i / 8], i % 8);
+        if (id >= 0 && known < 0)
+            ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", keys[i / 8], file,
+                      (long long)id, t->file);
+        else if (id >= 0 && is_text(t, known))
+            ckpt_note(t->c, "%s of %s is %lld, '%.*s', which stays text", keys[i / 8], file,
+                      (long long)id,
+                      CKPT_CLIP(t->slots.slots[known].text.p, t->slots.slots[known].text.n));
+    }
+}
+
+/* The first id is EOS; one more that ends generation has room beside it. A token that a file names is
+ * special in the original, too; a number may be that of a piece of text, which stays what it is. */
+static void read_ids(struct hf_tok *t, const struct configs *f)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
+    static const char *const files[] = {"generation_config.json", "config.json", "config.json"};
+    int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
+    v->bos = bos >= 0 ? bos : v->bos;
+    v->eos = eos >= 0 ? eos : v->eos;
+    for (size_t i = 0; i < 3; i++) {
+        set_if_none(&v->bos, numbered(t, sources[i], "bos_token_id", 0));
+        set_if_none(&v->eos, numbered(t, sources[i], "eos_token_id", 0));
+    }
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 8; k++) {
+            int32_t id = numbered(t, sources[i], "eos_token_id", k);
+            if (id >= 0 && id != v->eos)
+                set_if_none(&v->eot, id);
+        }
+    for (size_t i = 0; i < 3; i++)
+        note_ids(t, files[i], sources[i]);
+    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* they are never text */
+    for (size_t i = 0; i < 3; i++) {
+        int is_named = ends[i] >= 0 && (ends[i] == bos || ends[i] == eos);
+        if (ends[i] >= 0 && t->slots.slots[ends[i]].type == TOKEN_NORMAL &&
+            (is_named || !is_text(t, ends[i])))
+            t->slots.slots[ends[i]].type = TOKEN_CONTROL;
+    }
+}
+
+/* Tokenizers of Llama's and Gemma's classes go by tokenizer_config.json, whatever their
+ * post-processor says. */
+static int goes_by_config(const struct configs *f)
+{
+    const char *name = json_string_value(json_object_get(f->tokenizer, "tokenizer_class"));
+    return name && (strncmp(name, "Llama", 5) == 0 || strncmp(name, "Gemma", 5) == 0 ||
+                    strncmp(name, "CodeLlama", 9) == 0);
+}
+
+/* What a post-processor puts around texts is BOS, and EOS, whatever else is called so. */
+static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    int by_config = goes_by_config(f) || !t->has_post;
+    int bos = by_config ? config_flag(f, "add_bos_token") : -1;
+    int eos = by_config ? config_flag(f, "add_eos_token") : -1;
+    int32_t first = t->first ? vocab_slots_find(&t->slots, t->first) : -1;
+    int32_t last = t->last ? vocab_slots_find(&t->slots, t->last) : -1;
+    if ((t->first && first < 0) || (t->last && last < 0))
+        return hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary",
+                             err);
+    if (bos < 0)
+        bos = first >= 0 || (!t->has_post && t->sentencepiece && v->bos >= 0);
+    if (eos < 0)
+        eos = last >= 0;
+    if (first >= 0)
+        v->bos = first;
+    if (last >= 0 && last != v->eos) {
+        v->eot = v->eos;
+        v->eos = last;
+    }
+    v->add_bos = bos && v->bos >= 0;
+    v->add_eos = eos && v->eos >= 0;
+    return MGPT_OK;
+}
+
+/* ---- the chat template ----------------------------------------------------------------------- */
+
+/* One text, or a list of named ones of which "default" counts; newer directories have a file. */
+static int read_template(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
+                         mgpt_error *err)
+{
+    static const char *const name = "chat_template.jinja";
+    const json_t *v = json_object_get(f->tokenizer, "chat_template");
+    struct ckpt_side side;
+    struct gguf_str text = {json_string_value(v), json_string_length(v)};
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *entry = json_array_get(v, i);
+        const char *key = json_string_value(json_object_get(entry, "name"));
+        const json_t *body = json_object_get(entry, "template");
+        if (key && strcmp(key, "default") == 0)
+            text = (struct gguf_str){json_string_value(body), json_string_length(body)};
+    }
+    int found = text.p ? 0 : in->side(in->user, 0, &name, 1, &side, err);
+    if (found < 0)
+        return found;
+    if (found)
+        text = (struct gguf_str){(const char *)side.bytes.data, side.bytes.size};
+    if (!text.p || text.n == 0)
+        return MGPT_OK;
+    t->c->vocab.chat_template = (struct gguf_str){ckpt_text(t->c, text.p, text.n), text.n};
+    return t->c->vocab.chat_template.p ? MGPT_OK : err_memory(err, "the chat template", text.n);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Other readers look for user-defined tokens in texts as they are: with spaces. */
+static int write_spaces(struct hf_tok *t, mgpt_error *err)
+{
+    for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++) {
+        struct gguf_str *s = &t->slots.slots[i].text;
+        if (t->slots.slots[i].type != TOKEN_USER)
+            continue;
+        char *text = ckpt_text(t->c, s->p, s->n);
+        size_t n = 0;
+        if (!text)
+            return err_memory(err, "the vocabulary", s->n);
+        for (size_t k = 0; k < s->n;) {
+            int space = s->n - k >= 3 && memcmp(s->p + k, SPACE, 3) == 0;
+            text[n++] = space ? ' ' : s->p[k];
+            k += space ? 3 : 1;
+        }
+        *s = (struct gguf_str){text, n};
+    }
+    return MGPT_OK;
+}
+
+static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
+                  mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    read_ids(t, f);
+    int status = read_frame(t, f, err);
+    if (status == MGPT_OK)
+        status = read_template(t, f, in, err);
+    if (status == MGPT_OK)
+        status = write_spaces(t, err);
+    if (status == MGPT_OK)
+        status = vocab_slots_finish(&t->slots, t->sentencepiece, err);
+    if (status == MGPT_OK)
+        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (%s%s%s)", t->slots.n, t->file,
+                  t->sentencepiece ? "SentencePiece" : "byte-level BPE, splitting rule ",
+                  t->sentencepiece ? "" : v->pre, v->nfc > 0 ? ", NFC" : "");
+    return status;
+}
+
+static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
+                     mgpt_error *err)
+{
+    json_t *root = hf_json(bytes, t->file, err);
+    if (!root)
+        return MGPT_EFILE;
+    struct configs f = {NULL, NULL, NULL};
+    int status = open_configs(&f, in, err);
+    t->config = f.tokenizer;
+    if (status >= 0 && json_is(json_object_get(root, "model"), JSON_OBJECT))
+        status = hf_tok_json(t, root, err);
+    else if (status >= 0)
+        status = hf_tok_lists(t, root, in, err);
+    if (status >= 0)
+        status = finish(t, &f, in, err);
+    close_configs(&f);
+    json_decref(root);
+    return status;
+}
+
+static int read_sentencepiece(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
+                              mgpt_error *err)
+{
+    struct configs f = {NULL, NULL, NULL};
+    int status = open_configs(&f, in, err);
+    if (status >= 0)
+        status = hf_tok_sentencepiece(t, bytes, err);
+    if (status >= 0)
+        status = finish(t, &f, in, err);
+    close_configs(&f);
+    return status;
+}
+
+/* The first byte that is no white space. */
+static int first_byte(struct span bytes)
+{
+    size_t i = 0;
+    while (i < bytes.size && strchr(" \t\r\n", bytes.data[i]) && bytes.data[i])
+        i++;
+    return i < bytes.size ? bytes.data[i] : -1;
+}
+
+int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows,
+                      mgpt_error *err)
+{
+    static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json",
+                                        "tokenizer.model"};
+    struct ckpt_side side;
+    if (in->options->given & OPT_NO_TOKENIZER) {
+        ckpt_note(c, "no vocabulary: the model will run on token ids only");
+        return MGPT_OK;
+    }
+    int status = in->side(in->user, OPT_TOKENIZER, names, 4, &side, err);
+    if (status < 0)
+        return status;
+    if (status == 0) {
+        ckpt_note(c, "no vocabulary: neither tokenizer.json nor vocab.json nor tokenizer.model is "
+                     "beside the input; the model will run on token ids only");
+        return MGPT_OK;
+    }
+    struct hf_tok t = {.c = c, .file = side.name, .n_rows = n_rows};
+    if (first_byte(side.bytes) == '{')
+        status = read_json(&t, side.bytes, in, err);
+    else if (tiktoken_sniff(side.bytes))
+        status = tiktoken_file_read(c, side.bytes, side.name, n_rows, err);
+    else
+        status = read_sentencepiece(&t, side.bytes, in, err);
+    vocab_slots_free(&t.slots);
+    json_decref(t.added);
+    return status < 0 ? status : MGPT_OK;
+}

@@ -1,0 +1,55 @@
+/* The parts of hf_tokenizer.c: readers of one kind of file each. They fill c->vocab and leave the
+ * ids of BOS and EOS to hf_tokenizer.c, which sees the other files. */
+#ifndef MGPT_CONVERT_HF_TOKENIZER_IMPL_H
+#define MGPT_CONVERT_HF_TOKENIZER_IMPL_H
+
+#include "convert/families/hf_config.h"
+#include "convert/vocab/hf_tokenizer.h"
+#include "convert/vocab/vocab_slots.h"
+
+/* A tokenizer on its way into c->vocab. */
+struct hf_tok {
+    struct checkpoint *c;
+    const char *file; /* for messages */
+    uint64_t n_rows;
+    const json_t *config; /* tokenizer_config.json, NULL: none */
+    json_t *added;        /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
+    struct vocab_slots slots;
+    int sentencepiece; /* else byte-level BPE */
+    const char *first; /* special token that the post-processor puts in front, NULL: none */
+    const char *last;  /* ... and behind */
+    int has_post;      /* a post-processor says what is added, even if nothing is */
+};
+
+/* "tokenizer.json: PART: WHAT" */
+int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err);
+
+/* ---- tokenizer.json (hf_tokenizer_json.c, hf_tokenizer_shape.c) ------------------------------ */
+
+int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
+enum { HF_TOK_LINE = 2 * 65535 + 2 }; /* of a merge: two tokens, a space, NUL */
+
+/* Merge i is "left right" in `line`, n bytes and a NUL, of which n_left are the left part's: both and what
+ * they make must be in the vocabulary. Afterwards the line is what they make. */
+int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
+                 size_t i, mgpt_error *err);
+
+/* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...;
+ * refuses what is not one of the known shapes. */
+int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
+/* ---- vocab.json and merges.txt (hf_tokenizer_lists.c) ---------------------------------------- */
+
+int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
+                 mgpt_error *err);
+
+/* {text: id} into slots, after making room for them and for ids below `n_other`, which come from
+ * elsewhere. */
+int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err);
+
+/* ---- tokenizer.model (sentencepiece.c) ------------------------------------------------------- */
+
+int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err);
+
+#endif

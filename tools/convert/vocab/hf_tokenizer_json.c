@@ -1,0 +1,234 @@
+/* tokenizer.json: tokens, added tokens, merges. What kind of tokenizer it is: hf_tokenizer_shape.c.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/vocab/hf_tokenizer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE "\xE2\x96\x81" /* U+2581 */
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
+                   CKPT_CLIP(text, strlen(text)));
+}
+
+int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err)
+{
+    const char *text;
+    json_t *id;
+    json_t *object = (json_t *)(uintptr_t)vocab; /* jansson's iterators want it so */
+    uint64_t n = n_other;
+    json_object_foreach(object, text, id)
+    {
+        if (!json_is(id, JSON_INTEGER) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= INT32_MAX)
+            return bad_id(t, text, err);
+        if ((uint64_t)json_integer_value(id) + 1 > n)
+            n = (uint64_t)json_integer_value(id) + 1;
+    }
+    if (n == 0)
+        return hf_tok_refuse(t, "model", "no vocab", err);
+    int status = vocab_slots_init(&t->slots, t->c, t->file, n, t->n_rows, err);
+    if (status < 0)
+        return status;
+    json_object_foreach(object, text, id)
+    {
+        status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
+                                 TOKEN_NORMAL, NULL, err);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+/* "<0x41>" of a SentencePiece vocabulary. */
+static int is_byte(struct gguf_str s)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    return s.n == 6 && memcmp(s.p, "<0x", 3) == 0 && memchr(hex, s.p[3], 16) &&
+           memchr(hex, s.p[4], 16) && s.p[5] == '>';
+}
+
+static void mark_bytes(struct hf_tok *t)
+{
+    for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
+        if (t->slots.slots[i].type == TOKEN_NORMAL && is_byte(t->slots.slots[i].text))
+            t->slots.slots[i].type = TOKEN_BYTE;
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+static uint64_t count_added(const json_t *added)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        json_int_t id = json_integer_value(json_object_get(json_array_get(added, i), "id"));
+        if (id >= 0 && id < INT32_MAX && (uint64_t)id + 1 > n)
+            n = (uint64_t)id + 1;
+    }
+    return n;
+}
+
+/* A token that is looked for in the raw text, but is written with U+2581, is never found there:
+ * merging alone makes it. */
+static int is_found(const struct hf_tok *t, const json_t *token, const char *text)
+{
+    int raw = json_is(json_object_get(token, "normalized"), JSON_FALSE);
+    return !(t->sentencepiece && raw && strstr(text, SPACE));
+}
+
+static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *text,
+                       const char *unknown)
+{
+    if (t->sentencepiece && unknown && strcmp(text, unknown) == 0)
+        return TOKEN_UNKNOWN;
+    if (json_is(json_object_get(token, "special"), JSON_TRUE))
+        return TOKEN_CONTROL;
+    return is_found(t, token, text) ? TOKEN_USER : TOKEN_NORMAL;
+}
+
+static int add_added(struct hf_tok *t, const json_t *token, const char *unknown, mgpt_error *err)
+{
+    const char *text = json_string_value(json_object_get(token, "content"));
+    const json_t *id = json_object_get(token, "id");
+    struct vocab_slot *slot;
+    if (!text || !json_is(id, JSON_INTEGER))
+        return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
+    if (json_is(json_object_get(token, "single_word"), JSON_TRUE))
+        return hf_tok_refuse(t, "added_tokens", "single_word", err);
+    int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
+                                 type_of(t, token, text, unknown), &slot, err);
+    if (status < 0)
+        return status;
+    if (json_is(json_object_get(token, "lstrip"), JSON_TRUE))
+        slot->strips |= VOCAB_STRIP_LEFT;
+    if (json_is(json_object_get(token, "rstrip"), JSON_TRUE))
+        slot->strips |= VOCAB_STRIP_RIGHT;
+    return MGPT_OK;
+}
+
+/* ---- merges ---------------------------------------------------------------------------------- */
+
+/* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
+ * that of the left part. GGUF splits at the first space behind the first byte. */
+static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
+{
+    const char *left =
+        json_string_value(json_is(merge, JSON_ARRAY) ? json_array_get(merge, 0) : merge);
+    const char *right = json_string_value(json_array_get(merge, 1));
+    if (!left || !*left || (json_is(merge, JSON_ARRAY) && (!right || json_array_size(merge) != 2)))
+        return 0;
+    size_t n = strlen(left), n_right = right ? strlen(right) : 0;
+    const char *space = strchr(left + 1, ' ');
+    if ((space != NULL) == (right != NULL) || n + n_right + 2 > HF_TOK_LINE)
+        return 0;
+    *n_left = right ? n : (size_t)(space - left);
+    memcpy(line, left, n + 1);
+    if (!right)
+        return space[1] ? n : 0;
+    line[n] = ' ';
+    memcpy(line + n + 1, right, n_right + 1);
+    return n_right ? n + 1 + n_right : 0;
+}
+
+int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
+                 size_t i, mgpt_error *err)
+{
+    const char *right = line + n_left + 1, *missing = NULL;
+    line[n_left] = 0;
+    if (!json_object_get(vocab, line))
+        missing = line;
+    else if (!json_object_get(vocab, right))
+        missing = right;
+    else
+        memmove(line + n_left, right, n - n_left);
+    if (!missing && !json_object_get(vocab, line))
+        missing = line;
+    return missing ? err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                             "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file, i,
+                             CKPT_CLIP(missing, strlen(missing)))
+                   : MGPT_OK;
+}
+
+/* The first merge that makes a token is its score for readers that know scores only. */
+static void set_score(struct hf_tok *t, const json_t *vocab, const char *token, size_t rank)
+{
+    struct vocab_slot *slot = &t->slots.slots[json_integer_value(json_object_get(vocab, token))];
+    if (!(slot->score < 0))
+        slot->score = -(float)rank - 1;
+}
+
+static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
+                       mgpt_error *err)
+{
+    const json_t *merges = json_object_get(model, "merges");
+    const json_t *vocab = json_object_get(model, "vocab");
+    size_t n_left, n_merges = json_array_size(merges);
+    for (size_t i = 0; i < n_merges; i++) {
+        struct gguf_str text = {NULL, line_of(json_array_get(merges, i), line, &n_left)};
+        if (text.n == 0)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "%.60s: merge %zu is not two texts, the left without a space", t->file,
+                           i);
+        text.p = ckpt_text(t->c, line, text.n);
+        if (!text.p || !arr_push(t->c->vocab.merges, text))
+            return err_memory(err, "the merges", text.n);
+        if (hf_tok_merge(t, vocab, line, text.n, n_left, i, err) < 0)
+            return MGPT_EFILE;
+        if (t->sentencepiece)
+            set_score(t, vocab, line, i);
+    }
+    for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
+        if (t->slots.slots[i].type == TOKEN_NORMAL && !(t->slots.slots[i].score < 0))
+            t->slots.slots[i].score = -(float)(n_merges + i) - 1; /* no merge makes it */
+    return MGPT_OK;
+}
+
+/* Lists and objects that are something else, which would count as empty. Absent and null are no list. */
+static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    const json_t *type = json_object_get(model, "type"), *vocab = json_object_get(model, "vocab");
+    const json_t *merges = json_object_get(model, "merges");
+    const json_t *added = json_object_get(root, "added_tokens");
+    if (type && !json_is(type, JSON_NULL) && !json_is(type, JSON_STRING))
+        return hf_tok_refuse(t, "model", "type: expected a text", err);
+    if (vocab && !json_is(vocab, JSON_OBJECT))
+        return hf_tok_refuse(t, "model", "vocab: expected an object", err);
+    if (merges && !json_is(merges, JSON_NULL) && !json_is(merges, JSON_ARRAY))
+        return hf_tok_refuse(t, "model", "merges: expected a list", err);
+    if (added && !json_is(added, JSON_NULL) && !json_is(added, JSON_ARRAY))
+        return hf_tok_refuse(t, "added_tokens", "expected a list", err);
+    return MGPT_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    const json_t *added = json_object_get(root, "added_tokens");
+    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+    char *line = malloc(HF_TOK_LINE);
+    int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", HF_TOK_LINE);
+    if (status == MGPT_OK)
+        status = check_kinds(t, root, err);
+    if (status == MGPT_OK)
+        status = hf_tok_vocab(t, json_object_get(model, "vocab"), count_added(added), err);
+    if (status == MGPT_OK)
+        mark_bytes(t);
+    for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
+        status = add_added(t, json_array_get(added, i), unknown, err);
+    if (status == MGPT_OK)
+        status = read_merges(t, model, line, err);
+    if (status == MGPT_OK && t->sentencepiece && unknown)
+        t->c->vocab.unknown = vocab_slots_find(&t->slots, unknown);
+    free(line);
+    return status;
+}

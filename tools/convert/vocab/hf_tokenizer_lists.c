@@ -1,0 +1,159 @@
+/* vocab.json and merges.txt (GPT-2's encoder.json and vocab.bpe): byte-level BPE without a word
+ * about how texts are split. That is GPT-2's rule unless tokenizer_config.json names another
+ * tokenizer.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/vocab/hf_tokenizer_impl.h"
+#include "tokenizer/tok_split.h"
+
+#include <string.h>
+
+/* ---- the rule -------------------------------------------------------------------------------- */
+
+static int set_rule(struct hf_tok *t, mgpt_error *err)
+{
+    static const struct {
+        const char *class, *pre;
+    } rows[] = {
+        {"GPT2Tokenizer", "gpt-2"},       {"GPT2TokenizerFast", "gpt-2"},
+        {"CodeGenTokenizer", "gpt-2"},    {"CodeGenTokenizerFast", "gpt-2"},
+        {"Qwen2Tokenizer", "qwen2"},      {"Qwen2TokenizerFast", "qwen2"},
+        {"GPTNeoXTokenizerFast", "olmo"}, {"GPTNeoXTokenizer", "olmo"},
+    };
+    const char *name = json_string_value(json_object_get(t->config, "tokenizer_class"));
+    t->c->vocab.model = "gpt2";
+    if (!name) {
+        t->c->vocab.pre = "gpt-2";
+        ckpt_note(t->c, "inferred: texts are split as GPT-2 does (%s does not say)", t->file);
+    }
+    for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(name, rows[i].class) == 0)
+            t->c->vocab.pre = rows[i].pre;
+    if (!t->c->vocab.pre)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: how a %.*s splits texts is not known; tokenizer.json would say",
+                       t->file, CKPT_CLIP(name, strlen(name)));
+    struct gguf_str pre = {t->c->vocab.pre, strlen(t->c->vocab.pre)};
+    t->c->vocab.nfc = (split_find(pre)->flags & RULE_NFC) != 0;
+    return MGPT_OK;
+}
+
+/* ---- merges.txt ------------------------------------------------------------------------------ */
+
+/* A line is a merge when there is a space in it, and it is not the line that gives a version. */
+static int is_merge(const char *line, size_t n)
+{
+    return n > 2 && memchr(line + 1, ' ', n - 2) && !(n > 9 && memcmp(line, "#version:", 9) == 0);
+}
+
+/* Split at the first space behind the first byte. */
+static int add_merge(struct hf_tok *t, const json_t *vocab, const char *p, size_t n,
+                     mgpt_error *err)
+{
+    char line[2048]; /* tokens are much shorter */
+    size_t i = arr_len(t->c->vocab.merges);
+    struct gguf_str text = {ckpt_text(t->c, p, n), n};
+    if (!text.p || !arr_push(t->c->vocab.merges, text))
+        return err_memory(err, "the merges", n);
+    if (n >= sizeof line)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "merge %zu has %zu bytes", i, n);
+    memcpy(line, text.p, n + 1);
+    return hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i, err);
+}
+
+static int read_merges(struct hf_tok *t, const json_t *vocab, struct span bytes, const char *name,
+                       mgpt_error *err)
+{
+    const char *p = (const char *)bytes.data, *end = p + bytes.size;
+    for (size_t at = 1; p < end; at++) {
+        const char *line_end = memchr(p, '\n', (size_t)(end - p));
+        const char *next = line_end ? line_end + 1 : end;
+        size_t n = (size_t)((line_end ? line_end : end) - p);
+        n -= n > 0 && p[n - 1] == '\r';
+        if (!is_merge(p, n) && n > 0 && *p != '#')
+            return err_set(err, MGPT_EFILE, (uint64_t)(p - (const char *)bytes.data),
+                           "side file %.60s: line %zu is not two tokens", name, at);
+        if (is_merge(p, n) && add_merge(t, vocab, p, n, err) < 0)
+            return err ? err->status : MGPT_EFILE;
+        p = next;
+    }
+    return MGPT_OK;
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+static int in_brackets(const char *text)
+{
+    size_t n = strlen(text);
+    return n > 2 &&
+           ((text[0] == '<' && text[n - 1] == '>') || (text[0] == '[' && text[n - 1] == ']'));
+}
+
+/* {text: id}: names in brackets are control tokens, others (runs of spaces) are text. */
+static int read_added(struct hf_tok *t, const json_t *added, mgpt_error *err)
+{
+    const char *text;
+    json_t *id, *object = (json_t *)(uintptr_t)added; /* jansson's iterators want it so */
+    json_object_foreach(object, text, id)
+    {
+        int type = in_brackets(text) ? TOKEN_CONTROL : TOKEN_USER;
+        int64_t v = json_is(id, JSON_INTEGER) ? json_integer_value(id) : -1;
+        int status = vocab_slots_set(&t->slots, v, text, strlen(text), type, NULL, err);
+        if (status < 0)
+            return status;
+    }
+    return MGPT_OK;
+}
+
+static uint64_t count_added(const json_t *added)
+{
+    const char *text;
+    json_t *id, *object = (json_t *)(uintptr_t)added;
+    uint64_t n = 0;
+    json_object_foreach(object, text, id)
+    {
+        json_int_t v = json_integer_value(id);
+        if (v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n)
+            n = (uint64_t)v + 1;
+    }
+    return n;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* Looks for a side file of JSON; *root is NULL when there is none. */
+static int open_json(const struct ckpt_input *in, const char *name, json_t **root, mgpt_error *err)
+{
+    struct ckpt_side side;
+    int found = in->side(in->user, 0, &name, 1, &side, err);
+    *root = found > 0 ? hf_json(side.bytes, name, err) : NULL;
+    if (found > 0 && !*root)
+        return MGPT_EFILE;
+    return found < 0 ? found : MGPT_OK;
+}
+
+int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
+                 mgpt_error *err)
+{
+    static const char *const names[] = {"merges.txt", "vocab.bpe"};
+    struct ckpt_side side;
+    int found = in->side(in->user, 0, names, 2, &side, err);
+    if (found == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s needs merges.txt or vocab.bpe beside the input: neither is there",
+                       t->file);
+    int status = found < 0 ? found : set_rule(t, err);
+    if (status == MGPT_OK)
+        status = open_json(in, "added_tokens.json", &t->added, err);
+    if (status == MGPT_OK)
+        status = hf_tok_vocab(t, vocab, count_added(t->added), err);
+    int32_t end = status == MGPT_OK ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;
+    if (end >= 0)
+        t->slots.slots[end].type = TOKEN_CONTROL;
+    if (status == MGPT_OK)
+        status = read_added(t, t->added, err);
+    if (status == MGPT_OK)
+        status = read_merges(t, vocab, side.bytes, side.name, err);
+    return status;
+}

@@ -1,0 +1,323 @@
+/* tokenizer.json: which of the known tokenizers is it?
+ *
+ * Byte-level BPE is known by its list of pre-tokenizers, each written as one word here and compared
+ * with a table; SentencePiece by how it treats spaces. Anything else is refused: a normalizer that
+ * is skipped or a pattern that is nearly right gives a model that runs on another text.
+ */
+#include "base/mem.h"
+#include "convert/vocab/hf_tokenizer_impl.h"
+#include "convert/vocab/pattern.h"
+#include "tokenizer/tok_split.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_PARTS = 8, MAX_WORD = 640 };
+
+#define SPACE "\xE2\x96\x81" /* U+2581 */
+
+/* ---- the JSON -------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static int is(const json_t *object, const char *type)
+{
+    return strcmp(text_of(object, "type"), type) == 0;
+}
+
+/* The value of a flag that may be missing. */
+static int flag(const json_t *object, const char *key, int absent)
+{
+    const json_t *v = hf_value(object, key);
+    return v ? json_is(v, JSON_TRUE) : absent;
+}
+
+/* A component and the members of sequences, flat: how many, or -1 when they are too many. */
+static int flatten(const json_t *component, const char *key, const json_t *parts[MAX_PARTS])
+{
+    const json_t *list = is(component, "Sequence") ? json_object_get(component, key) : NULL;
+    int n = 0;
+    if (!component || json_is(component, JSON_NULL))
+        return 0;
+    if (!list) {
+        parts[0] = component;
+        return 1;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++, n++) {
+        if (n == MAX_PARTS)
+            return -1;
+        parts[n] = json_array_get(list, i);
+    }
+    return n;
+}
+
+static int refuse_type(const struct hf_tok *t, const char *what, const json_t *part,
+                       mgpt_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s %.40s", what, text_of(part, "type"));
+    return hf_tok_refuse(t, name, "not supported here", err);
+}
+
+/* ---- byte-level BPE -------------------------------------------------------------------------- */
+
+/* The pre-tokenizers of a family, and the rule that does the same (NULL: by the Split's pattern).
+ */
+static const struct shape {
+    const char *parts[MAX_PARTS];
+    const char *pre;
+} shapes[] = {
+    {{"ByteLevel"}, "gpt-2"},
+    {{"Digits individual", "ByteLevel"}, "smollm"},
+    {{"Split ?", "ByteLevel no-regex"}, NULL},
+    {{"Punctuation Contiguous", "ByteLevel", "Digits", "Split [0-9][0-9][0-9] Isolated"}, "falcon"},
+    {{"Split [\r\n] Isolated", "Split \\s?\\p{L}+ Isolated", "Split \\s?\\p{P}+ Isolated",
+      "Split [\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+ Isolated", "Digits individual",
+      "ByteLevel no-regex"},
+     "deepseek-coder"},
+    {{"Split \\p{N}{1,3} Isolated", "Split [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+ Isolated",
+      "Split [!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+      "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+ Isolated",
+      "ByteLevel no-regex"},
+     "deepseek-v3"},
+};
+
+/* One pre-tokenizer in a few words. */
+static void describe(const json_t *part, char word[MAX_WORD])
+{
+    const json_t *pattern = json_object_get(part, "pattern");
+    const char *regex = text_of(pattern, "Regex");
+    if (is(part, "ByteLevel"))
+        snprintf(word, MAX_WORD, "ByteLevel%s%s",
+                 flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
+                 flag(part, "use_regex", 1) ? "" : " no-regex");
+    else if (is(part, "Digits"))
+        snprintf(word, MAX_WORD, "Digits%s",
+                 flag(part, "individual_digits", 0) ? " individual" : "");
+    else if (is(part, "Punctuation"))
+        snprintf(word, MAX_WORD, "Punctuation %s", text_of(part, "behavior"));
+    else if (is(part, "Split") && *regex && !flag(part, "invert", 0))
+        snprintf(word, MAX_WORD, "Split %s %s", regex, text_of(part, "behavior"));
+    else
+        snprintf(word, MAX_WORD, "%s", text_of(part, "type"));
+}
+
+static int fits(const struct shape *s, char words[][MAX_WORD], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!s->parts[i] ||
+            (strcmp(s->parts[i], words[i]) != 0 &&
+             !(strcmp(s->parts[i], "Split ?") == 0 && strncmp(words[i], "Split ", 6) == 0)))
+            return 0;
+    return n == MAX_PARTS || !s->parts[n];
+}
+
+/* The rule of an isolating Split, by its pattern. */
+static const char *rule_of_split(const json_t *part)
+{
+    const char *regex = text_of(json_object_get(part, "pattern"), "Regex");
+    if (strcmp(text_of(part, "behavior"), "Isolated") != 0 || flag(part, "invert", 0))
+        return NULL;
+    return pattern_rule((struct gguf_str){regex, strlen(regex)});
+}
+
+static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mgpt_error *err)
+{
+    char words[MAX_PARTS][MAX_WORD], what[160];
+    const struct shape *found = NULL;
+    for (int i = 0; i < n; i++)
+        describe(parts[i], words[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !found; i++)
+        if (fits(&shapes[i], words, n))
+            found = &shapes[i];
+    if (found)
+        t->c->vocab.pre = found->pre ? found->pre : rule_of_split(parts[0]);
+    if (t->c->vocab.pre)
+        return MGPT_OK;
+    size_t len = 0;
+    for (int i = 0; i < n && len < 90; i++)
+        len += (size_t)snprintf(what + len, 64, "%s%.50s", i ? ", " : "", words[i]);
+    return hf_tok_refuse(t, "pre_tokenizer not supported", what, err);
+}
+
+/* Two rules differ in whether a piece that is a token is taken whole; the key says what is meant.
+ */
+static void set_whole(struct ckpt_vocab *v, int ignore_merges)
+{
+    if (strcmp(v->pre, "llama-bpe") == 0 && !ignore_merges)
+        v->pre = "smaug-bpe";
+    int usual = (split_find((struct gguf_str){v->pre, strlen(v->pre)})->flags & RULE_WHOLE) != 0;
+    if (usual != ignore_merges)
+        v->whole_pieces = ignore_merges;
+}
+
+static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *parts[MAX_PARTS];
+    int n = flatten(json_object_get(root, "normalizer"), "normalizers", parts);
+    t->c->vocab.nfc = n > 0;
+    for (int i = 0; i < n; i++)
+        if (!is(parts[i], "NFC"))
+            return refuse_type(t, "normalizer", parts[i], err);
+    return n < 0 ? hf_tok_refuse(t, "normalizer", "too many parts", err) : MGPT_OK;
+}
+
+static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[MAX_PARTS], int n,
+                      mgpt_error *err)
+{
+    int status = find_rule(t, parts, n, err);
+    if (status == MGPT_OK)
+        status = read_nfc(t, root, err);
+    if (status < 0)
+        return status;
+    t->c->vocab.model = "gpt2";
+    set_whole(&t->c->vocab, flag(json_object_get(root, "model"), "ignore_merges", 0));
+    return MGPT_OK;
+}
+
+/* ---- SentencePiece --------------------------------------------------------------------------- */
+
+/* Prepend U+2581, then replace spaces by it; either way round in the file it is the same. */
+static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
+{
+    const json_t *parts[MAX_PARTS];
+    int n = flatten(json_object_get(root, "normalizer"), "normalizers", parts);
+    if (n < 0)
+        return hf_tok_refuse(t, "normalizer", "too many parts", err);
+    t->c->vocab.add_space_prefix = 0;
+    for (int i = 0; i < n; i++) {
+        const json_t *pattern = json_object_get(parts[i], "pattern");
+        if (is(parts[i], "Prepend") && strcmp(text_of(parts[i], "prepend"), SPACE) == 0)
+            t->c->vocab.add_space_prefix = 1;
+        else if (is(parts[i], "Replace") && strcmp(text_of(pattern, "String"), " ") == 0 &&
+                 strcmp(text_of(parts[i], "content"), SPACE) == 0)
+            *escapes = 1;
+        else
+            return refuse_type(t, "normalizer", parts[i], err);
+    }
+    return MGPT_OK;
+}
+
+/* Metaspace escapes spaces itself, and adds one only where there is none. */
+static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    const char *scheme = text_of(part, "prepend_scheme");
+    if (!*scheme)
+        scheme = flag(part, "add_prefix_space", 1) ? "always" : "never";
+    if (strcmp(text_of(part, "replacement"), SPACE) != 0)
+        return hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581", err);
+    if (strcmp(scheme, "never") != 0) {
+        v->add_space_prefix = 1;
+        v->space_missing = 1;
+        v->space_first = strcmp(scheme, "first") == 0;
+    }
+    v->space_alone = flag(part, "split", 1);
+    return MGPT_OK;
+}
+
+static int check_split(const struct hf_tok *t, const json_t *part, int escapes, mgpt_error *err)
+{
+    /* once the spaces are gone, splitting at them does nothing */
+    const char *at = text_of(json_object_get(part, "pattern"), "String");
+    if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
+        return MGPT_OK;
+    return refuse_type(t, "pre_tokenizer", part, err);
+}
+
+static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *parts[MAX_PARTS],
+                         int n, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    int escapes = 0, metaspace = 0, status = read_spaces(t, root, &escapes, err);
+    t->sentencepiece = 1;
+    t->c->vocab.model = "llama";
+    t->c->vocab.pre = "default";
+    t->c->vocab.ranked = 1;
+    for (int i = 0; i < n && status == MGPT_OK; i++) {
+        metaspace |= is(parts[i], "Metaspace");
+        status = is(parts[i], "Metaspace") ? read_metaspace(t, parts[i], err)
+                                           : check_split(t, parts[i], escapes, err);
+    }
+    if (status == MGPT_OK && !escapes && !metaspace)
+        status = hf_tok_refuse(t, "pre_tokenizer", "neither ByteLevel nor U+2581 for spaces", err);
+    if (status == MGPT_OK && !flag(model, "byte_fallback", 0))
+        status = hf_tok_refuse(t, "model", "byte_fallback is off", err);
+    if (status == MGPT_OK && flag(model, "ignore_merges", 0))
+        status = hf_tok_refuse(t, "model", "ignore_merges without ByteLevel", err);
+    return status;
+}
+
+/* ---- what is added --------------------------------------------------------------------------- */
+
+/* TemplateProcessing: special tokens around the text, at most one on each side. */
+static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
+{
+    const json_t *single = json_object_get(part, "single");
+    int seen = 0;
+    t->has_post = 1;
+    for (size_t i = 0; i < json_array_size(single); i++) {
+        const json_t *item = json_array_get(single, i);
+        const json_t *special = json_object_get(item, "SpecialToken");
+        const char *text = text_of(special, "id"), **to = seen ? &t->last : &t->first;
+        if (!special) {
+            seen = 1;
+            continue;
+        }
+        if (*to || !*text)
+            return hf_tok_refuse(t, "post_processor", "more than one token on a side", err);
+        *to = text;
+    }
+    return MGPT_OK;
+}
+
+static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *parts[MAX_PARTS];
+    int n = flatten(json_object_get(root, "post_processor"), "processors", parts);
+    int status = n < 0 ? hf_tok_refuse(t, "post_processor", "too many parts", err) : MGPT_OK;
+    for (int i = 0; i < n && status == MGPT_OK; i++) {
+        if (is(parts[i], "TemplateProcessing"))
+            status = read_template(t, parts[i], err);
+        else if (!is(parts[i], "ByteLevel"))
+            status = refuse_type(t, "post_processor", parts[i], err);
+    }
+    return status;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *err)
+{
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const char *type = text_of(model, "type");
+    if (*type && strcmp(type, "BPE") != 0)
+        return refuse_type(t, "model", model, err);
+    if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
+        return hf_tok_refuse(t, "model", "without type and merges", err);
+    for (size_t i = 0; i < 2; i++)
+        if (*text_of(model, affixes[i]))
+            return hf_tok_refuse(t, "model", affixes[i], err);
+    return MGPT_OK;
+}
+
+int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *parts[MAX_PARTS];
+    int status = check_model(t, json_object_get(root, "model"), err), bytes = 0;
+    int n = flatten(json_object_get(root, "pre_tokenizer"), "pretokenizers", parts);
+    if (status == MGPT_OK && n < 0)
+        status = hf_tok_refuse(t, "pre_tokenizer", "too many parts", err);
+    if (status < 0)
+        return status;
+    for (int i = 0; i < n; i++)
+        bytes |= is(parts[i], "ByteLevel");
+    status = bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
+    return status < 0 ? status : read_post(t, root, err);
+}

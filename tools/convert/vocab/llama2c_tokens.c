@@ -1,0 +1,142 @@
+/* llama2.c's tokenizer.bin: a SentencePiece vocabulary with its scores.
+ *
+ *     u32 max_token_length, then for each id: f32 score, u32 length, bytes
+ *
+ * There is no count and no magic: the file must end exactly behind the last token, and the number of
+ * tokens must be the model's. The exporter replaced U+2581 by a space and renamed ids 1 and 2; both
+ * are undone here, as GGUF expects SentencePiece's own texts.
+ */
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/llama2c.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE "\xE2\x96\x81" /* U+2581 */
+
+enum { UNKNOWN_ID, BOS_ID, EOS_ID, N_SPECIAL };
+
+struct token {
+    float score;
+    const char *p;
+    uint32_t n;
+};
+
+static int next_token(struct cursor *c, struct token *t)
+{
+    t->score = cursor_f32(c);
+    t->n = cursor_u32(c);
+    t->p = (const char *)cursor_take(c, t->n);
+    return !c->failed;
+}
+
+/* Walks the whole file: how many tokens it holds. */
+static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct token t;
+    cursor_u32(&c);
+    for (*n = 0; !c.failed && cursor_left(&c) > 0; ++*n) {
+        size_t at = c.pos;
+        if (!next_token(&c, &t))
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "tokenizer %s: token %llu at byte %zu does not fit into the file's %zu "
+                           "bytes",
+                           name, (unsigned long long)*n, at, bytes.size);
+        if (!isfinite(t.score))
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "tokenizer %s: token %llu at byte %zu: its score is not a number", name,
+                           (unsigned long long)*n, at);
+    }
+    return MGPT_OK;
+}
+
+static int is_byte(const struct token *t)
+{
+    if (t->n != 6 || memcmp(t->p, "<0x", 3) != 0 || t->p[5] != '>')
+        return 0;
+    for (int i = 3; i < 5; i++)
+        if (!((t->p[i] >= '0' && t->p[i] <= '9') || (t->p[i] >= 'A' && t->p[i] <= 'F')))
+            return 0;
+    return 1;
+}
+
+/* The special ids have fixed meanings; what the file calls them varies with the exporter. */
+static int add_special(struct checkpoint *c, uint64_t id, const struct token *t, mgpt_error *err)
+{
+    static const struct {
+        const char *text, *other; /* SentencePiece's, the exporter's */
+        int32_t type;
+    } special[N_SPECIAL] = {
+        [UNKNOWN_ID] = {"<unk>", "\n<unk>\n", TOKEN_UNKNOWN},
+        [BOS_ID] = {"<s>", "\n<s>\n", TOKEN_CONTROL},
+        [EOS_ID] = {"</s>", "\n</s>\n", TOKEN_CONTROL},
+    };
+    const char *text = special[id].text, *other = special[id].other;
+    if ((t->n != strlen(text) || memcmp(t->p, text, t->n) != 0) &&
+        (t->n != strlen(other) || memcmp(t->p, other, t->n) != 0))
+        ckpt_note(c, "inferred: token %d is %s (the tokenizer calls it otherwise)", (int)id, text);
+    return ckpt_token(c, text, strlen(text), special[id].type, err);
+}
+
+/* A normal token, with every space as U+2581. */
+static int add_text(struct checkpoint *c, const struct token *t, char *room, mgpt_error *err)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->p[i] != ' ') {
+            room[n++] = t->p[i];
+            continue;
+        }
+        memcpy(room + n, SPACE, 3);
+        n += 3;
+    }
+    return ckpt_token(c, room, n, TOKEN_NORMAL, err);
+}
+
+static int add_tokens(struct checkpoint *c, struct span bytes, char *room, mgpt_error *err)
+{
+    struct cursor cur = cursor_over(bytes.data, bytes.size);
+    struct token t;
+    int status = MGPT_OK;
+    cursor_u32(&cur);
+    for (uint64_t id = 0; status == MGPT_OK && cursor_left(&cur) > 0; id++) {
+        next_token(&cur, &t);
+        if (id < N_SPECIAL)
+            status = add_special(c, id, &t, err);
+        else if (is_byte(&t))
+            status = ckpt_token(c, t.p, t.n, TOKEN_BYTE, err);
+        else
+            status = add_text(c, &t, room, err);
+        if (status == MGPT_OK && !arr_push(c->vocab.scores, t.score))
+            status = err_memory(err, "the scores", sizeof t.score);
+    }
+    return status;
+}
+
+int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_vocab,
+                       mgpt_error *err)
+{
+    uint64_t n;
+    int status = count(bytes, name, &n, err);
+    if (status < 0)
+        return status;
+    if (n != n_vocab)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "tokenizer %s holds %llu tokens, the model has %llu", name,
+                       (unsigned long long)n, (unsigned long long)n_vocab);
+    char *room = mem_new(bytes.size, sizeof SPACE - 1);
+    status = room ? add_tokens(c, bytes, room, err) : err_memory(err, "a token", bytes.size);
+    free(room);
+    c->vocab.model = "llama";
+    c->vocab.bos = BOS_ID;
+    c->vocab.eos = EOS_ID;
+    c->vocab.unknown = UNKNOWN_ID;
+    c->vocab.add_bos = 1;
+    c->vocab.add_eos = 0;
+    c->vocab.add_space_prefix = 1;
+    return status;
+}

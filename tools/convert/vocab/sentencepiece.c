@@ -1,0 +1,198 @@
+/* tokenizer.model: SentencePiece's protobuf.
+ *
+ *     1  piece       1 text, 2 score (float), 3 type; one for each id
+ *     2  trainer     3 model_type (1 unigram, 2 bpe), 40 41 42 ids of unknown, BOS, EOS
+ *     3  normalizer  1 name, 2 charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+ *                    5 escape_whitespaces
+ *
+ * Unknown fields are skipped, as protobuf wants it. Refused: unigram models, and texts that would
+ * be normalised (a charsmap, spaces collapsed), since the library takes texts as they are.
+ */
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/vocab/hf_tokenizer_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
+
+/* One field of a message. */
+struct field {
+    uint32_t number, wire;
+    uint64_t value; /* VARINT, FIXED32 */
+    struct span bytes;
+};
+
+static uint64_t varint(struct cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = cursor_u8(c);
+        v |= (uint64_t)(byte & 0x7F) << shift;
+        if (!(byte & 0x80))
+            return v;
+    }
+    c->failed = 1;
+    return 0;
+}
+
+/* The next field: 1, 0 at the end, -1 when the bytes are no message. */
+static int next(struct cursor *c, struct field *f)
+{
+    if (cursor_left(c) == 0)
+        return 0;
+    uint64_t tag = varint(c);
+    *f = (struct field){.number = (uint32_t)(tag >> 3), .wire = (uint32_t)(tag & 7)};
+    if (f->wire == VARINT)
+        f->value = varint(c);
+    else if (f->wire == FIXED32)
+        f->value = cursor_u32(c);
+    else if (f->wire == FIXED64)
+        f->value = cursor_u64(c);
+    else if (f->wire == BYTES)
+        f->value = varint(c);
+    else
+        c->failed = 1;
+    if (f->wire == BYTES && !c->failed && f->value <= cursor_left(c)) {
+        f->bytes.size = (size_t)f->value;
+        f->bytes.data = cursor_take(c, f->bytes.size);
+    } else if (f->wire == BYTES) {
+        c->failed = 1;
+    }
+    return c->failed || tag >> 35 || f->number == 0 ? -1 : 1;
+}
+
+static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                   "%.60s: not a SentencePiece model (no protobuf field near byte %zu)", t->file,
+                   c->pos);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static uint64_t count_pieces(struct span bytes)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct field f;
+    uint64_t n = 0;
+    while (next(&c, &f) == 1)
+        n += f.number == 1 && f.wire == BYTES;
+    return n;
+}
+
+/* User-defined pieces are looked for in texts before spaces become U+2581: the library knows. */
+static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct span text = {(const uint8_t *)"", 0};
+    struct field f;
+    float score = 0;
+    uint64_t type = TOKEN_NORMAL;
+    int got;
+    while ((got = next(&c, &f)) == 1) {
+        uint32_t bits = (uint32_t)f.value;
+        if (f.number == 1 && f.wire == BYTES)
+            text = f.bytes;
+        if (f.number == 2 && f.wire == FIXED32)
+            memcpy(&score, &bits, sizeof score);
+        if (f.number == 3 && f.wire == VARINT)
+            type = f.value;
+    }
+    if (got < 0 || type < TOKEN_NORMAL || type > TOKEN_BYTE || !isfinite(score))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: piece %d: its type or score is wrong", t->file, vocab_shown(id));
+    struct vocab_slot *slot;
+    int status = vocab_slots_set(&t->slots, id, (const char *)text.data, text.size, (int32_t)type,
+                                 &slot, err);
+    if (status == MGPT_OK)
+        slot->score = score;
+    return status;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct ckpt_vocab *v = &t->c->vocab;
+    struct field f;
+    uint64_t model = 1;
+    v->unknown = 0;
+    v->bos = t->slots.n > 1 ? 1 : -1; /* the defaults, where there is such a piece */
+    v->eos = t->slots.n > 2 ? 2 : -1;
+    while (next(&c, &f) == 1) {
+        int32_t id = f.value < t->slots.n ? (int32_t)f.value : -1;
+        if (f.number == 3 && f.wire == VARINT)
+            model = f.value;
+        if (f.number == 40 && f.wire == VARINT)
+            v->unknown = id;
+        if (f.number == 41 && f.wire == VARINT)
+            v->bos = id;
+        if (f.number == 42 && f.wire == VARINT)
+            v->eos = id;
+    }
+    if (model != 2)
+        return hf_tok_refuse(
+            t, "model_type",
+            model == 1 ? "unigram is not supported, only BPE" : "only BPE is supported", err);
+    return c.failed ? broken(t, &c, err) : MGPT_OK;
+}
+
+static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct field f;
+    int collapses = 1, escapes = 1;
+    size_t n_map = 0;
+    while (next(&c, &f) == 1) {
+        if (f.number == 2 && f.wire == BYTES)
+            n_map = f.bytes.size;
+        if (f.number == 3 && f.wire == VARINT)
+            t->c->vocab.add_space_prefix = f.value != 0;
+        if (f.number == 4 && f.wire == VARINT)
+            collapses = f.value != 0;
+        if (f.number == 5 && f.wire == VARINT)
+            escapes = f.value != 0;
+    }
+    if (n_map)
+        return hf_tok_refuse(t, "normalizer", "a charsmap is not supported", err);
+    if (collapses || !escapes)
+        return hf_tok_refuse(t, "normalizer",
+                             collapses ? "remove_extra_whitespaces is not supported"
+                                       : "escape_whitespaces is off",
+                             err);
+    return c.failed ? broken(t, &c, err) : MGPT_OK;
+}
+
+int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
+{
+    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct span trainer = {NULL, 0}, normalizer = {NULL, 0};
+    struct field f;
+    int64_t n = 0;
+    int got, status;
+    uint64_t n_pieces = count_pieces(bytes);
+    if (n_pieces == 0)
+        return broken(t, &c, err);
+    t->sentencepiece = 1;
+    t->c->vocab.model = "llama";
+    t->c->vocab.pre = "default";
+    t->c->vocab.add_space_prefix = 1;
+    status = vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows, err);
+    while (status == MGPT_OK && (got = next(&c, &f)) != 0) {
+        if (got < 0)
+            status = broken(t, &c, err);
+        else if (f.number == 1 && f.wire == BYTES)
+            status = add_piece(t, f.bytes, n++, err);
+        else if (f.number == 2 && f.wire == BYTES)
+            trainer = f.bytes;
+        else if (f.number == 3 && f.wire == BYTES)
+            normalizer = f.bytes;
+    }
+    if (status == MGPT_OK)
+        status = read_trainer(t, trainer, err);
+    return status == MGPT_OK ? read_normalizer(t, normalizer, err) : status;
+}

@@ -1,0 +1,432 @@
+/* tiktoken vocabularies: ranks to tokens and merges. See tiktoken.h.
+ *
+ * The merge that makes a token is found by merging its bytes with the tokens of lower rank only:
+ * two parts remain. A token for which more remain is never made by merging; it counts where a whole
+ * piece is looked up first, as tiktoken does.
+ */
+#include "convert/vocab/tiktoken.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/vocab/pattern.h"
+#include "convert/vocab/vocab_chars.h"
+#include "convert/vocab/vocab_slots.h"
+#include "tokenizer/tok_split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_BYTES = 512, /* of one token: real ones have up to 128, and the work is quadratic */
+    NO_RANK = -1
+};
+
+struct reader {
+    struct checkpoint *c;
+    const struct tiktoken *t;
+    const char *name;
+    struct gguf_str *by_rank; /* texts of ranks 0 to n_ranks - 1 */
+    uint32_t *table;          /* texts to rank + 1, open addressing; at most half full */
+    size_t mask;
+    struct vocab_slots slots;
+    size_t n_whole; /* tokens that no merge makes */
+};
+
+/* ---- texts to ranks -------------------------------------------------------------------------- */
+
+static uint32_t *find_slot(const struct reader *r, const char *p, size_t n)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325) ^ (uint64_t)(uintptr_t)r->table;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (uint8_t)p[i]) * UINT64_C(0x100000001B3);
+    for (size_t i = (size_t)(h ^ h >> 32) & r->mask;; i = (i + 1) & r->mask) {
+        const struct gguf_str *s = r->table[i] ? &r->by_rank[r->table[i] - 1] : NULL;
+        if (!s || (s->n == n && memcmp(s->p, p, n) == 0))
+            return &r->table[i];
+    }
+}
+
+static int64_t rank_of(const struct reader *r, const char *p, size_t n)
+{
+    return (int64_t)*find_slot(r, p, n) - 1;
+}
+
+static int check_rank(const struct reader *r, const struct tiktoken_token *t, mgpt_error *err)
+{
+    if (t->rank < 0 || (uint64_t)t->rank >= r->t->n_ranks)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: a token has rank %d, expected 0 to %zu without a hole", r->name,
+                       vocab_shown(t->rank), r->t->n_ranks - 1);
+    if (t->text.n < 1 || t->text.n > MAX_BYTES)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: token %d has %zu bytes, expected 1 to %d", r->name,
+                       vocab_shown(t->rank), t->text.n, MAX_BYTES);
+    if (r->by_rank[t->rank].p)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: rank %d occurs twice", r->name,
+                       vocab_shown(t->rank));
+    return MGPT_OK;
+}
+
+static int index_ranks(struct reader *r, mgpt_error *err)
+{
+    size_t size = 16;
+    while (size / 2 < r->t->n_ranks)
+        size *= 2;
+    r->by_rank = mem_new(r->t->n_ranks, sizeof *r->by_rank);
+    r->table = mem_new(size, sizeof *r->table);
+    r->mask = size - 1;
+    if (!r->by_rank || !r->table)
+        return err_memory(err, "the vocabulary", size * sizeof *r->table);
+    for (size_t i = 0; i < r->t->n_ranks; i++) {
+        const struct tiktoken_token *t = &r->t->ranks[i];
+        if (check_rank(r, t, err) < 0)
+            return MGPT_EFILE;
+        uint32_t *slot = find_slot(r, t->text.p, t->text.n);
+        if (*slot)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: ranks %u and %d are one text",
+                           r->name, *slot - 1, vocab_shown(t->rank));
+        r->by_rank[t->rank] = t->text;
+        *slot = (uint32_t)t->rank + 1;
+    }
+    for (unsigned b = 0; b < 256; b++) {
+        char byte = (char)b;
+        if (rank_of(r, &byte, 1) < 0)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: byte %u has no rank", r->name,
+                           b);
+    }
+    return MGPT_OK;
+}
+
+/* ---- merges ---------------------------------------------------------------------------------- */
+
+/* Merges the bytes of a token with the tokens below its rank. Parts begin at starts[0 .. n);
+ * returns n, and n is at least 2. */
+static size_t merge_below(const struct reader *r, struct gguf_str s, int64_t below,
+                          uint16_t starts[MAX_BYTES + 1])
+{
+    int64_t ranks[MAX_BYTES]; /* of part i with part i + 1 */
+    size_t n = s.n;
+    for (size_t i = 0; i <= n; i++)
+        starts[i] = (uint16_t)i;
+    for (size_t i = 0; i + 1 < n; i++)
+        ranks[i] = rank_of(r, s.p + i, 2);
+    for (;;) {
+        size_t best = n;
+        for (size_t i = 0; i + 1 < n; i++)
+            if (ranks[i] >= 0 && ranks[i] < below && (best == n || ranks[i] < ranks[best]))
+                best = i;
+        if (best == n)
+            return n;
+        memmove(starts + best + 1, starts + best + 2, (n - best - 1) * sizeof *starts);
+        memmove(ranks + best, ranks + best + 1, (n - best - 1) * sizeof *ranks);
+        n--;
+        for (size_t i = best > 0 ? best - 1 : 0; i <= best && i + 1 < n; i++)
+            ranks[i] = rank_of(r, s.p + starts[i], (size_t)(starts[i + 2] - starts[i]));
+    }
+}
+
+/* "left right" in the byte alphabet. */
+static int add_merge(struct reader *r, struct gguf_str s, size_t split, mgpt_error *err)
+{
+    char line[2 * MAX_BYTES + 1];
+    size_t n = vocab_put_bytes(s.p, split, line);
+    line[n++] = ' ';
+    n += vocab_put_bytes(s.p + split, s.n - split, line + n);
+    struct gguf_str text = {ckpt_text(r->c, line, n), n};
+    if (!text.p || !arr_push(r->c->vocab.merges, text))
+        return err_memory(err, "the merges", n);
+    return MGPT_OK;
+}
+
+static int add_token(struct reader *r, size_t rank, mgpt_error *err)
+{
+    char text[2 * MAX_BYTES];
+    uint16_t starts[MAX_BYTES + 1];
+    struct gguf_str s = r->by_rank[rank];
+    size_t n = vocab_put_bytes(s.p, s.n, text);
+    const char *copy = ckpt_text(r->c, text, n);
+    if (!copy)
+        return err_memory(err, "the vocabulary", n);
+    int status = vocab_slots_set(&r->slots, (int64_t)rank, copy, n, TOKEN_NORMAL, NULL, err);
+    if (status < 0 || s.n < 2)
+        return status;
+    if (merge_below(r, s, (int64_t)rank, starts) == 2)
+        return add_merge(r, s, starts[1], err);
+    r->n_whole++;
+    return MGPT_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int add_specials(struct reader *r, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; i < r->t->n_specials && status == MGPT_OK; i++) {
+        const struct tiktoken_token *t = &r->t->specials[i];
+        status =
+            vocab_slots_set(&r->slots, t->rank, t->text.p, t->text.n, TOKEN_CONTROL, NULL, err);
+    }
+    return status;
+}
+
+/* A special token that the caller names must be there. */
+static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_error *err)
+{
+    *id = text ? vocab_slots_find(&r->slots, text) : -1;
+    if (text && *id < 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: special token %.40s is missing",
+                       r->name, text);
+    return MGPT_OK;
+}
+
+/* Chat models end a turn with a token of its own, and a document with BOS, where the next begins.
+ */
+static int set_ids(struct reader *r, mgpt_error *err)
+{
+    struct ckpt_vocab *v = &r->c->vocab;
+    if (named_id(r, r->t->bos, &v->bos, err) < 0 || named_id(r, r->t->eos, &v->eos, err) < 0)
+        return MGPT_EFILE;
+    v->add_bos = r->t->bos != NULL;
+    v->add_eos = 0;
+    if (v->eos < 0)
+        v->eos = v->bos;
+    else if (v->bos >= 0 && v->bos != v->eos)
+        v->eot = v->bos;
+    return MGPT_OK;
+}
+
+static int read_all(struct reader *r, const char *pre, uint64_t n_rows, mgpt_error *err)
+{
+    const struct tiktoken *t = r->t;
+    int status = vocab_slots_init(&r->slots, r->c, r->name, (uint64_t)t->n_ranks + t->n_specials,
+                                  n_rows, err);
+    if (status == MGPT_OK)
+        status = index_ranks(r, err);
+    for (size_t i = 0; i < t->n_ranks && status == MGPT_OK; i++)
+        status = add_token(r, i, err);
+    if (status == MGPT_OK)
+        status = add_specials(r, err);
+    if (status == MGPT_OK)
+        status = set_ids(r, err);
+    if (status == MGPT_OK)
+        status = vocab_slots_finish(&r->slots, 0, err);
+    if (status < 0)
+        return status;
+    struct gguf_str name = {pre, strlen(pre)};
+    r->c->vocab.model = "gpt2";
+    r->c->vocab.pre = pre;
+    r->c->vocab.nfc = 0;
+    if (!(split_find(name)->flags & RULE_WHOLE))
+        r->c->vocab.whole_pieces = 1;
+    ckpt_note(r->c, "vocabulary: %zu tokens of %s (tiktoken, splitting rule %s)",
+              t->n_ranks + t->n_specials, r->name, pre);
+    if (r->n_whole)
+        ckpt_note(r->c, "vocabulary: %zu tokens of %s come from no merge, only from whole pieces",
+                  r->n_whole, r->name);
+    return MGPT_OK;
+}
+
+static int read_named(struct checkpoint *c, const struct tiktoken *t, const char *name,
+                      uint64_t n_rows, mgpt_error *err)
+{
+    struct reader r = {.c = c, .t = t, .name = name};
+    const char *pre = pattern_rule(t->pattern);
+    if (!pre)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: splitting pattern '%.*s' is not supported", name,
+                       CKPT_CLIP(t->pattern.p, t->pattern.n));
+    int status = read_all(&r, pre, n_rows, err);
+    vocab_slots_free(&r.slots);
+    free(r.by_rank);
+    free(r.table);
+    return status;
+}
+
+int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_rows, mgpt_error *err)
+{
+    return read_named(c, t, "the tokenizer", n_rows, err);
+}
+
+/* ---- .tiktoken files ------------------------------------------------------------------------- */
+
+/* The value of a base64 digit, -1 for anything else. */
+static int digit(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Decodes n characters, padding included, in place; -1 when they are no base64. */
+static int64_t decode(char *p, size_t n)
+{
+    size_t out = 0;
+    uint32_t bits = 0;
+    if (n == 0 || n % 4)
+        return -1;
+    size_t n_pad = p[n - 1] == '=' ? 1u + (p[n - 2] == '=') : 0;
+    for (size_t i = 0; i < n; i++) {
+        int d = i < n - n_pad ? digit(p[i]) : 0;
+        if (d < 0)
+            return -1;
+        bits = bits << 6 | (uint32_t)d;
+        if (i % 4 < 3)
+            continue;
+        for (int shift = 16; shift >= 0; shift -= 8)
+            p[out++] = (char)(bits >> shift & 0xFF);
+    }
+    return (int64_t)(out - n_pad);
+}
+
+/* The next line as a token: 1, 0 at the end, -1 when it is none. *p moves behind it. */
+static int next_line(char **p, char *end, struct tiktoken_token *t)
+{
+    char *start = *p;
+    while (start < end && (*start == '\n' || *start == '\r'))
+        start++;
+    if (start == end)
+        return 0;
+    char *line_end = memchr(start, '\n', (size_t)(end - start));
+    line_end = line_end ? line_end : end;
+    char *space = memchr(start, ' ', (size_t)(line_end - start));
+    int64_t n = space ? decode(start, (size_t)(space - start)) : -1;
+    if (n < 0 || space + 1 == line_end)
+        return -1;
+    t->text = (struct gguf_str){start, (size_t)n};
+    t->rank = 0;
+    for (*p = space + 1; *p < line_end && **p >= '0' && **p <= '9' && t->rank < INT32_MAX; ++*p)
+        t->rank = 10 * t->rank + (**p - '0');
+    return *p == line_end || **p == '\r' ? 1 : -1;
+}
+
+int tiktoken_sniff(struct span bytes)
+{
+    char line[64];
+    struct tiktoken_token t;
+    size_t n = bytes.size < sizeof line ? bytes.size : sizeof line;
+    if (n == 0)
+        return 0;
+    memcpy(line, bytes.data, n);
+    char *p = line, *end = memchr(line, '\n', n);
+    return end && next_line(&p, end, &t) == 1;
+}
+
+/* What the number of ranks tells. */
+static const struct known {
+    size_t n_ranks;
+    const char *pattern, *what;
+    const char *specials[13]; /* ids from n_ranks on; the first is BOS where `bos` */
+    const char *eos;
+    int bos, n_reserved; /* BOS; how many <|reserved_special_token_N|> bring the number up */
+} known[] = {
+    {128000,
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
+     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     "Llama 3",
+     {"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
+      "<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>",
+      "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"},
+     "<|end_of_text|>",
+     1,
+     245},
+    {151643,
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
+     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     "Qwen",
+     {"<|endoftext|>", "<|im_start|>", "<|im_end|>"},
+     "<|endoftext|>",
+     0,
+     0},
+    {50256,
+     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+     "GPT-2",
+     {"<|endoftext|>"},
+     "<|endoftext|>",
+     0,
+     0},
+};
+
+/* The special tokens of a known vocabulary, as an stb_ds array. */
+static int list_specials(struct checkpoint *c, const struct known *k, struct tiktoken_token **list,
+                         mgpt_error *err)
+{
+    static const char reserved[] = "<|reserved_special_token_";
+    int n = 0;
+    while (n < 13 && k->specials[n])
+        n++;
+    if (!arr_reserve(*list, (size_t)(n + k->n_reserved)))
+        return err_memory(err, "the special tokens", sizeof **list);
+    for (int i = 0; i < n + k->n_reserved; i++) {
+        char text[48];
+        const char *p = i < n ? k->specials[i] : text;
+        if (i >= n)
+            text_format(text, sizeof text, "%s%d|>", reserved, 3 + i - n);
+        struct tiktoken_token t = {{ckpt_text(c, p, strlen(p)), strlen(p)},
+                                   (int64_t)k->n_ranks + i};
+        if (!t.text.p)
+            return err_memory(err, "the special tokens", sizeof text);
+        arr_put(*list, t);
+    }
+    return MGPT_OK;
+}
+
+static int read_lines(struct tiktoken_token **ranks, char *text, size_t n, const char *name,
+                      mgpt_error *err)
+{
+    struct tiktoken_token t;
+    char *p = text;
+    int got;
+    while ((got = next_line(&p, text + n, &t)) == 1)
+        if (!arr_push(*ranks, t))
+            return err_memory(err, "the vocabulary", sizeof t);
+    if (got < 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: line %zu is not base64, a space and a rank", name,
+                       arr_len(*ranks) + 1);
+    return MGPT_OK;
+}
+
+static int read_known(struct checkpoint *c, const struct tiktoken_token *ranks, const char *name,
+                      uint64_t n_rows, mgpt_error *err)
+{
+    struct tiktoken_token *specials = NULL;
+    const struct known *k = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].n_ranks == arr_len(ranks))
+            k = &known[i];
+    if (!k)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 (Qwen) "
+                       "and 50256 (GPT-2) are known",
+                       name, arr_len(ranks));
+    int status = list_specials(c, k, &specials, err);
+    struct tiktoken t = {ranks,
+                         arr_len(ranks),
+                         specials,
+                         arr_len(specials),
+                         {k->pattern, strlen(k->pattern)},
+                         k->bos ? k->specials[0] : NULL,
+                         k->eos};
+    ckpt_note(c, "inferred: the vocabulary is that of %s (%zu ranks), with its special tokens",
+              k->what, arr_len(ranks));
+    if (status == MGPT_OK)
+        status = read_named(c, &t, name, n_rows, err);
+    arr_free(specials);
+    if (status == MGPT_OK && c->vocab.eot == c->vocab.bos)
+        c->vocab.eot = -1;
+    return status;
+}
+
+int tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows,
+                       mgpt_error *err)
+{
+    struct tiktoken_token *ranks = NULL;
+    char *text = ckpt_text(c, (const char *)bytes.data, bytes.size); /* decoded in place */
+    if (!text)
+        return err_memory(err, "a copy of the tokenizer", bytes.size);
+    int status = read_lines(&ranks, text, bytes.size, name, err);
+    if (status == MGPT_OK)
+        status = read_known(c, ranks, name, n_rows, err);
+    arr_free(ranks);
+    return status;
+}

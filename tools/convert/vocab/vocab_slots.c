@@ -1,0 +1,106 @@
+/* Tokens by id, in any order. See vocab_slots.h. */
+#include "convert/vocab/vocab_slots.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TOKEN = 65535 }; /* bytes: what the tokenizer takes */
+
+int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
+                     uint64_t n_rows, mgpt_error *err)
+{
+    *v = (struct vocab_slots){.c = c, .file = file, .n = (size_t)n};
+    if (n > n_rows)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s has %llu tokens, the embedding %llu rows", file,
+                       (unsigned long long)n, (unsigned long long)n_rows);
+    v->slots = mem_new(v->n, sizeof *v->slots);
+    return v->slots ? MGPT_OK : err_memory(err, "the vocabulary", v->n * sizeof *v->slots);
+}
+
+void vocab_slots_free(struct vocab_slots *v)
+{
+    free(v->slots);
+    v->slots = NULL;
+    v->n = 0;
+}
+
+int vocab_shown(int64_t v)
+{
+    if (v > INT32_MAX)
+        return INT32_MAX;
+    return v < INT32_MIN ? INT32_MIN : (int)v;
+}
+
+int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, int32_t type,
+                    struct vocab_slot **slot, mgpt_error *err)
+{
+    if (id < 0 || (uint64_t)id >= v->n)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%.60s: token '%.*s' has id %d, expected 0 to %zu", v->file, CKPT_CLIP(p, n),
+                       vocab_shown(id), v->n - 1);
+    if (n > MAX_TOKEN)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: token %d: %zu bytes, at most %d",
+                       v->file, vocab_shown(id), n, MAX_TOKEN);
+    struct vocab_slot *s = &v->slots[id];
+    if (s->type && (s->text.n != n || memcmp(s->text.p, p, n) != 0))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: id %d is both '%.*s' and '%.*s'",
+                       v->file, vocab_shown(id), ckpt_clip(s->text.p, s->text.n), s->text.p,
+                       CKPT_CLIP(p, n));
+    s->text = (struct gguf_str){p, n};
+    s->type = type;
+    if (slot)
+        *slot = s;
+    return MGPT_OK;
+}
+
+int32_t vocab_slots_find(const struct vocab_slots *v, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < v->n; i++)
+        if (v->slots[i].type && v->slots[i].text.n == n && memcmp(v->slots[i].text.p, text, n) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+static int push_strips(struct vocab_slots *v, size_t id, mgpt_error *err)
+{
+    struct ckpt_vocab *vocab = &v->c->vocab;
+    unsigned strips = v->slots[id].strips;
+    if ((strips & VOCAB_STRIP_LEFT && !arr_push(vocab->lstrip, (int32_t)id)) ||
+        (strips & VOCAB_STRIP_RIGHT && !arr_push(vocab->rstrip, (int32_t)id)))
+        return err_memory(err, "the vocabulary", sizeof(int32_t));
+    return MGPT_OK;
+}
+
+/* Other readers want texts to differ, and none to be empty. */
+static int push_unused(struct vocab_slots *v, size_t id, mgpt_error *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "[PAD%zu]", id);
+    return ckpt_token(v->c, text, (size_t)n, TOKEN_UNUSED, err);
+}
+
+int vocab_slots_finish(struct vocab_slots *v, int scores, mgpt_error *err)
+{
+    size_t n_unused = 0;
+    int status = MGPT_OK;
+    for (size_t i = 0; i < v->n && status == MGPT_OK; i++) {
+        const struct vocab_slot *s = &v->slots[i];
+        n_unused += s->type == 0;
+        status =
+            s->type ? ckpt_token(v->c, s->text.p, s->text.n, s->type, err) : push_unused(v, i, err);
+        if (status == MGPT_OK)
+            status = push_strips(v, i, err);
+        if (status == MGPT_OK && scores && !arr_push(v->c->vocab.scores, s->score))
+            status = err_memory(err, "the scores", sizeof s->score);
+    }
+    if (n_unused)
+        ckpt_note(v->c, "vocabulary: %zu ids without a token in %s are marked as unused", n_unused,
+                  v->file);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* A vocabulary whose tokens come in any order: ids to texts, checked, then written into a
+ * checkpoint in order of id. */
+#ifndef MGPT_VOCAB_SLOTS_H
+#define MGPT_VOCAB_SLOTS_H
+
+#include "convert/core/checkpoint.h"
+
+enum { VOCAB_STRIP_LEFT = 1, VOCAB_STRIP_RIGHT = 2 };
+
+struct vocab_slot {
+    struct gguf_str text; /* borrowed until vocab_slots_finish */
+    int32_t type;         /* enum ckpt_token_type; 0: no token has this id */
+    float score;
+    unsigned strips;
+};
+
+struct vocab_slots {
+    struct checkpoint *c;
+    const char *file; /* for messages */
+    struct vocab_slot *slots;
+    size_t n;
+};
+
+/* Room for ids 0 to n - 1. Refuses a vocabulary larger than the embedding of n_rows rows, which are no
+ * more than an int32 counts. */
+int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
+                     uint64_t n_rows, mgpt_error *err);
+void vocab_slots_free(struct vocab_slots *v);
+
+/* A number from a file as error lines show it: clipped to 32 bits. */
+int vocab_shown(int64_t v);
+
+/* Gives an id its token; the id must be below n and free, or have this text already (then only the
+ * type changes). Stores the slot. */
+int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, int32_t type,
+                    struct vocab_slot **slot, mgpt_error *err);
+
+/* The id of a text, the lowest when there are several; -1: none. Linear. */
+int32_t vocab_slots_find(const struct vocab_slots *v, const char *text);
+
+/* Appends all tokens to c->vocab; an id without a token becomes an unused one, with a note. With
+ * `scores`, they are appended, too. */
+int vocab_slots_finish(struct vocab_slots *v, int scores, mgpt_error *err);
+
+#endif

@@ -1,0 +1,140 @@
+/* A model and a session as the command line asks for them: the options that several commands share
+ * and the messages when something is wrong with the model.
+ *
+ * Each function that can fail tells the user and returns an exit code, EXIT_OK on success.
+ */
+#ifndef MGPT_ENGINE_H
+#define MGPT_ENGINE_H
+
+#include "base/file.h"
+#include "common/cli.h"
+#include "engine/finite.h"
+#include "engine/sampling.h"
+#include "engine/watch.h"
+#include "mgpt.h"
+
+struct engine {
+    const char *path, *isa, *kv; /* options */
+    int32_t n_ctx, n_threads;
+    int vocab_only, check_finite, no_fused;
+    /* The model as a GGUF file in memory where path is another format; else NULL. */
+    void *converted;
+    size_t n_converted;
+    int needs_finite; /* logits that are not finite are refused */
+    mgpt_model *model;
+    mgpt_session *session;
+    mgpt_info info;
+    struct finite finite;
+    struct watcher always; /* --check-finite: watches every session, last in every chain */
+};
+
+/* Rows of an option table; e is a struct engine. */
+#define ENGINE_OPT_MODEL(e)                                                                        \
+    {                                                                                              \
+        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads" \
+    }
+#define ENGINE_OPT_CTX(e)                                                                          \
+    {                                                                                              \
+        "-c, --ctx-size", "N", CLI_INT, &(e).n_ctx, 1, INT32_MAX,                                  \
+            "positions to use (default: the model's)"                                              \
+    }
+#define ENGINE_OPT_THREADS(e)                                                                      \
+    {                                                                                              \
+        "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, CLI_MAX_THREADS,                         \
+            "threads (default: chosen); never changes the result"                                  \
+    }
+#define ENGINE_OPT_KV(e)                                                                           \
+    {                                                                                              \
+        "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0, "keys and values in f32 or f16 (default: chosen)" \
+    }
+/* Two rows: how the numbers are computed, which never changes the result. */
+#define ENGINE_OPT_ISA(e)                                                                          \
+    {"--isa",                                                                                      \
+     "NAME",                                                                                       \
+     CLI_TEXT,                                                                                     \
+     &(e).isa,                                                                                     \
+     0,                                                                                            \
+     0,                                                                                            \
+     "instruction set (default: the best; --isa list shows them)"},                                \
+    {                                                                                              \
+        "--no-fused", NULL, CLI_FLAG, &(e).no_fused, 0, 0,                                         \
+            "small models on the general path too; the same result, slower"                        \
+    }
+
+#define ENGINE_OPT_FINITE(e)                                                                       \
+    {                                                                                              \
+        "--check-finite", NULL, CLI_FLAG, &(e).check_finite, 0, 0,                                 \
+            "stop at the first NaN or infinity inside, say where it is (exit 3); slow"             \
+    }
+
+/* Takes the model from -m or, failing that, from the first operand, and stores the n_others
+ * operands that are not the model in others. Too few or too many: a usage error. */
+int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
+                  int n_operands, const char **others, int n_others);
+
+/* Opens the model and fills info. A checkpoint that is not GGUF is converted in memory. */
+int engine_open(struct engine *e);
+
+/* The same model once more, for an instruction set (NULL: the best). The caller closes it before the
+ * engine. NULL with *err. */
+mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err);
+
+/* The bytes of the model's GGUF file, until the engine is closed. The caller closes *file. A status. */
+int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
+                 mgpt_error *err);
+
+/* From argv to an open model and a sampler, for a command whose only operand is the model. Returns 1 to go
+ * on; 0 with *code, the exit code, when that was all (--help, or a failure). */
+int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
+                 int argc, char **argv, int *code);
+
+/* Makes the engine's session, which must not move from then on; or one of its own, for the caller to free. */
+int engine_session(struct engine *e);
+int engine_new_session(struct engine *e, mgpt_session **session);
+
+/* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those return and
+ * tell the user nothing. With needs_finite they fail with MGPT_EFILE after a pass whose last logits are not
+ * finite, unless `own` looks at them itself. Ctrl-C can stop engine_feed in the middle of a pass. There `own`, which may be
+ * NULL, is a chain that also watches: before --check-finite, which so sees what others have changed. */
+int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                struct watcher *own, mgpt_error *err);
+const float *engine_step(struct engine *e, int32_t token, mgpt_error *err);
+int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
+                     size_t n, mgpt_error *err);
+mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
+
+/* MGPT_EFILE with a line if the engine needs finite logits and these, after position pos, are not. */
+int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err);
+
+/* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run anew from
+ * position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on failure the session
+ * may hold fewer tokens. */
+int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err);
+
+/* mgpt_sync, which Ctrl-C can stop as well; tells the user. */
+int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
+
+/* Encodes into a malloc'ed array of *n tokens with room for one more behind them, after bringing the
+ * text into normal form C where the model wants that (offsets in messages then count in the result).
+ * `bos` goes in front unless it is negative or there already; flags as for mgpt_encode; `what` names the text in
+ * messages. */
+int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
+                  unsigned flags, int32_t bos, int32_t **tokens, size_t *n);
+
+/* The same without telling the user: a status. */
+int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
+                      int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err);
+
+/* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
+int engine_fits(const struct engine *e, const char *what, size_t n);
+
+/* A text of more bytes does not fit the context, whatever it says. */
+size_t engine_text_bytes(const struct engine *e);
+
+/* How many logits may be drawn from: rows without a token (padding) are never chosen. */
+size_t engine_n_choices(const struct engine *e);
+
+/* Frees session, model and what was converted. */
+void engine_close(struct engine *e);
+
+#endif

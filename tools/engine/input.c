@@ -1,0 +1,82 @@
+/* From options to tokens. See input.h. */
+#include "engine/input.h"
+
+#include "common/text.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int input_count(const struct input *in)
+{
+    return (in->text != NULL) + (in->file != NULL) + (in->ids != NULL);
+}
+
+const char *input_or_pipe(const char *file, int n_given)
+{
+    enum { PATIENCE = 1000 }; /* ms */
+    struct stat st;
+    struct pollfd ready = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (n_given > 0 || fstat(STDIN_FILENO, &st) < 0 ||
+        !(S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)))
+        return file;
+    if (poll(&ready, 1, PATIENCE) == 0)
+        cli_note("waiting for a text on stdin (-p or -f gives one, </dev/null none)");
+    return "-";
+}
+
+static int read_ids(struct input *in, int32_t n_vocab)
+{
+    const char *at = in->ids;
+    size_t cap = strlen(in->ids) / 2 + 1; /* a digit and a separator each */
+    int32_t id = 0;
+    int got;
+    in->tokens = malloc(cap * sizeof *in->tokens);
+    if (!in->tokens) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
+    while ((got = text_next_id(&at, &id)) == 1) {
+        if (id < 0 || id >= n_vocab) {
+            cli_note("--ids: token %zu is %d, the model has ids 0 to %d", in->n_tokens, (int)id,
+                     (int)n_vocab - 1);
+            return EXIT_USAGE;
+        }
+        in->tokens[in->n_tokens++] = id;
+    }
+    if (got == 0)
+        return EXIT_OK;
+    cli_note("--ids: expected a number at byte %zu", (size_t)(at - in->ids));
+    return EXIT_USAGE;
+}
+
+/* The tokens that mgpt generate would begin with. */
+static int read_text(struct input *in, const struct engine *engine,
+                     const struct cli_command *command)
+{
+    const mgpt_info *info = &engine->info;
+    char *bytes;
+    size_t n;
+    if (text_is_none(engine->model))
+        return cli_usage(command, "this model has no vocabulary: give the tokens as --ids '0,1,2'");
+    const struct cli_limits limits = {.all = engine_text_bytes(engine)};
+    int code = text_prompt_limited(command, in->text, in->file, limits, &bytes, &n);
+    if (code != EXIT_OK)
+        return code;
+    if (in->file && n > 0 && bytes[n - 1] == '\n')
+        n--;
+    code = engine_encode(engine, "prompt", bytes, n,
+                         MGPT_NO_SPECIAL_TOKENS | (in->special ? MGPT_PARSE_SPECIAL : 0u),
+                         info->add_bos || n == 0 ? info->bos : -1, &in->tokens, &in->n_tokens);
+    free(bytes);
+    return code;
+}
+
+int input_read(struct input *in, const struct engine *engine, const struct cli_command *command)
+{
+    if (in->ids && input_count(in) > 1)
+        return cli_usage(command, "give one of -p, -f, --ids");
+    return in->ids ? read_ids(in, engine->info.n_vocab) : read_text(in, engine, command);
+}

@@ -1,0 +1,62 @@
+/* From options to a sampler. See sampling.h. */
+#include "engine/sampling.h"
+
+#include <string.h>
+
+int sampling_begin(struct sampling *s, const struct cli_command *command)
+{
+    int python = s->rng && strcmp(s->rng, "python") == 0;
+    if (s->rng && !python && strcmp(s->rng, "splitmix") != 0)
+        return cli_usage(command, "--rng: expected splitmix or python, found '%s'", s->rng);
+    if (s->skip && !python)
+        return cli_usage(command, "--rng-skip needs --rng python");
+    sampling_use_python(s, python);
+    sampling_apply(s);
+    sampling_seed(s, s->seed);
+    return EXIT_OK;
+}
+
+void sampling_use_python(struct sampling *s, int python)
+{
+    s->sampler.uniform = python ? rng_python_uniform : NULL;
+    s->sampler.uniform_user = python ? &s->python : NULL;
+}
+
+void sampling_apply(struct sampling *s)
+{
+    s->sampler.temperature = (float)s->temperature;
+    s->sampler.top_k = s->top_k;
+    s->sampler.top_p = (float)s->top_p;
+    s->sampler.min_p = (float)s->min_p;
+}
+
+/* The number that SplitMix64 gives in state `state`. */
+static uint64_t splitmix(uint64_t state)
+{
+    uint64_t z = state;
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+mgpt_sampler sampling_of_sample(const struct sampling *s, uint64_t sample)
+{
+    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
+    mgpt_sampler sampler = s->sampler;
+    if (sample > 0)
+        sampler.rng = splitmix(splitmix(s->seed + step) + sample * step);
+    return sampler;
+}
+
+int sampling_is_shared(const struct sampling *s)
+{
+    return s->sampler.uniform != NULL;
+}
+
+void sampling_seed(struct sampling *s, uint64_t seed)
+{
+    s->seed = seed;
+    s->sampler.rng = seed;
+    rng_python_seed(&s->python, seed);
+    rng_python_skip(&s->python, s->skip);
+}

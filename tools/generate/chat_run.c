@@ -1,0 +1,142 @@
+/* mgpt generate --chat: turns in, answers out. See chat.h.
+ *
+ * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
+ * stdout, one after the other, each with a line end; what the user types is not repeated.
+ */
+#include "base/mem.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "engine/chat.h"
+#include "repl/line.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    struct engine *engine;
+    mgpt_sampler *sampler;
+    const struct chat_request *request;
+    struct chat chat;
+    struct text_out out;
+};
+
+/* Draws one answer. The context may be full at its end: then the next turn will say so. */
+static int draw(struct run *r)
+{
+    mgpt_session *session = r->engine->session;
+    const float *logits = mgpt_logits(session);
+    int code = EXIT_OK;
+    mgpt_error err;
+    for (int32_t n = 0; n != r->request->n_predict && code == EXIT_OK; n++) {
+        if (interrupted())
+            return EXIT_INTERRUPTED;
+        if (ferror(stdout))
+            return EXIT_IO;
+        int32_t token = mgpt_sample(r->sampler, logits, engine_n_choices(r->engine));
+        if (chat_is_end(&r->chat, token))
+            return EXIT_OK;
+        text_out_token(&r->out, token, 0);
+        code = chat_answer(&r->chat, token);
+        if (mgpt_pos(session) == mgpt_n_ctx(session)) {
+            cli_note("the context is full (%zu positions): the answer ends there",
+                     mgpt_n_ctx(session));
+            return code;
+        }
+        logits = engine_step(r->engine, token, &err);
+        if (!logits)
+            return cli_fail(NULL, &err);
+    }
+    return code;
+}
+
+static int answer(struct run *r, const char *text, size_t n_bytes)
+{
+    int code = chat_user(&r->chat, text, n_bytes);
+    if (code == EXIT_OK)
+        code = engine_fits(r->engine, "the conversation", arr_len(r->chat.tokens));
+    if (code == EXIT_OK)
+        code = engine_sync(r->engine, r->engine->session, r->chat.tokens, arr_len(r->chat.tokens));
+    if (code != EXIT_OK)
+        return code;
+    code = draw(r);
+    text_out_end(&r->out);
+    if (r->out.failed.status < 0)
+        return cli_fail(NULL, &r->out.failed);
+    putchar('\n');
+    fflush(stdout);
+    return code == EXIT_OK ? chat_answered(&r->chat) : code;
+}
+
+/* ---- where turns come from ------------------------------------------------------------------- */
+
+/* Ends are "\n" and "\r\n"; an empty line is no turn. */
+static int answer_lines(struct run *r, const char *text, size_t n)
+{
+    int code = EXIT_OK;
+    for (size_t at = 0; at < n && code == EXIT_OK;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t length = end ? (size_t)(end - text) - at : n - at, next = at + length + 1;
+        if (length > 0 && text[at + length - 1] == '\r')
+            length--;
+        if (length > 0)
+            code = answer(r, text + at, length);
+        at = next;
+    }
+    return code;
+}
+
+static int answer_file(struct run *r)
+{
+    size_t n;
+    mgpt_error err;
+    struct cli_limits limits = {.line = engine_text_bytes(r->engine)};
+    char *text = cli_read_limited(r->request->file, limits, &n, &err);
+    if (!text)
+        return cli_fail(r->request->file, &err);
+    int code = answer_lines(r, text, n);
+    free(text);
+    return code;
+}
+
+/* As they are typed. In a terminal Ctrl-C stops an answer, and the conversation goes on. */
+static int answer_typed(struct run *r)
+{
+    struct line_reader reader;
+    char *line;
+    size_t n;
+    int code = EXIT_OK;
+    line_open(&reader, NULL, NULL, NULL, NULL);
+    while (code == EXIT_OK && (line = line_next(&reader, "> ", &n))) {
+        if (n == 0)
+            continue;
+        interrupt_catch();
+        code = answer(r, line, n);
+        interrupt_release();
+        if (code == EXIT_INTERRUPTED && reader.terminal && !interrupt_is_final())
+            code = chat_answered(&r->chat);
+    }
+    line_close(&reader, NULL);
+    return code;
+}
+
+int chat_run(struct engine *engine, mgpt_sampler *sampler, const struct chat_request *request,
+             const struct cli_command *command)
+{
+    struct run r = {.engine = engine, .sampler = sampler, .request = request};
+    int code = chat_open(&r.chat, engine, command, request->format, request->system);
+    text_out_open(&r.out, engine->model, stdout);
+    if (code == EXIT_OK && !request->format && !*engine->info.chat_template)
+        cli_note("chat format: %s, by the names of the model's tokens", chat_format_name(&r.chat));
+    if (request->text || request->file)
+        interrupt_catch();
+    if (code == EXIT_OK && request->text)
+        code = answer(&r, request->text, strlen(request->text));
+    else if (code == EXIT_OK && request->file && strcmp(request->file, "-") != 0)
+        code = answer_file(&r);
+    else if (code == EXIT_OK)
+        code = answer_typed(&r);
+    text_out_close(&r.out);
+    chat_close(&r.chat);
+    return cli_finish(code);
+}

@@ -1,0 +1,203 @@
+/* mgpt generate: continue a text.
+ *
+ * A sample is the prompt plus what is drawn until an end token, the limit of -n, or the context.
+ * The last token drawn needs no pass of its own: a context of 16 positions gives 16 tokens after
+ * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); how samples
+ * run side by side is in samples.c.
+ */
+#include "common/commands.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "engine/chat.h"
+#include "engine/engine.h"
+#include "engine/input.h"
+#include "engine/sampling.h"
+#include "generate/samples.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct generate {
+    struct engine engine;
+    struct sampling sampling;
+    struct samples samples;
+    struct input input;
+    int chat;
+    const char *chat_format, *system;
+};
+
+static const char notes[] =
+    "Without -p, -f and --ids the prompt is what stdin has, when that is a pipe or a file. Without "
+    "a\n"
+    "prompt the text begins with the model's BOS token. One line end at the end of a file or of "
+    "stdin\n"
+    "is not part of the prompt. Several samples print one per line. A model without vocabulary "
+    "takes\n"
+    "--ids and prints ids.\n\n"
+    "--samples draws texts side by side. --lookup makes repetitive texts faster: it never changes "
+    "what\n"
+    "is drawn; several samples then come one after the other, as they do with --rng python.\n\n"
+    "--slide does what nanoGPT does when the context is full: for each further token the last "
+    "n_ctx\n"
+    "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
+    "length,\n"
+    "and only an end token, -n or Ctrl-C ends the text.\n\n"
+    "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
+    "answers are printed. The format is recognised by the model's chat template, which is never\n"
+    "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
+    "model gets no system text, although its template may have one.\n\n"
+    "examples:\n"
+    "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
+    "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
+    "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
+    "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
+    "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
+    "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
+    "lacks, 3 model refused or not finite, 4 prompt longer than the context, 5 input/output,\n"
+    "130 interrupted\n";
+
+/* ---- the prompt ---- */
+
+static int read_prompt(struct generate *g, const struct cli_command *command)
+{
+    g->input.file = input_or_pipe(g->input.file, input_count(&g->input));
+    int code = input_read(&g->input, &g->engine, command);
+    if (code == EXIT_OK && g->input.n_tokens == 0)
+        return cli_usage(command, g->input.ids
+                                      ? "--ids is empty: expected at least one id"
+                                      : "this model has no BOS token to begin with: give -p or -f");
+    return code;
+}
+
+/* ---- the samples ---- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void report(const struct samples *s, double elapsed)
+{
+    const struct speculation *ahead = &s->speculation;
+    size_t n_ctx = mgpt_n_ctx(s->engine->session);
+    if (s->n_full > 0 && s->n == 1)
+        cli_note("the context is full (%zu positions): the text ends there", n_ctx);
+    else if (s->n_full > 0)
+        cli_note("the context is full (%zu positions): %zu of %d samples end there", n_ctx,
+                 s->n_full, (int)s->n);
+    if (s->lookup)
+        cli_note("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
+                 ahead->n_proposed, ahead->n_passes, ahead->n_steps);
+    if (isatty(STDERR_FILENO) && s->n_drawn > 0 && elapsed > 0)
+        cli_note("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
+}
+
+static int run(struct generate *g)
+{
+    struct samples *s = &g->samples;
+    size_t n_ctx = mgpt_n_ctx(g->engine.session), n_prompt = g->input.n_tokens;
+    int code = s->slide ? EXIT_OK : engine_fits(&g->engine, "prompt", n_prompt);
+    double start = seconds();
+    if (code != EXIT_OK)
+        return code;
+    s->engine = &g->engine;
+    s->sampling = &g->sampling;
+    s->prompt = g->input.tokens;
+    s->n_prompt = n_prompt;
+    s->n_before = n_prompt > n_ctx ? n_prompt - n_ctx : 0;
+    interrupt_catch();
+    code = cli_finish(samples_run(s));
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED)
+        report(s, seconds() - start);
+    return code;
+}
+
+static void release(struct generate *g)
+{
+    speculate_close(&g->samples.speculation);
+    free(g->input.tokens);
+    engine_close(&g->engine);
+}
+
+/* ---- a conversation ---- */
+
+static int converse(struct generate *g, const struct cli_command *command)
+{
+    const struct samples *s = &g->samples;
+    const struct chat_request request = {g->input.text, g->input.file, g->chat_format, g->system,
+                                         s->n_predict};
+    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || s->slide || g->input.special ||
+        g->input.ids || s->no_prompt)
+        return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
+                                  "--slide, --special, --ids, --no-prompt, --json");
+    if (g->input.text && g->input.file)
+        return cli_usage(command, "-p and -f: give one of them");
+    int code = engine_session(&g->engine);
+    return code == EXIT_OK ? chat_run(&g->engine, &g->sampling.sampler, &request, command) : code;
+}
+
+static int generate(struct generate *g, const struct cli_command *command)
+{
+    struct samples *s = &g->samples;
+    if (s->lookup == CLI_CHOSEN)
+        s->lookup = SPECULATE_DEFAULT;
+    if (g->chat)
+        return converse(g, command);
+    if (g->chat_format || g->system)
+        return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
+    if (s->slide && s->lookup)
+        return cli_usage(command, "--slide and --lookup: only one of them");
+    if (s->first && sampling_is_shared(&g->sampling))
+        return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
+    int code = read_prompt(g, command);
+    if (code == EXIT_OK)
+        code = engine_session(&g->engine);
+    return code == EXIT_OK ? run(g) : code;
+}
+
+int cmd_generate(int argc, char **argv)
+{
+    struct generate g = {.samples = {.n_predict = -1, .n = 1},
+                         .sampling = {.temperature = 0.8, .top_p = 1}};
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(g.engine),
+        INPUT_OPTIONS(g.input),
+        {"-n, --tokens", "N", CLI_INT, &g.samples.n_predict, -1, INT32_MAX,
+         "most tokens to draw (default -1: until the end)"},
+        {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
+        {"--first", "N", CLI_U64, &g.samples.first, 0, 1e15,
+         "number of the first (default 0): sample N of a seed is always the same"},
+        {"--batch", "N", CLI_INT, &g.samples.batch, 1, 4096,
+         "samples side by side (default: chosen); never changes the result"},
+        {"--slide", NULL, CLI_FLAG, &g.samples.slide, 0, 0,
+         "go on beyond the context, seeing its last tokens only"},
+        {"--lookup", "[K]", CLI_INT, &g.samples.lookup, 1, SPECULATE_MAX,
+         "propose up to K tokens (16) from the text so far, verify them in one pass"},
+        SAMPLING_OPTIONS(g.sampling),
+        ENGINE_OPT_CTX(g.engine),
+        ENGINE_OPT_THREADS(g.engine),
+        ENGINE_OPT_KV(g.engine),
+        ENGINE_OPT_ISA(g.engine),
+        ENGINE_OPT_FINITE(g.engine),
+        {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
+        {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
+        {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
+        {"--chat-format", "NAME", CLI_TEXT, &g.chat_format, 0, 0,
+         "how turns are written (default: as the model's template says)"},
+        {"--system", "TEXT", CLI_TEXT, &g.system, 0, 0,
+         "with --chat: what the model is told first"},
+    };
+    const struct cli_command command = {
+        "generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
+        notes,      options,   sizeof options / sizeof *options,
+        0,          1};
+    int code;
+    if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
+        code = generate(&g, &command);
+    release(&g);
+    return code;
+}

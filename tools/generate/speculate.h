@@ -1,0 +1,47 @@
+/* Exact speculation: mgpt_step that may have run ahead.
+ *
+ * A pass feeds the token that was drawn and, behind it, a proposal of what will be drawn next
+ * (lookup.h), and keeps the logits of all of them. As long as the caller then asks for the
+ * tokens that were proposed, their logits are there already; the first other token rewinds the
+ * session and begins a new pass. The logits returned are those of mgpt_step, to the bit,
+ * whatever was proposed: feeding and stepping give the same bits. So the caller draws as it
+ * would without, one number per token, in order.
+ *
+ * While it runs ahead the session holds more tokens than count: ask speculate_pos, not mgpt_pos.
+ */
+#ifndef MGPT_SPECULATE_H
+#define MGPT_SPECULATE_H
+
+#include "engine/engine.h"
+#include "generate/lookup.h"
+
+enum { SPECULATE_DEFAULT = 16, SPECULATE_MAX = 64 };
+
+struct speculation {
+    struct engine *engine;
+    mgpt_session *session; /* the engine's */
+    struct lookup lookup;
+    size_t most;                      /* tokens in a proposal */
+    int32_t ahead[1 + SPECULATE_MAX]; /* of the last pass: the token drawn, and the proposal */
+    size_t n_ahead, at;               /* its rows, and the last of them that was asked for */
+    size_t pos;                       /* tokens that count */
+    float *rows;                      /* [1 + most][n_vocab] */
+    size_t n_vocab;
+    size_t n_proposed, n_right, n_passes, n_steps; /* what came of it */
+};
+
+/* For the engine's session, with proposals of at most `most` tokens. MGPT_OK or MGPT_EMEM. */
+int speculate_open(struct speculation *s, struct engine *engine, size_t most, mgpt_error *err);
+void speculate_close(struct speculation *s);
+
+/* The session has been rewound or fed by others: begins anew from the tokens that it holds. */
+void speculate_begin(struct speculation *s);
+
+/* As mgpt_step on the tokens that count; the logits live until the next call. At most `draws` more
+ * tokens will be asked for after this one. */
+const float *speculate_step(struct speculation *s, int32_t token, size_t draws, mgpt_error *err);
+
+/* Tokens that count. */
+size_t speculate_pos(const struct speculation *s);
+
+#endif

@@ -1,0 +1,198 @@
+/* mgpt info: what is in a model file, for people or (--json) for programs. */
+#include "base/utf8.h"
+#include "common/commands.h"
+#include "common/sandbox.h"
+#include "common/text.h"
+#include "engine/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char notes[] =
+    "examples:\n"
+    "  mgpt info weights/names.gguf\n"
+    "  mgpt info weights/names.gguf --json --tensors\n\n"
+    "exit codes: 0 ok, 2 usage, 3 model refused, 4 out of memory, 5 input/output\n";
+
+/* ---- for people ---- */
+
+static void text_line(const char *label, const char *value)
+{
+    printf("%-16s %s\n", label, value);
+}
+
+/* "4,192 bytes". */
+static void number_line(const char *label, uint64_t n, const char *unit)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    printf("%-16s ", label);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            putchar(',');
+        putchar(digits[i]);
+    }
+    printf("%s%s\n", *unit ? " " : "", unit);
+}
+
+static void token_line(const struct engine *e, const char *label, int32_t token)
+{
+    printf("%-16s ", label);
+    if (token < 0) {
+        puts("none");
+        return;
+    }
+    printf("%d ", (int)token);
+    text_print_token(stdout, e->model, token);
+    putchar('\n');
+}
+
+static void print_dialect(const mgpt_info *i)
+{
+    printf("%-16s %s eps %g, %s%s, %s head", "dialect", i->norm, (double)i->norm_eps,
+           i->gated ? "gated " : "", i->activation, i->tied ? "tied" : "own");
+    if (strcmp(i->position, "rope") == 0)
+        printf(", rope base %g\n", (double)i->rope_base);
+    else
+        printf(", %s positions\n", strcmp(i->position, "none") == 0 ? "no" : i->position);
+}
+
+static void print_info(const struct engine *e)
+{
+    const mgpt_info *i = &e->info;
+    text_line("architecture", i->arch);
+    printf("%-16s ", "name"); /* the file's own words */
+    text_print_quoted(stdout, i->name, strlen(i->name));
+    putchar('\n');
+    number_line("parameters", i->n_params, "");
+    text_line("weights", i->type);
+    printf("%-16s layers %d, width %d, heads %d of %d", "shape", (int)i->n_layer, (int)i->n_embd,
+           (int)i->n_head, (int)i->head_dim);
+    if (i->n_head_kv != i->n_head)
+        printf(" (%d for keys and values)", (int)i->n_head_kv);
+    printf(", mlp %d\n", (int)i->n_ff);
+    print_dialect(i);
+    number_line("context", (uint64_t)i->n_ctx, "positions");
+    printf("%-16s %s, %d tokens, logits %d%s\n", "vocabulary", i->tokenizer, (int)i->n_tokens,
+           (int)i->n_vocab, i->add_bos ? ", adds BOS" : "");
+    token_line(e, "BOS", i->bos);
+    token_line(e, "EOS", i->eos);
+    number_line("file", i->file_bytes, "bytes");
+    number_line("read per token", i->bytes_per_token, "bytes of weights");
+    number_line("KV cache", i->kv_bytes, "bytes per position");
+    text_line("kernels", i->isa);
+}
+
+static void print_tensor(const mgpt_tensor *t)
+{
+    char shape[96] = "";
+    size_t n = 0;
+    for (uint32_t d = 0; d < t->n_dims && d < 4 && n < sizeof shape; d++)
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, d ? ", " : "", t->dims[d]);
+    printf("%-32s %-6s [%s] %" PRIu64 " bytes at %" PRIu64 "\n", t->name, t->type, shape,
+           t->n_bytes, t->offset);
+}
+
+/* ---- for programs ---- */
+
+static json_t *info_json(const mgpt_info *i)
+{
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i,"
+        " s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I}",
+        "arch", i->arch, "name", i->name, "tokenizer", i->tokenizer, "isa", i->isa, "type", i->type,
+        "norm", i->norm, "activation", i->activation, "position", i->position, "n_vocab",
+        (int)i->n_vocab, "n_tokens", (int)i->n_tokens, "n_ctx", (int)i->n_ctx, "n_embd",
+        (int)i->n_embd, "n_layer", (int)i->n_layer, "n_head", (int)i->n_head, "n_head_kv",
+        (int)i->n_head_kv, "head_dim", (int)i->head_dim, "n_ff", (int)i->n_ff, "bos", (int)i->bos,
+        "eos", (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
+        (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (json_int_t)i->n_params,
+        "file_bytes", (json_int_t)i->file_bytes, "bytes_per_token", (json_int_t)i->bytes_per_token,
+        "kv_bytes", (json_int_t)i->kv_bytes);
+}
+
+static json_t *tensor_json(const mgpt_tensor *t)
+{
+    json_t *shape = json_array();
+    for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
+        if (json_array_append_new(shape, json_integer((json_int_t)t->dims[d])) < 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape", shape,
+                     "offset", (json_int_t)t->offset, "n_bytes", (json_int_t)t->n_bytes);
+}
+
+static int is_utf8(const char *text)
+{
+    size_t n = strlen(text), length;
+    uint32_t code = 0;
+    for (; n > 0 && code != UTF8_BAD; text += length, n -= length)
+        length = utf8_next(text, n, &code);
+    return code != UTF8_BAD;
+}
+
+static int print_json(const struct engine *e, int tensors)
+{
+    json_t *root = info_json(&e->info), *list = tensors ? json_array() : NULL;
+    mgpt_tensor t;
+    int whole = !tensors || list;
+    for (size_t i = 0; list && i < mgpt_n_tensors(e->model); i++)
+        if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
+            whole &= json_array_append_new(list, tensor_json(&t)) == 0;
+    if (!root && !(is_utf8(e->info.arch) && is_utf8(e->info.name))) {
+        cli_note("%s: its strings are not UTF-8: they cannot be written as JSON", e->path);
+        json_decref(list);
+        return EXIT_REFUSED;
+    }
+    if (list)
+        whole &= json_object_set_new(root, "tensors", list) == 0;
+    if (!whole) {
+        json_decref(root);
+        root = NULL;
+    }
+    return text_json_line(root);
+}
+
+static int run(const struct engine *e, int tensors, int json)
+{
+    mgpt_tensor t;
+    if (json)
+        return print_json(e, tensors);
+    print_info(e);
+    if (tensors)
+        putchar('\n');
+    for (size_t i = 0; tensors && i < mgpt_n_tensors(e->model); i++)
+        if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
+            print_tensor(&t);
+    return EXIT_OK;
+}
+
+int cmd_info(int argc, char **argv)
+{
+    struct engine e = {0};
+    int tensors = 0, json = 0;
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(e),
+        {"--tensors", NULL, CLI_FLAG, &tensors, 0, 0, "list the tensors: name, type, shape, bytes"},
+        {"--json", NULL, CLI_FLAG, &json, 0, 0, "one JSON object"},
+        ENGINE_OPT_ISA(e),
+    };
+    const struct cli_command command = {"info", "[MODEL]", "Say what is in a model file.",
+                                        notes,  options,   sizeof options / sizeof *options,
+                                        0,      1};
+    const char *operands[1];
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    int code = engine_choose(&e, &command, operands, n, NULL, 0);
+    if (code == EXIT_OK)
+        sandbox_enter(&(struct sandbox){.checkpoints = {e.path}});
+    if (code == EXIT_OK)
+        code = engine_open(&e);
+    if (code == EXIT_OK)
+        code = cli_finish(run(&e, tensors, json));
+    engine_close(&e);
+    return code;
+}

@@ -1,0 +1,260 @@
+/* mgpt lab: a web page with the user's model and the engine in it.
+ *
+ * Up to a stated size the page carries weights and engine and computes everything anew (live); above it,
+ * one run of a prompt with all values (recorded). The file is there whole or not at all.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/commands.h"
+#include "common/interrupt.h"
+#include "common/json_read.h"
+#include "common/sandbox.h"
+#include "common/xxh64.h"
+#include "engine/engine.h"
+#include "engine/hooks.h"
+#include "engine/input.h"
+#include "lab/about.h"
+#include "lab/page_out.h"
+#include "lab/parts.h"
+#include "lab/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MB 1000000.0
+
+/* Browsers hold some 500 MB in one text, base64 and all. */
+enum { MAX_DEFAULT = 32, MAX_MOST = 300 };
+
+struct lab {
+    struct engine engine;
+    struct input input;
+    const char *path;
+    double max; /* MB */
+    int recorded;
+    struct file file;
+    const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
+    size_t n_bytes;
+    struct hook *hooks;
+    struct page_out page;
+    json_t *about;
+    char reason[160]; /* why the page is recorded; empty: it is live */
+};
+
+static const char notes[] =
+    "A live page computes everything in the browser, with this engine compiled to WebAssembly and "
+    "the\n"
+    "bits that it gives here: type, step, sample, take out heads, compare. Above --max MB of "
+    "weights, and\n"
+    "with --static, the page holds one run of the prompt with all its values and the same views. "
+    "It\n"
+    "needs no network, no server, no other file: open it from disk.\n\n"
+    "examples:\n"
+    "  mgpt lab weights/names.gguf -p anna -o lab.html\n"
+    "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n\n"
+    "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model refused, 4 "
+    "longer\n"
+    "than the context, more than a page can carry, or out of memory, 5 input/output, 130 "
+    "interrupted\n";
+
+/* ---- live or recorded ---- */
+
+static void decide(struct lab *lab)
+{
+    double mb = (double)lab->engine.info.file_bytes / MB;
+    if (lab->recorded)
+        snprintf(lab->reason, sizeof lab->reason, "it was asked for with --static");
+    else if (mb > lab->max)
+        snprintf(lab->reason, sizeof lab->reason,
+                 "the model has %.1f MB, a live page takes up to %.4g (--max)", mb, lab->max);
+}
+
+static int check_size(const struct lab *lab)
+{
+    const struct record_of_run run = {lab->engine.model, lab->hooks, lab->input.tokens,
+                                      lab->input.n_tokens};
+    double mb = (double)record_size(&run) / MB;
+    if (mb <= MAX_MOST)
+        return EXIT_OK;
+    cli_note("the values of %zu tokens are %.0f MB, a page takes up to %d: give a shorter prompt",
+             lab->input.n_tokens, mb, (int)MAX_MOST);
+    return EXIT_FULL;
+}
+
+/* ---- what goes into the page ---- */
+
+static int list_hooks(struct lab *lab)
+{
+    mgpt_error err;
+    lab->hooks = hooks_list(lab->engine.model, &err);
+    return lab->hooks ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+static int read_input(struct lab *lab, const struct cli_command *command)
+{
+    if (lab->reason[0] && input_count(&lab->input) == 0)
+        return cli_usage(command, "a recorded page needs a prompt (%s): give -p", lab->reason);
+    if (input_count(&lab->input) == 0 && lab->engine.info.bos < 0)
+        return list_hooks(lab); /* nothing: the user chooses the first token */
+    int code = input_read(&lab->input, &lab->engine, command);
+    if (code != EXIT_OK)
+        return code;
+    if (lab->input.n_tokens > (size_t)lab->engine.info.n_ctx) {
+        cli_note("prompt: %zu tokens, but the context holds %d", lab->input.n_tokens,
+                 (int)lab->engine.info.n_ctx);
+        return EXIT_FULL;
+    }
+    if (lab->reason[0] && lab->input.n_tokens == 0)
+        return cli_usage(command, "nothing to record: the text is empty and the model has no BOS");
+    code = list_hooks(lab);
+    return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
+}
+
+static int describe(struct lab *lab, mgpt_error *err)
+{
+    const struct about about = {.engine = &lab->engine,
+                                .hooks = lab->hooks,
+                                .tokens = lab->input.tokens,
+                                .n_tokens = lab->input.n_tokens,
+                                .hash = xxh64(lab->bytes, lab->n_bytes),
+                                .reason = lab->reason[0] ? lab->reason : NULL};
+    json_watch();
+    lab->about = about_json(&about, err);
+    return lab->about ? MGPT_OK : MGPT_EMEM;
+}
+
+static int add_to_block(const char *text, size_t n, void *page)
+{
+    page_add(page, text, n);
+    return 0;
+}
+
+static int put_about(struct lab *lab, mgpt_error *err)
+{
+    int status = page_begin(&lab->page, "mgpt-about", err);
+    if (status < 0)
+        return status;
+    int failed = json_dump_callback(lab->about, add_to_block, &lab->page,
+                                    JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) < 0;
+    page_end(&lab->page);
+    return failed || json_has_lost() ? err_memory(err, "what the page says about the model", 0)
+                                     : MGPT_OK;
+}
+
+static int put_model(struct lab *lab, mgpt_error *err)
+{
+    int status = page_begin(&lab->page, "mgpt-model", err);
+    if (status < 0)
+        return status;
+    page_add(&lab->page, lab->bytes, lab->n_bytes);
+    page_end(&lab->page);
+    return MGPT_OK;
+}
+
+static int put_run(struct lab *lab, mgpt_error *err)
+{
+    const struct record_of_run run = {lab->engine.model, lab->hooks, lab->input.tokens,
+                                      lab->input.n_tokens};
+    lab->engine.model = NULL; /* it is taken */
+    return record_put(&run, &lab->page, lab->about, err);
+}
+
+/* Everything into the page; 1: interrupted. */
+static int put_all(struct lab *lab, mgpt_error *err)
+{
+    const char *name = lab->engine.info.name;
+    char title[256];
+    snprintf(title, sizeof title, "%s", name[0] ? name : lab->engine.path);
+    int status = describe(lab, err);
+    if (status == MGPT_OK)
+        status = page_open(&lab->page, lab->path, title, err);
+    if (status == MGPT_OK)
+        page_put_gzip(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
+    if (status == MGPT_OK)
+        status = lab->reason[0] ? put_run(lab, err) : put_model(lab, err);
+    if (status == MGPT_OK)
+        status = put_about(lab, err);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int write_page(struct lab *lab)
+{
+    mgpt_error err;
+    uint64_t n_bytes, weights = lab->engine.info.file_bytes;
+    interrupt_catch();
+    int status = put_all(lab, &err);
+    if (status == 1 || interrupted())
+        return EXIT_INTERRUPTED;
+    if (status == MGPT_OK)
+        status = page_commit(&lab->page, &n_bytes, &err);
+    if (status < 0)
+        return cli_fail(err.status == MGPT_EIO ? lab->path : NULL, &err);
+    if (!lab->reason[0])
+        cli_note("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
+                 (double)n_bytes / 1e3, (double)weights / 1e3, (double)lab_module.n / 1e3);
+    else
+        cli_note("%s: recorded, %.1f kB, %zu tokens: %s", lab->path, (double)n_bytes / 1e3,
+                 lab->input.n_tokens, lab->reason);
+    return EXIT_OK;
+}
+
+static int run(struct lab *lab, const struct cli_command *command)
+{
+    mgpt_error err;
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {lab->engine.path}, .files = {lab->input.file}, .output = lab->path});
+    int code = engine_open(&lab->engine);
+    if (code != EXIT_OK)
+        return code;
+    decide(lab);
+    code = read_input(lab, command);
+    if (code == EXIT_OK &&
+        engine_bytes(&lab->engine, &lab->file, &lab->bytes, &lab->n_bytes, &err) < 0)
+        code = cli_fail(lab->engine.path, &err);
+    return code == EXIT_OK ? write_page(lab) : code;
+}
+
+int cmd_lab(int argc, char **argv)
+{
+    struct lab lab = {.max = MAX_DEFAULT};
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(lab.engine),
+        {"-o, --output", "FILE", CLI_TEXT, &lab.path, 0, 0, "the page to write: lab.html"},
+        INPUT_OPTIONS(lab.input),
+        {"--max", "MB", CLI_REAL, &lab.max, 0.001, MAX_MOST,
+         "most megabytes of weights in a live page (default 32)"},
+        {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
+    };
+    const struct cli_command command = {"lab",
+                                        "[MODEL] -o FILE",
+                                        "A web page in which the model runs and shows everything "
+                                        "inside.",
+                                        notes,
+                                        options,
+                                        sizeof options / sizeof *options,
+                                        0,
+                                        1};
+    const char *operands[1];
+    int n = cli_parse(&command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    int code = engine_choose(&lab.engine, &command, operands, n, NULL, 0);
+    if (code == EXIT_OK && !lab.path)
+        code = cli_usage(&command, "where to? Give -o lab.html");
+    if (code == EXIT_OK && cli_same_file(lab.path, lab.engine.path))
+        code = cli_usage(&command, "-o: %s is the model", lab.path);
+    if (code == EXIT_OK && input_count(&lab.input) > 1)
+        code = cli_usage(&command, "give one of -p, -f, --ids");
+    if (code == EXIT_OK)
+        code = run(&lab, &command);
+    page_discard(&lab.page);
+    json_decref(lab.about);
+    arr_free(lab.hooks);
+    free(lab.input.tokens);
+    file_close(&lab.file);
+    engine_close(&lab.engine);
+    return code;
+}

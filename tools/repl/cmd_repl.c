@@ -1,0 +1,112 @@
+/* mgpt repl: step through a model.
+ *
+ * One line, one action: an empty line draws a token, a line with a slash is a command, any other
+ * line is text. In a terminal lines are edited and Ctrl-C stops a command; through a pipe the same
+ * lines are a script, whose output has neither prompt nor colour. A command that fails says so and
+ * the session goes on.
+ */
+#include "base/mem.h"
+#include "common/commands.h"
+#include "common/interrupt.h"
+#include "repl/line.h"
+#include "repl/repl.h"
+#include "repl/screen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char notes[] =
+    "Lines: text is fed to the model, an empty line draws one token, /help lists the commands, "
+    "quit\n"
+    "ends the session.\n"
+    "A text that begins with a slash is written with two. The default temperature is 0.\n\n"
+    "examples:\n"
+    "  mgpt repl weights/names.gguf\n"
+    "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n\n"
+    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused or not finite,\n"
+    "4 out of memory, 5 input/output, 130 interrupted\n";
+
+static void greet(const struct repl *r)
+{
+    const mgpt_info *i = &r->engine.info;
+    printf("%s: %s, layers %d, width %d, vocabulary %d, context %zu. /help lists the commands.\n",
+           r->engine.path, i->arch, (int)i->n_layer, (int)i->n_embd, (int)i->n_vocab,
+           mgpt_n_ctx(r->engine.session));
+}
+
+/* Reads and runs lines until the end. */
+static int read_lines(struct repl *r, struct line_reader *reader)
+{
+    char prompt[REPL_NAME + 32], *line;
+    size_t n;
+    int stopped = 0;
+    while (!r->quit && !ferror(stdout) && !stopped) {
+        int several = arr_len(r->branches) > 1;
+        snprintf(prompt, sizeof prompt, "%s%s%zu> ", several ? r->branches[r->current].name : "",
+                 several ? " " : "", mgpt_pos(r->engine.session));
+        line = line_next(reader, prompt, &n);
+        if (!line)
+            break;
+        interrupt_catch();
+        repl_line(r, line, n);
+        stopped = interrupted() && (!reader->terminal || interrupt_is_final());
+        interrupt_release();
+    }
+    if (reader->failed.status < 0)
+        return cli_fail("stdin", &reader->failed);
+    return stopped ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+static int loop(struct repl *r, const char *history)
+{
+    struct line_reader reader;
+    mgpt_error err;
+    if (line_open(&reader, history, repl_complete, r, &err) < 0)
+        return cli_fail(history, &err);
+    if (reader.terminal)
+        greet(r);
+    int code = read_lines(r, &reader);
+    if (code == EXIT_OK)
+        repl_trace_end(r);
+    if (line_close(&reader, &err) < 0)
+        cli_fail(history, &err);
+    return code == EXIT_OK && r->engine.finite.n_told > 0 ? EXIT_REFUSED : code;
+}
+
+int cmd_repl(int argc, char **argv)
+{
+    struct repl r = {.sampling = {.top_p = 1}};
+    const char *history = NULL;
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(r.engine),
+        SAMPLING_OPTIONS(r.sampling),
+        ENGINE_OPT_CTX(r.engine),
+        ENGINE_OPT_THREADS(r.engine),
+        ENGINE_OPT_KV(r.engine),
+        ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_FINITE(r.engine),
+        {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
+         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+        {"--width", "N", CLI_INT, &r.width, 20, 1000,
+         "columns of pictures (default: the terminal's)"},
+        {"--history", "FILE", CLI_TEXT, &history, 0, 0,
+         "in a terminal: keep the lines typed in a file, its own (default: none)"},
+    };
+    const struct cli_command command = {
+        "repl", "[MODEL]", "Step through a model: one Enter, one token.",
+        notes,  options,   sizeof options / sizeof *options,
+        0,      1};
+    struct screen screen;
+    int code;
+    int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);
+    if (ready && !screen_look(&screen, r.screen_mode, r.width))
+        code = cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+                         r.screen_mode);
+    else if (ready)
+        code = engine_session(&r.engine);
+    if (r.engine.session)
+        code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);
+    repl_end(&r);
+    engine_close(&r.engine);
+    return code;
+}
