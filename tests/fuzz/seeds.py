@@ -6,9 +6,12 @@
 makes OUT/<target>/* from the fixtures of the tests, from files that mgpt itself converts, and from a few
 that are written here, and OUT/<target>.dict from the words in the source of the readers.
 """
+import base64
 import glob
 import io
+import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -53,7 +56,22 @@ def options(raw=0, **given):
     """The command line as a part: see read_options in fuzz_checkpoint.c."""
     bits = sum(1 << i for i, name in enumerate(OPTIONS) if name in given)
     sizes = [given.get(name, 0) for name in ("heads", "vocab_size", "embd", "layers", "context", "bos", "window")]
-    return "options", struct.pack("<8IB", bits, *sizes, raw << 4)
+    reals = [given.get(name, 0) for name in ("eps", "rope", "softcap", "qk_scale")]
+    return "options", struct.pack("<8IB4f", bits, *sizes, raw << 4, *reals)
+
+
+# What a file may leave to its user, as options of mgpt convert.
+ASKED = {"heads": 4, "activation": "relu", "eps": 0.5, "positions": "half", "rope": 100.0}
+
+
+def asked(name, data):
+    """The fewest of ASKED with which a file converts, as a part."""
+    for n in range(len(ASKED) + 1):
+        for chosen in itertools.combinations(ASKED, n):
+            more = [word for key in chosen for word in ("--" + key, str(ASKED[key]))]
+            if converts([(name, data)], more)[0]:
+                return [options(**{key: ASKED[key] for key in chosen})] if chosen else []
+    return []
 
 
 def npy(descr, shape, data):
@@ -77,16 +95,31 @@ CHARS = "ab\u00e9\u20ac\n".encode()  # of the fixtures that have no vocabulary
 SIZES = {"embd": 4, "layers": 2, "context": 3, "heads": 4}
 
 
+def smaller_json(data):
+    """microgpt's JSON with short numbers, or llm-viz' with a third of each size."""
+    if b'"torch.float32"' not in data:
+        return re.sub(rb"(?<=[\[,])-?\d\.\d{2,}(?:e-?\d+)?(?=[,\]])", b"1", data)
+    root = json.loads(data)
+    for value in root.values():
+        if "shape" in value:
+            value["shape"] = [-(-n // 3) for n in value["shape"]]
+            value["data"] = base64.b64encode(b"\0\0\x80\x3e" * math.prod(value["shape"])).decode()
+        else:
+            value.update({k: -(-value[k] // 3) for k in ("n_embd", "vocab_size", "block_size") if k in value})
+    return json.dumps(root, separators=(",", ":")).encode()
+
+
 def fixtures():
     for path in sorted(glob.glob(FIXTURES + "/convert/*") + glob.glob(FIXTURES + "/wild/*") +
                        glob.glob(FIXTURES + "/shapes/*")):
         name, data = os.path.basename(path), get(path)
         kind = os.path.splitext(name)[1]
-        if kind in (".json", ".pkl", ".npy", ".npz") and ".ref." not in name and not name.startswith("flat"):
+        data = smaller_json(data) if kind == ".json" and ".ref." not in name else data
+        if kind in (".json", ".pkl", ".npy", ".npz") and ".ref." not in name:
             target = {".json": "microgpt_json", ".pkl": "pickle"}.get(kind, kind[1:])
-            put(target, name + "-heads", parts([("main", data), options(heads=4)]))
+            put(target, "%s-%s-asked" % (os.path.basename(os.path.dirname(path)), name), parts([("main", data)] + asked(name, data)))
         if kind == ".json" and ".ref." not in name:
-            put("microgpt_json", name, data)
+            put("microgpt_json", "%s-%s" % (os.path.basename(os.path.dirname(path)), name), data)
         elif kind == ".safetensors":
             put("safetensors", name, data)
         elif kind == ".pkl":

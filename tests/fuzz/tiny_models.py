@@ -93,7 +93,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "HEAD": 2,
              "ROT2": 1, "L": layers, "NONE": None}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
-               arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner, arch + ".attention.head_count": heads,
+               arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
+               arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
     if arch == "gemma3":
@@ -105,7 +106,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
             continue
         dims = [sizes[d] for d in (d_in, d_out) if sizes[d]]
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0
-        tensors += [("blk.%d.%s" % (i, name) if of_layer else name, dims, kind if whole else "f16" if width > 8 else "f32")
+        typed = kind if whole else "f16" if width > 8 else "f32"
+        tensors += [("blk.%d.%s" % (i, name) if of_layer else name, dims, typed)
                     for i in (range(layers) if of_layer else (0,))]
     return gguf(entries, tensors)
 
@@ -182,8 +184,8 @@ def sizes_of(config, layers):
              context: 6, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     new = {"vocab_size": 8, "num_attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
-           "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6, "num_hidden_layers": layers,
-           "n_layer": layers, "num_layers": layers}
+           "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
+           "num_hidden_layers": layers, "n_layer": layers, "num_layers": layers}
     return sizes, new
 
 
