@@ -142,7 +142,7 @@ static int soften(const struct job *job, struct attend_head *h)
     return MGPT_OK;
 }
 
-static int mix(const struct job *job, size_t head, struct attend_head *h)
+static int attend_stages_mix(const struct job *job, size_t head, struct attend_head *h)
 {
     struct matrix *v = &job->out->v, *all = &job->out->out;
     size_t n = v->rows, d = v->cols / job->in->n_heads;
@@ -187,7 +187,7 @@ static int run_head(const struct job *job, size_t head)
     if (status == MGPT_OK)
         status = soften(job, h);
     if (status == MGPT_OK)
-        status = mix(job, head, h);
+        status = attend_stages_mix(job, head, h);
     return status < 0 ? status : check_finite(&h->out, "A V", job->err);
 }
 

@@ -74,7 +74,7 @@ static int load_projection(struct attend *a, size_t i)
     return a->names[i] ? load_file(&a->w[i], name) : load_text(&a->w[i], name);
 }
 
-static int load(struct attend *a)
+static int attend_load(struct attend *a)
 {
     int code = a->x_name ? load_file(&a->x, a->x_name) : load_text(&a->x, a->example->x);
     for (size_t i = 0; i < 3 && code == EXIT_OK; i++)
@@ -167,7 +167,7 @@ static json_t *json_heads(const struct attend_stages *s)
     return heads;
 }
 
-static int print_json(const struct attend *a, int causal)
+static int attend_print_json(const struct attend *a, int causal)
 {
     const struct attend_stages *s = &a->stages;
     return text_json_line(
@@ -178,7 +178,7 @@ static int print_json(const struct attend *a, int causal)
 
 /* ---- the command ---- */
 
-static int run(struct attend *a)
+static int cmd_attend_run(struct attend *a)
 {
     struct kernels kernels;
     mgpt_error err;
@@ -187,7 +187,7 @@ static int run(struct attend *a)
         cli_note("--isa: this machine has no '%s'", a->isa);
         return EXIT_USAGE;
     }
-    int code = load(a);
+    int code = attend_load(a);
     if (code != EXIT_OK)
         return code;
     struct attend_input in = {&a->x,  &a->w[0], &a->w[1],          &a->w[2],
@@ -195,7 +195,7 @@ static int run(struct attend *a)
     if (attend_run(&a->stages, &in, &kernels, &err) < 0)
         return cli_fail(NULL, &err);
     if (a->json)
-        return cli_finish(print_json(a, causal));
+        return cli_finish(attend_print_json(a, causal));
     print_stages(a, causal);
     return cli_finish(EXIT_OK);
 }
@@ -260,7 +260,7 @@ int cmd_attend(int argc, char **argv)
         return cli_parse_exit(n);
     int code = check_options(&a, &command, n, operands[0]);
     if (code == EXIT_OK)
-        code = run(&a);
+        code = cmd_attend_run(&a);
     attend_free(&a.stages);
     matrix_free(&a.x);
     for (size_t i = 0; i < 3; i++)

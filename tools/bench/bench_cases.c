@@ -191,8 +191,8 @@ void bank_refresh(struct bank *b)
 
 /* ---- cases ---- */
 
-static struct kernel_case *add(struct case_list *list, const struct kernel_case *like,
-                               const char *name)
+static struct kernel_case *bench_cases_add(struct case_list *list, const struct kernel_case *like,
+                                           const char *name)
 {
     struct kernel_case *c = &list->c[list->n++];
     *c = *like;
@@ -204,7 +204,7 @@ static struct kernel_case *add(struct case_list *list, const struct kernel_case 
 static void linear_case(struct case_list *list, const struct kernel_case *like, const char *name,
                         uint8_t *matrix, size_t n_bytes, size_t n, size_t n_in)
 {
-    struct kernel_case *c = add(list, like, name);
+    struct kernel_case *c = bench_cases_add(list, like, name);
     size_t panel = kernels_panel_bytes((enum weight_type)c->index, n_in);
     size_t panels = n == 1 ? n_bytes / panel : panels_of(SIDE);
     *c = (struct kernel_case){.call = call_linear,
@@ -248,7 +248,7 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
     linear_case(list, &like, d->name, bank->small, bank->n_small, 1, SIDE);
     like.read = NULL;
     linear_case(list, &like, d->name, bank->prompt, 0, PROMPT, SIDE);
-    struct kernel_case *pack = add(list, &list->c[list->n - 1], "");
+    struct kernel_case *pack = bench_cases_add(list, &list->c[list->n - 1], "");
     pack->call = call_pack;
     pack->peak = NULL;
     pack->ops = 0;
@@ -268,7 +268,8 @@ void cases_attention(struct case_list *list, const struct kernels *k, struct ban
         for (size_t n = 1; n <= QUERIES; n += QUERIES - 1) {
             if (mixes ? !k->mix[type] : !k->scores[type])
                 continue;
-            struct kernel_case *c = add(list, &(struct kernel_case){.k = k, .bank = bank}, "");
+            struct kernel_case *c =
+                bench_cases_add(list, &(struct kernel_case){.k = k, .bank = bank}, "");
             c->call = mixes ? call_mix : call_scores;
             c->index = type;
             c->n = n;
@@ -316,7 +317,7 @@ void cases_row(struct case_list *list, const struct kernels *k, struct bank *ban
         const struct row_entry *e = &row_entries[*at];
         struct kernel_case like = {
             .call = e->call, .k = k, .bank = bank, .index = e->index, .n = ROW, .ops = ROW};
-        struct kernel_case *c = add(list, &like, e->name);
+        struct kernel_case *c = bench_cases_add(list, &like, e->name);
         snprintf(c->shape, sizeof c->shape, "%d values", ROW);
     }
 }

@@ -20,7 +20,7 @@ struct kernel_request {
 };
 
 /* Drops cases whose name lacks the word. */
-static void keep(struct case_list *list, const char *word)
+static void bench_kernels_keep(struct case_list *list, const char *word)
 {
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++)
@@ -36,7 +36,7 @@ static void call_often(void *ctx, size_t times)
         c->call(c);
 }
 
-static int measure(struct case_list *list, struct limits *l, int rounds)
+static int bench_kernels_measure(struct case_list *list, struct limits *l, int rounds)
 {
     for (int round = -1; round < rounds; round++) { /* the first is not counted */
         if (interrupted())
@@ -100,11 +100,11 @@ static void line(const struct kernel_case *c)
 static int run_list(struct case_list *list, struct limits *l, const struct kernel_request *q)
 {
     int code = EXIT_OK;
-    keep(list, q->word);
+    bench_kernels_keep(list, q->word);
     if (list->n == 0)
         return EXIT_OK;
     bench_progress("%s: %s", list->c[0].k->isa, list->c[0].name);
-    code = measure(list, l, q->rounds);
+    code = bench_kernels_measure(list, l, q->rounds);
     bench_progress("%s", "");
     for (size_t i = 0; i < list->n && code == EXIT_OK; i++) {
         if (q->json)

@@ -42,7 +42,7 @@ const char *test_name(const struct test *t, char *buf, size_t cap)
     return buf;
 }
 
-static int32_t token_at(const mgpt_info *info, size_t i)
+static int32_t bench_run_token_at(const mgpt_info *info, size_t i)
 {
     return (int32_t)((i * 7 + 1) % (size_t)info->n_vocab);
 }
@@ -72,7 +72,7 @@ static int stop(mgpt_error *err)
 }
 
 /* One token for each session. */
-static int step(const struct test *t, const int32_t *tokens, mgpt_error *err)
+static int bench_run_step(const struct test *t, const int32_t *tokens, mgpt_error *err)
 {
     if (interrupted())
         return stop(err);
@@ -81,14 +81,14 @@ static int step(const struct test *t, const int32_t *tokens, mgpt_error *err)
     return mgpt_step(t->sessions[0], tokens[0], err) ? MGPT_OK : err->status;
 }
 
-static int decode(struct running *r)
+static int bench_run_decode(struct running *r)
 {
     const struct test *t = r->test;
     int status = back(t, &r->err);
     for (int32_t i = 0; status == MGPT_OK && i < t->n; i++) {
         for (int32_t s = 0; s < t->n_sessions; s++)
-            r->tokens[s] = token_at(&r->bench->engine.info, (size_t)(i + s));
-        status = step(t, r->tokens, &r->err);
+            r->tokens[s] = bench_run_token_at(&r->bench->engine.info, (size_t)(i + s));
+        status = bench_run_step(t, r->tokens, &r->err);
     }
     return status;
 }
@@ -102,7 +102,8 @@ static int prefill(struct running *r)
 }
 
 /* Draws a token of one text, writes it, and begins a new text behind an end. */
-static void draw(struct drawing *d, const struct engine *e, mgpt_session *session, int32_t start)
+static void bench_run_draw(struct drawing *d, const struct engine *e, mgpt_session *session,
+                           int32_t start)
 {
     char text[256];
     const float *logits = mgpt_logits(session);
@@ -128,16 +129,16 @@ static int generate(struct running *r)
     for (int32_t i = 0; status == MGPT_OK && i < t->n; i++) {
         for (int32_t s = 0; s < t->n_sessions; s++)
             r->tokens[s] = r->drawings[s].token;
-        status = step(t, r->tokens, &r->err);
+        status = bench_run_step(t, r->tokens, &r->err);
         for (int32_t s = 0; status == MGPT_OK && s < t->n_sessions; s++)
-            draw(&r->drawings[s], e, t->sessions[s], start);
+            bench_run_draw(&r->drawings[s], e, t->sessions[s], start);
     }
     return status;
 }
 
 static void stretches(void *ctx, size_t times)
 {
-    static int (*const kinds[])(struct running *) = {prefill, decode, generate};
+    static int (*const kinds[])(struct running *) = {prefill, bench_run_decode, generate};
     struct running *r = ctx;
     for (size_t i = 0; i < times && r->status == MGPT_OK; i++)
         r->status = kinds[r->test->kind](r);
@@ -162,7 +163,7 @@ static int running_begin(struct running *r, struct bench *b, struct test *t)
     if (!r->tokens || !r->drawings)
         return out_of_memory();
     for (size_t i = 0; i < n; i++)
-        r->tokens[i] = token_at(&b->engine.info, i);
+        r->tokens[i] = bench_run_token_at(&b->engine.info, i);
     return EXIT_OK;
 }
 
@@ -219,7 +220,7 @@ static int new_session(struct bench *b, int n_threads, const int32_t *tokens, si
 }
 
 /* The first works for all with its threads; the others are alike, so forks of the second. */
-static int fill(struct bench *b, struct test *t, const int32_t *tokens)
+static int bench_run_fill(struct bench *b, struct test *t, const int32_t *tokens)
 {
     mgpt_error err;
     int code = EXIT_OK;
@@ -242,7 +243,7 @@ int test_open(struct bench *b, struct test *t)
     if (!t->sessions && code == EXIT_OK)
         code = out_of_memory();
     if (code == EXIT_OK)
-        code = fill(b, t, r.tokens);
+        code = bench_run_fill(b, t, r.tokens);
     if (code == EXIT_OK)
         code = run_for(&r, first_seconds, &seconds);
     running_end(&r);

@@ -87,7 +87,7 @@ static int kind_of(const json_t *o, int32_t n_prompt, int32_t n_gen, struct vs_r
     return 1;
 }
 
-static int refuse(const char *path, const char *what, size_t number)
+static int bench_vs_refuse(const char *path, const char *what, size_t number)
 {
     cli_note("%s: result %zu: %s", path, number, what);
     return EXIT_REFUSED;
@@ -98,20 +98,22 @@ static int read_object(const char *path, const json_t *o, size_t number, struct 
     struct vs_row row = {.n_sessions = 1};
     int32_t n_prompt, n_gen;
     if (!json_is_object(o))
-        return refuse(path, "expected an object", number);
+        return bench_vs_refuse(path, "expected an object", number);
     if (!json_object_get(o, "n_prompt") && !json_object_get(o, "n_gen")) {
         if (json_object_get(o, "kind")) /* a line of ours that is not about a test */
             return EXIT_OK;
-        return refuse(path, "neither n_prompt nor n_gen: is this llama-bench's JSON?", number);
+        return bench_vs_refuse(path, "neither n_prompt nor n_gen: is this llama-bench's JSON?",
+                               number);
     }
     if (!whole(o, "n_prompt", 0, &n_prompt) || !whole(o, "n_gen", 0, &n_gen) ||
         !whole(o, "n_depth", 0, &row.depth) || !whole(o, "n_threads", 0, &row.n_threads) ||
         !whole(o, "n_sessions", 1, &row.n_sessions))
-        return refuse(path, "n_prompt, n_gen, n_depth, n_threads must be whole numbers", number);
+        return bench_vs_refuse(path, "n_prompt, n_gen, n_depth, n_threads must be whole numbers",
+                               number);
     row.rate = rate_of(o);
     row.n_params = json_number_value(json_object_get(o, "model_n_params"));
     if (row.rate <= 0)
-        return refuse(path, "no speed: expected samples_ts or avg_ts", number);
+        return bench_vs_refuse(path, "no speed: expected samples_ts or avg_ts", number);
     label_of(o, &row);
     if (!kind_of(o, n_prompt, n_gen, &row) || arr_push(*rows, row))
         return EXIT_OK;
@@ -119,7 +121,8 @@ static int read_object(const char *path, const json_t *o, size_t number, struct 
     return EXIT_FULL;
 }
 
-static int read_value(const char *path, const json_t *value, size_t *number, struct vs_row **rows)
+static int bench_vs_read_value(const char *path, const json_t *value, size_t *number,
+                               struct vs_row **rows)
 {
     const json_t *list = json_is_array(value) ? value : json_object_get(value, "results");
     int code = EXIT_OK;
@@ -151,7 +154,7 @@ int vs_read(const char *path, struct vs_row **rows)
             break;
         }
         at += (size_t)bad.position;
-        code = read_value(path, value, &number, rows);
+        code = bench_vs_read_value(path, value, &number, rows);
         json_decref(value);
     }
     free(text);

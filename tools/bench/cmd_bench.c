@@ -140,7 +140,7 @@ static void weigh(const struct bench *b, struct test *t)
         t->step_bytes = (double)info->bytes_per_token + s * keys * b->kv_bytes;
 }
 
-static int add(struct bench *b, const struct test *t, int32_t n_ctx)
+static int bench_add(struct bench *b, const struct test *t, int32_t n_ctx)
 {
     if (t->n == 0 || (t->kind != TEST_GENERATE && t->n > n_ctx - t->depth))
         return EXIT_OK;
@@ -172,7 +172,7 @@ static int add_all(struct bench *b, enum test_kind kind, const struct list *size
                                  .depth = depths->v[d],
                                  .n_sessions = batches->v[k],
                                  .limits = limits};
-                code = add(b, &t, n_ctx);
+                code = bench_add(b, &t, n_ctx);
             }
     return code;
 }
@@ -273,7 +273,7 @@ static int rounds(struct bench *b)
     return code;
 }
 
-static int report(struct bench *b, struct request *q)
+static int bench_report(struct bench *b, struct request *q)
 {
     int code = EXIT_OK;
     if (q->json)
@@ -287,7 +287,7 @@ static int report(struct bench *b, struct request *q)
     return code;
 }
 
-static int measure(struct bench *b, struct request *q)
+static int bench_measure(struct bench *b, struct request *q)
 {
     int32_t n_ctx = 0;
     int code = open_model(b, q, &n_ctx);
@@ -304,7 +304,7 @@ static int measure(struct bench *b, struct request *q)
     if (code == EXIT_OK)
         code = rounds(b);
     if (code == EXIT_OK)
-        code = report(b, q);
+        code = bench_report(b, q);
     for (size_t i = 0; i < b->n_tests; i++)
         test_close(&b->tests[i]);
     for (size_t i = 0; i < b->n_limits; i++)
@@ -314,8 +314,8 @@ static int measure(struct bench *b, struct request *q)
     return code;
 }
 
-static int run(struct bench *b, struct request *q, const struct cli_command *command,
-               const char **operands, int n)
+static int cmd_bench_run(struct bench *b, struct request *q, const struct cli_command *command,
+                         const char **operands, int n)
 {
     int code = read_lists(command, q);
     if (code != EXIT_OK)
@@ -336,7 +336,7 @@ static int run(struct bench *b, struct request *q, const struct cli_command *com
         code = vs_read(q->from, &q->ours);
         return code == EXIT_OK ? vs_report(q->ours, q->theirs, q->json) : code;
     }
-    return code == EXIT_OK ? measure(b, q) : code;
+    return code == EXIT_OK ? bench_measure(b, q) : code;
 }
 
 int cmd_bench(int argc, char **argv)
@@ -381,7 +381,7 @@ int cmd_bench(int argc, char **argv)
     if (n < 0)
         return cli_parse_exit(n);
     b.rounds = q.rounds;
-    int code = run(&b, &q, &command, operands, n);
+    int code = cmd_bench_run(&b, &q, &command, operands, n);
     arr_free(q.theirs);
     arr_free(q.ours);
     engine_close(&b.engine);

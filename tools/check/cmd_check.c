@@ -152,7 +152,7 @@ static int look_inside(const struct check *c, int different)
     return check_inside(&inside);
 }
 
-static int run(struct check *c)
+static int check_run(struct check *c)
 {
     int code = EXIT_OK;
     interrupt_catch();
@@ -195,7 +195,7 @@ static int read_bounds(struct check *c, const struct cli_command *command)
 }
 
 /* The tokens of --ids. */
-static int read_ids(struct check *c, const struct cli_command *command)
+static int check_read_ids(struct check *c, const struct cli_command *command)
 {
     const char *at = c->ids;
     int32_t id;
@@ -212,8 +212,8 @@ static int read_ids(struct check *c, const struct cli_command *command)
     return cli_usage(command, "--ids: expected a number at byte %zu", (size_t)(at - c->ids));
 }
 
-static int read_shape(const struct check *c, struct ref_options *options,
-                      const struct cli_command *command)
+static int check_read_shape(const struct check *c, struct ref_options *options,
+                            const struct cli_command *command)
 {
     const char *at = c->shape;
     int32_t rows = 0, cols = 0, more;
@@ -238,12 +238,12 @@ static int open_reference(struct check *c, const struct cli_command *command)
     if (c->ids && c->text)
         code = cli_usage(command, "--ids and -p: only one of them");
     else if (c->ids)
-        code = read_ids(c, command);
+        code = check_read_ids(c, command);
     else if (c->text)
         code = engine_encode(&c->engine, "-p", c->text, strlen(c->text), MGPT_NO_SPECIAL_TOKENS,
                              info->add_bos ? info->bos : -1, &c->given, &c->n_given);
     if (code == EXIT_OK && c->shape)
-        code = read_shape(c, &options, command);
+        code = check_read_shape(c, &options, command);
     if (code != EXIT_OK)
         return code;
     options.ids = c->given;
@@ -274,8 +274,8 @@ static int prepare(struct check *c, const struct cli_command *command)
 }
 
 /* The text of -p or -f, NULL when there is neither: of a file what the tokens that are compared can need. */
-static int read_text(const struct check *c, const struct cli_command *command, char **text,
-                     size_t *n_text)
+static int check_read_text(const struct check *c, const struct cli_command *command, char **text,
+                           size_t *n_text)
 {
     size_t n_tokens = c->limit > 0 ? (size_t)c->limit : CHECK_TOKENS;
     const struct cli_limits limits = {.all = n_tokens * CHECK_TOKEN_BYTES, .is_prefix = 1};
@@ -295,7 +295,7 @@ static int check_self(const struct check *c, const struct cli_command *command)
     char *text;
     if (c->engine.check_finite)
         return cli_usage(command, "--self and --check-finite: only one of them");
-    int code = read_text(c, command, &text, &options.n_text);
+    int code = check_read_text(c, command, &text, &options.n_text);
     options.text = text;
     if (code == EXIT_OK)
         code = self_check(&options);
@@ -313,7 +313,7 @@ static int check_two(struct check *c, const struct cli_command *command)
     char *text = NULL;
     int code = read_bounds(c, command);
     if (code == EXIT_OK)
-        code = read_text(c, command, &text, &models.n_text);
+        code = check_read_text(c, command, &text, &models.n_text);
     if (code == EXIT_OK)
         code = engine_open(&c->engine);
     if (code == EXIT_OK)
@@ -330,7 +330,7 @@ static int check_reference(struct check *c, const struct cli_command *command)
     if (c->file)
         return cli_usage(command, "-f is the text of --self and of two models");
     int code = prepare(c, command);
-    return code == EXIT_OK ? run(c) : code;
+    return code == EXIT_OK ? check_run(c) : code;
 }
 
 int cmd_check(int argc, char **argv)

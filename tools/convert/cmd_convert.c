@@ -129,7 +129,7 @@ static void print_size(char buf[32], uint64_t n)
         snprintf(buf, 32, "%.1f MB", (double)n / 1e6);
 }
 
-static void report(const struct request *r, const struct checkpoint *c)
+static void convert_report(const struct request *r, const struct checkpoint *c)
 {
     struct ckpt_written w;
     struct stat st;
@@ -157,7 +157,7 @@ static int write_out(struct request *r, mgpt_error *err)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
-static int run(struct request *r)
+static int convert_run(struct request *r)
 {
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
@@ -175,7 +175,7 @@ static int run(struct request *r)
     if (write_out(r, &err) < 0)
         return cli_fail(c->failed.status < 0 ? s->in : r->out, &err);
     print_notes(c);
-    report(r, c);
+    convert_report(r, c);
     return EXIT_OK;
 }
 
@@ -232,7 +232,7 @@ int cmd_convert(int argc, char **argv)
     if (code == EXIT_OK)
         code = check_operands(&command, &r);
     if (code == EXIT_OK)
-        code = run(&r);
+        code = convert_run(&r);
     source_close(&r.source);
     return code;
 }

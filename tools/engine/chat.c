@@ -166,7 +166,7 @@ static int add_token(struct chat *c, const char *p, size_t n)
 }
 
 /* Appends a template with this text in it. */
-static int add(struct chat *c, const char *template, const char *text, size_t n)
+static int chat_add(struct chat *c, const char *template, const char *text, size_t n)
 {
     int code = EXIT_OK;
     for (const char *p = template; *p && code == EXIT_OK;) {
@@ -221,7 +221,7 @@ static const struct chat_format *recognise(const struct engine *e)
     return NULL;
 }
 
-static int choose(struct chat *c, const struct cli_command *command, const char *name)
+static int chat_choose(struct chat *c, const struct cli_command *command, const char *name)
 {
     c->format = name ? named(name) : recognise(c->engine);
     if (c->format)
@@ -279,7 +279,7 @@ int chat_user(struct chat *c, const char *text, size_t n)
     if (code == EXIT_OK && n)
         memcpy(stbds_arraddnptr(body, n), text, n);
     if (code == EXIT_OK)
-        code = add(c, c->format->user, body, arr_len(body));
+        code = chat_add(c, c->format->user, body, arr_len(body));
     if (code == EXIT_OK)
         code = flush(c);
     arr_free(body);
@@ -288,7 +288,7 @@ int chat_user(struct chat *c, const char *text, size_t n)
 
 int chat_answered(struct chat *c)
 {
-    return add(c, c->format->answered, "", 0);
+    return chat_add(c, c->format->answered, "", 0);
 }
 
 int chat_is_end(const struct chat *c, int32_t token)
@@ -300,7 +300,7 @@ int chat_open(struct chat *c, const struct engine *engine, const struct cli_comm
               const char *name, const char *system)
 {
     *c = (struct chat){.engine = engine, .end = -1};
-    int code = choose(c, command, name);
+    int code = chat_choose(c, command, name);
     if (code != EXIT_OK)
         return code;
     const char *end = c->format->answered;
@@ -313,7 +313,7 @@ int chat_open(struct chat *c, const struct engine *engine, const struct cli_comm
         size_t n = strlen(system);
         if (c->format->trims)
             trim(&system, &n);
-        code = add(c, c->format->system, system, n);
+        code = chat_add(c, c->format->system, system, n);
     }
     return code;
 }

@@ -22,7 +22,7 @@ static int32_t n_hidden(const struct finite *f, const mgpt_value *value)
     return window && n > window ? (int32_t)(n - window) : 0;
 }
 
-static int check(const mgpt_value *value, void *user)
+static int finite_check(const mgpt_value *value, void *user)
 {
     struct finite *f = user;
     int32_t hidden = n_hidden(f, value);
@@ -46,7 +46,7 @@ static int check(const mgpt_value *value, void *user)
 struct watcher finite_watcher(struct finite *f, const mgpt_model *model)
 {
     *f = (struct finite){.model = model};
-    return (struct watcher){MGPT_POINT_BIT(MGPT_N_POINTS) - 1, check, f, NULL};
+    return (struct watcher){MGPT_POINT_BIT(MGPT_N_POINTS) - 1, finite_check, f, NULL};
 }
 
 /* "head 1, position 3, key 2", as the point's rows and columns are to be read. */

@@ -142,7 +142,7 @@ static void any_layer(const struct hook *hook, char out[64])
 
 /* What is nearest to a pattern that matches nothing: a name that holds it as a part (a user who knows
  * `hook_pattern` only), or else one that is spelt like it. Patterns get patterns. */
-static int nearest(const struct hook *hooks, const char *word, char out[64])
+static int hooks_nearest(const struct hook *hooks, const char *word, char out[64])
 {
     size_t n = arr_len(hooks);
     int wild = strpbrk(word, "*?") != NULL || !strchr(word, '.');
@@ -170,7 +170,7 @@ static void no_match(const struct hook *hooks, const char *glob, const char *end
 {
     char word[64], name[64];
     snprintf(word, sizeof word, "%.*s", (int)(end - glob < 63 ? end - glob : 63), glob);
-    if (nearest(hooks, word, name))
+    if (hooks_nearest(hooks, word, name))
         err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "no hook is called '%s', did you mean '%s'?", word,
                 name);
     else

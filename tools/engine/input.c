@@ -27,7 +27,7 @@ const char *input_or_pipe(const char *file, int n_given)
     return "-";
 }
 
-static int read_ids(struct input *in, int32_t n_vocab)
+static int input_read_ids(struct input *in, int32_t n_vocab)
 {
     const char *at = in->ids;
     size_t cap = strlen(in->ids) / 2 + 1; /* a digit and a separator each */
@@ -53,8 +53,8 @@ static int read_ids(struct input *in, int32_t n_vocab)
 }
 
 /* The tokens that mgpt generate would begin with. */
-static int read_text(struct input *in, const struct engine *engine,
-                     const struct cli_command *command)
+static int input_read_text(struct input *in, const struct engine *engine,
+                           const struct cli_command *command)
 {
     const mgpt_info *info = &engine->info;
     char *bytes;
@@ -78,5 +78,6 @@ int input_read(struct input *in, const struct engine *engine, const struct cli_c
 {
     if (in->ids && input_count(in) > 1)
         return cli_usage(command, "give one of -p, -f, --ids");
-    return in->ids ? read_ids(in, engine->info.n_vocab) : read_text(in, engine, command);
+    return in->ids ? input_read_ids(in, engine->info.n_vocab)
+                   : input_read_text(in, engine, command);
 }

@@ -22,7 +22,7 @@ struct run {
 };
 
 /* Draws one answer. The context may be full at its end: then the next turn will say so. */
-static int draw(struct run *r)
+static int chat_run_draw(struct run *r)
 {
     mgpt_session *session = r->engine->session;
     const float *logits = mgpt_logits(session);
@@ -59,7 +59,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
         code = engine_sync(r->engine, r->engine->session, r->chat.tokens, arr_len(r->chat.tokens));
     if (code != EXIT_OK)
         return code;
-    code = draw(r);
+    code = chat_run_draw(r);
     text_out_end(&r->out);
     if (r->out.failed.status < 0)
         return cli_fail(NULL, &r->out.failed);

@@ -80,7 +80,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void report(const struct samples *s, double elapsed)
+static void generate_report(const struct samples *s, double elapsed)
 {
     const struct speculation *ahead = &s->speculation;
     size_t n_ctx = mgpt_n_ctx(s->engine->session);
@@ -96,7 +96,7 @@ static void report(const struct samples *s, double elapsed)
         cli_note("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
 }
 
-static int run(struct generate *g)
+static int generate_run(struct generate *g)
 {
     struct samples *s = &g->samples;
     size_t n_ctx = mgpt_n_ctx(g->engine.session), n_prompt = g->input.n_tokens;
@@ -112,11 +112,11 @@ static int run(struct generate *g)
     interrupt_catch();
     code = cli_finish(samples_run(s));
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)
-        report(s, seconds() - start);
+        generate_report(s, seconds() - start);
     return code;
 }
 
-static void release(struct generate *g)
+static void generate_release(struct generate *g)
 {
     speculate_close(&g->samples.speculation);
     free(g->input.tokens);
@@ -156,7 +156,7 @@ static int generate(struct generate *g, const struct cli_command *command)
     int code = read_prompt(g, command);
     if (code == EXIT_OK)
         code = engine_session(&g->engine);
-    return code == EXIT_OK ? run(g) : code;
+    return code == EXIT_OK ? generate_run(g) : code;
 }
 
 int cmd_generate(int argc, char **argv)
@@ -198,6 +198,6 @@ int cmd_generate(int argc, char **argv)
     int code;
     if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
         code = generate(&g, &command);
-    release(&g);
+    generate_release(&g);
     return code;
 }

@@ -89,7 +89,7 @@ static size_t common(const struct lookup *l, size_t place)
 }
 
 /* The place where the text's end stood before: the longest repetition, the latest among equals. */
-static size_t find(struct lookup *l)
+static size_t lookup_find(struct lookup *l)
 {
     size_t n = arr_len(l->tokens), best = 0;
     l->length = 0;
@@ -121,7 +121,7 @@ static size_t worth(struct lookup *l, size_t cap)
 
 size_t lookup_propose(struct lookup *l, int32_t *proposal, size_t cap)
 {
-    size_t n = arr_len(l->tokens), place = l->broken ? 0 : find(l);
+    size_t n = arr_len(l->tokens), place = l->broken ? 0 : lookup_find(l);
     if (l->broken || l->length == 0)
         return 0;
     cap = worth(l, cap);

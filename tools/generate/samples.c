@@ -49,7 +49,7 @@ struct batch {
 
 /* ---- a sample ---- */
 
-static void show(const struct batch *b, struct sample *sample, int32_t token, int quietly)
+static void samples_show(const struct batch *b, struct sample *sample, int32_t token, int quietly)
 {
     text_out_token(&sample->out, token, quietly);
     if (b->ask->json && !quietly && !arr_push(sample->shown, token))
@@ -63,7 +63,7 @@ static size_t seen(const struct samples *ask)
 }
 
 /* Puts the next sample into a slot. 0: there is none, or no room in the ring. */
-static int begin(struct batch *b, struct slot *slot)
+static int samples_begin(struct batch *b, struct slot *slot)
 {
     struct samples *ask = b->ask;
     if (b->begun == b->n || b->begun - b->printed == b->n_ring)
@@ -82,12 +82,12 @@ static int begin(struct batch *b, struct slot *slot)
         arr_set_len(slot->sample->shown, 0);
     slot->sample->out.hold = slot->number != b->printed;
     for (size_t i = 0; i < ask->n_prompt; i++)
-        show(b, slot->sample, ask->prompt[i], ask->no_prompt);
+        samples_show(b, slot->sample, ask->prompt[i], ask->no_prompt);
     return 1;
 }
 
 /* Draws a token. It needs a pass of its own only if the sample goes on. */
-static enum ending draw(struct batch *b, struct slot *slot, int32_t *token)
+static enum ending samples_draw(struct batch *b, struct slot *slot, int32_t *token)
 {
     struct samples *ask = b->ask;
     if (slot->n_drawn == ask->n_predict)
@@ -96,7 +96,7 @@ static enum ending draw(struct batch *b, struct slot *slot, int32_t *token)
     if (mgpt_is_end(ask->engine->model, *token))
         return END_STOP;
     slot->sample->out.hold = slot->number != b->printed;
-    show(b, slot->sample, *token, 0);
+    samples_show(b, slot->sample, *token, 0);
     ask->n_drawn++;
     if (++slot->n_drawn == ask->n_predict)
         return END_LENGTH;
@@ -107,7 +107,7 @@ static enum ending draw(struct batch *b, struct slot *slot, int32_t *token)
 /* ---- printing in order ---- */
 
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
-static int print_json(const struct sample *sample, uint64_t index)
+static int samples_print_json(const struct sample *sample, uint64_t index)
 {
     const char *reasons[] = {NULL, "stop", "length", "length", NULL};
     json_t *tokens = json_array();
@@ -129,7 +129,7 @@ static int print(struct batch *b, struct sample *sample)
     if (sample->out.failed.status < 0)
         return cli_fail(NULL, &sample->out.failed);
     if (b->ask->json)
-        return print_json(sample, b->ask->first + b->printed);
+        return samples_print_json(sample, b->ask->first + b->printed);
     putchar('\n');
     return EXIT_OK;
 }
@@ -181,7 +181,7 @@ static int draw_all(struct batch *b)
 {
     for (size_t i = 0; i < b->n_live;) {
         struct slot *slot = &b->slots[i];
-        enum ending ending = draw(b, slot, &b->tokens[i]);
+        enum ending ending = samples_draw(b, slot, &b->tokens[i]);
         if (ending == GOES_ON) {
             b->sessions[i++] = slot->session;
             continue;
@@ -192,7 +192,7 @@ static int draw_all(struct batch *b)
             code = hear_prompt(b, slot->session);
         if (code != EXIT_OK)
             return code;
-        if (!begin(b, slot)) {
+        if (!samples_begin(b, slot)) {
             struct slot last = b->slots[--b->n_live];
             b->slots[b->n_live] = *slot;
             *slot = last;
@@ -244,7 +244,7 @@ static int run(struct batch *b)
 {
     int code = EXIT_OK;
     for (;;) {
-        while (b->n_live < b->n_slots && begin(b, &b->slots[b->n_live]))
+        while (b->n_live < b->n_slots && samples_begin(b, &b->slots[b->n_live]))
             b->n_live++;
         if (b->n_live == 0)
             return code;
@@ -279,7 +279,7 @@ static size_t batch_size(const struct samples *s)
     return n < most ? n : most;
 }
 
-static int allocate(struct batch *b, mgpt_error *err)
+static int samples_allocate(struct batch *b, mgpt_error *err)
 {
     size_t n_vocab = (size_t)b->ask->engine->info.n_vocab;
     b->n_ring = b->n_slots > 1 ? b->n_slots * WAITING_PER_SLOT : 1;
@@ -315,7 +315,7 @@ static int open_slots(struct batch *b)
     return EXIT_OK;
 }
 
-static void release(struct batch *b)
+static void samples_release(struct batch *b)
 {
     for (size_t i = 0; b->slots && i < b->n_slots; i++)
         if (b->slots[i].session != b->ask->engine->session)
@@ -336,9 +336,9 @@ int samples_run(struct samples *s)
     struct batch b = {.ask = s, .n = (size_t)s->n, .n_slots = batch_size(s)};
     mgpt_error err;
     b.n_choices = engine_n_choices(s->engine);
-    int code = allocate(&b, &err) < 0 ? cli_fail(NULL, &err) : open_slots(&b);
+    int code = samples_allocate(&b, &err) < 0 ? cli_fail(NULL, &err) : open_slots(&b);
     if (code == EXIT_OK)
         code = run(&b);
-    release(&b);
+    samples_release(&b);
     return code;
 }

@@ -84,7 +84,7 @@ static void print_info(const struct engine *e)
     text_line("kernels", i->isa);
 }
 
-static void print_tensor(const mgpt_tensor *t)
+static void info_print_tensor(const mgpt_tensor *t)
 {
     char shape[96] = "";
     size_t n = 0;
@@ -133,7 +133,7 @@ static int is_utf8(const char *text)
     return code != UTF8_BAD;
 }
 
-static int print_json(const struct engine *e, int tensors)
+static int info_print_json(const struct engine *e, int tensors)
 {
     json_t *root = info_json(&e->info), *list = tensors ? json_array() : NULL;
     mgpt_tensor t;
@@ -155,17 +155,17 @@ static int print_json(const struct engine *e, int tensors)
     return text_json_line(root);
 }
 
-static int run(const struct engine *e, int tensors, int json)
+static int info_run(const struct engine *e, int tensors, int json)
 {
     mgpt_tensor t;
     if (json)
-        return print_json(e, tensors);
+        return info_print_json(e, tensors);
     print_info(e);
     if (tensors)
         putchar('\n');
     for (size_t i = 0; tensors && i < mgpt_n_tensors(e->model); i++)
         if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
-            print_tensor(&t);
+            info_print_tensor(&t);
     return EXIT_OK;
 }
 
@@ -192,7 +192,7 @@ int cmd_info(int argc, char **argv)
     if (code == EXIT_OK)
         code = engine_open(&e);
     if (code == EXIT_OK)
-        code = cli_finish(run(&e, tensors, json));
+        code = cli_finish(info_run(&e, tensors, json));
     engine_close(&e);
     return code;
 }

@@ -70,7 +70,7 @@ static int print_text(const struct tokenize *t, const char *ids)
     return EXIT_USAGE;
 }
 
-static int run(struct tokenize *t, const struct cli_command *command)
+static int tokenize_run(struct tokenize *t, const struct cli_command *command)
 {
     char *bytes;
     size_t n;
@@ -109,7 +109,7 @@ int cmd_tokenize(int argc, char **argv)
     if (code == EXIT_OK)
         code = engine_open(&t.engine);
     if (code == EXIT_OK)
-        code = run(&t, &command);
+        code = tokenize_run(&t, &command);
     engine_close(&t.engine);
     return code;
 }

@@ -111,7 +111,7 @@ static int read_input(struct lab *lab, const struct cli_command *command)
     return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
 }
 
-static int describe(struct lab *lab, mgpt_error *err)
+static int lab_describe(struct lab *lab, mgpt_error *err)
 {
     const struct about about = {.engine = &lab->engine,
                                 .hooks = lab->hooks,
@@ -166,7 +166,7 @@ static int put_all(struct lab *lab, mgpt_error *err)
     const char *name = lab->engine.info.name;
     char title[256];
     snprintf(title, sizeof title, "%s", name[0] ? name : lab->engine.path);
-    int status = describe(lab, err);
+    int status = lab_describe(lab, err);
     if (status == MGPT_OK)
         status = page_open(&lab->page, lab->path, title, err);
     if (status == MGPT_OK)
@@ -201,7 +201,7 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
-static int run(struct lab *lab, const struct cli_command *command)
+static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
     sandbox_enter(&(struct sandbox){
@@ -249,7 +249,7 @@ int cmd_lab(int argc, char **argv)
     if (code == EXIT_OK && input_count(&lab.input) > 1)
         code = cli_usage(&command, "give one of -p, -f, --ids");
     if (code == EXIT_OK)
-        code = run(&lab, &command);
+        code = cmd_lab_run(&lab, &command);
     page_discard(&lab.page);
     json_decref(lab.about);
     arr_free(lab.hooks);

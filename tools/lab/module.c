@@ -63,7 +63,7 @@ void lab_free(void *p)
     free(p);
 }
 
-static int refuse(const char *what)
+static int module_refuse(const char *what)
 {
     return err_set(&lab.err, MGPT_EARG, MGPT_NO_OFFSET, "%s", what);
 }
@@ -138,7 +138,7 @@ void lab_close(void)
 int lab_open(uint8_t *bytes, size_t n)
 {
     if (lab.model)
-        return refuse("a model is open");
+        return module_refuse("a model is open");
     mgpt_model *model = mgpt_open_bytes(bytes, n, NULL, &lab.err);
     if (!model)
         return lab.err.status;
@@ -156,7 +156,7 @@ int lab_n_ctx(void)
 int lab_encode(const char *text, size_t n)
 {
     if (!lab.model)
-        return refuse("no model is open");
+        return module_refuse("no model is open");
     int64_t count = mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, NULL, 0, &lab.err);
     if (count < 0)
         return (int)count;
@@ -187,7 +187,7 @@ int lab_edit(int layer, int head, float factor, int mean)
         edit.kind = EDIT_ZERO;
     if (!lab.model || layer < 0 || layer >= lab.info.n_layer || head < -1 ||
         head >= lab.info.n_head)
-        return refuse("the model has no such head or MLP");
+        return module_refuse("the model has no such head or MLP");
     if (mean && !(edit.mean = mem_new(edit_width(edits, &edit), sizeof *edit.mean)))
         return err_memory(&lab.err, "an edit", edit_width(edits, &edit) * sizeof *edit.mean);
     if (!edits_set(edits, edit)) {
@@ -247,7 +247,7 @@ static float *room_of(struct record *r, const mgpt_value *value)
     return r->rows + first;
 }
 
-static int keep(const mgpt_value *value, void *user)
+static int module_keep(const mgpt_value *value, void *user)
 {
     struct lane *lane = user;
     size_t rows = (size_t)value->rows, cols = (size_t)value->cols;
@@ -262,14 +262,15 @@ static int keep(const mgpt_value *value, void *user)
 int lab_run(int which, const int32_t *tokens, size_t n)
 {
     if (!lab.model || which < 0 || which >= LAB_LANES)
-        return refuse("no model is open");
+        return module_refuse("no model is open");
     struct lane *lane = &lab.lanes[which];
     int status = which == LAB_SHOWN ? take_means(lane, tokens, n) : MGPT_OK;
     if (status == MGPT_OK && lane->edited)
         status = mgpt_rewind(lane->session, 0, &lab.err);
     lane->no_memory = 0;
     if (status == MGPT_OK)
-        status = mgpt_tap(lane->session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, keep, lane, &lab.err);
+        status =
+            mgpt_tap(lane->session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, module_keep, lane, &lab.err);
     if (status == MGPT_OK)
         status = mgpt_sync(lane->session, tokens, n, &lab.err);
     if (lane->no_memory)
@@ -290,12 +291,12 @@ const float *lab_value(int lane, int point, int layer)
 {
     const struct record *r = record_find(lane, point, layer);
     if (!r)
-        refuse("the model has no such value, or nothing has run");
+        module_refuse("the model has no such value, or nothing has run");
     return r ? r->rows : NULL;
 }
 
 /* A row of a point that is no attention. */
-static const float *row_of(int lane, int point, int layer, size_t pos)
+static const float *module_row_of(int lane, int point, int layer, size_t pos)
 {
     const struct record *r = record_find(lane, point, layer);
     return r && pos < (size_t)lab_n_tokens(lane) ? r->rows + pos * r->cols : NULL;
@@ -305,9 +306,9 @@ static const float *row_of(int lane, int point, int layer, size_t pos)
 
 const float *lab_lens(int lane, int point, int layer, size_t pos)
 {
-    const float *row = row_of(lane, point, layer, pos);
+    const float *row = module_row_of(lane, point, layer, pos);
     if (!row || record_find(lane, point, layer)->cols != (size_t)lab.info.n_embd) {
-        refuse("no residual of the run");
+        module_refuse("no residual of the run");
         return NULL;
     }
     int status = mgpt_unembed(lab.lanes[lane].session, row, lab.lens, &lab.err);
@@ -315,9 +316,9 @@ const float *lab_lens(int lane, int point, int layer, size_t pos)
 }
 
 /* Gives an attribution what it would have seen as a tap, in the order of the pass. */
-static void show(struct dla *dla, int lane, mgpt_point point, int layer)
+static void module_show(struct dla *dla, int lane, mgpt_point point, int layer)
 {
-    const float *row = row_of(lane, (int)point, layer, dla->pos);
+    const float *row = module_row_of(lane, (int)point, layer, dla->pos);
     if (!row || !(MGPT_POINT_BIT(point) & dla_points()))
         return;
     size_t cols = record_find(lane, (int)point, layer)->cols;
@@ -329,14 +330,14 @@ static void show(struct dla *dla, int lane, mgpt_point point, int layer)
 static void show_all(struct dla *dla, int lane)
 {
     for (mgpt_point p = MGPT_EMBD; p < MGPT_RESID_PRE; p++)
-        show(dla, lane, p, 0);
+        module_show(dla, lane, p, 0);
     for (int layer = 0; layer < lab.info.n_layer; layer++)
         for (mgpt_point p = MGPT_RESID_PRE; p <= MGPT_RESID_POST; p++)
-            show(dla, lane, p, layer);
+            module_show(dla, lane, p, layer);
     dla->has_final_norm = record_find(lane, MGPT_FINAL, 0) != NULL;
 }
 
-static int put_parts(const struct dla *d)
+static int module_put_parts(const struct dla *d)
 {
     size_t n = 5 + d->n_layer * (d->n_head + 1);
     if (!arr_reserve(lab.parts, n))
@@ -358,8 +359,8 @@ static int put_parts(const struct dla *d)
 const double *lab_dla(int lane, size_t pos, int token)
 {
     struct dla dla = {0};
-    if (!row_of(lane, MGPT_EMBD, 0, pos) || token < 0 || token >= lab.info.n_vocab) {
-        refuse("no such position or token");
+    if (!module_row_of(lane, MGPT_EMBD, 0, pos) || token < 0 || token >= lab.info.n_vocab) {
+        module_refuse("no such position or token");
         return NULL;
     }
     int status = dla_new(&dla, &lab.info, pos, &lab.err);
@@ -368,7 +369,7 @@ const double *lab_dla(int lane, size_t pos, int token)
         status = dla_run(&dla, lab.model, token, DLA_NONE, 0, &lab.err);
     }
     if (status == MGPT_OK)
-        status = put_parts(&dla);
+        status = module_put_parts(&dla);
     dla_free(&dla);
     return status == MGPT_OK ? lab.parts : NULL;
 }
@@ -384,7 +385,7 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
                             .min_p = min_p,
                             .rng = seed + counter * UINT64_C(0x9E3779B97F4A7C15)};
     int32_t token = mgpt_sample(&sampler, logits, n);
-    return token < 0 ? refuse("no logits to draw from") : token;
+    return token < 0 ? module_refuse("no logits to draw from") : token;
 }
 
 uint64_t lab_hash(int lane)
@@ -414,7 +415,7 @@ int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float 
     const struct attend_input in = {&all[0], &all[1], &all[2], &all[3], tau, causal, n_heads};
     attend_free(&lab.attended);
     if (n_heads == 0 || n_heads > MATRIX_MAX || !(tau >= 0))
-        return refuse("expected a temperature of 0 or more and 1 to 1024 heads");
+        return module_refuse("expected a temperature of 0 or more and 1 to 1024 heads");
     int status = copy(&all[0], x, n, d);
     if (status == MGPT_OK)
         status = copy(&all[1], wq, d, d_q);
@@ -423,7 +424,7 @@ int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float 
     if (status == MGPT_OK)
         status = copy(&all[3], wv, d, d_v);
     if (status == MGPT_OK && !kernels_init(&kernels, NULL))
-        status = refuse("no kernels");
+        status = module_refuse("no kernels");
     if (status == MGPT_OK)
         status = attend_run(&lab.attended, &in, &kernels, &lab.err);
     for (int i = 0; i < 4; i++)

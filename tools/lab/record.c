@@ -104,8 +104,8 @@ static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos,
 
 /* ---- attribution ---- */
 
-static int put_parts(const mgpt_info *info, size_t pos, int32_t token, json_t *list,
-                     mgpt_error *err)
+static int record_put_parts(const mgpt_info *info, size_t pos, int32_t token, json_t *list,
+                            mgpt_error *err)
 {
     const double *parts = lab_dla(LAB_SHOWN, pos, token);
     json_t *numbers = json_array();
@@ -127,16 +127,16 @@ static int put_dla(const struct record_of_run *run, const mgpt_info *info, size_
     mgpt_candidate top = {0};
     const float *logits = lab_value(LAB_SHOWN, MGPT_LOGITS, 0) + pos * (size_t)info->n_vocab;
     mgpt_top(logits, (size_t)info->n_vocab, &top, 1);
-    int status = put_parts(info, pos, top.token, list, err);
+    int status = record_put_parts(info, pos, top.token, list, err);
     if (status == MGPT_OK && pos + 1 < run->n_tokens && run->tokens[pos + 1] != top.token)
-        status = put_parts(info, pos, run->tokens[pos + 1], list, err);
+        status = record_put_parts(info, pos, run->tokens[pos + 1], list, err);
     json_array_append_new(dla, list);
     return status;
 }
 
 /* ---- the run ---- */
 
-static int look(const struct record_of_run *run, json_t *lens, json_t *dla, mgpt_error *err)
+static int record_look(const struct record_of_run *run, json_t *lens, json_t *dla, mgpt_error *err)
 {
     mgpt_info info;
     int status = mgpt_get_info(run->model, &info, err);
@@ -157,7 +157,7 @@ static int run_and_put(const struct record_of_run *run, struct page_out *page, j
     if (status < 0)
         return of_module(err, status);
     json_t *trace = json_object(), *lens = json_array(), *dla = json_array();
-    status = look(run, lens, dla, err);
+    status = record_look(run, lens, dla, err);
     if (status == MGPT_OK)
         status = put_values(run, page, trace, err);
     json_object_set_new(about, "trace", trace);

@@ -35,7 +35,7 @@ static void greet(const struct repl *r)
 }
 
 /* Reads and runs lines until the end. */
-static int read_lines(struct repl *r, struct line_reader *reader)
+static int repl_read_lines(struct repl *r, struct line_reader *reader)
 {
     char prompt[REPL_NAME + 32], *line;
     size_t n;
@@ -65,7 +65,7 @@ static int loop(struct repl *r, const char *history)
         return cli_fail(history, &err);
     if (reader.terminal)
         greet(r);
-    int code = read_lines(r, &reader);
+    int code = repl_read_lines(r, &reader);
     if (code == EXIT_OK)
         repl_trace_end(r);
     if (line_close(&reader, &err) < 0)

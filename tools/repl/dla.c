@@ -273,7 +273,7 @@ uint64_t dla_points(void)
 
 /* Each write to the residual outside and behind the layers leaves what would be the last
  * residual. */
-static void keep(struct dla *d, const mgpt_value *value, const float *row)
+static void dla_keep(struct dla *d, const mgpt_value *value, const float *row)
 {
     size_t n = d->n_embd, layer = value->layer < 0 ? 0 : (size_t)value->layer;
     float *to = d->final;
@@ -300,7 +300,7 @@ int dla_tap(const mgpt_value *value, void *user)
     struct dla *d = user;
     size_t first = (size_t)value->pos, rows = (size_t)value->rows;
     if (MGPT_POINT_BIT(value->point) & dla_points() && d->pos >= first && d->pos < first + rows)
-        keep(d, value, value->data + (d->pos - first) * value->stride);
+        dla_keep(d, value, value->data + (d->pos - first) * value->stride);
     return 0;
 }
 

@@ -53,7 +53,7 @@ void edits_apply(const struct edits *edits, const mgpt_value *value)
 }
 
 /* The place of the edit of a head or MLP; the length of the list when there is none. */
-static size_t find(const struct edits *edits, int32_t layer, int32_t head)
+static size_t edits_find(const struct edits *edits, int32_t layer, int32_t head)
 {
     size_t i = 0;
     while (i < arr_len(edits->list) &&
@@ -64,7 +64,7 @@ static size_t find(const struct edits *edits, int32_t layer, int32_t head)
 
 int edits_set(struct edits *edits, struct edit edit)
 {
-    size_t at = find(edits, edit.layer, edit.head);
+    size_t at = edits_find(edits, edit.layer, edit.head);
     if (at == arr_len(edits->list))
         return arr_push(edits->list, edit);
     free(edits->list[at].mean);
@@ -74,7 +74,7 @@ int edits_set(struct edits *edits, struct edit edit)
 
 int edits_remove(struct edits *edits, int32_t layer, int32_t head)
 {
-    size_t at = find(edits, layer, head);
+    size_t at = edits_find(edits, layer, head);
     if (at == arr_len(edits->list))
         return 0;
     free(edits->list[at].mean);

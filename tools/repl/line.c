@@ -78,7 +78,7 @@ static char **matches(const char *text, int start, int end)
 /* ---- history ---- */
 
 /* A file of lines, the oldest first, after the line that says what it is. */
-static int read_lines(const char *path, mgpt_error *err)
+static int line_read_lines(const char *path, mgpt_error *err)
 {
     struct file file;
     if (access(path, F_OK) < 0 && errno == ENOENT)
@@ -192,7 +192,7 @@ int line_open(struct line_reader *reader, const char *history, line_complete_fn 
     stifle_history(MAX_HISTORY);
     if (!history)
         return MGPT_OK;
-    int status = read_lines(history, err);
+    int status = line_read_lines(history, err);
     reader->history = status == MGPT_OK ? history : NULL; /* what is no history stays as it is */
     return status;
 }

@@ -25,7 +25,7 @@ size_t repl_find_branch(const struct repl_branch *branches, const char *name)
 }
 
 /* Finds a branch by name; 0 after telling the user which one may have been meant. */
-static int choose(const struct repl *r, const char *name, size_t *branch)
+static int repl_branch_choose(const struct repl *r, const char *name, size_t *branch)
 {
     const char *names[REPL_BRANCHES], *near;
     size_t n = arr_len(r->branches);
@@ -104,7 +104,7 @@ void repl_run_switch(struct repl *r, char *args, size_t n)
 {
     size_t branch;
     (void)n;
-    if (!choose(r, args, &branch) || !repl_wake(r, branch))
+    if (!repl_branch_choose(r, args, &branch) || !repl_wake(r, branch))
         return;
     use(r, branch);
     printf("on %s: ", args);
@@ -187,7 +187,7 @@ void repl_run_diff(struct repl *r, char *args, size_t n)
 {
     size_t branch;
     (void)n;
-    if (!choose(r, args, &branch) || !repl_settle(r) || !settle_other(r, branch))
+    if (!repl_branch_choose(r, args, &branch) || !repl_settle(r) || !settle_other(r, branch))
         return;
     const struct repl_branch *here = &r->branches[r->current], *there = &r->branches[branch];
     const float *a = mgpt_logits(here->session), *b = mgpt_logits(there->session);

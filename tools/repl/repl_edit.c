@@ -115,7 +115,7 @@ static int find_mean(struct repl *r, struct edit *edit)
 }
 
 /* Puts one more edit in force; owns its mean. */
-static void add(struct repl *r, struct edit edit)
+static void repl_edit_add(struct repl *r, struct edit edit)
 {
     struct edits next;
     if (!edits_copy(&next, &r->edits)) {
@@ -163,11 +163,11 @@ void repl_run_ablate(struct repl *r, char *args, size_t n)
         if (strcmp(rest, "off") == 0) {
             end(r, edit.layer, edit.head);
         } else if (strcmp(rest, "zero") == 0) {
-            add(r, edit);
+            repl_edit_add(r, edit);
         } else if (strcmp(rest, "mean") == 0) {
             edit.kind = EDIT_MEAN;
             if (find_mean(r, &edit))
-                add(r, edit);
+                repl_edit_add(r, edit);
         } else {
             repl_error("expected zero, mean or off, found '%s'", rest);
         }
@@ -191,5 +191,5 @@ void repl_run_scale(struct repl *r, char *args, size_t n)
     if (edit.factor == 1)
         end(r, edit.layer, edit.head);
     else
-        add(r, edit);
+        repl_edit_add(r, edit);
 }

@@ -221,7 +221,8 @@ static int read_edits(struct load *l, mgpt_error *err)
 
 /* ---- branches ---- */
 
-static int read_tokens(struct load *l, const json_t *list, struct repl_branch *b, mgpt_error *err)
+static int repl_load_read_tokens(struct load *l, const json_t *list, struct repl_branch *b,
+                                 mgpt_error *err)
 {
     size_t n = json_array_size(list), n_ctx = mgpt_n_ctx(l->repl->engine.session);
     int32_t n_vocab = l->repl->engine.info.n_vocab;
@@ -255,7 +256,7 @@ static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error 
         return err_memory(err, "timelines", (i + 1) * sizeof *l->branches);
     struct repl_branch *b = &l->branches[i];
     memcpy(b->name, name, strlen(name) + 1);
-    if (read_tokens(l, json_object_get(part, "tokens"), b, err) < 0 ||
+    if (repl_load_read_tokens(l, json_object_get(part, "tokens"), b, err) < 0 ||
         read_integer(part, "position", 0, (int32_t)arr_len(b->ahead), &position, err) < 0)
         return err->status;
     b->resume = (size_t)position;
@@ -297,7 +298,7 @@ static int read_tree(struct load *l, const char *path, mgpt_error *err)
     return err_set(err, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %.120s", failed.text);
 }
 
-static int read_all(struct load *l, const char *path, mgpt_error *err)
+static int repl_load_read_all(struct load *l, const char *path, mgpt_error *err)
 {
     if (read_tree(l, path, err) < 0 || check_format(l, err) < 0 || check_model(l, err) < 0 ||
         read_sampling(l, err) < 0 || read_edits(l, err) < 0)
@@ -305,7 +306,7 @@ static int read_all(struct load *l, const char *path, mgpt_error *err)
     return read_branches(l, err);
 }
 
-static void release(struct load *l)
+static void repl_load_release(struct load *l)
 {
     json_decref(l->tree);
     edits_clear(&l->edits);
@@ -338,9 +339,9 @@ void repl_run_load(struct repl *r, char *args, size_t n)
         return;
     }
     l.edits = (struct edits){.head_dim = r->edits.head_dim, .n_embd = r->edits.n_embd};
-    if (read_all(&l, args, &err) < 0) {
+    if (repl_load_read_all(&l, args, &err) < 0) {
         repl_file_failed(args, &err);
-        release(&l);
+        repl_load_release(&l);
         return;
     }
     exchange(&l);
@@ -351,5 +352,5 @@ void repl_run_load(struct repl *r, char *args, size_t n)
     } else {
         exchange(&l);
     }
-    release(&l);
+    repl_load_release(&l);
 }

@@ -115,7 +115,7 @@ static void print_choice(const struct repl *r, const float *logits, int32_t toke
 }
 
 /* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */
-static int32_t draw(struct repl *r, const float **logits)
+static int32_t repl_run_draw(struct repl *r, const float **logits)
 {
     mgpt_session *session = r->engine.session;
     *logits = repl_logits(r);
@@ -129,7 +129,7 @@ static int32_t draw(struct repl *r, const float **logits)
     return mgpt_sample(&r->sampling.sampler, *logits, engine_n_choices(&r->engine));
 }
 
-static int keep(struct repl *r, int32_t token)
+static int repl_run_keep(struct repl *r, int32_t token)
 {
     mgpt_error err;
     if (repl_append(r, &token, 1, &err) == MGPT_OK)
@@ -139,21 +139,21 @@ static int keep(struct repl *r, int32_t token)
 }
 
 /* 1 when a token was drawn and kept. */
-static int step(struct repl *r)
+static int repl_run_step(struct repl *r)
 {
     const float *logits;
-    int32_t token = draw(r, &logits);
+    int32_t token = repl_run_draw(r, &logits);
     if (token < 0)
         return 0;
     print_choice(r, logits, token);
     int end = mgpt_is_end(r->engine.model, token);
     puts(end ? "  the end, not kept" : "");
-    return !end && keep(r, token);
+    return !end && repl_run_keep(r, token);
 }
 
 void repl_step(struct repl *r)
 {
-    step(r);
+    repl_run_step(r);
 }
 
 void repl_run_steps(struct repl *r, char *args, size_t n)
@@ -163,7 +163,7 @@ void repl_run_steps(struct repl *r, char *args, size_t n)
     if (!repl_count(args, 1, 1, &count))
         return;
     for (int32_t i = 0; i < count && !interrupted() && !ferror(stdout); i++)
-        if (!step(r))
+        if (!repl_run_step(r))
             return;
 }
 
@@ -189,9 +189,9 @@ void repl_run_generate(struct repl *r, char *args, size_t n)
     while (drawn < limit && !end && !interrupted() && !ferror(stdout)) {
         if (mgpt_pos(r->engine.session) == mgpt_n_ctx(r->engine.session))
             break;
-        token = draw(r, &logits);
+        token = repl_run_draw(r, &logits);
         end = token < 0 || mgpt_is_end(r->engine.model, token);
-        if (end || !keep(r, token))
+        if (end || !repl_run_keep(r, token))
             break;
         text_out_token(&out, token, 0);
         drawn++;

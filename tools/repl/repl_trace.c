@@ -23,7 +23,7 @@ static void forget(struct repl *r)
     r->trace_globs = r->trace_path = NULL;
 }
 
-static struct hook *choose(struct repl *r, const char *globs)
+static struct hook *repl_trace_choose(struct repl *r, const char *globs)
 {
     const struct hook *all = repl_hooks(r);
     mgpt_error err;
@@ -61,14 +61,14 @@ void repl_trace_end(struct repl *r)
         return;
     if (mgpt_pos(r->engine.session) == 0)
         repl_error("%s: nothing to trace, the timeline is empty", r->trace_path);
-    else if ((hooks = choose(r, r->trace_globs)) != NULL)
+    else if ((hooks = repl_trace_choose(r, r->trace_globs)) != NULL)
         write_values(r, hooks);
     arr_free(hooks);
     forget(r);
 }
 
 /* Everything is checked now, so that nobody works towards a file that cannot be. */
-static void begin(struct repl *r, const char *globs, const char *path)
+static void repl_trace_begin(struct repl *r, const char *globs, const char *path)
 {
     enum trace_format format;
     struct hook *hooks;
@@ -81,7 +81,7 @@ static void begin(struct repl *r, const char *globs, const char *path)
         repl_file_failed(path, &err);
         return;
     }
-    hooks = choose(r, globs);
+    hooks = repl_trace_choose(r, globs);
     if (!hooks)
         return;
     forget(r);
@@ -101,7 +101,7 @@ void repl_run_trace(struct repl *r, char *args, size_t n)
     char *rest = args, *what = repl_word(&rest);
     if (strcmp(what, "on") == 0) {
         char *globs = repl_word(&rest);
-        begin(r, globs, rest);
+        repl_trace_begin(r, globs, rest);
     } else if (n > 0 && strcmp(what, "off") != 0) {
         repl_error("expected on or off, found '%s'", what);
     } else if (!r->trace_path) {

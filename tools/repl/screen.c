@@ -15,7 +15,7 @@ enum { WIDTH_UNKNOWN = 80, WIDTH_MIN = 20, WIDTH_MAX = 1000 };
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-static int holds(const char *text, const char *word)
+static int screen_holds(const char *text, const char *word)
 {
     return text && strstr(text, word) != NULL;
 }
@@ -25,9 +25,9 @@ static enum screen_mode find_mode(void)
     const char *term = getenv("TERM"), *color = getenv("COLORTERM"), *no = getenv("NO_COLOR");
     if (!isatty(STDOUT_FILENO) || (no && *no) || !term || strcmp(term, "dumb") == 0)
         return SCREEN_PLAIN;
-    if (holds(color, "truecolor") || holds(color, "24bit"))
+    if (screen_holds(color, "truecolor") || screen_holds(color, "24bit"))
         return SCREEN_TRUECOLOR;
-    return holds(term, "256color") ? SCREEN_256 : SCREEN_PLAIN;
+    return screen_holds(term, "256color") ? SCREEN_256 : SCREEN_PLAIN;
 }
 
 static size_t find_width(void)

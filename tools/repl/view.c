@@ -159,7 +159,7 @@ void view_token_label(const void *user, size_t i, size_t columns, char *out)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void put(struct view *v, const char *fmt, va_list ap)
+static void view_put(struct view *v, const char *fmt, va_list ap)
 {
     char text[512];
     int n = vsnprintf(text, sizeof text, fmt, ap);
@@ -171,7 +171,7 @@ void view_file_put(struct view *v, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    put(v, fmt, ap);
+    view_put(v, fmt, ap);
     va_end(ap);
 }
 
@@ -186,7 +186,7 @@ int view_file_open(struct view *v, const char *fmt, ...)
     }
     view_file_put(v, "# ");
     va_start(ap, fmt);
-    put(v, fmt, ap);
+    view_put(v, fmt, ap);
     va_end(ap);
     view_file_put(v, "\n");
     return 1;

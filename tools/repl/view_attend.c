@@ -28,7 +28,8 @@ struct attention {
 /* ---- one row --------------------------------------------------------------------------------- */
 
 /* Weights or scores of a query: keys [first, query] are seen. */
-static void put_row(struct attention *a, size_t shown, size_t query, size_t first, size_t end)
+static void view_attend_put_row(struct attention *a, size_t shown, size_t query, size_t first,
+                                size_t end)
 {
     if (a->view.path) {
         if (a->head < 0)
@@ -67,7 +68,7 @@ static int watch(const mgpt_value *value, void *user)
         const float *from = value->data + (a->head < 0 ? h : (size_t)a->head) * value->stride;
         for (size_t j = 0; j < a->view.n_pos; j++)
             a->row[j] = j <= query ? (double)from[j] : (a->what == SCORES ? -INFINITY : 0);
-        put_row(a, h, query, a->first[query], query + 1);
+        view_attend_put_row(a, h, query, a->first[query], query + 1);
         keep_top(a, h, query);
     }
     return 0;
@@ -86,7 +87,7 @@ static void dots(struct attention *a, const float *q, const float *k)
                 sum += (double)q[i * d + e] * (double)k[j * d + e];
             a->row[j] = sum * (double)info->attn_scale;
         }
-        put_row(a, 0, i, 0, a->view.n_pos);
+        view_attend_put_row(a, 0, i, 0, a->view.n_pos);
     }
 }
 
@@ -151,7 +152,7 @@ static void close_attention(struct attention *a)
     free(a->top_key);
 }
 
-static int run(struct attention *a)
+static int view_attend_run(struct attention *a)
 {
     uint64_t points = MGPT_POINT_BIT(MGPT_SCORES);
     if (a->what != SCORES)
@@ -204,7 +205,7 @@ void view_attention(struct repl *r, char *args, size_t n)
                         (int)a.head, a.what == SCORES || a.future ? "scores" : "weights",
                         a.view.n_pos))
         return;
-    if (open_heats(&a, rows, cols) && run(&a)) {
+    if (open_heats(&a, rows, cols) && view_attend_run(&a)) {
         if (a.view.path) {
             view_file_close(&a.view);
         } else {
@@ -288,7 +289,7 @@ void view_heads(struct repl *r, char *args, size_t n)
         return;
     a.top = view_new(a.n_heads, sizeof *a.top);
     a.top_key = view_new(a.n_heads, sizeof *a.top_key);
-    if (a.top && a.top_key && open_heats(&a, slot - GAP, slot - GAP) && run(&a)) {
+    if (a.top && a.top_key && open_heats(&a, slot - GAP, slot - GAP) && view_attend_run(&a)) {
         if (a.view.path)
             view_file_close(&a.view);
         else

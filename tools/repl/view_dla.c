@@ -183,7 +183,7 @@ static void print_sum(const struct attribution *a)
         puts("norms are frozen at the scale that they had here");
 }
 
-static void put_file(struct attribution *a)
+static void view_dla_put_file(struct attribution *a)
 {
     const struct dla *d = &a->dla;
     char text[4 * HEAT_LABEL];
@@ -212,7 +212,7 @@ void view_dla(struct repl *r, char *args, size_t n)
     if (compute(&a)) {
         title(&a, text, sizeof text);
         if (a.view.path) {
-            put_file(&a);
+            view_dla_put_file(&a);
         } else {
             puts(text);
             if (a.dla.n_layer > 0)

@@ -37,7 +37,7 @@ static int read_cache(struct query *p, mgpt_session *s)
     return 0;
 }
 
-static int gather(struct query *p)
+static int view_head_gather(struct query *p)
 {
     size_t d = p->d, n = p->view.n_pos, at = (size_t)p->head * d;
     p->q = view_new(2 * d + 2 * (p->i + 1) + 2 * n * d, sizeof *p->q);
@@ -68,7 +68,7 @@ static int sees(const struct query *p, size_t key)
     return key <= p->i && p->scores[key] != -INFINITY;
 }
 
-static void token_at(const struct query *p, size_t pos, char *out)
+static void view_head_token_at(const struct query *p, size_t pos, char *out)
 {
     view_token_label(&p->view, pos, 10, out);
 }
@@ -103,8 +103,8 @@ static void print_dot(struct query *p)
     uint8_t *shown = NULL;
     for (size_t e = 0; products && e < p->d; e++)
         sum += products[e] = (double)p->q[e] * (double)k[e];
-    token_at(p, p->i, query);
-    token_at(p, p->j, key);
+    view_head_token_at(p, p->i, query);
+    view_head_token_at(p, p->j, key);
     if (products && !p->view.path)
         printf("layer %d, head %d: query %zu %s, key %zu %s\n", (int)p->layer, (int)p->head, p->i,
                query, p->j, key);
@@ -133,7 +133,7 @@ void view_dot(struct repl *r, char *args, size_t n)
     if (!view_open(&p.view, r, "/qk", args) || !parse_head(&p) ||
         !view_position(&p.view, "key", 0, &p.j) || !view_end(&p.view))
         return;
-    if (gather(&p))
+    if (view_head_gather(&p))
         print_dot(&p);
     free(p.q);
 }
@@ -191,7 +191,7 @@ static void print_vectors(const struct query *p)
     char label[HEAT_LABEL + 32], token[HEAT_LABEL];
     puts("\nweight * value, by dimension");
     for (size_t t = 0; t <= p->i; t++) {
-        token_at(p, t, token);
+        view_head_token_at(p, t, token);
         snprintf(label, sizeof label, "%4zu %s", t, token);
         if (sees(p, t))
             print_vector(label, p->v + t * p->d, (double)p->weights[t], p->d);
@@ -209,7 +209,7 @@ static void print_mix(struct query *p, const uint8_t *shown)
         return;
     for (size_t t = 0; t <= p->i; t++) {
         mix_row(p, t, row);
-        token_at(p, t, token);
+        view_head_token_at(p, t, token);
         snprintf(label, sizeof label, "%4zu %s", t, token);
         if (shown[t] && (p->view.path || sees(p, t)))
             view_table_row(&p->view, label, columns, row, MIX_FIXED);
@@ -230,10 +230,10 @@ void view_mix(struct repl *r, char *args, size_t n)
     (void)n;
     if (!view_open(&p.view, r, "/v", args) || !parse_head(&p) || !view_end(&p.view))
         return;
-    double *sizes = gather(&p) ? view_new(p.i + 1, sizeof *sizes) : NULL;
+    double *sizes = view_head_gather(&p) ? view_new(p.i + 1, sizeof *sizes) : NULL;
     for (size_t t = 0; sizes && t <= p.i; t++)
         sizes[t] = (double)p.weights[t];
-    token_at(&p, p.i, token);
+    view_head_token_at(&p, p.i, token);
     if (sizes && !p.view.path)
         printf("layer %d, head %d: what query %zu %s mixes\n", (int)p.layer, (int)p.head, p.i,
                token);

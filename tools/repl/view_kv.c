@@ -53,7 +53,7 @@ static void print_rows(const struct cache *c, const char *title, const float *ro
     heat_close(&heat);
 }
 
-static void put_file(struct cache *c)
+static void view_kv_put_file(struct cache *c)
 {
     if (!view_file_open(&c->view,
                         "layer %d KV head %d [position][%zu of the key, %zu of the value]",
@@ -85,7 +85,7 @@ void view_cache(struct repl *r, char *args, size_t n)
     if (mgpt_read_kv(r->engine.session, c.layer, c.head, 0, n_pos, c.k, c.v, &err) < 0) {
         repl_failed(&err);
     } else if (c.view.path) {
-        put_file(&c);
+        view_kv_put_file(&c);
     } else {
         print_size(&c);
         if (n_pos > 0) {

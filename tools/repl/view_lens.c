@@ -22,7 +22,7 @@ struct lens {
     int32_t final; /* the token that the model chooses in the end */
 };
 
-static int gather(struct lens *l)
+static int view_lens_gather(struct lens *l)
 {
     const mgpt_info *info = &l->view.repl->engine.info;
     l->n_embd = (size_t)info->n_embd;
@@ -74,7 +74,7 @@ static void print_tops(const struct lens *l)
     putchar('\n');
 }
 
-static void put_row(struct lens *l, size_t i)
+static void view_lens_put_row(struct lens *l, size_t i)
 {
     double p = exp(mgpt_logprob(l->logits, l->n_vocab, l->final));
     size_t rank = repl_rank(l->logits, l->n_vocab, l->final);
@@ -119,7 +119,7 @@ static void print_lens(struct lens *l)
         if (is_shown(l, i)) {
             done = !interrupted() && unembed(l, i);
             if (done)
-                put_row(l, i);
+                view_lens_put_row(l, i);
         }
     if (done && l->view.path)
         view_file_close(&l->view);
@@ -141,7 +141,7 @@ void view_lens(struct repl *r, char *args, size_t n)
     size_t room = l.view.screen.width > FIXED ? (l.view.screen.width - FIXED) / EACH : 1;
     l.n_tops = room < 1 ? 1 : room;
     l.n_tops = l.n_tops > TOPS_MAX ? TOPS_MAX : l.n_tops;
-    if (gather(&l))
+    if (view_lens_gather(&l))
         print_lens(&l);
     mgpt_session_free(l.session);
     free(l.wants);

@@ -18,7 +18,7 @@ struct mlp {
     int gated;
 };
 
-static int gather(struct mlp *m)
+static int view_mlp_gather(struct mlp *m)
 {
     static const mgpt_point points[COLUMNS] = {MGPT_MLP_POST, MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR};
     struct view_want wants[COLUMNS];
@@ -43,7 +43,7 @@ static size_t strongest(const struct mlp *m, const uint8_t *taken)
     return best;
 }
 
-static void put_row(struct mlp *m, size_t i)
+static void view_mlp_put_row(struct mlp *m, size_t i)
 {
     double row[COLUMNS];
     char label[32];
@@ -83,7 +83,7 @@ static void print_strongest(struct mlp *m)
     for (size_t k = 0; k < n; k++) {
         size_t i = strongest(m, taken);
         taken[i] = 1;
-        put_row(m, i);
+        view_mlp_put_row(m, i);
     }
     if (n < m->n_ff)
         printf("the strongest %zu of %zu; -o FILE writes all\n", n, m->n_ff);
@@ -95,7 +95,7 @@ static void print_all(struct mlp *m)
     if (!open_table(m))
         return;
     for (size_t i = 0; i < m->n_ff; i++)
-        put_row(m, i);
+        view_mlp_put_row(m, i);
     view_table_close(&m->view);
 }
 
@@ -106,7 +106,7 @@ void view_neurons(struct repl *r, char *args, size_t n)
     if (!view_open(&m.view, r, "/m", args) || !view_layer(&m.view, &m.layer) ||
         !view_position(&m.view, "position", 1, &m.pos) || !view_end(&m.view))
         return;
-    if (gather(&m)) {
+    if (view_mlp_gather(&m)) {
         if (!m.view.path)
             print_summary(&m);
         if (m.view.path)

@@ -17,7 +17,7 @@ struct norms {
     int has_mid;
 };
 
-static size_t row_of(const struct norms *m, mgpt_point point, int32_t layer)
+static size_t view_resid_row_of(const struct norms *m, mgpt_point point, int32_t layer)
 {
     size_t halves = m->has_mid ? 2 : 1;
     if (point == MGPT_RESID_PRE)
@@ -30,7 +30,7 @@ static int watch(const mgpt_value *value, void *user)
     struct norms *m = user;
     if (value->point == MGPT_RESID_PRE && value->layer > 0)
         return 0;
-    size_t row = row_of(m, value->point, value->layer);
+    size_t row = view_resid_row_of(m, value->point, value->layer);
     for (size_t i = 0; i < (size_t)value->rows; i++) {
         double sum = 0;
         for (size_t e = 0; e < (size_t)value->cols; e++) {
@@ -54,7 +54,7 @@ static void row_label(const void *user, size_t i, size_t columns, char *out)
                  (i - 1) % halves + 1 == halves ? "post" : "mid");
 }
 
-static void put_file(struct norms *m)
+static void view_resid_put_file(struct norms *m)
 {
     if (!view_file_open(&m->view, "length of the residual [%s][position]",
                         m->has_mid ? "0 pre, 0 mid, 0 post, 1 mid, ..." : "0 pre, 0 post, ..."))
@@ -112,7 +112,7 @@ void view_norms(struct repl *r, char *args, size_t n)
         all |= MGPT_POINT_BIT(points[i]);
     if (m.lengths && repl_replay(r, all, watch, &m)) {
         if (m.view.path)
-            put_file(&m);
+            view_resid_put_file(&m);
         else
             print_norms(&m);
     }

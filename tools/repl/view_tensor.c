@@ -108,7 +108,7 @@ static void print_histogram(const struct summary *s)
     printf("] %.4f\n", s->high);
 }
 
-static void print_tensor(const struct tensor *t)
+static void view_tensor_print_tensor(const struct tensor *t)
 {
     const struct summary *s = &t->s;
     print_shape(&t->t);
@@ -138,7 +138,7 @@ static void tell_nearest(const mgpt_model *model, const char *name)
     free(names);
 }
 
-static int find(struct tensor *t, const char *name)
+static int view_tensor_find(struct tensor *t, const char *name)
 {
     const mgpt_model *model = t->view.repl->engine.model;
     for (size_t i = 0; i < mgpt_n_tensors(model); i++)
@@ -150,11 +150,11 @@ static int find(struct tensor *t, const char *name)
     return 0;
 }
 
-static void run(struct tensor *t)
+static void view_tensor_run(struct tensor *t)
 {
     if (!t->view.path) {
         if (each_piece(t, add_range) && each_piece(t, add_shape))
-            print_tensor(t);
+            view_tensor_print_tensor(t);
     } else if (view_file_open(&t->view, "%s, rows of %" PRIu64, t->t.name, t->t.dims[0])) {
         if (each_piece(t, put_piece))
             view_file_close(&t->view);
@@ -173,10 +173,10 @@ void view_tensor(struct repl *r, char *args, size_t n)
         repl_error("which tensor? For example: /w token_embd.weight");
         return;
     }
-    if (!view_end(&t.view) || !find(&t, name))
+    if (!view_end(&t.view) || !view_tensor_find(&t, name))
         return;
     t.piece = view_new(PIECE, sizeof *t.piece);
     if (t.piece)
-        run(&t);
+        view_tensor_run(&t);
     free(t.piece);
 }

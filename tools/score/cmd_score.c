@@ -93,7 +93,7 @@ static int score_window(struct score *s)
 }
 
 /* The tokens of a text, from BOS to the end token, as far as the context goes. */
-static int read_tokens(struct score *s, struct scored_text *t, int *cut, mgpt_error *err)
+static int score_read_tokens(struct score *s, struct scored_text *t, int *cut, mgpt_error *err)
 {
     const mgpt_info *info = &s->engine.info;
     size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
@@ -119,14 +119,14 @@ static int keep_text(struct score *s)
     return s->n_window == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
 }
 
-static int add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
+static int score_add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
 {
     struct scored_text *t = &s->window[s->n_window];
     mgpt_error err;
     char what[32];
     int cut;
     *t = (struct scored_text){.text = text, .n_bytes = n_bytes};
-    if (read_tokens(s, t, &cut, &err) == MGPT_OK)
+    if (score_read_tokens(s, t, &cut, &err) == MGPT_OK)
         return keep_text(s);
     free(t->tokens);
     snprintf(what, sizeof what, "line %zu", line);
@@ -141,7 +141,7 @@ static int add_json(struct score *s, size_t number, const char *text, size_t n_b
     *t = (struct scored_text){0};
     *line = (struct score_line){.number = number};
     if (score_json_read(line, text, n_bytes, &t->text, &t->n_bytes) &&
-        read_tokens(s, t, &line->cut, &line->wrong) == MGPT_OK &&
+        score_read_tokens(s, t, &line->cut, &line->wrong) == MGPT_OK &&
         !score_json_room(t, (size_t)s->top < n_vocab ? (size_t)s->top : n_vocab))
         err_memory(&line->wrong, "the log-probabilities", t->n_scored);
     if (line->wrong.status == MGPT_EMEM) {
@@ -168,14 +168,15 @@ static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
         if (n > 0 && bytes[at + n - 1] == '\r')
             n--;
         if (n > 0)
-            code = s->json ? add_json(s, line, bytes + at, n) : add_text(s, line, bytes + at, n);
+            code =
+                s->json ? add_json(s, line, bytes + at, n) : score_add_text(s, line, bytes + at, n);
         at = next;
     }
     int rest = score_window(s); /* also those before a line that cannot be scored */
     return code == EXIT_OK ? rest : code;
 }
 
-static int report(const struct score *s)
+static int score_report(const struct score *s)
 {
     if (s->n_cut > 0)
         cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
@@ -198,7 +199,7 @@ static int report(const struct score *s)
     return EXIT_OK;
 }
 
-static int run(struct score *s)
+static int score_run(struct score *s)
 {
     mgpt_error err;
     size_t n;
@@ -211,7 +212,7 @@ static int run(struct score *s)
     int code = score_lines(s, bytes, n);
     free(bytes);
     if (code == EXIT_OK)
-        code = report(s);
+        code = score_report(s);
     return cli_finish(code);
 }
 
@@ -260,7 +261,7 @@ int cmd_score(int argc, char **argv)
     if (code == EXIT_OK)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)
-        code = run(&s);
+        code = score_run(&s);
     score_close(&s.scorer);
     engine_close(&s.engine);
     return code;

@@ -93,7 +93,7 @@ static json_t *token_string(const mgpt_model *model, int32_t token)
 }
 
 /* null for what JSON has no number for. */
-static json_t *number(double value)
+static json_t *score_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -106,7 +106,7 @@ static json_t *top_list(const mgpt_model *model, const struct scored_text *text,
         const mgpt_candidate *c = &text->top[i * text->n_top + k];
         if (json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "id", (int)c->token, "token",
                                                   token_string(model, c->token), "logprob",
-                                                  number(c->logprob))) < 0) {
+                                                  score_json_number(c->logprob))) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -121,7 +121,8 @@ static json_t *logprobs_of(const mgpt_model *model, const struct scored_text *te
     int failed = 0;
     for (size_t i = 0; text->n_scored > 0 && i <= text->n_scored; i++) {
         failed |= json_array_append_new(tokens, token_string(model, text->tokens[i]));
-        failed |= json_array_append_new(values, i ? number(text->logprobs[i - 1]) : json_null());
+        failed |= json_array_append_new(values,
+                                        i ? score_json_number(text->logprobs[i - 1]) : json_null());
         if (text->n_top > 0)
             failed |= json_array_append_new(tops, i ? top_list(model, text, i - 1) : json_null());
     }
@@ -165,8 +166,9 @@ int score_json_print(const mgpt_model *model, const struct score_line *line,
         double mean =
             text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
         rest = json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)text->n_scored,
-                         "sum_logprob", number(0 - text->nll), "perplexity", number(exp(mean)),
-                         "ids", ids_of(text), "logprobs", logprobs_of(model, text));
+                         "sum_logprob", score_json_number(0 - text->nll), "perplexity",
+                         score_json_number(exp(mean)), "ids", ids_of(text), "logprobs",
+                         logprobs_of(model, text));
         if (rest && line->cut)
             json_object_set_new(rest, "truncated", json_true());
     }

@@ -11,7 +11,8 @@
 enum { SLOTS = 48, SHORT = 16 };
 
 /* These logits are what the model expects behind token i. */
-static void note(struct scored_text *text, size_t i, const float *logits, size_t n_vocab)
+static void score_texts_note(struct scored_text *text, size_t i, const float *logits,
+                             size_t n_vocab)
 {
     double logprob = mgpt_logprob(logits, n_vocab, text->tokens[i + 1]);
     text->nll -= logprob;
@@ -37,7 +38,7 @@ static int hear(const mgpt_value *value, void *user)
         size_t pos = (size_t)value->pos + i;
         if (engine_check(ear->engine, logits, pos, &ear->refused) < 0)
             return 1;
-        note(ear->text, pos, logits, (size_t)value->cols);
+        score_texts_note(ear->text, pos, logits, (size_t)value->cols);
     }
     return 0;
 }
@@ -72,7 +73,7 @@ static int is_short(const struct scored_text *text)
 }
 
 /* Puts the next short text into slot i; 0 when there is none. */
-static int begin(struct round *r, size_t i)
+static int score_texts_begin(struct round *r, size_t i)
 {
     while (r->next < r->n && !is_short(&r->texts[r->next]))
         r->next++;
@@ -86,7 +87,7 @@ static int begin(struct round *r, size_t i)
 /* The slot of a text that has ended goes on with the next text, or changes place with the last. */
 static int replace(struct round *r, size_t i)
 {
-    if (begin(r, i))
+    if (score_texts_begin(r, i))
         return 1;
     mgpt_session *session = r->scorer->slots[i];
     r->n_live--;
@@ -109,7 +110,7 @@ static int advance(struct round *r)
     for (size_t i = 0; i < r->n_live;) {
         struct scored_text *text = r->at_work[i];
         size_t pos = mgpt_pos(slots[i]);
-        note(text, pos - 1, mgpt_logits(slots[i]), n_vocab);
+        score_texts_note(text, pos - 1, mgpt_logits(slots[i]), n_vocab);
         i += pos < text->n_scored || replace(r, i);
     }
     return EXIT_OK;
@@ -137,7 +138,7 @@ static int score_short(struct scorer *s, struct scored_text *texts, size_t n)
     int code = s->slots ? EXIT_OK : open_slots(s);
     if (code != EXIT_OK)
         return code;
-    while (r.n_live < SLOTS && begin(&r, r.n_live))
+    while (r.n_live < SLOTS && score_texts_begin(&r, r.n_live))
         r.n_live++;
     while (r.n_live > 0 && code == EXIT_OK)
         code = interrupted() ? EXIT_INTERRUPTED : advance(&r);

@@ -50,7 +50,7 @@ static const char notes[] =
 
 /* ---- what to trace ---- */
 
-static int read_tokens(struct trace *t, const struct cli_command *command)
+static int trace_read_tokens(struct trace *t, const struct cli_command *command)
 {
     int code = input_read(&t->input, &t->engine, command);
     if (code != EXIT_OK)
@@ -120,7 +120,7 @@ static int write_trace(struct trace *t)
     return trace_values_commit(&t->values, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
 }
 
-static int run(struct trace *t, const struct cli_command *command)
+static int trace_run(struct trace *t, const struct cli_command *command)
 {
     sandbox_enter(&(struct sandbox){
         .checkpoints = {t->engine.path}, .files = {t->input.file}, .output = t->path});
@@ -131,7 +131,7 @@ static int run(struct trace *t, const struct cli_command *command)
         return code == EXIT_OK ? cli_finish(print_list(t)) : code;
     code = engine_session(&t->engine);
     if (code == EXIT_OK)
-        code = read_tokens(t, command);
+        code = trace_read_tokens(t, command);
     return code == EXIT_OK ? write_trace(t) : code;
 }
 
@@ -196,7 +196,7 @@ int cmd_trace(int argc, char **argv)
     if (code == EXIT_OK)
         code = check_options(&t, &command);
     if (code == EXIT_OK)
-        code = run(&t, &command);
+        code = trace_run(&t, &command);
     trace_values_discard(&t.values);
     arr_free(t.hooks);
     free(t.input.tokens);

@@ -79,7 +79,8 @@ int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err)
 }
 
 /* The buffer's first n bytes to the end of a strand. */
-static void append(struct trace_file *f, const struct trace_array *a, size_t strand, size_t n)
+static void trace_file_append(struct trace_file *f, const struct trace_array *a, size_t strand,
+                              size_t n)
 {
     struct trace_strand *s = &f->strands[a->strand + strand];
     uint64_t begin = a->data_at + a->n_bytes / a->n_strands * strand;
@@ -97,7 +98,7 @@ void trace_file_put(struct trace_file *f, size_t array, size_t strand, const flo
     for (size_t some; n > 0; values += some, n -= some) {
         some = n < BUFFER_VALUES ? n : BUFFER_VALUES;
         type->from_float(values, f->buffer, some);
-        append(f, a, strand, some * type->block_bytes);
+        trace_file_append(f, a, strand, some * type->block_bytes);
     }
 }
 
@@ -107,7 +108,7 @@ void trace_file_put_ids(struct trace_file *f, size_t array, const int32_t *ids, 
         some = n < BUFFER_VALUES ? n : BUFFER_VALUES;
         for (size_t i = 0; i < some * 8; i++)
             f->buffer[i] = (uint8_t)((uint64_t)(int64_t)ids[i / 8] >> i % 8 * 8);
-        append(f, &f->arrays[array], 0, some * 8);
+        trace_file_append(f, &f->arrays[array], 0, some * 8);
     }
 }
 

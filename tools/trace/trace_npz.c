@@ -65,7 +65,7 @@ struct record {
     size_t n;
 };
 
-static void put(struct record *r, unsigned width, uint64_t value)
+static void trace_npz_put(struct record *r, unsigned width, uint64_t value)
 {
     for (unsigned i = 0; i < width; i++)
         r->bytes[r->n++] = (uint8_t)(value >> 8 * i);
@@ -93,16 +93,16 @@ static uint64_t stored_bytes(const struct trace_file *f, const struct trace_arra
 static void put_common(struct record *r, const struct trace_array *a, int zip64, uint64_t size,
                        uint32_t crc, size_t extra)
 {
-    put(r, 2, zip64 ? VERSION_ZIP64 : VERSION);
-    put(r, 2, 0); /* flags */
-    put(r, 2, 0); /* stored */
-    put(r, 2, 0); /* midnight */
-    put(r, 2, FIRST_DAY);
-    put(r, 4, crc);
-    put(r, 4, size); /* compressed */
-    put(r, 4, size);
-    put(r, 2, strlen(a->name) + strlen(".npy"));
-    put(r, 2, extra);
+    trace_npz_put(r, 2, zip64 ? VERSION_ZIP64 : VERSION);
+    trace_npz_put(r, 2, 0); /* flags */
+    trace_npz_put(r, 2, 0); /* stored */
+    trace_npz_put(r, 2, 0); /* midnight */
+    trace_npz_put(r, 2, FIRST_DAY);
+    trace_npz_put(r, 4, crc);
+    trace_npz_put(r, 4, size); /* compressed */
+    trace_npz_put(r, 4, size);
+    trace_npz_put(r, 2, strlen(a->name) + strlen(".npy"));
+    trace_npz_put(r, 2, extra);
 }
 
 static uint64_t put_name(struct trace_file *f, const struct trace_array *a, uint64_t at)
@@ -124,13 +124,13 @@ static void put_local(struct trace_file *f, const struct trace_array *a, uint32_
     int large = is_large(f, a);
     uint64_t size = stored_bytes(f, a);
     struct record r = {.n = 0}, extra = {.n = 0};
-    put(&r, 4, 0x04034B50);
+    trace_npz_put(&r, 4, 0x04034B50);
     put_common(&r, a, large, large ? UINT32_MAX : size, crc, large ? LOCAL_ZIP64_BYTES : 0);
     if (large) {
-        put(&extra, 2, 1);
-        put(&extra, 2, LOCAL_ZIP64_BYTES - 4);
-        put(&extra, 8, size);
-        put(&extra, 8, size);
+        trace_npz_put(&extra, 2, 1);
+        trace_npz_put(&extra, 2, LOCAL_ZIP64_BYTES - 4);
+        trace_npz_put(&extra, 8, size);
+        trace_npz_put(&extra, 8, size);
     }
     put_record(f, &extra, put_name(f, a, put_record(f, &r, a->header_at)));
 }
@@ -147,20 +147,20 @@ static uint64_t put_entry(struct trace_file *f, const struct trace_array *a, uin
     int far = is_far(f, a);
     uint64_t size = stored_bytes(f, a);
     struct record r = {.n = 0}, extra = {.n = 0};
-    put(&r, 4, 0x02014B50);
-    put(&r, 2, far ? VERSION_ZIP64 : VERSION); /* made by */
+    trace_npz_put(&r, 4, 0x02014B50);
+    trace_npz_put(&r, 2, far ? VERSION_ZIP64 : VERSION); /* made by */
     put_common(&r, a, far, far ? UINT32_MAX : size, crc, far ? ENTRY_ZIP64_BYTES : 0);
-    put(&r, 2, 0); /* no comment */
-    put(&r, 2, 0); /* on disk 0 */
-    put(&r, 2, 0); /* bytes, not text */
-    put(&r, 4, 0); /* no permissions: whatever the user's are */
-    put(&r, 4, far ? UINT32_MAX : a->header_at);
+    trace_npz_put(&r, 2, 0); /* no comment */
+    trace_npz_put(&r, 2, 0); /* on disk 0 */
+    trace_npz_put(&r, 2, 0); /* bytes, not text */
+    trace_npz_put(&r, 4, 0); /* no permissions: whatever the user's are */
+    trace_npz_put(&r, 4, far ? UINT32_MAX : a->header_at);
     if (far) {
-        put(&extra, 2, 1);
-        put(&extra, 2, ENTRY_ZIP64_BYTES - 4);
-        put(&extra, 8, size);
-        put(&extra, 8, size);
-        put(&extra, 8, a->header_at);
+        trace_npz_put(&extra, 2, 1);
+        trace_npz_put(&extra, 2, ENTRY_ZIP64_BYTES - 4);
+        trace_npz_put(&extra, 8, size);
+        trace_npz_put(&extra, 8, size);
+        trace_npz_put(&extra, 8, a->header_at);
     }
     return put_record(f, &extra, put_name(f, a, put_record(f, &r, at)));
 }
@@ -192,20 +192,20 @@ static int end_is_far(const struct trace_file *f)
 
 static void put_end64(struct record *r, uint64_t n, uint64_t size, uint64_t directory)
 {
-    put(r, 4, 0x06064B50);
-    put(r, 8, 44); /* bytes that follow in this record */
-    put(r, 2, VERSION_ZIP64);
-    put(r, 2, VERSION_ZIP64);
-    put(r, 4, 0);
-    put(r, 4, 0);
-    put(r, 8, n);
-    put(r, 8, n);
-    put(r, 8, size);
-    put(r, 8, directory);
-    put(r, 4, 0x07064B50); /* the locator of this record */
-    put(r, 4, 0);
-    put(r, 8, directory + size);
-    put(r, 4, 1);
+    trace_npz_put(r, 4, 0x06064B50);
+    trace_npz_put(r, 8, 44); /* bytes that follow in this record */
+    trace_npz_put(r, 2, VERSION_ZIP64);
+    trace_npz_put(r, 2, VERSION_ZIP64);
+    trace_npz_put(r, 4, 0);
+    trace_npz_put(r, 4, 0);
+    trace_npz_put(r, 8, n);
+    trace_npz_put(r, 8, n);
+    trace_npz_put(r, 8, size);
+    trace_npz_put(r, 8, directory);
+    trace_npz_put(r, 4, 0x07064B50); /* the locator of this record */
+    trace_npz_put(r, 4, 0);
+    trace_npz_put(r, 8, directory + size);
+    trace_npz_put(r, 4, 1);
 }
 
 static void put_end(struct trace_file *f, uint64_t at)
@@ -215,14 +215,14 @@ static void put_end(struct trace_file *f, uint64_t at)
     int far = end_is_far(f);
     if (far)
         put_end64(&r, n, size, directory);
-    put(&r, 4, 0x06054B50);
-    put(&r, 2, 0);
-    put(&r, 2, 0);
-    put(&r, 2, far ? UINT16_MAX : n);
-    put(&r, 2, far ? UINT16_MAX : n);
-    put(&r, 4, far ? UINT32_MAX : size);
-    put(&r, 4, far ? UINT32_MAX : directory);
-    put(&r, 2, 0); /* no comment */
+    trace_npz_put(&r, 4, 0x06054B50);
+    trace_npz_put(&r, 2, 0);
+    trace_npz_put(&r, 2, 0);
+    trace_npz_put(&r, 2, far ? UINT16_MAX : n);
+    trace_npz_put(&r, 2, far ? UINT16_MAX : n);
+    trace_npz_put(&r, 4, far ? UINT32_MAX : size);
+    trace_npz_put(&r, 4, far ? UINT32_MAX : directory);
+    trace_npz_put(&r, 2, 0); /* no comment */
     put_record(f, &r, at);
 }
 

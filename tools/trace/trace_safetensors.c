@@ -16,7 +16,7 @@
 enum { LENGTH_BYTES = 8 };
 
 /* {"dtype", "shape", "data_offsets"}; NULL when out of memory. */
-static json_t *describe(const struct trace_array *a, uint64_t begin)
+static json_t *trace_safetensors_describe(const struct trace_array *a, uint64_t begin)
 {
     json_t *shape = json_array();
     for (unsigned i = 0; i < a->n_dims; i++)
@@ -33,7 +33,7 @@ static json_t *describe_all(const struct trace_file *f)
     json_t *all = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     for (size_t i = 0; all && i < arr_len(f->arrays); i++) {
         const struct trace_array *a = &f->arrays[i];
-        if (json_object_set_new(all, a->name, describe(a, a->data_at)) < 0) {
+        if (json_object_set_new(all, a->name, trace_safetensors_describe(a, a->data_at)) < 0) {
             json_decref(all);
             all = NULL;
         }

@@ -52,7 +52,7 @@ struct sides {
     double log_sum; /* of exp of ours, all of them */
 };
 
-static size_t token_at(const struct sides *s, size_t i)
+static size_t compare_token_at(const struct sides *s, size_t i)
 {
     return s->about->ids ? (size_t)s->about->ids[i] : i;
 }
@@ -60,7 +60,7 @@ static size_t token_at(const struct sides *s, size_t i)
 /* Ours, as what the reference holds. */
 static double ours_at(const struct sides *s, size_t i)
 {
-    double logit = (double)s->ours[token_at(s, i)];
+    double logit = (double)s->ours[compare_token_at(s, i)];
     return s->about->logprobs ? logit - s->log_sum : logit;
 }
 
@@ -97,8 +97,8 @@ static size_t first_not_finite(const struct sides *s)
 {
     size_t first = s->n_vocab;
     for (size_t i = 0; i < s->about->n; i++)
-        if (!isfinite(s->values[i]) && token_at(s, i) < first)
-            first = token_at(s, i);
+        if (!isfinite(s->values[i]) && compare_token_at(s, i) < first)
+            first = compare_token_at(s, i);
     for (size_t i = 0; i < first; i++)
         if (!isfinite(s->ours[i]))
             return i;
@@ -118,19 +118,19 @@ static double floats_between(double reference, float ours)
     return (double)(from < to ? to - from : from - to);
 }
 
-static void measure(struct compare_row *row, const struct sides *s)
+static void compare_measure(struct compare_row *row, const struct sides *s)
 {
     for (size_t i = 0; i < row->n; i++) {
         double r = s->values[i], d = difference_at(s, i), o = r + d;
         if (fabs(d) > row->max_abs) {
             row->max_abs = fabs(d);
-            row->at = token_at(s, i);
+            row->at = compare_token_at(s, i);
         }
         row->difference_squares += d * d;
         row->reference_squares += r * r;
         row->squares += o * o;
         row->dot += r * o;
-        double ulp = s->about->logprobs ? 0 : floats_between(r, s->ours[token_at(s, i)]);
+        double ulp = s->about->logprobs ? 0 : floats_between(r, s->ours[compare_token_at(s, i)]);
         row->ulp = ulp > row->ulp ? ulp : row->ulp;
     }
 }
@@ -187,7 +187,7 @@ static void measure_next(struct compare_row *row, const struct sides *s, int32_t
         sum += exp(s->values[i] - top);
     const double norm = s->about->logprobs ? 0 : top + log(sum);
     for (size_t i = 0; i < row->n; i++)
-        if (token_at(s, i) == (size_t)next && !is_floor(s, i)) {
+        if (compare_token_at(s, i) == (size_t)next && !is_floor(s, i)) {
             row->reference_logprob = s->values[i] - norm;
             row->logprob = (double)s->ours[next] - s->log_sum;
         }
@@ -227,7 +227,7 @@ static void find_tops(struct compare_row *row, const struct sides *s, double sla
     struct five reference = {.n = 0}, ours = {.n = 0};
     double at_ours = -(double)INFINITY;
     for (size_t i = 0; i < row->n; i++)
-        five_add(&reference, token_at(s, i), s->values[i]);
+        five_add(&reference, compare_token_at(s, i), s->values[i]);
     for (size_t i = 0; i < s->n_vocab; i++)
         five_add(&ours, i, (double)s->ours[i]);
     row->top_reference = reference.token[0];
@@ -240,7 +240,7 @@ static void find_tops(struct compare_row *row, const struct sides *s, double sla
     for (size_t i = 0; i < s->n_vocab; i++)
         row->rank += s->ours[i] > s->ours[row->top_reference];
     for (size_t i = 0; i < row->n; i++)
-        if (token_at(s, i) == row->top_ours)
+        if (compare_token_at(s, i) == row->top_ours)
             at_ours = s->values[i];
     if (row->top_reference == row->top_ours)
         row->top = TOP_SAME;
@@ -271,9 +271,9 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
         spoil(&row);
         return row;
     }
-    row.at = token_at(&s, 0);
+    row.at = compare_token_at(&s, 0);
     s.log_sum = log_sum_ours(ours, n_vocab);
-    measure(&row, &s);
+    compare_measure(&row, &s);
     double rms = sqrt(row.reference_squares / (double)row.n);
     row.max_rel = share(row.max_abs, rms, 0);
     row.nmse = share(row.difference_squares, row.reference_squares, 0);
@@ -292,8 +292,8 @@ double compare_db(double nmse)
 }
 
 /* Keeps the larger, and the first that is not a number for good. */
-static void keep(struct compare_worst *worst, int first, double value,
-                 const struct compare_worst *where)
+static void compare_keep(struct compare_worst *worst, int first, double value,
+                         const struct compare_worst *where)
 {
     if (!first && (isnan(worst->value) || value <= worst->value))
         return;
@@ -308,13 +308,13 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     int first = total->n_rows == 0;
     if (row->n == 0)
         return;
-    keep(&total->abs, first, row->max_abs, &where);
-    keep(&total->rel, first, row->max_rel, &where);
-    keep(&total->nmse, first, row->nmse, &where);
-    keep(&total->cosine, first, 1 - row->cosine, &where);
-    keep(&total->kl, first, row->kl, &where);
-    keep(&total->ulp, first, row->ulp, &where);
-    keep(&total->rank, first, row->bad ? (double)NAN : (double)row->rank, &where);
+    compare_keep(&total->abs, first, row->max_abs, &where);
+    compare_keep(&total->rel, first, row->max_rel, &where);
+    compare_keep(&total->nmse, first, row->nmse, &where);
+    compare_keep(&total->cosine, first, 1 - row->cosine, &where);
+    compare_keep(&total->kl, first, row->kl, &where);
+    compare_keep(&total->ulp, first, row->ulp, &where);
+    compare_keep(&total->rank, first, row->bad ? (double)NAN : (double)row->rank, &where);
     total->n_rows++;
     total->n_bad += (size_t)row->bad;
     total->n_same += row->top == TOP_SAME;
@@ -329,7 +329,7 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     if (isnan(row->reference_logprob))
         return;
     double d = fabs(row->reference_logprob - row->logprob);
-    keep(&total->logprob, total->n_next == 0, d, &where);
+    compare_keep(&total->logprob, total->n_next == 0, d, &where);
     total->n_next++;
     total->sum_logprob += d;
     total->reference_nll -= row->reference_logprob;

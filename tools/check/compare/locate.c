@@ -128,7 +128,7 @@ static int judge(const struct locate_at *at, size_t n, double bound, double *nms
     return bad;
 }
 
-static int is_norm(mgpt_point point)
+static int locate_is_norm(mgpt_point point)
 {
     return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_EMBD_NORM ||
            point == MGPT_FINAL;
@@ -140,7 +140,7 @@ static void find_elsewhere(struct locate *l)
 {
     for (size_t i = 0; i < l->n_hooks; i++) {
         struct locate_hook *h = &l->hooks[i], *next = h + 1;
-        h->elsewhere = h->bad && is_norm(h->hook.point) && next->fired && !next->bad &&
+        h->elsewhere = h->bad && locate_is_norm(h->hook.point) && next->fired && !next->bad &&
                        (next->hook.layer == h->hook.layer || h->hook.point == MGPT_EMBD_NORM) &&
                        isfinite(h->nmse);
     }

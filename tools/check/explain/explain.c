@@ -41,7 +41,7 @@ static int try_one(struct search *s, size_t i, int layer, size_t target, int fee
     return status;
 }
 
-static int note(struct search *s, size_t i, int layer, double nmse)
+static int explain_note(struct search *s, size_t i, int layer, double nmse)
 {
     struct explain_trial trial = {.nmse = nmse, .suspect = i, .layer = layer};
     size_t n = text_format(trial.cause, sizeof trial.cause, "%s", s->suspects[i].cause);
@@ -76,7 +76,7 @@ int search_propose(struct search *s, const struct suspect *suspect)
         return err_memory(s->err, "suspects", sizeof *suspect);
     int status = try_one(s, i, -1, s->target, s->feed, &nmse);
     if (status == MGPT_OK && nmse <= s->e->bound)
-        return note(s, i, -1, nmse);
+        return explain_note(s, i, -1, nmse);
     arr_set_len(s->suspects, i);
     return status;
 }
@@ -103,7 +103,7 @@ static int try_points(struct search *s, uint64_t points, uint64_t before, int la
             continue;
         status = try_one(s, i, layer, s->target, s->feed, &nmse);
         if (status == MGPT_OK && !isinf(nmse))
-            status = note(s, i, layer, nmse);
+            status = explain_note(s, i, layer, nmse);
     }
     return status;
 }
@@ -182,7 +182,7 @@ static double position_error(const struct locate_at *at)
     return at->square == 0 ? 0 : at->square / fmax(at->ref_square, 1e-300);
 }
 
-static uint64_t read_shape(struct explain *e, const struct locate *l)
+static uint64_t explain_read_shape(struct explain *e, const struct locate *l)
 {
     const struct locate_hook *logits = &l->hooks[l->n_hooks];
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
@@ -247,7 +247,7 @@ static int try_listed(struct search *s, uint64_t first)
     return status;
 }
 
-static int is_norm(mgpt_point point)
+static int explain_is_norm(mgpt_point point)
 {
     return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_FINAL;
 }
@@ -255,7 +255,7 @@ static int is_norm(mgpt_point point)
 /* What no list holds: the numbers are solved for. A norm's values by factors of their own are its gain. */
 static int try_solved(struct search *s, uint64_t points)
 {
-    int norm = is_norm(answer_hook(s->a, s->target).point);
+    int norm = explain_is_norm(answer_hook(s->a, s->target).point);
     int status = norm ? solve_vectors(s) : solve_columns(s);
     if (status == MGPT_OK && !s->e->restored)
         status = norm ? solve_columns(s) : solve_vectors(s);
@@ -273,7 +273,8 @@ static int search_all(struct search *s)
 {
     struct explain *e = s->e;
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-    uint64_t shape = read_shape(e, s->l), first = s->feed ? points_of(s->l, s->n_layer) : shape;
+    uint64_t shape = explain_read_shape(e, s->l),
+             first = s->feed ? points_of(s->l, s->n_layer) : shape;
     int status = try_listed(s, first);
     if (status == MGPT_OK && !e->restored)
         status = try_solved(s, s->feed ? first : all);

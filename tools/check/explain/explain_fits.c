@@ -32,7 +32,7 @@ struct fit {
 };
 
 /* Differences with the values as they stand. */
-static int look(struct fit *f, double *diff, double *square)
+static int explain_fits_look(struct fit *f, double *diff, double *square)
 {
     struct seen seen;
     struct suspect suspect = {.given = f->given, .apply = suspect_given};
@@ -58,7 +58,7 @@ static int derivatives(struct fit *f)
         double *j = f->J + k * f->m, ignored;
         *value = was + 1e-3F * (1 + fabsf(was));
         double h = (double)*value - (double)was;
-        status = look(f, j, &ignored);
+        status = explain_fits_look(f, j, &ignored);
         for (size_t i = 0; i < f->m; i++)
             j[i] = (j[i] - f->r[i]) / h;
         *value = was;
@@ -88,7 +88,7 @@ static void solve_step(struct fit *f, double damping)
 }
 
 /* A step that comes nearer, damped until it does. */
-static int step(struct fit *f, double *damping, int *moved)
+static int explain_fits_step(struct fit *f, double *damping, int *moved)
 {
     double *new_r = f->J; /* derivatives are taken anew behind every step */
     float *x = f->given->values + f->first;
@@ -99,7 +99,7 @@ static int step(struct fit *f, double *damping, int *moved)
         double square, by = k == 0 ? 1 : (k == 1 ? 0.3 : 0.1);
         for (size_t i = 0; i < f->n; i++)
             x[i] = f->old[i] + (float)(by * f->b[i]);
-        int status = look(f, new_r, &square);
+        int status = explain_fits_look(f, new_r, &square);
         if (status != MGPT_OK)
             return status;
         *moved = square < f->square;
@@ -144,7 +144,7 @@ static int run_fit(struct fit *f, int *restored)
         close_fit(f);
         return MGPT_OK;
     }
-    status = look(f, f->r, &f->square);
+    status = explain_fits_look(f, f->r, &f->square);
     first = f->square;
     for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
         *restored = f->square <= 1e-12 * first;
@@ -152,7 +152,7 @@ static int run_fit(struct fit *f, int *restored)
             break;
         status = derivatives(f);
         if (status == MGPT_OK)
-            status = step(f, &damping, &moved);
+            status = explain_fits_step(f, &damping, &moved);
     }
     *restored = f->square <= 1e-8 * first;
     close_fit(f);
@@ -291,7 +291,7 @@ struct far_out {
 };
 
 /* Keeps the farthest, in order. */
-static void keep(struct far_out *list, struct far_out one)
+static void explain_fits_keep(struct far_out *list, struct far_out one)
 {
     for (int i = 0; i < FAR_OUT; i++)
         if (one.times > list[i].times) {
@@ -315,7 +315,7 @@ static int scan(struct fits *f, const mgpt_tensor *t, struct far_out *list)
         one.times = squares > 0 ? fabs((double)all->values[i]) / sqrt(squares) : 0;
         text_format(one.tensor, sizeof one.tensor, "%s", t->name);
         if (one.times > TIMES)
-            keep(list, one);
+            explain_fits_keep(list, one);
     }
     return MGPT_OK;
 }

@@ -75,7 +75,8 @@ static int factor_inputs(const struct seen *seen, double *a)
 }
 
 /* The column's differences that change `w` does not explain, and x' times them into b. */
-static double rest(const struct seen *seen, size_t column, const double *w, double *b)
+static double explain_matrix_rest(const struct seen *seen, size_t column, const double *w,
+                                  double *b)
 {
     size_t D = seen->n_in;
     double left = 0;
@@ -98,12 +99,12 @@ static double solve_row(const struct seen *seen, const double *factor, size_t co
 {
     double left = 0;
     memset(w, 0, seen->n_in * sizeof *w);
-    rest(seen, column, w, b);
+    explain_matrix_rest(seen, column, w, b);
     for (int k = 0; k < 3; k++) {
         solve_with(factor, seen->n_in, b);
         for (size_t i = 0; i < seen->n_in; i++)
             w[i] += b[i];
-        left = rest(seen, column, w, b);
+        left = explain_matrix_rest(seen, column, w, b);
     }
     return left;
 }

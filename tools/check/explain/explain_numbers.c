@@ -38,8 +38,8 @@ static const struct number numbers[] = {
 };
 
 /* One pass with the number exp(x). Returns the squares of the differences, INFINITY when it does not fit. */
-static int look(struct search *s, const struct number *number, double x, struct seen *seen,
-                double *square)
+static int explain_numbers_look(struct search *s, const struct number *number, double x,
+                                struct seen *seen, double *square)
 {
     struct suspect suspect = {.x = exp(x), .apply = number->apply};
     *square = INFINITY;
@@ -62,7 +62,7 @@ static int direction(struct search *s, const struct number *number, double x,
     const double h = 1e-5;
     struct seen there;
     double ignored, jd = 0, jj = 0;
-    int status = look(s, number, x + h, &there, &ignored);
+    int status = explain_numbers_look(s, number, x + h, &there, &ignored);
     for (size_t i = 0; there.diff && i < here->n * here->cols; i++) {
         double j = (there.diff[i] - here->diff[i]) / h;
         jd += j * here->diff[i];
@@ -84,7 +84,7 @@ static int step_from(struct search *s, const struct number *number, double *x, s
          k++, step /= 2) {
         struct seen there;
         double left;
-        status = look(s, number, *x + step, &there, &left);
+        status = explain_numbers_look(s, number, *x + step, &there, &left);
         *moved = left < *square;
         if (*moved) {
             seen_free(here);
@@ -108,7 +108,7 @@ static int fit(struct search *s, const struct number *number, double start)
     struct seen here;
     double x = log(start), square, first;
     char text[NUMBER];
-    int moved = 1, status = look(s, number, x, &here, &square);
+    int moved = 1, status = explain_numbers_look(s, number, x, &here, &square);
     first = square;
     for (int k = 0; k < STEPS && status == MGPT_OK && isfinite(square) && moved; k++) {
         if ((k == 4 && square > 0.5 * first) || solved(square, s))
@@ -125,7 +125,7 @@ static int fit(struct search *s, const struct number *number, double start)
 }
 
 /* The number of the listed suspect of this kind that came nearest; 0: none was tried. */
-static double nearest(const struct search *s, const struct number *number)
+static double explain_numbers_nearest(const struct search *s, const struct number *number)
 {
     double best = INFINITY, x = 0;
     for (size_t i = 0; i < arr_len(s->e->trials); i++) {
@@ -144,7 +144,7 @@ int solve_numbers(struct search *s, uint64_t points)
     int status = MGPT_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const struct number *number = &numbers[i];
-        double begin = number->points & points ? nearest(s, number) : 0;
+        double begin = number->points & points ? explain_numbers_nearest(s, number) : 0;
         if (!(number->points & points))
             continue;
         if (begin > 0)

@@ -50,7 +50,7 @@ static int product_of(const struct search *s, struct ref_hook hook, struct expla
 }
 
 /* What one hook says of its part of the bias. */
-static int add_part(struct search *s, size_t hook, struct whatif_tensor *given)
+static int explain_vectors_add_part(struct search *s, size_t hook, struct whatif_tensor *given)
 {
     struct seen seen;
     struct explain_product p;
@@ -77,7 +77,7 @@ static int add_parts(struct search *s, int layer, struct whatif_tensor *given)
     for (int p = MGPT_Q; p <= MGPT_V && status == MGPT_OK; p++) {
         int64_t hook = answer_find(s->a, (mgpt_point)p, layer);
         if (hook >= 0)
-            status = add_part(s, (size_t)hook, given);
+            status = explain_vectors_add_part(s, (size_t)hook, given);
     }
     return status;
 }
@@ -105,7 +105,8 @@ static int solve_bias(struct search *s, struct ref_hook hook)
     if (!given)
         return s->err->status;
     int fused = strcmp(p.stem, "attn_qkv") == 0;
-    int status = fused ? add_parts(s, hook.layer, given) : add_part(s, s->target, given);
+    int status =
+        fused ? add_parts(s, hook.layer, given) : explain_vectors_add_part(s, s->target, given);
     return status == MGPT_OK ? propose(s, given) : status;
 }
 
@@ -292,7 +293,8 @@ static void fill_matrix(const struct norm_stage *st, struct unknown *u)
 }
 
 /* The right-hand side that is left with x, into u->step. */
-static void rest(const struct norm_stage *st, const struct unknown *u, double *change)
+static void explain_vectors_rest(const struct norm_stage *st, const struct unknown *u,
+                                 double *change)
 {
     size_t D = st->D;
     memset(u->step, 0, u->n * sizeof *u->step);
@@ -332,13 +334,13 @@ static int solve_unknown(struct search *s, const struct norm_stage *st, struct u
         return MGPT_EMEM;
     fill_matrix(st, u);
     solve_factor(u->matrix, u->n);
-    rest(st, u, change);
+    explain_vectors_rest(st, u, change);
     memcpy(b, u->step, u->n * sizeof *b);
     for (int k = 0; k < 3; k++) {
         solve_with(u->matrix, u->n, u->step);
         for (size_t r = 0; r < u->n; r++)
             u->x[r] += u->step[r];
-        rest(st, u, change);
+        explain_vectors_rest(st, u, change);
     }
     u->left = left_of(st, u, b);
     return MGPT_OK;

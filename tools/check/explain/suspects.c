@@ -21,7 +21,7 @@ struct list {
     int failed;
 };
 
-static void put(struct list *l, const char *cause, struct suspect row)
+static void suspects_put(struct list *l, const char *cause, struct suspect row)
 {
     text_format(row.cause, sizeof row.cause, "%s", cause);
     if (!arr_push(l->rows, row))
@@ -34,7 +34,7 @@ static void put_number(struct list *l, const char *cause, double x, struct suspe
     char text[sizeof row.cause];
     snprintf(text, sizeof text, cause, x);
     row.x = x;
-    put(l, text, row);
+    suspects_put(l, text, row);
 }
 
 /* Rows in the order of another rotation. */
@@ -45,12 +45,12 @@ static void put_pairs(struct list *l, const char *what, const char *stems, uint6
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text,
                  "rows of %s permuted once too often, or not at all: in %s order", what, orders[i]);
-        put(l, text,
-            (struct suspect){.points = points,
-                             .per_layer = 1,
-                             .a = i ? ORDER_TO_PAIRS : ORDER_FROM_PAIRS,
-                             .s = stems,
-                             .apply = suspect_order});
+        suspects_put(l, text,
+                     (struct suspect){.points = points,
+                                      .per_layer = 1,
+                                      .a = i ? ORDER_TO_PAIRS : ORDER_FROM_PAIRS,
+                                      .s = stems,
+                                      .apply = suspect_order});
     }
 }
 
@@ -64,22 +64,26 @@ static void put_rope(struct list *l, const struct whatif *w)
                           ? "RoPE turns adjacent pairs, not halves (or rows of q and k stand so)"
                           : "RoPE turns halves, not adjacent pairs (or rows of q and k stand so)";
     char text[112];
-    put(l, now, (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_pairs});
+    suspects_put(l, now,
+                 (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_pairs});
     put_pairs(l, "q and k", "attn_q attn_k", at_qk);
     put_pairs(l, "q", "attn_q", BIT(Q));
     put_pairs(l, "k", "attn_k", BIT(K));
-    put(l, "q and k recorded as GGUF and llama2.c have them, a pair side by side, not in halves",
+    suspects_put(
+        l, "q and k recorded as GGUF and llama2.c have them, a pair side by side, not in halves",
         (struct suspect){.points = at_qk | at_rope, .per_layer = 1, .apply = suspect_stored});
-    put(l, "no RoPE at all",
-        (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_no_rope});
-    put(l, "RoPE turns the other way",
+    suspects_put(l, "no RoPE at all",
+                 (struct suspect){.points = at_rope, .per_layer = 1, .apply = suspect_no_rope});
+    suspects_put(
+        l, "RoPE turns the other way",
         (struct suspect){.points = at_rope, .per_layer = 1, .x = -1, .apply = suspect_factor});
-    put(l, "rope frequencies without scaling or divisors",
-        (struct suspect){.points = at_rope, .apply = suspect_unscaled});
+    suspects_put(l, "rope frequencies without scaling or divisors",
+                 (struct suspect){.points = at_rope, .apply = suspect_unscaled});
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         snprintf(text, sizeof text, "rope base %.6g, not %.6g", bases[i],
                  (double)w->info.rope_base);
-        put(l, text, (struct suspect){.points = at_rope, .x = bases[i], .apply = suspect_base});
+        suspects_put(l, text,
+                     (struct suspect){.points = at_rope, .x = bases[i], .apply = suspect_base});
     }
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         put_number(l, "rope positions divided by %.4g", factors[i],
@@ -93,60 +97,64 @@ static void put_rope(struct list *l, const struct whatif *w)
 static void put_tokens(struct list *l)
 {
     const uint64_t at = at_start | BIT(RESID_PRE);
-    put(l, "a BOS in front of the tokens (missing here)",
-        (struct suspect){.points = anywhere, .apply = suspect_bos_added});
-    put(l, "no BOS, the first token is not there (doubled here)",
-        (struct suspect){.points = anywhere, .apply = suspect_first_dropped});
-    put(l, "row n of the reference is that of position n + 1",
-        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_rows_shifted});
-    put(l, "row n of the reference is that of position n - 1",
-        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_rows_shifted});
-    put(l, "tokens moved: the reference's token n is the one named n + 1",
-        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_tokens_moved});
-    put(l, "tokens moved: the reference's token n is the one named n - 1",
-        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_tokens_moved});
-    put(l, "tokens moved: the reference's begin with BOS, and token n is the one named n - 1",
+    suspects_put(l, "a BOS in front of the tokens (missing here)",
+                 (struct suspect){.points = anywhere, .apply = suspect_bos_added});
+    suspects_put(l, "no BOS, the first token is not there (doubled here)",
+                 (struct suspect){.points = anywhere, .apply = suspect_first_dropped});
+    suspects_put(l, "row n of the reference is that of position n + 1",
+                 (struct suspect){.points = anywhere, .a = -1, .apply = suspect_rows_shifted});
+    suspects_put(l, "row n of the reference is that of position n - 1",
+                 (struct suspect){.points = anywhere, .a = 1, .apply = suspect_rows_shifted});
+    suspects_put(l, "tokens moved: the reference's token n is the one named n + 1",
+                 (struct suspect){.points = anywhere, .a = 1, .apply = suspect_tokens_moved});
+    suspects_put(l, "tokens moved: the reference's token n is the one named n - 1",
+                 (struct suspect){.points = anywhere, .a = -1, .apply = suspect_tokens_moved});
+    suspects_put(
+        l, "tokens moved: the reference's begin with BOS, and token n is the one named n - 1",
         (struct suspect){.points = anywhere, .a = -1, .b = 1, .apply = suspect_tokens_moved});
-    put(l, "token ids larger by one",
-        (struct suspect){.points = at, .a = 1, .apply = suspect_ids_shifted});
-    put(l, "token ids smaller by one",
-        (struct suspect){.points = at, .a = -1, .apply = suspect_ids_shifted});
-    put(l, "positions off by one: the first is 1",
-        (struct suspect){.points = at | at_rope, .a = 1, .apply = suspect_shift});
-    put(l, "positions off by one: the first two are 0",
-        (struct suspect){.points = at | at_rope, .a = -1, .apply = suspect_shift});
-    put(l, "positions off by two: the first is 2",
-        (struct suspect){.points = at | at_rope, .a = 2, .apply = suspect_shift});
+    suspects_put(l, "token ids larger by one",
+                 (struct suspect){.points = at, .a = 1, .apply = suspect_ids_shifted});
+    suspects_put(l, "token ids smaller by one",
+                 (struct suspect){.points = at, .a = -1, .apply = suspect_ids_shifted});
+    suspects_put(l, "positions off by one: the first is 1",
+                 (struct suspect){.points = at | at_rope, .a = 1, .apply = suspect_shift});
+    suspects_put(l, "positions off by one: the first two are 0",
+                 (struct suspect){.points = at | at_rope, .a = -1, .apply = suspect_shift});
+    suspects_put(l, "positions off by two: the first is 2",
+                 (struct suspect){.points = at | at_rope, .a = 2, .apply = suspect_shift});
 }
 
-static void put_attention(struct list *l, const struct whatif *w)
+static void suspects_put_attention(struct list *l, const struct whatif *w)
 {
     double d = (double)w->spec.head_dim;
-    put(l, "no 1/sqrt(d) in attention",
+    suspects_put(
+        l, "no 1/sqrt(d) in attention",
         (struct suspect){.points = at_scores, .per_layer = 1, .x = 1, .apply = suspect_attn_scale});
-    put(l, "1/sqrt(d) in attention",
+    suspects_put(
+        l, "1/sqrt(d) in attention",
         (struct suspect){
             .points = at_scores, .per_layer = 1, .x = 1 / sqrt(d), .apply = suspect_attn_scale});
-    put(l, "1/d in attention (scaled twice)",
-        (struct suspect){
-            .points = at_scores, .per_layer = 1, .x = 1 / d, .apply = suspect_attn_scale});
-    put(l, "1/sqrt(n_embd) in attention",
-        (struct suspect){.points = at_scores,
-                         .x = 1 / sqrt((double)w->spec.n_embd),
-                         .apply = suspect_attn_scale});
+    suspects_put(l, "1/d in attention (scaled twice)",
+                 (struct suspect){
+                     .points = at_scores, .per_layer = 1, .x = 1 / d, .apply = suspect_attn_scale});
+    suspects_put(l, "1/sqrt(n_embd) in attention",
+                 (struct suspect){.points = at_scores,
+                                  .x = 1 / sqrt((double)w->spec.n_embd),
+                                  .apply = suspect_attn_scale});
     put_number(l, "a soft cap of %.4g on attention scores", 50,
                (struct suspect){.points = at_scores, .apply = suspect_attn_cap});
-    put(l, "no sliding window", (struct suspect){.points = at_scores, .apply = suspect_window});
-    put(l, "a sliding window of one more",
-        (struct suspect){.points = at_scores, .a = 1, .apply = suspect_window});
-    put(l, "a sliding window of one less",
-        (struct suspect){.points = at_scores, .a = -1, .apply = suspect_window});
-    put(l, "query head h reads KV head h % G, not h / (H / G)",
-        (struct suspect){.points = at_scores | BIT(HEADS), .apply = suspect_kv_heads});
-    put(l, "no clamp of q, k, v",
-        (struct suspect){.points = at_qk | BIT(V), .apply = suspect_unclamped});
-    put(l, w->spec.qk_norm == ORACLE_QK_PLAIN ? "norms of q and k" : "no norms of q and k",
-        (struct suspect){.points = at_rope | at_scores, .apply = suspect_qk_norms});
+    suspects_put(l, "no sliding window",
+                 (struct suspect){.points = at_scores, .apply = suspect_window});
+    suspects_put(l, "a sliding window of one more",
+                 (struct suspect){.points = at_scores, .a = 1, .apply = suspect_window});
+    suspects_put(l, "a sliding window of one less",
+                 (struct suspect){.points = at_scores, .a = -1, .apply = suspect_window});
+    suspects_put(l, "query head h reads KV head h % G, not h / (H / G)",
+                 (struct suspect){.points = at_scores | BIT(HEADS), .apply = suspect_kv_heads});
+    suspects_put(l, "no clamp of q, k, v",
+                 (struct suspect){.points = at_qk | BIT(V), .apply = suspect_unclamped});
+    suspects_put(l, w->spec.qk_norm == ORACLE_QK_PLAIN ? "norms of q and k" : "no norms of q and k",
+                 (struct suspect){.points = at_rope | at_scores, .apply = suspect_qk_norms});
 }
 
 static void heads_text(char *text, size_t cap, size_t n, size_t n_kv)
@@ -186,7 +194,8 @@ static void put_head_counts(struct list *l, const struct whatif *w)
         for (int i = 0; i < (orders[1] == ORDER_SAME ? 1 : 2); i++) {
             text_format(text, sizeof text, "%s of width %zu, not %s of width %zu%s", is, d, was,
                         o->head_dim, i ? " (q and k were reordered for those)" : "");
-            put(l, text,
+            suspects_put(
+                l, text,
                 (struct suspect){
                     .points = points, .a = (int)d, .b = (int)orders[i], .apply = suspect_heads});
         }
@@ -210,12 +219,12 @@ static void put_swaps(struct list *l)
         {"attn_q_norm", "attn_k_norm", "norms of q and k exchanged", BIT(ROT_Q) | BIT(ROT_K)},
         {"output", "token_embd", "embedding and head exchanged", BIT(EMBD) | BIT(LOGITS)}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        put(l, rows[i].cause,
-            (struct suspect){.points = rows[i].points,
-                             .per_layer = 1,
-                             .s = rows[i].a,
-                             .t = rows[i].b,
-                             .apply = suspect_swapped});
+        suspects_put(l, rows[i].cause,
+                     (struct suspect){.points = rows[i].points,
+                                      .per_layer = 1,
+                                      .s = rows[i].a,
+                                      .t = rows[i].b,
+                                      .apply = suspect_swapped});
 }
 
 static void put_turned(struct list *l)
@@ -250,7 +259,7 @@ static void put_turned(struct list *l)
                               .apply = suspect_turned};
         char text[sizeof row.cause];
         snprintf(text, sizeof text, "transposed: %s", rows[i].list);
-        put(l, text, row);
+        suspects_put(l, text, row);
     }
 }
 
@@ -261,33 +270,35 @@ static void put_activations(struct list *l)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[64];
         snprintf(text, sizeof text, "activation %s", names[i]);
-        put(l, text,
-            (struct suspect){.points = BIT(MLP_POST),
-                             .per_layer = 1,
-                             .s = names[i],
-                             .apply = suspect_activation});
+        suspects_put(l, text,
+                     (struct suspect){.points = BIT(MLP_POST),
+                                      .per_layer = 1,
+                                      .s = names[i],
+                                      .apply = suspect_activation});
     }
 }
 
 static void put_norms(struct list *l, const struct whatif *w)
 {
     static const double values[] = {1e-5, 1e-6, 1e-8, 1e-12, 1e-4, 1e-3, 1e-2, 1e-7};
-    put(l, w->spec.final_norm ? "no final norm" : "a final norm",
-        (struct suspect){.points = BIT(FINAL) | BIT(LOGITS), .apply = suspect_final_norm});
-    put(l, w->spec.embd_norm ? "no norm after the embedding" : "a norm after the embedding",
+    suspects_put(l, w->spec.final_norm ? "no final norm" : "a final norm",
+                 (struct suspect){.points = BIT(FINAL) | BIT(LOGITS), .apply = suspect_final_norm});
+    suspects_put(
+        l, w->spec.embd_norm ? "no norm after the embedding" : "a norm after the embedding",
         (struct suspect){.points = BIT(EMBD_NORM) | BIT(RESID_PRE), .apply = suspect_embd_norm});
-    put(l, w->spec.layer_norm ? "RMSNorm, not LayerNorm" : "LayerNorm, not RMSNorm",
-        (struct suspect){.points = at_norms, .apply = suspect_norm_kind});
-    put(l, "no norm (or another) before attention",
+    suspects_put(l, w->spec.layer_norm ? "RMSNorm, not LayerNorm" : "LayerNorm, not RMSNorm",
+                 (struct suspect){.points = at_norms, .apply = suspect_norm_kind});
+    suspects_put(
+        l, "no norm (or another) before attention",
         (struct suspect){
             .points = BIT(ATTN_IN), .per_layer = 1, .a = 1, .apply = suspect_branch_norms});
-    put(l, "no norm (or another) before the MLP",
-        (struct suspect){
-            .points = BIT(MLP_IN), .per_layer = 1, .a = 2, .apply = suspect_branch_norms});
-    put(l, "gains of norms as they stand + 1",
-        (struct suspect){.points = at_norms, .x = 1, .apply = suspect_gains});
-    put(l, "gains of norms as they stand - 1",
-        (struct suspect){.points = at_norms, .x = -1, .apply = suspect_gains});
+    suspects_put(l, "no norm (or another) before the MLP",
+                 (struct suspect){
+                     .points = BIT(MLP_IN), .per_layer = 1, .a = 2, .apply = suspect_branch_norms});
+    suspects_put(l, "gains of norms as they stand + 1",
+                 (struct suspect){.points = at_norms, .x = 1, .apply = suspect_gains});
+    suspects_put(l, "gains of norms as they stand - 1",
+                 (struct suspect){.points = at_norms, .x = -1, .apply = suspect_gains});
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         put_number(l, "epsilon of norms %.3g", values[i],
                    (struct suspect){.points = at_norms | at_rope, .apply = suspect_eps});
@@ -316,39 +327,42 @@ static void put_hidden(struct list *l)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[96];
         snprintf(text, sizeof text, "without %s", rows[i].name);
-        put(l, text,
-            (struct suspect){.points = rows[i].points,
-                             .per_layer = 1,
-                             .s = rows[i].name,
-                             .apply = suspect_hidden});
+        suspects_put(l, text,
+                     (struct suspect){.points = rows[i].points,
+                                      .per_layer = 1,
+                                      .s = rows[i].name,
+                                      .apply = suspect_hidden});
     }
 }
 
 static void put_rest(struct list *l, const struct whatif *w)
 {
     static const double caps[] = {0, 30, 15, 50, 20};
-    put(l, "tied head: the token embedding, not output.weight",
+    suspects_put(
+        l, "tied head: the token embedding, not output.weight",
         (struct suspect){.points = BIT(LOGITS), .s = "output.weight", .apply = suspect_hidden});
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
         put_number(l,
                    caps[i] > 0 ? "a soft cap of %.4g on the logits" : "no soft cap on the logits",
                    caps[i], (struct suspect){.points = BIT(LOGITS), .apply = suspect_softcap});
-    put(l, "embeddings times sqrt(n_embd)",
-        (struct suspect){
-            .points = BIT(EMBD), .x = sqrt((double)w->spec.n_embd), .apply = suspect_embd_scale});
-    put(l, "embeddings not multiplied",
-        (struct suspect){.points = BIT(EMBD), .x = 1, .apply = suspect_embd_scale});
-    put(l,
-        w->spec.n_layer && w->layers[0].parallel ? "branches in turn, not side by side"
-                                                 : "branches side by side, not in turn",
-        (struct suspect){
-            .points = BIT(RESID_MID) | BIT(MLP_IN), .per_layer = 1, .apply = suspect_branches});
-    put(l, "layers in the reverse order",
-        (struct suspect){.points = anywhere, .apply = suspect_layers});
-    put(l, "layers one further on",
-        (struct suspect){.points = anywhere, .a = 1, .apply = suspect_layers});
-    put(l, "layers one further back",
-        (struct suspect){.points = anywhere, .a = -1, .apply = suspect_layers});
+    suspects_put(l, "embeddings times sqrt(n_embd)",
+                 (struct suspect){.points = BIT(EMBD),
+                                  .x = sqrt((double)w->spec.n_embd),
+                                  .apply = suspect_embd_scale});
+    suspects_put(l, "embeddings not multiplied",
+                 (struct suspect){.points = BIT(EMBD), .x = 1, .apply = suspect_embd_scale});
+    suspects_put(l,
+                 w->spec.n_layer && w->layers[0].parallel ? "branches in turn, not side by side"
+                                                          : "branches side by side, not in turn",
+                 (struct suspect){.points = BIT(RESID_MID) | BIT(MLP_IN),
+                                  .per_layer = 1,
+                                  .apply = suspect_branches});
+    suspects_put(l, "layers in the reverse order",
+                 (struct suspect){.points = anywhere, .apply = suspect_layers});
+    suspects_put(l, "layers one further on",
+                 (struct suspect){.points = anywhere, .a = 1, .apply = suspect_layers});
+    suspects_put(l, "layers one further back",
+                 (struct suspect){.points = anywhere, .a = -1, .apply = suspect_layers});
 }
 
 /* Every row of a matrix one place further on or back. */
@@ -371,12 +385,12 @@ static void put_moved(struct list *l)
         char text[112];
         snprintf(text, sizeof text, "row n of %s is row n %s 1 here", rows[i / 2].stem,
                  i % 2 ? "-" : "+");
-        put(l, text,
-            (struct suspect){.points = rows[i / 2].points,
-                             .per_layer = i / 2 < 8,
-                             .a = i % 2 ? ORDER_ROW_PREVIOUS : ORDER_ROW_NEXT,
-                             .s = rows[i / 2].stem,
-                             .apply = suspect_order});
+        suspects_put(l, text,
+                     (struct suspect){.points = rows[i / 2].points,
+                                      .per_layer = i / 2 < 8,
+                                      .a = i % 2 ? ORDER_ROW_PREVIOUS : ORDER_ROW_NEXT,
+                                      .s = rows[i / 2].stem,
+                                      .apply = suspect_order});
     }
 }
 
@@ -396,45 +410,45 @@ static void put_heads(struct list *l, const struct whatif *w)
                                       "counted by group", "counted against groups"};
     int H = (int)w->spec.n_head;
     char text[112];
-    put(l, "q, k and v interleaved head by head in attn_qkv",
-        (struct suspect){.points = at_qk | BIT(V),
-                         .per_layer = 1,
-                         .a = ORDER_QKV_BY_HEAD,
-                         .s = "",
-                         .apply = suspect_order});
-    put(l, "k, v, q in attn_qkv, not q, k, v",
-        (struct suspect){.points = at_qk | BIT(V),
-                         .per_layer = 1,
-                         .a = ORDER_QKV_PREVIOUS,
-                         .s = "",
-                         .apply = suspect_order});
-    put(l, "v, q, k in attn_qkv, not q, k, v",
-        (struct suspect){.points = at_qk | BIT(V),
-                         .per_layer = 1,
-                         .a = ORDER_QKV_NEXT,
-                         .s = "",
-                         .apply = suspect_order});
+    suspects_put(l, "q, k and v interleaved head by head in attn_qkv",
+                 (struct suspect){.points = at_qk | BIT(V),
+                                  .per_layer = 1,
+                                  .a = ORDER_QKV_BY_HEAD,
+                                  .s = "",
+                                  .apply = suspect_order});
+    suspects_put(l, "k, v, q in attn_qkv, not q, k, v",
+                 (struct suspect){.points = at_qk | BIT(V),
+                                  .per_layer = 1,
+                                  .a = ORDER_QKV_PREVIOUS,
+                                  .s = "",
+                                  .apply = suspect_order});
+    suspects_put(l, "v, q, k in attn_qkv, not q, k, v",
+                 (struct suspect){.points = at_qk | BIT(V),
+                                  .per_layer = 1,
+                                  .a = ORDER_QKV_NEXT,
+                                  .s = "",
+                                  .apply = suspect_order});
     for (size_t i = 0; i < sizeof rows / sizeof *rows && H > 1; i++) {
         for (int o = ORDER_REVERSED; o <= ORDER_UNGROUPED; o++) {
             snprintf(text, sizeof text, "heads of %s %s", rows[i].what, how[o - ORDER_REVERSED]);
-            put(l, text,
-                (struct suspect){.points = rows[i].points,
-                                 .per_layer = 1,
-                                 .a = o,
-                                 .s = rows[i].list,
-                                 .apply = suspect_order});
+            suspects_put(l, text,
+                         (struct suspect){.points = rows[i].points,
+                                          .per_layer = 1,
+                                          .a = o,
+                                          .s = rows[i].list,
+                                          .apply = suspect_order});
         }
         int n = rows[i].points & (BIT(K) | BIT(V)) ? (int)w->spec.n_head_kv : H;
         for (int a = 0; a < n && n <= 12; a++)
             for (int b = a + 1; b < n; b++) {
                 snprintf(text, sizeof text, "heads %d and %d of %s exchanged", a, b, rows[i].what);
-                put(l, text,
-                    (struct suspect){.points = rows[i].points,
-                                     .per_layer = 1,
-                                     .a = ORDER_SWAPPED,
-                                     .x = a * 1024 + b,
-                                     .s = rows[i].list,
-                                     .apply = suspect_order});
+                suspects_put(l, text,
+                             (struct suspect){.points = rows[i].points,
+                                              .per_layer = 1,
+                                              .a = ORDER_SWAPPED,
+                                              .x = a * 1024 + b,
+                                              .s = rows[i].list,
+                                              .apply = suspect_order});
             }
     }
 }
@@ -447,7 +461,7 @@ struct suspect *suspects_list(const struct whatif *w, mgpt_error *err)
         put_rope(&l, w);
     put_tokens(&l);
     if (layers)
-        put_attention(&l, w);
+        suspects_put_attention(&l, w);
     if (layers)
         put_head_counts(&l, w);
     put_swaps(&l);

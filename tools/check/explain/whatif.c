@@ -87,7 +87,7 @@ static const struct whatif_tensor *given(const struct whatif *w, const char *nam
     return t;
 }
 
-static enum oracle_tensor find(void *user, const char *name)
+static enum oracle_tensor whatif_find(void *user, const char *name)
 {
     const struct whatif *w = user;
     char other[80];
@@ -253,7 +253,7 @@ static void order_columns(const struct whatif *w, size_t n, float *row)
     free(copy);
 }
 
-static int is_norm(struct parts p)
+static int whatif_is_norm(struct parts p)
 {
     return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_norm", 5) == 0 &&
            strcmp(p.kind, ".weight") == 0;
@@ -277,8 +277,8 @@ static struct moved moved_row(const struct whatif *w, const char *name, size_t r
     return (struct moved){c->first + c->from[row - c->first], c->times[row - c->first]};
 }
 
-static int read_values(void *user, const char *called, size_t row, size_t n, float *out,
-                       mgpt_error *err)
+static int whatif_read_values(void *user, const char *called, size_t row, size_t n, float *out,
+                              mgpt_error *err)
 {
     struct whatif *w = user;
     struct parts p = split(called);
@@ -302,7 +302,7 @@ static int read_values(void *user, const char *called, size_t row, size_t n, flo
     row = moved.row;
     if (weight && mine && whatif_lists(w->turn, p.stem, p.n_stem))
         status = read_turned(w, name, file_row(w, p, row), n, out, err);
-    else if (t.n_dims == 1 && moves_rows(w) && !is_norm(p))
+    else if (t.n_dims == 1 && moves_rows(w) && !whatif_is_norm(p))
         status = read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
     else
         status = w->source.read(w->source.user, name, t.n_dims == 1 ? 0 : file_row(w, p, row), n,
@@ -313,7 +313,7 @@ static int read_values(void *user, const char *called, size_t row, size_t n, flo
         order_columns(w, n, out);
     for (size_t i = 0; status == MGPT_OK && moved.times != 1 && i < n; i++)
         out[i] *= (float)moved.times;
-    for (size_t i = 0; status == MGPT_OK && w->gain != 0 && is_norm(p) && i < n; i++)
+    for (size_t i = 0; status == MGPT_OK && w->gain != 0 && whatif_is_norm(p) && i < n; i++)
         out[i] += (float)w->gain;
     if (w->patched && strcmp(w->patched, name) == 0 && w->patch_at / n == row)
         out[w->patch_at % n] = w->patch;
@@ -374,7 +374,7 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
             w->layers[i].freq = w->freq + i * half;
         }
     w->source = w->spec.source;
-    w->spec.source = (struct oracle_source){find, read_values, w};
+    w->spec.source = (struct oracle_source){whatif_find, whatif_read_values, w};
     w->spec.int8_inputs = 0; /* the reference has no such thing */
     return MGPT_OK;
 }

@@ -37,8 +37,8 @@ static void full_name(char *name, int layer, const char *stem, const char *kind)
         text_format(name, NAME, "blk.%d.%s%s", layer, stem, kind);
 }
 
-static enum oracle_tensor find(const struct oracle *o, int layer, const char *stem,
-                               const char *kind)
+static enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
+                                      const char *kind)
 {
     char name[NAME];
     full_name(name, layer, stem, kind);
@@ -58,7 +58,7 @@ static void read_row(struct oracle *o, int layer, const char *stem, const char *
 static const float *vector(struct oracle *o, int layer, const char *stem, const char *kind,
                            size_t n, float *buf)
 {
-    if (find(o, layer, stem, kind) == ORACLE_ABSENT)
+    if (oracle_find(o, layer, stem, kind) == ORACLE_ABSENT)
         return NULL;
     read_row(o, layer, stem, kind, 0, n, buf);
     return o->status == MGPT_OK ? buf : NULL;
@@ -149,7 +149,7 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
 /* The output of a branch, in place. */
 static void branch_output(struct oracle *o, int layer, const char *stem, double *y)
 {
-    if (find(o, layer, stem, ".weight") != ORACLE_ABSENT)
+    if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
         norm(o, layer, stem, y, y);
 }
 
@@ -192,7 +192,7 @@ static void dots(const float *w, const double *x, size_t n_in, size_t n, double 
 static void linear(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
-    enum oracle_tensor kind = find(o, layer, stem, ".weight");
+    enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
     const float *bias = vector(o, layer, stem, ".bias", first + n_out, o->bias);
     memcpy(o->in, x, o->T * n_in * sizeof *x);
     for (size_t t = 0; kind == ORACLE_INTEGERS && o->s->int8_inputs && t < o->T; t++)
@@ -303,7 +303,7 @@ static void clamp(const struct oracle *o, double *x, size_t cols)
 static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
-    int fused = find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
+    int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
     linear(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
     linear(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
     linear(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw, o->v);
@@ -323,7 +323,7 @@ static void project(struct oracle *o, int layer)
     point_qk(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
-static void add(const struct oracle *o, const double *y)
+static void oracle_add(const struct oracle *o, const double *y)
 {
     for (size_t i = 0; i < o->T * o->E; i++)
         o->x[i] += y[i];
@@ -375,19 +375,19 @@ static void run_layer(struct oracle *o, int layer)
     point(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
-        add(o, o->a);
+        oracle_add(o, o->a);
         point(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
-    add(o, o->h);
+    oracle_add(o, o->h);
     if (l->parallel)
-        add(o, o->a);
+        oracle_add(o, o->a);
     point(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
 static void embed(struct oracle *o)
 {
-    int learned = find(o, -1, "position_embd", ".weight") != ORACLE_ABSENT;
+    int learned = oracle_find(o, -1, "position_embd", ".weight") != ORACLE_ABSENT;
     for (size_t t = 0; t < o->T; t++) {
         read_row(o, -1, "token_embd", ".weight", (size_t)o->tokens[t], o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
@@ -402,12 +402,12 @@ static void embed(struct oracle *o)
             o->h[t * o->E + i] = (double)o->row[i];
     }
     point(o, MGPT_POS_EMBD, -1, o->h, o->E);
-    add(o, o->h);
+    oracle_add(o, o->h);
 }
 
 static void unembed(struct oracle *o)
 {
-    int untied = find(o, -1, "output", ".weight") != ORACLE_ABSENT;
+    int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
     linear(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
@@ -434,13 +434,13 @@ static void page(struct oracle *o)
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-static size_t largest(size_t a, size_t b, size_t c)
+static size_t oracle_largest(size_t a, size_t b, size_t c)
 {
     size_t ab = a > b ? a : b;
     return ab > c ? ab : c;
 }
 
-static void *take(struct oracle *o, size_t n, size_t each)
+static void *oracle_take(struct oracle *o, size_t n, size_t each)
 {
     void *p = o->T > SIZE_MAX / 16 / (n + 1) ? NULL : mem_new(n, each);
     if (!p && o->status == MGPT_OK)
@@ -450,20 +450,20 @@ static void *take(struct oracle *o, size_t n, size_t each)
 
 static double *matrix(struct oracle *o, size_t cols)
 {
-    return take(o, o->T * cols, sizeof(double));
+    return oracle_take(o, o->T * cols, sizeof(double));
 }
 
 static void take_all(struct oracle *o)
 {
-    size_t wide = largest(o->E, o->qw, o->F);
+    size_t wide = oracle_largest(o->E, o->qw, o->F);
     o->x = matrix(o, o->E), o->x0 = matrix(o, o->E), o->h = matrix(o, o->E);
     o->q = matrix(o, o->qw), o->k = matrix(o, o->kw), o->v = matrix(o, o->kw);
     o->z = matrix(o, o->qw), o->a = matrix(o, o->E), o->f = matrix(o, o->F);
     o->up = matrix(o, o->F), o->logits = matrix(o, o->V), o->in = matrix(o, wide);
     o->scores = matrix(o, 1);
-    o->row = take(o, wide, sizeof *o->row);
-    o->gain = take(o, wide, sizeof *o->gain);
-    o->bias = take(o, largest(wide, o->V, o->qw + 2 * o->kw), sizeof *o->bias);
+    o->row = oracle_take(o, wide, sizeof *o->row);
+    o->gain = oracle_take(o, wide, sizeof *o->gain);
+    o->bias = oracle_take(o, oracle_largest(wide, o->V, o->qw + 2 * o->kw), sizeof *o->bias);
 }
 
 static void free_all(struct oracle *o)

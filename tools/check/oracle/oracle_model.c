@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum oracle_tensor find(void *user, const char *name)
+static enum oracle_tensor oracle_model_find(void *user, const char *name)
 {
     const mgpt_model *m = user;
     const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
@@ -17,8 +17,8 @@ static enum oracle_tensor find(void *user, const char *name)
     return weight_is_integer(pack_type(m, t)) ? ORACLE_INTEGERS : ORACLE_FLOATS;
 }
 
-static int read_values(void *user, const char *name, size_t row, size_t n, float *out,
-                       mgpt_error *err)
+static int oracle_model_read_values(void *user, const char *name, size_t row, size_t n, float *out,
+                                    mgpt_error *err)
 {
     return mgpt_read_tensor(user, name, (uint64_t)row * n, n, out, err);
 }
@@ -67,26 +67,27 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         return err_memory(err, "a description of the layers", s->n_layer * sizeof **layers);
     for (size_t i = 0; i < s->n_layer; i++)
         (*layers)[i] = describe_layer(m, &m->layers[i]);
-    *spec = (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m},
-                                 .layers = *layers,
-                                 .n_layer = s->n_layer,
-                                 .n_embd = s->n_embd,
-                                 .n_head = s->n_head,
-                                 .n_head_kv = s->n_head_kv,
-                                 .head_dim = s->head_dim,
-                                 .n_ff = s->n_ff,
-                                 .n_vocab = s->n_vocab,
-                                 .n_rot = m->arch->rope ? s->n_rot : 0,
-                                 .eps = (double)m->eps,
-                                 .embd_scale = (double)m->embd_scale,
-                                 .clamp = (double)m->qkv_clamp,
-                                 .softcap = (double)m->logit_softcap,
-                                 .layer_norm = m->arch->norm == NORM_LAYER,
-                                 .embd_norm = m->embd_norm.kind != NORM_NONE,
-                                 .final_norm = m->final_norm.kind != NORM_NONE,
-                                 .gated = s->n_layer > 0 && m->layers[0].gate.w != NULL,
-                                 .qk_norm = qk_norm(m),
-                                 .int8_inputs = 1};
+    *spec = (struct oracle_spec){
+        .source = {oracle_model_find, oracle_model_read_values, (void *)(uintptr_t)m},
+        .layers = *layers,
+        .n_layer = s->n_layer,
+        .n_embd = s->n_embd,
+        .n_head = s->n_head,
+        .n_head_kv = s->n_head_kv,
+        .head_dim = s->head_dim,
+        .n_ff = s->n_ff,
+        .n_vocab = s->n_vocab,
+        .n_rot = m->arch->rope ? s->n_rot : 0,
+        .eps = (double)m->eps,
+        .embd_scale = (double)m->embd_scale,
+        .clamp = (double)m->qkv_clamp,
+        .softcap = (double)m->logit_softcap,
+        .layer_norm = m->arch->norm == NORM_LAYER,
+        .embd_norm = m->embd_norm.kind != NORM_NONE,
+        .final_norm = m->final_norm.kind != NORM_NONE,
+        .gated = s->n_layer > 0 && m->layers[0].gate.w != NULL,
+        .qk_norm = qk_norm(m),
+        .int8_inputs = 1};
     return MGPT_OK;
 }
 

@@ -112,7 +112,7 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
 /* ---- the file ---- */
 
 /* Appends the next value of the text to the list of sequences; *at moves behind it. */
-static int read_value(struct reference *ref, size_t *at, mgpt_error *err)
+static int reference_json_read_value(struct reference *ref, size_t *at, mgpt_error *err)
 {
     json_error_t failed;
     json_t *value = json_read(ref->file.data + *at, ref->file.size - *at,
@@ -146,7 +146,7 @@ int reference_json_open(struct reference *ref, mgpt_error *err)
         return err_memory(err, "the JSON tree", 0);
     for (skip_spaces(ref, &at); at < ref->file.size && status == MGPT_OK; skip_spaces(ref, &at)) {
         size_t begin = at, n_items = arr_len(ref->items);
-        status = read_value(ref, &at, err);
+        status = reference_json_read_value(ref, &at, err);
         if (status == MGPT_OK && json_array_size(ref->json) == n_items)
             return err_set(err, MGPT_EFILE, begin, "the list is empty");
         for (size_t i = n_items; i < json_array_size(ref->json) && status == MGPT_OK; i++)

@@ -32,8 +32,8 @@ static size_t first_row(size_t n_ctx)
 }
 
 /* Checks the sizes against each other and the file's; stores where the rows begin. */
-static int measure(struct reference *ref, int32_t n_ctx, int32_t n_vocab, int32_t n_chunk,
-                   mgpt_error *err)
+static int reference_kld_measure(struct reference *ref, int32_t n_ctx, int32_t n_vocab,
+                                 int32_t n_chunk, mgpt_error *err)
 {
     uint64_t n_tokens, n_rows, size;
     if (n_ctx < 3 || n_ctx > REF_MAX_TOKENS || n_chunk < 1)
@@ -62,7 +62,7 @@ int reference_kld_open(struct reference *ref, mgpt_error *err)
     int32_t n_ctx = cursor_i32(&c), n_vocab = cursor_i32(&c), n_chunk = cursor_i32(&c);
     if (c.failed)
         return err_set(err, MGPT_EFILE, c.where, "the file ends inside its header");
-    int status = measure(ref, n_ctx, n_vocab, n_chunk, err);
+    int status = reference_kld_measure(ref, n_ctx, n_vocab, n_chunk, err);
     for (int32_t k = 0; k < n_chunk && status == MGPT_OK; k++) {
         struct ref_item *item = reference_add_item(ref, err);
         if (!item)
@@ -76,8 +76,8 @@ int reference_kld_open(struct reference *ref, mgpt_error *err)
     return status;
 }
 
-static int read_values(struct reference *ref, uint64_t at, float step, float least, double *out,
-                       mgpt_error *err)
+static int reference_kld_read_values(struct reference *ref, uint64_t at, float step, float least,
+                                     double *out, mgpt_error *err)
 {
     uint8_t bytes[PIECE];
     const size_t most = sizeof bytes / 2;
@@ -117,5 +117,5 @@ int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, 
      * quotient) may be off: a few roundings of numbers of the size of `least` or 65535 steps. */
     ref->about.slack = 0.51 * (double)step + 0x1p-22 * (16 + fabs((double)least));
     ref->about.floor = (double)least;
-    return read_values(ref, at + ROW_HEAD, step, least, out, err);
+    return reference_kld_read_values(ref, at + ROW_HEAD, step, least, out, err);
 }

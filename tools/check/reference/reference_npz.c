@@ -26,7 +26,7 @@ static char *array_name(const char *entry, int *known)
 }
 
 /* Reads the header of entry i. */
-static int describe(zip_t *zip, zip_uint64_t i, struct ref_array *a, mgpt_error *err)
+static int reference_npz_describe(zip_t *zip, zip_uint64_t i, struct ref_array *a, mgpt_error *err)
 {
     zip_stat_t st;
     a->entry = (zip_int64_t)i;
@@ -41,8 +41,8 @@ static int describe(zip_t *zip, zip_uint64_t i, struct ref_array *a, mgpt_error 
     return status;
 }
 
-static int add_entry(struct reference *ref, struct ref_named *named, zip_uint64_t i,
-                     mgpt_error *err)
+static int reference_npz_add_entry(struct reference *ref, struct ref_named *named, zip_uint64_t i,
+                                   mgpt_error *err)
 {
     const char *entry = zip_get_name(ref->zip, i, ZIP_FL_ENC_RAW);
     int known;
@@ -51,7 +51,7 @@ static int add_entry(struct reference *ref, struct ref_named *named, zip_uint64_
     struct ref_array a = {.name = array_name(entry, &known)};
     if (!a.name)
         return err_memory(err, "a name", strlen(entry));
-    int status = known ? describe(ref->zip, i, &a, err) : MGPT_OK;
+    int status = known ? reference_npz_describe(ref->zip, i, &a, err) : MGPT_OK;
     if (known && status == MGPT_OK)
         return ref_named_add(named, &a, err);
     ref_array_close(&a);
@@ -67,7 +67,7 @@ int reference_npz_open(struct reference *ref, mgpt_error *err)
     int status = MGPT_OK;
     zip_int64_t n = zip_get_num_entries(ref->zip, 0);
     for (zip_int64_t i = 0; i < n && status == MGPT_OK; i++)
-        status = add_entry(ref, &named, (zip_uint64_t)i, err);
+        status = reference_npz_add_entry(ref, &named, (zip_uint64_t)i, err);
     if (status == MGPT_OK)
         status = ref_named_use(ref, &named, err);
     else

@@ -78,8 +78,8 @@ static int read_list(struct reference *ref, const json_t *list, size_t at, doubl
 }
 
 /* The entry about token `at` into ref->some and, unless it is NULL, out. Nothing is left for null. */
-static int read_entry(struct reference *ref, const json_t *entry, size_t at, double *out,
-                      mgpt_error *err)
+static int reference_partial_read_entry(struct reference *ref, const json_t *entry, size_t at,
+                                        double *out, mgpt_error *err)
 {
     const char *name;
     json_t *logprob;
@@ -116,14 +116,14 @@ int reference_partial_item(struct reference *ref, struct ref_item *item, const j
     if (arr_len(item->ids) == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no tokens");
     for (size_t i = 0; i < json_array_size(rows) && status == MGPT_OK; i++)
-        status = read_entry(ref, json_array_get(rows, i), i, NULL, err);
+        status = reference_partial_read_entry(ref, json_array_get(rows, i), i, NULL, err);
     return status;
 }
 
 int reference_partial_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
     const json_t *entry = json_array_get(ref->items[i].rows, row + 1); /* what follows this token */
-    int status = entry ? read_entry(ref, entry, row + 1, out, err) : MGPT_OK;
+    int status = entry ? reference_partial_read_entry(ref, entry, row + 1, out, err) : MGPT_OK;
     ref->about.n = entry ? arr_len(ref->some) : 0;
     ref->about.ids = ref->some;
     ref->about.logprobs = 1;

@@ -28,8 +28,8 @@ static int element(const char *dtype, struct ref_array *a)
     return 0;
 }
 
-static int add_tensor(struct reference *ref, struct ref_named *named, const struct st_tensor *t,
-                      mgpt_error *err)
+static int reference_st_add_tensor(struct reference *ref, struct ref_named *named,
+                                   const struct st_tensor *t, mgpt_error *err)
 {
     struct ref_array a = {.entry = -1, .offset = (uint64_t)(t->data - ref->file.data)};
     if (!ref_name_known(t->name))
@@ -61,7 +61,7 @@ int reference_st_open(struct reference *ref, mgpt_error *err)
     if (status < 0)
         return status;
     for (size_t i = 0; i < arr_len(st.tensors) && status == MGPT_OK; i++)
-        status = add_tensor(ref, &named, &st.tensors[i], err);
+        status = reference_st_add_tensor(ref, &named, &st.tensors[i], err);
     st_free(&st);
     if (status == MGPT_OK)
         return ref_named_use(ref, &named, err);

@@ -184,7 +184,7 @@ static int print_verdict(const struct self_options *o, const struct self_bits *b
     return same ? EXIT_OK : EXIT_DIFFERENT;
 }
 
-static int check(const struct self_options *o, const struct self_request *q)
+static int self_check_check(const struct self_options *o, const struct self_request *q)
 {
     mgpt_error err;
     struct self_bits bits;
@@ -226,7 +226,7 @@ int self_check(const struct self_options *o)
                                  .isa = o->isa,
                                  .full = o->full};
         interrupt_catch();
-        code = check(o, &q);
+        code = self_check_check(o, &q);
     }
     free(tokens);
     engine_close(&e);

@@ -51,14 +51,14 @@ static int is_attention(mgpt_point point)
     return point == MGPT_SCORES || point == MGPT_WEIGHTS;
 }
 
-static float *row_of(const struct beside *b, const struct value *v, mgpt_point point, size_t pos,
-                     size_t head)
+static float *self_stages_row_of(const struct beside *b, const struct value *v, mgpt_point point,
+                                 size_t pos, size_t head)
 {
     return v->data + (is_attention(point) ? (pos * b->H + head) * b->n : pos * v->cols);
 }
 
 /* The tap: keeps everything. */
-static int take(const mgpt_value *value, void *user)
+static int self_stages_take(const mgpt_value *value, void *user)
 {
     struct beside *b = user;
     struct value *v = value_at(b, value->point, value->layer);
@@ -70,22 +70,22 @@ static int take(const mgpt_value *value, void *user)
     }
     for (int32_t i = 0; i < value->rows; i++) {
         size_t pos = (size_t)value->pos + (attention ? 0 : (size_t)i);
-        memcpy(row_of(b, v, value->point, pos, (size_t)i), value->data + (size_t)i * value->stride,
-               (size_t)value->cols * sizeof *v->data);
+        memcpy(self_stages_row_of(b, v, value->point, pos, (size_t)i),
+               value->data + (size_t)i * value->stride, (size_t)value->cols * sizeof *v->data);
     }
     return 0;
 }
 
-static void note(struct value *v, size_t pos, size_t head, size_t col, double expected,
-                 double found)
+static void self_stages_note(struct value *v, size_t pos, size_t head, size_t col, double expected,
+                             double found)
 {
     v->pos = pos, v->head = head, v->col = col;
     v->expected = expected, v->found = found;
 }
 
 /* One row of the oracle against the engine's. */
-static void compare(struct value *v, size_t pos, size_t head, const double *row, const float *ours,
-                    size_t n)
+static void self_stages_compare(struct value *v, size_t pos, size_t head, const double *row,
+                                const float *ours, size_t n)
 {
     for (size_t i = 0; i < n && !v->bad; i++) {
         double found = (double)ours[i], d = fabs(found - row[i]);
@@ -93,14 +93,14 @@ static void compare(struct value *v, size_t pos, size_t head, const double *row,
             continue; /* masked */
         if (!isfinite(found) || !isfinite(row[i])) {
             v->bad = 1;
-            note(v, pos, head, i, row[i], found);
+            self_stages_note(v, pos, head, i, row[i], found);
             continue;
         }
         v->square += d * d;
         v->ref_square += row[i] * row[i];
         if (d > v->worst) {
             v->worst = d;
-            note(v, pos, head, i, row[i], found);
+            self_stages_note(v, pos, head, i, row[i], found);
         }
     }
 }
@@ -113,12 +113,12 @@ static int beside_point(mgpt_point point, int layer, size_t pos, size_t head, do
     struct value *v = value_at(b, point, layer);
     if (!v->data) { /* a point that only the oracle has */
         v->bad = 1;
-        note(v, pos, head, 0, row[0], (double)NAN);
+        self_stages_note(v, pos, head, 0, row[0], (double)NAN);
         return 0;
     }
-    const float *ours = row_of(b, v, point, pos, head);
+    const float *ours = self_stages_row_of(b, v, point, pos, head);
     if (!b->compare_only || point == MGPT_LOGITS)
-        compare(v, pos, head, row, ours, n);
+        self_stages_compare(v, pos, head, row, ours, n);
     for (size_t i = 0; i < n && !b->compare_only; i++)
         row[i] = (double)ours[i];
     return 0;
@@ -165,7 +165,7 @@ static int run_engine(const mgpt_model *model, const struct self_request *q, str
     mgpt_session *session = mgpt_session_new(model, &params, b->err);
     int status = session ? MGPT_OK : b->err->status;
     if (status == MGPT_OK)
-        status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, take, b, b->err);
+        status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, self_stages_take, b, b->err);
     if (status == MGPT_OK) {
         mgpt_error failed;
         status = mgpt_feed(session, q->tokens, q->n, &failed);

@@ -36,7 +36,7 @@ static uint64_t hash_of(const struct subject *s)
     return h;
 }
 
-static void keep(struct subject *s, size_t pos, const float *logits)
+static void self_ways_keep(struct subject *s, size_t pos, const float *logits)
 {
     if (logits)
         memcpy(s->logits + pos * s->n_vocab, logits, s->n_vocab * sizeof *logits);
@@ -47,7 +47,7 @@ static int keep_rows(const mgpt_value *value, void *user)
     struct subject *s = user;
     for (int32_t i = 0; value->point == MGPT_LOGITS && i < value->rows; i++)
         if ((size_t)(value->pos + i) < s->n)
-            keep(s, (size_t)(value->pos + i), value->data + (size_t)i * value->stride);
+            self_ways_keep(s, (size_t)(value->pos + i), value->data + (size_t)i * value->stride);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int stepped(struct subject *s, int32_t n_threads, int32_t n_chunk)
     int ok = session != NULL;
     for (size_t i = 0; ok && i < s->n; i++) {
         const float *logits = mgpt_step(session, s->tokens[i], s->err);
-        keep(s, i, logits);
+        self_ways_keep(s, i, logits);
         ok = logits != NULL;
     }
     mgpt_session_free(session);
@@ -110,7 +110,7 @@ static int forked(struct subject *s, int32_t n_threads, int32_t n_chunk)
             ok = ok && copy;
         }
         const float *logits = ok ? mgpt_step(copy ? copy : session, s->tokens[i], s->err) : NULL;
-        keep(s, i, logits);
+        self_ways_keep(s, i, logits);
         ok = logits != NULL;
     }
     mgpt_session_free(copy);
@@ -125,7 +125,7 @@ static int synced(struct subject *s, int32_t n_threads, int32_t n_chunk)
     int ok = session && mgpt_sync(session, s->tokens + 1, s->n - 1, s->err) == 0;
     for (size_t i = s->n; ok && i-- > 0;) {
         ok = mgpt_sync(session, s->tokens, i + 1, s->err) == 0;
-        keep(s, i, ok ? mgpt_logits(session) : NULL);
+        self_ways_keep(s, i, ok ? mgpt_logits(session) : NULL);
         ok = ok && mgpt_rewind(session, i > 4 ? i - 4 : 0, s->err) == 0;
     }
     mgpt_session_free(session);
@@ -151,7 +151,7 @@ static int batched(struct subject *s, int32_t n_threads, int32_t n_chunk)
             tokens[(i + j) % room] = s->tokens[(i + 3 * j) % s->n];
         }
         ok = mgpt_step_many(batch, tokens, room, s->err) == 0;
-        keep(s, i, mgpt_logits(all[0]));
+        self_ways_keep(s, i, mgpt_logits(all[0]));
     }
     for (size_t j = 0; j < N_BESIDE; j++)
         mgpt_session_free(all[j]);

@@ -209,7 +209,7 @@ static const struct {
     [0x98] = {"READONLY_BUFFER", NULL, 0},
 };
 
-static int step(struct pickle_machine *m)
+static int pickle_step(struct pickle_machine *m)
 {
     m->at = m->in.pos;
     if (m->at >= UINT32_MAX)
@@ -249,7 +249,7 @@ int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error
     if (!arr_push(p->nodes, none) || !arr_push(p->cells, end))
         status = err_memory(err, "a pickle", sizeof none);
     while (status == MGPT_OK && !m.stopped)
-        status = step(&m);
+        status = pickle_step(&m);
     p->size = m.in.pos;
     arr_free(m.stack);
     arr_free(m.memo);

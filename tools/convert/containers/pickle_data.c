@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct pickle_node *node(const struct pickle_machine *m, pickle_id id)
+static struct pickle_node *pickle_data_node(const struct pickle_machine *m, pickle_id id)
 {
     return &m->p->nodes[id];
 }
@@ -132,12 +132,12 @@ int pickle_op_tuple(struct pickle_machine *m, int arg)
 }
 
 /* The container just below stack[from], of the kind that the opcode fills. */
-static int fill(struct pickle_machine *m, int kind, size_t from)
+static int pickle_data_fill(struct pickle_machine *m, int kind, size_t from)
 {
     if (arr_len(m->stack) < from || from == 0)
         return pickle_bad(m, "the stack is empty");
     pickle_id id = m->stack[from - 1];
-    if (node(m, id)->kind != kind)
+    if (pickle_data_node(m, id)->kind != kind)
         return pickle_bad(m, kind == PICKLE_DICT ? "items for what is not a dict"
                                                  : "items for what is not a list");
     if (kind == PICKLE_DICT && (arr_len(m->stack) - from) % 2)
@@ -150,7 +150,7 @@ int pickle_op_fill_one(struct pickle_machine *m, int kind)
 {
     size_t n = kind == PICKLE_DICT ? 2 : 1;
     int status = pickle_need(m, n + 1);
-    return status == MGPT_OK ? fill(m, kind, arr_len(m->stack) - n) : status;
+    return status == MGPT_OK ? pickle_data_fill(m, kind, arr_len(m->stack) - n) : status;
 }
 
 int pickle_op_fill(struct pickle_machine *m, int kind)
@@ -159,7 +159,7 @@ int pickle_op_fill(struct pickle_machine *m, int kind)
     int status = pop_mark(m, &from);
     if (status == MGPT_OK && arr_len(m->marks) && from <= m->marks[arr_len(m->marks) - 1])
         return pickle_bad(m, "the stack is empty");
-    return status == MGPT_OK ? fill(m, kind, from) : status;
+    return status == MGPT_OK ? pickle_data_fill(m, kind, from) : status;
 }
 
 /* ---- memo ------------------------------------------------------------------------------------ */

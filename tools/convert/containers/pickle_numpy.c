@@ -3,7 +3,7 @@
  *     array:  _reconstruct(ndarray, (0,), b'b') with the state (1, shape, dtype, fortran, bytes)
  *             _frombuffer(bytes, dtype, shape, 'C' or 'F')                           protocol 5
  *     dtype:  dtype('f4', False, True) with the state (3, '<', None, None, None, -1, -1, 0)
- *     scalar: scalar(dtype, bytes)
+ *     scalar: pickle_numpy_scalar(dtype, bytes)
  *
  * Protocol 2 has no bytes: Python 3 writes _codecs.encode(text, 'latin1'), two bytes of text for
  * each byte above 127, which is decoded into the checkpoint's memory.
@@ -120,7 +120,8 @@ static size_t scalar_bytes(const struct pickle *p, pickle_id id, uint8_t out[8])
 }
 
 /* The little-endian integer of a numpy scalar, or the bits of its float. */
-static int scalar(const struct pickle *p, pickle_id id, enum state_type *type, uint64_t *bits)
+static int pickle_numpy_scalar(const struct pickle *p, pickle_id id, enum state_type *type,
+                               uint64_t *bits)
 {
     uint8_t bytes[8];
     if (!pickle_is_call(p, id, NULL, "scalar") || !element_type(p, pickle_arg(p, id, 0), type) ||
@@ -141,7 +142,7 @@ int pickle_int(const struct pickle *p, pickle_id id, int64_t *v)
         *v = n->as.integer;
         return 1;
     }
-    if (!scalar(p, id, &type, &bits) || type < STATE_I64)
+    if (!pickle_numpy_scalar(p, id, &type, &bits) || type < STATE_I64)
         return 0;
     unsigned unused = 64 - 8 * (unsigned)state_type_bytes(type);
     int64_t wide;
@@ -161,7 +162,7 @@ int pickle_real(const struct pickle *p, pickle_id id, double *v)
         *v = n->as.real;
         return 1;
     }
-    if (scalar(p, id, &type, &bits) && (type == STATE_F32 || type == STATE_F64)) {
+    if (pickle_numpy_scalar(p, id, &type, &bits) && (type == STATE_F32 || type == STATE_F64)) {
         uint32_t low = (uint32_t)bits;
         float f;
         memcpy(&f, &low, sizeof f);

@@ -24,7 +24,7 @@ struct pickle_iter pickle_items(const struct pickle *p, pickle_id id)
     return i;
 }
 
-static pickle_id take(struct pickle_iter *i)
+static pickle_id pickle_walk_take(struct pickle_iter *i)
 {
     struct pickle_cell cell = i->p->cells[i->cell];
     i->cell = cell.next;
@@ -35,8 +35,8 @@ int pickle_next(struct pickle_iter *i)
 {
     if (!i->cell)
         return 0;
-    i->key = i->pairs ? take(i) : 0;
-    i->value = take(i);
+    i->key = i->pairs ? pickle_walk_take(i) : 0;
+    i->value = pickle_walk_take(i);
     return 1;
 }
 

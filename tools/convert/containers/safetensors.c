@@ -39,7 +39,7 @@ struct entry {
     mgpt_error *err;
 };
 
-static int bad(const struct entry *e, const char *what)
+static int safetensors_bad(const struct entry *e, const char *what)
 {
     return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %s",
                    CKPT_CLIP(e->name, strlen(e->name)), what);
@@ -53,24 +53,24 @@ static int whole(const json_t *v, uint64_t *to)
     return 1;
 }
 
-static int read_shape(const struct entry *e, struct st_tensor *t)
+static int safetensors_read_shape(const struct entry *e, struct st_tensor *t)
 {
     const json_t *shape = json_object_get(e->value, "shape");
     size_t n = json_array_size(shape);
     if (!json_is(shape, JSON_ARRAY))
-        return bad(e, "shape: expected a list of numbers");
+        return safetensors_bad(e, "shape: expected a list of numbers");
     if (n > ST_MAX_DIMS)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %zu dimensions, the limit is %d",
                        CKPT_CLIP(e->name, strlen(e->name)), n, ST_MAX_DIMS);
     t->n_dims = (uint32_t)n;
     for (size_t i = 0; i < n; i++)
         if (!whole(json_array_get(shape, i), &t->dims[i]))
-            return bad(e, "shape: expected whole numbers");
+            return safetensors_bad(e, "shape: expected whole numbers");
     return MGPT_OK;
 }
 
 /* The bytes that dtype and shape imply; 0 when they overflow or are no whole number. */
-static int size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
+static int safetensors_size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->n_dims; i++)
@@ -87,7 +87,7 @@ static int size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
     return 1;
 }
 
-static int read_entry(const struct entry *e, struct st_tensor *t)
+static int safetensors_read_entry(const struct entry *e, struct st_tensor *t)
 {
     const json_t *offsets = json_object_get(e->value, "data_offsets");
     const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
@@ -95,9 +95,9 @@ static int read_entry(const struct entry *e, struct st_tensor *t)
     unsigned bits = 0;
     *t = (struct st_tensor){.name = e->name};
     if (!json_is(e->value, JSON_OBJECT))
-        return bad(e, "expected an object of dtype, shape and data_offsets");
+        return safetensors_bad(e, "expected an object of dtype, shape and data_offsets");
     if (!dtype)
-        return bad(e, "dtype: expected a name");
+        return safetensors_bad(e, "dtype: expected a name");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (strcmp(dtypes[i].name, dtype) == 0) {
             t->dtype = dtypes[i].name;
@@ -106,13 +106,13 @@ static int read_entry(const struct entry *e, struct st_tensor *t)
     if (!t->dtype)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: unknown dtype %.24s",
                        CKPT_CLIP(e->name, strlen(e->name)), dtype);
-    if (read_shape(e, t) < 0)
+    if (safetensors_read_shape(e, t) < 0)
         return MGPT_EFILE;
     if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &t->begin) ||
         !whole(json_array_get(offsets, 1), &t->end) || t->begin > t->end)
-        return bad(e, "data_offsets: expected two whole numbers in order");
-    if (!size_of(t, bits, &bytes))
-        return bad(e, "its shape does not give a whole number of bytes below 2^64");
+        return safetensors_bad(e, "data_offsets: expected two whole numbers in order");
+    if (!safetensors_size_of(t, bits, &bytes))
+        return safetensors_bad(e, "its shape does not give a whole number of bytes below 2^64");
     if (bytes != t->end - t->begin)
         return err_set(e->err, MGPT_EFILE, START,
                        "tensor %.*s: data_offsets hold %llu bytes, dtype and shape imply %llu",
@@ -149,7 +149,7 @@ static int read_entries(struct safetensors *st, mgpt_error *err)
         struct entry e = {name, value, err};
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        if (read_entry(&e, &t) < 0)
+        if (safetensors_read_entry(&e, &t) < 0)
             return MGPT_EFILE;
         arr_put(st->tensors, t);
     }

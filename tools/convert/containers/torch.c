@@ -60,7 +60,7 @@ enum state_type torch_type(const struct pickle *p, pickle_id global)
 
 /* ---- storages -------------------------------------------------------------------------------- */
 
-static int bad(const struct pickle_node *n, const char *what, mgpt_error *err)
+static int torch_bad(const struct pickle_node *n, const char *what, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, n->at, "PyTorch tensor at byte %u of the pickle: %s", n->at,
                    what);
@@ -110,7 +110,7 @@ static int storage(const struct torch_file *f, pickle_id persistent, struct stat
     size_t size = 0;
     if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT ||
         !pickle_int(p, pickle_item(p, id, 4), &count) || count < 0)
-        return bad(n, "it has no storage", err);
+        return torch_bad(n, "it has no storage", err);
     t->type = torch_type(p, pickle_item(p, id, 1));
     if (count == 0) { /* its data may be left out */
         t->bytes = (struct span){0};
@@ -206,10 +206,10 @@ int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *
         t->type = torch_type(p, pickle_item(p, args, 6));
     if (!quantities(p, pickle_item(p, args, 2), t->shape, &t->n_dims) ||
         !quantities(p, pickle_item(p, args, 3), t->strides, &n_strides) || n_strides != t->n_dims)
-        return bad(n, "its size and stride are not two tuples of up to 8 numbers", err);
+        return torch_bad(n, "its size and stride are not two tuples of up to 8 numbers", err);
     if (!pickle_int(p, pickle_item(p, args, 1), &offset) || offset < 0 ||
         !ck_mul((uint64_t)offset, state_type_bytes(t->type), &skip) || skip > t->bytes.size)
-        return bad(n, "its offset is not inside its storage", err);
+        return torch_bad(n, "its offset is not inside its storage", err);
     if (t->bytes.data)
         t->bytes.data += skip;
     t->bytes.size -= (size_t)skip;
@@ -234,7 +234,7 @@ int torch_state(const struct torch_file *f, pickle_id dict, struct state *s, mgp
         if (found < 0)
             return found;
         if (key->kind != PICKLE_TEXT)
-            return bad(key, "its name is not text", err);
+            return torch_bad(key, "its name is not text", err);
         if (found == 0 && is_list(pickle_at(&f->pickle, i.value)))
             continue; /* microgpt's matrices may be lists */
         if (found == 0) {

@@ -21,7 +21,7 @@ int torch_legacy_sniff(struct span bytes)
     return bytes.size >= sizeof magic && memcmp(bytes.data, magic, sizeof magic) == 0;
 }
 
-static int compare(const void *a, const void *b)
+static int torch_legacy_compare(const void *a, const void *b)
 {
     const struct torch_storage *x = a, *y = b;
     size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
@@ -31,21 +31,21 @@ static int compare(const void *a, const void *b)
 
 /* ---- the storages that the object refers to -------------------------------------------------- */
 
-static int bad(const char *what, mgpt_error *err)
+static int torch_legacy_bad(const char *what, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "PyTorch legacy file: %s", what);
 }
 
 /* From ("storage", type, key, location, count, None). */
-static int describe(const struct pickle *p, pickle_id persistent, struct torch_storage *s,
-                    mgpt_error *err)
+static int torch_legacy_describe(const struct pickle *p, pickle_id persistent,
+                                 struct torch_storage *s, mgpt_error *err)
 {
     pickle_id id = pickle_item(p, persistent, 0);
     const struct pickle_node *key = pickle_at(p, pickle_item(p, id, 2));
     if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT)
-        return bad("a reference that is not to a storage", err);
+        return torch_legacy_bad("a reference that is not to a storage", err);
     if (pickle_at(p, pickle_item(p, id, 5))->kind != PICKLE_NONE)
-        return bad("a view of a storage, which is not supported", err);
+        return torch_legacy_bad("a view of a storage, which is not supported", err);
     *s = (struct torch_storage){.key = {key->as.text, key->n},
                                 .type = torch_type(p, pickle_item(p, id, 1))};
     return MGPT_OK;
@@ -59,7 +59,7 @@ static int collect(struct torch_file *f, mgpt_error *err)
         struct torch_storage s;
         if (f->pickle.nodes[id].kind != PICKLE_PERSISTENT)
             continue;
-        int status = describe(&f->pickle, id, &s, err);
+        int status = torch_legacy_describe(&f->pickle, id, &s, err);
         if (status < 0)
             return status;
         if (!arr_push(f->storages, s))
@@ -67,11 +67,11 @@ static int collect(struct torch_file *f, mgpt_error *err)
     }
     if (!f->storages)
         return MGPT_OK;
-    qsort(f->storages, arr_len(f->storages), sizeof *f->storages, compare);
+    qsort(f->storages, arr_len(f->storages), sizeof *f->storages, torch_legacy_compare);
     for (size_t i = 0; i < arr_len(f->storages); i++) {
-        if (n && compare(&f->storages[n - 1], &f->storages[i]) == 0) {
+        if (n && torch_legacy_compare(&f->storages[n - 1], &f->storages[i]) == 0) {
             if (f->storages[n - 1].type != f->storages[i].type)
-                return bad("a storage with two element types", err);
+                return torch_legacy_bad("a storage with two element types", err);
             continue;
         }
         f->storages[n++] = f->storages[i];
@@ -88,9 +88,10 @@ static int take_storage(struct torch_file *f, struct cursor *c, const struct pic
     struct torch_storage wanted = {.key = {key->as.text, key->n}}, *s = NULL;
     size_t bytes, at = c->pos;
     if (key->kind != PICKLE_TEXT)
-        return bad("a key of a storage that is not text", err);
+        return torch_legacy_bad("a key of a storage that is not text", err);
     if (f->storages)
-        s = bsearch(&wanted, f->storages, arr_len(f->storages), sizeof wanted, compare);
+        s = bsearch(&wanted, f->storages, arr_len(f->storages), sizeof wanted,
+                    torch_legacy_compare);
     if (!s || s->bytes.data)
         return err_set(err, MGPT_EFILE, at, "PyTorch legacy file: storage %.*s is listed %s",
                        CKPT_CLIP(key->as.text, key->n), s ? "twice" : "but not used");
@@ -99,7 +100,7 @@ static int take_storage(struct torch_file *f, struct cursor *c, const struct pic
         bytes = SIZE_MAX;
     s->bytes = (struct span){cursor_take(c, bytes), bytes};
     if (s->type == STATE_OTHER)
-        return bad("a storage of an element type that is not supported", err);
+        return torch_legacy_bad("a storage of an element type that is not supported", err);
     if (c->failed)
         return err_set(
             err, MGPT_EFILE, at,
@@ -148,14 +149,14 @@ static int check_head(struct span bytes, size_t *at, mgpt_error *err)
     pickle_int(&p, p.root, &version);
     pickle_free(&p);
     if (version != 1001)
-        return bad("its version is not 1001", err);
+        return torch_legacy_bad("its version is not 1001", err);
     status = next(&p, bytes, at, err);
     if (status < 0)
         return status;
     int64_t little = 1;
     pickle_int(&p, pickle_get(&p, p.root, "little_endian"), &little);
     pickle_free(&p);
-    return little ? MGPT_OK : bad("big-endian, which is not supported", err);
+    return little ? MGPT_OK : torch_legacy_bad("big-endian, which is not supported", err);
 }
 
 int torch_legacy_open(struct torch_file *f, struct span bytes, mgpt_error *err)

@@ -31,7 +31,7 @@ struct entry {
     struct span extra;
 };
 
-static int bad(size_t at, const char *what, mgpt_error *err)
+static int zip_dir_bad(size_t at, const char *what, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, at, "zip: %s (byte %zu)", what, at);
 }
@@ -65,7 +65,8 @@ static int find_directory(struct span bytes, uint64_t *offset, uint64_t *size, u
 {
     size_t end;
     if (!find_end(bytes, &end))
-        return bad(bytes.size, "there is no end record: the file is cut off, or not a zip", err);
+        return zip_dir_bad(bytes.size, "there is no end record: the file is cut off, or not a zip",
+                           err);
     struct cursor c = cursor_at(bytes, (uint64_t)end + 8);
     cursor_u16(&c);
     *n = cursor_u16(&c);
@@ -79,12 +80,13 @@ static int find_directory(struct span bytes, uint64_t *offset, uint64_t *size, u
     cursor_u32(&c);
     c = cursor_at(bytes, cursor_u64(&c));
     if (cursor_u32(&c) != END64)
-        return bad(end - LOCATOR_BYTES, "the zip64 end record is not where it should be", err);
+        return zip_dir_bad(end - LOCATOR_BYTES, "the zip64 end record is not where it should be",
+                           err);
     cursor_take(&c, 20 + 8); /* size, versions, disks; entries on this disk */
     *n = cursor_u64(&c);
     *size = cursor_u64(&c);
     *offset = cursor_u64(&c);
-    return c.failed ? bad(c.where, "the zip64 end record is cut off", err) : MGPT_OK;
+    return c.failed ? zip_dir_bad(c.where, "the zip64 end record is cut off", err) : MGPT_OK;
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -107,7 +109,7 @@ static void apply_zip64(struct entry *e)
     }
 }
 
-static int read_entry(struct cursor *c, struct entry *e)
+static int zip_dir_read_entry(struct cursor *c, struct entry *e)
 {
     uint32_t magic = cursor_u32(c);
     *e = (struct entry){0};
@@ -148,12 +150,13 @@ static int locate(struct span bytes, const struct entry *e, struct zip_member *m
     return m->compressed || e->size == e->stored;
 }
 
-static int add_entry(struct zip_dir *z, struct span bytes, struct cursor *c, mgpt_error *err)
+static int zip_dir_add_entry(struct zip_dir *z, struct span bytes, struct cursor *c,
+                             mgpt_error *err)
 {
     size_t at = c->pos;
     struct entry e;
-    if (!read_entry(c, &e))
-        return bad(at, "the directory is damaged", err);
+    if (!zip_dir_read_entry(c, &e))
+        return zip_dir_bad(at, "the directory is damaged", err);
     struct zip_member m = {.name = e.name.p, .n_name = e.name.n, .offset = e.offset};
     if (!locate(bytes, &e, &m))
         return err_set(err, MGPT_EFILE, at, "zip: %.*s: its data are not where the directory says",
@@ -189,7 +192,7 @@ static int check_order(struct zip_dir *z, struct span bytes, mgpt_error *err)
     struct zip_member *m = z->members;
     size_t n = arr_len(m);
     if (!n)
-        return bad(0, "the archive is empty", err);
+        return zip_dir_bad(0, "the archive is empty", err);
     qsort(m, n, sizeof *m, by_offset);
     for (size_t i = 1; i < n; i++)
         if ((uint64_t)(m[i - 1].bytes.data - bytes.data) + m[i - 1].bytes.size > m[i].offset)
@@ -220,9 +223,9 @@ int zip_dir_open(struct zip_dir *z, struct span bytes, mgpt_error *err)
         return status;
     struct cursor c = cursor_at(bytes, offset);
     if (size > cursor_left(&c) || n > size / ENTRY_BYTES)
-        return bad(bytes.size, "the directory does not fit into the file", err);
+        return zip_dir_bad(bytes.size, "the directory does not fit into the file", err);
     for (uint64_t i = 0; status == MGPT_OK && i < n; i++)
-        status = add_entry(z, bytes, &c, err);
+        status = zip_dir_add_entry(z, bytes, &c, err);
     if (status == MGPT_OK)
         status = check_order(z, bytes, err);
     if (status < 0)

@@ -65,7 +65,7 @@ int ckpt_clip(const char *p, size_t n)
 }
 
 /* n bytes of the newest block, or of a new one. */
-static char *take(struct checkpoint *c, size_t n)
+static char *checkpoint_take(struct checkpoint *c, size_t n)
 {
     struct ckpt_block *b = c->blocks;
     if (!b || n > b->cap - b->used) {
@@ -81,7 +81,7 @@ static char *take(struct checkpoint *c, size_t n)
 
 char *ckpt_text(struct checkpoint *c, const char *p, size_t n)
 {
-    char *copy = n < SIZE_MAX ? take(c, n + 1) : NULL;
+    char *copy = n < SIZE_MAX ? checkpoint_take(c, n + 1) : NULL;
     if (!copy)
         return NULL;
     if (n)
@@ -94,7 +94,9 @@ void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each)
 {
     const size_t align = _Alignof(max_align_t);
     size_t bytes;
-    char *p = ck_bytes(n, each, &bytes) && bytes < SIZE_MAX - align ? take(c, bytes + align) : NULL;
+    char *p = ck_bytes(n, each, &bytes) && bytes < SIZE_MAX - align
+                  ? checkpoint_take(c, bytes + align)
+                  : NULL;
     if (!p)
         return NULL;
     p += (align - (uintptr_t)p % align) % align;

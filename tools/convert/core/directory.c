@@ -161,7 +161,7 @@ static int only_weights(const struct listing *l, const char **file, mgpt_error *
     return MGPT_OK;
 }
 
-static int choose(const struct listing *l, const char **file, mgpt_error *err)
+static int directory_choose(const struct listing *l, const char **file, mgpt_error *err)
 {
     static const char *const known[] = {"lit_model.pth", "consolidated.00.pth"};
     const char *what;
@@ -190,7 +190,7 @@ int source_of_directory(const char *path, char **to, mgpt_error *err)
         return MGPT_OK;
     int status = listing_read(&l, path, err);
     if (status == MGPT_OK)
-        status = choose(&l, &file, err);
+        status = directory_choose(&l, &file, err);
     if (status == MGPT_OK) {
         size_t n = strlen(path) + strlen(file) + 2;
         *to = malloc(n);

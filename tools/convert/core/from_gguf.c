@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void release(void *source)
+static void from_gguf_release(void *source)
 {
     gguf_free(source);
     free(source);
 }
 
-static int add_tensor(struct checkpoint *c, const struct gguf_tensor *from, mgpt_error *err)
+static int from_gguf_add_tensor(struct checkpoint *c, const struct gguf_tensor *from,
+                                mgpt_error *err)
 {
     struct ckpt_tensor t = {.n_dims = from->n_dims,
                             .n_values = from->n_values,
@@ -50,11 +51,11 @@ int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
         return status;
     }
     c->source = g;
-    c->release = release;
+    c->release = from_gguf_release;
     c->metadata = g;
     status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < arr_len(g->tensors); i++)
-        status = add_tensor(c, &g->tensors[i], err);
+        status = from_gguf_add_tensor(c, &g->tensors[i], err);
     struct gguf_str arch;
     if (gguf_string(g, "general.architecture", &arch, NULL) > 0)
         if (!(c->hp.arch = ckpt_text(c, arch.p, arch.n)) && status == MGPT_OK)

@@ -121,7 +121,7 @@ static int put_options(struct line_text *c, const char *error)
 
 /* ---- conversion -------------------------------------------------------------------------------- */
 
-static int refuse(const struct ckpt_source *s, const mgpt_error *err)
+static int in_memory_refuse(const struct ckpt_source *s, const mgpt_error *err)
 {
     struct line_text command;
     int code = cli_fail(s->in, err);
@@ -153,7 +153,7 @@ static void put_assumed(struct line_text *to, const struct checkpoint *c)
 }
 
 /* One line, and the warnings about values. */
-static void report(const struct ckpt_source *s)
+static void in_memory_report(const struct ckpt_source *s)
 {
     const struct checkpoint *c = &s->checkpoint;
     struct line_text command, assumed = {0};
@@ -188,9 +188,9 @@ int in_memory_convert(const char *path, int vocab_only, void **bytes, size_t *n_
     mgpt_error err;
     int status = convert(&source, vocab_only, &memory, &err), code = EXIT_OK;
     if (status < 0)
-        code = refuse(&source, &err);
+        code = in_memory_refuse(&source, &err);
     else
-        report(&source);
+        in_memory_report(&source);
     source_close(&source);
     *bytes = memory.bytes;
     *n_bytes = memory.size;

@@ -37,7 +37,7 @@ static void print_model(const struct checkpoint *c)
            c->vocab.model ? c->vocab.model : "none", hp->n_vocab, (int)c->vocab.bos);
 }
 
-static void print_tensor(const struct ckpt_tensor *t, const struct dtype *type)
+static void plan_print_tensor(const struct ckpt_tensor *t, const struct dtype *type)
 {
     printf("%-28s %-5s [", t->name, ckpt_type_of(t, type)->name);
     for (uint32_t d = 0; d < t->n_dims; d++)
@@ -58,5 +58,5 @@ void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type)
     printf("%-14s %" PRIu64 ", %s, %" PRIu64 " bytes\n\n", "weights", w.n_values, w.type,
            w.n_bytes);
     for (size_t i = 0; i < arr_len(c->tensors); i++)
-        print_tensor(&c->tensors[i], type);
+        plan_print_tensor(&c->tensors[i], type);
 }

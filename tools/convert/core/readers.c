@@ -86,7 +86,7 @@ int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_opt
     return MGPT_OK;
 }
 
-static int unknown(struct span bytes, mgpt_error *err)
+static int readers_unknown(struct span bytes, mgpt_error *err)
 {
     char first[40] = "";
     size_t n = 0;
@@ -102,7 +102,7 @@ static int unknown(struct span bytes, mgpt_error *err)
 }
 
 /* The best match; what has no marks at all must be named by the user. */
-static const struct ckpt_reader *choose(const struct ckpt_input *in)
+static const struct ckpt_reader *readers_choose(const struct ckpt_input *in)
 {
     const struct ckpt_reader *best = NULL;
     enum ckpt_match match = MATCH_NO;
@@ -121,12 +121,12 @@ static const struct ckpt_reader *choose(const struct ckpt_input *in)
 
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    const struct ckpt_reader *best = choose(in);
+    const struct ckpt_reader *best = readers_choose(in);
     const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
     if (foreign)
         return err_set(err, MGPT_EFILE, 0, "this is %s", foreign);
     if (!best)
-        return unknown(in->bytes, err);
+        return readers_unknown(in->bytes, err);
     c->format = best->name;
     c->name = in->name;
     int status = ckpt_check_options(best->name, best->options, in->options, err);

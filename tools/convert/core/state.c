@@ -90,7 +90,7 @@ static size_t strip_wrappers(char *name, size_t n)
     return kept;
 }
 
-static int bad(const struct state_tensor *t, const char *what, mgpt_error *err)
+static int state_bad(const struct state_tensor *t, const char *what, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
                    CKPT_CLIP(t->name, strlen(t->name)), what);
@@ -121,7 +121,7 @@ static int check_extent(const struct state_tensor *t, mgpt_error *err)
         uint64_t step;
         if (!ck_mul(n, t->shape[i], &n) || !ck_mul(t->shape[i] - 1, t->strides[i], &step) ||
             !ck_add(last, step, &last))
-            return bad(t, "its shape is too large", err);
+            return state_bad(t, "its shape is too large", err);
     }
     if (t->type == STATE_OTHER)
         return MGPT_OK;
@@ -132,7 +132,7 @@ static int check_extent(const struct state_tensor *t, mgpt_error *err)
                        CKPT_CLIP(t->name, strlen(t->name)), (unsigned long long)last,
                        (unsigned long long)held);
     if (n > held && n > SMALL)
-        return bad(t, "more values than its storage holds", err);
+        return state_bad(t, "more values than its storage holds", err);
     return MGPT_OK;
 }
 
@@ -145,15 +145,15 @@ int state_add(struct state *s, const char *name, size_t n, struct state_tensor t
         return err_memory(err, "the names of tensors", n);
     n = strip_wrappers(copy, n);
     if (n == 0 || n > MAX_NAME || memchr(copy, 0, n))
-        return bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
+        return state_bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
     if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
-        return bad(&t, "more than 8 dimensions", err);
+        return state_bad(&t, "more than 8 dimensions", err);
     int status = check_extent(&t, err);
     if (status < 0)
         return status;
     set_idle_strides(&t);
     if (arr_len(s->tensors) >= MAX_TENSORS)
-        return bad(&t, "more than a million tensors", err);
+        return state_bad(&t, "more than a million tensors", err);
     if (!arr_push(s->tensors, t))
         return err_memory(err, "the list of tensors", sizeof t);
     return MGPT_OK;
@@ -196,7 +196,7 @@ int state_seal(struct state *s, mgpt_error *err)
         qsort(s->order, n, sizeof *s->order, compare_names);
     for (size_t i = 1; i < n; i++)
         if (compare_names(&s->order[i - 1], &s->order[i]) == 0)
-            return bad(&s->tensors[s->order[i].at], "the name occurs twice", err);
+            return state_bad(&s->tensors[s->order[i].at], "the name occurs twice", err);
     return MGPT_OK;
 }
 

@@ -35,8 +35,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
     }
 }
 
-static int check(const struct state_tensor *t, const struct state_row *row, uint64_t n_out,
-                 uint64_t n_in, mgpt_error *err)
+static int state_map_check(const struct state_tensor *t, const struct state_row *row,
+                           uint64_t n_out, uint64_t n_in, mgpt_error *err)
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
@@ -57,7 +57,7 @@ static int map_one(struct state *s, const struct state_row *row, uint32_t layer,
         return MGPT_OK;
     if (!part.tensor && !(row->flags & STATE_ZEROS))
         return state_missing(from, err);
-    int status = part.tensor ? check(part.tensor, row, n_out, n_in, err) : MGPT_OK;
+    int status = part.tensor ? state_map_check(part.tensor, row, n_out, n_in, err) : MGPT_OK;
     if (status < 0)
         return status;
     part.transposed = (row->flags & STATE_TRANSPOSED) != 0;

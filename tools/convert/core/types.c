@@ -24,7 +24,7 @@ static const struct type_row {
     {DTYPE_MXFP4, DTYPE_F16, 38},
 };
 
-static const struct type_row *row_of(const struct dtype *type)
+static const struct type_row *types_row_of(const struct dtype *type)
 {
     const struct type_row *row = rows;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -54,7 +54,7 @@ const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype
         return t->type;
     type = meant(t, type);
     while (t->dims[0] % type->block)
-        type = dtype_find(row_of(type)->instead);
+        type = dtype_find(types_row_of(type)->instead);
     return type;
 }
 
@@ -79,7 +79,7 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
 {
     uint64_t totals[N_TYPE_IDS] = {0}, most = 0;
     *w = (struct ckpt_written){.type = type ? type->name : "F32",
-                               .file_type = type ? row_of(type)->file_type : 0};
+                               .file_type = type ? types_row_of(type)->file_type : 0};
     for (size_t i = 0; i < arr_len(c->tensors); i++) {
         const struct ckpt_tensor *t = &c->tensors[i];
         const struct dtype *to = ckpt_type_of(t, type);
@@ -88,7 +88,7 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
         if (*total > most) {
             most = *total;
             w->type = to->name;
-            w->file_type = row_of(to)->file_type;
+            w->file_type = types_row_of(to)->file_type;
         }
         w->is_quantised |= to->block > 1;
         w->n_values += t->n_values;

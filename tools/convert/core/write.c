@@ -66,7 +66,7 @@ static void put_some_f32(struct gguf_writer *w, const char *key, float v)
         gguf_put_f32(w, key, v);
 }
 
-static void put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
+static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
     gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
@@ -112,7 +112,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_u32(w, arch_key(key, hp, "embedding_length"), hp->n_embd);
     gguf_put_u32(w, arch_key(key, hp, "block_count"), hp->n_layer);
     gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
-    put_attention(w, hp);
+    write_put_attention(w, hp);
     put_rope(w, hp);
     put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
     if (states(hp, PARALLEL) && hp->parallel >= 0)

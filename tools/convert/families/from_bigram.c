@@ -29,7 +29,7 @@ static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, floa
         out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
 }
 
-static int sizes(struct torch_model *m, mgpt_error *err)
+static int from_bigram_sizes(struct torch_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
@@ -53,7 +53,7 @@ static int sizes(struct torch_model *m, mgpt_error *err)
     return ckpt_sizes(wanted, 4, err);
 }
 
-static int put_head(struct torch_model *m, mgpt_error *err)
+static int from_bigram_put_head(struct torch_model *m, mgpt_error *err)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
     if (state_has(&m->state, "lm_head.weight"))
@@ -64,7 +64,7 @@ static int put_head(struct torch_model *m, mgpt_error *err)
                     (struct ckpt_tensor){.values = identity}, err);
 }
 
-static int match(const struct torch_model *m)
+static int from_bigram_match(const struct torch_model *m)
 {
     if (!state_has(&m->state, TOKENS))
         return 0;
@@ -78,15 +78,16 @@ static int match(const struct torch_model *m)
     return 1;
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_bigram_map(struct torch_model *m, mgpt_error *err)
 {
-    int status = sizes(m, err);
+    int status = from_bigram_sizes(m, err);
     if (status == MGPT_OK)
         status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
     if (status == MGPT_OK)
-        status = put_head(m, err);
+        status = from_bigram_put_head(m, err);
     return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
 }
 
-const struct torch_mapping bigram_mapping = {
-    "ng-video-lecture bigram", OPT_CONTEXT | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};
+const struct torch_mapping bigram_mapping = {"ng-video-lecture bigram",
+                                             OPT_CONTEXT | OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                             from_bigram_match, from_bigram_map};

@@ -34,7 +34,7 @@ struct gpt {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static uint64_t key_of(struct gpt_name n)
+static uint64_t from_gpt_key_of(struct gpt_name n)
 {
     uint64_t key = (uint64_t)n.layer << ROLE_BITS | n.role;
     key = key << HEAD_BITS | (n.is_head ? n.head + 1 : 0);
@@ -49,7 +49,7 @@ static int compare_places(const void *a, const void *b)
 
 static struct state_tensor *gpt_peek(const struct gpt *g, struct gpt_name name)
 {
-    struct place wanted = {.key = key_of(name)}, *found = NULL;
+    struct place wanted = {.key = from_gpt_key_of(name)}, *found = NULL;
     if (g->places)
         found = bsearch(&wanted, g->places, arr_len(g->places), sizeof wanted, compare_places);
     return found ? found->tensor : NULL;
@@ -90,7 +90,7 @@ static void squeeze(struct state_tensor *t)
     memmove(t->strides, t->strides + 1, 2 * sizeof *t->strides);
 }
 
-static int fill(struct gpt *g, mgpt_error *err)
+static int from_gpt_fill(struct gpt *g, mgpt_error *err)
 {
     struct state *s = &g->m->state;
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
@@ -102,7 +102,7 @@ static int fill(struct gpt *g, mgpt_error *err)
         }
         if (!gpt_name_read(p.tensor->name, &name))
             continue; /* state_check_used names it at the end */
-        p.key = key_of(name);
+        p.key = from_gpt_key_of(name);
         if (name.role == GPT_POSITIONS)
             squeeze(p.tensor);
         if (!arr_push(g->places, p))
@@ -192,7 +192,7 @@ static const struct program *program_of(const struct state *s)
     return NULL;
 }
 
-static int settle_heads(const struct gpt *g, mgpt_error *err)
+static int from_gpt_settle_heads(const struct gpt *g, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     int status = torch_heads(g->m, (int64_t)g->n_part_heads, torch_gpt2_heads(g->m),
@@ -218,12 +218,12 @@ static void settle_scale(const struct gpt *g)
                   pow(hp->n_head, -0.25));
 }
 
-static int settle(struct gpt *g, mgpt_error *err)
+static int from_gpt_settle(struct gpt *g, mgpt_error *err)
 {
     const struct program *p = program_of(&g->m->state);
     int status = torch_check_sizes(g->m, err);
     if (status == MGPT_OK)
-        status = settle_heads(g, err);
+        status = from_gpt_settle_heads(g, err);
     if (status == MGPT_OK)
         status = torch_activation(g->m, p ? p->activation : NULL, "gelu_tanh",
                                   p ? p->name : "names of several programs", err);
@@ -288,7 +288,7 @@ static int qkv_parts(const struct gpt *g, uint32_t layer, int is_bias, struct st
     return status;
 }
 
-static int put_qkv(const struct gpt *g, uint32_t layer, int is_bias, mgpt_error *err)
+static int from_gpt_put_qkv(const struct gpt *g, uint32_t layer, int is_bias, mgpt_error *err)
 {
     uint64_t E = g->m->c->hp.n_embd, n = g->n_part_heads ? g->n_part_heads : 1;
     char to[CKPT_MAX_NAME + 1];
@@ -303,7 +303,7 @@ static int put_qkv(const struct gpt *g, uint32_t layer, int is_bias, mgpt_error 
     return status;
 }
 
-static int put_attention(const struct gpt *g, uint32_t layer, mgpt_error *err)
+static int from_gpt_put_attention(const struct gpt *g, uint32_t layer, mgpt_error *err)
 {
     struct gpt_name fused = {.role = GPT_QKV, .layer = layer};
     uint64_t E = g->m->c->hp.n_embd;
@@ -312,8 +312,8 @@ static int put_attention(const struct gpt *g, uint32_t layer, mgpt_error *err)
         snprintf(to, sizeof to, "blk.%u.attn_qkv", layer);
         return gpt_put(g, fused, to, 3 * E, E, err);
     }
-    int status = put_qkv(g, layer, 0, err);
-    return status < 0 ? status : put_qkv(g, layer, 1, err);
+    int status = from_gpt_put_qkv(g, layer, 0, err);
+    return status < 0 ? status : from_gpt_put_qkv(g, layer, 1, err);
 }
 
 static int put_layer(const struct gpt *g, uint32_t layer, mgpt_error *err)
@@ -332,12 +332,12 @@ static int put_layer(const struct gpt *g, uint32_t layer, mgpt_error *err)
         char to[CKPT_MAX_NAME + 1];
         snprintf(to, sizeof to, "blk.%u.%s", layer, rows[i].to ? rows[i].to : "");
         status = rows[i].to ? gpt_put(g, name, to, rows[i].n_out, rows[i].n_in, err)
-                            : put_attention(g, layer, err);
+                            : from_gpt_put_attention(g, layer, err);
     }
     return status;
 }
 
-static int put_head(const struct gpt *g, mgpt_error *err)
+static int from_gpt_put_head(const struct gpt *g, mgpt_error *err)
 {
     const struct ckpt_hparams *hp = &g->m->c->hp;
     struct gpt_name name = {.role = GPT_HEAD}, bias = {.role = GPT_HEAD, .is_bias = 1};
@@ -364,13 +364,13 @@ static int put_all(const struct gpt *g, mgpt_error *err)
         status = gpt_put(g, (struct gpt_name){.role = GPT_FINAL_NORM}, "output_norm", hp->n_embd, 0,
                          err);
     if (status == MGPT_OK)
-        status = put_head(g, err);
+        status = from_gpt_put_head(g, err);
     return status < 0 ? status : state_check_used(&g->m->state, "GPT of these names", err);
 }
 
 /* ---- the mapping ----------------------------------------------------------------------------- */
 
-static int match(const struct torch_model *m)
+static int from_gpt_match(const struct torch_model *m)
 {
     enum { TOKENS = 1, POSITIONS = 2, NORM_BIAS = 4, UP = 8, ALL = 15 };
     int seen = 0;
@@ -386,14 +386,14 @@ static int match(const struct torch_model *m)
     return seen == ALL;
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_gpt_map(struct torch_model *m, mgpt_error *err)
 {
     struct gpt g = {.m = m};
-    int status = fill(&g, err);
+    int status = from_gpt_fill(&g, err);
     if (status == MGPT_OK)
         status = gpt_sizes(&g, err);
     if (status == MGPT_OK)
-        status = settle(&g, err);
+        status = from_gpt_settle(&g, err);
     if (status == MGPT_OK)
         status = put_all(&g, err);
     arr_free(g.places);
@@ -403,4 +403,4 @@ static int map(struct torch_model *m, mgpt_error *err)
 const struct torch_mapping gpt_mapping = {"GPT-2 in other names",
                                           OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_QK_SCALE |
                                               OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                          match, map};
+                                          from_gpt_match, from_gpt_map};

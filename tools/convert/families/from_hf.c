@@ -232,7 +232,7 @@ static void skip_buffers(struct state *s)
 }
 
 /* The head is the token table where config.json says so, whatever else is in the file. */
-static int put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
     int tied;
     const struct state_row head = {m->family->head, "output.weight", 'V', 'E', 0};
@@ -258,7 +258,7 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
             if (!arr_push(*rows, g->rows[k]))
                 return err_memory(err, "the list of tensors", sizeof *g->rows);
     }
-    return put_head(m, rows, err);
+    return from_hf_put_head(m, rows, err);
 }
 
 static int put_tensors(struct hf_model *m, mgpt_error *err)
@@ -296,7 +296,7 @@ struct parts {
     struct state *state;
 };
 
-static int read_model(struct hf_model *m, const struct parts *parts, mgpt_error *err)
+static int from_hf_read_model(struct hf_model *m, const struct parts *parts, mgpt_error *err)
 {
     if (find_family(m, err) < 0)
         return MGPT_EFILE;
@@ -335,7 +335,7 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
         m.state = *parts->state;
     int status = hf_config_read(&m.cfg, side.bytes, &local);
     if (status == MGPT_OK)
-        status = read_model(&m, parts, &local);
+        status = from_hf_read_model(&m, parts, &local);
     hf_config_free(&m.cfg);
     if (parts->state)
         *parts->state = m.state;
@@ -352,7 +352,7 @@ enum {
     MAX_CONFIG = 1 << 20
 }; /* bytes: larger ones hold weights, so they are somebody else's JSON */
 
-static int holds(struct span bytes, const char *word)
+static int from_hf_holds(struct span bytes, const char *word)
 {
     size_t n = strlen(word), end = bytes.size < 65536 ? bytes.size : 65536;
     for (size_t i = 0; i + n <= end; i++)
@@ -411,15 +411,15 @@ enum ckpt_match hf_json_sniff(struct span bytes)
                                           "\"token_emb"};
     int is_config = bytes.size < MAX_CONFIG && has_key(bytes, "model_type");
     for (size_t i = 0; i < HF_COUNT(tensors); i++)
-        is_config = is_config && !holds(bytes, tensors[i]);
-    int is_ours = is_config || holds(bytes, "\"weight_map\"");
+        is_config = is_config && !from_hf_holds(bytes, tensors[i]);
+    int is_ours = is_config || from_hf_holds(bytes, "\"weight_map\"");
     return is_object(bytes) && is_ours ? MATCH_YES : MATCH_NO;
 }
 
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct parts parts = {.config = in->bytes};
-    if (holds(in->bytes, "\"weight_map\""))
+    if (from_hf_holds(in->bytes, "\"weight_map\""))
         parts = (struct parts){.index = in->bytes};
     return read_parts(c, in, &parts, err);
 }

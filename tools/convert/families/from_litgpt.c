@@ -122,7 +122,7 @@ static int yaml_has(struct span yaml, const char *key)
     return 0;
 }
 
-static int refuse(struct span yaml, mgpt_error *err)
+static int from_litgpt_refuse(struct span yaml, mgpt_error *err)
 {
     static const char *const keys[] = {"rope_adjustments",
                                        "norm_qk",
@@ -230,7 +230,7 @@ static int read_heads(struct lit *l, mgpt_error *err)
     return read_rope(l, width, err);
 }
 
-static int sizes(struct lit *l, mgpt_error *err)
+static int from_litgpt_sizes(struct lit *l, mgpt_error *err)
 {
     struct torch_model *m = l->m;
     struct ckpt_hparams *hp = &m->c->hp;
@@ -251,8 +251,9 @@ static int sizes(struct lit *l, mgpt_error *err)
 
 enum { Q, K, V };
 
-static int add_part(const struct lit *l, const struct state_tensor *t, int which, uint64_t first,
-                    uint64_t n_heads, uint64_t step, struct state_part **parts, mgpt_error *err)
+static int from_litgpt_add_part(const struct lit *l, const struct state_tensor *t, int which,
+                                uint64_t first, uint64_t n_heads, uint64_t step,
+                                struct state_part **parts, mgpt_error *err)
 {
     uint64_t hd = state_size(&l->m->c->hp, 'H');
     struct state_part part = {
@@ -271,16 +272,18 @@ static int add_heads(const struct lit *l, const struct state_tensor *t, int whic
     uint64_t H = hp->n_head, G = hp->n_head_kv, each = H / G, n = which == Q ? H : G;
     int status = MGPT_OK;
     if (!by_group)
-        return add_part(l, t, which, (which == Q ? 0 : H) + (which == V ? G : 0), n, 1, parts, err);
+        return from_litgpt_add_part(l, t, which, (which == Q ? 0 : H) + (which == V ? G : 0), n, 1,
+                                    parts, err);
     if (which != Q || each == 1)
-        return add_part(l, t, which, which == Q ? 0 : each + (which == V), n, each + 2, parts, err);
+        return from_litgpt_add_part(l, t, which, which == Q ? 0 : each + (which == V), n, each + 2,
+                                    parts, err);
     for (uint64_t g = 0; status == MGPT_OK && g < G; g++)
-        status = add_part(l, t, which, g * (each + 2), each, 1, parts, err);
+        status = from_litgpt_add_part(l, t, which, g * (each + 2), each, 1, parts, err);
     return status;
 }
 
-static int put_parts(const struct lit *l, uint32_t layer, const char *to, const char *end,
-                     struct state_part **parts, mgpt_error *err)
+static int from_litgpt_put_parts(const struct lit *l, uint32_t layer, const char *to,
+                                 const char *end, struct state_part **parts, mgpt_error *err)
 {
     char name[CKPT_MAX_NAME + 1];
     uint64_t n_in = strcmp(end, "weight") == 0 ? l->m->c->hp.n_embd : 0;
@@ -291,7 +294,8 @@ static int put_parts(const struct lit *l, uint32_t layer, const char *to, const 
     return status;
 }
 
-static int put_qkv(const struct lit *l, uint32_t layer, const char *end, mgpt_error *err)
+static int from_litgpt_put_qkv(const struct lit *l, uint32_t layer, const char *end,
+                               mgpt_error *err)
 {
     static const char *const own[] = {"attn_q", "attn_k", "attn_v"};
     const struct ckpt_hparams *hp = &l->m->c->hp;
@@ -314,7 +318,8 @@ static int put_qkv(const struct lit *l, uint32_t layer, const char *end, mgpt_er
     for (int which = Q; status == MGPT_OK && which <= V; which++) {
         status = add_heads(l, t, which, by_group, &parts, err);
         if (status == MGPT_OK && (l->is_llama || which == V))
-            status = put_parts(l, layer, l->is_llama ? own[which] : "attn_qkv", end, &parts, err);
+            status = from_litgpt_put_parts(l, layer, l->is_llama ? own[which] : "attn_qkv", end,
+                                           &parts, err);
     }
     arr_free(parts);
     return status;
@@ -322,14 +327,14 @@ static int put_qkv(const struct lit *l, uint32_t layer, const char *end, mgpt_er
 
 /* ---- the mapping ----------------------------------------------------------------------------- */
 
-static int tensors(const struct lit *l, mgpt_error *err)
+static int from_litgpt_tensors(const struct lit *l, mgpt_error *err)
 {
     struct state *s = &l->m->state;
     int status = MGPT_OK;
     for (uint32_t i = 0; status == MGPT_OK && i < l->m->c->hp.n_layer; i++) {
-        status = put_qkv(l, i, "weight", err);
+        status = from_litgpt_put_qkv(l, i, "weight", err);
         if (status == MGPT_OK)
-            status = put_qkv(l, i, "bias", err);
+            status = from_litgpt_put_qkv(l, i, "bias", err);
     }
     if (status == MGPT_OK)
         status = l->is_llama ? state_map(s, llama_rows, sizeof llama_rows / sizeof *llama_rows, err)
@@ -337,7 +342,7 @@ static int tensors(const struct lit *l, mgpt_error *err)
     return status == MGPT_OK ? state_check_used(s, "LitGPT model of these classes", err) : status;
 }
 
-static int match(const struct torch_model *m)
+static int from_litgpt_match(const struct torch_model *m)
 {
     return state_has(&m->state, "transformer.wte.weight") &&
            state_has(&m->state, "transformer.h.0.norm_1.weight") &&
@@ -345,7 +350,7 @@ static int match(const struct torch_model *m)
             state_has(&m->state, "transformer.h.0.attn.attn.weight"));
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_litgpt_map(struct torch_model *m, mgpt_error *err)
 {
     static const char *const name = "model_config.yaml";
     struct ckpt_side side;
@@ -358,15 +363,15 @@ static int map(struct torch_model *m, mgpt_error *err)
                        "side file model_config.yaml: not next to the input; it has the model's "
                        "numbers");
     l.yaml = side.bytes;
-    status = refuse(l.yaml, err);
+    status = from_litgpt_refuse(l.yaml, err);
     if (status == MGPT_OK)
         status = choose_arch(&l, err);
     if (status == MGPT_OK)
-        status = sizes(&l, err);
+        status = from_litgpt_sizes(&l, err);
     if (status == MGPT_OK)
-        status = tensors(&l, err);
+        status = from_litgpt_tensors(&l, err);
     return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
 }
 
-const struct torch_mapping litgpt_mapping = {"LitGPT", OPT_TOKENIZER | OPT_NO_TOKENIZER, match,
-                                             map};
+const struct torch_mapping litgpt_mapping = {"LitGPT", OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                             from_litgpt_match, from_litgpt_map};

@@ -120,8 +120,8 @@ static void settle_context(struct torch_model *m, const struct stated *s)
 }
 
 /* Heads of keys and values: from the rows of wk. */
-static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
-                        mgpt_error *err)
+static int from_llama2c_pt_settle_heads(struct torch_model *m, const struct stated *s,
+                                        uint64_t k_rows, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     int status = torch_heads(m, s->n_heads, 0, "", err);
@@ -132,7 +132,7 @@ static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t 
     return torch_agrees("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
 }
 
-static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int from_llama2c_pt_sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
@@ -149,7 +149,7 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
         torch_agrees("vocab_size", s->vocab_size, V, s->source, err) < 0)
         return MGPT_EFILE;
     settle_context(m, s);
-    return settle_heads(m, s, k_rows, err);
+    return from_llama2c_pt_settle_heads(m, s, k_rows, err);
 }
 
 static void settle_rope(struct torch_model *m, const struct stated *s)
@@ -166,7 +166,7 @@ static void settle_rope(struct torch_model *m, const struct stated *s)
 
 /* ---- tensors and tokens ---------------------------------------------------------------------- */
 
-static int tensors(struct torch_model *m, mgpt_error *err)
+static int from_llama2c_pt_tensors(struct torch_model *m, mgpt_error *err)
 {
     int tied = !state_has(&m->state, "output.weight") ||
                torch_same(m, "output.weight", "tok_embeddings.weight");
@@ -186,7 +186,7 @@ static int tensors(struct torch_model *m, mgpt_error *err)
 
 /* llama2.c's tokenizer.bin begins with the length of its longest token and has no magic number;
  * anything else, also given with --tokenizer, is for the readers of Hugging Face's files. */
-static int vocabulary(struct torch_model *m, mgpt_error *err)
+static int from_llama2c_pt_vocabulary(struct torch_model *m, mgpt_error *err)
 {
     char own[32];
     snprintf(own, sizeof own, "tok%u.bin", m->c->hp.n_vocab);
@@ -205,18 +205,18 @@ static int vocabulary(struct torch_model *m, mgpt_error *err)
     return llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab, err);
 }
 
-static int match(const struct torch_model *m)
+static int from_llama2c_pt_match(const struct torch_model *m)
 {
     return state_has(&m->state, "tok_embeddings.weight") &&
            state_has(&m->state, "layers.0.attention.wq.weight");
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_llama2c_pt_map(struct torch_model *m, mgpt_error *err)
 {
     struct stated s;
     int status = find_stated(m, &s, err);
     if (status == MGPT_OK)
-        status = sizes(m, &s, err);
+        status = from_llama2c_pt_sizes(m, &s, err);
     if (status < 0)
         return status;
     settle_rope(m, &s);
@@ -224,10 +224,11 @@ static int map(struct torch_model *m, mgpt_error *err)
         m->c->hp.norm_eps = (float)s.eps;
     else
         m->c->hp.norm_eps = torch_eps(m, EPS);
-    status = tensors(m, err);
-    return status == MGPT_OK ? vocabulary(m, err) : status;
+    status = from_llama2c_pt_tensors(m, err);
+    return status == MGPT_OK ? from_llama2c_pt_vocabulary(m, err) : status;
 }
 
-const struct torch_mapping llama2c_pt_mapping = {
-    "llama2.c or Meta Llama",
-    OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};
+const struct torch_mapping llama2c_pt_mapping = {"llama2.c or Meta Llama",
+                                                 OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE |
+                                                     OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                                 from_llama2c_pt_match, from_llama2c_pt_map};

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* nanoGPT's and GPT-2's fused projections are other models. */
-static int match(const struct torch_model *m)
+static int from_microgpt_state_match(const struct torch_model *m)
 {
     uint32_t layer;
     int has_wte = pickle_get(&m->file.pickle, m->weights, "wte") != 0;
@@ -23,7 +23,7 @@ static int match(const struct torch_model *m)
     return has_wte;
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_microgpt_state_map(struct torch_model *m, mgpt_error *err)
 {
     int status = MGPT_OK;
     if (arr_len(m->state.tensors) == 0)
@@ -38,4 +38,4 @@ const struct torch_mapping microgpt_state_mapping = {
     OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS |
         OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |
         OPT_ROPE | OPT_POSITIONS,
-    match, map};
+    from_microgpt_state_match, from_microgpt_state_map};

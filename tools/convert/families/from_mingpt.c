@@ -19,7 +19,7 @@ static const struct {
     {"gopher-44m", 8},  {"gpt-mini", 6}, {"gpt-micro", 4},    {"gpt-nano", 3},
 };
 
-static int match(const struct torch_model *m)
+static int from_mingpt_match(const struct torch_model *m)
 {
     uint64_t rows, columns;
     if (!state_has(&m->state, "transformer.wte.weight") ||
@@ -55,7 +55,7 @@ static int find_heads(struct torch_model *m, int64_t *heads, mgpt_error *err)
 }
 
 /* Settles heads, activation and eps. */
-static int settle(struct torch_model *m, mgpt_error *err)
+static int from_mingpt_settle(struct torch_model *m, mgpt_error *err)
 {
     int64_t heads = 0;
     int status = torch_check_sizes(m, err);
@@ -69,15 +69,16 @@ static int settle(struct torch_model *m, mgpt_error *err)
     return status;
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_mingpt_map(struct torch_model *m, mgpt_error *err)
 {
     int status = nanogpt_sizes(m, err);
     if (status == MGPT_OK)
-        status = settle(m, err);
+        status = from_mingpt_settle(m, err);
     if (status == MGPT_OK)
         status = nanogpt_tensors(m, err);
     return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
 }
 
 const struct torch_mapping mingpt_mapping = {
-    "minGPT", OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};
+    "minGPT", OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER,
+    from_mingpt_match, from_mingpt_map};

@@ -95,7 +95,7 @@ static int is_nanochat(const struct torch_model *m, const struct stated *s)
 
 /* ---- what cannot be run ---------------------------------------------------------------------- */
 
-static int refuse(const struct torch_model *m, mgpt_error *err)
+static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
 {
     static const struct {
         const char *part, *what;
@@ -117,8 +117,8 @@ static int refuse(const struct torch_model *m, mgpt_error *err)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int settle_heads(struct torch_model *m, const struct stated *s, uint64_t k_rows,
-                        mgpt_error *err)
+static int from_nanochat_settle_heads(struct torch_model *m, const struct stated *s,
+                                      uint64_t k_rows, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint32_t usual = is_nanochat(m, s) && hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
@@ -144,7 +144,7 @@ static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint
     return ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, err);
 }
 
-static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int from_nanochat_sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
@@ -170,7 +170,7 @@ static int sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
         torch_agrees("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
         settle_vocab_size(m, s, V, err) < 0)
         return MGPT_EFILE;
-    return settle_heads(m, s, k_rows, err);
+    return from_nanochat_settle_heads(m, s, k_rows, err);
 }
 
 /* ---- the constants of a generation ----------------------------------------------------------- */
@@ -183,7 +183,7 @@ struct constant {
 };
 
 /* An option, a fact, or nanochat's value with a note. */
-static double choose(struct torch_model *m, const struct constant *k)
+static double from_nanochat_choose(struct torch_model *m, const struct constant *k)
 {
     if (m->in->options->given & k->option)
         return k->given;
@@ -255,9 +255,9 @@ static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_
               lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
                       : "October 2025 to January 2026 (no resid_lambdas)");
     hp->norm_eps = torch_eps(m, EPS);
-    hp->rope_base = (float)choose(m, &base);
-    hp->logit_softcap = (float)choose(m, &cap);
-    double qk = choose(m, &factor);
+    hp->rope_base = (float)from_nanochat_choose(m, &base);
+    hp->logit_softcap = (float)from_nanochat_choose(m, &cap);
+    double qk = from_nanochat_choose(m, &factor);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
     return settle_windows(m, s, err);
@@ -265,7 +265,7 @@ static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static int vocabulary(struct torch_model *m, mgpt_error *err)
+static int from_nanochat_vocabulary(struct torch_model *m, mgpt_error *err)
 {
     static const char *const candidates[] = {"tokenizer.pkl", "tokenizer/tokenizer.pkl",
                                              "../tokenizer/tokenizer.pkl",
@@ -283,22 +283,22 @@ static int vocabulary(struct torch_model *m, mgpt_error *err)
     return torch_vocab_pickle(m, &side, err);
 }
 
-static int match(const struct torch_model *m)
+static int from_nanochat_match(const struct torch_model *m)
 {
     return state_has(&m->state, "transformer.h.0.attn.c_q.weight") &&
            state_has(&m->state, "transformer.wte.weight");
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_nanochat_map(struct torch_model *m, mgpt_error *err)
 {
     struct stated s;
-    int status = refuse(m, err);
+    int status = from_nanochat_refuse(m, err);
     if (status == MGPT_OK)
         status = find_stated(m, &s, err);
     if (status == MGPT_OK)
         status = check_known(m, &s, err);
     if (status == MGPT_OK)
-        status = sizes(m, &s, err);
+        status = from_nanochat_sizes(m, &s, err);
     if (status == MGPT_OK)
         status = settle_constants(m, &s, err);
     if (status == MGPT_OK)
@@ -307,11 +307,11 @@ static int map(struct torch_model *m, mgpt_error *err)
     state_skip_suffix(&m->state, ".sin");
     if (status == MGPT_OK)
         status = state_check_used(&m->state, "nanochat that can be run", err);
-    return status == MGPT_OK ? vocabulary(m, err) : status;
+    return status == MGPT_OK ? from_nanochat_vocabulary(m, err) : status;
 }
 
 const struct torch_mapping nanochat_mapping = {"nanochat",
                                                OPT_HEADS | OPT_CONTEXT | OPT_EPS | OPT_ROPE |
                                                    OPT_SOFTCAP | OPT_QK_SCALE | OPT_WINDOW |
                                                    OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                               match, map};
+                                               from_nanochat_match, from_nanochat_map};

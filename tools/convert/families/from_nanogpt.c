@@ -101,7 +101,7 @@ static int is_tied(const struct torch_model *m)
 }
 
 /* nanoGPT and build-nanogpt tie the head; model_args is nanoGPT's own word for the facts. */
-static int match(const struct torch_model *m)
+static int from_nanogpt_match(const struct torch_model *m)
 {
     if (!state_has(&m->state, "transformer.wte.weight") ||
         !state_has(&m->state, "transformer.wpe.weight") || !is_linear(m))
@@ -126,7 +126,7 @@ static const char *dataset(struct torch_model *m)
     return ckpt_text(m->c, n->as.text, n->n);
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_nanogpt_map(struct torch_model *m, mgpt_error *err)
 {
     pickle_id config = config_of(m);
     int is_object = pickle_at(&m->file.pickle, config)->kind == PICKLE_OBJECT;
@@ -153,4 +153,5 @@ static int map(struct torch_model *m, mgpt_error *err)
 }
 
 const struct torch_mapping nanogpt_mapping = {
-    "nanoGPT", OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};
+    "nanoGPT", OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER,
+    from_nanogpt_match, from_nanogpt_map};

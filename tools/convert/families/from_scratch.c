@@ -36,7 +36,7 @@ static const struct state_row after[] = {
 };
 
 /* q, k, v on top of each other; absent biases are zeros. */
-static int put_qkv(struct torch_model *m, uint32_t layer, int is_bias, mgpt_error *err)
+static int from_scratch_put_qkv(struct torch_model *m, uint32_t layer, int is_bias, mgpt_error *err)
 {
     static const char *const names[] = {"W_query", "W_key", "W_value"};
     uint64_t E = m->c->hp.n_embd;
@@ -56,7 +56,7 @@ static int put_qkv(struct torch_model *m, uint32_t layer, int is_bias, mgpt_erro
     return state_put(m->c, to, is_bias ? 0 : E, parts, 3, 0, err);
 }
 
-static int sizes(struct torch_model *m, mgpt_error *err)
+static int from_scratch_sizes(struct torch_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, T, F = 0, E2;
@@ -73,13 +73,13 @@ static int sizes(struct torch_model *m, mgpt_error *err)
     return ckpt_sizes(wanted, 4, err);
 }
 
-static int tensors(struct torch_model *m, mgpt_error *err)
+static int from_scratch_tensors(struct torch_model *m, mgpt_error *err)
 {
     int status = state_map(&m->state, before, sizeof before / sizeof *before, err);
     for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
-        status = put_qkv(m, i, 0, err);
+        status = from_scratch_put_qkv(m, i, 0, err);
         if (status == MGPT_OK)
-            status = put_qkv(m, i, 1, err);
+            status = from_scratch_put_qkv(m, i, 1, err);
     }
     if (status == MGPT_OK)
         status = state_map(&m->state, layer_rows, sizeof layer_rows / sizeof *layer_rows, err);
@@ -90,14 +90,14 @@ static int tensors(struct torch_model *m, mgpt_error *err)
                              : status;
 }
 
-static int match(const struct torch_model *m)
+static int from_scratch_match(const struct torch_model *m)
 {
     return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "final_norm.scale");
 }
 
-static int map(struct torch_model *m, mgpt_error *err)
+static int from_scratch_map(struct torch_model *m, mgpt_error *err)
 {
-    int status = sizes(m, err);
+    int status = from_scratch_sizes(m, err);
     if (status == MGPT_OK)
         status = torch_check_sizes(m, err);
     if (status == MGPT_OK)
@@ -106,10 +106,11 @@ static int map(struct torch_model *m, mgpt_error *err)
         status = torch_activation(m, "gelu_tanh", "gelu_tanh", "the book's", err);
     m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);
     if (status == MGPT_OK)
-        status = tensors(m, err);
+        status = from_scratch_tensors(m, err);
     return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
 }
 
-const struct torch_mapping scratch_mapping = {
-    "LLMs-from-scratch GPTModel",
-    OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER, match, map};
+const struct torch_mapping scratch_mapping = {"LLMs-from-scratch GPTModel",
+                                              OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER |
+                                                  OPT_NO_TOKENIZER,
+                                              from_scratch_match, from_scratch_map};

@@ -57,7 +57,7 @@ static int is_weights(const struct torch_model *m, pickle_id id)
 }
 
 /* 0: there is none; the model is in lists, or there is no model. */
-static int find_weights(struct torch_model *m)
+static int from_torch_find_weights(struct torch_model *m)
 {
     static const char *const names[] = {"model",  "model_state_dict", "state_dict", "model_state",
                                         "module", "weights",          "params",     "parameters"};
@@ -87,7 +87,7 @@ static int no_weights(const struct torch_model *m, mgpt_error *err)
                    is_object ? "; save model.state_dict(), not the model" : "");
 }
 
-static int unknown(const struct torch_model *m, mgpt_error *err)
+static int from_torch_unknown(const struct torch_model *m, mgpt_error *err)
 {
     const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -129,9 +129,9 @@ static const struct torch_mapping *find_mapping(struct torch_model *m)
     return mapping;
 }
 
-static int read_model(struct torch_model *m, mgpt_error *err)
+static int from_torch_read_model(struct torch_model *m, mgpt_error *err)
 {
-    int found = find_weights(m);
+    int found = from_torch_find_weights(m);
     if (!found && strcmp(m->file.container, "pickle") == 0)
         return run_mapping(m, &microgpt_state_mapping, err);
     if (!found)
@@ -147,7 +147,7 @@ static int read_model(struct torch_model *m, mgpt_error *err)
     if (is_hf)
         return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);
     const struct torch_mapping *mapping = find_mapping(m);
-    return mapping ? run_mapping(m, mapping, err) : unknown(m, err);
+    return mapping ? run_mapping(m, mapping, err) : from_torch_unknown(m, err);
 }
 
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -159,7 +159,7 @@ int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_er
         return status;
     state_init(&m.state, c);
     mg_parts_init(&m.parts, c, in, &local);
-    status = read_model(&m, &local);
+    status = from_torch_read_model(&m, &local);
     mg_parts_free(&m.parts);
     state_free(&m.state);
     torch_close(&m.file);

@@ -156,7 +156,7 @@ static int split(struct words *w, const char *name)
     return 1;
 }
 
-static int number(const char *text, uint32_t *v)
+static int gpt_names_number(const char *text, uint32_t *v)
 {
     char *end;
     if (*text < '0' || *text > '9' || strlen(text) > 4)
@@ -166,7 +166,7 @@ static int number(const char *text, uint32_t *v)
 }
 
 /* What is left, with its dots. */
-static const char *rest(struct words *w)
+static const char *gpt_names_rest(struct words *w)
 {
     for (size_t i = w->at; i + 1 < w->n; i++)
         w->text[(size_t)(w->word[i] - w->text) + strlen(w->word[i])] = '.';
@@ -195,13 +195,13 @@ static enum gpt_role in_layer(struct words *w, struct gpt_name *to)
         return GPT_NONE;
     w->at++;
     if (is_mlp)
-        return role_of(mlp_words, COUNT(mlp_words), rest(w));
+        return role_of(mlp_words, COUNT(mlp_words), gpt_names_rest(w));
     if (left == 4 && strcmp(w->word[w->at], "heads") == 0 &&
-        number(w->word[w->at + 1], &to->head)) {
+        gpt_names_number(w->word[w->at + 1], &to->head)) {
         to->is_head = 1;
         w->at += 2;
     }
-    enum gpt_role role = role_of(attention_words, COUNT(attention_words), rest(w));
+    enum gpt_role role = role_of(attention_words, COUNT(attention_words), gpt_names_rest(w));
     return to->is_head && role != GPT_Q && role != GPT_K && role != GPT_V ? GPT_NONE : role;
 }
 
@@ -215,12 +215,12 @@ int gpt_name_read(const char *name, struct gpt_name *to)
         w.at++;
     to->is_bias = take_end(&w);
     to->in_layer = w.n - w.at > 2 && is_one_of(w.word[w.at], layer_parts, COUNT(layer_parts)) &&
-                   number(w.word[w.at + 1], &to->layer);
+                   gpt_names_number(w.word[w.at + 1], &to->layer);
     if (to->in_layer) {
         w.at += 2;
         to->role = in_layer(&w, to);
     } else if (w.n > w.at) {
-        to->role = role_of(global_words, COUNT(global_words), rest(&w));
+        to->role = role_of(global_words, COUNT(global_words), gpt_names_rest(&w));
     }
     return to->role != GPT_NONE;
 }

@@ -12,7 +12,7 @@ enum { MAX_JSON = 64 << 20 };
 
 /* ---- the text ---------------------------------------------------------------------------------- */
 
-static json_t *load(struct span bytes, const char *file, size_t flags, mgpt_error *err)
+static json_t *hf_config_load(struct span bytes, const char *file, size_t flags, mgpt_error *err)
 {
     json_error_t e;
     if (bytes.size > MAX_JSON) {
@@ -34,12 +34,12 @@ static json_t *load(struct span bytes, const char *file, size_t flags, mgpt_erro
 
 json_t *hf_json(struct span bytes, const char *file, mgpt_error *err)
 {
-    return load(bytes, file, JSON_REJECT_DUPLICATES, err);
+    return hf_config_load(bytes, file, JSON_REJECT_DUPLICATES, err);
 }
 
 json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err)
 {
-    return load(bytes, file, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, err);
+    return hf_config_load(bytes, file, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, err);
 }
 
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)

@@ -26,7 +26,7 @@ static enum state_type type_of(const char *dtype)
     return STATE_OTHER;
 }
 
-static int add_tensor(struct state *s, const struct st_tensor *from, mgpt_error *err)
+static int hf_weights_add_tensor(struct state *s, const struct st_tensor *from, mgpt_error *err)
 {
     struct state_tensor t = {.type = type_of(from->dtype),
                              .n_dims = from->n_dims,
@@ -40,7 +40,7 @@ int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error
 {
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < arr_len(st->tensors); i++)
-        status = add_tensor(s, &st->tensors[i], err);
+        status = hf_weights_add_tensor(s, &st->tensors[i], err);
     return status;
 }
 
@@ -193,7 +193,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
 
 /* ---- whatever there is ------------------------------------------------------------------------- */
 
-static int find_weights(struct hf_model *m, struct ckpt_side *side, mgpt_error *err)
+static int hf_weights_find_weights(struct hf_model *m, struct ckpt_side *side, mgpt_error *err)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
@@ -210,7 +210,7 @@ int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err)
     mgpt_error why = {0};
     if (bytes.data)
         return read_file(&m->state, bytes, err);
-    int status = find_weights(m, &side, err);
+    int status = hf_weights_find_weights(m, &side, err);
     if (status < 0)
         return status;
     if (strstr(side.name, "index"))

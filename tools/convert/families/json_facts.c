@@ -10,7 +10,7 @@ enum { MAX_NESTING = 8 };
 
 static int facts_of(struct mg_parts *m, const json_t *object, int nesting);
 
-static struct mg_value scalar(const json_t *v)
+static struct mg_value json_facts_scalar(const json_t *v)
 {
     if (json_is_numeric(v))
         return (struct mg_value){.kind = MG_NUMBER, .number = json_number_value(v)};
@@ -65,11 +65,11 @@ static int take_vocabulary(struct mg_parts *m, const char *key, const json_t *v,
 }
 
 /* The members of an object that are not facts are noted; what is not the model's is not looked into. */
-static int take(struct mg_parts *m, const char *key, const json_t *v, int nesting)
+static int json_facts_take(struct mg_parts *m, const char *key, const json_t *v, int nesting)
 {
     enum mg_size size;
     enum mg_kind kind = mg_kind_of(key, &size);
-    int status = mg_take(m, key, scalar(v));
+    int status = mg_take(m, key, json_facts_scalar(v));
     if (status != 0)
         return status;
     if (kind == MG_VOCABULARY && !json_is_numeric(v) && !json_is(v, JSON_NULL))
@@ -88,7 +88,7 @@ static int facts_of(struct mg_parts *m, const json_t *object, int nesting)
         return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "JSON: nested too deeply");
     json_object_foreach((json_t *)(uintptr_t)object, key, v)
     {
-        int status = take(m, key, v, nesting);
+        int status = json_facts_take(m, key, v, nesting);
         if (status < 0)
             return status;
         if (status == 0)
@@ -104,7 +104,7 @@ void json_ignore(struct mg_parts *m, const char *key, const json_t *v)
 
 int json_take(struct mg_parts *m, const char *key, const json_t *v)
 {
-    return take(m, key, v, 0);
+    return json_facts_take(m, key, v, 0);
 }
 
 int json_facts(struct mg_parts *m, const json_t *object)

@@ -33,7 +33,7 @@ const char *json_kind(const json_t *v)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-static float number(const json_t *v)
+static float json_matrix_number(const json_t *v)
 {
     return (float)json_number_value(v);
 }
@@ -42,7 +42,7 @@ static void flat_values(const struct ckpt_tensor *t, uint64_t first, size_t n, f
 {
     const json_t *list = t->source;
     for (size_t i = 0; i < n; i++)
-        out[i] = number(json_array_get(list, (size_t)(t->at + first) + i));
+        out[i] = json_matrix_number(json_array_get(list, (size_t)(t->at + first) + i));
 }
 
 static void row_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
@@ -52,13 +52,13 @@ static void row_values(const struct ckpt_tensor *t, uint64_t first, size_t n, fl
     for (size_t i = 0; i < n; row++, col = 0) {
         const json_t *cells = json_array_get(rows, row);
         for (; col < t->dims[0] && i < n; col++)
-            out[i++] = number(json_array_get(cells, col));
+            out[i++] = json_matrix_number(json_array_get(cells, col));
     }
 }
 
 /* ---- one matrix -------------------------------------------------------------------------------- */
 
-static int add(struct mg_parts *m, const char *name, struct mg_matrix matrix)
+static int json_matrix_add(struct mg_parts *m, const char *name, struct mg_matrix matrix)
 {
     return mg_add(m, name, strlen(name), matrix);
 }
@@ -102,7 +102,7 @@ static int add_rows(struct mg_parts *m, const char *name, const json_t *rows)
                                .cols = json_array_size(json_array_get(rows, 0)),
                                .values = row_values,
                                .source = rows};
-    return add(m, name, matrix);
+    return json_matrix_add(m, name, matrix);
 }
 
 int json_add_flat(struct mg_parts *m, const char *name, const json_t *list, uint64_t at,
@@ -110,7 +110,7 @@ int json_add_flat(struct mg_parts *m, const char *name, const json_t *list, uint
 {
     struct mg_matrix matrix = {
         .rows = rows, .cols = cols, .values = flat_values, .source = list, .at = at};
-    return add(m, name, matrix);
+    return json_matrix_add(m, name, matrix);
 }
 
 /* The shape of {"shape": [rows, cols]}, {"shape": [cols]} or {"nout": rows, "nin": cols}; rows is 0

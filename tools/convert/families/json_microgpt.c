@@ -112,7 +112,7 @@ static int is_called_so(const char *key, const json_t *v)
 }
 
 /* The first member that passes, those that are called weights first. */
-static const json_t *find(const json_t *object, is_weights_fn *is, int nesting)
+static const json_t *json_microgpt_find(const json_t *object, is_weights_fn *is, int nesting)
 {
     const char *key;
     json_t *v;
@@ -124,7 +124,7 @@ static const json_t *find(const json_t *object, is_weights_fn *is, int nesting)
             if ((kind == MG_WEIGHTS) != called_so || kind == MG_OPTIMIZER)
                 continue;
             const json_t *found = is(key, v)              ? v
-                                  : nesting < MAX_NESTING ? find(v, is, nesting + 1)
+                                  : nesting < MAX_NESTING ? json_microgpt_find(v, is, nesting + 1)
                                                           : NULL;
             if (found)
                 return found;
@@ -172,9 +172,10 @@ static int read_layout(struct mg_parts *m, const json_t *root)
         m->c->format = "microgpt JSON, parameter list";
         return json_add_params(m, root);
     }
-    const json_t *weights = json_names_matrices(root) ? root : find(root, is_named, 0);
+    const json_t *weights =
+        json_names_matrices(root) ? root : json_microgpt_find(root, is_named, 0);
     if (!weights)
-        weights = find(root, is_called_so, 0);
+        weights = json_microgpt_find(root, is_called_so, 0);
     m->c->format = weights && weights != root ? "microgpt JSON, wrapped" : "microgpt JSON, flat";
     if (!weights || weights == root)
         return read_weights(m, root);
@@ -231,7 +232,7 @@ enum ckpt_match microgpt_json_sniff(struct span bytes)
     return i < s.size && (s.data[i] == '{' || s.data[i] == '[') ? MATCH_YES : MATCH_NO;
 }
 
-static void release(void *source)
+static void json_microgpt_release(void *source)
 {
     json_decref(source);
 }
@@ -247,7 +248,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);
     c->source = root;
-    c->release = release;
+    c->release = json_microgpt_release;
     struct mg_parts m;
     mgpt_error local = {0}; /* so that there always is one */
     mg_parts_init(&m, c, in, &local);

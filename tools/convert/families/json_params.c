@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "convert/families/json_model.h"
 
-static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                   uint64_t rows, uint64_t cols)
+static int json_params_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                               uint64_t rows, uint64_t cols)
 {
     return json_add_flat(m, name, list, at, rows, cols);
 }
@@ -30,5 +30,5 @@ int json_add_params(struct mg_parts *m, const json_t *list)
     if (!json_is_numeric(json_array_get(list, 0)))
         return add_matrix_list(m, list);
     int status = json_check_numbers(m, "params", list);
-    return status < 0 ? status : mg_add_params(m, json_array_size(list), add_cut, list);
+    return status < 0 ? status : mg_add_params(m, json_array_size(list), json_params_add_cut, list);
 }

@@ -15,7 +15,7 @@ int json_is_other(const struct mg_parts *m)
 }
 
 /* Numbers in JSON have no bytes in the file that a tensor could point to: they are decoded. */
-static int add_tensor(struct mg_parts *m, struct state *s, const struct mg_matrix *from)
+static int json_state_add_tensor(struct mg_parts *m, struct state *s, const struct mg_matrix *from)
 {
     int is_matrix = from->rows > 0;
     struct ckpt_tensor source = {.n_dims = is_matrix ? 2 : 1,
@@ -46,7 +46,7 @@ int json_map_other(struct mg_parts *m)
     state_init(&s, m->c);
     m->first_wins = 1;
     for (size_t i = 0; status == MGPT_OK && i < arr_len(m->matrices); i++)
-        status = add_tensor(m, &s, &m->matrices[i]);
+        status = json_state_add_tensor(m, &s, &m->matrices[i]);
     if (status == MGPT_OK)
         status = state_seal(&s, m->err);
     if (status == MGPT_OK)

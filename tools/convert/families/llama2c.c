@@ -97,7 +97,7 @@ static void read_sizes(struct llama2c *m, struct cursor *c)
 }
 
 /* Returns 0 when the file is too short for its header. */
-static int read_header(struct llama2c *m, struct span bytes)
+static int llama2c_read_header(struct llama2c *m, struct span bytes)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     *m = (struct llama2c){.bytes = bytes};
@@ -151,7 +151,7 @@ static int check_sizes(const struct llama2c *m, mgpt_error *err)
 
 /* ---- the arrays -------------------------------------------------------------------------------- */
 
-static uint64_t size_of(const struct llama2c *m, char letter)
+static uint64_t llama2c_size_of(const struct llama2c *m, char letter)
 {
     int64_t head = m->dim / m->n_heads;
     switch (letter) {
@@ -171,10 +171,11 @@ static uint64_t size_of(const struct llama2c *m, char letter)
 }
 
 /* Shape and bytes of one kind; sizes are below 2^24, so a product of two cannot overflow. */
-static int measure(const struct llama2c *m, enum kind kind, struct array *a, mgpt_error *err)
+static int llama2c_measure(const struct llama2c *m, enum kind kind, struct array *a,
+                           mgpt_error *err)
 {
-    a->n_in = size_of(m, kinds[kind].n_in);
-    a->n_out = size_of(m, kinds[kind].n_out);
+    a->n_in = llama2c_size_of(m, kinds[kind].n_in);
+    a->n_out = llama2c_size_of(m, kinds[kind].n_out);
     a->n_values = a->n_in * (a->n_out ? a->n_out : 1);
     a->quantised = m->version == 2 && a->n_out;
     a->each = 4 * a->n_values;
@@ -199,7 +200,7 @@ static int lay_out(struct llama2c *m, mgpt_error *err)
         uint64_t bytes;
         if (order[i] == HEAD && m->shared)
             continue;
-        if (measure(m, order[i], a, err) < 0)
+        if (llama2c_measure(m, order[i], a, err) < 0)
             return MGPT_EFILE;
         a->start = m->size;
         if (!ck_mul(a->each, kinds[order[i]].per_layer ? (uint64_t)m->n_layers : 1, &bytes) ||
@@ -237,8 +238,8 @@ static void group_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
     }
 }
 
-static int add(struct checkpoint *c, const struct llama2c *m, enum kind kind, int32_t layer,
-               mgpt_error *err)
+static int llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind kind, int32_t layer,
+                       mgpt_error *err)
 {
     const struct array *a = &m->arrays[kind];
     const uint8_t *p = m->bytes.data + a->start + a->each * (uint64_t)layer;
@@ -255,14 +256,14 @@ static int add(struct checkpoint *c, const struct llama2c *m, enum kind kind, in
 
 static int add_tensors(struct checkpoint *c, const struct llama2c *m, mgpt_error *err)
 {
-    int status = add(c, m, EMBD, 0, err);
+    int status = llama2c_add(c, m, EMBD, 0, err);
     for (int32_t il = 0; il < m->n_layers; il++)
         for (size_t i = 0; status == MGPT_OK && i < COUNT(layer_order); i++)
-            status = add(c, m, layer_order[i], il, err);
+            status = llama2c_add(c, m, layer_order[i], il, err);
     if (status == MGPT_OK)
-        status = add(c, m, NORM, 0, err);
+        status = llama2c_add(c, m, NORM, 0, err);
     if (status == MGPT_OK && !m->shared)
-        status = add(c, m, HEAD, 0, err);
+        status = llama2c_add(c, m, HEAD, 0, err);
     return status;
 }
 
@@ -320,7 +321,7 @@ enum ckpt_match llama2c_sniff(struct span bytes)
     struct llama2c m;
     if (bytes.size >= 4 && memcmp(bytes.data, "24ka", 4) == 0)
         return MATCH_YES;
-    if (!read_header(&m, bytes) || check_sizes(&m, NULL) < 0 || lay_out(&m, NULL) < 0)
+    if (!llama2c_read_header(&m, bytes) || check_sizes(&m, NULL) < 0 || lay_out(&m, NULL) < 0)
         return MATCH_NO;
     return m.size == bytes.size ? MATCH_YES : MATCH_MAYBE;
 }
@@ -328,7 +329,7 @@ enum ckpt_match llama2c_sniff(struct span bytes)
 int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct llama2c m;
-    int whole = read_header(&m, in->bytes);
+    int whole = llama2c_read_header(&m, in->bytes);
     if (whole && m.version < 0)
         return err_set(err, MGPT_EFILE, 4, "llama2.c: expected version 1 or 2");
     if (!whole)

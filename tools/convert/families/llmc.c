@@ -67,7 +67,7 @@ enum ckpt_match llmc_sniff(struct span bytes)
     return cursor_u32(&c) == MODEL_MAGIC && !c.failed ? MATCH_YES : MATCH_NO;
 }
 
-static int read_header(struct llmc *m, struct span bytes, mgpt_error *err)
+static int llmc_read_header(struct llmc *m, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     cursor_u32(&c);
@@ -185,8 +185,8 @@ static int bad_tokens(const struct ckpt_side *side, const char *what, mgpt_error
 }
 
 /* All tokens but the end of text into *ranks, an stb_ds array. */
-static int read_tokens(const struct ckpt_side *side, struct tiktoken_token **ranks,
-                       struct tiktoken_token *end, mgpt_error *err)
+static int llmc_read_tokens(const struct ckpt_side *side, struct tiktoken_token **ranks,
+                            struct tiktoken_token *end, mgpt_error *err)
 {
     struct cursor c = cursor_over(side->bytes.data, side->bytes.size);
     uint32_t magic = cursor_u32(&c);
@@ -216,7 +216,7 @@ static int own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, ui
     static const char pattern[] =
         "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
     struct tiktoken_token *ranks = NULL, end = {{NULL, 0}, 0};
-    int status = read_tokens(side, &ranks, &end, err);
+    int status = llmc_read_tokens(side, &ranks, &end, err);
     char *name = status == MGPT_OK ? ckpt_text(c, end.text.p, end.text.n) : NULL;
     if (status == MGPT_OK && !name)
         status = err_memory(err, "the vocabulary", end.text.n);
@@ -237,8 +237,8 @@ static int own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, ui
     return status;
 }
 
-static int vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_vocab,
-                      mgpt_error *err)
+static int llmc_vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_vocab,
+                           mgpt_error *err)
 {
     static const char *const name = "gpt2_tokenizer.bin";
     struct ckpt_side side;
@@ -256,7 +256,7 @@ static int vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static void describe(struct checkpoint *c, const struct llmc *m)
+static void llmc_describe(struct checkpoint *c, const struct llmc *m)
 {
     char format[48];
     int n = snprintf(format, sizeof format, "llm.c .bin version %d", m->version);
@@ -278,12 +278,12 @@ static void describe(struct checkpoint *c, const struct llmc *m)
 int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct llmc m;
-    int status = read_header(&m, in->bytes, err);
+    int status = llmc_read_header(&m, in->bytes, err);
     if (status == MGPT_OK)
         status = find_arrays(&m, err);
     if (status < 0)
         return status;
-    describe(c, &m);
+    llmc_describe(c, &m);
     status = add_arrays(c, &m, err);
-    return status < 0 ? status : vocabulary(c, in, c->hp.n_vocab, err);
+    return status < 0 ? status : llmc_vocabulary(c, in, c->hp.n_vocab, err);
 }

@@ -78,7 +78,7 @@ static int check_complete(struct mg_build *b)
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
 
-static uint64_t size_of(const struct mg_build *b, char letter)
+static uint64_t microgpt_size_of(const struct mg_build *b, char letter)
 {
     switch (letter) {
     case 'V':
@@ -108,7 +108,8 @@ static void print_shape(char buf[64], uint64_t rows, uint64_t cols)
 static int check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
 {
     const struct mg_matrix *m = mg_at(b, role, layer);
-    uint64_t rows = size_of(b, mg_roles[role].rows), cols = size_of(b, mg_roles[role].cols);
+    uint64_t rows = microgpt_size_of(b, mg_roles[role].rows),
+             cols = microgpt_size_of(b, mg_roles[role].cols);
     char found[64], expected[64];
     int is_vector = mg_roles[role].rows == 0;
     if (!m || (m->cols == cols && (is_vector ? m->rows <= 1 : m->rows == rows && rows > 0)))
@@ -249,7 +250,7 @@ static int find_heads(struct mg_build *b, int64_t *heads)
     return MGPT_OK;
 }
 
-static int settle_heads(struct mg_build *b)
+static int microgpt_settle_heads(struct mg_build *b)
 {
     int64_t heads;
     if (find_heads(b, &heads) < 0)
@@ -319,12 +320,12 @@ static int set_sizes(struct mg_build *b)
     hp->n_layer = b->n_layer;
     if (ckpt_sizes(sizes, 4, b->err) < 0)
         return MGPT_EFILE;
-    return settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
+    return microgpt_settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
-static int add(struct mg_build *b, enum mg_role role, uint32_t layer)
+static int microgpt_add(struct mg_build *b, enum mg_role role, uint32_t layer)
 {
     const struct mg_matrix *m = mg_at(b, role, layer);
     const struct mg_role_row *row = &mg_roles[role];
@@ -348,15 +349,15 @@ static int add(struct mg_build *b, enum mg_role role, uint32_t layer)
 /* Everything in order, the final norm and the head last, as llama.cpp's converter has it. */
 static int add_tensors(struct mg_build *b)
 {
-    int status = add(b, MG_WTE, 0);
+    int status = microgpt_add(b, MG_WTE, 0);
     if (status == MGPT_OK)
-        status = add(b, MG_WPE, 0);
+        status = microgpt_add(b, MG_WPE, 0);
     for (uint32_t i = 0; i < b->n_layer; i++)
         for (enum mg_role r = MG_OF_LAYER; r < MG_N_ROLES && status == MGPT_OK; r++)
-            status = add(b, r, i);
+            status = microgpt_add(b, r, i);
     if (status == MGPT_OK)
-        status = add(b, MG_FINAL_NORM, 0);
-    return status == MGPT_OK ? add(b, MG_LM_HEAD, 0) : status;
+        status = microgpt_add(b, MG_FINAL_NORM, 0);
+    return status == MGPT_OK ? microgpt_add(b, MG_LM_HEAD, 0) : status;
 }
 
 int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,

@@ -168,8 +168,8 @@ int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind ki
 
 /* ---- taking ------------------------------------------------------------------------------------ */
 
-static int take_number(struct mg_parts *m, const char *key, double v, enum mg_kind kind,
-                       enum mg_size size)
+static int microgpt_facts_take_number(struct mg_parts *m, const char *key, double v,
+                                      enum mg_kind kind, enum mg_size size)
 {
     struct mg_facts *f = &m->facts;
     int is_flag =
@@ -245,7 +245,7 @@ int mg_take(struct mg_parts *m, const char *key, struct mg_value v)
     if (v.kind == MG_TEXT && kind != MG_VOCABULARY && kind != MG_OTHER && kind != MG_TRAINING)
         is_number = text_number(v.text, &number);
     if (is_number)
-        status = take_number(m, key, number, kind, size);
+        status = microgpt_facts_take_number(m, key, number, kind, size);
     else if (v.kind == MG_TEXT)
         status = take_text(m, key, v.text, kind);
     return status == MGPT_OK ? 1 : status < 0 ? status : 0;

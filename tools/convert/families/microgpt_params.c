@@ -137,7 +137,8 @@ static void say(struct mg_parts *m, uint64_t n, const struct sizes *s)
 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
-static int cut(struct mg_parts *m, const struct sizes *s, mg_cut_fn *add, const void *list)
+static int microgpt_params_cut(struct mg_parts *m, const struct sizes *s, mg_cut_fn *add,
+                               const void *list)
 {
     uint64_t v = (uint64_t)s->v, t = (uint64_t)s->t, e = (uint64_t)s->e, at = 0;
     const uint64_t rows[N_KINDS] = {v, t, v, e, e, e, e, 4 * e, e};
@@ -164,5 +165,5 @@ int mg_add_params(struct mg_parts *m, uint64_t n, mg_cut_fn *add, const void *li
                        "--embd --layers --vocab-size --context",
                        (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
     say(m, n, &s);
-    return cut(m, &s, add, list);
+    return microgpt_params_cut(m, &s, add, list);
 }

@@ -67,8 +67,8 @@ static int read_objects(struct checkpoint *c, struct span data, const struct ckp
     return status;
 }
 
-static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                   uint64_t rows, uint64_t cols)
+static int npy_model_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                             uint64_t rows, uint64_t cols)
 {
     struct state_tensor t = *(const struct state_tensor *)list;
     size_t skip = (size_t)at * state_type_bytes(t.type); /* within the file: mg_add_params */
@@ -102,7 +102,7 @@ static int read_flat(struct checkpoint *c, const struct npy *npy, struct span da
     all.bytes = data;
     c->format = "microgpt .npy, flat";
     mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, npy->dims[0], add_cut, &all));
+    return mg_parts_build(&m, mg_add_params(&m, npy->dims[0], npy_model_add_cut, &all));
 }
 
 enum ckpt_match npy_sniff(struct span bytes)

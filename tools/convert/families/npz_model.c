@@ -81,7 +81,7 @@ static int seek(struct npz *z, zip_uint64_t index, uint64_t at, mgpt_error *err)
     return z->stream ? MGPT_OK : npz_status(err);
 }
 
-static void decode(enum state_type type, const uint8_t *bytes, size_t n, float *out)
+static void npz_model_decode(enum state_type type, const uint8_t *bytes, size_t n, float *out)
 {
     const struct dtype *known = dtype_find(type == STATE_F16 ? DTYPE_F16 : DTYPE_F32);
     double wide;
@@ -96,8 +96,8 @@ static void decode(enum state_type type, const uint8_t *bytes, size_t n, float *
 }
 
 /* n values from value `first` on. */
-static int read_values(const struct npz_matrix *s, uint64_t first, size_t n, float *out,
-                       mgpt_error *err)
+static int npz_model_read_values(const struct npz_matrix *s, uint64_t first, size_t n, float *out,
+                                 mgpt_error *err)
 {
     uint8_t bytes[CHUNK];
     size_t each = state_type_bytes(s->type);
@@ -107,7 +107,7 @@ static int read_values(const struct npz_matrix *s, uint64_t first, size_t n, flo
         status = npz_take(s->z->stream, bytes, run * each, entry_name(s->z, s->index), err);
         if (status < 0)
             break;
-        decode(s->type, bytes, run, out + done);
+        npz_model_decode(s->type, bytes, run, out + done);
         s->z->next += run * each;
         done += run;
     }
@@ -119,7 +119,7 @@ static void npz_values(const struct ckpt_tensor *t, uint64_t first, size_t n, fl
     const struct npz_matrix *s = t->source;
     mgpt_error *failed = &s->z->c->failed;
     memset(out, 0, n * sizeof *out);
-    if (failed->status == 0 && read_values(s, t->at + first, n, out, failed) == MGPT_OK &&
+    if (failed->status == 0 && npz_model_read_values(s, t->at + first, n, out, failed) == MGPT_OK &&
         t->at + first + n == s->n_values)
         npz_end(s->z->stream, entry_name(s->z, s->index), failed);
 }
@@ -153,7 +153,8 @@ static int hold(struct reading *r, zip_uint64_t index, struct span *bytes, mgpt_
 }
 
 /* The header of an entry, and its key: the name without ".npy". 0: none of NumPy's. */
-static int describe(struct reading *r, zip_uint64_t index, char key[MAX_KEY], struct npy *npy)
+static int npz_model_describe(struct reading *r, zip_uint64_t index, char key[MAX_KEY],
+                              struct npy *npy)
 {
     const char *name = entry_name(r->z, index);
     size_t n = strlen(name), suffix = strlen(".npy");
@@ -208,7 +209,7 @@ static int add_matrix(struct reading *r, const char *name, zip_uint64_t index,
 /* ---- facts ------------------------------------------------------------------------------------- */
 
 /* An array of one number. */
-static int scalar(struct reading *r, zip_uint64_t index, const struct npy *npy, double *v)
+static int npz_model_scalar(struct reading *r, zip_uint64_t index, const struct npy *npy, double *v)
 {
     struct span data;
     uint64_t bits = 0;
@@ -220,7 +221,7 @@ static int scalar(struct reading *r, zip_uint64_t index, const struct npy *npy, 
         if (!npy_weights(npy, &type))
             return err_set(r->m.err, MGPT_EFILE, MGPT_NO_OFFSET, "npz: element type '%s'",
                            npy->descr);
-        decode(type, data.data, 1, &value);
+        npz_model_decode(type, data.data, 1, &value);
         *v = (double)value;
         if (type == STATE_F64)
             memcpy(v, data.data, sizeof *v);
@@ -281,7 +282,8 @@ static int read_texts(struct reading *r, zip_uint64_t index, const struct npy *n
 }
 
 /* A text of one array. */
-static int read_text(struct reading *r, const char *key, zip_uint64_t index, const struct npy *npy)
+static int npz_model_read_text(struct reading *r, const char *key, zip_uint64_t index,
+                               const struct npy *npy)
 {
     struct span data;
     int status = hold(r, index, &data, r->m.err);
@@ -315,7 +317,7 @@ static int read_fact(struct reading *r, zip_uint64_t index)
     struct npy npy;
     enum mg_size size = MG_VOCAB;
     double v;
-    int status = describe(r, index, key, &npy);
+    int status = npz_model_describe(r, index, key, &npy);
     if (status <= 0)
         return status;
     enum mg_kind kind = mg_kind_of(key, &size);
@@ -324,12 +326,12 @@ static int read_fact(struct reading *r, zip_uint64_t index)
     if (kind == MG_VOCABULARY && npy.kind == 'U')
         return read_texts(r, index, &npy);
     if (npy.kind == 'U' && npy.n_dims == 0 && npy.width)
-        return read_text(r, key, index, &npy);
+        return npz_model_read_text(r, key, index, &npy);
     if (kind == MG_WEIGHTS && npy.kind == 'f' && npy.n_dims == 1)
         r->params = index;
     if (!is_scalar(&npy) || kind == MG_OTHER || kind == MG_WEIGHTS)
         return MGPT_OK;
-    if (scalar(r, index, &npy, &v) < 0)
+    if (npz_model_scalar(r, index, &npy, &v) < 0)
         return r->m.err->status;
     struct mg_value value = {.kind = npy.kind == 'b' ? MG_FLAG : MG_NUMBER, .number = v};
     status = mg_take(&r->m, key, value);
@@ -350,7 +352,7 @@ static int read_matrix(struct reading *r, zip_uint64_t index)
     char key[MAX_KEY];
     struct npy npy;
     size_t n_notes = arr_len(r->z->c->notes);
-    int status = describe(r, index, key, &npy);
+    int status = npz_model_describe(r, index, key, &npy);
     if (status == 0 && arr_len(r->z->c->notes) > n_notes)
         arr_set_len(r->z->c->notes, n_notes); /* the first pass has said so */
     if (status <= 0 || npy.kind == 'O' || is_fact(key, &npy))
@@ -364,8 +366,8 @@ static int read_matrix(struct reading *r, zip_uint64_t index)
     return add_matrix(r, key, index, &npy);
 }
 
-static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                   uint64_t rows, uint64_t cols)
+static int npz_model_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                             uint64_t rows, uint64_t cols)
 {
     const struct npz_matrix *s = list;
     struct reading *r = (struct reading *)(void *)((char *)m - offsetof(struct reading, m));
@@ -387,7 +389,7 @@ static int read_params(struct reading *r, zip_uint64_t index)
                        "list",
                        npy.n_dims, npy.descr);
     all.n_values = npy.dims[0];
-    return mg_add_params(&r->m, npy.dims[0], add_cut, &all);
+    return mg_add_params(&r->m, npy.dims[0], npz_model_add_cut, &all);
 }
 
 static int read_archive(struct reading *r)
@@ -412,7 +414,7 @@ static int read_archive(struct reading *r)
     return status;
 }
 
-static void release(void *source)
+static void npz_model_release(void *source)
 {
     struct npz *z = source;
     close_stream(z);
@@ -446,7 +448,7 @@ int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         return local.status;
     }
     c->source = z;
-    c->release = release;
+    c->release = npz_model_release;
     c->format = "microgpt .npz";
     struct reading r = {.z = z, .n_entries = (zip_uint64_t)zip_get_num_entries(z->zip, 0)};
     r.params = r.n_entries;

@@ -20,8 +20,8 @@
 
 /* ---- parameter lists --------------------------------------------------------------------------- */
 
-static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at_value,
-                   uint64_t rows, uint64_t cols)
+static int pickle_model_add_cut(struct mg_parts *m, const char *name, const void *list,
+                                uint64_t at_value, uint64_t rows, uint64_t cols)
 {
     struct mg_matrix matrix = {.rows = rows,
                                .cols = cols,
@@ -36,7 +36,7 @@ static int read_params(struct reading *r, pickle_id list)
     size_t n = pm_at(r, list)->n, k = 0;
     if (pm_is_cell(r, pm_first(r, list))) {
         const float *values = pm_gather(r, "params", list, n);
-        return values ? mg_add_params(r->m, n, add_cut, values) : r->m->err->status;
+        return values ? mg_add_params(r->m, n, pickle_model_add_cut, values) : r->m->err->status;
     }
     if (mg_check_order(r->m, n) < 0)
         return MGPT_EFILE;
@@ -204,7 +204,7 @@ static int is_map(const struct reading *r, pickle_id dict)
 }
 
 /* As mg_take: a fact, or a dict of them. */
-static int take(struct reading *r, const char *key, pickle_id id, int nesting)
+static int pickle_model_take(struct reading *r, const char *key, pickle_id id, int nesting)
 {
     enum mg_size size;
     enum mg_kind kind = classify(r, key, id, &size);
@@ -226,7 +226,7 @@ static int read_key(struct reading *r, const char *key, pickle_id id, int strict
     enum mg_kind kind = mg_kind_of(key, &size);
     uint32_t layer;
     int is_matrix = strict && is_container(r, id) && mg_recognise(key, &layer) >= 0;
-    int status = is_matrix ? 0 : take(r, key, id, nesting);
+    int status = is_matrix ? 0 : pickle_model_take(r, key, id, nesting);
     if (status != 0)
         return status < 0 ? status : MGPT_OK;
     if (strict && is_container(r, id) && kind != MG_OPTIMIZER)
@@ -255,7 +255,7 @@ static int read_dict(struct reading *r, pickle_id dict, int strict, int nesting)
 
 /* The member that has the token embedding in it, or one that is called weights; 0: the dict is the model
  * itself. */
-static pickle_id find_weights(const struct reading *r, pickle_id dict)
+static pickle_id pickle_model_find_weights(const struct reading *r, pickle_id dict)
 {
     char key[PM_MAX_PATH];
     enum mg_size size;
@@ -274,7 +274,7 @@ static pickle_id find_weights(const struct reading *r, pickle_id dict)
 static int read_root(struct reading *r, pickle_id dict)
 {
     char key[PM_MAX_PATH];
-    pickle_id weights = find_weights(r, dict);
+    pickle_id weights = pickle_model_find_weights(r, dict);
     if (!weights)
         return read_dict(r, dict, 1, 0);
     for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);) {
@@ -355,7 +355,7 @@ static int read_facts(struct reading *r, pickle_id dict, pickle_id weights, int 
             continue;
         status = mg_kind_of(key, &size) == MG_OTHER || mg_kind_of(key, &size) == MG_CONFIG
                      ? 0
-                     : take(r, key, i.value, nesting);
+                     : pickle_model_take(r, key, i.value, nesting);
         if (status == 0 && inner && nesting < PM_MAX_NESTING)
             status = read_facts(r, inner, weights, nesting + 1);
     }
@@ -376,7 +376,7 @@ int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, pic
 static int looks_like(const struct reading *r, pickle_id root)
 {
     char key[PM_MAX_PATH];
-    pickle_id dict = dict_of(r, root), weights = find_weights(r, dict);
+    pickle_id dict = dict_of(r, root), weights = pickle_model_find_weights(r, dict);
     if (weights)
         dict = pm_is_list(r, weights) ? 0 : dict_of(r, weights);
     for (struct pickle_iter i = pickle_items(r->p, dict); pickle_next(&i);)

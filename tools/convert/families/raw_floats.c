@@ -28,8 +28,8 @@ struct numbers {
     enum state_type type;
 };
 
-static int add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                   uint64_t rows, uint64_t cols)
+static int raw_floats_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
+                              uint64_t rows, uint64_t cols)
 {
     const struct numbers *all = list;
     size_t each = state_type_bytes(all->type);
@@ -72,7 +72,7 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
                        in->bytes.size, in->options->raw);
     c->format = "microgpt numbers without a header";
     mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, all.n, add_cut, &all));
+    return mg_parts_build(&m, mg_add_params(&m, all.n, raw_floats_add_cut, &all));
 }
 
 /* ---- microgpt-bin ------------------------------------------------------------------------------ */
@@ -116,7 +116,7 @@ static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
                        "microgpt-bin: %zu bytes of data are not a whole number of f64",
                        cursor_left(&in));
     int status = add_characters(m, chars, n_chars);
-    return status < 0 ? status : mg_add_params(m, all.n, add_cut, &all);
+    return status < 0 ? status : mg_add_params(m, all.n, raw_floats_add_cut, &all);
 }
 
 int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -188,7 +188,7 @@ static int read_microgpt_c(struct mg_parts *m, struct span bytes)
     }
     if (choose_type(m, n_bytes, &all) < 0)
         return MGPT_EFILE;
-    return mg_add_params(m, all.n, add_cut, &all);
+    return mg_add_params(m, all.n, raw_floats_add_cut, &all);
 }
 
 int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)

@@ -136,7 +136,7 @@ static void note_ids(const struct hf_tok *t, const char *file, const json_t *con
 
 /* The first id is EOS; one more that ends generation has room beside it. A token that a file names is
  * special in the original, too; a number may be that of a piece of text, which stays what it is. */
-static void read_ids(struct hf_tok *t, const struct configs *f)
+static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
@@ -256,7 +256,7 @@ static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_i
                   mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    read_ids(t, f);
+    hf_tokenizer_read_ids(t, f);
     int status = read_frame(t, f, err);
     if (status == MGPT_OK)
         status = read_template(t, f, in, err);

@@ -48,8 +48,8 @@ static int is_merge(const char *line, size_t n)
 }
 
 /* Split at the first space behind the first byte. */
-static int add_merge(struct hf_tok *t, const json_t *vocab, const char *p, size_t n,
-                     mgpt_error *err)
+static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const json_t *vocab, const char *p,
+                                        size_t n, mgpt_error *err)
 {
     char line[2048]; /* tokens are much shorter */
     size_t i = arr_len(t->c->vocab.merges);
@@ -74,7 +74,7 @@ static int read_merges(struct hf_tok *t, const json_t *vocab, struct span bytes,
         if (!is_merge(p, n) && n > 0 && *p != '#')
             return err_set(err, MGPT_EFILE, (uint64_t)(p - (const char *)bytes.data),
                            "side file %.60s: line %zu is not two tokens", name, at);
-        if (is_merge(p, n) && add_merge(t, vocab, p, n, err) < 0)
+        if (is_merge(p, n) && hf_tokenizer_lists_add_merge(t, vocab, p, n, err) < 0)
             return err ? err->status : MGPT_EFILE;
         p = next;
     }

@@ -20,7 +20,7 @@ enum { MAX_PARTS = 8, MAX_WORD = 640 };
 
 /* ---- the JSON -------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *hf_tokenizer_shape_text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
@@ -28,7 +28,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 static int is(const json_t *object, const char *type)
 {
-    return strcmp(text_of(object, "type"), type) == 0;
+    return strcmp(hf_tokenizer_shape_text_of(object, "type"), type) == 0;
 }
 
 /* The value of a flag that may be missing. */
@@ -61,7 +61,7 @@ static int refuse_type(const struct hf_tok *t, const char *what, const json_t *p
                        mgpt_error *err)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s %.40s", what, text_of(part, "type"));
+    snprintf(name, sizeof name, "%s %.40s", what, hf_tokenizer_shape_text_of(part, "type"));
     return hf_tok_refuse(t, name, "not supported here", err);
 }
 
@@ -89,10 +89,10 @@ static const struct shape {
 };
 
 /* One pre-tokenizer in a few words. */
-static void describe(const json_t *part, char word[MAX_WORD])
+static void hf_tokenizer_shape_describe(const json_t *part, char word[MAX_WORD])
 {
     const json_t *pattern = json_object_get(part, "pattern");
-    const char *regex = text_of(pattern, "Regex");
+    const char *regex = hf_tokenizer_shape_text_of(pattern, "Regex");
     if (is(part, "ByteLevel"))
         snprintf(word, MAX_WORD, "ByteLevel%s%s",
                  flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
@@ -101,11 +101,12 @@ static void describe(const json_t *part, char word[MAX_WORD])
         snprintf(word, MAX_WORD, "Digits%s",
                  flag(part, "individual_digits", 0) ? " individual" : "");
     else if (is(part, "Punctuation"))
-        snprintf(word, MAX_WORD, "Punctuation %s", text_of(part, "behavior"));
+        snprintf(word, MAX_WORD, "Punctuation %s", hf_tokenizer_shape_text_of(part, "behavior"));
     else if (is(part, "Split") && *regex && !flag(part, "invert", 0))
-        snprintf(word, MAX_WORD, "Split %s %s", regex, text_of(part, "behavior"));
+        snprintf(word, MAX_WORD, "Split %s %s", regex,
+                 hf_tokenizer_shape_text_of(part, "behavior"));
     else
-        snprintf(word, MAX_WORD, "%s", text_of(part, "type"));
+        snprintf(word, MAX_WORD, "%s", hf_tokenizer_shape_text_of(part, "type"));
 }
 
 static int fits(const struct shape *s, char words[][MAX_WORD], int n)
@@ -121,8 +122,9 @@ static int fits(const struct shape *s, char words[][MAX_WORD], int n)
 /* The rule of an isolating Split, by its pattern. */
 static const char *rule_of_split(const json_t *part)
 {
-    const char *regex = text_of(json_object_get(part, "pattern"), "Regex");
-    if (strcmp(text_of(part, "behavior"), "Isolated") != 0 || flag(part, "invert", 0))
+    const char *regex = hf_tokenizer_shape_text_of(json_object_get(part, "pattern"), "Regex");
+    if (strcmp(hf_tokenizer_shape_text_of(part, "behavior"), "Isolated") != 0 ||
+        flag(part, "invert", 0))
         return NULL;
     return pattern_rule((struct gguf_str){regex, strlen(regex)});
 }
@@ -132,7 +134,7 @@ static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mg
     char words[MAX_PARTS][MAX_WORD], what[160];
     const struct shape *found = NULL;
     for (int i = 0; i < n; i++)
-        describe(parts[i], words[i]);
+        hf_tokenizer_shape_describe(parts[i], words[i]);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !found; i++)
         if (fits(&shapes[i], words, n))
             found = &shapes[i];
@@ -193,10 +195,12 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
         const json_t *pattern = json_object_get(parts[i], "pattern");
-        if (is(parts[i], "Prepend") && strcmp(text_of(parts[i], "prepend"), SPACE) == 0)
+        if (is(parts[i], "Prepend") &&
+            strcmp(hf_tokenizer_shape_text_of(parts[i], "prepend"), SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
-        else if (is(parts[i], "Replace") && strcmp(text_of(pattern, "String"), " ") == 0 &&
-                 strcmp(text_of(parts[i], "content"), SPACE) == 0)
+        else if (is(parts[i], "Replace") &&
+                 strcmp(hf_tokenizer_shape_text_of(pattern, "String"), " ") == 0 &&
+                 strcmp(hf_tokenizer_shape_text_of(parts[i], "content"), SPACE) == 0)
             *escapes = 1;
         else
             return refuse_type(t, "normalizer", parts[i], err);
@@ -208,10 +212,10 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
 static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const char *scheme = text_of(part, "prepend_scheme");
+    const char *scheme = hf_tokenizer_shape_text_of(part, "prepend_scheme");
     if (!*scheme)
         scheme = flag(part, "add_prefix_space", 1) ? "always" : "never";
-    if (strcmp(text_of(part, "replacement"), SPACE) != 0)
+    if (strcmp(hf_tokenizer_shape_text_of(part, "replacement"), SPACE) != 0)
         return hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581", err);
     if (strcmp(scheme, "never") != 0) {
         v->add_space_prefix = 1;
@@ -225,7 +229,7 @@ static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
 static int check_split(const struct hf_tok *t, const json_t *part, int escapes, mgpt_error *err)
 {
     /* once the spaces are gone, splitting at them does nothing */
-    const char *at = text_of(json_object_get(part, "pattern"), "String");
+    const char *at = hf_tokenizer_shape_text_of(json_object_get(part, "pattern"), "String");
     if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
         return MGPT_OK;
     return refuse_type(t, "pre_tokenizer", part, err);
@@ -265,7 +269,8 @@ static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
         const json_t *special = json_object_get(item, "SpecialToken");
-        const char *text = text_of(special, "id"), **to = seen ? &t->last : &t->first;
+        const char *text = hf_tokenizer_shape_text_of(special, "id"),
+                   **to = seen ? &t->last : &t->first;
         if (!special) {
             seen = 1;
             continue;
@@ -296,13 +301,13 @@ static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = text_of(model, "type");
+    const char *type = hf_tokenizer_shape_text_of(model, "type");
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
     if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
     for (size_t i = 0; i < 2; i++)
-        if (*text_of(model, affixes[i]))
+        if (*hf_tokenizer_shape_text_of(model, affixes[i]))
             return hf_tok_refuse(t, "model", affixes[i], err);
     return MGPT_OK;
 }

@@ -6,13 +6,14 @@
 
 #include <string.h>
 
-static int refuse(struct mg_parts *m, const char *key, const char *what, const char *found)
+static int json_vocab_refuse(struct mg_parts *m, const char *key, const char *what,
+                             const char *found)
 {
     return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: expected %s, found %s",
                    CKPT_CLIP(key, strlen(key)), what, found);
 }
 
-static struct gguf_str text_of(const json_t *v)
+static struct gguf_str json_vocab_text_of(const json_t *v)
 {
     return (struct gguf_str){json_string_value(v), json_string_length(v)};
 }
@@ -22,8 +23,8 @@ static int from_list(struct mg_parts *m, const char *key, const json_t *v)
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *entry = json_array_get(v, i);
         if (!json_is(entry, JSON_STRING))
-            return refuse(m, key, "a list of characters", json_kind(entry));
-        arr_put(m->entries, text_of(entry));
+            return json_vocab_refuse(m, key, "a list of characters", json_kind(entry));
+        arr_put(m->entries, json_vocab_text_of(entry));
     }
     return MGPT_OK;
 }
@@ -31,7 +32,7 @@ static int from_list(struct mg_parts *m, const char *key, const json_t *v)
 /* jansson has checked that it is UTF-8. */
 static int from_string(struct mg_parts *m, const json_t *v)
 {
-    struct gguf_str all = text_of(v);
+    struct gguf_str all = json_vocab_text_of(v);
     for (size_t i = 0; i < all.n;) {
         uint32_t code;
         struct gguf_str s = {all.p + i, 0};
@@ -68,9 +69,10 @@ static int from_object(struct mg_parts *m, const char *key, const json_t *v)
     {
         int by_id = json_is(value, JSON_STRING);
         json_int_t id = by_id ? key_number(name) : json_integer_value(value);
-        struct gguf_str text = by_id ? text_of(value) : (struct gguf_str){name, strlen(name)};
+        struct gguf_str text =
+            by_id ? json_vocab_text_of(value) : (struct gguf_str){name, strlen(name)};
         if (!by_id && !json_is(value, JSON_INTEGER))
-            return refuse(m, key, "characters and ids", json_kind(value));
+            return json_vocab_refuse(m, key, "characters and ids", json_kind(value));
         if (id < 0 || (size_t)id >= n || m->entries[id].p)
             return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
                            "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
@@ -86,7 +88,8 @@ int json_vocabulary(struct mg_parts *m, const char *key, const json_t *v)
     if (json_is(v, JSON_OBJECT))
         n = json_object_size(v);
     if (!json_is(v, JSON_STRING) && !json_is(v, JSON_ARRAY) && !json_is(v, JSON_OBJECT))
-        return refuse(m, key, "the characters as a list, a string or an object", json_kind(v));
+        return json_vocab_refuse(m, key, "the characters as a list, a string or an object",
+                                 json_kind(v));
     if (!arr_reserve(m->entries, n + 1))
         return err_memory(m->err, "the vocabulary", n * sizeof *m->entries);
     if (json_is(v, JSON_STRING))

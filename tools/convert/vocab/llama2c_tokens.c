@@ -83,7 +83,8 @@ static int add_special(struct checkpoint *c, uint64_t id, const struct token *t,
 }
 
 /* A normal token, with every space as U+2581. */
-static int add_text(struct checkpoint *c, const struct token *t, char *room, mgpt_error *err)
+static int llama2c_tokens_add_text(struct checkpoint *c, const struct token *t, char *room,
+                                   mgpt_error *err)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -110,7 +111,7 @@ static int add_tokens(struct checkpoint *c, struct span bytes, char *room, mgpt_
         else if (is_byte(&t))
             status = ckpt_token(c, t.p, t.n, TOKEN_BYTE, err);
         else
-            status = add_text(c, &t, room, err);
+            status = llama2c_tokens_add_text(c, &t, room, err);
         if (status == MGPT_OK && !arr_push(c->vocab.scores, t.score))
             status = err_memory(err, "the scores", sizeof t.score);
     }

@@ -126,7 +126,7 @@ static size_t merge_below(const struct reader *r, struct gguf_str s, int64_t bel
 }
 
 /* "left right" in the byte alphabet. */
-static int add_merge(struct reader *r, struct gguf_str s, size_t split, mgpt_error *err)
+static int tiktoken_add_merge(struct reader *r, struct gguf_str s, size_t split, mgpt_error *err)
 {
     char line[2 * MAX_BYTES + 1];
     size_t n = vocab_put_bytes(s.p, split, line);
@@ -151,7 +151,7 @@ static int add_token(struct reader *r, size_t rank, mgpt_error *err)
     if (status < 0 || s.n < 2)
         return status;
     if (merge_below(r, s, (int64_t)rank, starts) == 2)
-        return add_merge(r, s, starts[1], err);
+        return tiktoken_add_merge(r, s, starts[1], err);
     r->n_whole++;
     return MGPT_OK;
 }
@@ -195,7 +195,7 @@ static int set_ids(struct reader *r, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int read_all(struct reader *r, const char *pre, uint64_t n_rows, mgpt_error *err)
+static int tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows, mgpt_error *err)
 {
     const struct tiktoken *t = r->t;
     int status = vocab_slots_init(&r->slots, r->c, r->name, (uint64_t)t->n_ranks + t->n_specials,
@@ -235,7 +235,7 @@ static int read_named(struct checkpoint *c, const struct tiktoken *t, const char
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%.60s: splitting pattern '%.*s' is not supported", name,
                        CKPT_CLIP(t->pattern.p, t->pattern.n));
-    int status = read_all(&r, pre, n_rows, err);
+    int status = tiktoken_read_all(&r, pre, n_rows, err);
     vocab_slots_free(&r.slots);
     free(r.by_rank);
     free(r.table);
@@ -258,7 +258,7 @@ static int digit(char c)
 }
 
 /* Decodes n characters, padding included, in place; -1 when they are no base64. */
-static int64_t decode(char *p, size_t n)
+static int64_t tiktoken_decode(char *p, size_t n)
 {
     size_t out = 0;
     uint32_t bits = 0;
@@ -289,7 +289,7 @@ static int next_line(char **p, char *end, struct tiktoken_token *t)
     char *line_end = memchr(start, '\n', (size_t)(end - start));
     line_end = line_end ? line_end : end;
     char *space = memchr(start, ' ', (size_t)(line_end - start));
-    int64_t n = space ? decode(start, (size_t)(space - start)) : -1;
+    int64_t n = space ? tiktoken_decode(start, (size_t)(space - start)) : -1;
     if (n < 0 || space + 1 == line_end)
         return -1;
     t->text = (struct gguf_str){start, (size_t)n};
@@ -370,8 +370,8 @@ static int list_specials(struct checkpoint *c, const struct known *k, struct tik
     return MGPT_OK;
 }
 
-static int read_lines(struct tiktoken_token **ranks, char *text, size_t n, const char *name,
-                      mgpt_error *err)
+static int tiktoken_read_lines(struct tiktoken_token **ranks, char *text, size_t n,
+                               const char *name, mgpt_error *err)
 {
     struct tiktoken_token t;
     char *p = text;
@@ -424,7 +424,7 @@ int tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name
     char *text = ckpt_text(c, (const char *)bytes.data, bytes.size); /* decoded in place */
     if (!text)
         return err_memory(err, "a copy of the tokenizer", bytes.size);
-    int status = read_lines(&ranks, text, bytes.size, name, err);
+    int status = tiktoken_read_lines(&ranks, text, bytes.size, name, err);
     if (status == MGPT_OK)
         status = read_known(c, ranks, name, n_rows, err);
     arr_free(ranks);

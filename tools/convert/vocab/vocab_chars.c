@@ -151,7 +151,7 @@ static int add_prefixes(struct prefix **all, struct gguf_str s, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int add_merge(struct checkpoint *c, struct prefix p, mgpt_error *err)
+static int vocab_chars_add_merge(struct checkpoint *c, struct prefix p, mgpt_error *err)
 {
     char bytes[4], text[16];
     for (uint32_t i = 0; i < 4; i++)
@@ -178,14 +178,14 @@ static int add_merges(struct checkpoint *c, const struct gguf_str *entries, size
         qsort(all, n_all, sizeof *all, compare_prefixes);
     for (size_t i = 0; status == MGPT_OK && i < n_all; i++)
         if (i == 0 || compare_prefixes(&all[i - 1], &all[i]) != 0)
-            status = add_merge(c, all[i], err);
+            status = vocab_chars_add_merge(c, all[i], err);
     arr_free(all);
     return status;
 }
 
 /* ---- the vocabulary ---------------------------------------------------------------------------- */
 
-static int add_entry(struct checkpoint *c, struct gguf_str s, mgpt_error *err)
+static int vocab_chars_add_entry(struct checkpoint *c, struct gguf_str s, mgpt_error *err)
 {
     char text[8];
     if (character(s) == UTF8_BAD)
@@ -235,7 +235,7 @@ int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t
         if (n < n_vocab && (int64_t)id == bos)
             status = ckpt_token(c, BOS_TEXT, strlen(BOS_TEXT), TOKEN_CONTROL, err);
         else
-            status = add_entry(c, entries[i++], err);
+            status = vocab_chars_add_entry(c, entries[i++], err);
     }
     if (status == MGPT_OK)
         status = add_merges(c, entries, n, err);

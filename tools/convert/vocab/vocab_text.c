@@ -20,7 +20,7 @@ struct charset {
     size_t n_added; /* all */
 };
 
-static void add_text(struct charset *set, const char *p, size_t n)
+static void vocab_text_add_text(struct charset *set, const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
         uint32_t code;
@@ -48,7 +48,7 @@ static void add_lines(struct charset *set, const char *p, size_t n)
             first++;
         while (last > first && is_blank(p[last - 1]))
             last--;
-        add_text(set, p + first, last - first);
+        vocab_text_add_text(set, p + first, last - first);
     }
 }
 
@@ -73,8 +73,8 @@ static struct span without_last_newline(struct span text)
     return text;
 }
 
-static int add_entry(struct checkpoint *c, struct gguf_str **entries, uint32_t code,
-                     mgpt_error *err)
+static int vocab_text_add_entry(struct checkpoint *c, struct gguf_str **entries, uint32_t code,
+                                mgpt_error *err)
 {
     char text[4];
     size_t n = utf8_put(code, text);
@@ -91,7 +91,7 @@ static int in_order(struct checkpoint *c, struct gguf_str **entries, struct span
     for (size_t i = 0; status == MGPT_OK && i < text.size;) {
         uint32_t code;
         i += utf8_next((const char *)text.data + i, text.size - i, &code);
-        status = add_entry(c, entries, code, err);
+        status = vocab_text_add_entry(c, entries, code, err);
     }
     return status;
 }
@@ -102,7 +102,7 @@ static int sorted(struct checkpoint *c, struct gguf_str **entries, const struct 
     int status = MGPT_OK;
     for (uint32_t code = 0; status == MGPT_OK && code < N_CODES; code++)
         if (set->bits[code / 8] >> code % 8 & 1)
-            status = add_entry(c, entries, code, err);
+            status = vocab_text_add_entry(c, entries, code, err);
     return status;
 }
 
@@ -113,11 +113,11 @@ static int fits(size_t n, uint64_t n_vocab)
 }
 
 /* Tries the three readings of the text on an empty set. */
-static int choose(struct checkpoint *c, struct gguf_str **entries, struct charset *set,
-                  struct span text, const char *name, uint64_t n_vocab, mgpt_error *err)
+static int vocab_text_choose(struct checkpoint *c, struct gguf_str **entries, struct charset *set,
+                             struct span text, const char *name, uint64_t n_vocab, mgpt_error *err)
 {
     struct span list = without_last_newline(text);
-    add_text(set, (const char *)list.data, list.size);
+    vocab_text_add_text(set, (const char *)list.data, list.size);
     if (set->n == set->n_added && fits(set->n, n_vocab)) {
         ckpt_note(c, "vocabulary: the %zu characters of %s, in order", set->n, name);
         return in_order(c, entries, list, err);
@@ -128,7 +128,7 @@ static int choose(struct checkpoint *c, struct gguf_str **entries, struct charse
     size_t n_lines = set->n;
     if (!fits(set->n, n_vocab)) {
         of = "and newline of";
-        add_text(set, (const char *)text.data, text.size);
+        vocab_text_add_text(set, (const char *)text.data, text.size);
     }
     if (!fits(set->n, n_vocab))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -148,7 +148,7 @@ int vocab_chars_from_text(struct checkpoint *c, struct gguf_str **entries, struc
     struct charset *set = calloc(1, sizeof *set);
     if (!set)
         return err_memory(err, "a set of characters", sizeof *set);
-    status = choose(c, entries, set, text, name, n_vocab, err);
+    status = vocab_text_choose(c, entries, set, text, name, n_vocab, err);
     free(set);
     if (status < 0)
         arr_free(*entries);

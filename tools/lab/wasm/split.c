@@ -42,7 +42,7 @@ struct cutting {
     mgpt_error *err;
 };
 
-static int cut(const struct cutting *c, const char *const *stages, size_t from, size_t to);
+static int split_cut(const struct cutting *c, const char *const *stages, size_t from, size_t to);
 
 /* The matches and what lies between them, each cut by the stages behind the first. */
 static int cut_by_spans(const struct cutting *c, const char *const *stages, size_t from, size_t to,
@@ -52,16 +52,16 @@ static int cut_by_spans(const struct cutting *c, const char *const *stages, size
     size_t at = from;
     for (size_t i = 0; i < n && status >= 0; i++) {
         size_t first = from + spans[2 * i], last = from + spans[2 * i + 1];
-        status = cut(c, stages + 1, at, first);
+        status = split_cut(c, stages + 1, at, first);
         if (status >= 0)
-            status = cut(c, stages + 1, first, last);
+            status = split_cut(c, stages + 1, first, last);
         at = last;
     }
-    return status < 0 ? status : cut(c, stages + 1, at, to);
+    return status < 0 ? status : split_cut(c, stages + 1, at, to);
 }
 
 /* Cuts [from, to) by the stages that are left. As deep as there are stages. */
-static int cut(const struct cutting *c, const char *const *stages, size_t from, size_t to)
+static int split_cut(const struct cutting *c, const char *const *stages, size_t from, size_t to)
 {
     if (from == to)
         return MGPT_OK;
@@ -82,6 +82,6 @@ int split_run(const struct split *s, const char *subject, size_t n, split_piece_
               void *user, mgpt_error *err)
 {
     struct cutting c = {subject, piece, user, err};
-    int status = cut(&c, s->stages, 0, n);
+    int status = split_cut(&c, s->stages, 0, n);
     return status < 0 ? status : MGPT_OK;
 }
