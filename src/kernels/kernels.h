@@ -88,7 +88,7 @@ enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
  * Row i of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize
  * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
  * kernels_work_bytes(n) bytes, 64-aligned, for this call alone; it may be NULL for one token. */
-typedef void linear_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+typedef void matmul_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
 
 /* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for the fused step:
@@ -126,7 +126,7 @@ typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *val
 struct kernels {
     const char *isa;     /* of the ladder (ladder.c) */
     const char *vectors; /* the ISA level whose float kernels these are: "avx512" for "amx" too */
-    linear_fn *linear[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
+    matmul_fn *matmul[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
 
     /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
@@ -149,14 +149,14 @@ struct kernels {
     void (*scale)(float *x, float by, size_t n);
     void (*add)(float *x, const float *y, size_t n);                     /* x += y */
     void (*mul)(float *x, const float *y, size_t n);                     /* x *= y */
-    void (*blend)(float *x, float a, float b, const float *y, size_t n); /* x = a x + b y */
+    void (*axpby)(float *x, float a, float b, const float *y, size_t n); /* x = a x + b y */
     void (*clamp)(float *x, float limit, size_t n);                      /* to [-limit, limit] */
     void (*softcap)(float *x, float cap, size_t n);                      /* cap tanh(x / cap) */
     void (*act[ACT_N_KINDS])(float *x, size_t n);
 
     scores_fn *scores[KV_N_TYPES];
     mix_fn *mix[KV_N_TYPES];
-    void (*halve)(uint16_t *dst, const float *src, size_t n); /* to IEEE halves, nearest even */
+    void (*to_f16)(uint16_t *dst, const float *src, size_t n); /* to IEEE halves, nearest even */
 
     const struct sample_kernels *sample;
 };
@@ -166,7 +166,7 @@ struct kernels {
 int kernels_init(struct kernels *k, const char *isa);
 
 /* The i-th rung from the base up, NULL past the end; whether this machine runs it. */
-const char *kernels_rung(size_t i, int *runs_here);
+const char *kernels_isa_level(size_t i, int *runs_here);
 
 /* Packing of F32, F16 and BF16, the same for every rung. */
 void kernels_pack_floats_init(struct kernels *k);

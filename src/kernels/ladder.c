@@ -15,7 +15,7 @@
 #include <unistd.h>
 #endif
 
-struct rung {
+struct isa_level {
     const char *name;
     void (*init)(struct kernels *k);       /* all but integer types */
     void (*init_quant)(struct kernels *k); /* those, after the base's */
@@ -65,7 +65,7 @@ static int has_amx(void)
 }
 #endif
 
-static const struct rung ladder[] = {
+static const struct isa_level ladder[] = {
     {"scalar", kernels_init_scalar, kernels_quant_init_scalar, always},
 #if defined(__x86_64__)
     {"avx2", kernels_init_avx2, kernels_quant_init_avx2, has_avx2},
@@ -79,11 +79,11 @@ static const struct rung ladder[] = {
 #endif
 };
 
-enum { N_RUNGS = sizeof ladder / sizeof *ladder };
+enum { N_ISA_LEVELS = sizeof ladder / sizeof *ladder };
 
-const char *kernels_rung(size_t i, int *runs_here)
+const char *kernels_isa_level(size_t i, int *runs_here)
 {
-    if (i >= N_RUNGS)
+    if (i >= N_ISA_LEVELS)
         return NULL;
     *runs_here = ladder[i].runs();
     return ladder[i].name;
@@ -106,8 +106,8 @@ const struct sample_kernels *kernels_sample(void)
 
 int kernels_init(struct kernels *k, const char *isa)
 {
-    for (size_t i = N_RUNGS; i-- > 0;) {
-        const struct rung *r = &ladder[i];
+    for (size_t i = N_ISA_LEVELS; i-- > 0;) {
+        const struct isa_level *r = &ladder[i];
         if ((!isa || strcmp(isa, r->name) == 0) && r->runs()) {
             r->init(k);
             kernels_pack_floats_init(k);

@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-    FUSED_FLOATS = 1 << 19, /* most numbers of a small model: 2 MiB */
-    BEGUN_FLOATS = 1 << 16  /* and of the table of beginnings: 256 KiB, a part of the L2 cache */
+    FUSED_FLOATS = 1 << 19,    /* most numbers of a small model: 2 MiB */
+    FIRST_QKV_FLOATS = 1 << 16 /* most floats of the first_qkv table: 256 KiB, a part of L2 */
 };
 
 /* ---- which ---- */
@@ -148,14 +148,14 @@ static void put_model(struct block *b, struct fused_model *to, const mgpt_model 
 
 /* What every token makes at every position before it meets others: a third of the work of a
  * step. */
-static void begin_all(const struct fused_model *fused, size_t n_vocab, float *begun)
+static void fill_first_qkv(const struct fused_model *fused, size_t n_vocab, float *first_qkv)
 {
     for (size_t i = 0; i < n_vocab * fused->n_ctx; i++) {
         const struct fused_row row = {
             .token = fused->tokens + i / fused->n_ctx * fused->n_embd,
             .position =
                 fused->positions ? fused->positions + i % fused->n_ctx * fused->n_embd : NULL};
-        fused->kernels->begin(fused, &row, begun + i * fused->n_begun);
+        fused->kernels->first_qkv(fused, &row, first_qkv + i * fused->n_first_qkv);
     }
 }
 
@@ -185,7 +185,7 @@ int fused_init(mgpt_model *m, mgpt_error *err)
                                .n_head_panels = panels_of(d->n_vocab),
                                .n_layer = d->n_layer,
                                .n_ctx = d->n_ctx,
-                               .n_begun = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
+                               .n_first_qkv = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
                                .gated = d->n_layer && m->layers[0].gate.w,
                                .one_chain_up = d->n_ff > NARROW,
                                .one_chain_head = d->n_vocab > NARROW,
@@ -201,12 +201,12 @@ int fused_init(mgpt_model *m, mgpt_error *err)
         return err_memory(err, "a small model", block.n * sizeof *block.data);
     block.n = 0;
     put_model(&block, to, m);
-    if (d->n_vocab * d->n_ctx * to->n_begun <= BEGUN_FLOATS) {
-        float *begun = own(m, d->n_vocab * d->n_ctx * to->n_begun, sizeof *begun);
-        if (!begun)
-            return err_memory(err, "a small model", 4 * BEGUN_FLOATS);
-        begin_all(to, d->n_vocab, begun);
-        to->begun = begun;
+    if (d->n_vocab * d->n_ctx * to->n_first_qkv <= FIRST_QKV_FLOATS) {
+        float *first_qkv = own(m, d->n_vocab * d->n_ctx * to->n_first_qkv, sizeof *first_qkv);
+        if (!first_qkv)
+            return err_memory(err, "a small model", 4 * FIRST_QKV_FLOATS);
+        fill_first_qkv(to, d->n_vocab, first_qkv);
+        to->first_qkv = first_qkv;
     }
     m->fused = to;
     return MGPT_OK;

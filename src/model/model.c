@@ -143,7 +143,7 @@ int model_refuse_isa(const char *isa, mgpt_error *err)
     char here[128] = "";
     const char *name;
     int runs;
-    for (size_t i = 0, n = 0; (name = kernels_rung(i, &runs)); i++)
+    for (size_t i = 0, n = 0; (name = kernels_isa_level(i, &runs)); i++)
         if (runs && n + strlen(name) + 2 <= sizeof here) {
             here[n] = ' ';
             memcpy(here + n + 1, name, strlen(name) + 1);

@@ -43,7 +43,7 @@ enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t)
                   {DTYPE_Q5_1, WEIGHT_Q5_1}, {DTYPE_Q4_K, WEIGHT_Q4_K}, {DTYPE_Q5_K, WEIGHT_Q5_K},
                   {DTYPE_Q6_K, WEIGHT_Q6_K}};
     for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
-        if (direct[i].dtype == t->type->id && m->kernels.linear[direct[i].weight])
+        if (direct[i].dtype == t->type->id && m->kernels.matmul[direct[i].weight])
             return direct[i].weight;
     return WEIGHT_F32;
 }

@@ -1,5 +1,5 @@
-/* Floor 1. The list of the fused path's compilations. FUSED_LEVELS comes from src/meson.build, which knows the
- * ISA levels of this machine's kind: LEVEL(scalar) LEVEL(avx2) ...
+/* The list of the fused path's compilations. src/page/meson.build defines FUSED_LEVELS with the ISA
+ * levels of the target architecture: LEVEL(scalar) LEVEL(avx2) ...
  */
 #include "page/fused.h"
 

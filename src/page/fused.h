@@ -1,15 +1,15 @@
-/* Floor 1. The fused path: the page (page.inc) compiled for small models, a whole step in one call. This is
- * what a call is given; the compilation is fused_tmpl.h, once per ISA level.
+/* The fused path: the page (page.inc) compiled for small models, one call per forward pass. This
+ * file has the arguments of a call; fused_tmpl.h is compiled once per ISA level.
  */
 #ifndef MGPT_KERNELS_STEP_H
 #define MGPT_KERNELS_STEP_H
 
 #include <stddef.h>
 
-/* A small model, flattened: what the fused step needs of one. Widths are
- * multiples of 16, head_dim of 4; matrices are F32 panels, those of q, k, v and of gate, up behind
- * one another; gains and biases are padded to whole panels. */
-enum { FUSED_FF = 256 /* widest MLP, gate and up each */ };
+/* A small model as the fused step reads it. Widths are multiples of 16, head_dim of 4. Matrices are
+ * F32 panels. The panels of q, k and v follow each other, and so do those of gate and up. Gains and
+ * biases are padded to whole panels. */
+enum { FUSED_FF = 256 /* largest MLP width, of gate and of up */ };
 enum fused_kind { FUSED_NO_NORM, FUSED_RMSNORM, FUSED_LAYERNORM };
 
 struct fused_norm {
@@ -32,40 +32,41 @@ struct fused_model {
     size_t n_embd, n_head, n_head_kv, head_dim, n_ff, n_head_panels, n_layer;
     int gated, one_chain_up, one_chain_head;
     int act;                              /* enum act */
-    void (*activate)(float *x, size_t n); /* the table's */
+    void (*activate)(float *x, size_t n); /* from struct kernels */
     float eps, attn_scale;
-    const float *begun; /* [n_vocab][n_ctx][n_begun], or NULL: too many */
-    size_t n_ctx, n_begun;
-    const float *tokens, *positions; /* embeddings, n_embd a row; positions may be NULL */
+    const float *first_qkv; /* [n_vocab][n_ctx][n_first_qkv], NULL if too large */
+    size_t n_ctx, n_first_qkv;
+    const float *tokens, *positions; /* embeddings, [][n_embd]; positions may be NULL */
     struct fused_norm embd_norm, final_norm;
     struct fused_linear head;
     struct fused_layer *layers;
 };
 
-/* A token to run: its embeddings, and where its session keeps keys and values: the arrays of kv.h,
- * [layer * n_head_kv + head], with room for it and of type KV_F32. */
+/* One token to run. k and v are the KV cache of its session (kv.h), indexed by
+ * layer * n_head_kv + head, of type KV_F32, with room for this token. */
 struct fused_row {
     const float *token, *position; /* its embeddings; position may be NULL */
-    const float *begun;            /* NULL, or what begin made of these: they are not read then */
+    const float
+        *first_qkv; /* result of first_qkv, or NULL; if set, token and position are not read */
     size_t pos;
     unsigned char *const *k, *const *v;
-    float *logits; /* room for whole panels; NULL: not wanted */
+    float *logits; /* output, room for whole panels; NULL: not computed */
 };
 
 struct fused_kernels {
     const char *vectors; /* as in struct kernels */
 
-    /* The first layer's input and its q, k and v, n_begun floats: they depend on nothing but the token and
+    /* Writes the first layer's x, q, k and v: n_first_qkv floats. They depend only on the token and
      * its position. */
-    void (*begin)(const struct fused_model *m, const struct fused_row *row, float *begun);
+    void (*first_qkv)(const struct fused_model *m, const struct fused_row *row, float *first_qkv);
 
-    /* Runs n rows in order, which may be of one session. scores is [n_head][score_stride]; the stride is
-     * a multiple of 16. work: kernels_work_bytes(1) bytes, 64-aligned. */
+    /* Runs n rows in order. Rows may belong to the same session. scores is [n_head][score_stride];
+     * the stride is a multiple of 16. work: kernels_work_bytes(1) bytes, 64-aligned. */
     void (*step)(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
                  size_t score_stride, void *work);
 };
 
-/* The compilation for the ISA level of that name; NULL in a build without any (-DMGPT_NO_FUSED). */
+/* The compilation for the named ISA level; NULL if there is none (-DMGPT_NO_FUSED). */
 const struct fused_kernels *fused_kernels(const char *vectors);
 
 #endif

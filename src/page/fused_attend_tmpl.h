@@ -1,33 +1,31 @@
-/* Floor 1. Attention of the fused step (fused_tmpl.h).
+/* Attention of the fused step (fused_tmpl.h): scores, softmax and weighted sum of values.
  *
- * One row of a few keys does the softmax of four heads in four registers, one key a lane. Several
- * such rows are taken sixteen heads at a time: their scores are transposed, so that a lane is a
- * head of a row and a register a key. Maximum and sum then cross no lanes, and no more exponentials
- * are taken than the longest row has keys. A sum still adds in the order of kernels.h, in which
- * lane t is key t.
+ * One row with at most 16 keys: the softmax of four heads runs in four registers, one key per lane.
+ * Several such rows: 16 heads at a time, with the scores transposed, so that a lane is one head of
+ * one row and a register is one key. Maximum and sum then need no shuffles, and the number of
+ * exponentials is that of the longest row. Sums keep the order of kernels.h, where lane t is key t.
  */
 #ifndef MGPT_KERNELS_STEP_ATTEND_H
 #define MGPT_KERNELS_STEP_ATTEND_H
 
 #include "page/fused_matmul_tmpl.h"
 
-/* Heads and their widths. */
 struct step_heads {
-    size_t n, d, group; /* query heads, and how many share keys and values */
+    size_t n, d, group; /* query heads, head width, query heads per KV head */
     float scale;
 };
 
-/* The cache begins at the first multiple of 64 (kv_align of kv.h). */
+/* The cache starts at the first multiple of 64 (kv_align of kv.h). */
 STEP_INLINE float *step_cache(unsigned char *p)
 {
     return (float *)(void *)(p + (0 - (uintptr_t)p) % 64);
 }
 
-/* Appends key and value of one head: the key into lane pos % 16 of its panel's d vectors. One row
- * reads them back at once, and from whole vectors the processor can forward that; of several rows
- * the others come first. */
-STEP_INLINE void step_remember(float *keys, float *values, const float *k, const float *v,
-                               size_t pos, size_t d, int read_at_once)
+/* Appends key and value of one head. The key goes into lane pos % 16 of the d vectors of its panel.
+ * read_at_once (a single row): whole vectors are stored, because the next loads follow at once and
+ * the CPU forwards only whole stores. */
+STEP_INLINE void step_kv_append(float *keys, float *values, const float *k, const float *v,
+                                size_t pos, size_t d, int read_at_once)
 {
     float *panel = keys + pos / PANEL * PANEL * d;
     for (size_t j = 0; j < d; j++) {
@@ -52,15 +50,15 @@ STEP_INLINE lanes step_scores(const float *keys, const float *q, size_t d, float
 
 /* ---- one row ---- */
 
-/* Lanes behind the last key get the maximum while exponents are taken (e^0 costs nothing, a result
- * too small for a float would), and weigh nothing. */
+/* Lanes after the last key are set to the maximum for the exponential (a subnormal result would be
+ * slow), then their weight is set to 0. */
 STEP_INLINE lanes step_exp(lanes s, lanes max, size_t n)
 {
     lanes e = lanes_exp(lanes_sub(lanes_first(n, s, max), max));
     return lanes_first(n, e, lanes_of(0));
 }
 
-/* The scores of a head to weights; the last panel is filled up with zeros. */
+/* Softmax of the scores of one head, in place. The last panel is padded with zeros. */
 STEP_INLINE void step_softmax(float *s, size_t n)
 {
     lanes most = lanes_of(-INFINITY), sum = lanes_of(0);
@@ -72,13 +70,12 @@ STEP_INLINE void step_softmax(float *s, size_t n)
         sum = lanes_add(sum, e);
         lanes_store(s + t, e);
     }
-    lanes inverse = lanes_of(1.0f / lanes_fold(sum));
+    lanes inverse = lanes_of(1.0f / lanes_reduce(sum));
     for (size_t t = 0; t < n; t += PANEL)
         lanes_store(s + t, lanes_mul(lanes_load(s + t), inverse));
 }
 
-/* Four heads (or one) whose keys are one panel, side by side and without a detour through
- * memory. */
+/* Weights of four heads (or one) with at most 16 keys, computed in registers. */
 STEP_INLINE void step_weights_short(float *weights, size_t stride, unsigned char *const *k,
                                     const float *q, size_t n_keys, size_t h0, size_t count,
                                     const struct step_heads heads)
@@ -98,8 +95,8 @@ STEP_INLINE void step_weights_short(float *weights, size_t stride, unsigned char
         lanes_store(weights + (h0 + h) * stride, lanes_mul(s[h], all[h]));
 }
 
-/* Sixteen values of o, which may belong to several heads, in one loop over the tokens. The weight
- * of token t for head h is at weights[h * next_head + t * next_key]. */
+/* Sixteen values of o, of one or more heads, in one loop over the tokens. The weight of token t for
+ * head h is weights[h * next_head + t * next_key]. */
 STEP_INLINE void step_mix(float *o, const float *weights, size_t next_head, size_t next_key,
                           unsigned char *const *v, size_t first, size_t n_keys,
                           const struct step_heads heads)
@@ -127,7 +124,7 @@ STEP_INLINE void step_mixes(float *o, const float *weights, size_t next_head, si
         step_mix(o, weights, next_head, next_key, v, first, n_keys, heads);
 }
 
-/* All heads of a row; k and v are those of its layer. */
+/* All heads of one row; k and v are the caches of the layer. */
 STEP_INLINE void step_attend(float *o, const float *q, unsigned char *const *k,
                              unsigned char *const *v, size_t n_keys, float *weights, size_t stride,
                              const struct step_heads heads)
@@ -151,8 +148,9 @@ STEP_INLINE void step_attend(float *o, const float *q, unsigned char *const *k,
 
 /* ---- several rows of no more than sixteen keys ---- */
 
-/* Weights of sixteen heads (of a row, or of several) to w: of key t at w + t * PANEL, for `most`
- * keys, a constant. s holds their scores, and lane i of n_keys how many keys head i has. */
+/* Writes the weights of sixteen heads (of one or more rows) to w: those of key t at w + t * PANEL.
+ * s holds the scores; lane i of n_keys is the number of keys of head i. `most`, a constant, is the
+ * largest number of keys. */
 STEP_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
 {
     lanes max, sum[PANEL];
@@ -173,13 +171,13 @@ STEP_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
         lanes_store(w + t * PANEL, lanes_mul(s[t], inverse));
 }
 
-/* So many rows have their heads in sixteen lanes. */
+/* The number of rows whose heads fit in sixteen lanes. */
 STEP_INLINE size_t step_group(size_t n_heads)
 {
     return PANEL / n_heads;
 }
 
-/* Numbers of keys, lane by lane for each group of the rows: heads that fill a group up have one. */
+/* Number of keys per lane, for each group of rows. Unused lanes of a group get 1. */
 STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, size_t n,
                                  size_t n_heads)
 {
@@ -191,8 +189,8 @@ STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, si
         }
 }
 
-/* n rows, no more than a group; q is each row's queries, and the caches of the layer are from
- * number `cache` on. */
+/* n rows, at most one group. q[r] points to the queries of row r; `cache` is the index of the
+ * layer's first cache in rows[r].k and rows[r].v. */
 STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct fused_row *rows,
                                    size_t n, size_t cache, const float *n_keys,
                                    const struct step_heads heads)

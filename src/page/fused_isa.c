@@ -1,5 +1,5 @@
-/* Floor 1. The fused path for one ISA level. Compiled once per level, with its flags and -DFUSED=NAME
- * (src/meson.build).
+/* The fused path for one ISA level. Compiled once per level, with the level's compiler flags and
+ * -DFUSED=NAME (src/page/meson.build).
  */
 #include "page/fused_tmpl.h"
 
@@ -8,7 +8,7 @@
 #define TEXT(word) #word
 #define TEXT_OF(level) TEXT(level)
 
-/* Tables are named after their level, so the declaration is here and in the list (fused.c). */
+/* The table is named after its level. Declared here and by FUSED_LEVELS in fused.c. */
 extern const struct fused_kernels NAME_OF(FUSED);
 const struct fused_kernels NAME_OF(FUSED) = {
-    .vectors = TEXT_OF(FUSED), .begin = begin, .step = step};
+    .vectors = TEXT_OF(FUSED), .first_qkv = fused_first_qkv, .step = fused_step};

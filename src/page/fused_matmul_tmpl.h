@@ -1,7 +1,6 @@
-/* Floor 1. Matrices and norms of the fused step (fused_tmpl.h), of one row or of several
- * rows that lie behind one another. Several share what one row cannot: a tile of weights is loaded
- * once for all of them, their chains hide each other's latency, and four norms share their
- * shuffles. The sums of a row are the same in both.
+/* Matrix products and norms of the fused step (fused_tmpl.h), for one row or several contiguous
+ * rows. Several rows share each loaded tile of weights, their chains of fmaf hide each other's
+ * latency, and four norms share their shuffles. A row's result does not depend on their number.
  */
 #ifndef MGPT_KERNELS_STEP_LINEAR_H
 #define MGPT_KERNELS_STEP_LINEAR_H
@@ -10,7 +9,7 @@
 #include "kernels/simd/lanes.h"
 #include "page/fused.h"
 
-/* Minutes to compile otherwise. */
+/* Inlining and unrolling would take minutes to compile with a sanitizer. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE)
 #define STEP_INLINE static inline
 #define STEP_UNROLL
@@ -20,20 +19,20 @@
 #endif
 
 enum {
-    CHAINS = 4,                      /* of a sum of a narrow matrix */
-    SUMS = LANES_REGISTERS * 3 / 4,  /* chains that registers hold beside the operands */
-    TOGETHER = LANES_REGISTERS / 8,  /* panels of a tile of one row */
-    PAIR_ROWS = SUMS / (2 * CHAINS), /* rows of a tile of two panels; 0: too few registers */
-    SINGLE_ROWS = SUMS / CHAINS,     /* and of one */
-    ONE_CHAIN_ROWS = 6,              /* of one panel whose sums have one chain */
-    TILE_SUMS = 6                    /* most rows times panels of a tile */
+    CHAINS = 4,                      /* per sum of a narrow matrix */
+    SUMS = LANES_REGISTERS * 3 / 4,  /* chains that fit in registers with the operands */
+    TOGETHER = LANES_REGISTERS / 8,  /* panels per tile of one row */
+    PAIR_ROWS = SUMS / (2 * CHAINS), /* rows per tile of two panels; 0: too few registers */
+    SINGLE_ROWS = SUMS / CHAINS,     /* rows per tile of one panel */
+    ONE_CHAIN_ROWS = 6,              /* the same for sums of one chain */
+    TILE_SUMS = 6                    /* largest rows * panels of a tile */
 };
 
-/* What becomes of a product: it replaces what is at y, cut off below zero, or is added to it. */
+/* How a product is written: y = sum, y = max(0, sum), or y += sum. */
 enum step_end { STEP_PUT, STEP_RELU, STEP_ADD };
 
-/* y = matrix * x for several rows. Row r of y is at each[r], or without `each` at y + r * n_out;
- * row r of x is at x + r * ldx. */
+/* y = matrix * x for several rows. Row r of y is at each[r], or at y + r * n_out if each is NULL.
+ * Row r of x is at x + r * ldx. */
 struct step_product {
     float *y, *const *each;
     const float *w, *bias, *x; /* bias may be NULL */
@@ -41,14 +40,14 @@ struct step_product {
     enum step_end end;
 };
 
-/* What was stored at p comes from memory again: a broadcast from there is a load, which costs less
- * than the two shuffles that compilers make of one from the register. */
+/* Makes the compiler reload what was stored at p: a broadcast from memory is one load, while one
+ * from a register is two shuffles. */
 STEP_INLINE void step_settle(const float *p)
 {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* ---- linear ---- */
+/* ---- matmul ---- */
 
 STEP_INLINE void step_finish(const struct step_product t, size_t r, size_t p, lanes sum)
 {
@@ -62,8 +61,8 @@ STEP_INLINE void step_finish(const struct step_product t, size_t r, size_t p, la
     lanes_store(y, sum);
 }
 
-/* One column of weights for one chain of each sum of a tile. Those that serve several rows are kept
- * in a register: compilers would load them anew for each. */
+/* One column of weights for one chain of each sum of a tile. With several rows lanes_keep stops the
+ * compiler from loading the weights again for each row. */
 STEP_INLINE void step_column(lanes sum[TILE_SUMS], const struct step_product t, const float *w,
                              const float *x, size_t rows, size_t panels)
 {
@@ -82,7 +81,7 @@ STEP_INLINE void step_column(lanes sum[TILE_SUMS], const struct step_product t, 
     }
 }
 
-/* Rows from r0 and panels from p0 on of a product; rows, panels and chains are constants. */
+/* Rows from r0 and panels from p0 of a product. rows, panels and chains are constants. */
 STEP_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, size_t rows,
                            size_t panels, size_t chains)
 {
@@ -103,7 +102,7 @@ STEP_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, si
     }
 }
 
-/* One row: as many panels at a time as there are, up to TOGETHER. */
+/* One row: up to TOGETHER panels at a time. */
 STEP_INLINE void step_row(const struct step_product t, size_t r, size_t chains)
 {
     size_t p = 0;
@@ -117,7 +116,7 @@ STEP_INLINE void step_row(const struct step_product t, size_t r, size_t chains)
         step_tile(t, r, p, 1, 1, chains);
 }
 
-/* All rows of `panels` panels; tiles of `most` rows, then of two and of one. */
+/* All rows of `panels` panels, in tiles of `most` rows, then of two, then of one. */
 STEP_INLINE void step_stripe(const struct step_product t, size_t n, size_t p, size_t panels,
                              size_t most, size_t chains)
 {
@@ -187,12 +186,11 @@ STEP_INLINE void step_norm(float *y, const struct fused_norm *norm, const float 
 {
     lanes mean = lanes_of(0);
     if (norm->kind == FUSED_LAYERNORM)
-        mean = lanes_of(lanes_fold(step_sum(x, E)) / (float)E);
-    float squares = lanes_fold(step_squares(x, mean, E));
+        mean = lanes_of(lanes_reduce(step_sum(x, E)) / (float)E);
+    float squares = lanes_reduce(step_squares(x, mean, E));
     step_normed(y, norm, x, mean, lanes_of(1.0f / sqrtf(squares / (float)E + eps)), E);
 }
 
-/* Four rows. */
 STEP_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const float *x, size_t E,
                                 float eps)
 {
@@ -202,17 +200,17 @@ STEP_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const f
     if (norm->kind == FUSED_LAYERNORM) {
         for (size_t r = 0; r < 4; r++)
             sums[r] = step_sum(x + r * E, E);
-        quad_store(means, quad_div(lanes_fold_four(sums), width));
+        quad_store(means, quad_div(lanes_reduce_four(sums), width));
     }
     for (size_t r = 0; r < 4; r++)
         sums[r] = step_squares(x + r * E, lanes_of(means[r]), E);
-    quad root = quad_sqrt(quad_add(quad_div(lanes_fold_four(sums), width), quad_of(eps)));
+    quad root = quad_sqrt(quad_add(quad_div(lanes_reduce_four(sums), width), quad_of(eps)));
     quad_store(inverses, quad_div(quad_of(1), root));
     for (size_t r = 0; r < 4; r++)
         step_normed(y + r * E, norm, x + r * E, lanes_of(means[r]), lanes_of(inverses[r]), E);
 }
 
-/* Rows behind one another, to y; returns where the result is: x itself, if there is no norm. */
+/* Norms of n contiguous rows, written to y. Returns y, or x if the model has no norm here. */
 STEP_INLINE float *step_norms(float *y, const struct fused_norm *norm, float *x, size_t n, size_t E,
                               float eps)
 {

@@ -1,12 +1,11 @@
-/* Floor 1. The page (page.inc) compiled for small models: the whole step in one call. Rows of a few dozen
- * numbers cost less to compute than a call per operation costs.
+/* The page (page.inc) compiled for small models: the whole forward pass is one call. At widths of a
+ * few dozen floats an operation costs less than a function call.
  *
- * Knows nothing of models: struct fused_model (fused.h) is pointers and widths. Every sum has the
- * order that kernels.h states, so the bits are the page's; tests/page/test_fused.c holds it to the
- * page. It goes stage by stage over up to ROWS rows, whose chains of latency overlap and which
- * share the weights (fused_matmul_tmpl.h, fused_attend_tmpl.h). step_of is compiled with the
- * widths of the canonical microgpt as constants, for one row and for several, and once for all
- * others.
+ * The input, struct fused_model (fused.h), is pointers and widths. Every sum has the order that
+ * kernels.h states, so the bits are those of forward.c (checked by tests/page/test_fused.c). Each
+ * operation runs over up to ROWS rows, which share the weights and hide each other's latency
+ * (fused_matmul_tmpl.h, fused_attend_tmpl.h). step_of is compiled three times: with the widths of
+ * the canonical microgpt as constants, for one row and for several, and for all other widths.
  */
 #ifndef MGPT_KERNELS_STEP_TMPL_H
 #define MGPT_KERNELS_STEP_TMPL_H
@@ -20,26 +19,26 @@ enum {
 
 struct step_widths {
     size_t E, H, G, d, F;
-    int gated, relu, one_chain_up; /* relu: and no gate */
+    int gated, relu, one_chain_up; /* relu: ReLU without a gate */
 };
 
-/* Floats of the rows between the operations: x and h, q k v, o, the MLP's. */
+/* Floats of the buffers of ROWS rows: x and h, q k v, o, the MLP. */
 #define ROOM(E, F) (ROWS * (2 * (E) + 3 * (E) + (E) + (F)))
 enum { ROOM_MOST = ROOM(NARROW, 2 * FUSED_FF), ROOM_CANONICAL = ROOM(16, 64) };
 _Static_assert(ROOM_MOST * sizeof(float) <= WORK_WEIGHTS, "kernels_work_bytes");
 
-/* What the operations hand on; rows are as wide as the model. */
+/* The buffers between operations. Rows are as wide as the model. */
 struct step_buffers {
     float *x, *h, *qkv, *o, *ff;
-    float n_keys[ROWS * PANEL]; /* of each head of the rows, when all are short */
-    const float *q[ROWS]; /* q, k and v of each row: in qkv or where they were found at open */
-    float *logits[ROWS];  /* of the rows that want them */
+    float n_keys[ROWS * PANEL]; /* per head and row, when all rows have at most 16 keys */
+    const float *q[ROWS];       /* q, k and v of each row: in qkv, or in first_qkv */
+    float *logits[ROWS];        /* outputs of the rows that compute logits */
 };
 
 /* ---- the page's types ---- */
 
-/* n rows of cols floats, `apart` from row to row. What is multiplied into them replaces them (STEP_PUT), or is
- * added where they are the residual stream itself (STEP_ADD). */
+/* n rows of cols floats, `apart` floats from row to row. A product into them replaces them
+ * (STEP_PUT) or, if they are the residual stream, is added to them (STEP_ADD). */
 typedef struct {
     float *at, *const *each;
     size_t n, cols, apart;
@@ -68,16 +67,16 @@ STEP_INLINE size_t step_qkv_width(const struct step_widths w)
 /* ---- the page's operations ---- */
 
 #define PAGE STEP_INLINE
-#define SEE(point, y) /* tapped tokens take the other compilation, forward.c */
+#define SEE(point, y) /* nothing: a pass with taps runs in forward.c */
 #define stopped(p) 0
-#define parallel(p) 0 /* is_fusible (fused_model.c) takes no model that has any of these */
+#define parallel(p) 0 /* is_fusible (fused_model.c) refuses models with any of these */
 #define mix_in_x0(p, l) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define post_norm(p, norm, y) (void)0
 #define softcap(p) (void)0
 #define add(p, x, y) step_add(x, y)
 
-/* x += y, but what was multiplied into the stream is there already. */
+/* x += y. A product that ends in STEP_ADD has been added already. */
 STEP_INLINE void step_add(mat x, mat y)
 {
     if (y.end == STEP_ADD || !y.at)
@@ -116,15 +115,15 @@ STEP_INLINE mat position_rows(pass *p, mat y)
     return y;
 }
 
-/* The first layer's x, q, k and v of all rows, if they were found out at open. */
+/* Takes the first layer's x, q, k and v of all rows from the table, if there is one. */
 STEP_INLINE int recall(pass *p)
 {
-    if (!p->rows->begun)
+    if (!p->rows->first_qkv)
         return 0;
     for (size_t r = 0; r < p->x.n; r++) {
         for (size_t i = 0; i < p->x.cols; i += PANEL)
-            lanes_store(p->x.at + r * p->x.cols + i, lanes_load(p->rows[r].begun + i));
-        p->b->q[r] = p->rows[r].begun + p->x.cols;
+            lanes_store(p->x.at + r * p->x.cols + i, lanes_load(p->rows[r].first_qkv + i));
+        p->b->q[r] = p->rows[r].first_qkv + p->x.cols;
     }
     return 1;
 }
@@ -136,7 +135,8 @@ STEP_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
         p->b->q[r] = p->qkv.at + r * p->qkv.cols;
 }
 
-/* Of all rows before any attends: rows of one session in order do not see the keys of those behind them. */
+/* Appends the keys of all rows before any row attends. Rows of one session are in order, and a row
+ * reads only the keys up to its own position. */
 STEP_INLINE void kv_append(pass *p)
 {
     const struct step_widths w = p->w;
@@ -146,8 +146,8 @@ STEP_INLINE void kv_append(pass *p)
                                                                      p->rows[r].v + p->il * w.G;
         size_t pos = p->rows[r].pos;
         for (size_t g = 0; g < w.G; g++)
-            step_remember(step_cache(keys[g]), step_cache(values[g]), k + g * w.d, v + g * w.d, pos,
-                          w.d, p->x.n == 1);
+            step_kv_append(step_cache(keys[g]), step_cache(values[g]), k + g * w.d, v + g * w.d,
+                           pos, w.d, p->x.n == 1);
     }
 }
 
@@ -166,7 +166,7 @@ STEP_INLINE void attend(pass *p)
                           heads);
 }
 
-/* What is left of the activation when ReLU without a gate was taken with the product. */
+/* The activation, if it is not a ReLU without a gate: that one is part of the product. */
 STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, int gated)
 {
     int relu = m->act == ACT_RELU || m->act == ACT_RELU2;
@@ -187,7 +187,7 @@ STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, 
 STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
 {
     const struct step_widths w = p->w;
-    mat both = p->f; /* gate and up of a row behind one another */
+    mat both = p->f; /* per row gate, then up */
     both.cols = p->f.apart;
     both.end = w.relu ? STEP_RELU : STEP_PUT;
     both.one_chain = w.one_chain_up;
@@ -196,7 +196,7 @@ STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
         step_activate(both.at + r * both.cols, p->model, w.F, w.gated);
 }
 
-/* The rows that want logits, moved together: all, or the last. */
+/* Moves the rows that need logits to the front of x and returns them. */
 STEP_INLINE mat logit_rows(pass *p)
 {
     mat x = p->x;
@@ -248,7 +248,7 @@ STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *
                              .one_chain = m->one_chain_head}};
 }
 
-/* In ROOM(E, F) floats, where E is at least n_embd, n_q and n_kv. */
+/* Places the buffers in ROOM(E, F) floats; E is at least n_embd, n_q and n_kv. */
 STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
 {
     b->x = room;
@@ -288,19 +288,20 @@ static struct step_widths step_widths_of(const struct fused_model *m)
                                 .one_chain_up = m->one_chain_up};
 }
 
-static void begin(const struct fused_model *m, const struct fused_row *row, float *begun)
+static void fused_first_qkv(const struct fused_model *m, const struct fused_row *row,
+                            float *first_qkv)
 {
     float h[NARROW];
     struct step_buffers b;
     b.h = h;
-    b.o = b.ff = NULL; /* no layer goes further than q, k and v */
-    pass p = step_pass(m, row, 1, &b, begun, begun + m->n_embd, step_widths_of(m));
+    b.o = b.ff = NULL; /* not used by embed and qkv */
+    pass p = step_pass(m, row, 1, &b, first_qkv, first_qkv + m->n_embd, step_widths_of(m));
     embed(&p);
     if (m->n_layer > 0)
         qkv(&p, &m->layers[0]);
 }
 
-/* Each of its own: in one function compilers compute for every token what only the others need. */
+/* Separate functions: inlined together, every call would pay for the setup of all three. */
 #define STEP_APART static __attribute__((noinline)) void
 
 STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, size_t n,
@@ -325,8 +326,8 @@ STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *r
     step_of(m, rows, n, scores, stride, room, 16, canonical);
 }
 
-static void step(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
-                 size_t stride, void *work)
+static void fused_step(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                       float *scores, size_t stride, void *work)
 {
     int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
                        m->n_head_kv == canonical.G && m->head_dim == canonical.d &&

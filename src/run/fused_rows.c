@@ -10,8 +10,9 @@ static struct fused_row row_of(const mgpt_session *s, int32_t token, size_t pos,
 {
     const struct fused_model *fused = s->model->fused;
     size_t t = (size_t)token, E = fused->n_embd;
+    const float *table = fused->first_qkv;
     return (struct fused_row){
-        .begun = fused->begun ? fused->begun + (t * fused->n_ctx + pos) * fused->n_begun : NULL,
+        .first_qkv = table ? table + (t * fused->n_ctx + pos) * fused->n_first_qkv : NULL,
         .token = fused->tokens + t * E,
         .position = fused->positions ? fused->positions + pos * E : NULL,
         .pos = pos,

@@ -91,7 +91,7 @@ static void put_key(const struct kv *kv, const struct kernels *kernels, void *pa
     for (size_t j = 0; j < d; j += SOME) {
         uint16_t halves[SOME], *to = (uint16_t *)panel + j * PANEL + lane;
         size_t n = d - j < SOME ? d - j : SOME;
-        kernels->halve(halves, key + j, n);
+        kernels->to_f16(halves, key + j, n);
         for (size_t i = 0; i < n; i++)
             to[i * PANEL] = halves[i];
     }
@@ -100,7 +100,7 @@ static void put_key(const struct kv *kv, const struct kernels *kernels, void *pa
 static void put_value(const struct kv *kv, const struct kernels *kernels, void *to, const float *v)
 {
     if (kv->type == KV_F16)
-        kernels->halve(to, v, kv->head_dim);
+        kernels->to_f16(to, v, kv->head_dim);
     else
         memcpy(to, v, kv->head_dim * sizeof *v);
 }

@@ -60,7 +60,7 @@ static void multiply(const struct linear_job *job, const struct product *p, int 
     const void *x = integer ? (const void *)job->r->s->qx : job->x;
     size_t stride = integer ? job->x_bytes : l->n_in * sizeof(float);
     void *work = job->r->s->work + (size_t)worker * job->r->s->work_bytes;
-    kernels->linear[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1,
+    kernels->matmul[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1,
                              work);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
     for (size_t i = 0; l->bias && i < job->n; i++)

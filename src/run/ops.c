@@ -204,7 +204,7 @@ mat logit_rows(pass *r)
 
 static void blend_part(const struct split *s, size_t first, size_t last)
 {
-    s->r->kernels->blend(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
+    s->r->kernels->axpby(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
                          last - first);
 }
 

@@ -117,7 +117,7 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
                 memcpy(room->x + i * x_stride, room->row, x_stride);
         }
         memset(room->y, 0, n * n_out * sizeof(float));
-        k->linear[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
+        k->matmul[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
                         room->work);
         hash = hash_of(hash, room->y, n * n_out * sizeof(float));
     }
@@ -154,7 +154,7 @@ static void do_numbers(const struct kernels *k, float *x, const float *other, si
     k->scale(x, 0.37f, n);
     k->add(x, other, n);
     k->mul(x, other, n);
-    k->blend(x, 0.9f, -0.3f, other, n);
+    k->axpby(x, 0.9f, -0.3f, other, n);
     k->softcap(x, 15, n);
     k->clamp(x, 7.5f, n);
 }
@@ -202,7 +202,7 @@ static int hash_rung(const char *isa, struct hashes *h)
              room.y;
     h->n = 0;
     for (int type = 0; ok && type < WEIGHT_N_TYPES; type++)
-        if (k.linear[type])
+        if (k.matmul[type])
             hash_linear(&k, h, &room, (enum weight_type)type);
     if (ok)
         hash_rows(&k, h);
@@ -220,7 +220,7 @@ static int compare(void)
     struct hashes base, h;
     int runs, bad = !hash_rung("scalar", &base);
     const char *isa;
-    for (size_t i = 1; (isa = kernels_rung(i, &runs)) != NULL; i++) {
+    for (size_t i = 1; (isa = kernels_isa_level(i, &runs)) != NULL; i++) {
         if (!runs) {
             printf("%s: UNAVAILABLE on this machine\n", isa);
             continue;

@@ -105,7 +105,7 @@ static void do_blend(const struct kernels *k, float *x, size_t n)
     static float y[MAX];
     for (size_t i = 0; i < n; i++)
         y[i] = x[n - 1 - i];
-    k->blend(x, 0.9f, -0.3f, y, n);
+    k->axpby(x, 0.9f, -0.3f, y, n);
 }
 
 static void do_clamp(const struct kernels *k, float *x, size_t n)
@@ -248,7 +248,7 @@ static void test_blend_and_clamp(void **unused)
         fill(x, n, 3);
         fill(y, n, 3);
         memcpy(z, x, sizeof z);
-        k.blend(z, a, b, y, n);
+        k.axpby(z, a, b, y, n);
         for (size_t i = 0; i < n; i++)
             assert_true(z[i] == fmaf(b, y[i], a * x[i]));
         memcpy(z, x, sizeof z);
@@ -318,9 +318,9 @@ static void test_ladder(void **unused)
     assert_int_equal(kernels_init(&k, "scalar"), 1);
     assert_string_equal(k.isa, "scalar");
     int runs;
-    assert_string_equal(kernels_rung(0, &runs), "scalar");
+    assert_string_equal(kernels_isa_level(0, &runs), "scalar");
     assert_true(runs);
-    assert_null(kernels_rung(99, &runs));
+    assert_null(kernels_isa_level(99, &runs));
 }
 
 int main(void)

@@ -144,7 +144,7 @@ static void multiply(const struct problem *p, const struct kernels *k, float *y,
 {
     memset(y, 0xAB, ((n - 1) * p->ldy + p->n_out) * sizeof *y);
     struct guarded work = guard_new(kernels_work_bytes(n));
-    k->linear[p->type](y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in, p->n_out, p->p0, p->p1,
+    k->matmul[p->type](y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in, p->n_out, p->p0, p->p1,
                        work.at);
     guard_free(&work);
 }

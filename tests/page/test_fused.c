@@ -266,7 +266,7 @@ static void test_bits_of_the_page(void **state)
     (void)state;
     int runs;
     const char *isa;
-    for (size_t i = 0; (isa = kernels_rung(i, &runs)) != NULL; i++)
+    for (size_t i = 0; (isa = kernels_isa_level(i, &runs)) != NULL; i++)
         for (size_t j = 0; runs && j < N_NARROW; j++)
             compare(&narrow[j], isa);
 }

@@ -54,11 +54,11 @@ static void test_few_on_every_rung(void **state)
     struct kernels rung;
     float logits[MANY];
     int runs_here;
-    for (size_t r = 0; kernels_rung(r, &runs_here); r++) {
+    for (size_t r = 0; kernels_isa_level(r, &runs_here); r++) {
         uint64_t rng = 6;
         if (!runs_here)
             continue;
-        assert_true(kernels_init(&rung, kernels_rung(r, &runs_here)));
+        assert_true(kernels_init(&rung, kernels_isa_level(r, &runs_here)));
         for (size_t i = 0; i < 5000; i++) {
             uint64_t w[MANY + PANEL], own[MANY + PANEL], total, sum = 0;
             size_t n = 1 + i % SAMPLE_FEW, token = 0;
@@ -86,9 +86,9 @@ static void test_no_weight(void **unused)
     int runs;
     for (size_t i = 0; i < SAMPLE_FEW; i++)
         logits[i] = NAN;
-    for (size_t r = 0; kernels_rung(r, &runs) != NULL; r++) {
+    for (size_t r = 0; kernels_isa_level(r, &runs) != NULL; r++) {
         struct kernels rung;
-        if (!runs || !kernels_init(&rung, kernels_rung(r, &runs)))
+        if (!runs || !kernels_init(&rung, kernels_isa_level(r, &runs)))
             continue;
         for (size_t n = 1; n <= SAMPLE_FEW; n++)
             assert_int_equal(rung.sample->few(logits, n, 1, 0, 0.5), 0);

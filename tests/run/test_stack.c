@@ -119,7 +119,7 @@ static void run_subject(const struct subject *s)
 {
     int runs;
     const char *isa;
-    for (size_t i = 0; (isa = kernels_rung(i, &runs)) != NULL; i++) {
+    for (size_t i = 0; (isa = kernels_isa_level(i, &runs)) != NULL; i++) {
         struct task task = {s, isa, NULL};
         size_t used = runs ? stack_used(&task) : 0;
         deepest = used > deepest ? used : deepest;

@@ -15,7 +15,7 @@ size_t rungs_here(struct kernels k[RUNGS_MOST])
     size_t n = 0;
     int runs;
     const char *name;
-    for (size_t i = 0; (name = kernels_rung(i, &runs)) != NULL; i++) {
+    for (size_t i = 0; (name = kernels_isa_level(i, &runs)) != NULL; i++) {
         if (!runs) {
             print_message("rung %s: UNAVAILABLE on this machine\n", name);
             continue;

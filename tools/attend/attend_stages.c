@@ -90,7 +90,7 @@ static int project(const struct job *job, struct matrix *y, const struct matrix 
     size_t n_work = kernels_work_bytes(x->rows);
     void *work = mem_new(n_work, 1);
     if (work)
-        job->kernels->linear[WEIGHT_F32](y->v, y->cols, packed, x->v, x->cols * sizeof *x->v,
+        job->kernels->matmul[WEIGHT_F32](y->v, y->cols, packed, x->v, x->cols * sizeof *x->v,
                                          x->rows, w->rows, w->cols, 0, panels_of(w->cols), work);
     else
         status = err_memory(job->err, "scratch", n_work);

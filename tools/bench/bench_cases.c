@@ -33,7 +33,7 @@ static void call_linear(const struct kernel_case *c)
 {
     const void *x =
         weight_is_integer((enum weight_type)c->index) ? (void *)c->bank->rows : (void *)c->bank->x;
-    c->k->linear[c->index](c->bank->y, c->n_out, c->matrix, x, x_stride(c), c->n, c->n_in, c->n_out,
+    c->k->matmul[c->index](c->bank->y, c->n_out, c->matrix, x, x_stride(c), c->n, c->n_in, c->n_out,
                            0, panels_of(c->n_out), c->bank->work);
 }
 
@@ -49,7 +49,7 @@ static void call_quantize(const struct kernel_case *c)
 
 static void call_halve(const struct kernel_case *c)
 {
-    c->k->halve((uint16_t *)(void *)c->bank->rows, c->bank->x, c->n);
+    c->k->to_f16((uint16_t *)(void *)c->bank->rows, c->bank->x, c->n);
 }
 
 static void call_rmsnorm(const struct kernel_case *c)
@@ -89,7 +89,7 @@ static void call_mul(const struct kernel_case *c)
 
 static void call_blend(const struct kernel_case *c)
 {
-    c->k->blend(c->bank->y, 0.5f, 0.5f, c->bank->ones, c->n);
+    c->k->axpby(c->bank->y, 0.5f, 0.5f, c->bank->ones, c->n);
 }
 
 static void call_clamp(const struct kernel_case *c)
@@ -237,7 +237,7 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
     struct kernel_case like = {
         .k = k, .bank = bank, .index = type, .peak = integer ? &l->int8 : &l->fma};
     list->n = 0;
-    if (!d || !k->linear[type] || !k->pack[type])
+    if (!d || !k->matmul[type] || !k->pack[type])
         return;
     snprintf(names, sizeof names, "linear %s|pack %s", d->name, d->name);
     if (word && !strstr(names, word)) /* large matrices take a while to pack */

@@ -166,7 +166,7 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     if (code == EXIT_OK && !json)
         printf("%s, one thread, medians of %d\n\n%-10s %-14s %-27s %10s %8s %9s %8s %9s\n", m.cpu,
                rounds, "isa", "kernel", "size", "us/call", "G/s", "of peak", "GB/s", "of read");
-    for (size_t i = 0; code == EXIT_OK && (name = kernels_rung(i, &runs)) != NULL; i++) {
+    for (size_t i = 0; code == EXIT_OK && (name = kernels_isa_level(i, &runs)) != NULL; i++) {
         memset(&k, 0, sizeof k);
         if (runs && (!isa || strcmp(isa, name) == 0) && kernels_init(&k, name))
             code = run_rung(&k, &bank, &m, &q);

@@ -194,7 +194,7 @@ static int is_integer(const char *type, const char *isa)
         return 0;
     for (int i = 0; i < WEIGHT_N_TYPES; i++)
         if (strcmp(names[i], type) == 0)
-            return weight_is_integer((enum weight_type)i) && k.linear[i] != NULL;
+            return weight_is_integer((enum weight_type)i) && k.matmul[i] != NULL;
     return 0;
 }
 

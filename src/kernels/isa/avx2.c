@@ -3,10 +3,10 @@
  * instructions. The template of the specification for most entries, linear and attention by hand.
  * Of 16 registers linear's tile, a panel (two vectors) by six tokens, takes 12.
  */
-#define RUNG_INIT template_init
-#define RUNG_SAMPLE sample_kernels_avx2
-#define RUNG_NAME "avx2"
-#define RUNG_STATIC static
+#define ISA_INIT template_init
+#define ISA_SAMPLE sample_kernels_avx2
+#define ISA_NAME "avx2"
+#define ISA_STATIC static
 #include "kernels/spec/float_tmpl.h"
 
 #include <immintrin.h>
@@ -59,6 +59,6 @@ static inline __m256 load_part_f16(const uint16_t *p, size_t n)
 void kernels_init_avx2(struct kernels *k)
 {
     template_init(k);
-    rung_init(k);
+    float_tile_init(k);
     attend_init(k);
 }

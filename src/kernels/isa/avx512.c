@@ -3,10 +3,10 @@
  * instructions. The template of the specification for most entries, linear and attention by hand.
  * Of 32 registers linear's tile, two panels by twelve tokens, takes 24.
  */
-#define RUNG_INIT template_init
-#define RUNG_SAMPLE sample_kernels_avx512
-#define RUNG_NAME "avx512"
-#define RUNG_STATIC static
+#define ISA_INIT template_init
+#define ISA_SAMPLE sample_kernels_avx512
+#define ISA_NAME "avx512"
+#define ISA_STATIC static
 #include "kernels/spec/float_tmpl.h"
 
 #include <immintrin.h>
@@ -62,6 +62,6 @@ static void lanes_exp_less(float *x, float max, size_t n)
 void kernels_init_avx512(struct kernels *k)
 {
     template_init(k);
-    rung_init(k);
+    float_tile_init(k);
     attend_init(k);
 }

@@ -6,7 +6,7 @@
  * that kernels.h states, so the bits are those of every rung. A lane is a row; the unfinished
  * results of 16 tokens are 16 registers.
  *
- * That is what bounds this, not the products: a sub-block of 32 takes 16 cycles to multiply, 16 to
+ * That is what bounds this, not the products: a sub-block of 32 takes 16 cycles to amx_multiply, 16 to
  * store and 12 to load, while 48 float operations on the sums have one 512-bit unit, not two,
  * beside tile instructions. Sums in bf16, exact too and without conversion, were not faster.
  *
@@ -44,12 +44,12 @@ struct w_tile {
 };
 
 /* What a call works with: some blocks of columns at a time. */
-struct work {
+struct amx_scratch {
     struct w_tile w[SOME_BLOCKS];
     _Alignas(LINE) float edge[TILE][PANEL]; /* results of a tile that is not whole */
     struct x_tile x[][SOME_BLOCKS];         /* of as many tiles as a group has */
 };
-_Static_assert(GROUP_TILES *TILE <= WORK_TOKENS && sizeof(struct work) <= WORK_WEIGHTS &&
+_Static_assert(GROUP_TILES *TILE <= WORK_TOKENS && sizeof(struct amx_scratch) <= WORK_WEIGHTS &&
                    sizeof(struct x_tile) * SOME_BLOCKS <= TILE * WORK_ROW,
                "kernels_work_bytes");
 
@@ -94,8 +94,8 @@ static void tiles_end(void)
                      : "memory")
 
 /* The sums of sub-block i, counted from the first of x and w; the odd ones have their own tiles. */
-ALWAYS_INLINE void multiply(const struct x_tile *x, const struct w_tile *w, size_t i, size_t odd,
-                            const struct layout *l)
+ALWAYS_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, size_t i,
+                                size_t odd, const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
     const int8_t *q = x[b].q[0] + s * BLOCK / 2, *lines = w[b].q[s * BLOCK_WORDS / 2];
@@ -122,27 +122,27 @@ ALWAYS_INLINE void add_scaled(FVEC y[TILE], int32_t sums[TILE][PANEL], const str
 
 /* y += what `blocks` blocks contribute to a tile of results; `first`: y begins here. While some
  * sums are scaled the next are stored, and those behind them multiplied. */
-ALWAYS_INLINE void tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
-                        size_t blocks, int first, const struct layout *l)
+ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+                            size_t blocks, int first, const struct layout *l)
 {
     _Alignas(LINE) int32_t sums[2][TILE][PANEL];
     FVEC c[TILE];
     size_t n = blocks * l->sub_blocks;
     UNROLL for (size_t t = 0; t < TILE; t++) c[t] = first ? f_zero() : f_load(y + t * ldy);
-    multiply(x, w, 0, 0, l);
+    amx_multiply(x, w, 0, 0, l);
     T_STORE(0, sums[0]);
     if (n > 1)
-        multiply(x, w, 1, 1, l);
+        amx_multiply(x, w, 1, 1, l);
     for (size_t i = 0; i < n; i += 2) {
         if (i + 1 < n)
             T_STORE(3, sums[1]);
         if (i + 2 < n)
-            multiply(x, w, i + 2, 0, l);
+            amx_multiply(x, w, i + 2, 0, l);
         add_scaled(c, sums[0], x, w, i, l);
         if (i + 2 < n)
             T_STORE(0, sums[0]);
         if (i + 3 < n)
-            multiply(x, w, i + 3, 1, l);
+            amx_multiply(x, w, i + 3, 1, l);
         if (i + 1 < n)
             add_scaled(c, sums[1], x, w, i + 1, l);
     }
@@ -157,7 +157,7 @@ typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct 
     static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,  \
                             size_t blocks, int first)                                              \
     {                                                                                              \
-        tile(y, ldy, x, w, blocks, first, &layouts[TYPE]);                                         \
+        amx_tile(y, ldy, x, w, blocks, first, &layouts[TYPE]);                                     \
     }
 
 DEFINE_TILE(plain, WEIGHT_Q8_0)
@@ -167,18 +167,18 @@ DEFINE_TILE(halves, WEIGHT_Q6_K)
 /* ---- what tiles are made of ------------------------------------------------------------------ */
 
 /* One call's arguments. */
-struct product {
+struct amx_matmul {
     float *y;
     size_t ldy;
     const uint8_t *w;
     const char *x;
     size_t x_stride, n, n_in, n_out, p0, p1, panel_bytes;
     tile_fn *tile;
-    struct work *work;
+    struct amx_scratch *work;
 };
 
 /* Tokens [t, t + n) of blocks [b, b + blocks). Those that a tile lacks are zeros. */
-static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct product *m, size_t t, size_t n,
+static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_matmul *m, size_t t, size_t n,
                    size_t b, size_t blocks)
 {
     static const struct x_block none;
@@ -221,15 +221,15 @@ ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, siz
 /* Tokens [t, t + n) by a panel, some blocks of columns. The lines that will be unpacked then are
  * fetched meanwhile: `next_bytes` from `next` on, NULL: none. */
 struct set {
-    const struct product *m;
-    struct work *k;
+    const struct amx_matmul *m;
+    struct amx_scratch *k;
     size_t t, n, p, blocks;
     int first;
     const uint8_t *next;
     size_t next_bytes;
 };
 
-static size_t smaller(size_t a, size_t b)
+static size_t amx_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -238,18 +238,18 @@ static size_t smaller(size_t a, size_t b)
 static void prefetch(const struct set *s, size_t i)
 {
     size_t n_tiles = (s->n + TILE - 1) / TILE, each = (s->next_bytes / LINE / n_tiles + 1) * LINE;
-    size_t end = smaller((i + 1) * each, s->next_bytes);
+    size_t end = amx_min((i + 1) * each, s->next_bytes);
     for (size_t at = i * each; s->next && at < end; at += LINE)
         _mm_prefetch((const char *)s->next + at, _MM_HINT_T1);
 }
 
 /* Tile i of tokens. Results that are not whole pass through a buffer. */
-static void tile_run(const struct set *s, size_t i)
+static void amx_tile_run(const struct set *s, size_t i)
 {
-    const struct product *m = s->m;
-    struct work *k = s->k;
-    size_t tokens = smaller(s->n - i * TILE, TILE);
-    size_t rows = smaller(m->n_out - s->p * PANEL, PANEL);
+    const struct amx_matmul *m = s->m;
+    struct amx_scratch *k = s->k;
+    size_t tokens = amx_min(s->n - i * TILE, TILE);
+    size_t rows = amx_min(m->n_out - s->p * PANEL, PANEL);
     float *y = m->y + (s->t + i * TILE) * m->ldy + s->p * PANEL;
     if (tokens == TILE && rows == PANEL) {
         m->tile(y, m->ldy, k->x[i], k->w, s->blocks, s->first);
@@ -263,13 +263,13 @@ static void tile_run(const struct set *s, size_t i)
 }
 
 /* Tokens [t, t + n). */
-ALWAYS_INLINE void group_run(const struct product *m, struct work *k, size_t t, size_t n,
-                             const struct layout *l)
+ALWAYS_INLINE void amx_group_run(const struct amx_matmul *m, struct amx_scratch *k, size_t t,
+                                 size_t n, const struct layout *l)
 {
     size_t all = m->n_in / BLOCK;
     struct set s = {.m = m, .k = k, .t = t, .n = n};
     for (size_t b = 0; b < all; b += SOME_BLOCKS) {
-        s.blocks = smaller(all - b, SOME_BLOCKS);
+        s.blocks = amx_min(all - b, SOME_BLOCKS);
         s.first = b == 0;
         s.next_bytes = lines_at(l, b + s.blocks - 1) + l->block_lines * LINE - head_at(l, b);
         copy_x(k->x, m, t, n, b, s.blocks);
@@ -279,18 +279,18 @@ ALWAYS_INLINE void group_run(const struct product *m, struct work *k, size_t t, 
             s.next = s.p + 1 < m->p1 ? panel + m->panel_bytes + head_at(l, b) : NULL;
             for (size_t i = 0; i * TILE < n; i++) {
                 prefetch(&s, i);
-                tile_run(&s, i);
+                amx_tile_run(&s, i);
             }
         }
     }
 }
 
-ALWAYS_INLINE void linear(const struct product *m, const struct layout *l)
+ALWAYS_INLINE void matmul_tiles(const struct amx_matmul *m, const struct layout *l)
 {
     memset(m->work->edge, 0, sizeof m->work->edge);
     tiles_begin(l);
     for (size_t t = 0; t < m->n; t += GROUP_TILES * TILE)
-        group_run(m, m->work, t, smaller(m->n - t, GROUP_TILES * TILE), l);
+        amx_group_run(m, m->work, t, amx_min(m->n - t, GROUP_TILES * TILE), l);
     tiles_end();
 }
 
@@ -301,38 +301,38 @@ static int are_worth_tiles(size_t n)
     return 4 * n >= 3 * ((n + TILE - 1) / TILE * TILE) + 20;
 }
 
-#define DEFINE_LINEAR(NAME, TYPE, TILES)                                                           \
-    static __attribute__((noinline)) void tiles_##NAME(const struct product *m)                    \
+#define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
+    static __attribute__((noinline)) void tiles_##NAME(const struct amx_matmul *m)                 \
     {                                                                                              \
-        linear(m, &layouts[TYPE]);                                                                 \
+        matmul_tiles(m, &layouts[TYPE]);                                                           \
     }                                                                                              \
-    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
                               size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
                               void *work)                                                          \
     {                                                                                              \
         if (!are_worth_tiles(n)) {                                                                 \
-            quant_linear_avx512vnni[TYPE - WEIGHT_Q8_0](y, ldy, w, x, x_stride, n, n_in, n_out,    \
+            quant_matmul_avx512vnni[TYPE - WEIGHT_Q8_0](y, ldy, w, x, x_stride, n, n_in, n_out,    \
                                                         p0, p1, work);                             \
             return;                                                                                \
         }                                                                                          \
-        tiles_##NAME(&(struct product){y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1,             \
-                                       quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES,      \
-                                       work});                                                     \
+        tiles_##NAME(&(struct amx_matmul){y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1,          \
+                                          quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES,   \
+                                          work});                                                  \
     }
 
-DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, plain)
-DEFINE_LINEAR(q4_0, WEIGHT_Q4_0, plain)
-DEFINE_LINEAR(q4_1, WEIGHT_Q4_1, min)
-DEFINE_LINEAR(q5_0, WEIGHT_Q5_0, plain)
-DEFINE_LINEAR(q5_1, WEIGHT_Q5_1, min)
-DEFINE_LINEAR(q4_k, WEIGHT_Q4_K, min)
-DEFINE_LINEAR(q5_k, WEIGHT_Q5_K, min)
-DEFINE_LINEAR(q6_k, WEIGHT_Q6_K, halves)
+DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, plain)
+DEFINE_MATMUL(q4_0, WEIGHT_Q4_0, plain)
+DEFINE_MATMUL(q4_1, WEIGHT_Q4_1, min)
+DEFINE_MATMUL(q5_0, WEIGHT_Q5_0, plain)
+DEFINE_MATMUL(q5_1, WEIGHT_Q5_1, min)
+DEFINE_MATMUL(q4_k, WEIGHT_Q4_K, min)
+DEFINE_MATMUL(q5_k, WEIGHT_Q5_K, min)
+DEFINE_MATMUL(q6_k, WEIGHT_Q6_K, halves)
 
 void kernels_quant_init_amx(struct kernels *k)
 {
-    static linear_fn *const fns[] = {linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0,
-                                     linear_q5_1, linear_q4_k, linear_q5_k, linear_q6_k};
-    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
-    k->quantize = quantize;
+    static matmul_fn *const fns[] = {matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0,
+                                     matmul_q5_1, matmul_q4_k, matmul_q5_k, matmul_q6_k};
+    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
+    k->quantize = quantize_blocks;
 }

@@ -21,5 +21,5 @@ static inline IVEC products(IVEC w, IVEC x, int bits)
 void kernels_quant_init_avx2(struct kernels *k)
 {
     tile_init(k);
-    k->quantize = quantize;
+    k->quantize = quantize_blocks;
 }

@@ -17,10 +17,10 @@ static inline IVEC i_dot(IVEC sum, const IVEC *w, const IVEC *x, int bits)
 
 #include "kernels/tiles/int_tile_tmpl.h"
 
-linear_fn *const quant_linear_avx512vnni[] = {LINEARS};
+matmul_fn *const quant_matmul_avx512vnni[] = {MATMULS};
 
 void kernels_quant_init_avx512vnni(struct kernels *k)
 {
     tile_init(k);
-    k->quantize = quantize;
+    k->quantize = quantize_blocks;
 }

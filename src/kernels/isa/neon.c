@@ -2,10 +2,10 @@
  * The template of the specification for most entries, linear by hand. Of 32 registers its tile, a
  * panel (four vectors) by six tokens, takes 24.
  */
-#define RUNG_INIT template_init
-#define RUNG_NAME "neon"
-#define RUNG_STATIC static
-#define RUNG_SAMPLE sample_kernels_neon
+#define ISA_INIT template_init
+#define ISA_NAME "neon"
+#define ISA_STATIC static
+#define ISA_SAMPLE sample_kernels_neon
 #include "kernels/spec/float_tmpl.h"
 
 #include <arm_neon.h>
@@ -40,5 +40,5 @@ static inline void store_part(float *p, VEC v, size_t n)
 void kernels_init_neon(struct kernels *k)
 {
     template_init(k);
-    rung_init(k);
+    float_tile_init(k);
 }

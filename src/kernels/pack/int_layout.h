@@ -104,7 +104,7 @@ void kernels_quant_init_avx512vnni(struct kernels *k);
 void kernels_quant_init_amx(struct kernels *k);
 
 /* avx512vnni's linear, from Q8_0 on: amx leaves few tokens to them. */
-extern linear_fn *const quant_linear_avx512vnni[];
+extern matmul_fn *const quant_matmul_avx512vnni[];
 
 void kernels_pack_init(struct kernels *k);
 

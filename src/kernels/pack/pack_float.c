@@ -70,7 +70,7 @@ static inline void pack_rest(char *dst, const char *src, size_t each, size_t n_i
 }
 
 /* A panel of 16 whole rows; `each` bytes per element, constant. */
-static inline void pack_panel(char *dst, const char *src, size_t each, size_t n_in)
+static inline void pack_float_panel(char *dst, const char *src, size_t each, size_t n_in)
 {
     size_t side = 16 / each, line = LINE_BYTES / each, stride = n_in * each, k0 = 0;
     for (; k0 + line <= n_in; k0 += line)
@@ -85,25 +85,25 @@ static inline void pack_panel(char *dst, const char *src, size_t each, size_t n_
     pack_rest(dst, src, each, n_in, PANEL, k0);
 }
 
-static inline void pack(char *dst, const char *src, size_t each, size_t n_in, size_t n_out,
-                        size_t p0, size_t p1)
+static inline void pack_floats(char *dst, const char *src, size_t each, size_t n_in, size_t n_out,
+                               size_t p0, size_t p1)
 {
     size_t bytes = PANEL * n_in * each;
     for (size_t p = p0; p < p1; p++)
         if (p * PANEL + PANEL <= n_out)
-            pack_panel(dst + p * bytes, src + p * bytes, each, n_in);
+            pack_float_panel(dst + p * bytes, src + p * bytes, each, n_in);
         else
             pack_rest(dst + p * bytes, src + p * bytes, each, n_in, n_out - p * PANEL, 0);
 }
 
 static void pack_32(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    pack(dst, src, 4, n_in, n_out, p0, p1);
+    pack_floats(dst, src, 4, n_in, n_out, p0, p1);
 }
 
 static void pack_16(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    pack(dst, src, 2, n_in, n_out, p0, p1);
+    pack_floats(dst, src, 2, n_in, n_out, p0, p1);
 }
 
 void kernels_pack_floats_init(struct kernels *k)

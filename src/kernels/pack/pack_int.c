@@ -49,7 +49,7 @@ static inline void get_bytes(struct values *q, const uint8_t *src)
         q->v[j] = word_at(src + 4 * j) ^ 0x80808080;
 }
 
-static inline void get_nibbles(struct values *q, const uint8_t *src)
+static inline void unpack_nibbles(struct values *q, const uint8_t *src)
 {
     for (size_t j = 0; j < BLOCK_WORDS / 2; j++) {
         q->v[j] = word_at(src + 4 * j) & NIBBLES;
@@ -57,14 +57,14 @@ static inline void get_nibbles(struct values *q, const uint8_t *src)
     }
 }
 
-static inline void get_fives(struct values *q, const uint8_t *high, const uint8_t *low)
+static inline void unpack_fives(struct values *q, const uint8_t *high, const uint8_t *low)
 {
     static const uint8_t spread[16][4] = {
         {0, 0, 0, 0},   {16, 0, 0, 0},   {0, 16, 0, 0},   {16, 16, 0, 0},
         {0, 0, 16, 0},  {16, 0, 16, 0},  {0, 16, 16, 0},  {16, 16, 16, 0},
         {0, 0, 0, 16},  {16, 0, 0, 16},  {0, 16, 0, 16},  {16, 16, 0, 16},
         {0, 0, 16, 16}, {16, 0, 16, 16}, {0, 16, 16, 16}, {16, 16, 16, 16}};
-    get_nibbles(q, low);
+    unpack_nibbles(q, low);
     for (size_t j = 0; j < BLOCK_WORDS; j++)
         q->v[j] |= word_at(spread[high[j / 2] >> j % 2 * 4 & 15]);
 }
@@ -97,16 +97,16 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
         get_bytes(q, src + 34 * b + 2);
         return;
     case WEIGHT_Q4_0:
-        get_nibbles(q, src + 18 * b + 2);
+        unpack_nibbles(q, src + 18 * b + 2);
         return;
     case WEIGHT_Q4_1:
-        get_nibbles(q, src + 4);
+        unpack_nibbles(q, src + 4);
         return;
     case WEIGHT_Q5_0:
-        get_fives(q, src + 22 * b + 2, src + 22 * b + 6);
+        unpack_fives(q, src + 22 * b + 2, src + 22 * b + 6);
         return;
     case WEIGHT_Q5_1:
-        get_fives(q, src + 4, src + 8);
+        unpack_fives(q, src + 4, src + 8);
         return;
     case WEIGHT_Q4_K:
         get_k(q, src + 16, NULL, b);
@@ -122,7 +122,7 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* The 32 values of one row into its four bytes of each line. */
-ALWAYS_INLINE void put_block(uint8_t *lines, const struct values *q, const struct layout *l)
+ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values *q, const struct layout *l)
 {
     const uint32_t *v = q->v;
     uint32_t high[2] = {0};
@@ -143,7 +143,7 @@ ALWAYS_INLINE void put_block(uint8_t *lines, const struct values *q, const struc
 }
 
 /* Scale and minimum of sub-block s: see get_scale_min of dtype_kquant.c. */
-static void put_k_scales(uint8_t *bytes, const uint8_t *p)
+static void pack_k_scales(uint8_t *bytes, const uint8_t *p)
 {
     for (size_t s = 0; s < 4; s++) {
         bytes[s * PANEL] = p[s] & 63;
@@ -154,8 +154,8 @@ static void put_k_scales(uint8_t *bytes, const uint8_t *p)
 }
 
 /* The scales of row r's group that begins at src, of `blocks` blocks. */
-ALWAYS_INLINE void put_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
-                            enum weight_type type)
+ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
+                             enum weight_type type)
 {
     uint8_t *first = head + 2 * r, *second = first + LINE / 2, *bytes = head + LINE + r;
     switch (type) {
@@ -180,7 +180,7 @@ ALWAYS_INLINE void put_head(uint8_t *head, size_t r, const uint8_t *src, size_t 
         memcpy(first, src, 2);
         second[0] = src[2];
         second[1] = src[3] ^ 128; /* minus dmin */
-        put_k_scales(bytes, src + 4);
+        pack_k_scales(bytes, src + 4);
     }
 }
 
@@ -195,8 +195,8 @@ ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)
     return layouts[type].k ? blocks / 8 * bytes[type] : blocks * bytes[type];
 }
 
-ALWAYS_INLINE void pack_panel(uint8_t *panel, const uint8_t *src, size_t n_in, size_t rows,
-                              enum weight_type type)
+ALWAYS_INLINE void pack_int_panel(uint8_t *panel, const uint8_t *src, size_t n_in, size_t rows,
+                                  enum weight_type type)
 {
     const struct layout *l = &layouts[type];
     size_t blocks = n_in / BLOCK, row_bytes = file_bytes(type, blocks);
@@ -209,24 +209,24 @@ ALWAYS_INLINE void pack_panel(uint8_t *panel, const uint8_t *src, size_t n_in, s
             memset(head + LINE / 2, 0, LINE / 2);
         for (size_t r = 0; r < rows; r++) {
             const uint8_t *group = src + r * row_bytes + file_bytes(type, b0);
-            put_head(head, r, group, n, type);
+            pack_head(head, r, group, n, type);
             for (size_t b = 0; b < n; b++) {
                 struct values q;
                 get_block(&q, group, b, type);
-                put_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
+                pack_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
             }
         }
     }
 }
 
-ALWAYS_INLINE void pack(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1,
-                        enum weight_type type)
+ALWAYS_INLINE void pack_ints(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0,
+                             size_t p1, enum weight_type type)
 {
     size_t row_bytes = file_bytes(type, n_in / BLOCK);
     for (size_t p = p0; p < p1; p++) {
         size_t rows = n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
-        pack_panel((uint8_t *)dst + p * quant_panel_bytes(&layouts[type], n_in),
-                   (const uint8_t *)src + p * PANEL * row_bytes, n_in, rows, type);
+        pack_int_panel((uint8_t *)dst + p * quant_panel_bytes(&layouts[type], n_in),
+                       (const uint8_t *)src + p * PANEL * row_bytes, n_in, rows, type);
     }
 }
 
@@ -234,7 +234,7 @@ ALWAYS_INLINE void pack(void *dst, const void *src, size_t n_in, size_t n_out, s
     static void pack_##NAME(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0,      \
                             size_t p1)                                                             \
     {                                                                                              \
-        pack(dst, src, n_in, n_out, p0, p1, TYPE);                                                 \
+        pack_ints(dst, src, n_in, n_out, p0, p1, TYPE);                                            \
     }
 
 DEFINE_PACK(q8_0, WEIGHT_Q8_0)

@@ -167,7 +167,7 @@ static inline FVEC f_signed_bytes(const void *p)
 }
 
 /* See quantize_tmpl.h. */
-static void quantize_block(struct x_block *b, const float *x)
+static void quantize_x_block(struct x_block *b, const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
     __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
@@ -190,9 +190,9 @@ static void quantize_block(struct x_block *b, const float *x)
     b->minus_128[1] = -128 * _mm512_reduce_add_epi32(q0);
 }
 
-static void quantize(void *dst, const float *x, size_t n)
+static void quantize_blocks(void *dst, const float *x, size_t n)
 {
     struct x_block *b = dst;
     for (size_t i = 0; i < n / BLOCK; i++)
-        quantize_block(b + i, x + i * BLOCK);
+        quantize_x_block(b + i, x + i * BLOCK);
 }

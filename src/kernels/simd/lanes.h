@@ -1,6 +1,6 @@
 /* Floor 1. Sixteen floats as one value, in the instructions of the rung that includes this.
  *
- * A lane never meets another but in lanes_fold and lanes_biggest, whose orders are written. Each
+ * A lane never meets another but in lanes_reduce and lanes_biggest, whose orders are written. Each
  * function gives the same bits for every set of instructions: comparisons are written so that they
  * agree with max and min of x86 for zeros and NaN.
  */
@@ -189,7 +189,7 @@ static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
 /* ---- across the lanes, and exp ---- */
 
 /* The sum of the lanes: p[i] += p[i + 8] for i < 8, then 4, 2, 1. */
-static inline float lanes_fold(lanes a)
+static inline float lanes_reduce(lanes a)
 {
 #if defined(__AVX2__) && defined(__FMA__)
     __m256 p8 = _mm256_add_ps(lanes_low(a), lanes_high(a));
@@ -233,7 +233,7 @@ static inline lanes lanes_biggest_all(lanes a)
 #endif
 }
 
-/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_fold of a[i].
+/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_reduce of a[i].
  * AVX-512 has its own, in which they share the shuffles. */
 #if !defined(MGPT_KERNELS_LANES_AVX512_H)
 
@@ -246,13 +246,13 @@ static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
 static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
 {
     for (size_t i = 0; i < 4; i++)
-        to[i] = lanes_of(1.0f / lanes_fold(a[i]));
+        to[i] = lanes_of(1.0f / lanes_reduce(a[i]));
 }
 
 #endif
 
-/* The four sums of the lanes, each as lanes_fold adds it. */
-static inline quad lanes_fold_four(const lanes a[4])
+/* The four sums of the lanes, each as lanes_reduce adds it. */
+static inline quad lanes_reduce_four(const lanes a[4])
 {
 #if defined(MGPT_KERNELS_LANES_AVX512_H)
     const __m512i firsts = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
@@ -267,7 +267,7 @@ static inline quad lanes_fold_four(const lanes a[4])
     __m128 p23 = _mm_add_ps(_mm_unpacklo_ps(p[2], p[3]), _mm_unpackhi_ps(p[2], p[3]));
     return _mm_add_ps(_mm_movelh_ps(p01, p23), _mm_movehl_ps(p23, p01));
 #else
-    return (quad){{lanes_fold(a[0]), lanes_fold(a[1]), lanes_fold(a[2]), lanes_fold(a[3])}};
+    return (quad){{lanes_reduce(a[0]), lanes_reduce(a[1]), lanes_reduce(a[2]), lanes_reduce(a[3])}};
 #endif
 }
 

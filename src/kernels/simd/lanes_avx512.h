@@ -197,7 +197,7 @@ static inline void lanes_spread(__m512 each, lanes to[4])
     to[3] = LANES_QUARTERS(each, each, 0xFF);
 }
 
-/* The same tree as lanes_fold; quarter i of the result belongs to a[i]. */
+/* The same tree as lanes_reduce; quarter i of the result belongs to a[i]. */
 static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
 {
     __m512 ab = _mm512_max_ps(LANES_QUARTERS(a[0], a[1], 0x44), LANES_QUARTERS(a[0], a[1], 0xEE));

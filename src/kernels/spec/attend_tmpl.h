@@ -74,12 +74,12 @@ static void mix_f16(float *const *o, const float *a, size_t lda, const void *v, 
 /* The same values as f16_from_f32 in dtype.c, without a branch: round to nearest even; what rounds
  * to 2^16 or more is infinite, a NaN keeps the top of its payload and is quiet. Below 2^-14, adding
  * 0.5 brings the last bit that a half has to the last bit of the sum. */
-static void halve(uint16_t *dst, const float *src, size_t n)
+static void to_f16(uint16_t *dst, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = bits_of(src[i]), size = bits & 0x7FFFFFFF;
+        uint32_t bits = f32_bits(src[i]), size = bits & 0x7FFFFFFF;
         uint32_t half = (size - 0x38000000u + 0xFFF + (size >> 13 & 1)) >> 13;
-        uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3F000000u;
+        uint32_t small = f32_bits(f32_from_bits(size) + 0.5f) - 0x3F000000u;
         uint32_t nan = 0x7E00 | (size >> 13 & 0x3FF);
         half = (int32_t)size < 0x38800000 ? small : half;
         half = (int32_t)size >= 0x47800000 ? 0x7C00 : half;

@@ -1,7 +1,7 @@
 /* Floor 1. The kernels' specification, compiled once per rung.
  *
- * The including file defines RUNG_INIT (the name of its init function), RUNG_STATIC (static, or
- * empty), RUNG_SAMPLE (its table for draws) and RUNG_NAME. Every loop over lanes has a constant
+ * The including file defines ISA_INIT (the name of its init function), ISA_STATIC (static, or
+ * empty), ISA_SAMPLE (its table for draws) and ISA_NAME. Every loop over lanes has a constant
  * count and no dependence between lanes, which is what lets a compiler turn it into vectors without
  * changing a bit; every sum is written in the order that kernels.h states. Build with
  * -ffp-contract=off and without any -ffast-math.
@@ -12,14 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-static inline float float_of(uint32_t bits)
+static inline float f32_from_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static inline uint32_t bits_of(float f)
+static inline uint32_t f32_bits(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -47,7 +47,7 @@ static inline size_t rows_of_panel(size_t p, size_t n_out)
     return n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
 }
 
-static inline void chains_fold(float *y, const struct chains *s, size_t n_chains, size_t rows)
+static inline void chains_reduce(float *y, const struct chains *s, size_t n_chains, size_t rows)
 {
     for (size_t l = 0; l < rows; l++)
         y[l] = n_chains == 1 ? s->c[0][l] : (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
@@ -58,7 +58,7 @@ enum { WIDEN = 64 }; /* columns that are widened at a time: 4 KiB of floats, and
 /* Weights of `each` bytes, made floats a few columns at a time. */
 typedef void widen_fn(float *dst, const void *src, size_t n);
 
-static inline void linear_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
+static inline void matmul_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
                                   const void *x, size_t x_stride, size_t n, size_t n_in,
                                   size_t n_out, size_t p0, size_t p1)
 {
@@ -73,7 +73,7 @@ static inline void linear_widened(widen_fn *widen, size_t each, float *y, size_t
                 widen(wide, (const char *)w + (p * n_in + k) * PANEL * each, columns * PANEL);
                 chains_run(&s, n_chains, wide, row + k, columns);
             }
-            chains_fold(y + i * ldy + p * PANEL, &s, n_chains, rows_of_panel(p, n_out));
+            chains_reduce(y + i * ldy + p * PANEL, &s, n_chains, rows_of_panel(p, n_out));
         }
 }
 
@@ -86,7 +86,7 @@ static void widen_bf16(float *dst, const void *src, size_t n)
 {
     const uint16_t *from = src;
     for (size_t i = 0; i < n; i++)
-        dst[i] = float_of((uint32_t)from[i] << 16);
+        dst[i] = f32_from_bits((uint32_t)from[i] << 16);
 }
 
 /* The same values as f16_to_f32 in dtype.c, without a branch and without subnormal arithmetic: a
@@ -97,37 +97,37 @@ static void widen_f16(float *dst, const void *src, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint32_t h = from[i], magnitude = (h & 0x7FFF) << 13;
         uint32_t normal = magnitude + 0x38000000u;
-        uint32_t subnormal = bits_of(float_of(magnitude + 0x38800000u) - 0x1p-14f);
+        uint32_t subnormal = f32_bits(f32_from_bits(magnitude + 0x38800000u) - 0x1p-14f);
         uint32_t bits = (int32_t)magnitude < 0x00800000 ? subnormal : normal;
         bits = (int32_t)magnitude >= 0x0F800000 ? normal + 0x38000000u : bits;
-        dst[i] = float_of(bits | (h & 0x8000) << 16);
+        dst[i] = f32_from_bits(bits | (h & 0x8000) << 16);
     }
 }
 
-static void linear_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+static void matmul_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
     (void)work;
-    linear_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
-static void linear_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+static void matmul_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
     (void)work;
-    linear_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
-static void linear_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+static void matmul_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                         size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
 {
     (void)work;
-    linear_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
 }
 
 /* ---- sums over a row ------------------------------------------------------------------------- */
 
-static inline float fold(float p[PANEL])
+static inline float reduce_lanes(float p[PANEL])
 {
     for (size_t i = 0; i < 8; i++)
         p[i] += p[i + 8];
@@ -152,10 +152,10 @@ static float sum_squares(const float *x, float mean, size_t n)
         float d = x[i + l] - mean;
         p[l] = fmaf(d, d, p[l]);
     }
-    return fold(p);
+    return reduce_lanes(p);
 }
 
-static float sum(const float *x, size_t n)
+static float sum_row(const float *x, size_t n)
 {
     float p[PANEL] = {0};
     size_t i = 0;
@@ -164,7 +164,7 @@ static float sum(const float *x, size_t n)
             p[l] += x[i + l];
     for (size_t l = 0; i + l < n; l++)
         p[l] += x[i + l];
-    return fold(p);
+    return reduce_lanes(p);
 }
 
 static void normalize(float *y, const float *x, const float *gain, const float *bias, size_t n,
@@ -188,7 +188,7 @@ static void rmsnorm(float *y, const float *x, const float *gain, const float *bi
 static void layernorm(float *y, const float *x, const float *gain, const float *bias, size_t n,
                       float eps)
 {
-    normalize(y, x, gain, bias, n, sum(x, n) / (float)n, eps);
+    normalize(y, x, gain, bias, n, sum_row(x, n) / (float)n, eps);
 }
 
 /* ---- exp and what is built on it ------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static inline float exp_f32(float x)
     float c = x < -104.0f ? -104.0f : x;
     c = c > 89.0f ? 89.0f : c;
     float shifted = fmaf(c, 0x1.715476p0f, 0x1.8p23f);
-    uint32_t n = bits_of(shifted) - 0x4B400000u;
+    uint32_t n = f32_bits(shifted) - 0x4B400000u;
     float whole = shifted - 0x1.8p23f;
     float r = fmaf(whole, -0x1.62e4p-1f, c);
     r = fmaf(whole, -0x1.7f7d1cp-20f, r);
@@ -213,7 +213,7 @@ static inline float exp_f32(float x)
     p = fmaf(p, r, 0x1.fffffcp-2f);
     p = fmaf(p, r * r, r) + 1.0f;
     uint32_t half = (n + 512) / 2 - 256, rest = n - half; /* n >= -151: the sum is not negative */
-    return p * float_of((half + 127) << 23) * float_of((rest + 127) << 23);
+    return p * f32_from_bits((half + 127) << 23) * f32_from_bits((rest + 127) << 23);
 }
 
 static float maximum(const float *x, size_t n)
@@ -243,7 +243,7 @@ static inline void softmax_by(float *x, size_t n, float maximum_of(const float *
 
 static void softmax(float *x, size_t n)
 {
-    softmax_by(x, n, maximum, exp_less, sum);
+    softmax_by(x, n, maximum, exp_less, sum_row);
 }
 
 static void act_relu(float *x, size_t n)
@@ -320,7 +320,7 @@ static void scale(float *x, float by, size_t n)
         x[i] *= by;
 }
 
-static void add(float *x, const float *y, size_t n)
+static void add_to(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] += y[i];
@@ -332,7 +332,7 @@ static void mul(float *x, const float *y, size_t n)
         x[i] *= y[i];
 }
 
-static void blend(float *x, float a, float b, const float *y, size_t n)
+static void axpby(float *x, float a, float b, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = fmaf(b, y[i], a * x[i]);
@@ -363,29 +363,28 @@ static void softcap(float *x, float cap, size_t n)
 
 #include "kernels/spec/attend_tmpl.h"
 
-const struct sample_kernels RUNG_SAMPLE = {sample_biggest, sample_weigh, sample_few,
-                                           sample_sum_exp};
+const struct sample_kernels ISA_SAMPLE = {sample_biggest, sample_weigh, sample_few, sample_sum_exp};
 
-RUNG_STATIC void RUNG_INIT(struct kernels *k)
+ISA_STATIC void ISA_INIT(struct kernels *k)
 {
     *k = (struct kernels){
-        .isa = RUNG_NAME,
-        .vectors = RUNG_NAME,
-        .linear = {linear_f32, linear_f16, linear_bf16},
+        .isa = ISA_NAME,
+        .vectors = ISA_NAME,
+        .matmul = {matmul_f32, matmul_f16, matmul_bf16},
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
         .rope = rope,
         .softmax = softmax,
         .scale = scale,
-        .add = add,
+        .add = add_to,
         .mul = mul,
-        .blend = blend,
+        .axpby = axpby,
         .clamp = clamp,
         .softcap = softcap,
         .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
         .scores = {scores_f32, scores_f16},
         .mix = {mix_f32, mix_f16},
-        .halve = halve,
-        .sample = &RUNG_SAMPLE,
+        .to_f16 = to_f16,
+        .sample = &ISA_SAMPLE,
     };
 }

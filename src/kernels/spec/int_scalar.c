@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(RUNG_SMALL)
+#if defined(ISA_SMALL)
 #define ALWAYS_INLINE static /* one copy serves all types */
 #else
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -23,21 +23,21 @@ static inline float half(const uint8_t *p)
     uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, magnitude = (h & 0x7FFF) << 13;
     uint32_t bits = magnitude + 0x38000000u;
     if (magnitude < 0x00800000)
-        bits = bits_of(float_of(magnitude + 0x38800000u) - 0x1p-14f);
+        bits = f32_bits(f32_from_bits(magnitude + 0x38800000u) - 0x1p-14f);
     if (magnitude >= 0x0F800000)
         bits += 0x38000000u;
-    return float_of(bits | (h & 0x8000) << 16);
+    return f32_from_bits(bits | (h & 0x8000) << 16);
 }
 
 /* One block of a panel, unpacked: columns in order, 16 rows each, and a scale and a minimum per
  * row. */
-struct block {
+struct int_block {
     int16_t w[BLOCK][PANEL];
     float scale[2][PANEL]; /* of the first and the second half of the columns */
     float min[PANEL];
 };
 
-ALWAYS_INLINE void get_weights(struct block *b, const uint8_t *lines, const struct layout *l)
+ALWAYS_INLINE void get_weights(struct int_block *b, const uint8_t *lines, const struct layout *l)
 {
     for (size_t j = 0; j < BLOCK_WORDS; j++) {
         const uint8_t *low = lines + (l->bits == 8 ? j : j / 2) * LINE;
@@ -55,7 +55,7 @@ ALWAYS_INLINE void get_weights(struct block *b, const uint8_t *lines, const stru
 }
 
 /* Products of a half and a byte are exact in float. */
-ALWAYS_INLINE void get_scales(struct block *to, const uint8_t *head, size_t b,
+ALWAYS_INLINE void get_scales(struct int_block *to, const uint8_t *head, size_t b,
                               const struct layout *l)
 {
     for (size_t r = 0; r < PANEL; r++) {
@@ -78,7 +78,7 @@ ALWAYS_INLINE void get_scales(struct block *to, const uint8_t *head, size_t b,
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 /* y += what one block contributes to 16 rows of one token. */
-ALWAYS_INLINE void add_block(float y[PANEL], const struct block *b, const struct x_block *x,
+ALWAYS_INLINE void add_block(float y[PANEL], const struct int_block *b, const struct x_block *x,
                              const struct layout *l)
 {
     const size_t columns = BLOCK / l->sub_blocks;
@@ -95,12 +95,12 @@ ALWAYS_INLINE void add_block(float y[PANEL], const struct block *b, const struct
 }
 
 /* A panel times up to GROUP_TOKENS tokens. */
-ALWAYS_INLINE void linear_group(float y[GROUP_TOKENS][PANEL], const uint8_t *panel, const char *x,
+ALWAYS_INLINE void matmul_group(float y[GROUP_TOKENS][PANEL], const uint8_t *panel, const char *x,
                                 size_t x_stride, size_t n, size_t n_in, const struct layout *l)
 {
     memset(y, 0, n * sizeof *y);
     for (size_t b = 0; b < n_in / BLOCK; b++) {
-        struct block block;
+        struct int_block block;
         get_weights(&block, panel + lines_at(l, b), l);
         get_scales(&block, panel + head_at(l, b), b % l->group_blocks, l);
         for (size_t i = 0; i < n; i++)
@@ -109,9 +109,9 @@ ALWAYS_INLINE void linear_group(float y[GROUP_TOKENS][PANEL], const uint8_t *pan
     }
 }
 
-ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,
-                          const struct layout *l)
+ALWAYS_INLINE void int_matmul(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,
+                              const struct layout *l)
 {
     for (size_t p = p0; p < p1; p++) {
         const uint8_t *panel = (const uint8_t *)w + p * quant_panel_bytes(l, n_in);
@@ -119,36 +119,36 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
         for (size_t i = 0; i < n; i += GROUP_TOKENS) {
             float out[GROUP_TOKENS][PANEL];
             size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
-            linear_group(out, panel, (const char *)x + i * x_stride, x_stride, group, n_in, l);
+            matmul_group(out, panel, (const char *)x + i * x_stride, x_stride, group, n_in, l);
             for (size_t j = 0; j < group; j++)
                 memcpy(y + (i + j) * ldy + p * PANEL, out[j], rows * sizeof *y);
         }
     }
 }
 
-#define DEFINE_LINEAR(NAME, TYPE)                                                                  \
-    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+#define DEFINE_MATMUL(NAME, TYPE)                                                                  \
+    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
                               size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
                               void *work)                                                          \
     {                                                                                              \
         (void)work;                                                                                \
-        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, &layouts[TYPE]);                    \
+        int_matmul(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, &layouts[TYPE]);                \
     }
 
-DEFINE_LINEAR(q8_0, WEIGHT_Q8_0)
-DEFINE_LINEAR(q4_0, WEIGHT_Q4_0)
-DEFINE_LINEAR(q4_1, WEIGHT_Q4_1)
-DEFINE_LINEAR(q5_0, WEIGHT_Q5_0)
-DEFINE_LINEAR(q5_1, WEIGHT_Q5_1)
-DEFINE_LINEAR(q4_k, WEIGHT_Q4_K)
-DEFINE_LINEAR(q5_k, WEIGHT_Q5_K)
-DEFINE_LINEAR(q6_k, WEIGHT_Q6_K)
+DEFINE_MATMUL(q8_0, WEIGHT_Q8_0)
+DEFINE_MATMUL(q4_0, WEIGHT_Q4_0)
+DEFINE_MATMUL(q4_1, WEIGHT_Q4_1)
+DEFINE_MATMUL(q5_0, WEIGHT_Q5_0)
+DEFINE_MATMUL(q5_1, WEIGHT_Q5_1)
+DEFINE_MATMUL(q4_k, WEIGHT_Q4_K)
+DEFINE_MATMUL(q5_k, WEIGHT_Q5_K)
+DEFINE_MATMUL(q6_k, WEIGHT_Q6_K)
 
 void kernels_quant_init_scalar(struct kernels *k)
 {
-    static linear_fn *const fns[] = {linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0,
-                                     linear_q5_1, linear_q4_k, linear_q5_k, linear_q6_k};
-    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
-    k->quantize = quantize;
+    static matmul_fn *const fns[] = {matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0,
+                                     matmul_q5_1, matmul_q4_k, matmul_q5_k, matmul_q6_k};
+    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
+    k->quantize = quantize_blocks;
     kernels_pack_init(k);
 }

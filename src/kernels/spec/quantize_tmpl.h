@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-static inline float float_of(uint32_t bits)
+static inline float f32_from_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static inline uint32_t bits_of(float f)
+static inline uint32_t f32_bits(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -19,27 +19,27 @@ static inline uint32_t bits_of(float f)
 }
 
 /* As integers the magnitudes of floats have their order, infinity and NaN on top. */
-static uint32_t largest(const float *x)
+static uint32_t largest_magnitude(const float *x)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < BLOCK; i++) {
-        uint32_t magnitude = bits_of(x[i]) & 0x7FFFFFFF;
+        uint32_t magnitude = f32_bits(x[i]) & 0x7FFFFFFF;
         most = magnitude > most ? magnitude : most;
     }
     return most;
 }
 
-static void quantize_block(struct x_block *b, const float *x)
+static void quantize_x_block(struct x_block *b, const float *x)
 {
-    uint32_t most = largest(x);
-    float m = float_of(most);
+    uint32_t most = largest_magnitude(x);
+    float m = f32_from_bits(most);
     int finite = most < 0x7F800000, counts = m >= QUANT_TINY && finite;
     float by = counts ? 127.0f / m : 0.0f;
     int32_t sum[2] = {0};
     for (size_t h = 0; h < 2; h++)
         for (size_t i = 16 * h; i < 16 * h + 16; i++) {
             float v = (finite ? x[i] : 0.0f) * by;
-            int32_t q = (int32_t)(bits_of(v + 0x1.8p23f) - 0x4B400000u); /* to nearest even */
+            int32_t q = (int32_t)(f32_bits(v + 0x1.8p23f) - 0x4B400000u); /* to nearest even */
             b->q[i] = (int8_t)q;
             sum[h] += q;
         }
@@ -49,9 +49,9 @@ static void quantize_block(struct x_block *b, const float *x)
     b->minus_128[1] = -128 * sum[0];
 }
 
-static void quantize(void *dst, const float *x, size_t n)
+static void quantize_blocks(void *dst, const float *x, size_t n)
 {
     struct x_block *b = dst;
     for (size_t i = 0; i < n / BLOCK; i++)
-        quantize_block(b + i, x + i * BLOCK);
+        quantize_x_block(b + i, x + i * BLOCK);
 }

@@ -33,20 +33,20 @@ ALWAYS_INLINE VEC load_kv(const void *p, size_t i, enum kv_type type)
     return type == KV_F32 ? V_LOAD_f32((const float *)p + i) : V_LOAD_f16((const uint16_t *)p + i);
 }
 
-ALWAYS_INLINE size_t kv_bytes(enum kv_type type)
+ALWAYS_INLINE size_t kv_element_bytes(enum kv_type type)
 {
     return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
 ALWAYS_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
 {
-    return (const char *)p + i * kv_bytes(type);
+    return (const char *)p + i * kv_element_bytes(type);
 }
 
 /* Element i may lie behind the end, where C has no pointers. */
 ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
 {
-    __builtin_prefetch((const void *)((uintptr_t)p + i * kv_bytes(type)), 0, 2);
+    __builtin_prefetch((const void *)((uintptr_t)p + i * kv_element_bytes(type)), 0, 2);
 }
 
 /* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at
@@ -266,7 +266,7 @@ static float tile_sum(const float *x, size_t n)
         V_STORE(lane + v * LANES, p[v]);
     for (size_t l = 0; i + l < n; l++)
         lane[l] += x[i + l];
-    return fold(lane);
+    return reduce_lanes(lane);
 }
 
 static void tile_softmax(float *x, size_t n)
@@ -276,12 +276,12 @@ static void tile_softmax(float *x, size_t n)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-static void tile_halve(uint16_t *dst, const float *src, size_t n)
+static void tile_to_f16(uint16_t *dst, const float *src, size_t n)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         V_STORE_f16(dst + i, V_LOAD(src + i));
-    halve(dst + i, src + i, n - i);
+    to_f16(dst + i, src + i, n - i);
 }
 
 static inline void attend_init(struct kernels *k)
@@ -290,6 +290,6 @@ static inline void attend_init(struct kernels *k)
     k->scores[KV_F16] = tile_scores_f16;
     k->mix[KV_F32] = tile_mix_f32;
     k->mix[KV_F16] = tile_mix_f16;
-    k->halve = tile_halve;
+    k->to_f16 = tile_to_f16;
     k->softmax = tile_softmax;
 }

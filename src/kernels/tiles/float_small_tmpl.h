@@ -40,7 +40,7 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const char *w, si
     const char *panel[NARROW_MOST];
     const float *row[NARROW_MOST];
     UNROLL for (size_t v = 0; v < vectors; v++) panel[v] =
-        w + (v0 + v) / VECTORS * panel_bytes + (v0 + v) % VECTORS * LANES * bytes_of(type);
+        w + (v0 + v) / VECTORS * panel_bytes + (v0 + v) % VECTORS * LANES * weight_bytes(type);
     UNROLL for (size_t i = 0; i < tokens; i++) row[i] =
         (const float *)(const void *)(x + i * x_stride);
     UNROLL for (size_t j = 0; j < 4; j++) UNROLL for (size_t s = 0; s < tokens * vectors; s++)
@@ -86,7 +86,7 @@ ALWAYS_INLINE void narrow_tile(enum weight_type type, float *y, size_t ldy, cons
 /* The vectors of rows [v0, v1) that panels [p0, p1) hold. */
 #define NARROW_RANGE                                                                               \
     size_t rows = p1 * PANEL < n_out ? p1 * PANEL : n_out, v0 = p0 * VECTORS;                      \
-    size_t v1 = (rows + LANES - 1) / LANES, panel_bytes = n_in * PANEL * bytes_of(type);
+    size_t v1 = (rows + LANES - 1) / LANES, panel_bytes = n_in * PANEL * weight_bytes(type);
 
 /* One token: as many vectors as there are, up to NARROW_ONE. */
 ALWAYS_INLINE void narrow_one(enum weight_type type, float *y, const char *w, const char *x,

@@ -54,16 +54,16 @@ _Static_assert((size_t)GROUP_TOKENS <= WORK_TOKENS && X_ROW * sizeof(float) <= W
                "kernels_work_bytes");
 
 /* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
-struct parts {
+struct equal_parts {
     size_t each, more;
 };
 
-ALWAYS_INLINE struct parts parts_of(size_t n, size_t n_parts)
+ALWAYS_INLINE struct equal_parts parts_of(size_t n, size_t n_parts)
 {
-    return (struct parts){n / n_parts, n % n_parts};
+    return (struct equal_parts){n / n_parts, n % n_parts};
 }
 
-ALWAYS_INLINE size_t bytes_of(enum weight_type type)
+ALWAYS_INLINE size_t weight_bytes(enum weight_type type)
 {
     return type == WEIGHT_F32 ? 4 : 2;
 }
@@ -71,7 +71,7 @@ ALWAYS_INLINE size_t bytes_of(enum weight_type type)
 /* Vector v of column k of a panel. */
 ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
 {
-    const char *at = panel + (k * PANEL + v * LANES) * bytes_of(type);
+    const char *at = panel + (k * PANEL + v * LANES) * weight_bytes(type);
     if (type == WEIGHT_F32)
         return V_LOAD_f32((const float *)(const void *)at);
     if (type == WEIGHT_F16)
@@ -91,7 +91,8 @@ ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const ch
                               size_t panels)
 {
     VEC c[STREAM_PANELS * VECTORS];
-    size_t column = PANEL * bytes_of(type), last = AHEAD / column < n_in ? AHEAD / column : n_in;
+    size_t column = PANEL * weight_bytes(type),
+           last = AHEAD / column < n_in ? AHEAD / column : n_in;
     uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
     UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
     for (size_t k = 0; k < n_in; k++) {
@@ -119,11 +120,11 @@ ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const ch
 ALWAYS_INLINE void stream(enum weight_type type, int far, float *y, const char *w, const float *x,
                           size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
-    size_t bytes = n_in * PANEL * bytes_of(type);
+    size_t bytes = n_in * PANEL * weight_bytes(type);
     size_t groups = (p1 - p0 + STREAM_PANELS - 1) / STREAM_PANELS;
     if (groups == 0)
         return;
-    struct parts parts = parts_of(p1 - p0, groups);
+    struct equal_parts parts = parts_of(p1 - p0, groups);
     for (size_t g = 0, p = p0; g < groups; g++) {
         size_t panels = parts.each + (g < parts.more), rows = panels * PANEL;
         if (rows > n_out - p * PANEL)
@@ -155,7 +156,7 @@ struct ahead {
 /* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
  * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the
  * sums begin here, and do not wait in y. */
-struct work {
+struct tile_work {
     float *y;
     size_t ldy;
     const char *w;
@@ -179,7 +180,7 @@ ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size
 }
 
 /* type, tokens and panels are constants. */
-ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *y, size_t ldy,
+ALWAYS_INLINE void tile_run(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
                             size_t tokens, size_t panels)
 {
     VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
@@ -222,7 +223,7 @@ ALWAYS_INLINE void tile_run(enum weight_type type, const struct work *t, float *
         tile_run(type, t, y, ldy, N < TILE_TOKENS ? N : TILE_TOKENS, panels);                      \
         break;
 
-ALWAYS_INLINE void tile_some(enum weight_type type, const struct work *t, float *y, size_t ldy,
+ALWAYS_INLINE void tile_some(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
                              size_t panels)
 {
     switch (t->tokens) {
@@ -244,7 +245,7 @@ ALWAYS_INLINE void tile_some(enum weight_type type, const struct work *t, float 
 }
 
 /* Whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
-ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
+ALWAYS_INLINE void float_tile(enum weight_type type, const struct tile_work *t)
 {
     float edge[TILE_TOKENS * TILE_ROWS];
     int whole = t->rows % PANEL == 0;
@@ -263,25 +264,25 @@ ALWAYS_INLINE void tile(enum weight_type type, const struct work *t)
 /* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces
  * other than they were stored in, which waits for all stores before, also of sums to far
  * caches. */
-typedef void tile_fn(const struct work *t);
+typedef void tile_fn(const struct tile_work *t);
 
-static void tile_f32(const struct work *t)
+static void tile_f32(const struct tile_work *t)
 {
-    tile(WEIGHT_F32, t);
+    float_tile(WEIGHT_F32, t);
 }
 
-static void tile_f16(const struct work *t)
+static void tile_f16(const struct tile_work *t)
 {
-    tile(WEIGHT_F16, t);
+    float_tile(WEIGHT_F16, t);
 }
 
-static void tile_bf16(const struct work *t)
+static void tile_bf16(const struct tile_work *t)
 {
-    tile(WEIGHT_BF16, t);
+    float_tile(WEIGHT_BF16, t);
 }
 
 /* One call's arguments. */
-struct product {
+struct tile_matmul {
     enum weight_type type;
     tile_fn *tile; /* for a tile that is alone; others multiply floats */
     float *y;
@@ -293,19 +294,19 @@ struct product {
 };
 
 /* A block: columns [k, k + columns) of `panels` panels from p on. */
-struct block {
+struct tile_block {
     size_t p, panels, k, columns;
     ptrdiff_t next; /* bytes from here to the block that comes then, 0: none */
 };
 
-ALWAYS_INLINE const char *weights_of(const struct product *m, size_t p, size_t k)
+ALWAYS_INLINE const char *weights_of(const struct tile_matmul *m, size_t p, size_t k)
 {
-    return m->w + (p * m->n_in + k) * PANEL * bytes_of(m->type);
+    return m->w + (p * m->n_in + k) * PANEL * weight_bytes(m->type);
 }
 
 /* Half weights as floats, once for all tiles of a group. */
-ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct product *m,
-                               const struct block *b)
+ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct tile_matmul *m,
+                               const struct tile_block *b)
 {
     for (size_t p = 0; p < b->panels; p++) {
         const char *panel = weights_of(m, b->p + p, b->k);
@@ -317,10 +318,10 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
 }
 
 /* What tile t of n_tiles fetches: its share of the next block; what is AHEAD of it if alone. */
-static struct ahead ahead_of(const struct product *m, const struct block *b, const char *w,
+static struct ahead ahead_of(const struct tile_matmul *m, const struct tile_block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
-    size_t column = PANEL * bytes_of(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
+    size_t column = PANEL * weight_bytes(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
     if (n_tiles == 1)
         return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
@@ -331,18 +332,18 @@ static struct ahead ahead_of(const struct product *m, const struct block *b, con
 }
 
 /* A block for tokens [i, i + n), whose columns have been copied to x. wide is room for its weights. */
-static void block_run(const struct product *m, const float *x, float *wide, size_t i, size_t n,
-                      const struct block *b)
+static void block_run(const struct tile_matmul *m, const float *x, float *wide, size_t i, size_t n,
+                      const struct tile_block *b)
 {
     const char *w = weights_of(m, b->p, b->k);
-    struct work t = {.y = m->y + i * m->ldy + b->p * PANEL,
-                     .ldy = m->ldy,
-                     .w = w,
-                     .panel_bytes = m->n_in * PANEL * bytes_of(m->type),
-                     .columns = b->columns,
-                     .x = x,
-                     .rows = m->n_out - b->p * PANEL,
-                     .first = b->k == 0};
+    struct tile_work t = {.y = m->y + i * m->ldy + b->p * PANEL,
+                          .ldy = m->ldy,
+                          .w = w,
+                          .panel_bytes = m->n_in * PANEL * weight_bytes(m->type),
+                          .columns = b->columns,
+                          .x = x,
+                          .rows = m->n_out - b->p * PANEL,
+                          .first = b->k == 0};
     tile_fn *run = m->tile;
     size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
     if (t.rows > b->panels * PANEL)
@@ -356,7 +357,7 @@ static void block_run(const struct product *m, const float *x, float *wide, size
         t.panel_bytes = COLUMNS * PANEL * sizeof *wide;
         run = tile_f32;
     }
-    struct parts parts = parts_of(n, n_tiles);
+    struct equal_parts parts = parts_of(n, n_tiles);
     for (size_t j = 0; j < n_tiles; j++) {
         t.tokens = parts.each + (j < parts.more);
         t.ahead = ahead_of(m, b, w, j, n_tiles);
@@ -367,7 +368,8 @@ static void block_run(const struct product *m, const float *x, float *wide, size
 }
 
 /* How far behind a block the one is that follows it among panels [p0, p1); 0 behind the last. */
-static ptrdiff_t next_block(const struct product *m, const struct block *b, size_t p0, size_t p1)
+static ptrdiff_t next_block(const struct tile_matmul *m, const struct tile_block *b, size_t p0,
+                            size_t p1)
 {
     const char *here = weights_of(m, b->p, b->k);
     if (b->p + TILE_PANELS < p1)
@@ -378,16 +380,16 @@ static ptrdiff_t next_block(const struct product *m, const struct block *b, size
 }
 
 /* Panels [p0, p1) for tokens [i, i + n). In m->work: the weights of a block as floats, 16 KiB for each
- * panel of a tile, then the tokens' copies, 204 KiB. Half as many tokens would halve these, but widen
+ * panel of a tile, then the tokens' copies, 204 KiB. Half as many tokens would to_f16 these, but widen
  * and wait for weights twice as often. */
-static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size_t p1)
+static void set_run(const struct tile_matmul *m, size_t i, size_t n, size_t p0, size_t p1)
 {
     float *wide = m->work, *x = wide + WIDE_FLOATS;
     size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
     size_t most =
         (m->n_in + n_blocks * PANEL - 1) / (n_blocks * PANEL) * PANEL; /* columns of one */
     for (size_t k = 0; k < m->n_in; k += most) {
-        struct block b = {.p = p0, .k = k, .columns = m->n_in - k < most ? m->n_in - k : most};
+        struct tile_block b = {.p = p0, .k = k, .columns = m->n_in - k < most ? m->n_in - k : most};
         for (size_t j = 0; j < n; j++)
             memcpy(x + j * X_ROW, m->x + (i + j) * m->x_stride + k * sizeof *x,
                    b.columns * sizeof *x);
@@ -399,10 +401,10 @@ static void set_run(const struct product *m, size_t i, size_t n, size_t p0, size
     }
 }
 
-static void tiles(const struct product *m)
+static void tiles(const struct tile_matmul *m)
 {
     size_t n_groups = (m->n + GROUP_TOKENS - 1) / GROUP_TOKENS;
-    struct parts parts = parts_of(m->n, n_groups);
+    struct equal_parts parts = parts_of(m->n, n_groups);
     for (size_t p = m->p0; p < m->p1; p += SET_PANELS)
         for (size_t g = 0, i = 0; g < n_groups; g++) {
             size_t n = parts.each + (g < parts.more);
@@ -415,7 +417,7 @@ static void tiles(const struct product *m)
 
 /* Each shape is a function of its own, and the entry only jumps to it: saving registers that a
  * layer 16 wide does not need would take as long as the layer. */
-#define DEFINE_LINEAR(TYPE, ID)                                                                    \
+#define DEFINE_MATMUL(TYPE, ID)                                                                    \
     static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
                                            size_t p0, size_t p1, void *work)                       \
@@ -448,29 +450,29 @@ static void tiles(const struct product *m)
                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
                                       size_t p0, size_t p1, void *work)                            \
     {                                                                                              \
-        struct product m = {                                                                       \
-            ID, tile_##TYPE, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work};                \
+        struct tile_matmul m = {ID, tile_##TYPE, y,     ldy, w,  x,   x_stride,                    \
+                                n,  n_in,        n_out, p0,  p1, work};                            \
         tiles(&m);                                                                                 \
     }                                                                                              \
-    static void rung_linear_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
+    static void tile_matmul_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
                                    size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
                                    size_t p0, size_t p1, void *work)                               \
     {                                                                                              \
-        linear_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
+        matmul_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
         if (n_out <= NARROW) {                                                                     \
             one = narrow_one_##TYPE;                                                               \
             many = narrow_many_##TYPE;                                                             \
-        } else if ((p1 - p0) * n_in >= FAR / (PANEL * bytes_of(ID)))                               \
+        } else if ((p1 - p0) * n_in >= FAR / (PANEL * weight_bytes(ID)))                           \
             one = stream_far_##TYPE;                                                               \
         (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work);               \
     }
-DEFINE_LINEAR(f32, WEIGHT_F32)
-DEFINE_LINEAR(f16, WEIGHT_F16)
-DEFINE_LINEAR(bf16, WEIGHT_BF16)
+DEFINE_MATMUL(f32, WEIGHT_F32)
+DEFINE_MATMUL(f16, WEIGHT_F16)
+DEFINE_MATMUL(bf16, WEIGHT_BF16)
 
-static inline void rung_init(struct kernels *k)
+static inline void float_tile_init(struct kernels *k)
 {
-    k->linear[WEIGHT_F32] = rung_linear_f32;
-    k->linear[WEIGHT_F16] = rung_linear_f16;
-    k->linear[WEIGHT_BF16] = rung_linear_bf16;
+    k->matmul[WEIGHT_F32] = tile_matmul_f32;
+    k->matmul[WEIGHT_F16] = tile_matmul_f16;
+    k->matmul[WEIGHT_BF16] = tile_matmul_bf16;
 }

@@ -2,7 +2,7 @@
  *
  * The same sums in the same order as int_scalar.c. A lane is a row of the output. One token
  * goes straight through the packed lines, a panel or two at a time: as many streams from memory.
- * Several tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct cache`), then
+ * Several tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct tile_cache`), then
  * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
  * unfinished results in `y`.
  *
@@ -99,7 +99,7 @@ ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t pa
 
 /* Bytes are read as fast as memory gives them, and it gives more to two streams; smaller weights have to
  * be unpacked, which takes the registers. */
-ALWAYS_INLINE void linear_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
+ALWAYS_INLINE void matmul_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
                               size_t n_out, size_t p0, size_t p1, const struct layout *l)
 {
     size_t p = p0;
@@ -113,21 +113,21 @@ ALWAYS_INLINE void linear_one(float *y, const uint8_t *w, const struct x_block *
 
 /* Some blocks of a tile's panels, unpacked. Weights that are bytes already stay where they are, if
  * there is a panel for every place of the tile. */
-struct cache {
+struct tile_cache {
     const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; the others' follow, `stride` apart */
     size_t stride;
     _Alignas(LINE) uint8_t w[CACHE_BLOCKS][TILE_PANELS][BLOCK_WORDS][LINE];
     float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
     float min[CACHE_BLOCKS][TILE_PANELS][PANEL];
 };
-_Static_assert(sizeof(struct cache) <= WORK_WEIGHTS, "kernels_work_bytes");
+_Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
 ALWAYS_INLINE int stays(size_t panels, const struct layout *l)
 {
     return l->bits == 8 && !SIGNED_8 && panels == TILE_PANELS;
 }
 
-ALWAYS_INLINE void fill_cache(struct cache *c, const uint8_t *panel, size_t p, size_t b0,
+ALWAYS_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b0,
                               size_t blocks, int keep, const struct layout *l)
 {
     for (size_t i = 0; i < blocks; i++) {
@@ -156,7 +156,7 @@ struct results {
 };
 
 /* y += what a sub-block contributes, for n tokens (constant); integer sums are in registers. */
-ALWAYS_INLINE void tile_sub(struct results *y, const struct cache *c, size_t b, size_t s,
+ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
                             const char *x, size_t x_stride, size_t n, const struct layout *l)
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
@@ -200,8 +200,8 @@ ALWAYS_INLINE void tile_sub(struct results *y, const struct cache *c, size_t b, 
         }
 }
 
-ALWAYS_INLINE void tile(struct results *y, const struct cache *c, size_t blocks, const char *x,
-                        size_t x_stride, size_t n, const struct layout *l)
+ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
+                            const char *x, size_t x_stride, size_t n, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
 #pragma GCC unroll 2
@@ -214,23 +214,23 @@ ALWAYS_INLINE void tile(struct results *y, const struct cache *c, size_t blocks,
 
 /* Types whose tiles are the same code share it: kinds of tiles, by a type that stands for them. */
 #define DEFINE_TILE(NAME, TYPE)                                                                    \
-    static __attribute__((noinline)) void tile_##NAME(struct results *y, const struct cache *c,    \
-                                                      size_t blocks, const char *x,                \
-                                                      size_t x_stride, size_t n)                   \
+    static __attribute__((noinline)) void tile_##NAME(struct results *y,                           \
+                                                      const struct tile_cache *c, size_t blocks,   \
+                                                      const char *x, size_t x_stride, size_t n)    \
     {                                                                                              \
         const struct layout *l = &layouts[TYPE];                                                   \
         for (; n >= TILE_TOKENS; n -= TILE_TOKENS) {                                               \
-            tile(y, c, blocks, x, x_stride, TILE_TOKENS, l);                                       \
+            int_tile(y, c, blocks, x, x_stride, TILE_TOKENS, l);                                   \
             y += TILE_TOKENS;                                                                      \
             x += TILE_TOKENS * x_stride;                                                           \
         }                                                                                          \
         for (; n >= 2; n -= 2) {                                                                   \
-            tile(y, c, blocks, x, x_stride, 2, l);                                                 \
+            int_tile(y, c, blocks, x, x_stride, 2, l);                                             \
             y += 2;                                                                                \
             x += 2 * x_stride;                                                                     \
         }                                                                                          \
         if (n == 1)                                                                                \
-            tile(y, c, blocks, x, x_stride, 1, l);                                                 \
+            int_tile(y, c, blocks, x, x_stride, 1, l);                                             \
     }
 
 DEFINE_TILE(q8_0, WEIGHT_Q8_0)
@@ -240,13 +240,13 @@ DEFINE_TILE(4_min, WEIGHT_Q4_1)
 DEFINE_TILE(5_min, WEIGHT_Q5_1)
 DEFINE_TILE(q6_k, WEIGHT_Q6_K)
 
-typedef void tile_fn(struct results *y, const struct cache *c, size_t blocks, const char *x,
+typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, const char *x,
                      size_t x_stride, size_t n);
 
 /* Panels [p, p + panels) times one group of tokens. */
-ALWAYS_INLINE void linear_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
+ALWAYS_INLINE void matmul_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
                                 const char *x, size_t x_stride, size_t n, size_t n_in,
-                                tile_fn *tiles, const struct layout *l, struct cache *c)
+                                tile_fn *tiles, const struct layout *l, struct tile_cache *c)
 {
     size_t blocks = n_in / BLOCK;
     int keep = stays(panels, l);
@@ -274,12 +274,12 @@ ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows
             f_store(y + v * LANES, f_load(from->y + v * LANES));
 }
 
-ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                          size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work,
-                          tile_fn *tiles, const struct layout *l)
+ALWAYS_INLINE void int_matmul(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
+                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work,
+                              tile_fn *tiles, const struct layout *l)
 {
     if (n == 1) {
-        linear_one(y, w, x, n_in, n_out, p0, p1, l);
+        matmul_one(y, w, x, n_in, n_out, p0, p1, l);
         return;
     }
     for (size_t p = p0; p < p1; p += TILE_PANELS) {
@@ -288,7 +288,7 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
         for (size_t i = 0; i < n; i += GROUP_TOKENS) {
             struct results out[GROUP_TOKENS];
             size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
-            linear_group(out, w, p, panels, (const char *)x + i * x_stride, x_stride, group, n_in,
+            matmul_group(out, w, p, panels, (const char *)x + i * x_stride, x_stride, group, n_in,
                          tiles, l, work);
             for (size_t j = 0; j < group; j++)
                 put_results(y + (i + j) * ldy + row, &out[j], rows);
@@ -296,30 +296,30 @@ ALWAYS_INLINE void linear(float *y, size_t ldy, const void *w, const void *x, si
     }
 }
 
-#define DEFINE_LINEAR(NAME, TYPE, TILES)                                                           \
-    static void linear_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
+#define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
+    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
                               size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
                               void *work)                                                          \
     {                                                                                              \
-        linear(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work, TILES, &layouts[TYPE]);       \
+        int_matmul(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work, TILES, &layouts[TYPE]);   \
     }
 
-DEFINE_LINEAR(q8_0, WEIGHT_Q8_0, tile_q8_0)
-DEFINE_LINEAR(q4_0, WEIGHT_Q4_0, tile_q4_0)
-DEFINE_LINEAR(q4_1, WEIGHT_Q4_1, tile_4_min)
-DEFINE_LINEAR(q5_0, WEIGHT_Q5_0, tile_q5_0)
-DEFINE_LINEAR(q5_1, WEIGHT_Q5_1, tile_5_min)
-DEFINE_LINEAR(q4_k, WEIGHT_Q4_K, tile_4_min)
-DEFINE_LINEAR(q5_k, WEIGHT_Q5_K, tile_5_min)
-DEFINE_LINEAR(q6_k, WEIGHT_Q6_K, tile_q6_k)
+DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, tile_q8_0)
+DEFINE_MATMUL(q4_0, WEIGHT_Q4_0, tile_q4_0)
+DEFINE_MATMUL(q4_1, WEIGHT_Q4_1, tile_4_min)
+DEFINE_MATMUL(q5_0, WEIGHT_Q5_0, tile_q5_0)
+DEFINE_MATMUL(q5_1, WEIGHT_Q5_1, tile_5_min)
+DEFINE_MATMUL(q4_k, WEIGHT_Q4_K, tile_4_min)
+DEFINE_MATMUL(q5_k, WEIGHT_Q5_K, tile_5_min)
+DEFINE_MATMUL(q6_k, WEIGHT_Q6_K, tile_q6_k)
 
 /* In the table's order, from Q8_0 on. */
-#define LINEARS                                                                                    \
-    linear_q8_0, linear_q4_0, linear_q4_1, linear_q5_0, linear_q5_1, linear_q4_k, linear_q5_k,     \
-        linear_q6_k
+#define MATMULS                                                                                    \
+    matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0, matmul_q5_1, matmul_q4_k, matmul_q5_k,     \
+        matmul_q6_k
 
 static inline void tile_init(struct kernels *k)
 {
-    static linear_fn *const fns[] = {LINEARS};
-    memcpy(k->linear + WEIGHT_Q8_0, fns, sizeof fns);
+    static matmul_fn *const fns[] = {MATMULS};
+    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
 }

@@ -77,7 +77,7 @@ static void backwards(float *y, size_t ldy, const void *w, const void *x, size_t
 
 static void spoil_order(struct kernels *k)
 {
-    k->linear[WEIGHT_F32] = backwards;
+    k->matmul[WEIGHT_F32] = backwards;
 }
 
 static float one_ulp(float x)

@@ -7,10 +7,10 @@
  * inputs are 0 or at least 2^-60 in size, all products are multiples of 2^-166, so such a sum is exact as a
  * double. With smaller numbers every step is done with care.
  */
-#define RUNG_INIT init_scalar
-#define RUNG_SAMPLE sample_kernels_scalar
-#define RUNG_NAME "scalar"
-#define RUNG_STATIC static
+#define ISA_INIT init_scalar
+#define ISA_SAMPLE sample_kernels_scalar
+#define ISA_NAME "scalar"
+#define ISA_STATIC static
 #include "kernels/spec/float_tmpl.h"
 
 #include <wasm_simd128.h>
@@ -94,7 +94,7 @@ static void store_sums(float *y, const struct sums *s, size_t n_chains, size_t r
     for (size_t i = 0; i < n_chains; i++)
         for (size_t l = 0; l < PANEL; l++)
             floats.c[i][l] = (float)s->c[i][l];
-    chains_fold(y, &floats, n_chains, rows);
+    chains_reduce(y, &floats, n_chains, rows);
 }
 
 /* A panel and up to TOKENS tokens, the first of them at x, y; some want care. */
@@ -150,7 +150,7 @@ DEFINE_LINEAR(bf16, 2)
 void kernels_init_scalar(struct kernels *k)
 {
     init_scalar(k);
-    k->linear[WEIGHT_F32] = pairs_f32;
-    k->linear[WEIGHT_F16] = pairs_f16;
-    k->linear[WEIGHT_BF16] = pairs_bf16;
+    k->matmul[WEIGHT_F32] = pairs_f32;
+    k->matmul[WEIGHT_F16] = pairs_f16;
+    k->matmul[WEIGHT_BF16] = pairs_bf16;
 }
