@@ -1,5 +1,5 @@
-/* Floor 0. Checked arithmetic for every quantity that comes from a file or is derived from one.
- * Each returns 1 and stores the result, or returns 0 and stores nothing that may be used. */
+/* Checked arithmetic for quantities that come from a file or are derived from one. Each function
+ * returns 1 and stores the result, or returns 0; the stored value must then not be used. */
 #ifndef MGPT_CK_H
 #define MGPT_CK_H
 
@@ -26,7 +26,7 @@ static inline int ck_align(uint64_t a, uint64_t to, uint64_t *aligned)
     return 1;
 }
 
-/* A file quantity as size_t: 0 where it does not fit (32-bit machines). */
+/* A file quantity as size_t. Returns 0 if it does not fit (32-bit machines). */
 static inline int ck_size(uint64_t a, size_t *size)
 {
     *size = (size_t)a;

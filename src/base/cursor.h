@@ -1,8 +1,7 @@
-/* Floor 0. The one door through which bytes of untrusted files are read.
+/* Bounds-checked reader: all parsers of untrusted files in src read their bytes through it.
  *
- * A cursor walks a span of bytes. A read that would pass the end reads nothing, returns zero and makes
- * the cursor fail for good (`failed`, `where`): a parser may read a whole record and check once. All
- * integers are little-endian.
+ * A read past the end consumes nothing, returns zero and sets `failed` and `where`; every later
+ * read fails too. A parser may read a whole record and check once. Integers are little-endian.
  */
 #ifndef MGPT_CURSOR_H
 #define MGPT_CURSOR_H

@@ -1,8 +1,9 @@
-/* Floor 1. exp, log, sin and cos in float64 with a written order of operations.
+/* exp, log, sin and cos in float64 with a fixed order of operations.
  *
- * libm's results differ between machines and versions, and rope angles end up in logits: these use
- * only + - * / on doubles, which IEEE 754 fixes. Errors are a few 1e-16 (relative; absolute for the
- * reduced sine), far below a float. Finite arguments only; ranges are stated.
+ * libm's results differ between machines and versions, and rope angles affect logits. These use
+ * only + - * / on doubles, which IEEE 754 defines exactly. Errors are a few 1e-16 (relative;
+ * absolute for the reduced sine), far below a float's. Arguments must be finite; each function
+ * states its range.
  */
 #ifndef MGPT_DMATH_H
 #define MGPT_DMATH_H
@@ -24,7 +25,8 @@ static inline uint64_t d_bits(double d)
     return bits;
 }
 
-/* Nearest integer to x, ties to even, for |x| < 2^51: adding 1.5 * 2^52 rounds away the fraction. */
+/* Nearest integer to x, ties to even, for |x| < 2^51: adding 1.5 * 2^52 rounds away the
+ * fraction. */
 static inline double d_round(double x)
 {
     return (x + 0x1.8p52) - 0x1.8p52;
@@ -42,12 +44,13 @@ static inline double d_exp(double x)
     double sum = 1.0;
     for (int i = 14; i >= 1; i--)
         sum = 1.0 + sum * (r / i);
-    int64_t half = (int64_t)n / 2, rest = (int64_t)n - half; /* 2^1024 itself does not exist */
+    int64_t half = (int64_t)n / 2, rest = (int64_t)n - half; /* 2^1024 is not a double */
     return sum * d_from_bits((uint64_t)(half + 1023) << 52) *
            d_from_bits((uint64_t)(rest + 1023) << 52);
 }
 
-/* ln x for normal x > 0: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 atanh((m-1)/(m+1)). */
+/* ln x for normal x > 0: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2
+ * atanh((m-1)/(m+1)). */
 static inline double d_log(double x)
 {
     uint64_t bits = d_bits(x);
@@ -63,8 +66,8 @@ static inline double d_log(double x)
     return (double)e * 0x1.62e42fefa39efp-1 + 2 * s * sum;
 }
 
-/* sin and cos of x, |x| < 2^30. The quarter turns are taken off in three parts of pi/2 whose products
- * with n are exact or nearly so (Cody and Waite); Taylor series on |r| <= pi/4. */
+/* sin and cos of x, |x| < 2^30. n quarter turns are subtracted in three parts of pi/2 whose
+ * products with n are exact or nearly so (Cody and Waite). Taylor series on |r| <= pi/4. */
 static inline void d_sincos(double x, double *sine, double *cosine)
 {
     double n = d_round(x * 0x1.45f306dc9c883p-1);

@@ -1,7 +1,7 @@
-/* Floor 0. Error lines: a small formatter without stdio, locale or allocation.
+/* Error messages: a small formatter without stdio, locale or allocation.
  *
- * Text from files ends up in these lines, so whatever a terminal must not get becomes '?' in a string: an
- * error can be printed to a terminal as it is.
+ * Messages quote strings from files. Characters that are unsafe on a terminal (utf8_dangerous) are
+ * printed as '?', so a message can be printed as it is.
  */
 #include "base/error.h"
 
@@ -10,31 +10,31 @@
 #include <errno.h>
 #include <string.h>
 
-struct sink {
+struct text_sink {
     char *buf;
     size_t cap, n; /* n counts what would have been written; cap includes the final NUL */
 };
 
-static void put(struct sink *s, char c)
+static void sink_char(struct text_sink *s, char c)
 {
-    if (s->n < s->cap) /* the last one falls to the final NUL, but the cut must see it */
+    if (s->n < s->cap) /* format_v must see the character that is cut off */
         s->buf[s->n] = c;
     s->n++;
 }
 
-static void put_bytes(struct sink *s, const char *p, size_t n)
+static void sink_bytes(struct text_sink *s, const char *p, size_t n)
 {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
         if (utf8_dangerous(code))
-            put(s, '?');
+            sink_char(s, '?');
         for (size_t k = 0; k < length && !utf8_dangerous(code); k++)
-            put(s, p[i + k]);
+            sink_char(s, p[i + k]);
     }
 }
 
-static void put_number(struct sink *s, unsigned long long v, unsigned base)
+static void sink_number(struct text_sink *s, unsigned long long v, unsigned base)
 {
     char digits[24];
     size_t n = 0;
@@ -43,36 +43,36 @@ static void put_number(struct sink *s, unsigned long long v, unsigned base)
         v /= base;
     } while (v);
     while (n)
-        put(s, digits[--n]);
+        sink_char(s, digits[--n]);
 }
 
-static void put_signed(struct sink *s, long long v)
+static void sink_signed(struct text_sink *s, long long v)
 {
     if (v < 0)
-        put(s, '-');
-    put_number(s, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, 10);
+        sink_char(s, '-');
+    sink_number(s, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, 10);
 }
 
-/* n digits with a point after the first `point` of them, which may be negative. */
-static void put_digits(struct sink *s, const char *digits, int n, int point)
+/* n digits with a decimal point after the first `point` of them; `point` may be negative. */
+static void sink_digits(struct text_sink *s, const char *digits, int n, int point)
 {
     for (int i = point < 1 ? point - 1 : 0; i < n || i < point; i++) {
         if (i == point)
-            put(s, '.');
-        put(s, (char)(i >= 0 && i < n ? digits[i] : '0'));
+            sink_char(s, '.');
+        sink_char(s, (char)(i >= 0 && i < n ? digits[i] : '0'));
     }
 }
 
 /* Six significant digits, as printf's %g. */
-static void put_real(struct sink *s, double v)
+static void sink_real(struct text_sink *s, double v)
 {
     char digits[8];
     int e = 0;
     if (v < 0)
-        put(s, '-');
+        sink_char(s, '-');
     v = v < 0 ? -v : v;
     if (!(v - v == 0)) {
-        put_bytes(s, v > 0 ? "inf" : "nan", 3);
+        sink_bytes(s, v > 0 ? "inf" : "nan", 3);
         return;
     }
     for (; v >= 10; e++)
@@ -88,16 +88,16 @@ static void put_real(struct sink *s, double v)
     while (n > 1 && digits[n - 1] == '0')
         n--;
     if (e >= -4 && e < 6) {
-        put_digits(s, digits, n, e + 1);
+        sink_digits(s, digits, n, e + 1);
         return;
     }
-    put_digits(s, digits, n, 1);
-    put_bytes(s, e < 0 ? "e-0" : "e+0", e > -10 && e < 10 ? 3 : 2);
-    put_number(s, (unsigned)(e < 0 ? -e : e), 10);
+    sink_digits(s, digits, n, 1);
+    sink_bytes(s, e < 0 ? "e-0" : "e+0", e > -10 && e < 10 ? 3 : 2);
+    sink_number(s, (unsigned)(e < 0 ? -e : e), 10);
 }
 
-/* One conversion, fmt behind its '%'; returns fmt behind the conversion. */
-static const char *convert(struct sink *s, const char *fmt, va_list *ap)
+/* Formats one conversion. fmt points after its '%'; returns the position after the conversion. */
+static const char *format_conversion(struct text_sink *s, const char *fmt, va_list *ap)
 {
     int exact = -1;
     size_t most = SIZE_MAX;
@@ -114,51 +114,51 @@ static const char *convert(struct sink *s, const char *fmt, va_list *ap)
         size_t n = exact >= 0 ? (size_t)exact : 0;
         while (exact < 0 && n < most && p[n])
             n++;
-        put_bytes(s, p, n);
+        sink_bytes(s, p, n);
         return fmt + 1;
     }
     case 'c':
-        put(s, (char)va_arg(*ap, int));
+        sink_char(s, (char)va_arg(*ap, int));
         return fmt + 1;
     case 'd':
-        put_signed(s, va_arg(*ap, int));
+        sink_signed(s, va_arg(*ap, int));
         return fmt + 1;
     case 'u':
-        put_number(s, va_arg(*ap, unsigned), 10);
+        sink_number(s, va_arg(*ap, unsigned), 10);
         return fmt + 1;
     case 'x':
-        put_number(s, va_arg(*ap, unsigned), 16);
+        sink_number(s, va_arg(*ap, unsigned), 16);
         return fmt + 1;
     case 'g':
-        put_real(s, va_arg(*ap, double));
+        sink_real(s, va_arg(*ap, double));
         return fmt + 1;
     case 'z':
-        put_number(s, va_arg(*ap, size_t), 10);
+        sink_number(s, va_arg(*ap, size_t), 10);
         return fmt + 2;
     case 'l':
         if (fmt[2] == 'd')
-            put_signed(s, va_arg(*ap, long long));
+            sink_signed(s, va_arg(*ap, long long));
         else
-            put_number(s, va_arg(*ap, unsigned long long), 10);
+            sink_number(s, va_arg(*ap, unsigned long long), 10);
         return fmt + 3;
     default:
-        put(s, '%');
+        sink_char(s, '%');
         return fmt + 1;
     }
 }
 
 static size_t format_v(char *buf, size_t cap, const char *fmt, va_list *ap)
 {
-    struct sink s = {buf, cap, 0};
+    struct text_sink s = {buf, cap, 0};
     while (*fmt) {
         if (*fmt != '%')
-            put(&s, *fmt++);
+            sink_char(&s, *fmt++);
         else
-            fmt = convert(&s, fmt + 1, ap);
+            fmt = format_conversion(&s, fmt + 1, ap);
     }
     size_t n = s.n < cap ? s.n : cap - 1;
     while (n > 0 && n < s.n && ((unsigned char)buf[n] & 0xC0) == 0x80)
-        n--; /* never cut a UTF-8 character in two */
+        n--; /* do not cut a UTF-8 character */
     buf[n] = 0;
     return n;
 }

@@ -1,4 +1,4 @@
-/* Floor 0. Read-only files. See file.h. */
+/* Read-only files. See file.h. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "base/file.h"
 
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* n bytes of fd at `offset`; a file that has shrunk is an error, not a short read. */
+/* Reads n bytes of fd at `offset`. A file that has become shorter is an error, not a short read. */
 static int read_at(int fd, uint64_t offset, uint8_t *buf, size_t n, mgpt_error *err)
 {
     size_t done = 0;
@@ -33,7 +33,7 @@ static int read_at(int fd, uint64_t offset, uint8_t *buf, size_t n, mgpt_error *
     return MGPT_OK;
 }
 
-static int load(struct file *file, int fd, mgpt_error *err)
+static int read_whole(struct file *file, int fd, mgpt_error *err)
 {
     uint8_t *buf = malloc(file->size ? file->size : 1);
     if (!buf)
@@ -42,8 +42,8 @@ static int load(struct file *file, int fd, mgpt_error *err)
     return read_at(fd, 0, buf, file->size, err);
 }
 
-/* Fresh pages of the system are zeros that take no memory until they are touched. */
-static int load_partly(struct file *file, int fd, size_t n, mgpt_error *err)
+/* Anonymous pages read as zeros and take no memory until they are written. */
+static int read_start(struct file *file, int fd, size_t n, mgpt_error *err)
 {
     void *p = mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
@@ -54,7 +54,7 @@ static int load_partly(struct file *file, int fd, size_t n, mgpt_error *err)
     return read_at(fd, 0, p, n, err);
 }
 
-static int map(struct file *file, int fd, mgpt_error *err)
+static int map_whole(struct file *file, int fd, mgpt_error *err)
 {
     void *p = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED)
@@ -64,7 +64,7 @@ static int map(struct file *file, int fd, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int fill(struct file *file, int fd, size_t n, mgpt_error *err)
+static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -76,9 +76,9 @@ static int fill(struct file *file, int fd, size_t n, mgpt_error *err)
     if (!ck_size((uint64_t)st.st_size, &file->size))
         return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "file too large for this machine");
     if ((uint64_t)st.st_size > FILE_MAP_ABOVE)
-        return map(file, fd, err);
+        return map_whole(file, fd, err);
     /* A file that is not much longer than its first n bytes is loaded whole. */
-    return n < file->size / 2 ? load_partly(file, fd, n, err) : load(file, fd, err);
+    return n < file->size / 2 ? read_start(file, fd, n, err) : read_whole(file, fd, err);
 }
 
 int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
@@ -87,7 +87,7 @@ int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_system(err, "open", MGPT_NO_OFFSET);
-    int status = fill(file, fd, n, err);
+    int status = get_contents(file, fd, n, err);
     if (!file->partly)
         close(fd);
     if (status < 0)
@@ -120,7 +120,7 @@ int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *er
 {
     if (!file->partly)
         return MGPT_OK;
-    mem_wish_huge(file->data + offset, n);
+    mem_hint_huge(file->data + offset, n);
     return file_read(file, offset, n, (uint8_t *)(uintptr_t)file->data + offset, err);
 }
 

@@ -1,8 +1,8 @@
-/* Floor 0. A whole file as read-only bytes.
+/* A whole file as read-only bytes.
  *
- * Larger files are mapped, smaller ones are read, which makes them safe from whoever truncates them
- * later. A file can be opened for reading part by part: then `data` has its whole size from the start,
- * but a part must be loaded before it is looked at, and parts that nobody loads cost no memory.
+ * Files above FILE_MAP_ABOVE are mapped. Smaller ones are read, so truncating them later does no
+ * harm. A file can be opened partly: `data` has the full size from the start, a part must be loaded
+ * before it is read, and parts that are never loaded take no memory.
  */
 #ifndef MGPT_FILE_H
 #define MGPT_FILE_H
@@ -14,30 +14,33 @@
 struct file {
     const uint8_t *data;
     size_t size;
-    int mapped; /* 1: data is the file's own pages */
-    int partly; /* 1: fd is open, what was not loaded is zeros */
+    int mapped; /* 1: data is a mapping of the file */
+    int partly; /* 1: fd is open, bytes that were not loaded are zeros */
     int fd;
 };
 
-/* Opens a regular file. A mapped file that is truncated later raises SIGBUS on access: there is no
- * portable way to prevent that, hence the rule in mgpt.h. */
+/* Opens a regular file. Reading a mapped file that was truncated later raises SIGBUS. There is
+ * no portable way to prevent that, hence the rule in mgpt.h. */
 int file_open(struct file *file, const char *path, mgpt_error *err);
 
-/* The same, with nothing loaded but the first `n` bytes, unless the file is mapped or nearly as short. */
+/* The same, but loads only the first `n` bytes, unless the file is mapped or shorter than about
+ * 2n. */
 int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err);
 
-/* Releases it; a zeroed struct is allowed. */
+/* Releases the file; a zeroed struct is allowed. */
 void file_close(struct file *file);
 
-/* Loads n bytes at `offset`, which lie inside the file. Does nothing for a file that is all there, and
- * for a zeroed struct. MGPT_EIO: the file has become shorter, or cannot be read. */
+/* Loads n bytes at `offset`, all inside the file. Does nothing for a file that is loaded or
+ * mapped whole, nor for a zeroed struct. MGPT_EIO: the file has become shorter, or cannot be
+ * read. */
 int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err);
 
-/* The same, to a place of the caller's. For a file that is open partly; may run in several threads. */
+/* Reads n bytes at `offset` into `to`. Only for a file opened partly; may run in several
+ * threads. */
 int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err);
 
-/* Gives the memory of a mapped file's pages inside [from, from + n) back; they are read again when they
- * are looked at. Does nothing for other files. */
+/* Frees the memory of a mapped file's pages inside [from, from + n); the next access reads them
+ * from the file again. Does nothing for other files. */
 void file_drop(const struct file *file, const uint8_t *from, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Floor 0. Memory. See mem.h. */
+/* Memory. See mem.h. */
 #include "base/mem.h"
 
 #include "base/check.h"
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* stb_ds keeps {length, capacity, ...} in a header just before the first element. A new block of ours
- * takes the same shape, so its own macros (arrdel, arrfree) go on working. */
+/* stb_ds stores {length, capacity, ...} in a header before the first element. A block made here
+ * has the same layout, so stb_ds's own macros (arrdel, arrfree) work on it. */
 int arr_reserve_bytes(void **array, size_t element, size_t n)
 {
     void *old = *array;
@@ -58,6 +58,6 @@ void *mem_large(size_t n, size_t each)
         return NULL;
     void *p = aligned_alloc(alignment, (size_t)padded);
     if (p)
-        mem_wish_huge(p, (size_t)padded);
+        mem_hint_huge(p, (size_t)padded);
     return p;
 }

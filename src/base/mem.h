@@ -1,8 +1,8 @@
-/* Floor 0. Memory: aligned blocks and checked growth of stb_ds arrays.
+/* Memory: aligned blocks and checked growth of stb_ds arrays.
  *
- * stb_ds dereferences the result of a failed growth, so no array here grows inside its macros: arr_reserve
- * makes the room and can say no, and arr_put only fills it. Hash maps of stb_ds are not used in the library:
- * making one writes a process-global seed.
+ * stb_ds dereferences the result of a failed growth, so no array here grows inside its macros:
+ * arr_reserve makes the room and can fail, arr_put only fills it. The library does not use stb_ds's
+ * hash maps: creating one writes a process-global seed.
  */
 #ifndef MGPT_MEM_H
 #define MGPT_MEM_H
@@ -13,7 +13,7 @@
 #define STBDS_NO_SHORT_NAMES
 #include <stb_ds.h>
 
-/* Of an array that may be NULL, the empty one. */
+/* The array may be NULL, which means empty. */
 static inline size_t arr_len(const void *a)
 {
     return a ? stbds_header(a)->length : 0;
@@ -33,24 +33,23 @@ static inline size_t arr_cap(const void *a)
 #define arr_reserve(a, n) arr_reserve_bytes((void **)(void *)&(a), sizeof *(a), (n))
 int arr_reserve_bytes(void **array, size_t element, size_t n);
 
-/* Room for one more, then the append; 0 when out of memory. */
+/* Reserves room for one more and appends; 0 when out of memory. */
 #define arr_push(a, v) (arr_reserve(a, arr_len(a) + 1) && (arr_put(a, v), 1))
 
-/* n * each bytes, aligned to 64 and zeroed; NULL when out of memory or n * each overflows. Free with
- * free(). A size of zero gives a valid block. */
+/* n * each bytes, aligned to 64 and zeroed; NULL when out of memory or n * each overflows. Free
+ * with free(). A size of zero gives a valid block. */
 void *mem_new(size_t n, size_t each);
 
-/* The same without zeroing: for weights, which are written whole and read in every token. A large block
- * asks the system for huge pages. */
+/* The same without zeroing, for weights, which are written whole and read for every token. A
+ * large block asks the system for huge pages. */
 void *mem_large(size_t n, size_t each);
 
 #define MEM_HUGE_PAGE ((size_t)2 << 20)
 
-/* Asks the system for huge pages for what will be touched inside [p, p + n): fewer faults now, fewer misses
- * of the TLB later. */
-void mem_wish_huge(const void *p, size_t n);
+/* Asks the system for huge pages inside [p, p + n): fewer page faults and fewer TLB misses. */
+void mem_hint_huge(const void *p, size_t n);
 
-/* Gives the whole pages inside [p, p + n) of a mapping back to the system. */
+/* Returns the whole pages inside [p, p + n) of a mapping to the system. */
 void mem_drop(const void *p, size_t n);
 
 #endif

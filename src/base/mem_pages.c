@@ -1,11 +1,11 @@
-/* Floor 0. What the system is told about pages of memory. See mem.h. */
+/* madvise calls. See mem.h. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/mem.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* madvise of the multiples of `unit` inside [p, p + n). Only a wish: that it is refused does not matter. */
+/* madvise for the multiples of `unit` inside [p, p + n). It is a hint, so failure is ignored. */
 static void advise(const void *p, size_t n, size_t unit, int advice)
 {
     uintptr_t from = ((uintptr_t)p + unit - 1) & ~(unit - 1), to = ((uintptr_t)p + n) & ~(unit - 1);
@@ -13,7 +13,7 @@ static void advise(const void *p, size_t n, size_t unit, int advice)
         madvise((void *)from, to - from, advice);
 }
 
-void mem_wish_huge(const void *p, size_t n)
+void mem_hint_huge(const void *p, size_t n)
 {
 #ifdef MADV_HUGEPAGE
     advise(p, n, MEM_HUGE_PAGE, MADV_HUGEPAGE);

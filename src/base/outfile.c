@@ -1,17 +1,17 @@
-/* Floor 0. Atomic output files. See outfile.h.
+/* Atomic output files. See outfile.h.
  *
- * A regular target is replaced by rename(2), so a reader sees the old file or the whole new one, also
- * after a crash of the machine: the data is synced before the rename, the directory after it (as far as
- * the file system can; the file is in place by then, so that is not an error any more). A new file gets
- * the permissions of any created file, a replaced one keeps those it had. A link is followed and its
- * target replaced; a link that points nowhere is itself replaced.
+ * A regular target is replaced by rename(2), so a reader sees the old file or the whole new one,
+ * even after a crash of the machine: the data is synced before the rename, the directory after it.
+ * A failed directory sync is ignored, because the file is complete by then. A new file gets the
+ * permissions of any created file, a replaced one keeps its own. A link is followed and its target
+ * replaced; a dangling link is itself replaced.
  *
- * Where the system has O_TMPFILE, the file has no name until it is complete, so a process that is killed
- * leaves nothing. Elsewhere it is .NAME.XXXXXX.tmp from the start. Replacing needs such a name in any case,
- * since linkat does not replace; then it exists between two system calls.
+ * Where the system has O_TMPFILE, the file has no name until it is complete, so a killed process
+ * leaves nothing. Elsewhere it is .NAME.XXXXXX.tmp from the start. Replacing always needs such a
+ * name, since linkat does not replace; with O_TMPFILE it exists only between two system calls.
  *
- * What is not a regular file (/dev/null, /dev/stdout on a pipe, a FIFO) cannot be replaced: bytes go
- * straight to it, and outfile_discard cannot take them back.
+ * A target that is not a regular file (/dev/null, /dev/stdout on a pipe, a FIFO) cannot be
+ * replaced: bytes are written straight to it, and outfile_discard cannot take them back.
  */
 #ifdef __linux__
 #define _GNU_SOURCE /* O_TMPFILE */
@@ -32,19 +32,19 @@
 #include <unistd.h>
 
 #define BUFFER ((size_t)256 << 10)
-#define MAX_STEM 200u /* bytes of the target's name in the temporary one: names end at 255 */
+#define MAX_STEM 200u /* bytes of the target's name in the temporary name: names end at 255 */
 #define ATTEMPTS 100
 
-/* Where the file's own name begins in a path. */
+/* Where the file's name begins in a path. */
 static size_t name_start(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* ---- the temporary file ----------------------------------------------------------------------- */
+/* ---- the temporary file ---------------------------------------------------------------------- */
 
-/* Six letters that differ between processes, moments and attempts. O_EXCL is what makes them safe. */
+/* Six letters that differ between processes, times and attempts. O_EXCL prevents collisions. */
 static void put_unique(char letters[6], unsigned attempt)
 {
     struct timespec now = {0};
@@ -55,7 +55,7 @@ static void put_unique(char letters[6], unsigned attempt)
         letters[i] = "abcdefghijklmnopqrstuvwxyz012345"[(x >> 20) % 32];
 }
 
-/* Gives the file in progress the name at `path`: 0, or -1 with errno. */
+/* Links the unnamed file to `path`. Returns 0, or -1 with errno. */
 static int link_unnamed(const struct outfile *out, const char *path)
 {
     char self[40];
@@ -63,8 +63,8 @@ static int link_unnamed(const struct outfile *out, const char *path)
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* Creates DIR/.NAME.XXXXXX.tmp, or gives that name to what has none yet. mkstemp would make it private,
- * whatever the umask says. */
+/* Creates DIR/.NAME.XXXXXX.tmp, or links the unnamed file to that name. mkstemp is not used: it
+ * would make the file private regardless of the umask. */
 static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
 {
     size_t start = name_start(out->path), stem = strlen(out->path + start);
@@ -99,8 +99,9 @@ static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
     return status;
 }
 
-/* A file without a name in the target's directory. 0: not here, and errno says whether that is for want of
- * support. A name can be given later only through /proc. */
+/* Opens an unnamed file in the target's directory and returns 1. Returns 0 with errno on
+ * failure, EOPNOTSUPP without O_TMPFILE or /proc: the file can be named later only through
+ * /proc. */
 static int create_unnamed(struct outfile *out, mode_t mode)
 {
     errno = EOPNOTSUPP;
@@ -145,7 +146,7 @@ static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_new(struct outfile *out, const char *path, mgpt_error *err)
 {
@@ -162,14 +163,16 @@ static int open_new(struct outfile *out, const char *path, mgpt_error *err)
 
 static int open_replacing(struct outfile *out, const char *path, mode_t mode, mgpt_error *err)
 {
-    /* Replacing needs no right to write the old file; writing into it would, and users rely on it. */
+    /* rename needs no write permission on the old file. Users expect it to be required, so
+     * check. */
     if (access(path, W_OK) < 0)
         return err_system(err, "write", MGPT_NO_OFFSET);
     out->path = realpath(path, NULL);
     if (!out->path)
         return err_system(err, "resolve", MGPT_NO_OFFSET);
     int status = create_temporary(out, mode, err);
-    /* The umask may have taken bits away. If they cannot be restored the file is merely narrower. */
+    /* The umask may have cleared bits. If they cannot be restored, the file has fewer
+     * permissions. */
     if (status == MGPT_OK)
         fchmod(out->fd, mode);
     return status;
@@ -199,7 +202,7 @@ static int open_target(struct outfile *out, const char *path, mgpt_error *err)
     return open_replacing(out, path, st.st_mode & 0777, err);
 }
 
-static void release(struct outfile *out)
+static void outfile_release(struct outfile *out)
 {
     free(out->path);
     free(out->temporary);
@@ -215,13 +218,14 @@ int outfile_open(struct outfile *out, const char *path, mgpt_error *err)
         return err_memory(err, "an output buffer", BUFFER);
     int status = open_target(out, path, err);
     if (status < 0)
-        release(out);
+        outfile_release(out);
     return status;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* n bytes to the kernel; `at` is their offset in the file, which only a regular file goes by. */
+/* Writes n bytes to the kernel; `at` is their offset in the file and is used for regular files
+ * only. */
 static void write_through(struct outfile *out, const uint8_t *p, size_t n, uint64_t at)
 {
     while (n > 0) {
@@ -263,10 +267,11 @@ void outfile_write(struct outfile *out, const void *data, size_t n)
     out->offset += n;
 }
 
-/* ---- writing in any order ---------------------------------------------------------------------- */
+/* ---- writing in any order -------------------------------------------------------------------- */
 
-/* 0 or an error number. Without posix_fallocate (macOS) a full disk is found when the bytes are written. */
-static int allocate(int fd, off_t size)
+/* Returns 0 or an error number. Without posix_fallocate (macOS) a full disk is found only on
+ * write. */
+static int reserve_blocks(int fd, off_t size)
 {
 #ifdef MGPT_NO_FALLOCATE
     return ftruncate(fd, size) == 0 ? 0 : errno;
@@ -281,12 +286,12 @@ int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
     int failed = 0;
     if (!out->regular)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
-                       "not a regular file, which this needs: it is not written in order");
+                       "not a regular file, expected one: it is not written in order");
     if (length < 0 || (uint64_t)length != size)
         failed = EFBIG;
     else if (size > 0)
         do
-            failed = allocate(out->fd, length);
+            failed = reserve_blocks(out->fd, length);
         while (failed == EINTR);
     if (!failed)
         return MGPT_OK;
@@ -303,9 +308,9 @@ void outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n)
         write_through(out, data, n, at);
 }
 
-/* ---- finishing -------------------------------------------------------------------------------- */
+/* ---- finishing ------------------------------------------------------------------------------- */
 
-/* Makes the rename durable. Not every file system can sync a directory, and it is too late to fail. */
+/* Makes the rename durable. Errors are ignored: not every file system can sync a directory. */
 static void sync_directory(char *path)
 {
     size_t start = name_start(path);
@@ -317,7 +322,7 @@ static void sync_directory(char *path)
     }
 }
 
-/* A complete file gets its name: the target's, if that is free, else a temporary one. */
+/* Names a complete unnamed file: the target's name if that is free, else a temporary one. */
 static void name_unnamed(struct outfile *out)
 {
     if (out->failed.status < 0 || !out->regular || out->temporary)
@@ -330,8 +335,8 @@ static void name_unnamed(struct outfile *out)
         create_named(out, 0, &out->failed);
 }
 
-/* All bytes to the disk, the descriptor closed whatever happens. */
-static void settle(struct outfile *out)
+/* Writes all bytes to the disk, names the file and closes the descriptor, also after an error. */
+static void sync_and_close(struct outfile *out)
 {
     flush(out);
     if (out->failed.status == MGPT_OK && out->regular && fsync(out->fd) < 0)
@@ -345,7 +350,7 @@ static void settle(struct outfile *out)
 int outfile_commit(struct outfile *out, mgpt_error *err)
 {
     if (out->failed.status == MGPT_OK)
-        settle(out);
+        sync_and_close(out);
     if (out->failed.status == MGPT_OK && out->temporary && rename(out->temporary, out->path) < 0)
         err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
     if (out->failed.status == MGPT_OK && out->regular)
@@ -356,7 +361,7 @@ int outfile_commit(struct outfile *out, mgpt_error *err)
             *err = out->failed;
         outfile_discard(out);
     }
-    release(out);
+    outfile_release(out);
     return status;
 }
 
@@ -366,5 +371,5 @@ void outfile_discard(struct outfile *out)
         close(out->fd);
     if (out->temporary)
         unlink(out->temporary);
-    release(out);
+    outfile_release(out);
 }

@@ -1,3 +1,3 @@
-/* Floor 0. The implementation unit of stb_ds. */
+/* The implementation unit of stb_ds. */
 #define STB_DS_IMPLEMENTATION
 #include "base/mem.h"

@@ -1,14 +1,15 @@
-/* Floor 0. Worker threads. See threads.h.
+/* Worker threads. See threads.h.
  *
- * A job is announced by a new number in `job`. Part i belongs to whoever moves worker i's `taken` from
- * the last number to this one: the worker, or the caller when it has nothing else to do. So the fast
- * path takes no lock, and two cache lines travel: the job's to the worker, the worker's back.
+ * A job is announced by a new number in `job`. Part i belongs to the thread that advances worker
+ * i's `taken` from the last number to this one: the worker, or the caller once it has nothing else
+ * to do. The fast path takes no lock and moves two cache lines: the job's to the worker, the
+ * worker's back.
  *
- * A worker spins on `job` for some microseconds, since the next job of the same token usually follows
- * at once, then yields, then sleeps on a condition variable; the caller waits for a part that another
- * thread has begun in the same three steps. Both sides of each sleep order their two accesses (job and
- * sleeping, done and waiting) sequentially: either the sleeper sees the news, or the other side sees
- * that it sleeps and wakes it.
+ * A worker spins on `job` for some microseconds, since the next job of the same token usually
+ * follows at once, then yields, then sleeps on a condition variable. The caller waits in the same
+ * three steps for a part that another thread has begun. Both sides of each sleep order their two
+ * accesses (job and sleeping, done and waiting) sequentially: either the sleeper sees the change,
+ * or the other side sees that it sleeps and wakes it.
  */
 #include "base/threads.h"
 
@@ -21,11 +22,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A pause is 10 to 50 ns. A few yields let a thread run that shares the core; then sleep is better: who
- * wakes up is given an idle core, who yields stays where he is. */
+/* A pause is 10 to 50 ns. A few yields let another thread on the same core run. After that,
+ * sleep: a woken thread is given an idle core, a yielding one stays on its core. */
 enum { SPINS = 6000, YIELDS = 10, CORES_MAX = 16, LINE = 64 };
 
-/* Of a worker, whatever the system's default: that may be 128 KiB (musl) or what ulimit -s says. */
+/* Stack of a worker. The system's default may be 128 KiB (musl) or the limit of ulimit -s. */
 enum { STACK_BYTES = 512 << 10 };
 
 struct worker {
@@ -61,8 +62,8 @@ static inline void pause_cpu(void)
 #endif
 }
 
-/* Spins, then yields, until *number is `value` (or, with `other`, is not). Returns 0 when patience has
- * run out. */
+/* Spins, then yields, until *number equals `value` (if `other` is set: differs from it). Returns
+ * 0 at the limit of spins and yields. */
 static int wait_awake(const atomic_uint *number, unsigned value, int other)
 {
     for (int i = 0; i < SPINS + YIELDS; i++) {
@@ -87,8 +88,8 @@ static void sleep_until_called(struct pool *p, unsigned seen)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Worker w's part of `job`, for the one thread that gets it. */
-static int take(struct worker *w, unsigned job)
+/* Claims worker w's part of `job`: 1 for the one thread that gets it. */
+static int take_part(struct worker *w, unsigned job)
 {
     unsigned last = job - 1;
     return atomic_compare_exchange_strong(&w->taken, &last, job);
@@ -104,7 +105,7 @@ static void *work(void *arg)
         unsigned job = atomic_load(&p->job);
         if (atomic_load(&p->quit))
             return NULL;
-        int mine = job != seen && take(w, job);
+        int mine = job != seen && take_part(w, job);
         seen = job;
         if (!mine)
             continue;
@@ -212,7 +213,7 @@ static void sleep_until_done(struct pool *p, struct worker *w, unsigned job)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run(struct pool *p, pool_fn *fn, void *ctx, int wake)
+static void run_job(struct pool *p, pool_fn *fn, void *ctx, int wake)
 {
     p->fn = fn;
     p->ctx = ctx;
@@ -222,7 +223,7 @@ static void run(struct pool *p, pool_fn *fn, void *ctx, int wake)
         struct worker *w = &p->workers[i];
         if (atomic_load_explicit(&w->done, memory_order_acquire) == job)
             continue;
-        if (take(w, job))
+        if (take_part(w, job))
             fn(ctx, i, p->n);
         else if (!wait_awake(&w->done, job, 0))
             sleep_until_done(p, w, job);
@@ -234,11 +235,11 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     if (pool_size(p) == 1)
         fn(ctx, 0, 1);
     else
-        run(p, fn, ctx, 1);
+        run_job(p, fn, ctx, 1);
 }
 
-/* Whether the caller does a job of so many bytes by itself. */
-static int is_for_one(const struct pool *p, size_t bytes)
+/* 1: the caller runs a job of this size alone. */
+static int runs_alone(const struct pool *p, size_t bytes)
 {
     return pool_size(p) == 1 || bytes < POOL_WORTH_SPLITTING ||
            (bytes < POOL_WORTH_WAKING &&
@@ -247,13 +248,13 @@ static int is_for_one(const struct pool *p, size_t bytes)
 
 void pool_run_sized(struct pool *p, size_t bytes, pool_fn *fn, void *ctx)
 {
-    if (is_for_one(p, bytes))
+    if (runs_alone(p, bytes))
         fn(ctx, 0, 1);
     else
-        run(p, fn, ctx, bytes >= POOL_WORTH_WAKING);
+        run_job(p, fn, ctx, bytes >= POOL_WORTH_WAKING);
 }
 
-/* ---- units ---------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 struct deal {
     struct pool *pool;
@@ -267,7 +268,7 @@ static uint64_t units(uint64_t first, uint64_t last)
     return last << 32 | first;
 }
 
-/* Half of what is left of w's units: the next for w, the last for anybody else. */
+/* Takes half of the units left to w: the first ones if `own`, else the last ones. */
 static int take_units(struct worker *w, int own, size_t least, size_t *first, size_t *last)
 {
     uint64_t left = atomic_load_explicit(&w->left, memory_order_relaxed), rest;
@@ -299,7 +300,7 @@ static void deal_part(void *ctx, int worker, int n_workers)
 void pool_deal(struct pool *p, size_t bytes, size_t n, size_t least, pool_units_fn *fn, void *ctx)
 {
     struct deal deal = {p, least, fn, ctx};
-    if (is_for_one(p, bytes)) {
+    if (runs_alone(p, bytes)) {
         fn(ctx, 0, 0, n);
         return;
     }
@@ -308,5 +309,5 @@ void pool_deal(struct pool *p, size_t bytes, size_t n, size_t least, pool_units_
         pool_split(n, i, p->n, &first, &last);
         atomic_store_explicit(&p->workers[i].left, units(first, last), memory_order_relaxed);
     }
-    run(p, deal_part, &deal, bytes >= POOL_WORTH_WAKING);
+    run_job(p, deal_part, &deal, bytes >= POOL_WORTH_WAKING);
 }

@@ -1,12 +1,13 @@
-/* Floor 0. UTF-8, one character at a time. See utf8.h.
+/* UTF-8, one character at a time. See utf8.h.
  *
- * What is well-formed is table 3-7 of the Unicode standard: the first byte says how long the
- * character is and which range its second byte must have (that is what excludes overlong forms,
- * surrogates and everything beyond U+10FFFF); further bytes are 80..BF.
+ * Well-formed is table 3-7 of the Unicode standard. The first byte gives the length of the
+ * character and the range of its second byte, which excludes overlong forms, surrogates and
+ * everything beyond U+10FFFF. Further bytes are 80..BF.
  */
 #include "base/utf8.h"
 
-/* Length of the character that begins with this byte (0: none does) and the range of its second. */
+/* Length of the character that begins with this byte (0: no character does) and the range of its
+ * second byte. */
 static size_t shape(uint8_t first, uint8_t *low, uint8_t *high)
 {
     *low = 0x80;
@@ -28,8 +29,7 @@ static size_t shape(uint8_t first, uint8_t *low, uint8_t *high)
     return first < 0xF0 ? 3 : 4;
 }
 
-/* How many bytes at p (n >= 1 left) fit the beginning of one character; *length is its full length.
- */
+/* Number of bytes at p (n >= 1 left) that can begin one character; *length is its full length. */
 static size_t fitting(const char *p, size_t n, size_t *length)
 {
     uint8_t low, high;

@@ -1,4 +1,4 @@
-/* Floor 0. UTF-8, one character at a time. */
+/* UTF-8, one character at a time. */
 #ifndef MGPT_UTF8_H
 #define MGPT_UTF8_H
 
@@ -12,15 +12,14 @@
  * UTF8_BAD. */
 size_t utf8_next(const char *p, size_t n, uint32_t *code);
 
-/* 1 for what a terminal must not get raw: controls (C0, DEL, C1), line and paragraph separators, marks and
- * overrides of the writing direction, and UTF8_BAD. */
+/* 1 for characters that are unsafe on a terminal: controls (C0, DEL, C1), line and paragraph
+ * separators, marks and overrides of the writing direction, and UTF8_BAD. */
 int utf8_dangerous(uint32_t code);
 
-/* How many bytes at the end of p form the beginning of a character that is not complete yet: 0 to
- * 3. */
+/* Number of bytes at the end of p that begin an incomplete character: 0 to 3. */
 size_t utf8_incomplete(const char *p, size_t n);
 
-/* Encodes; returns 1 to 4. What is no code point (UTF8_BAD, a surrogate) becomes U+FFFD. */
+/* Encodes one character; returns 1 to 4 bytes. UTF8_BAD and surrogates become U+FFFD. */
 size_t utf8_put(uint32_t code, char *out);
 
 #endif

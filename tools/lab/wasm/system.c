@@ -101,7 +101,7 @@ void file_drop(const struct file *file, const uint8_t *from, size_t n)
 
 /* ---- no pages of memory ---- */
 
-void mem_wish_huge(const void *p, size_t n)
+void mem_hint_huge(const void *p, size_t n)
 {
     (void)p;
     (void)n;
