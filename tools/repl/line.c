@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include <editline/readline.h>
@@ -144,6 +145,23 @@ static void draw_again(void)
     rl_forced_update_display();
 }
 
+/* One byte of a terminal. SIGCONT is blocked except while it waits, so none goes unseen. */
+static ssize_t read_byte(int fd, char *byte)
+{
+    sigset_t continued, before;
+    fd_set input;
+    sigemptyset(&continued);
+    sigaddset(&continued, SIGCONT);
+    sigprocmask(SIG_BLOCK, &continued, &before);
+    if (was_continued)
+        draw_again();
+    FD_ZERO(&input);
+    FD_SET(fd, &input);
+    int ready = pselect(fd + 1, &input, NULL, NULL, NULL, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready < 0 ? -1 : read(fd, byte, 1);
+}
+
 /* The next character of a terminal. After Ctrl-C it is the end of the line, which nobody will see: so
  * libedit is left in good order. */
 static int read_key(FILE *from)
@@ -153,12 +171,10 @@ static int read_key(FILE *from)
     for (;;) {
         char byte;
         wchar_t c;
-        ssize_t n = read(fileno(from), &byte, 1);
+        ssize_t n = read_byte(fileno(from), &byte);
         if (n < 0 && errno == EINTR) { /* or the terminal has another size, or is back */
             if (interrupted())
                 return '\n';
-            if (was_continued)
-                draw_again();
             continue;
         }
         if (n <= 0)
