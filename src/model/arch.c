@@ -1,4 +1,4 @@
-/* Floor 4. Architectures as data. See arch.h. */
+/* Architectures as data. See arch.h. */
 #include "model/arch.h"
 
 #include <string.h>
@@ -18,9 +18,9 @@ static const struct arch rows[] = {
     {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 6, .local_base = 10000},
     {.name = "gptneox", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
-     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+     ROPE(ROPE_HALVES), .branches = BRANCHES_PARALLEL},
     {.name = "phi2", .bit = ARCH_PHI2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
-     ROPE(ROPE_HALVES), .branches = BRANCHES_SIDE_BY_SIDE},
+     ROPE(ROPE_HALVES), .branches = BRANCHES_PARALLEL},
     {.name = "olmo", .bit = ARCH_OLMO, LAYERNORM, .eps = 1e-5, .no_gain = 1, .final_norm = 1,
      .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
     {.name = "olmo2", .bit = ARCH_OLMO2, RMS, .no_input = 1, .final_norm = 1, .act = ACT_SILU,

@@ -1,4 +1,4 @@
-/* Floor 4. Architectures as data: one row for what files do not say.
+/* Architectures as data: one row for what files do not say.
  *
  * What a model is, in order of preference: (1) the tensors present (biases, gains, gate, q/k norms,
  * positions, untied head), (2) numbers and dialect keys in the file, (3) this row. After binding, nothing
@@ -29,8 +29,8 @@ enum {
 
 /* Order of a layer's branches. */
 enum branches {
-    BRANCHES_IN_TURN, /* attention, then the MLP on what it left (use_parallel_residual = false) */
-    BRANCHES_SIDE_BY_SIDE /* both read the same residual */
+    BRANCHES_SEQUENTIAL, /* attention, then the MLP on what it left (use_parallel_residual = false) */
+    BRANCHES_PARALLEL    /* both read the same residual */
 };
 
 struct arch {

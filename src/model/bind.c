@@ -1,4 +1,4 @@
-/* Floor 4. Binding: the file's tensors get their meaning once, from a table of slots. Matrices are only
+/* Binding: the file's tensors get their meaning once, from a table of slots. Matrices are only
  * planned here; pack.c makes panels of them when all is checked.
  *
  * A slot says a tensor's name, where it goes, its shape in the model's letters, and which
@@ -28,7 +28,7 @@ enum {
 
 enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
 
-enum kind {
+enum slot_kind {
     VECTOR,     /* const float *: converted to float32 */
     MATRIX,     /* struct linear: to be packed */
     QKV_MATRIX, /* rows q, k, v of one tensor: three struct linear in a row */
@@ -39,9 +39,9 @@ enum kind {
     PER_LAYER   /* one float for each layer: struct layer's field at `where` */
 };
 
-struct slot {
+struct tensor_slot {
     const char *name; /* behind "blk.N." for a layer's */
-    enum kind kind;
+    enum slot_kind kind;
     size_t where; /* offset in struct layer or struct mgpt_model */
     enum dim in, out;
     unsigned required, optional; /* sets of architectures */
@@ -51,7 +51,7 @@ struct slot {
 #define L(field) offsetof(struct layer, field)
 
 /* clang-format off */
-static const struct slot model_slots[] = {
+static const struct tensor_slot model_slots[] = {
     {"token_embd.weight", TABLE, M(token_embd), D_E, D_V, ALL, 0},
     {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
     {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | ARCH_OLMO2},
@@ -63,7 +63,7 @@ static const struct slot model_slots[] = {
     {"x0_lambdas", PER_LAYER, L(blend), D_L, D_NONE, 0, ARCH_NANOCHAT},
 };
 
-static const struct slot layer_slots[] = {
+static const struct tensor_slot layer_slots[] = {
     {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, PRE_NORM, ARCH_MICROGPT},
     {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
     {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ALL & ~FUSED, FUSED},
@@ -98,7 +98,7 @@ enum {
     N_LAYER_SLOTS = sizeof layer_slots / sizeof *layer_slots
 };
 
-static uint64_t dim_of(const struct shape *s, enum dim d)
+static uint64_t dim_of(const struct model_shape *s, enum dim d)
 {
     switch (d) {
     case D_NONE:
@@ -128,7 +128,7 @@ static uint64_t dim_of(const struct shape *s, enum dim d)
 }
 
 /* A block that lives as long as the model. */
-static void *own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
+static void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
 {
     void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
     if (p)
@@ -140,7 +140,7 @@ static void *own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_er
 
 static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
 {
-    float *v = own(m, (size_t)t->n_values, sizeof *v, t->name, err);
+    float *v = bind_own(m, (size_t)t->n_values, sizeof *v, t->name, err);
     if (v)
         t->type->to_float(t->data, v, (size_t)t->n_values);
     return v;
@@ -178,7 +178,7 @@ static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
 
 static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t, mgpt_error *err)
 {
-    const struct shape *s = &m->shape;
+    const struct model_shape *s = &m->shape;
     size_t rows[3] = {s->n_q, s->n_kv, s->n_kv}, row = 0;
     for (size_t i = 0; i < 3; i++) {
         if (qkv[i].n_out)
@@ -227,7 +227,7 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
     return v ? MGPT_OK : MGPT_EMEM;
 }
 
-static int bind_tensor(mgpt_model *m, const struct slot *slot, void *where,
+static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *where,
                        const struct gguf_tensor *t, mgpt_error *err)
 {
     int matrix = slot->kind == MATRIX || slot->kind == QKV_MATRIX;
@@ -266,8 +266,8 @@ static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
     text_format(buf + used, cap - used, "]");
 }
 
-static int check_shape(const mgpt_model *m, const struct slot *slot, const struct gguf_tensor *t,
-                       mgpt_error *err)
+static int check_tensor_shape(const mgpt_model *m, const struct tensor_slot *slot,
+                              const struct gguf_tensor *t, mgpt_error *err)
 {
     uint64_t in = dim_of(&m->shape, slot->in), out = dim_of(&m->shape, slot->out);
     if (t->dims[0] == in && t->dims[1] == out && t->dims[2] == 1 && t->dims[3] == 1)
@@ -285,11 +285,11 @@ static uint64_t end_of_list(const struct gguf *g)
     return arr_len(g->tensors) ? g->tensors[0].offset : g->size;
 }
 
-static int bind_slots(mgpt_model *m, const struct slot *slots, size_t n_slots, int layer,
+static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_slots, int layer,
                       char *base, uint8_t *used, mgpt_error *err)
 {
     for (size_t i = 0; i < n_slots; i++) {
-        const struct slot *slot = &slots[i];
+        const struct tensor_slot *slot = &slots[i];
         char name[80];
         if (layer >= 0)
             text_format(name, sizeof name, "blk.%d.%s", layer, slot->name);
@@ -304,7 +304,7 @@ static int bind_slots(mgpt_model *m, const struct slot *slots, size_t n_slots, i
             continue;
         used[t - m->gguf.tensors] = 1;
         mgpt_error local;
-        if (check_shape(m, slot, t, &local) < 0 ||
+        if (check_tensor_shape(m, slot, t, &local) < 0 ||
             bind_tensor(m, slot, base + slot->where, t, &local) < 0) {
             if (err)
                 *err = local;
@@ -383,7 +383,7 @@ int model_bind(mgpt_model *m, mgpt_error *err)
     if (embd && embd->dims[1] > INT32_MAX)
         return err_set(err, MGPT_EFILE, embd->offset, "tensor %s: %llu rows are too many",
                        embd->name, (unsigned long long)embd->dims[1]);
-    m->layers = own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
+    m->layers = bind_own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
     for (size_t i = 0; m->layers && i < m->shape.n_layer; i++)
         m->layers[i].keep = 1;
     uint8_t *used = mem_new(arr_len(m->gguf.tensors), 1);

@@ -1,4 +1,4 @@
-/* Floor 4. Small models: rows of a few dozen numbers, where calls and hand-overs between the
+/* Small models: rows of a few dozen numbers, where calls and hand-overs between the
  * operations of the page cost more than the arithmetic. The page is compiled for them a second time, as
  * one call for the whole step (fused.h), which gives the same bits (tests/page/test_fused.c).
  *
@@ -38,7 +38,7 @@ static int plain_layer(const mgpt_model *m, const struct layer *l)
            l->post_ffn_norm.kind == NORM_NONE && !l->rope && l->window == 0;
 }
 
-static size_t n_floats(const struct shape *d)
+static size_t n_floats(const struct model_shape *d)
 {
     size_t layer = d->n_embd * (2 * d->n_q + 2 * d->n_kv + 3 * d->n_ff + 4) + 3 * d->n_ff;
     return d->n_layer * layer + (3 * d->n_embd + PANEL + 1) * (d->n_vocab + d->n_ctx);
@@ -46,10 +46,10 @@ static size_t n_floats(const struct shape *d)
 
 static int is_fusible(const mgpt_model *m)
 {
-    const struct shape *d = &m->shape;
+    const struct model_shape *d = &m->shape;
     int plain = fused_kernels(m->kernels.vectors) && d->n_embd % PANEL == 0 &&
                 d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
-                d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_IN_TURN &&
+                d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_SEQUENTIAL &&
                 !m->blends && m->qkv_clamp == 0 && m->logit_softcap == 0 && m->head.w &&
                 m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF;
     for (size_t i = 0; plain && i < d->n_layer; i++)
@@ -60,47 +60,48 @@ static int is_fusible(const mgpt_model *m)
 /* ---- the block ---- */
 
 /* Room in the block, always on a whole panel of floats (64 bytes). */
-struct block {
+struct fused_block {
     float *data; /* NULL while the size is being found */
     size_t n;
 };
 
-static float *take(struct block *b, size_t n)
+static float *fused_take(struct fused_block *b, size_t n)
 {
     float *p = b->data ? b->data + b->n : NULL;
     b->n += panels_of(n) * PANEL;
     return p;
 }
 
-static const float *put(struct block *b, const float *from, size_t n)
+static const float *fused_put(struct fused_block *b, const float *from, size_t n)
 {
-    float *p = from ? take(b, n) : NULL;
+    float *p = from ? fused_take(b, n) : NULL;
     if (p)
         memcpy(p, from, n * sizeof *p);
     return p;
 }
 
-static struct fused_norm put_norm(struct block *b, const struct norm *norm)
+static struct fused_norm fused_put_norm(struct fused_block *b, const struct norm *norm)
 {
     static const enum fused_kind kinds[] = {
         [NORM_NONE] = FUSED_NO_NORM, [NORM_RMS] = FUSED_RMSNORM, [NORM_LAYER] = FUSED_LAYERNORM};
-    return (struct fused_norm){kinds[norm->kind], put(b, norm->gain, norm->width),
-                               put(b, norm->bias, norm->width)};
+    return (struct fused_norm){kinds[norm->kind], fused_put(b, norm->gain, norm->width),
+                               fused_put(b, norm->bias, norm->width)};
 }
 
 /* Up to three matrices of the same input behind one another; those that lack a bias get zeros if
  * another has one... */
-static struct fused_linear put_linears(struct block *b, const struct linear *const *l, size_t n)
+static struct fused_linear fused_put_matrices(struct fused_block *b, const struct linear *const *l,
+                                              size_t n)
 {
     struct fused_linear to = {NULL, NULL};
     int biased = 0;
     for (size_t i = 0; i < n; i++) {
-        const float *at = put(b, l[i]->w, panels_of(l[i]->n_out) * PANEL * l[i]->n_in);
+        const float *at = fused_put(b, l[i]->w, panels_of(l[i]->n_out) * PANEL * l[i]->n_in);
         to.w = i == 0 ? at : to.w;
         biased += l[i]->bias != NULL;
     }
     for (size_t i = 0; biased && i < n; i++) {
-        float *at = take(b, l[i]->n_out);
+        float *at = fused_take(b, l[i]->n_out);
         if (at && l[i]->bias)
             memcpy(at, l[i]->bias, l[i]->n_out * sizeof *at);
         to.bias = i == 0 ? at : to.bias;
@@ -108,11 +109,11 @@ static struct fused_linear put_linears(struct block *b, const struct linear *con
     return to;
 }
 
-static const float *put_table(struct block *b, const mgpt_model *m, const struct gguf_tensor *table,
-                              float scale)
+static const float *fused_put_table(struct fused_block *b, const mgpt_model *m,
+                                    const struct gguf_tensor *table, float scale)
 {
     size_t E = (size_t)table->dims[0], n = (size_t)table->dims[1];
-    float *p = take(b, n * E);
+    float *p = fused_take(b, n * E);
     if (!p)
         return NULL;
     table->type->to_float(table->data, p, n * E);
@@ -121,29 +122,29 @@ static const float *put_table(struct block *b, const mgpt_model *m, const struct
     return p;
 }
 
-static void put_layer(struct block *b, struct fused_layer *to, const struct layer *l)
+static void fused_put_layer(struct fused_block *b, struct fused_layer *to, const struct layer *l)
 {
     const struct linear *qkv[] = {&l->q, &l->k, &l->v}, *o[] = {&l->o}, *down[] = {&l->down};
     const struct linear *up[] = {l->gate.w ? &l->gate : &l->up, &l->up};
-    to->attn_norm = put_norm(b, &l->attn_norm);
-    to->qkv = put_linears(b, qkv, 3);
-    to->o = put_linears(b, o, 1);
-    to->ffn_norm = put_norm(b, &l->ffn_norm);
-    to->up = put_linears(b, up, l->gate.w ? 2 : 1);
-    to->down = put_linears(b, down, 1);
+    to->attn_norm = fused_put_norm(b, &l->attn_norm);
+    to->qkv = fused_put_matrices(b, qkv, 3);
+    to->o = fused_put_matrices(b, o, 1);
+    to->ffn_norm = fused_put_norm(b, &l->ffn_norm);
+    to->up = fused_put_matrices(b, up, l->gate.w ? 2 : 1);
+    to->down = fused_put_matrices(b, down, 1);
 }
 
 /* Everything in the order of use; with b->data NULL it only counts. */
-static void put_model(struct block *b, struct fused_model *to, const mgpt_model *m)
+static void fused_put_model(struct fused_block *b, struct fused_model *to, const mgpt_model *m)
 {
     const struct linear *head[] = {&m->head};
-    to->tokens = put_table(b, m, m->token_embd, m->embd_scale);
-    to->positions = m->position_embd ? put_table(b, m, m->position_embd, 1) : NULL;
-    to->embd_norm = put_norm(b, &m->embd_norm);
+    to->tokens = fused_put_table(b, m, m->token_embd, m->embd_scale);
+    to->positions = m->position_embd ? fused_put_table(b, m, m->position_embd, 1) : NULL;
+    to->embd_norm = fused_put_norm(b, &m->embd_norm);
     for (size_t i = 0; i < m->shape.n_layer; i++)
-        put_layer(b, &to->layers[i], &m->layers[i]);
-    to->final_norm = put_norm(b, &m->final_norm);
-    to->head = put_linears(b, head, 1);
+        fused_put_layer(b, &to->layers[i], &m->layers[i]);
+    to->final_norm = fused_put_norm(b, &m->final_norm);
+    to->head = fused_put_matrices(b, head, 1);
 }
 
 /* What every token makes at every position before it meets others: a third of the work of a
@@ -159,7 +160,7 @@ static void fill_first_qkv(const struct fused_model *fused, size_t n_vocab, floa
     }
 }
 
-static void *own(mgpt_model *m, size_t n, size_t each)
+static void *fused_own(mgpt_model *m, size_t n, size_t each)
 {
     void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
     if (p)
@@ -169,11 +170,11 @@ static void *own(mgpt_model *m, size_t n, size_t each)
 
 int fused_init(mgpt_model *m, mgpt_error *err)
 {
-    const struct shape *d = &m->shape;
+    const struct model_shape *d = &m->shape;
     if (!is_fusible(m))
         return MGPT_OK;
-    struct fused_model *to = own(m, 1, sizeof *to);
-    struct fused_layer *layers = own(m, d->n_layer, sizeof *layers);
+    struct fused_model *to = fused_own(m, 1, sizeof *to);
+    struct fused_layer *layers = fused_own(m, d->n_layer, sizeof *layers);
     if (!to || !layers)
         return err_memory(err, "a small model", sizeof *to + d->n_layer * sizeof *layers);
     *to = (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
@@ -194,15 +195,15 @@ int fused_init(mgpt_model *m, mgpt_error *err)
                                .eps = m->eps,
                                .attn_scale = m->attn_scale,
                                .layers = layers};
-    struct block block = {NULL, 0};
-    put_model(&block, to, m);
-    block.data = own(m, block.n, sizeof *block.data);
+    struct fused_block block = {NULL, 0};
+    fused_put_model(&block, to, m);
+    block.data = fused_own(m, block.n, sizeof *block.data);
     if (!block.data)
         return err_memory(err, "a small model", block.n * sizeof *block.data);
     block.n = 0;
-    put_model(&block, to, m);
+    fused_put_model(&block, to, m);
     if (d->n_vocab * d->n_ctx * to->n_first_qkv <= FIRST_QKV_FLOATS) {
-        float *first_qkv = own(m, d->n_vocab * d->n_ctx * to->n_first_qkv, sizeof *first_qkv);
+        float *first_qkv = fused_own(m, d->n_vocab * d->n_ctx * to->n_first_qkv, sizeof *first_qkv);
         if (!first_qkv)
             return err_memory(err, "a small model", 4 * FIRST_QKV_FLOATS);
         fill_first_qkv(to, d->n_vocab, first_qkv);

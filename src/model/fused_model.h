@@ -1,4 +1,4 @@
-/* Floor 4. Small models: which ones take the fused path, and their weights laid out for it. See
+/* Small models: which ones take the fused path, and their weights laid out for it. See
  * fused_model.c. */
 #ifndef MGPT_NARROW_H
 #define MGPT_NARROW_H

@@ -1,4 +1,4 @@
-/* Floor 4. Hyper-parameters: numbers of the file, each range-checked, because the sizes of all later
+/* Hyper-parameters: numbers of the file, each range-checked, because the sizes of all later
  * allocations derive from them. */
 #include "model/hyperparams.h"
 
@@ -54,8 +54,8 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
 }
 
 /* The same for a limit; 0 is none, as when the key is absent. */
-static int limit(const mgpt_model *m, const char *name, double min, double max, float *to,
-                 mgpt_error *err)
+static int hyper_limit(const mgpt_model *m, const char *name, double min, double max, float *to,
+                       mgpt_error *err)
 {
     struct key full;
     const char *key = hyper_key(m, name, &full);
@@ -70,9 +70,9 @@ static int limit(const mgpt_model *m, const char *name, double min, double max, 
 }
 
 /* Attention's sizes: head_dim is independent of n_embd / n_head when the file says so. */
-static int heads(mgpt_model *m, mgpt_error *err)
+static int hyper_heads(mgpt_model *m, mgpt_error *err)
 {
-    struct shape *s = &m->shape;
+    struct model_shape *s = &m->shape;
     int64_t absent = s->n_layer ? -1 : 1;
     size_t value_length;
     if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0 ||
@@ -106,7 +106,7 @@ static int heads(mgpt_model *m, mgpt_error *err)
 }
 
 /* Dialect keys of ours: what the standard keys cannot say. */
-static int dialect(mgpt_model *m, mgpt_error *err)
+static int hyper_dialect(mgpt_model *m, mgpt_error *err)
 {
     struct gguf_str act;
     m->act = m->arch->act;
@@ -127,7 +127,7 @@ static int dialect(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int refuse_unknown_physics(const mgpt_model *m, mgpt_error *err)
+static int refuse_unknown_variants(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < arch_n_refused; i++) {
         struct key full;
@@ -147,7 +147,7 @@ static int refuse_unknown_physics(const mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int norm_eps(mgpt_model *m, mgpt_error *err)
+static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
     double eps = m->arch->eps;
@@ -162,38 +162,38 @@ static int norm_eps(mgpt_model *m, mgpt_error *err)
 }
 
 /* Multipliers and limits; absent is neutral. */
-static int scales(mgpt_model *m, mgpt_error *err)
+static int hyper_scales(mgpt_model *m, mgpt_error *err)
 {
-    const struct shape *s = &m->shape;
+    const struct model_shape *s = &m->shape;
     double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
     if (hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
-        limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
-        limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
+        hyper_limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
+        hyper_limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
         return MGPT_EFILE;
     m->attn_scale = (float)attn;
     m->embd_scale = m->arch->embd_root ? (float)__builtin_sqrt((double)s->n_embd) : 1.0f;
     struct key full;
-    int parallel = m->arch->branches == BRANCHES_SIDE_BY_SIDE;
+    int parallel = m->arch->branches == BRANCHES_PARALLEL;
     if (gguf_bool(&m->gguf, hyper_key(m, "use_parallel_residual", &full), &parallel, err) < 0)
         return MGPT_EFILE;
-    m->branches = parallel ? BRANCHES_SIDE_BY_SIDE : BRANCHES_IN_TURN;
+    m->branches = parallel ? BRANCHES_PARALLEL : BRANCHES_SEQUENTIAL;
     return MGPT_OK;
 }
 
 int model_hyper(mgpt_model *m, mgpt_error *err)
 {
-    struct shape *s = &m->shape;
-    if (refuse_unknown_physics(m, err) < 0 ||
+    struct model_shape *s = &m->shape;
+    if (refuse_unknown_variants(m, err) < 0 ||
         hyper_size(m, "block_count", 0, MAX_LAYERS, -1, &s->n_layer, err) < 0 ||
         hyper_size(m, "embedding_length", 1, MAX_WIDTH, -1, &s->n_embd, err) < 0 ||
         hyper_size(m, "context_length", 1, MAX_CTX, -1, &s->n_ctx, err) < 0 ||
         hyper_size(m, "feed_forward_length", 0, (uint64_t)MAX_WIDTH * 8, s->n_layer ? -1 : 0,
                    &s->n_ff, err) < 0 ||
-        heads(m, err) < 0)
+        hyper_heads(m, err) < 0)
         return MGPT_EFILE;
     if (s->n_layer == 0)
         s->n_ff = 0;
-    if (dialect(m, err) < 0 || norm_eps(m, err) < 0)
+    if (hyper_dialect(m, err) < 0 || hyper_norm_eps(m, err) < 0)
         return MGPT_EFILE;
-    return scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);
+    return hyper_scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);
 }

@@ -1,4 +1,4 @@
-/* Floor 4. Reading one hyper-parameter: shared by hyperparams.c and positions.c. */
+/* Reading one hyper-parameter: shared by hyperparams.c and positions.c. */
 #ifndef MGPT_HYPER_H
 #define MGPT_HYPER_H
 

@@ -1,4 +1,4 @@
-/* Floor 4. Opening a model: bytes, structure, tokenizer, numbers, tensors, in that order; and what can
+/* Opening a model: bytes, structure, tokenizer, numbers, tensors, in that order; and what can
  * be asked of it. A model is immutable once it is open. */
 #include "model/model.h"
 
@@ -13,7 +13,7 @@
 enum { THREADS_MAX = 256, READ_PIECE = 1 << 13, FIRST_BYTES = 1 << 20 };
 
 /* A copy of a string of the file; "" when it has none. */
-static int read_text(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
+static int copy_string(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
 {
     struct gguf_str s = {"", 0};
     int found = gguf_string(&m->gguf, key, &s, err);
@@ -26,10 +26,10 @@ static int read_text(const mgpt_model *m, const char *key, char **text, mgpt_err
     return MGPT_OK;
 }
 
-static int read_texts(mgpt_model *m, mgpt_error *err)
+static int copy_strings(mgpt_model *m, mgpt_error *err)
 {
-    int status = read_text(m, "general.name", &m->name, err);
-    return status < 0 ? status : read_text(m, "tokenizer.chat_template", &m->chat_template, err);
+    int status = copy_string(m, "general.name", &m->name, err);
+    return status < 0 ? status : copy_string(m, "tokenizer.chat_template", &m->chat_template, err);
 }
 
 /* general.type: a vocabulary, adapter or projector is not a model. */
@@ -82,9 +82,9 @@ static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
 }
 
 /* What the file means, as far as its architecture. */
-static int read_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
+static int model_open_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
 {
-    int status = read_texts(m, err);
+    int status = copy_strings(m, err);
     if (status == MGPT_OK)
         status = check_type(m, vocab_only ? "vocab" : "model", err);
     if (status < 0)
@@ -94,7 +94,7 @@ static int read_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
 }
 
 /* ... and every tensor, before any of them is packed. */
-static int read_model(mgpt_model *m, mgpt_error *err)
+static int bind_model(mgpt_model *m, mgpt_error *err)
 {
     int status = choose_arch(m, err);
     if (status == MGPT_OK)
@@ -104,15 +104,15 @@ static int read_model(mgpt_model *m, mgpt_error *err)
     return status == MGPT_OK ? check_vocabulary(m, err) : status;
 }
 
-static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
+static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err)
 {
-    int status = read_vocabulary(m, params->vocab_only, err);
+    int status = model_open_vocabulary(m, params->vocab_only, err);
     if (status == MGPT_OK && params->vocab_only) {
         m->shape.n_vocab = tok_count(m->tok);
         return MGPT_OK;
     }
     if (status == MGPT_OK)
-        status = read_model(m, err);
+        status = bind_model(m, err);
     if (status == MGPT_OK)
         status = model_pack(m, params->n_threads, err);
     if (status == MGPT_OK && !params->no_fused)
@@ -122,7 +122,7 @@ static int build(mgpt_model *m, const mgpt_model_params *params, mgpt_error *err
 
 /* The structure of a file that is open partly: as much is loaded as it turns out to need. What parsing
  * saw was all loaded when the structure ends there; an error counts when everything is. */
-static int parse(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
+static int parse_structure(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
 {
     size_t loaded = m->file.partly ? FIRST_BYTES : size;
     for (;;) {
@@ -168,9 +168,9 @@ static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
         status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET, "%d threads, allowed are 1 to %d",
                          params->n_threads, THREADS_MAX);
     if (status == MGPT_OK)
-        status = parse(m, data, size, &local);
+        status = parse_structure(m, data, size, &local);
     if (status == MGPT_OK)
-        status = build(m, params, &local);
+        status = build_model(m, params, &local);
     if (status == MGPT_OK)
         return m;
     if (err)
@@ -195,10 +195,10 @@ int model_check(const struct gguf *gguf, mgpt_error *err)
     if (m) {
         m->gguf = *gguf;
         kernels_init(&m->kernels, NULL);
-        status = read_vocabulary(m, 0, &local);
+        status = model_open_vocabulary(m, 0, &local);
     }
     if (status == MGPT_OK)
-        status = read_model(m, &local);
+        status = bind_model(m, &local);
     if (m)
         m->gguf = (struct gguf){0}; /* the caller's */
     mgpt_close(m);
@@ -277,7 +277,7 @@ static const struct dtype *main_type(const mgpt_model *m)
 }
 
 /* Bytes of the cache per position, with elements of `each` bytes. */
-static uint64_t kv_bytes(const mgpt_model *m, size_t each)
+static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
 {
     return (uint64_t)m->shape.n_layer * m->shape.n_kv * 2 * each;
 }
@@ -288,7 +288,7 @@ enum kv_type model_kv_type(const mgpt_model *m)
 {
     const struct dtype *type = main_type(m);
     int narrow = type && type->id != DTYPE_F32;
-    return narrow && kv_bytes(m, sizeof(float)) >= KV_F16_FROM ? KV_F16 : KV_F32;
+    return narrow && kv_bytes_per_position(m, sizeof(float)) >= KV_F16_FROM ? KV_F16 : KV_F32;
 }
 
 static uint64_t count_values(const mgpt_model *m)
@@ -301,7 +301,7 @@ static uint64_t count_values(const mgpt_model *m)
 
 static void numbers_info(const mgpt_model *m, mgpt_info *info)
 {
-    const struct shape *s = &m->shape;
+    const struct model_shape *s = &m->shape;
     info->n_ctx = (int32_t)s->n_ctx;
     info->n_embd = (int32_t)s->n_embd;
     info->n_layer = (int32_t)s->n_layer;
@@ -322,7 +322,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
         info->position = "learned";
     else if (s->n_rot)
         info->position = "rope";
-    info->kv_bytes = kv_bytes(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
+    info->kv_bytes =
+        kv_bytes_per_position(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
     uint64_t row = m->token_embd->size / s->n_vocab;
     info->bytes_per_token = m->packed_bytes + row * (m->position_embd ? 2 : 1);
 }

@@ -1,4 +1,4 @@
-/* Floor 4. The model: tensors bound to their meaning once, every shape checked, weights packed.
+/* The model: tensors bound to their meaning once, every shape checked, weights packed.
  *
  * Absent is identity: a norm of kind NORM_NONE, a bias or gain of NULL, a linear without weights, does
  * nothing where the page (page.inc) calls it.
@@ -43,7 +43,7 @@ struct rope {
 };
 
 /* Letters of the page: E = n_embd, H heads, G KV heads of width d, F = n_ff, V = n_vocab. */
-struct shape {
+struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
 };
@@ -56,7 +56,7 @@ struct mgpt_model {
     const struct arch *arch;
     char *name; /* general.name */
     char *chat_template;
-    struct shape shape;
+    struct model_shape shape;
     float eps, attn_scale;
     float embd_scale;    /* 1: nothing */
     float qkv_clamp;     /* 0: none */

@@ -1,4 +1,4 @@
-/* Floor 4. Packing: the matrices that binding chose become panels (kernels.h), in parallel.
+/* Packing: the matrices that binding chose become panels (kernels.h), in parallel.
  *
  * Binding only plans: which rows of which tensor become which linear. When everything in the file has
  * been checked, model_pack makes one block for all panels and hands them out in units of some hundred
@@ -158,7 +158,7 @@ static int in_file_order(const void *a, const void *b)
 }
 
 /* Gives every matrix its place, and cuts the work into units. */
-static void lay_out(const mgpt_model *m, char *block, struct packing *job)
+static void place_matrices(const mgpt_model *m, char *block, struct packing *job)
 {
     if (arr_len(m->plans) > 1)
         qsort(m->plans, arr_len(m->plans), sizeof *m->plans, in_file_order);
@@ -207,7 +207,7 @@ int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
         return err_memory(err, "packed weights", (size_t)m->packed_end);
     }
     struct packing job = {.m = m};
-    lay_out(m, block, &job);
+    place_matrices(m, block, &job);
     if (n_threads == 0)
         n_threads = m->packed_bytes < THREADS_FROM ? 1 : pool_cores();
     int status = pack_all(&job, n_threads, err);

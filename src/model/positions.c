@@ -1,4 +1,4 @@
-/* Floor 4. Hyper-parameters of position: rotary frequencies and their scaling, sliding windows, and which
+/* Hyper-parameters of position: rotary frequencies and their scaling, sliding windows, and which
  * layer has which. */
 #include "base/check.h"
 #include "base/dmath.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static int is(struct gguf_str s, const char *text)
+static int gguf_str_is(struct gguf_str s, const char *text)
 {
     return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
 }
@@ -27,12 +27,12 @@ static int scaling(mgpt_model *m, mgpt_error *err)
     struct gguf_str type = {"linear", 6}; /* also when only a factor is given */
     if (gguf_string(&m->gguf, hyper_key(m, "rope.scaling.type", &full), &type, err) < 0)
         return MGPT_EFILE;
-    if (!is(type, "linear") && !is(type, "none"))
+    if (!gguf_str_is(type, "linear") && !gguf_str_is(type, "none"))
         return err_set(err, MGPT_EFILE, hyper_offset(m, full.text),
                        "rope.scaling.type '%.*s' is not supported",
                        (int)(type.n < 40 ? type.n : 40), type.p);
     m->rope_factor = 1;
-    if (is(type, "none"))
+    if (gguf_str_is(type, "none"))
         return MGPT_OK;
     double least = rope_least_divisor(m, 1);
     if (hyper_real(m, "rope.scale_linear", least, 1e6, &m->rope_factor, err) < 0)
@@ -73,7 +73,7 @@ static int make_qk_order(mgpt_model *m, mgpt_error *err)
 
 static int ropes(mgpt_model *m, mgpt_error *err)
 {
-    struct shape *s = &m->shape;
+    struct model_shape *s = &m->shape;
     double local = m->arch->local_base;
     m->rope_base = 10000;
     if (hyper_size(m, "rope.dimension_count", 0, s->head_dim, (int64_t)s->head_dim, &s->n_rot,
@@ -168,7 +168,7 @@ static void layer_norms(mgpt_model *m)
         struct layer *l = &m->layers[i];
         l->attn_norm.kind = l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
         l->attn_norm.width = l->ffn_norm.width = m->shape.n_embd;
-        if (m->branches == BRANCHES_SIDE_BY_SIDE && !l->ffn_norm.gain)
+        if (m->branches == BRANCHES_PARALLEL && !l->ffn_norm.gain)
             l->ffn_norm = l->attn_norm; /* Phi: one norm feeds both */
         if (l->post_attn_norm.gain)
             l->post_attn_norm.kind = a->norm;

@@ -1,19 +1,19 @@
-/* Floor 5. Softmax attention over the KV cache (Vaswani et al. 2017, eq. 1):
+/* Softmax attention over the KV cache (Vaswani et al. 2017, eq. 1):
  *
  *     s_ij = q_i . k_j / sqrt(d)           score()            for the keys j that query i sees
  *     a_ij = exp s_ij / sum_j exp s_ij     kernels->softmax
- *     o_i  = sum_j a_ij v_j                mix()
+ *     o_i  = sum_j a_ij v_j                mix_rows()
  *
  * There is no mask. The loops over j end at the query's own position (and start at pos - window).
- * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. The rows of a block
- * share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only the block's
- * scores, [rows][keys], are stored, never the full [T][T] matrix. A row's result does not depend on its
- * block.
+ * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. A block's
+ * rows share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only
+ * the scores of the block, [rows][keys], are stored, never the full [T][T] matrix. A row's result
+ * does not depend on its block.
  *
- * Blocks are dealt to the session's threads. Some passes have too few blocks for that (one query, few
- * KV heads), and taps need all heads of a query at once. Those take a few queries with all their heads
- * through the three equations one after the other, each split evenly: scores by panels of keys, softmax
- * by rows, mix by columns of values.
+ * The session's threads share the blocks. Some passes have too few blocks for that (one query, few
+ * KV heads), and taps need all heads of a query at once. Those passes compute the three equations
+ * one at a time for a few queries with all heads. Each equation is split evenly: scores by panels
+ * of keys, softmax by rows, mix by columns of values.
  */
 #include "run/ops.h"
 
@@ -21,66 +21,66 @@
 #include <string.h>
 
 enum {
-    WORK_WORTH_SPLITTING = 1 << 16, /* multiply-adds that are worth a hand-over to another thread */
-    MIX_ROWS = 6,                   /* of a block that are mixed together */
-    MIX_KEYS = 128,                 /* values that stay in the nearest cache meanwhile */
-    UNITS_ENOUGH = 4                /* blocks per thread from which a remainder does not matter */
+    WORK_WORTH_SPLITTING = 1 << 16, /* multiply-adds; fewer run on one thread */
+    MIX_ROWS = 6,                   /* rows of a block that one call of the kernel mixes */
+    MIX_KEYS = 128,                 /* keys per call: their values stay in the L1 cache */
+    UNITS_ENOUGH = 4                /* blocks per thread; with more, a remainder costs little */
 };
 
 struct attend_job {
-    struct run *r;
+    pass *r;
     size_t layer;
-    size_t window, group, block_queries; /* of this layer; query heads of a KV head; of a block */
-    /* For steps: queries [i, i + n_queries) of a segment. */
+    size_t window;               /* of this layer; 0: none */
+    size_t group, block_queries; /* query heads per KV head; queries per block */
+    /* attend_in_steps: queries [i, i + n_queries) of a segment. */
     const struct segment *seg;
     size_t i, n_queries;
 };
 
-/* Queries [i, i + n_queries) of a segment, n_heads query heads of one KV head from `head` on. Row
- * number (query * n_heads + head) of its scores is at scores + number * stride. */
-struct block {
+/* Queries [i, i + n_queries) of a segment, query heads [head, head + n_heads) of one KV head. The
+ * scores of row r = query * n_heads + head are at scores + r * score_stride. */
+struct query_block {
     const struct segment *seg;
     size_t kv_head, head, n_heads, i, n_queries;
     float *scores;
 };
 
-/* The keys [first, end) that a query sees. */
-struct sight {
+/* The visible range of a query: keys [first, end). */
+struct visible {
     size_t first, end;
 };
 
-static struct sight sight_of(const struct attend_job *job, const struct segment *seg, size_t i)
+static struct visible visible_of(const struct attend_job *job, const struct segment *seg, size_t i)
 {
     size_t end = seg->pos + i + 1;
-    return (struct sight){job->window && end > job->window ? end - job->window : 0, end};
+    return (struct visible){job->window && end > job->window ? end - job->window : 0, end};
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-/* Pointers to the block's rows of q or o, from column j on. */
-static void rows_of(const struct attend_job *job, const struct block *b, float *base, size_t j,
-                    float **rows)
+/* rows[r] = row r of the block in q or o (`base`), at column j. */
+static void rows_of(const struct attend_job *job, const struct query_block *b, float *base,
+                    size_t j, float **rows)
 {
-    const struct shape *d = &job->r->model->shape;
+    const struct model_shape *d = &job->r->model->shape;
     float *at = base + (b->seg->row + b->i) * d->n_q + b->head * d->head_dim + j;
     for (size_t i = 0; i < b->n_queries; i++)
         for (size_t h = 0; h < b->n_heads; h++)
             *rows++ = at + i * d->n_q + h * d->head_dim;
 }
 
-/* scores = scale q . k against panels [p0, p1). Rows whose sight ends earlier or begins later get
- * scores of keys they do not see: nobody reads those. */
-static void score(const struct attend_job *job, const struct block *b, size_t p0, size_t p1)
+/* scores = scale q . k for key panels [p0, p1). Nothing reads those outside the visible range. */
+static void score(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
 {
-    const struct run *r = job->r;
+    const pass *r = job->r;
     const struct kv *kv = &b->seg->session->kv;
     float *q[BLOCK_ROWS];
     rows_of(job, b, r->s->q, 0, q);
@@ -89,11 +89,11 @@ static void score(const struct attend_job *job, const struct block *b, size_t p0
                                  r->model->attn_scale, p0, p1);
 }
 
-/* Goes on with the mixes of n rows by the values of keys [t0, t1), columns [j0, j1). */
-static void mix_keys(const struct attend_job *job, const struct block *b, float *const *o,
+/* o += weights . v for n rows of the block from `row`, keys [t0, t1), columns [j0, j1). */
+static void mix_keys(const struct attend_job *job, const struct query_block *b, float *const *o,
                      size_t row, size_t n, size_t t0, size_t t1, size_t j0, size_t j1)
 {
-    const struct run *r = job->r;
+    const pass *r = job->r;
     const struct kv *kv = &b->seg->session->kv;
     if (t0 < t1)
         r->kernels->mix[kv->type](o + row, b->scores + row * r->s->score_stride + t0,
@@ -101,66 +101,67 @@ static void mix_keys(const struct attend_job *job, const struct block *b, float 
                                   kv->head_dim, n, t1 - t0, j1 - j0);
 }
 
-/* The same for queries [i0, i1) of the block, as far as each sees: first what only some see, query by
- * query, then what all see, then again what some do. */
-static void mix_some(const struct attend_job *job, const struct block *b, float *const *o,
+/* The same for queries [i0, i1) of the block and the part of [t0, t1) that each sees, in key order:
+ * keys before those visible to all, query by query; keys visible to all; keys after them. */
+static void mix_some(const struct attend_job *job, const struct query_block *b, float *const *o,
                      size_t i0, size_t i1, size_t t0, size_t t1, size_t j0, size_t j1)
 {
     size_t H = b->n_heads;
-    size_t all0 = larger(sight_of(job, b->seg, b->i + i1 - 1).first, t0);
-    size_t all1 = smaller(sight_of(job, b->seg, b->i + i0).end, t1);
+    size_t all0 = max_size(visible_of(job, b->seg, b->i + i1 - 1).first, t0);
+    size_t all1 = min_size(visible_of(job, b->seg, b->i + i0).end, t1);
     if (all0 >= all1)
         all0 = all1 = t1;
     for (size_t i = i0; i < i1; i++) {
-        struct sight s = sight_of(job, b->seg, b->i + i);
-        mix_keys(job, b, o, i * H, H, larger(s.first, t0), smaller(s.end, all0), j0, j1);
+        struct visible s = visible_of(job, b->seg, b->i + i);
+        mix_keys(job, b, o, i * H, H, max_size(s.first, t0), min_size(s.end, all0), j0, j1);
     }
     mix_keys(job, b, o, i0 * H, (i1 - i0) * H, all0, all1, j0, j1);
     for (size_t i = i0; i < i1; i++) {
-        struct sight s = sight_of(job, b->seg, b->i + i);
-        mix_keys(job, b, o, i * H, H, all1, smaller(s.end, t1), j0, j1);
+        struct visible s = visible_of(job, b->seg, b->i + i);
+        mix_keys(job, b, o, i * H, H, all1, min_size(s.end, t1), j0, j1);
     }
 }
 
-/* o = weights . v in columns [j0, j1), which are columns of `o` too. */
-static void mix(const struct attend_job *job, const struct block *b, size_t j0, size_t j1)
+/* o = weights . v for columns [j0, j1) of the values and of o. */
+static void mix_rows(const struct attend_job *job, const struct query_block *b, size_t j0,
+                     size_t j1)
 {
     float *o[BLOCK_ROWS];
-    size_t rows = b->n_queries * b->n_heads, queries = larger(MIX_ROWS / b->n_heads, 1);
-    size_t first = sight_of(job, b->seg, b->i).first;
-    size_t end = sight_of(job, b->seg, b->i + b->n_queries - 1).end;
+    size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
+    size_t first = visible_of(job, b->seg, b->i).first;
+    size_t end = visible_of(job, b->seg, b->i + b->n_queries - 1).end;
     rows_of(job, b, job->r->s->o, j0, o);
     for (size_t i = 0; i < rows; i++)
         memset(o[i], 0, (j1 - j0) * sizeof **o);
     for (size_t t = first; t < end; t += MIX_KEYS)
         for (size_t i = 0; i < b->n_queries; i += queries)
-            mix_some(job, b, o, i, smaller(i + queries, b->n_queries), t,
-                     smaller(t + MIX_KEYS, end), j0, j1);
+            mix_some(job, b, o, i, min_size(i + queries, b->n_queries), t,
+                     min_size(t + MIX_KEYS, end), j0, j1);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
-static void attend_block(const struct attend_job *job, struct block *b)
+static void attend_block(const struct attend_job *job, struct query_block *b)
 {
-    const struct run *r = job->r;
-    struct sight s = sight_of(job, b->seg, b->i + b->n_queries - 1);
-    size_t first = sight_of(job, b->seg, b->i).first;
+    const pass *r = job->r;
+    struct visible s = visible_of(job, b->seg, b->i + b->n_queries - 1);
+    size_t first = visible_of(job, b->seg, b->i).first;
     score(job, b, first / PANEL, panels_of(s.end));
     for (size_t i = 0; i < b->n_queries; i++) {
-        s = sight_of(job, b->seg, b->i + i);
+        s = visible_of(job, b->seg, b->i + i);
         for (size_t h = 0; h < b->n_heads; h++)
             r->kernels->softmax(b->scores + (i * b->n_heads + h) * r->s->score_stride + s.first,
                                 s.end - s.first);
     }
-    mix(job, b, 0, r->model->shape.head_dim);
+    mix_rows(job, b, 0, r->model->shape.head_dim);
 }
 
-/* A group of more heads than a block has rows takes several. */
-static void attend_heads(const struct attend_job *job, struct block b)
+/* A group with more heads than BLOCK_ROWS is split into several blocks. */
+static void attend_heads(const struct attend_job *job, struct query_block b)
 {
     size_t end = (b.kv_head + 1) * job->group;
     for (b.head = b.kv_head * job->group; b.head < end; b.head += b.n_heads) {
-        b.n_heads = smaller(end - b.head, BLOCK_ROWS);
+        b.n_heads = min_size(end - b.head, BLOCK_ROWS);
         attend_block(job, &b);
     }
 }
@@ -169,88 +170,92 @@ static void attend_heads(const struct attend_job *job, struct block b)
 static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
     const struct attend_job *job = ctx;
-    const struct run *r = job->r;
+    const pass *r = job->r;
     size_t n_head_kv = r->model->shape.n_head_kv, number = 0;
-    struct block b = {.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride};
+    struct query_block b = {0};
+    b.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride;
     for (size_t s = 0; s < r->n_segments; s++) {
         b.seg = &r->segments[s];
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
             for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries, number++)
                 if (number >= first && number < last) {
-                    b.n_queries = smaller(job->block_queries, b.seg->n - b.i);
+                    b.n_queries = min_size(job->block_queries, b.seg->n - b.i);
                     attend_heads(job, b);
                 }
     }
 }
 
-/* ---- a few queries in three steps ---------------------------------------------------------------- */
+/* ---- a few queries in three steps ---- */
 
-/* Row i of head h, counted from the first query, is at scores + (h * n_queries + i) * score_stride: the
- * heads of one query lie evenly apart, as a tap shows them. So a block is either one query of a group's
- * heads or several queries of one head. */
-static struct block block_of(const struct attend_job *job, size_t head)
+/* The scores of query job->i + i of head h are at scores + (h * n_queries + i) * score_stride. The
+ * heads of one query have a constant stride, as mgpt_value requires. So a block is either one query
+ * of several heads or several queries of one head. */
+static struct query_block block_of(const struct attend_job *job, size_t head)
 {
     const struct scratch *s = job->r->s;
     size_t end = (head / job->group + 1) * job->group;
-    return (struct block){.seg = job->seg,
-                          .kv_head = head / job->group,
-                          .head = head,
-                          .n_heads = job->n_queries > 1 ? 1 : smaller(end - head, BLOCK_ROWS),
-                          .i = job->i,
-                          .n_queries = job->n_queries,
-                          .scores = s->scores + head * job->n_queries * s->score_stride};
+    return (struct query_block){.seg = job->seg,
+                                .kv_head = head / job->group,
+                                .head = head,
+                                .n_heads =
+                                    job->n_queries > 1 ? 1 : min_size(end - head, BLOCK_ROWS),
+                                .i = job->i,
+                                .n_queries = job->n_queries,
+                                .scores = s->scores + head * job->n_queries * s->score_stride};
 }
 
-typedef void step_fn(const struct attend_job *job, const struct block *b, size_t from, size_t to);
+typedef void step_fn(const struct attend_job *job, const struct query_block *b, size_t from,
+                     size_t to);
 
-/* `each` units of work per KV head, dealt evenly to the workers; fn does some of one KV head's. */
+/* Splits `each` units of work per KV head evenly over the workers. fn does units of one KV head. */
 static void spread(const struct attend_job *job, size_t each, int worker, int n_workers,
                    step_fn *fn)
 {
-    const struct shape *d = &job->r->model->shape;
+    const struct model_shape *d = &job->r->model->shape;
     size_t first, last;
     pool_split(d->n_head_kv * each, worker, n_workers, &first, &last);
     for (size_t u = first, next; u < last; u = next) {
         size_t g = u / each;
-        next = smaller((g + 1) * each, last);
+        next = min_size((g + 1) * each, last);
         for (size_t head = g * job->group; head < (g + 1) * job->group;) {
-            struct block b = block_of(job, head);
+            struct query_block b = block_of(job, head);
             fn(job, &b, u - g * each, next - g * each);
             head += b.n_heads;
         }
     }
 }
 
-static void score_panels(const struct attend_job *job, const struct block *b, size_t from,
+static void score_panels(const struct attend_job *job, const struct query_block *b, size_t from,
                          size_t to)
 {
-    size_t p0 = sight_of(job, b->seg, b->i).first / PANEL;
+    size_t p0 = visible_of(job, b->seg, b->i).first / PANEL;
     score(job, b, p0 + from, p0 + to);
 }
 
 static void score_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    size_t first = sight_of(job, job->seg, job->i).first;
-    size_t end = sight_of(job, job->seg, job->i + job->n_queries - 1).end;
+    size_t first = visible_of(job, job->seg, job->i).first;
+    size_t end = visible_of(job, job->seg, job->i + job->n_queries - 1).end;
     spread(job, panels_of(end) - first / PANEL, worker, n_workers, score_panels);
 }
 
 static void softmax_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    const struct run *r = job->r;
+    const pass *r = job->r;
     size_t row, end;
     pool_split(r->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
     for (; row < end; row++) {
-        struct sight s = sight_of(job, job->seg, job->i + row % job->n_queries);
+        struct visible s = visible_of(job, job->seg, job->i + row % job->n_queries);
         r->kernels->softmax(r->s->scores + row * r->s->score_stride + s.first, s.end - s.first);
     }
 }
 
-static void mix_columns(const struct attend_job *job, const struct block *b, size_t from, size_t to)
+static void mix_columns(const struct attend_job *job, const struct query_block *b, size_t from,
+                        size_t to)
 {
-    mix(job, b, from * PANEL, smaller(to * PANEL, job->r->model->shape.head_dim));
+    mix_rows(job, b, from * PANEL, min_size(to * PANEL, job->r->model->shape.head_dim));
 }
 
 static void mix_part(void *ctx, int worker, int n_workers)
@@ -259,14 +264,14 @@ static void mix_part(void *ctx, int worker, int n_workers)
     spread(job, panels_of(job->r->model->shape.head_dim), worker, n_workers, mix_columns);
 }
 
-/* Shows the heads' rows, query by query; `hidden` stands before the first key in sight. */
-static void show(const struct attend_job *job, mgpt_point point, float hidden)
+/* Fires the point for one query at a time. Keys before the visible range show as `hidden`. */
+static void show_heads(const struct attend_job *job, mgpt_point point, float hidden)
 {
-    struct run *r = job->r;
+    pass *r = job->r;
     size_t stride = r->s->score_stride, apart = job->n_queries * stride;
     for (size_t i = 0; i < job->n_queries && TAPPED(r, point); i++) {
         float *rows = r->s->scores + i * stride;
-        size_t first = sight_of(job, job->seg, job->i + i).first;
+        size_t first = visible_of(job, job->seg, job->i + i).first;
         for (size_t h = 0; h < r->model->shape.n_head; h++)
             for (size_t t = 0; t < first; t++)
                 rows[h * apart + t] = hidden;
@@ -274,31 +279,31 @@ static void show(const struct attend_job *job, mgpt_point point, float hidden)
     }
 }
 
-/* As many queries at a time as there is room for the rows of. */
+/* Takes up to BLOCK_ROWS queries at a time, as many as the scratch has score rows for. */
 static void attend_in_steps(struct attend_job *job, struct pool *pool)
 {
-    const struct run *r = job->r;
-    size_t room = larger(r->s->score_rows / r->model->shape.n_head, 1);
+    const pass *r = job->r;
+    size_t room = max_size(r->s->score_rows / r->model->shape.n_head, 1);
     for (size_t s = 0; s < r->n_segments; s++) {
         job->seg = &r->segments[s];
         for (job->i = 0; job->i < job->seg->n; job->i += job->n_queries) {
-            job->n_queries = smaller(smaller(room, BLOCK_ROWS), job->seg->n - job->i);
+            job->n_queries = min_size(min_size(room, BLOCK_ROWS), job->seg->n - job->i);
             pool_run(pool, score_part, job);
-            show(job, MGPT_SCORES, -INFINITY);
+            show_heads(job, MGPT_SCORES, -INFINITY);
             pool_run(pool, softmax_part, job);
-            show(job, MGPT_WEIGHTS, 0);
+            show_heads(job, MGPT_WEIGHTS, 0);
             pool_run(pool, mix_part, job);
         }
     }
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------- */
+/* ---- the operation ---- */
 
-/* Multiply-adds, and blocks, of a pass. */
+/* Returns the multiply-adds of a pass (upper bound) and sets *n_blocks. */
 static size_t count_work(const struct attend_job *job, size_t *n_blocks)
 {
-    const struct run *r = job->r;
-    const struct shape *d = &r->model->shape;
+    const pass *r = job->r;
+    const struct model_shape *d = &r->model->shape;
     size_t work = 0;
     *n_blocks = 0;
     for (size_t s = 0; s < r->n_segments; s++) {
@@ -311,11 +316,11 @@ static size_t count_work(const struct attend_job *job, size_t *n_blocks)
 
 void attend(pass *r)
 {
-    const struct shape *d = &r->model->shape;
+    const struct model_shape *d = &r->model->shape;
     struct attend_job job = {.r = r, .layer = r->il, .window = r->model->layers[r->il].window};
     size_t n_blocks;
     job.group = d->n_head / d->n_head_kv;
-    job.block_queries = larger(BLOCK_ROWS / job.group, 1);
+    job.block_queries = max_size(BLOCK_ROWS / job.group, 1);
     struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? r->pool : NULL;
     size_t workers = (size_t)pool_size(pool);
     int watched = (r->points & ATTENTION_POINTS) != 0;

@@ -1,4 +1,4 @@
-/* Floor 5. The page (page.inc) in operations on panels, threads and taps (ops.h): any model, any pass. */
+/* page.inc compiled with the operations of ops.h: any model, any pass, with taps. */
 #include "run/ops.h"
 
 typedef struct layer layer;
@@ -6,7 +6,7 @@ typedef struct layer layer;
 #define add add_rows
 #define recall(p) 0
 #define stopped(p) (p)->stopped
-#define parallel(p) ((p)->model->branches == BRANCHES_SIDE_BY_SIDE)
+#define parallel(p) ((p)->model->branches == BRANCHES_PARALLEL)
 #include "page/page.inc"
 
 static mat of(const pass *p, float *at, size_t cols)
@@ -16,7 +16,7 @@ static mat of(const pass *p, float *at, size_t cols)
 
 void panel_forward(pass *p)
 {
-    const struct shape *d = &p->model->shape;
+    const struct model_shape *d = &p->model->shape;
     const struct scratch *s = p->s;
     p->n_layer = d->n_layer;
     p->x = of(p, s->x, d->n_embd);

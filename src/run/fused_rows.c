@@ -1,12 +1,13 @@
-/* Floor 5. A pass on the fused path: where the rows are in their sessions, and one call (fused.h).
- * The step is the page (page.inc) in its second compilation; it runs where nothing is tapped. */
+/* The fused path: describes the rows of a pass and runs them in one call (fused.h). The call is the
+ * second compilation of page.inc. No session of the pass has a tap. */
 #include "base/mem.h"
 #include "page/fused.h"
 #include "run/session.h"
 
-enum { ROWS_AT_A_TIME = 24 }; /* a multiple of what the kernel takes */
+enum { ROWS_AT_A_TIME = 24 }; /* a multiple of the kernel's rows per tile */
 
-static struct fused_row row_of(const mgpt_session *s, int32_t token, size_t pos, float *logits)
+static struct fused_row fused_row_at(const mgpt_session *s, int32_t token, size_t pos,
+                                     float *logits)
 {
     const struct fused_model *fused = s->model->fused;
     size_t t = (size_t)token, E = fused->n_embd;
@@ -21,17 +22,17 @@ static struct fused_row row_of(const mgpt_session *s, int32_t token, size_t pos,
         .logits = logits};
 }
 
-/* n rows through the model, with a session's scratch for their scores. */
-static void run_rows(const struct fused_model *fused, const struct fused_row *rows, size_t n,
-                     const struct scratch *s)
+/* Runs n rows through the model. Scores go to the scratch of one session. */
+static void run_fused_rows(const struct fused_model *fused, const struct fused_row *rows, size_t n,
+                           const struct scratch *s)
 {
     fused->kernels->step(fused, rows, n, s->scores, s->score_stride, s->work);
 }
 
 void fused_one(mgpt_session *s, int32_t token)
 {
-    const struct fused_row row = row_of(s, token, arr_len(s->tokens), s->spare);
-    run_rows(s->model->fused, &row, 1, &s->scratch);
+    const struct fused_row row = fused_row_at(s, token, arr_len(s->tokens), s->spare);
+    run_fused_rows(s->model->fused, &row, 1, &s->scratch);
 }
 
 void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
@@ -42,9 +43,9 @@ void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
         size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
         for (size_t i = 0; i < some; i++) {
             const mgpt_session *s = sessions[done + i];
-            rows[i] = row_of(s, tokens[done + i], arr_len(s->tokens), s->spare);
+            rows[i] = fused_row_at(s, tokens[done + i], arr_len(s->tokens), s->spare);
         }
-        run_rows(lead->model->fused, rows, some, &lead->scratch);
+        run_fused_rows(lead->model->fused, rows, some, &lead->scratch);
     }
 }
 
@@ -57,9 +58,9 @@ void fused_forward(pass *p)
         mgpt_session *s = seg->session;
         for (size_t j = 0; j < seg->n; j++) {
             float *logits = seg->n_out && j + 1 == seg->n ? s->spare : NULL;
-            rows[n++] = row_of(s, p->tokens[seg->row + j], seg->pos + j, logits);
+            rows[n++] = fused_row_at(s, p->tokens[seg->row + j], seg->pos + j, logits);
             if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
-                run_rows(p->model->fused, rows, n, p->s);
+                run_fused_rows(p->model->fused, rows, n, p->s);
                 n = 0;
             }
         }

@@ -1,4 +1,4 @@
-/* Floor 5. The KV cache. See kv.h. */
+/* The KV cache. See kv.h. */
 #include "run/kv.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, SOME = 64 /* columns that are halved at a time */ };
+enum { ALIGN = 64, SOME = 64 /* elements converted to f16 at a time */ };
 
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             mgpt_error *err)
@@ -33,7 +33,7 @@ void kv_free(struct kv *kv)
     *kv = (struct kv){0};
 }
 
-/* Bytes of keys, in whole panels, and of values of n tokens of a head. */
+/* Bytes of the keys of n tokens of one head: whole panels. */
 static size_t key_bytes(const struct kv *kv, size_t n)
 {
     return panels_of(n) * PANEL * kv->head_dim * kv->each;
@@ -44,16 +44,15 @@ static size_t value_bytes(const struct kv *kv, size_t n)
     return n * kv->head_dim * kv->each;
 }
 
-/* The array's length is that of its room, the unused bytes in front included: all of it moves when it
- * grows, whoever wrote it (kv_put, or the fused step of a narrow model). */
+/* Sets the array's length to its whole room, unused bytes before the aligned address included. Then
+ * stb_ds copies all of it when it grows. kv_put and the fused step do not set it. */
 static void set_room(uint8_t *array, size_t bytes)
 {
     arr_set_len(array, (size_t)(kv_align(array) - array) + bytes);
 }
 
-/* Room for n bytes from an aligned address on. What is held moves when the new array is aligned
- * differently. */
-static int grow(uint8_t **array, size_t n)
+/* Makes room for n bytes from the aligned address; moves the content when that changes. */
+static int kv_grow(uint8_t **array, size_t n)
 {
     size_t before = (size_t)(kv_align(*array) - *array), used = arr_len(*array);
     used = used > before ? used - before : 0;
@@ -71,13 +70,13 @@ int kv_reserve(struct kv *kv, size_t n, mgpt_error *err)
     size_t want = n > 2 * kv->cap ? n : 2 * kv->cap;
     size_t n_k = key_bytes(kv, want), n_v = value_bytes(kv, want);
     for (size_t i = 0; i < kv->n_layer * kv->n_head_kv; i++)
-        if (!grow(&kv->k[i], n_k) || !grow(&kv->v[i], n_v))
+        if (!kv_grow(&kv->k[i], n_k) || !kv_grow(&kv->v[i], n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
     kv->cap = want;
     return MGPT_OK;
 }
 
-/* One token's key goes to a lane of its panel. */
+/* Writes one token's key to its lane of a panel. */
 static void put_key(const struct kv *kv, const struct kernels *kernels, void *panel, size_t lane,
                     const float *key)
 {
@@ -119,7 +118,7 @@ void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h
     }
 }
 
-static float element(const struct kv *kv, const void *p, size_t i)
+static float kv_stored_element(const struct kv *kv, const void *p, size_t i)
 {
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
@@ -135,10 +134,10 @@ void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
         for (size_t j = 0; j < d; j++) {
             size_t panel = (t + i) / PANEL, lane = (t + i) % PANEL;
             if (k)
-                k[i * d + j] =
-                    element(kv, keys, (panel * d + (order ? order[j] : j)) * PANEL + lane);
+                k[i * d + j] = kv_stored_element(
+                    kv, keys, (panel * d + (order ? order[j] : j)) * PANEL + lane);
             if (v)
-                v[i * d + j] = element(kv, values, (t + i) * d + j);
+                v[i * d + j] = kv_stored_element(kv, values, (t + i) * d + j);
         }
 }
 

@@ -1,4 +1,4 @@
-/* Floor 5. The KV cache of one session.
+/* The KV cache of one session.
  *
  * For every layer and KV head two stb_ds arrays, which grow by doubling as tokens arrive.
  * Elements are floats or IEEE halves, one type for the whole cache:
@@ -7,13 +7,12 @@
  *             key element j of token t: k[(t / 16) * d * 16 + j * 16 + t % 16]
  *     values  token after token: value element j of token t: v[t * d + j]
  *
- * Both begin at the first address of their array that is a multiple of 64, so that no panel line
- * straddles two of the cache's.
+ * Both begin at the first address of their array that is a multiple of 64, so a line of a panel
+ * never crosses a cache line.
  *
- * The cache holds what was written; how many of its tokens count is the session's business, so
- * rewinding costs nothing. Growing copies, it never recomputes. A panel is filled when its first
- * token is written, with zeros or (in a batch of a narrow model) with that token's key: lanes
- * behind the last token are ignored, and never what the allocator left there.
+ * The session knows how many tokens are valid, so rewinding costs nothing. Growing copies, it never
+ * recomputes. Writing a panel's first token fills the whole panel, with zeros or (on the fused
+ * path) with that token's key. Lanes after the last token are ignored, but always initialised.
  */
 #ifndef MGPT_KV_H
 #define MGPT_KV_H
@@ -26,18 +25,18 @@
 struct kv {
     size_t n_layer, n_head_kv, head_dim;
     enum kv_type type;
-    size_t each;      /* bytes of an element */
+    size_t each;      /* bytes per element */
     size_t cap;       /* tokens that fit without growing */
     uint8_t **k, **v; /* [n_layer * n_head_kv] arrays */
 };
 
-/* After a failure, too, there is something to free. */
+/* MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Makes room for n tokens in all, at least doubling when it must grow. On failure some arrays
- * may be larger, which changes nothing. */
+/* Makes room for n tokens in all; at least doubles when it grows. MGPT_OK or MGPT_EMEM; on failure
+ * the content is unchanged. */
 int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
 
 /* Writes the keys and values of tokens [t, t + n) of KV head h of a layer. k and v are those of
@@ -45,15 +44,15 @@ int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
 void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h, size_t t,
             size_t n, const float *k, const float *v);
 
-/* Reads tokens [t, t + n) of one head back, as float32, [n][head_dim]; either may be NULL. Component i of
- * a key is the stored one order[i], or with order NULL the stored one i. */
+/* Copies tokens [t, t + n) of one head as float32, [n][head_dim]; k or v may be NULL. Component i
+ * of a key is stored component order[i], or i when order is NULL. */
 void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
             const uint32_t *order, float *k, float *v);
 
-/* Makes `to` (initialised alike) hold the first n tokens of `from`. */
+/* Copies the first n tokens of `from` to `to`, which has the same shape. MGPT_OK or MGPT_EMEM. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);
 
-/* NULL, where nothing is cached yet, stays NULL. */
+/* The next multiple of 64. NULL (nothing cached yet) stays NULL. */
 static inline uint8_t *kv_align(uint8_t *p)
 {
     return (uint8_t *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
@@ -64,7 +63,7 @@ static inline const void *kv_keys(const struct kv *kv, size_t layer, size_t head
     return kv_align(kv->k[layer * kv->n_head_kv + head]);
 }
 
-/* Element j of the value of token t, and what follows it. */
+/* Address of element j of the value of token t. */
 static inline const void *kv_values(const struct kv *kv, size_t layer, size_t head, size_t t,
                                     size_t j)
 {

@@ -1,56 +1,56 @@
-/* Floor 5. Matrices times rows: the part of the page that costs the time.
+/* Matrix products, y = W x: most of the time of a pass.
  *
  * Products that read the same input are one job: the input is quantised once, and the threads are
- * called once. The panels of a job are dealt to the threads while it runs, and every output is computed
- * by one thread in the order that kernels.h states. What a thread has just computed it also finishes:
- * biases, and in the MLP the activation, while the rows are in its cache.
+ * woken once. Threads take panels of a job as they become free. Every output is computed by one
+ * thread, in the order that kernels.h states. The same thread adds the bias, and in the MLP applies
+ * the activation, while the rows are in its cache.
  */
 #include "run/ops.h"
 
 enum {
-    MOST = 3,        /* products of a job */
-    LEAST_PANELS = 4 /* that a thread takes at a time: they are read side by side */
+    MOST = 3,        /* products per job */
+    LEAST_PANELS = 4 /* panels a thread takes at a time: kernels read adjacent ones together */
 };
 
-struct product {
+struct matmul_product {
     const struct linear *l;
     float *y;
 };
 
-struct linear_job {
-    const struct run *r;
-    struct product p[MOST];
+struct matmul_job {
+    const pass *r;
+    struct matmul_product p[MOST];
     size_t count, n;
     const float *x;
-    size_t x_bytes; /* of a row of quantised input */
+    size_t x_bytes; /* bytes per row of quantised input; 0: float input */
 };
 
-/* ---- quantised input ---------------------------------------------------------------------------- */
+/* ---- quantised input ---- */
 
-static void quantize_part(void *ctx, int worker, int n_workers)
+static void quantize_input_part(void *ctx, int worker, int n_workers)
 {
-    const struct linear_job *job = ctx;
+    const struct matmul_job *job = ctx;
     size_t i0, i1, n_in = job->p[0].l->n_in;
     pool_split(job->n, worker, n_workers, &i0, &i1);
     for (size_t i = i0; i < i1; i++)
         job->r->kernels->quantize(job->r->s->qx + i * job->x_bytes, job->x + i * n_in, n_in);
 }
 
-/* Integer types share one format of activations. */
-static void quantize(struct run *r, struct linear_job *job)
+/* All integer types read the same format of activations, so one copy serves the job. */
+static void quantize_input(pass *r, struct matmul_job *job)
 {
     for (size_t i = 0; i < job->count; i++)
         if (weight_is_integer(job->p[i].l->type))
             job->x_bytes = kernels_x_bytes(job->p[i].l->type, job->p[i].l->n_in);
     if (job->x_bytes)
         pool_run_sized(job->n > 1 ? r->pool : NULL, job->n * job->p[0].l->n_in * sizeof(float),
-                       quantize_part, job);
+                       quantize_input_part, job);
 }
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
-static void multiply(const struct linear_job *job, const struct product *p, int worker, size_t p0,
-                     size_t p1)
+static void matmul_panels(const struct matmul_job *job, const struct matmul_product *p, int worker,
+                          size_t p0, size_t p1)
 {
     const struct linear *l = p->l;
     const struct kernels *kernels = job->r->kernels;
@@ -67,26 +67,26 @@ static void multiply(const struct linear_job *job, const struct product *p, int 
         kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);
 }
 
-static size_t bytes_of(const struct linear *l)
+static size_t packed_size(const struct linear *l)
 {
     return panels_of(l->n_out) * l->panel_bytes;
 }
 
-/* Panels [first, last) of all matrices one behind the other. */
-static void linears_part(void *ctx, int worker, size_t first, size_t last)
+/* Panels [first, last) of the job's matrices, numbered consecutively. */
+static void matmul_part(void *ctx, int worker, size_t first, size_t last)
 {
-    const struct linear_job *job = ctx;
+    const struct matmul_job *job = ctx;
     for (size_t i = 0, begin = 0; i < job->count && begin < last; i++) {
         size_t end = begin + panels_of(job->p[i].l->n_out);
         if (first < end)
-            multiply(job, &job->p[i], worker, (first > begin ? first : begin) - begin,
-                     (last < end ? last : end) - begin);
+            matmul_panels(job, &job->p[i], worker, (first > begin ? first : begin) - begin,
+                          (last < end ? last : end) - begin);
         begin = end;
     }
 }
 
-/* y = act(y) [* the second product, if the job has one] for n numbers of the first, from `at` on. */
-static void activate(const struct linear_job *job, size_t at, size_t n)
+/* y[at, at + n) = act(y), times the second product if the job has one; y is the first product. */
+static void activate(const struct matmul_job *job, size_t at, size_t n)
 {
     const struct kernels *kernels = job->r->kernels;
     float *y = job->p[0].y + at;
@@ -95,41 +95,41 @@ static void activate(const struct linear_job *job, size_t at, size_t n)
         kernels->mul(y, job->p[1].y + at, n);
 }
 
-/* The same rows of gate and of up, which are then multiplied. */
+/* Panels [p0, p1) of gate and up, then the activation for the same rows. */
 static void gate_up_part(void *ctx, int worker, size_t p0, size_t p1)
 {
-    const struct linear_job *job = ctx;
+    const struct matmul_job *job = ctx;
     size_t F = job->p[0].l->n_out;
     for (size_t i = 0; i < job->count; i++)
-        multiply(job, &job->p[i], worker, p0, p1);
+        matmul_panels(job, &job->p[i], worker, p0, p1);
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
     for (size_t i = 0; i < job->n; i++)
         activate(job, i * F + r0, r1 - r0);
 }
 
-static void run_job(struct run *r, struct linear_job *job, size_t panels, pool_units_fn *part)
+static void run_matmul_job(pass *r, struct matmul_job *job, size_t panels, pool_units_fn *part)
 {
     size_t bytes = 0;
     if (job->n == 0)
         return;
-    quantize(r, job);
+    quantize_input(r, job);
     for (size_t i = 0; i < job->count; i++)
-        bytes += bytes_of(job->p[i].l);
+        bytes += packed_size(job->p[i].l);
     pool_deal(r->pool, bytes * job->n, panels, LEAST_PANELS, part, job);
 }
 
-/* All products, one behind the other. */
-static void run_products(struct run *r, struct linear_job *job)
+/* Computes all products of the job, without an activation. */
+static void run_products(pass *r, struct matmul_job *job)
 {
     size_t panels = 0;
     for (size_t i = 0; i < job->count; i++)
         panels += panels_of(job->p[i].l->n_out);
-    run_job(r, job, panels, linears_part);
+    run_matmul_job(r, job, panels, matmul_part);
 }
 
 void qkv_matmul(pass *p, const struct layer *l, mat h)
 {
-    struct linear_job job = {.r = p,
+    struct matmul_job job = {.r = p,
                              .p = {{&l->q, p->q.at}, {&l->k, p->k.at}, {&l->v, p->v.at}},
                              .count = 3,
                              .n = h.n,
@@ -142,21 +142,21 @@ void qkv_matmul(pass *p, const struct layer *l, mat h)
 
 void matmul(pass *p, mat y, const struct linear *l, mat x)
 {
-    struct linear_job job = {.r = p, .p = {{l, y.at}}, .count = 1, .n = x.n, .x = x.at};
+    struct matmul_job job = {.r = p, .p = {{l, y.at}}, .count = 1, .n = x.n, .x = x.at};
     run_products(p, &job);
 }
 
 void mlp_up(pass *p, const struct layer *l, mat h)
 {
     mat gate = p->f, up = {p->s->up, h.n, gate.cols};
-    struct linear_job job = {.r = p, .p = {{&l->up, gate.at}}, .count = 1, .n = h.n, .x = h.at};
+    struct matmul_job job = {.r = p, .p = {{&l->up, gate.at}}, .count = 1, .n = h.n, .x = h.at};
     if (l->gate.w) {
-        job.p[0] = (struct product){&l->gate, gate.at};
-        job.p[1] = (struct product){&l->up, up.at};
+        job.p[0] = (struct matmul_product){&l->gate, gate.at};
+        job.p[1] = (struct matmul_product){&l->up, up.at};
         job.count = 2;
     }
     if (!TAPPED(p, MGPT_MLP_PRE) && !TAPPED(p, MGPT_MLP_PRE_LINEAR)) {
-        run_job(p, &job, panels_of(gate.cols), gate_up_part);
+        run_matmul_job(p, &job, panels_of(gate.cols), gate_up_part);
         return;
     }
     run_products(p, &job);

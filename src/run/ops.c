@@ -1,4 +1,4 @@
-/* Floor 5. The verbs of the page but for the matrices. See ops.h. */
+/* The operations of the page except matrix products and attention. See ops.h. */
 #include "run/ops.h"
 
 #include "base/dmath.h"
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* ---- splitting ---------------------------------------------------------------------------------- */
+/* ---- splitting ---- */
 
-/* A verb's work on units [first, last) of n: rows, or elements. */
-struct split {
-    struct run *r;
+/* One operation over n units (rows or elements). fn does units [first, last). */
+struct row_split {
+    pass *r;
     size_t n;
-    void (*fn)(const struct split *s, size_t first, size_t last);
+    void (*fn)(const struct row_split *s, size_t first, size_t last);
     const struct norm *norm;
     const struct layer *layer;
     float *to;
@@ -21,29 +21,29 @@ struct split {
 
 static void split_part(void *ctx, int worker, int n_workers)
 {
-    const struct split *s = ctx;
+    const struct row_split *s = ctx;
     size_t first, last;
     pool_split(s->n, worker, n_workers, &first, &last);
     if (first < last)
         s->fn(s, first, last);
 }
 
-static void split_run(struct split *s, size_t bytes_each)
+static void split_rows(struct row_split *s, size_t bytes_each)
 {
     pool_run_sized(s->n > 1 ? s->r->pool : NULL, s->n * bytes_each, split_part, s);
 }
 
-/* ---- embedding ---------------------------------------------------------------------------------- */
+/* ---- embedding ---- */
 
-static void lookup(const struct gguf_tensor *table, size_t row, float *out)
+static void lookup_row(const struct gguf_tensor *table, size_t row, float *out)
 {
     size_t n = (size_t)table->dims[0];
     size_t row_bytes = n / table->type->block * table->type->block_bytes;
     table->type->to_float(table->data + row * row_bytes, out, n);
 }
 
-/* Angles in float64, rounded once: position * frequency, exact sine and cosine. */
-static void angles(const mgpt_model *m, size_t pos, float *row)
+/* Cosines and sines of position * frequency, in float64, rounded once to float32. */
+static void rope_angles(const mgpt_model *m, size_t pos, float *row)
 {
     for (int which = 0; which < N_ROPES; which++) {
         const struct rope *rope = &m->ropes[which];
@@ -57,15 +57,15 @@ static void angles(const mgpt_model *m, size_t pos, float *row)
     }
 }
 
-/* A session computes the angles of a position once, when it first gets there. */
-static void find_angles(struct run *r)
+/* Sets the rows' pointers to their angles. A session computes the angles of each position once. */
+static void find_rope_angles(pass *r)
 {
     const mgpt_model *m = r->model;
     for (size_t i = 0; m->n_cs && i < r->n_segments; i++) {
         const struct segment *seg = &r->segments[i];
         mgpt_session *s = seg->session;
         for (size_t pos = arr_len(s->angles) / m->n_cs; pos < seg->pos + seg->n; pos++) {
-            angles(m, pos, s->angles + pos * m->n_cs);
+            rope_angles(m, pos, s->angles + pos * m->n_cs);
             arr_set_len(s->angles, (pos + 1) * m->n_cs);
         }
         for (size_t j = 0; j < seg->n; j++)
@@ -73,12 +73,12 @@ static void find_angles(struct run *r)
     }
 }
 
-static void token_part(const struct split *s, size_t first, size_t last)
+static void token_part(const struct row_split *s, size_t first, size_t last)
 {
     const mgpt_model *m = s->r->model;
     size_t E = m->shape.n_embd;
     for (size_t i = first; i < last; i++)
-        lookup(m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
+        lookup_row(m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
     if (m->embd_scale != 1)
         s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
 }
@@ -87,28 +87,27 @@ void token_rows(pass *p, mat x)
 {
     if (p->model->packed_bytes * p->n >= POOL_WORTH_WAKING)
         pool_wake(p->pool);
-    split_run(&(struct split){.r = p, .n = x.n, .fn = token_part, .to = x.at},
-              x.cols * sizeof(float));
+    split_rows(&(struct row_split){.r = p, .n = x.n, .fn = token_part, .to = x.at},
+               x.cols * sizeof(float));
 }
 
 mat position_rows(pass *p, mat y)
 {
     const struct gguf_tensor *table = p->model->position_embd;
-    find_angles(p);
+    find_rope_angles(p);
     if (!table)
         return (mat){NULL, 0, 0};
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         for (size_t j = 0; j < seg->n; j++)
-            lookup(table, seg->pos + j, y.at + (seg->row + j) * y.cols);
+            lookup_row(table, seg->pos + j, y.at + (seg->row + j) * y.cols);
     }
     return y;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
-static void norm_rows(const struct run *r, const struct norm *norm, float *y, const float *x,
-                      size_t n)
+static void norm_rows(const pass *r, const struct norm *norm, float *y, const float *x, size_t n)
 {
     size_t w = norm->width;
     float eps = r->model->eps;
@@ -120,7 +119,7 @@ static void norm_rows(const struct run *r, const struct norm *norm, float *y, co
         r->kernels->layernorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
 }
 
-static void normalize_part(const struct split *s, size_t first, size_t last)
+static void normalize_part(const struct row_split *s, size_t first, size_t last)
 {
     size_t w = s->norm->width;
     norm_rows(s->r, s->norm, s->to + first * w, s->from + first * w, last - first);
@@ -130,8 +129,8 @@ mat norm(pass *p, mat y, const struct norm *norm, mat x)
 {
     y.n = x.n;
     if (norm->kind != NORM_NONE || y.at != x.at)
-        split_run(
-            &(struct split){
+        split_rows(
+            &(struct row_split){
                 .r = p, .n = x.n, .fn = normalize_part, .norm = norm, .to = y.at, .from = x.at},
             2 * norm->width * sizeof(float));
     return y;
@@ -142,10 +141,10 @@ void post_norm(pass *p, const struct norm *n, mat y)
     norm(p, y, n, y);
 }
 
-static void position_part(const struct split *s, size_t first, size_t last)
+static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
 {
-    const struct run *r = s->r;
-    const struct shape *d = &r->model->shape;
+    const pass *r = s->r;
+    const struct model_shape *d = &r->model->shape;
     const struct layer *l = s->layer;
     enum rope_pairs pairs = r->model->arch->pairs;
     float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
@@ -160,14 +159,14 @@ static void position_part(const struct split *s, size_t first, size_t last)
 
 void qk_norm_rope(pass *r, const struct layer *l)
 {
-    const struct shape *d = &r->model->shape;
+    const struct model_shape *d = &r->model->shape;
     if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
-        split_run(&(struct split){.r = r, .n = r->n, .fn = position_part, .layer = l},
-                  2 * (d->n_q + d->n_kv) * sizeof(float));
+        split_rows(&(struct row_split){.r = r, .n = r->n, .fn = qk_norm_rope_part, .layer = l},
+                   2 * (d->n_q + d->n_kv) * sizeof(float));
 }
 
-/* Heads are dealt as attention.c deals them to the threads, which have their newest keys at hand then. */
-static void append_part(void *ctx, int worker, int n_workers)
+/* Heads go to threads in the order of attention.c, so a thread's newest keys are in its cache. */
+static void kv_append_part(void *ctx, int worker, int n_workers)
 {
     const pass *r = ctx;
     size_t n_kv = r->model->shape.n_kv, turn = 0;
@@ -180,13 +179,12 @@ static void append_part(void *ctx, int worker, int n_workers)
     }
 }
 
-/* Keys and values of chunks are worth it, those of a step are not. */
-enum { STORES_WORTH_SPLITTING = 8192 };
+enum { STORES_WORTH_SPLITTING = 8192 }; /* floats: chunks use the threads, single steps do not */
 
 void kv_append(pass *p)
 {
     int worth = p->n * p->model->shape.n_kv >= STORES_WORTH_SPLITTING;
-    pool_run(worth ? p->pool : NULL, append_part, p);
+    pool_run(worth ? p->pool : NULL, kv_append_part, p);
 }
 
 mat logit_rows(pass *r)
@@ -200,9 +198,9 @@ mat logit_rows(pass *r)
     return (mat){r->h.at, r->n_out, E};
 }
 
-/* ---- elements ----------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
-static void blend_part(const struct split *s, size_t first, size_t last)
+static void mix_in_x0_part(const struct row_split *s, size_t first, size_t last)
 {
     s->r->kernels->axpby(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
                          last - first);
@@ -215,13 +213,13 @@ void mix_in_x0(pass *r, const struct layer *l)
         return;
     if (l == r->model->layers)
         memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
-    split_run(
-        &(struct split){
-            .r = r, .n = n, .fn = blend_part, .layer = l, .to = r->s->x, .from = r->s->x0},
+    split_rows(
+        &(struct row_split){
+            .r = r, .n = n, .fn = mix_in_x0_part, .layer = l, .to = r->s->x, .from = r->s->x0},
         2 * sizeof(float));
 }
 
-static void add_part(const struct split *s, size_t first, size_t last)
+static void add_rows_part(const struct row_split *s, size_t first, size_t last)
 {
     s->r->kernels->add(s->to + first, s->from + first, last - first);
 }
@@ -229,12 +227,13 @@ static void add_part(const struct split *s, size_t first, size_t last)
 void add_rows(pass *p, mat x, mat y)
 {
     if (y.at)
-        split_run(
-            &(struct split){.r = p, .n = x.n * x.cols, .fn = add_part, .to = x.at, .from = y.at},
+        split_rows(
+            &(struct row_split){
+                .r = p, .n = x.n * x.cols, .fn = add_rows_part, .to = x.at, .from = y.at},
             2 * sizeof(float));
 }
 
-static void softcap_part(const struct split *s, size_t first, size_t last)
+static void softcap_part(const struct row_split *s, size_t first, size_t last)
 {
     s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
 }
@@ -243,6 +242,6 @@ void softcap(pass *p)
 {
     mat y = p->logits;
     if (p->model->logit_softcap > 0)
-        split_run(&(struct split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
-                  2 * sizeof(float));
+        split_rows(&(struct row_split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
+                   2 * sizeof(float));
 }

@@ -1,14 +1,12 @@
-/* Floor 5. Choosing a token: temperature, top-k, top-p, min-p, one draw. And looking at the best
- * ones.
+/* Sampling: temperature, top-k, top-p, min-p, one draw; and the best candidates.
  *
- * Nothing is sorted or allocated. Weights are integers (sample_kernels.h), so their sums are
- * exact; they are made for a chunk of tokens at a time, in one pass, and once more for the chunk
- * in which the draw falls. Top-k and top-p are a threshold on the logit plus a number of ties
- * that still fit, lowest ids first; it is found digit by digit in the logits' bit patterns
- * (mapped so that unsigned order is numeric order): four passes with 256 counters. The draw
- * takes the first token, in order of id, at which the sum exceeds u * total, which is what
- * Python's random.choices does. From a few logits, none of them filtered out, a kernel draws in
- * one go.
+ * Nothing is sorted or allocated. Weights are integers (sample_kernels.h), so their sums are exact.
+ * They are computed for a chunk of tokens at a time, and again for the chunk that contains the
+ * draw. Top-k and top-p become a threshold on the logit plus a number of ties to keep, lowest ids
+ * first. A radix select finds the threshold in the logits' bit patterns, mapped so that unsigned
+ * order is numeric order: four passes with 256 counters. The draw takes the first token, in order
+ * of id, at which the sum exceeds u * total, as Python's random.choices does. For a few logits
+ * without top-k and top-p one kernel does everything.
  */
 #include "base/error.h"
 #include "kernels/kernels.h"
@@ -18,12 +16,12 @@
 #include <string.h>
 
 enum {
-    CHUNK = 512,   /* tokens of which weights are at hand at a time */
-    N_PLACES = 256 /* of a vocabulary, at which the sum so far is noted */
+    CHUNK = 512,   /* tokens whose weights are held at a time */
+    N_PLACES = 256 /* most token ids at which draw stores the sum so far */
 };
 
 /* Bit pattern as an unsigned number in numeric order; NaN counts as minus infinity, -0 as 0. */
-static uint32_t key_of(float logit)
+static uint32_t logit_key(float logit)
 {
     uint32_t bits;
     float f = logit == 0.0f ? 0.0f : logit;
@@ -33,7 +31,7 @@ static uint32_t key_of(float logit)
     return bits & 0x80000000 ? ~bits : bits | 0x80000000;
 }
 
-/* What is still in the race: keys above `key`, and the first `ties` tokens with exactly `key`. */
+/* The tokens kept by a filter: keys above `key`, and the first `ties` tokens with exactly `key`. */
 struct keep {
     uint32_t key;
     size_t ties;
@@ -41,10 +39,10 @@ struct keep {
 
 static const struct keep KEEP_ALL = {0, SIZE_MAX};
 
-/* Steps through the kept tokens in order of id. */
+/* 1 if the token is kept. To be called for tokens in order of id. */
 static int kept(const struct keep *keep, float logit, size_t *ties_seen)
 {
-    uint32_t key = key_of(logit);
+    uint32_t key = logit_key(logit);
     if (key != keep->key)
         return key > keep->key;
     return (*ties_seen)++ < keep->ties;
@@ -58,8 +56,7 @@ struct dist {
     struct keep keep;
 };
 
-/* The weights of up to CHUNK tokens from `from`; those that are not kept have none. ties_seen
- * counts on. */
+/* w = weights of n <= CHUNK tokens from `from`, 0 if not kept. Counts ties_seen. Returns the sum. */
 static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
 {
     const float *logits = d->logits + from;
@@ -90,8 +87,8 @@ static uint64_t total_weight(const struct dist *d)
 
 /* ---- filters ---- */
 
-/* For each value of the digit at `shift`, the number (or with by_weight the weight) of the
- * tokens whose digits above are those of `prefix`. */
+/* amount[v] = the number (with by_weight: the weight) of tokens whose digit at `shift` is v and
+ * whose higher digits are those of `prefix`. */
 static void count_digits(const struct dist *d, int by_weight, int shift, uint32_t prefix,
                          uint64_t amount[256])
 {
@@ -103,7 +100,7 @@ static void count_digits(const struct dist *d, int by_weight, int shift, uint32_
         if (by_weight)
             weigh(d, w, from, n, &ties_seen);
         for (size_t i = 0; i < n; i++) {
-            uint32_t key = key_of(d->logits[from + i]);
+            uint32_t key = logit_key(d->logits[from + i]);
             if ((key & known) == prefix)
                 amount[key >> shift & 255] += by_weight ? w[i] : 1;
         }
@@ -119,8 +116,8 @@ static uint64_t weight_of_key(const struct dist *d, uint32_t key)
     return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
 }
 
-/* The `goal` largest of all tokens, or by weight the fewest largest of the kept ones that reach
- * `goal` together, which they can. */
+/* Keeps the `goal` largest of all tokens; by_weight: the fewest largest of the kept tokens whose
+ * weights sum to at least `goal`, which must be possible. */
 static struct keep select_top(const struct dist *d, int by_weight, uint64_t goal)
 {
     uint32_t prefix = 0; /* the threshold's digits found so far */
@@ -171,7 +168,7 @@ static void filter(const mgpt_sampler *s, struct dist *d)
 
 /* ---- the draw ---- */
 
-/* SplitMix64 (Steele, Lea & Flood 2014): any state is a good one. The top 53 bits as [0, 1). */
+/* SplitMix64 (Steele, Lea & Flood 2014): any seed is valid. Returns the top 53 bits as [0, 1). */
 static double next_uniform(mgpt_sampler *s)
 {
     if (s->uniform)
@@ -182,7 +179,7 @@ static double next_uniform(mgpt_sampler *s)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/* u * total, which is less than total > 0 whatever u is. */
+/* u * total, clamped to [0, total - 1] for any u. total > 0. */
 static uint64_t target_of(double u, uint64_t total)
 {
     double target = u * (double)total;
@@ -190,22 +187,22 @@ static uint64_t target_of(double u, uint64_t total)
     return whole < total ? whole : total - 1;
 }
 
-/* How many of n tokens the sum passes before it exceeds the target. */
+/* The number of tokens, of n, at which the sum has not yet exceeded the target. */
 static size_t passed(const uint64_t *w, size_t n, uint64_t below, uint64_t target)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         below += w[i];
-        count += below <= target; /* no branch: nobody could foretell it */
+        count += below <= target; /* no branch: it would be unpredictable */
     }
     return count;
 }
 
 /* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
-static size_t draw(const struct dist *d, double u)
+static size_t sample_draw(const struct dist *d, double u)
 {
     struct {
-        uint64_t below; /* weight of all tokens before this place */
+        uint64_t below; /* weight of all tokens before this id */
         size_t ties_seen;
     } places[N_PLACES];
     uint64_t w[CHUNK], total = 0;
@@ -234,7 +231,7 @@ static size_t draw(const struct dist *d, double u)
     }
 }
 
-/* The first of the largest, which is `max`. */
+/* The lowest id whose logit is `max`; 0 if max is -INFINITY or NaN. */
 static size_t argmax(const float *logits, size_t n, float max)
 {
     for (size_t i = 0; i < n && max > -INFINITY; i++)
@@ -257,7 +254,7 @@ int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
         return (int32_t)kernels->few(logits, n, inverse_t, least_weight(s), u);
     struct dist d = {kernels, logits, n, kernels->biggest(logits, n), inverse_t, 0, KEEP_ALL};
     filter(s, &d);
-    return (int32_t)draw(&d, u);
+    return (int32_t)sample_draw(&d, u);
 }
 
 /* log of the sum of exp(logits), in float64. */
@@ -275,16 +272,16 @@ double mgpt_logprob(const float *logits, size_t n, int32_t token)
     return (double)logits[token] - log_sum(logits, n);
 }
 
-/* ---- the best ones ---- */
+/* ---- best candidates ---- */
 
-/* 1 when a stands before b: larger logit, then lower id. */
+/* 1 if a ranks before b: larger logit, then lower id. */
 static int before(const mgpt_candidate *a, const mgpt_candidate *b)
 {
-    uint32_t ka = key_of(a->logit), kb = key_of(b->logit);
+    uint32_t ka = logit_key(a->logit), kb = logit_key(b->logit);
     return ka != kb ? ka > kb : a->token < b->token;
 }
 
-/* Heap with the worst candidate on top: moves the one at i down to its place. */
+/* Restores the heap order (worst candidate on top) below index i. */
 static void sift_down(mgpt_candidate *heap, size_t n, size_t i)
 {
     for (;;) {

@@ -1,5 +1,4 @@
-/* Floor 5. Sessions: making, copying and freeing them, and what can be read out of them. Running
- * tokens is in tokens.c. */
+/* Sessions: create, fork, free, and read their state. tokens.c runs tokens. */
 #include "run/session.h"
 
 #include "base/check.h"
@@ -12,17 +11,17 @@
 
 enum {
     CHUNK_MAX = 4096,
-    CHUNK_FLOAT = 96,    /* tokens of a default chunk: what prefill is fastest with, of the types */
-    CHUNK_INTEGER = 192, /* that are multiplied as floats and as integers, */
-    CHUNK_STEP = 12,     /* and what the kernels' tiles take at a time */
+    CHUNK_FLOAT = 96,    /* tokens of a default chunk: fastest prefill with float products */
+    CHUNK_INTEGER = 192, /* the same with integer products */
+    CHUNK_STEP = 12,     /* rows of a kernel's tile; default chunks are multiples of it */
     THREADS_MAX = 256,
 };
-static const size_t SCRATCH_BYTES = (size_t)16 << 20;       /* that the default chunk may cost */
-static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* bytes per token: they fit in L2 */
+static const size_t SCRATCH_BYTES = (size_t)16 << 20;       /* limit for the default chunk */
+static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: they fit in L2 */
 
 static size_t bytes_per_row(const mgpt_model *m)
 {
-    const struct shape *d = &m->shape;
+    const struct model_shape *d = &m->shape;
     size_t floats = (m->blends ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff;
     return floats * sizeof(float) + m->x_bytes;
 }
@@ -44,7 +43,7 @@ static int default_threads(const mgpt_model *m)
 static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t n_threads,
                         mgpt_error *err)
 {
-    const struct shape *d = &m->shape;
+    const struct model_shape *d = &m->shape;
     const struct {
         float **to;
         size_t width;
@@ -88,8 +87,8 @@ static void scratch_free(struct scratch *s)
     arr_free(s->logits);
 }
 
-/* Fills the settings, each checked. */
-static int settings(mgpt_session *s, const mgpt_session_params *p, mgpt_error *err)
+/* Checks the parameters and fills the session's settings. */
+static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_error *err)
 {
     const mgpt_model *m = s->model;
     if (p->n_ctx < 0 || (size_t)p->n_ctx > m->shape.n_ctx)
@@ -114,9 +113,9 @@ static int settings(mgpt_session *s, const mgpt_session_params *p, mgpt_error *e
     return MGPT_OK;
 }
 
-static int build(mgpt_session *s, mgpt_error *err)
+static int session_build(mgpt_session *s, mgpt_error *err)
 {
-    const struct shape *d = &s->model->shape;
+    const struct model_shape *d = &s->model->shape;
     size_t n_kv_heads = d->n_layer ? d->n_head_kv : 0;
     if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, s->kv_type, err) < 0)
         return MGPT_EMEM;
@@ -149,8 +148,9 @@ int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err)
                    "%s: a tap calls it for a session that is running", what);
 }
 
-/* A session that is not ready to run yet. */
-static mgpt_session *make(const mgpt_model *m, const mgpt_session_params *params, mgpt_error *err)
+/* A session without scratch and threads (session_ready). NULL on failure. */
+static mgpt_session *session_make(const mgpt_model *m, const mgpt_session_params *params,
+                                  mgpt_error *err)
 {
     mgpt_session *s = mem_new(1, sizeof *s);
     if (!s) {
@@ -158,7 +158,7 @@ static mgpt_session *make(const mgpt_model *m, const mgpt_session_params *params
         return NULL;
     }
     s->model = m;
-    if (settings(s, params, err) < 0 || build(s, err) < 0) {
+    if (session_settings(s, params, err) < 0 || session_build(s, err) < 0) {
         mgpt_session_free(s);
         return NULL;
     }
@@ -174,7 +174,7 @@ mgpt_session *mgpt_session_new(const mgpt_model *m, const mgpt_session_params *p
                 "mgpt_session_new: no model, or one opened with vocab_only");
         return NULL;
     }
-    mgpt_session *s = make(m, params ? params : &defaults, err);
+    mgpt_session *s = session_make(m, params ? params : &defaults, err);
     if (s && session_ready(s, err) < 0) {
         mgpt_session_free(s);
         s = NULL;
@@ -221,7 +221,7 @@ mgpt_session *mgpt_fork(const mgpt_session *s, mgpt_error *err)
                                   .n_threads = s->n_threads,
                                   .n_chunk = (int32_t)s->n_chunk,
                                   .kv_type = s->kv_type == KV_F16 ? MGPT_KV_F16 : MGPT_KV_F32};
-    mgpt_session *copy = make(s->model, &params, err);
+    mgpt_session *copy = session_make(s->model, &params, err);
     if (copy && copy_state(copy, s, err) < 0) {
         mgpt_session_free(copy);
         copy = NULL;
@@ -287,7 +287,7 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
     const mgpt_model *m = s->model;
-    struct run r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
+    pass r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
     mat h = {s->scratch.h, 1, m->shape.n_embd};
     memcpy(h.at, residual, h.cols * sizeof *h.at);
     r.logits = (mat){logits, 1, m->shape.n_vocab};

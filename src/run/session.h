@@ -1,9 +1,9 @@
-/* Floor 5. A session's insides, and one pass of the model over a few rows (struct run).
+/* The private parts of a session, and one pass of the model over n rows (struct pass).
  *
- * A pass takes n rows: tokens of one session in order (a chunk), or one token of each of several
- * sessions (a batch). A segment is the rows of one session. Nothing of a session changes until the
- * whole call has succeeded: keys and values are written behind the tokens that count, logits go to
- * the spare buffer; session.c commits both at the end.
+ * The rows are tokens of one session in order (a chunk), or one token of each of several sessions
+ * (a batch). A segment is the rows of one session. A session's state changes only when the whole
+ * call has succeeded: keys and values are written after the session's tokens, logits go to the
+ * spare buffer; tokens.c commits both at the end.
  */
 #ifndef MGPT_SESSION_H
 #define MGPT_SESSION_H
@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "run/kv.h"
 
-enum { BLOCK_ROWS = 24 }; /* queries times heads that a thread attends for at a time */
+enum { BLOCK_ROWS = 24 }; /* most rows (queries times heads) of a block of attention */
 
 struct tap {
     uint64_t points;
@@ -23,14 +23,14 @@ struct tap {
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
     float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
-    float *x0; /* [n_chunk][E] what the first layer began with, for a model that blends it in */
-    const float **cs; /* [n_chunk] cos and sin of the row's rope angles, in its session's table */
-    uint8_t *qx;      /* [n_chunk][model's x_bytes] a matrix's input as integer types take it */
-    uint8_t *work;    /* [n_threads][work_bytes] scratch of linear and of the fused step */
+    float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
+    const float **cs; /* [n_chunk] each row's cos and sin of rope angles, in session.angles */
+    uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
+    uint8_t *work;    /* [n_threads][work_bytes] scratch of the matmul kernels and the fused step */
     size_t work_bytes;
     float *scores; /* [score_rows][score_stride], stb_ds array */
     size_t score_rows, score_stride;
-    float *logits;            /* [rows][n_vocab], stb_ds array, batches and taps */
+    float *logits; /* [rows][n_vocab], stb_ds array, for passes with several rows of logits */
     struct segment *segments; /* [n_chunk] */
 };
 
@@ -46,8 +46,8 @@ struct mgpt_session {
     struct scratch scratch;
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
-    int ready;  /* scratch and threads are there */
-    int in_use; /* a call is running it: taps may read it, mgpt_step_many sees duplicates */
+    int ready;  /* 1: scratch is allocated and threads are started */
+    int in_use; /* 1 during a call: refuses calls from taps, finds duplicates in a batch */
     struct tap tap;
 };
 
@@ -64,7 +64,7 @@ typedef struct {
     size_t n, cols;
 } mat;
 
-typedef struct run {
+typedef struct pass {
     const mgpt_model *model;
     const struct kernels *kernels;
     struct pool *pool;
@@ -73,42 +73,40 @@ typedef struct run {
     size_t n, n_out;
     struct segment *segments;
     size_t n_segments;
-    mat x, h, q, k, v, o, a, f, m,
-        logits;         /* what the page works on, of the scratch; see page.inc */
-    size_t n_layer, il; /* il: the layer at work */
-    uint64_t points;    /* tapped by any segment's session; 0 once a callback has asked to stop */
+    mat x, h, q, k, v, o, a, f, m, logits; /* the page's matrices, in the scratch; see page.inc */
+    size_t n_layer, il;                    /* il: the current layer */
+    uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
     int stopped;
 } pass;
 
-/* Gets scratch and threads at the first pass of a fork: one that is only ever stepped behind others
- * in mgpt_step_many needs none. MGPT_OK or MGPT_EMEM; for any other session it has nothing to do.
- * session.c. */
+/* Allocates scratch and starts threads if the session has none yet. Forks begin without them: a
+ * fork that only runs as a follower in mgpt_step_many needs neither. MGPT_OK or MGPT_EMEM. */
 int session_ready(mgpt_session *s, mgpt_error *err);
 
-/* MGPT_OK, or MGPT_EARG for a session that is in use: a tap is calling. session.c. */
+/* MGPT_OK, or MGPT_EARG when the session is running, that is a tap calls `what`. session.c. */
 int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err);
 
-/* The page (page.inc), in two compilations. In operations on panels (ops.h): runs p->tokens through the model,
- * fills p->logits. forward.c. */
+/* page.inc with the operations of ops.h: p->tokens through the model to p->logits. forward.c. */
 void panel_forward(pass *p);
 
-/* And the fused one, of a small model, untapped; the logits go to the sessions' spare buffers.
- * fused_rows.c. Which of the two runs: takes_fused_path in tokens.c. */
+/* The page compiled for small models (fused.h), without taps. Logits go to the sessions' spare
+ * buffers. fused_rows.c. takes_fused_path in tokens.c chooses between the two. */
 void fused_forward(pass *p);
 
-/* The fused path for the next token of one session, or of each of several, that have room for it; to
- * their spare logits. The first one's scratch serves all. */
+/* The fused path for the next token of one session, or of n sessions, with room reserved. Logits go
+ * to the spare buffers. The scratch is the first session's. */
 void fused_one(mgpt_session *s, int32_t token);
 void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 
-/* Fires a point, if the model has it, for the rows of y: all of the pass, or those that get logits. taps.c. */
+/* Calls the taps of a point, if the model has it, with the rows of y: all rows of the pass, or
+ * those with logits. taps.c. */
 void tap_rows(pass *p, mgpt_point point, mat y);
 
-/* Fires a point of one query: one row per head. */
-void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+/* Calls the tap of a point for one query: one row per head, `stride` floats apart. */
+void tap_heads(pass *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
                float *data, size_t stride);
 
-/* What attention.c shows query by query. */
+/* Points that attention.c fires for one query at a time. */
 #define ATTENTION_POINTS (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
 
 #define TAPPED(r, point) ((r)->points & MGPT_POINT_BIT(point))

@@ -1,4 +1,4 @@
-/* Floor 5. Streams of text: tokens in, whole characters of valid UTF-8 out. See mgpt.h.
+/* Streams of text: take tokens, write whole characters of valid UTF-8. See mgpt.h.
  *
  * A stream holds at most the three bytes of an unfinished character. Nothing is allocated; a call
  * that does not fit into the caller's buffer changes nothing.
@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-struct writer {
+struct stream_writer {
     char *buf;
-    size_t cap, n; /* n counts what does not fit, too */
+    size_t cap, n; /* n also counts bytes that do not fit */
 };
 
-static void put(struct writer *w, uint32_t code)
+static void stream_put_code(struct stream_writer *w, uint32_t code)
 {
     char utf8[4];
     size_t n = utf8_put(code, utf8); /* UTF8_BAD becomes U+FFFD */
@@ -25,9 +25,8 @@ static void put(struct writer *w, uint32_t code)
     w->n += n;
 }
 
-/* Adds one byte to what is held and writes the characters, and the bytes that can belong to none,
- * that this makes certain. */
-static void put_byte(struct writer *w, mgpt_stream *s, char byte)
+/* Appends one byte to the held ones. Writes complete characters, and U+FFFD for invalid bytes. */
+static void stream_put_byte(struct stream_writer *w, mgpt_stream *s, char byte)
 {
     char held[sizeof s->held];
     size_t n = s->n_held & 3u, length;
@@ -42,7 +41,7 @@ static void put_byte(struct writer *w, mgpt_stream *s, char byte)
     for (; n > 0 && utf8_incomplete(held, n) < n; n -= length) {
         uint32_t code;
         length = utf8_next(held, n, &code);
-        put(w, code);
+        stream_put_code(w, code);
         memmove(held, held + length, n - length);
     }
     memcpy(s->held, held, sizeof held);
@@ -55,7 +54,7 @@ size_t mgpt_stream_put(mgpt_stream *stream, const mgpt_model *model, int32_t tok
     if (!stream || !model)
         return 0;
     const struct tok *t = model_tok(model);
-    struct writer w = {buf, buf ? cap : 0, 0};
+    struct stream_writer w = {buf, buf ? cap : 0, 0};
     mgpt_stream after = *stream;
     size_t n;
     const char *piece = tok_piece(t, token, &n);
@@ -63,7 +62,7 @@ size_t mgpt_stream_put(mgpt_stream *stream, const mgpt_model *model, int32_t tok
     if (n > 0)
         after.started = 1;
     for (; i < n; i++)
-        put_byte(&w, &after, piece[i]);
+        stream_put_byte(&w, &after, piece[i]);
     if (w.n <= w.cap)
         *stream = after;
     return w.n;
@@ -73,9 +72,9 @@ size_t mgpt_stream_end(mgpt_stream *stream, char *buf, size_t cap)
 {
     if (!stream)
         return 0;
-    struct writer w = {buf, buf ? cap : 0, 0};
+    struct stream_writer w = {buf, buf ? cap : 0, 0};
     if (stream->n_held > 0)
-        put(&w, UTF8_BAD);
+        stream_put_code(&w, UTF8_BAD);
     if (w.n <= w.cap)
         *stream = (mgpt_stream){0};
     return w.n;

@@ -1,11 +1,11 @@
-/* Floor 5. Taps: calling back with the engine's own buffers, and the names of the points. */
+/* Taps: callbacks on the engine's own buffers, and the names of the points. */
 #include "base/check.h"
 #include "base/error.h"
 #include "run/session.h"
 
 #include <string.h>
 
-/* Names of TransformerLens; those that begin with '.' stand behind "blocks.N". */
+/* Names of TransformerLens. "blocks.N" precedes those that begin with '.'. */
 static const char *const names[MGPT_N_POINTS] = {
     [MGPT_EMBD] = "hook_embed",
     [MGPT_POS_EMBD] = "hook_pos_embed",
@@ -37,8 +37,8 @@ static int is_qk(mgpt_point point)
     return point == MGPT_Q || point == MGPT_K || point == MGPT_ROT_Q || point == MGPT_ROT_K;
 }
 
-/* The heads of q or k of a value from the stored order to the one shown, or back. `head` has room for
- * one. */
+/* Reorders the components of each head of q or k: from the stored order to that of mgpt.h, or with
+ * `back` the reverse. `head` is scratch for one head. */
 static void reorder(const mgpt_model *m, const mgpt_value *value, int back, float *head)
 {
     const uint32_t *order = m->qk_order;
@@ -51,7 +51,7 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
     }
 }
 
-static void fire(struct run *r, const struct segment *seg, mgpt_value value)
+static void fire(pass *r, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
     if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
@@ -78,7 +78,7 @@ static int has_point(const mgpt_model *m, mgpt_point point)
     case MGPT_ROT_K:
         return m->arch->rope;
     case MGPT_RESID_MID:
-        return m->branches == BRANCHES_IN_TURN;
+        return m->branches == BRANCHES_SEQUENTIAL;
     case MGPT_FINAL:
         return m->final_norm.kind != NORM_NONE;
     default:
@@ -106,7 +106,7 @@ void tap_rows(pass *p, mgpt_point point, mat y)
     }
 }
 
-void tap_heads(struct run *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+void tap_heads(pass *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
                float *data, size_t stride)
 {
     fire(r, seg,

@@ -1,8 +1,8 @@
-/* Floor 5. Running tokens: step, feed, sync, rewind, and one step of many sessions.
+/* Running tokens: step, feed, sync, rewind, and one step of many sessions.
  *
- * Every call goes the same way: check, make all the room the call will need (which can fail and
- * then has changed nothing), run the page over rows that are not committed yet, commit. After
- * `prepare` nothing allocates.
+ * Every call does the same steps: check the arguments; reserve all memory that the call needs,
+ * which can fail and then has changed nothing; run the page over uncommitted rows; commit. Nothing
+ * allocates after the reservation.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -19,8 +19,8 @@ static int check_token(const mgpt_session *s, int32_t token, size_t i, mgpt_erro
                    s->model->shape.n_vocab);
 }
 
-/* Rows of scores: a block of queries for every thread; all heads of one query, and of a block where
- * attention is looked at. */
+/* Rows of scores needed: a block for each thread, or all heads of one query (of a block of queries
+ * when a tap reads scores or weights), whichever is more. */
 static size_t score_rows(const mgpt_session *s, size_t queries)
 {
     size_t blocks = (size_t)s->n_threads * BLOCK_ROWS, watched = 1;
@@ -30,8 +30,8 @@ static size_t score_rows(const mgpt_session *s, size_t queries)
     return rows > blocks ? rows : blocks;
 }
 
-/* Scratch for a pass of `queries` rows a session over n keys. The stride is kept off powers of two: the
- * rows of a block would meet in the same few lines of the cache. */
+/* Reserves scores for `queries` queries of a session over n keys. The stride is an odd number of
+ * panels: with a power of two the rows of a block would map to the same cache lines. */
 static int reserve_scores(mgpt_session *s, size_t queries, size_t n, mgpt_error *err)
 {
     struct scratch *sc = &s->scratch;
@@ -50,8 +50,8 @@ static int reserve_scores(mgpt_session *s, size_t queries, size_t n, mgpt_error 
     return MGPT_OK;
 }
 
-/* Room for n more tokens. */
-static int prepare(mgpt_session *s, size_t n, mgpt_error *err)
+/* Reserves memory for n more tokens. */
+static int prepare_session(mgpt_session *s, size_t n, mgpt_error *err)
 {
     size_t pos = arr_len(s->tokens);
     if (n > s->n_ctx - pos)
@@ -66,7 +66,7 @@ static int prepare(mgpt_session *s, size_t n, mgpt_error *err)
     return kv_reserve(&s->kv, pos + n, err);
 }
 
-/* Room for `rows` rows of logits in the scratch; one row goes to the spare buffer instead. */
+/* Reserves `rows` rows of logits in the scratch. A single row goes to the spare buffer instead. */
 static int reserve_logits(mgpt_session *s, size_t rows, mgpt_error *err)
 {
     size_t n = rows * s->model->shape.n_vocab;
@@ -80,25 +80,25 @@ static int wants_all_logits(const mgpt_session *s)
     return (s->tap.points & (MGPT_POINT_BIT(MGPT_FINAL) | MGPT_POINT_BIT(MGPT_LOGITS))) != 0;
 }
 
-/* The one choice between the two compilations of the page (session.h). */
+/* Chooses between the two compilations of the page (session.h); no other place does. */
 static int takes_fused_path(const mgpt_session *s)
 {
     return s->model->fused && s->kv.type == KV_F32 && s->tap.points == 0;
 }
 
-/* One pass over the rows described in lead's scratch; leaves each segment's last logits in its
+/* Runs one pass over the segments in lead's scratch. Writes each segment's last logits to its
  * session's spare buffer. Returns 0 when a tap has asked to stop. */
 static int run_pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t n_segments)
 {
     struct scratch *sc = &lead->scratch;
-    struct run r = {.model = lead->model,
-                    .kernels = &lead->model->kernels,
-                    .pool = lead->pool,
-                    .s = sc,
-                    .tokens = tokens,
-                    .n = n,
-                    .segments = sc->segments,
-                    .n_segments = n_segments};
+    pass r = {.model = lead->model,
+              .kernels = &lead->model->kernels,
+              .pool = lead->pool,
+              .s = sc,
+              .tokens = tokens,
+              .n = n,
+              .segments = sc->segments,
+              .n_segments = n_segments};
     int fused = 1;
     for (size_t i = 0; i < n_segments; i++) {
         fused = fused && takes_fused_path(sc->segments[i].session);
@@ -122,7 +122,7 @@ static int run_pass(mgpt_session *lead, const int32_t *tokens, size_t n, size_t 
     return !r.stopped;
 }
 
-/* The tokens count from now on, and the spare logits are the logits. */
+/* Appends the tokens to the session and swaps its logits with the spare ones. */
 static void commit(mgpt_session *s, const int32_t *tokens, size_t n)
 {
     size_t pos = arr_len(s->tokens);
@@ -142,8 +142,7 @@ static int stopped(mgpt_error *err)
     return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
 }
 
-/* Where `tokens` lies in the session's own array, or SIZE_MAX: that array may move when it
- * grows. */
+/* Index of `tokens` in the session's own array, which may move when it grows; or SIZE_MAX. */
 static size_t index_in_own(const mgpt_session *s, const int32_t *tokens)
 {
     uintptr_t own = (uintptr_t)s->tokens, at = (uintptr_t)tokens;
@@ -158,7 +157,7 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     if (session_free_for(s, "mgpt_feed", err) < 0)
         return MGPT_EARG;
     size_t own = index_in_own(s, tokens);
-    int status = n ? prepare(s, n, err) : MGPT_OK;
+    int status = n ? prepare_session(s, n, err) : MGPT_OK;
     tokens = own != SIZE_MAX ? s->tokens + own : tokens;
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
         status = check_token(s, tokens[i], i, err);
@@ -184,9 +183,8 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Whether a token needs nothing but its numbers: a small model, room for it in the session, no
- * tap, no refusal. At some hundred nanoseconds a token the usual way there would be a fifth of the
- * time. */
+/* 1 if the token can run without further checks or memory: fused path, no tap, valid token, room in
+ * the session. A token takes some hundred nanoseconds then; mgpt_feed adds a fifth. */
 static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
@@ -230,7 +228,7 @@ int mgpt_sync(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
     while (same < n && same < held && tokens[same] == s->tokens[same])
         same++;
     if (same == n && (n < held || !s->has_logits) && n > 0)
-        same = n - 1; /* the last token's logits are wanted and gone */
+        same = n - 1; /* the last token's logits are not stored: run it again */
     int status = mgpt_rewind(s, same, err);
     return status == MGPT_OK ? mgpt_feed(s, tokens + same, n - same, err) : status;
 }
@@ -241,9 +239,9 @@ static void set_free(mgpt_session *const *sessions, size_t n)
         sessions[i]->in_use = 0;
 }
 
-/* Checks a batch; marks its sessions on the way, which finds duplicates. They stay marked on success. */
-static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
-                       mgpt_error *err)
+/* Checks a batch. Sets in_use of each session, which finds duplicates; it stays set on success. */
+static int check_sessions(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
+                          mgpt_error *err)
 {
     size_t marked = 0;
     int status = MGPT_OK;
@@ -264,13 +262,13 @@ static int check_batch(mgpt_session *const *sessions, const int32_t *tokens, siz
     return status;
 }
 
-/* Room in every session and in the first one's scratch, which serves them all. */
+/* Reserves memory in every session, and in the scratch of the first, which all use. */
 static int prepare_batch(mgpt_session *const *sessions, size_t n, size_t group, mgpt_error *err)
 {
     size_t keys = 0;
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < n; i++) {
-        status = prepare(sessions[i], 1, err);
+        status = prepare_session(sessions[i], 1, err);
         size_t pos = arr_len(sessions[i]->tokens);
         keys = pos + 1 > keys ? pos + 1 : keys;
     }
@@ -281,7 +279,7 @@ static int prepare_batch(mgpt_session *const *sessions, size_t n, size_t group, 
     return status;
 }
 
-/* Whether all of a batch are ready, none of them twice. */
+/* 1 if every session of a batch is ready (is_ready) and none is in it twice. */
 static int are_ready(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
 {
     const mgpt_session *lead = sessions[0];
@@ -297,7 +295,7 @@ static int are_ready(mgpt_session *const *sessions, const int32_t *tokens, size_
     return marked == n;
 }
 
-/* The passes of a batch that has been checked; nothing is committed. */
+/* Runs the passes of a checked batch; commits nothing. */
 static int run_batch(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
                      mgpt_error *err)
 {
@@ -331,7 +329,7 @@ int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t 
             commit(sessions[i], &tokens[i], 1);
         return MGPT_OK;
     }
-    int status = check_batch(sessions, tokens, n, err);
+    int status = check_sessions(sessions, tokens, n, err);
     if (status < 0)
         return status;
     status = run_batch(sessions, tokens, n, err);

@@ -75,7 +75,7 @@ def read_slots(root):
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
                                   re.search(r"enum \{(.*?\};)", code, re.S).group(1)):
         sets[name] = eval(value, {}, sets)
-    tables = re.split(r"static const struct slot (\w+)\[\] = ", code)
+    tables = re.split(r"static const struct tensor_slot (\w+)\[\] = ", code)
     rows = []
     for table, body in zip(tables[1::2], tables[2::2]):
         for name, d_in, d_out, required, optional in re.findall(

@@ -116,7 +116,7 @@ static void check(const struct subject *s, size_t pos, const mgpt_session *sessi
 /* Keys and values are compared through the public door. */
 static void check_cache(const struct subject *s, const mgpt_session *a, const mgpt_session *b)
 {
-    const struct shape *d = &s->model->shape;
+    const struct model_shape *d = &s->model->shape;
     size_t n = s->n * d->head_dim;
     float *k = toy_alloc(4 * n, sizeof *k), *v = k + 2 * n;
     for (size_t i = 0; i < d->n_layer * d->n_head_kv; i++) {

@@ -34,7 +34,7 @@ static enum oracle_components stored(const struct arch *arch)
 
 static struct oracle_layer describe_layer(const mgpt_model *m, const struct layer *l)
 {
-    int side_by_side = m->branches == BRANCHES_SIDE_BY_SIDE;
+    int side_by_side = m->branches == BRANCHES_PARALLEL;
     return (struct oracle_layer){.freq = l->rope ? l->rope->freq : NULL,
                                  .window = l->window,
                                  .activation = act_name(m->act),
@@ -61,7 +61,7 @@ static enum oracle_qk qk_norm(const mgpt_model *m)
 int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle_layer **layers,
                     mgpt_error *err)
 {
-    const struct shape *s = &m->shape;
+    const struct model_shape *s = &m->shape;
     *layers = mem_new(s->n_layer, sizeof **layers);
     if (!*layers)
         return err_memory(err, "a description of the layers", s->n_layer * sizeof **layers);
