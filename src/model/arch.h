@@ -1,8 +1,8 @@
-/* Architectures as data: one row for what files do not say.
+/* Architectures as data: one row per architecture, with the facts that files do not state.
  *
- * What a model is, in order of preference: (1) the tensors present (biases, gains, gate, q/k norms,
- * positions, untied head), (2) numbers and dialect keys in the file, (3) this row. After binding, nothing
- * asks for the architecture's name again.
+ * A model is defined, in order of preference, by (1) the tensors present (biases, gains, gate, q/k
+ * norms, positions, untied head), (2) numbers and mgpt.* keys in the file, (3) this row. After
+ * binding, no code depends on the architecture's name.
  */
 #ifndef MGPT_ARCH_H
 #define MGPT_ARCH_H
@@ -11,7 +11,7 @@
 
 enum norm_kind { NORM_NONE, NORM_RMS, NORM_LAYER };
 
-/* Bits for the slots' sets of architectures. */
+/* Bits for sets of architectures (bind.c). */
 enum {
     ARCH_MICROGPT = 1 << 0,
     ARCH_LLAMA = 1 << 1,
@@ -29,42 +29,42 @@ enum {
 
 /* Order of a layer's branches. */
 enum branches {
-    BRANCHES_SEQUENTIAL, /* attention, then the MLP on what it left (use_parallel_residual = false) */
-    BRANCHES_PARALLEL    /* both read the same residual */
+    BRANCHES_SEQUENTIAL, /* the MLP reads the residual after attention */
+    BRANCHES_PARALLEL    /* both read the same residual (use_parallel_residual = true) */
 };
 
 struct arch {
     const char *name; /* general.architecture, and the prefix of its keys */
     unsigned bit;
     enum norm_kind norm;
-    const char *eps_key; /* behind "<name>." */
+    const char *eps_key; /* after "<name>." */
     double eps;          /* when the key is absent; 0: the key is required */
     enum act act;
     int embd_norm, final_norm;
     int no_gain;  /* norms have no gain tensors; microgpt's may */
-    int no_input; /* layers have no norms before their branches, only behind them */
-    int qk_norm;  /* q and k are normalised per head also without a gain tensor */
+    int no_input; /* layers have norms only after their branches, not before */
+    int qk_norm;  /* q and k are normalised per head even without a gain tensor */
     int rope;     /* q and k are rotated */
     enum rope_pairs pairs;
-    int halves_exchanged;   /* files hold the two halves of a head of q and k in exchange */
-    enum branches branches; /* unless use_parallel_residual says otherwise */
+    int halves_exchanged;   /* files store the two halves of a head of q and k swapped */
+    enum branches branches; /* default of the key use_parallel_residual */
     int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
-    size_t no_rope_every;   /* every so many layers one is not rotated; 0: all are */
-    size_t full_every; /* with a sliding window: every so many layers one sees everything and uses
-                               rope.freq_base, the others rope.freq_base_swa; 0: all are windowed */
+    size_t no_rope_every;   /* each n-th layer is not rotated; 0: all layers are */
+    size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
+                               use rope.freq_base_swa; 0: all layers are windowed */
     double local_base; /* default of rope.freq_base_swa; 0: rope.freq_base */
 };
 
-/* Converters reorder the rows of q and k for this engine's rotation: ROPE_ADJACENT takes the components of
- * a pair next to each other, where the programs that models come from have them n_rot / 2 apart. Returns
- * the component of a stored head that is component i of those programs' (and of TransformerLens'). */
+/* Returns the component of a stored head that is component i in the programs that models come from
+ * (and in TransformerLens). Converters reorder the rows of q and k: ROPE_ADJACENT stores the
+ * components of a pair next to each other; those programs have them n_rot / 2 apart. */
 size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i);
 
 /* NULL when unknown. The name need not be NUL-terminated. */
 const struct arch *arch_find(const char *name, size_t n);
 
-/* Keys (behind the architecture's prefix) whose presence with a value other than `neutral` changes the
- * forward pass in a way this engine does not know: such a file is refused, never run wrongly. */
+/* Keys (after the architecture's prefix) that change the forward pass in a way this engine does not
+ * support. A file with a value other than `neutral` is refused. */
 struct arch_refused {
     const char *key;
     double neutral;

@@ -1,10 +1,9 @@
-/* Binding: the file's tensors get their meaning once, from a table of slots. Matrices are only
- * planned here; pack.c makes panels of them when all is checked.
+/* Binding: assigns the file's tensors to the model's fields, from a table of slots. Matrices are
+ * only planned here; pack.c packs them after everything has been checked.
  *
- * A slot says a tensor's name, where it goes, its shape in the model's letters, and which
- * architectures require or allow it. The loop below is all there is: a tensor that is missing, has
- * another shape, or that no slot of the architecture knows is an error with its name, since silence
- * there is how wrong models run.
+ * A slot states a tensor's name, its destination, its shape, and the architectures that require or
+ * allow it. A missing tensor, another shape, and a tensor without a slot are errors that name the
+ * tensor. Ignoring one of them would run a wrong model.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -30,17 +29,17 @@ enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
 
 enum slot_kind {
     VECTOR,     /* const float *: converted to float32 */
-    MATRIX,     /* struct linear: to be packed */
-    QKV_MATRIX, /* rows q, k, v of one tensor: three struct linear in a row */
-    QKV_VECTOR, /* their biases */
+    MATRIX,     /* struct linear: packed later */
+    QKV_MATRIX, /* rows of q, k, v in one tensor: three consecutive struct linear */
+    QKV_VECTOR, /* the biases of q, k, v in one tensor */
     QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
     TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
-    DIVISORS,   /* of the rope frequencies */
-    PER_LAYER   /* one float for each layer: struct layer's field at `where` */
+    DIVISORS,   /* divisors of the rope frequencies */
+    PER_LAYER   /* one float per layer: the field of struct layer at `where` */
 };
 
 struct tensor_slot {
-    const char *name; /* behind "blk.N." for a layer's */
+    const char *name; /* without "blk.N." */
     enum slot_kind kind;
     size_t where; /* offset in struct layer or struct mgpt_model */
     enum dim in, out;
@@ -127,7 +126,7 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
     return 0;
 }
 
-/* A block that lives as long as the model. */
+/* Allocates zeroed memory that mgpt_close frees. */
 static void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
 {
     void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
@@ -169,7 +168,7 @@ static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error 
     return MGPT_OK;
 }
 
-/* q, k, v together and apart. */
+/* attn_qkv and attn_q, attn_k or attn_v are both present. */
 static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: its parts are there as well",
@@ -205,7 +204,7 @@ static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_te
     return MGPT_OK;
 }
 
-/* A gain as wide as one head is applied to each head, one as wide as the projection to all at once. */
+/* A gain of head_dim values applies to each head, a longer one to the whole projection. */
 static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tensor *t,
                         mgpt_error *err)
 {
@@ -214,7 +213,7 @@ static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tens
     return norm->gain ? MGPT_OK : MGPT_EMEM;
 }
 
-/* Value i goes to layer i's field at the same offset as `field` has in layer 0. */
+/* Writes value i to layer i's field at offset `field`. */
 static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor *t, mgpt_error *err)
 {
     const float *v = floats_of(m, t, err);
@@ -256,7 +255,7 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
     return MGPT_EFILE;
 }
 
-/* "[16, 15]", fastest dim first as in the file. */
+/* Writes "[16, 15]": the fastest dimension first, as in the file. */
 static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
 {
     size_t used = text_format(buf, cap, "[");
@@ -279,7 +278,7 @@ static int check_tensor_shape(const mgpt_model *m, const struct tensor_slot *slo
                    found, expected);
 }
 
-/* Where a missing tensor was looked for: the end of the list, that is the start of the data. */
+/* Error offset for a missing tensor: the end of the tensor list, where the data begins. */
 static uint64_t end_of_list(const struct gguf *g)
 {
     return arr_len(g->tensors) ? g->tensors[0].offset : g->size;
@@ -314,7 +313,7 @@ static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_s
     return MGPT_OK;
 }
 
-/* The three projections may be one tensor: some of each is not enough, both are too much. */
+/* Every layer needs q, k and v, from one tensor or from three. */
 static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
@@ -327,8 +326,8 @@ static int check_qkv(const mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* The final norm is the one norm that a dialect can drop: its gain must be there exactly when it runs,
- * except that microgpt's norms have none. */
+/* Only mgpt.final_norm can disable a norm, the final one. Its gain must be present exactly when the
+ * norm runs, unless the architecture's norms have no gains. */
 static int check_final_norm(const mgpt_model *m, mgpt_error *err)
 {
     const struct norm *norm = &m->final_norm;
@@ -342,7 +341,7 @@ static int check_final_norm(const mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Without output.weight the head is the token table. */
+/* Without output.weight the head is the token embedding (tied). */
 static int bind_head(mgpt_model *m, mgpt_error *err)
 {
     m->tied = m->head.n_out == 0;

@@ -1,11 +1,11 @@
-/* Small models: rows of a few dozen numbers, where calls and hand-overs between the
- * operations of the page cost more than the arithmetic. The page is compiled for them a second time, as
- * one call for the whole step (fused.h), which gives the same bits (tests/page/test_fused.c).
+/* Small models: rows of a few dozen numbers. Calling the page's operations one by one costs more
+ * than their arithmetic. So the page is compiled a second time, as one call for the whole step
+ * (fused.h), with the same bits (tests/page/test_fused.c).
  *
- * Here is decided at open whether a model qualifies, and its weights are laid out for that call:
- * one block in the order of use, gains and biases padded to panels, embeddings as floats.
- * Whatever is not plain (side branches, windows, q/k norms, caps, wide or integer matrices) goes
- * through forward.c, and so does every tapped token.
+ * This file decides at open whether a model qualifies, and lays out its weights for that call: one
+ * block in the order of use, gains and biases padded to panels, embeddings as floats. Models with
+ * parallel branches, windows, rope, q/k norms, caps, wide or integer matrices run through
+ * forward.c, and so does every tapped token.
  */
 #include "model/fused_model.h"
 
@@ -16,13 +16,13 @@
 #include <string.h>
 
 enum {
-    FUSED_FLOATS = 1 << 19,    /* most numbers of a small model: 2 MiB */
+    FUSED_FLOATS = 1 << 19,    /* largest small model, in floats: 2 MiB */
     FIRST_QKV_FLOATS = 1 << 16 /* most floats of the first_qkv table: 256 KiB, a part of L2 */
 };
 
 /* ---- which ---- */
 
-static int plain_linear(const struct linear *l, size_t most)
+static int plain_matrix(const struct linear *l, size_t most)
 {
     return l->w && l->type == WEIGHT_F32 && l->n_out % PANEL == 0 && l->n_out <= most;
 }
@@ -30,10 +30,10 @@ static int plain_linear(const struct linear *l, size_t most)
 static int plain_layer(const mgpt_model *m, const struct layer *l)
 {
     int gated = m->layers[0].gate.w != NULL;
-    return plain_linear(&l->q, NARROW) && plain_linear(&l->k, NARROW) &&
-           plain_linear(&l->v, NARROW) && plain_linear(&l->o, NARROW) &&
-           plain_linear(&l->up, FUSED_FF) && plain_linear(&l->down, NARROW) &&
-           (gated ? plain_linear(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&
+    return plain_matrix(&l->q, NARROW) && plain_matrix(&l->k, NARROW) &&
+           plain_matrix(&l->v, NARROW) && plain_matrix(&l->o, NARROW) &&
+           plain_matrix(&l->up, FUSED_FF) && plain_matrix(&l->down, NARROW) &&
+           (gated ? plain_matrix(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&
            l->k_norm.kind == NORM_NONE && l->post_attn_norm.kind == NORM_NONE &&
            l->post_ffn_norm.kind == NORM_NONE && !l->rope && l->window == 0;
 }
@@ -59,9 +59,9 @@ static int is_fusible(const mgpt_model *m)
 
 /* ---- the block ---- */
 
-/* Room in the block, always on a whole panel of floats (64 bytes). */
+/* The block of weights. Every part begins at a multiple of PANEL floats (64 bytes). */
 struct fused_block {
-    float *data; /* NULL while the size is being found */
+    float *data; /* NULL while only the size is counted */
     size_t n;
 };
 
@@ -88,8 +88,8 @@ static struct fused_norm fused_put_norm(struct fused_block *b, const struct norm
                                fused_put(b, norm->bias, norm->width)};
 }
 
-/* Up to three matrices of the same input behind one another; those that lack a bias get zeros if
- * another has one... */
+/* Stores up to three matrices of one input consecutively. If one has a bias, the others get
+ * zeros. */
 static struct fused_linear fused_put_matrices(struct fused_block *b, const struct linear *const *l,
                                               size_t n)
 {
@@ -134,7 +134,7 @@ static void fused_put_layer(struct fused_block *b, struct fused_layer *to, const
     to->down = fused_put_matrices(b, down, 1);
 }
 
-/* Everything in the order of use; with b->data NULL it only counts. */
+/* Stores all weights in the order of use; with b->data NULL only counts b->n. */
 static void fused_put_model(struct fused_block *b, struct fused_model *to, const mgpt_model *m)
 {
     const struct linear *head[] = {&m->head};
@@ -147,8 +147,7 @@ static void fused_put_model(struct fused_block *b, struct fused_model *to, const
     to->head = fused_put_matrices(b, head, 1);
 }
 
-/* What every token makes at every position before it meets others: a third of the work of a
- * step. */
+/* Precomputes x, q, k, v of layer 0 per token and position: a third of the work of a step. */
 static void fill_first_qkv(const struct fused_model *fused, size_t n_vocab, float *first_qkv)
 {
     for (size_t i = 0; i < n_vocab * fused->n_ctx; i++) {

@@ -1,11 +1,10 @@
-/* Small models: which ones take the fused path, and their weights laid out for it. See
- * fused_model.c. */
-#ifndef MGPT_NARROW_H
-#define MGPT_NARROW_H
+/* Small models: chooses the fused path and lays out the weights for it. See fused_model.c. */
+#ifndef MGPT_FUSED_MODEL_H
+#define MGPT_FUSED_MODEL_H
 
 #include "model/model.h"
 
-/* Fills m->fused if the bound model is small and plain enough; otherwise it stays NULL. MGPT_OK or
+/* Sets m->fused if the bound model can take the fused path, else leaves it NULL. MGPT_OK or
  * MGPT_EMEM. */
 int fused_init(mgpt_model *m, mgpt_error *err);
 

@@ -1,5 +1,5 @@
-/* Hyper-parameters: numbers of the file, each range-checked, because the sizes of all later
- * allocations derive from them. */
+/* Hyper-parameters: numbers in the file. Each is range-checked, because the sizes of all later
+ * allocations depend on them. */
 #include "model/hyperparams.h"
 
 #include "base/error.h"
@@ -53,7 +53,7 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
     return MGPT_OK;
 }
 
-/* The same for a limit; 0 is none, as when the key is absent. */
+/* The same for a limit; 0, or an absent key, means no limit. */
 static int hyper_limit(const mgpt_model *m, const char *name, double min, double max, float *to,
                        mgpt_error *err)
 {
@@ -69,7 +69,7 @@ static int hyper_limit(const mgpt_model *m, const char *name, double min, double
     return MGPT_OK;
 }
 
-/* Attention's sizes: head_dim is independent of n_embd / n_head when the file says so. */
+/* Sizes of attention. head_dim is n_embd / n_head unless the file has attention.key_length. */
 static int hyper_heads(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
@@ -105,7 +105,7 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Dialect keys of ours: what the standard keys cannot say. */
+/* The keys mgpt.*: facts that the standard keys of GGUF cannot express. */
 static int hyper_dialect(mgpt_model *m, mgpt_error *err)
 {
     struct gguf_str act;
@@ -161,7 +161,7 @@ static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
     return status;
 }
 
-/* Multipliers and limits; absent is neutral. */
+/* Multipliers and limits. An absent key has no effect. */
 static int hyper_scales(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;

@@ -1,4 +1,4 @@
-/* Reading one hyper-parameter: shared by hyperparams.c and positions.c. */
+/* Readers of one hyper-parameter, shared by hyperparams.c and positions.c. */
 #ifndef MGPT_HYPER_H
 #define MGPT_HYPER_H
 
@@ -13,19 +13,19 @@ struct key {
 
 const char *hyper_key(const mgpt_model *m, const char *key, struct key *full);
 
-/* Where a key stands in the file, 0 when it does not. */
+/* Byte offset of a key in the file; 0 if it is absent. */
 uint64_t hyper_offset(const mgpt_model *m, const char *key);
 
-/* An integer in [min, max]; `absent` when the key is not there, or an error when that is negative. */
+/* Reads an integer in [min, max]. A missing key gives `absent`, or MGPT_EFILE if absent < 0. */
 int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
                size_t *to, mgpt_error *err);
 
-/* A finite number in [min, max]; keeps *to when the key is absent. */
+/* Reads a finite number in [min, max]; keeps *to if the key is absent. MGPT_OK or MGPT_EFILE. */
 int hyper_real(const mgpt_model *m, const char *name, double min, double max, double *to,
                mgpt_error *err);
 
-/* The smallest number that a rotary frequency may be divided by: d_sincos takes angles below 2^30, and
- * the last position has the largest. positions.c. */
+/* The smallest allowed divisor of a rotary frequency: d_sincos takes angles below 2^30, and the
+ * last position has the largest angle. positions.c. */
 double rope_least_divisor(const mgpt_model *m, double freq);
 
 #endif

@@ -1,5 +1,5 @@
-/* Opening a model: bytes, structure, tokenizer, numbers, tensors, in that order; and what can
- * be asked of it. A model is immutable once it is open. */
+/* Opens a model: bytes, structure, tokenizer, numbers, tensors, in that order. Answers questions
+ * about it. An open model is immutable. */
 #include "model/model.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 
 enum { THREADS_MAX = 256, READ_PIECE = 1 << 13, FIRST_BYTES = 1 << 20 };
 
-/* A copy of a string of the file; "" when it has none. */
+/* Copies a string of the file; "" if the key is absent. The model owns the copy. */
 static int copy_string(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
 {
     struct gguf_str s = {"", 0};
@@ -32,7 +32,7 @@ static int copy_strings(mgpt_model *m, mgpt_error *err)
     return status < 0 ? status : copy_string(m, "tokenizer.chat_template", &m->chat_template, err);
 }
 
-/* general.type: a vocabulary, adapter or projector is not a model. */
+/* Refuses files whose general.type is not a model: adapters, projectors, vocabularies. */
 static int check_type(const mgpt_model *m, const char *also, mgpt_error *err)
 {
     struct gguf_str s;
@@ -61,7 +61,7 @@ static int choose_arch(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* The vocabulary may be shorter than the embedding (padding rows), never longer. */
+/* The vocabulary may be shorter than the embedding (padding rows), but not longer. */
 static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
 {
     size_t n_tokens = tok_count(m->tok);
@@ -81,7 +81,7 @@ static int check_vocabulary(const mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* What the file means, as far as its architecture. */
+/* Reads what does not depend on the architecture: strings, type, tokenizer. */
 static int model_open_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
 {
     int status = copy_strings(m, err);
@@ -93,7 +93,7 @@ static int model_open_vocabulary(mgpt_model *m, int vocab_only, mgpt_error *err)
     return m->tok ? MGPT_OK : err->status;
 }
 
-/* ... and every tensor, before any of them is packed. */
+/* Reads the hyper-parameters and binds every tensor; nothing is packed yet. */
 static int bind_model(mgpt_model *m, mgpt_error *err)
 {
     int status = choose_arch(m, err);
@@ -120,8 +120,8 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
     return status;
 }
 
-/* The structure of a file that is open partly: as much is loaded as it turns out to need. What parsing
- * saw was all loaded when the structure ends there; an error counts when everything is. */
+/* Parses the structure of a file. A partly opened file is loaded up to the end of the structure:
+ * while the structure exceeds the loaded bytes, loads more and parses again. */
 static int parse_structure(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
 {
     size_t loaded = m->file.partly ? FIRST_BYTES : size;
@@ -154,7 +154,7 @@ int model_refuse_isa(const char *isa, mgpt_error *err)
                    isa, here);
 }
 
-/* Takes over m (and its file); returns it open, or frees it. */
+/* Opens m, which it owns. Returns m, or frees it and its file and returns NULL. */
 static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
                              const mgpt_model_params *params, mgpt_error *err)
 {
@@ -200,7 +200,7 @@ int model_check(const struct gguf *gguf, mgpt_error *err)
     if (status == MGPT_OK)
         status = bind_model(m, &local);
     if (m)
-        m->gguf = (struct gguf){0}; /* the caller's */
+        m->gguf = (struct gguf){0}; /* the caller owns it */
     mgpt_close(m);
     if (status < 0 && err)
         *err = local;
@@ -257,9 +257,9 @@ const struct tok *model_tok(const mgpt_model *m)
     return m->tok;
 }
 
-enum { N_TYPE_IDS = 64 }; /* ids of the types that dtype_find knows are below */
+enum { N_TYPE_IDS = 64 }; /* more than the largest id of a type in dtype.c */
 
-/* Element type that most weights have, or NULL. */
+/* The element type of most weights, or NULL without tensors. */
 static const struct dtype *main_type(const mgpt_model *m)
 {
     uint64_t values[N_TYPE_IDS] = {0}, most = 0;
@@ -276,7 +276,7 @@ static const struct dtype *main_type(const mgpt_model *m)
     return best;
 }
 
-/* Bytes of the cache per position, with elements of `each` bytes. */
+/* `each` is the bytes per element. */
 static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
 {
     return (uint64_t)m->shape.n_layer * m->shape.n_kv * 2 * each;
@@ -287,8 +287,8 @@ enum { KV_F16_FROM = 32768 }; /* bytes per position in F32 */
 enum kv_type model_kv_type(const mgpt_model *m)
 {
     const struct dtype *type = main_type(m);
-    int narrow = type && type->id != DTYPE_F32;
-    return narrow && kv_bytes_per_position(m, sizeof(float)) >= KV_F16_FROM ? KV_F16 : KV_F32;
+    int below_f32 = type && type->id != DTYPE_F32;
+    return below_f32 && kv_bytes_per_position(m, sizeof(float)) >= KV_F16_FROM ? KV_F16 : KV_F32;
 }
 
 static uint64_t count_values(const mgpt_model *m)
@@ -375,7 +375,7 @@ int mgpt_get_tensor(const mgpt_model *m, size_t i, mgpt_tensor *tensor, mgpt_err
     return MGPT_OK;
 }
 
-/* Blocks [first, first + n) of a tensor. A piece at a time, for the bytes may be in the file only. */
+/* Reads blocks [first, first + n) of a tensor, in pieces: the bytes may be only in the file. */
 static int read_blocks(const mgpt_model *m, const struct gguf_tensor *t, size_t first, size_t n,
                        float *out, mgpt_error *err)
 {

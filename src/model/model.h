@@ -1,7 +1,7 @@
-/* The model: tensors bound to their meaning once, every shape checked, weights packed.
+/* The model: tensors assigned to fields, every shape checked, weights packed.
  *
- * Absent is identity: a norm of kind NORM_NONE, a bias or gain of NULL, a linear without weights, does
- * nothing where the page (page.inc) calls it.
+ * Absent parts do nothing: a norm of kind NORM_NONE, a bias or gain of NULL, a matrix without
+ * weights is the identity where page.inc uses it.
  */
 #ifndef MGPT_MODEL_H
 #define MGPT_MODEL_H
@@ -16,7 +16,7 @@
 struct norm {
     enum norm_kind kind;
     const float *gain, *bias; /* or NULL */
-    size_t width;             /* of what is normalised */
+    size_t width;             /* values normalised together */
 };
 
 struct linear {
@@ -42,7 +42,7 @@ struct rope {
     size_t row;   /* offset of its cos and sin in a row of scratch.cs */
 };
 
-/* Letters of the page: E = n_embd, H heads, G KV heads of width d, F = n_ff, V = n_vocab. */
+/* In page.inc: E = n_embd, H = n_head, G = n_head_kv, d = head_dim, F = n_ff, V = n_vocab. */
 struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
@@ -58,7 +58,7 @@ struct mgpt_model {
     char *chat_template;
     struct model_shape shape;
     float eps, attn_scale;
-    float embd_scale;    /* 1: nothing */
+    float embd_scale;    /* 1: none */
     float qkv_clamp;     /* 0: none */
     float logit_softcap; /* 0: none */
     enum act act;
@@ -66,54 +66,54 @@ struct mgpt_model {
     double rope_base, rope_factor; /* positions are divided by the factor */
     struct rope ropes[N_ROPES];
     const uint32_t
-        *qk_order; /* [head_dim] the component of a stored head of q or k that is shown as
-                                  component i (arch.h); NULL: all are shown as stored */
+        *qk_order; /* [head_dim] taps show stored component qk_order[i] of q or k as component i
+                                  (arch.h); NULL: as stored */
     size_t n_cs;   /* floats of a row of scratch.cs */
-    size_t window, full_every; /* sliding window, and which layers go without (arch.h) */
-    int blends;                /* some layer's keep or blend is not neutral: x0 is kept */
+    size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
+    int blends;                /* 1: layers have keep and blend, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;
     struct layer *layers;
     void **owned;          /* stb_ds array: every block that packing and binding allocated */
-    struct plan *plans;    /* stb_ds array: what is to be packed; NULL once the model is open */
-    uint64_t packed_bytes; /* of all panels */
-    uint64_t packed_end;   /* of the same with each matrix aligned */
-    size_t x_bytes;        /* of the widest row of quantised activations; 0: no integer types */
-    int tied;
-    const struct fused_model *fused; /* NULL: the model takes no fused path (fused_model.h) */
+    struct plan *plans;    /* stb_ds array: matrices to pack; NULL when the model is open */
+    uint64_t packed_bytes; /* bytes of all panels */
+    uint64_t packed_end;   /* the same, each matrix aligned */
+    size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
+    int tied;              /* 1: the head is the token embedding */
+    const struct fused_model *fused; /* NULL: no fused path (fused_model.h) */
 };
 
-/* Says in *err that `isa` does not run here, and what does. MGPT_EARG. */
+/* Sets *err: `isa` does not run here; lists those that do. Returns MGPT_EARG. */
 int model_refuse_isa(const char *isa, mgpt_error *err);
 
-/* Binds all tensors of the file to model->layers and the rest, and plans what is to be packed. bind.c. */
+/* Assigns all tensors of the file to the model's fields and plans the packing. bind.c. */
 int model_bind(mgpt_model *m, mgpt_error *err);
 
 /* Plans that rows [row, row + n_out) of a tensor become l. pack.c. */
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
               size_t n_out, mgpt_error *err);
 
-/* What the weights of a tensor are multiplied as. pack.c. */
+/* The type of the packed weights of a tensor. pack.c. */
 enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t);
 
-/* Carries the plans out, on so many threads; 0: chosen. */
+/* Packs all planned matrices on n_threads threads; 0: chosen. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
 
-/* Reads the hyper-parameters into model->shape and the fields beside it. hyperparams.c. */
+/* Reads the hyper-parameters into model->shape and its neighbours. hyperparams.c. */
 int model_hyper(mgpt_model *m, mgpt_error *err);
 
-/* Those of positions: rope and windows. positions.c. */
+/* Reads the hyper-parameters of positions: rope and windows. positions.c. */
 int model_positions(mgpt_model *m, mgpt_error *err);
 
-/* What layers do not have tensors for: norm kinds, windows, ropes. After model_bind's slots. */
+/* Sets each layer's norm kinds, window and rope. Runs after all tensors are bound. positions.c. */
 int model_layers(mgpt_model *m, mgpt_error *err);
 
-/* What a session's cache holds unless it asks otherwise (mgpt.h, mgpt_session_params). */
+/* The default element type of a session's cache (mgpt_session_params.kv_type). */
 enum kv_type model_kv_type(const mgpt_model *m);
 
-/* All that mgpt_open would refuse in a file that has been parsed, but without the work of opening it: MGPT_OK
- * when it is a model, or a status. model.c. */
+/* Runs all checks of mgpt_open on a parsed file without packing it. MGPT_OK or the status that
+ * mgpt_open would give. model.c. */
 int model_check(const struct gguf *gguf, mgpt_error *err);
 
 const struct tok *model_tok(const mgpt_model *m);

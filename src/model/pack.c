@@ -1,12 +1,11 @@
-/* Packing: the matrices that binding chose become panels (kernels.h), in parallel.
+/* Packing: converts matrices to panels (kernels.h), in parallel.
  *
- * Binding only plans: which rows of which tensor become which linear. When everything in the file has
- * been checked, model_pack makes one block for all panels and hands them out in units of some hundred
- * KiB, in file order. A unit is read into a buffer of the worker's, or its pages of a mapped file are
- * dropped when it is done: opening needs about the file's size in memory, not twice that. Tables stay,
- * their rows are looked up.
- *
- * What a panel holds depends on the file alone, never on who packed it.
+ * Binding plans which rows of which tensor become which matrix. After everything in the file has
+ * been checked, model_pack allocates one block for all panels. Workers take units of some hundred
+ * KiB, in file order. A worker reads a unit into its own buffer, or drops the unit's pages of a
+ * mapped file afterwards. So opening needs about the file's size in memory, not twice that.
+ * Embedding tables stay in place; their rows are looked up. Panels do not depend on the worker that
+ * packed them.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -18,17 +17,17 @@
 #include <stdlib.h>
 
 enum {
-    UNIT_BYTES = 1 << 19,   /* of panels that a worker takes at a time */
-    THREADS_FROM = 4 << 20, /* bytes to pack that are worth starting threads for */
+    UNIT_BYTES = 1 << 19,   /* bytes of panels that a worker takes at a time */
+    THREADS_FROM = 4 << 20, /* bytes to pack; below that one thread does it */
     LINE = 64               /* alignment of a matrix */
 };
 
 struct plan {
     struct linear *l;
     const struct gguf_tensor *t;
-    size_t row; /* of the tensor: the first of l's */
-    size_t at;  /* in the block of all panels */
-    char *to;   /* the same once there is a block */
+    size_t row; /* l's first row in the tensor */
+    size_t at;  /* byte offset in the block of all panels */
+    char *to;   /* address in the block, set by place_matrices */
     size_t unit_panels, first_unit, n_units;
 };
 
@@ -72,8 +71,10 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
 
 struct packing {
     const mgpt_model *m;
-    size_t n_units, row_floats, source_bytes; /* the largest of a unit */
-    float *rows;     /* [n_workers][row_floats]: a panel's rows in float32, for types unpacked */
+    size_t n_units, row_floats,
+        source_bytes; /* row_floats, source_bytes: the largest of any unit */
+    float
+        *rows; /* [n_workers][row_floats]: a panel's rows in float32, for types without a kernel */
     uint8_t *source; /* [n_workers][source_bytes]: a unit of the file */
     atomic_size_t next;
     atomic_int failed;
@@ -90,7 +91,7 @@ static size_t row_bytes_of(const struct gguf_tensor *t)
     return (size_t)t->dims[0] / t->type->block * t->type->block_bytes;
 }
 
-/* n_out rows of a type without a kernel, through float32. */
+/* Packs n_out rows of a type without a kernel as float32. */
 static void pack_unpacked(const struct packing *job, const struct plan *plan, char *to,
                           const uint8_t *src, size_t n_out, float *rows)
 {
@@ -115,7 +116,7 @@ static int pack_unit(const struct packing *job, const struct plan *plan, size_t 
     size_t row_bytes = row_bytes_of(plan->t), at = (plan->row + r0) * row_bytes;
     const uint8_t *src = plan->t->data + at;
     char *to = plan->to + p0 * l->panel_bytes;
-    int is_table = plan->t == m->token_embd; /* it is loaded, and stays */
+    int is_table = plan->t == m->token_embd; /* already loaded; stays */
     if (m->file.partly && !is_table) {
         uint8_t *buffer = job->source + (size_t)worker * job->source_bytes;
         if (file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0)
@@ -157,7 +158,7 @@ static int in_file_order(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Gives every matrix its place, and cuts the work into units. */
+/* Assigns every matrix its address in the block, and divides the work into units. */
 static void place_matrices(const mgpt_model *m, char *block, struct packing *job)
 {
     if (arr_len(m->plans) > 1)
@@ -178,7 +179,7 @@ static void place_matrices(const mgpt_model *m, char *block, struct packing *job
     }
 }
 
-/* With buffers for so many workers. */
+/* Allocates the buffers of n_threads workers and packs. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
 static int pack_all(struct packing *job, int n_threads, mgpt_error *err)
 {
     size_t n = (size_t)n_threads;

@@ -1,5 +1,5 @@
-/* Hyper-parameters of position: rotary frequencies and their scaling, sliding windows, and which
- * layer has which. */
+/* Hyper-parameters of position: rotary frequencies and their scaling, sliding windows, and the
+ * layers that use them. */
 #include "base/check.h"
 #include "base/dmath.h"
 #include "base/error.h"
@@ -19,12 +19,12 @@ double rope_least_divisor(const mgpt_model *m, double freq)
     return least > 1e-3 ? least : 1e-3;
 }
 
-/* Linear scaling divides positions; any other kind is refused by name. (Llama 3's scaling is not a key
- * but the tensor rope_freqs.weight.) */
+/* Linear scaling divides positions. Other kinds are refused. Llama 3's scaling is not a key but the
+ * tensor rope_freqs.weight. */
 static int scaling(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
-    struct gguf_str type = {"linear", 6}; /* also when only a factor is given */
+    struct gguf_str type = {"linear", 6}; /* the default when only a factor is given */
     if (gguf_string(&m->gguf, hyper_key(m, "rope.scaling.type", &full), &type, err) < 0)
         return MGPT_EFILE;
     if (!gguf_str_is(type, "linear") && !gguf_str_is(type, "none"))
@@ -54,7 +54,7 @@ static int make_rope(mgpt_model *m, int which, double base, double factor, mgpt_
     return MGPT_OK;
 }
 
-/* The order that taps show heads of q and k in, where it is not that of the file. */
+/* Sets qk_order, the order in which taps show the components of q and k, if files have another. */
 static int make_qk_order(mgpt_model *m, mgpt_error *err)
 {
     size_t n = m->shape.head_dim;
@@ -85,7 +85,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, m->rope_factor, err);
     if (status == MGPT_OK && local > 0 && m->window)
-        status = make_rope(m, ROPE_LOCAL, local, 1, err); /* windowed layers are never stretched */
+        status = make_rope(m, ROPE_LOCAL, local, 1, err); /* scaling applies to full layers only */
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 
@@ -115,9 +115,9 @@ int model_positions(mgpt_model *m, mgpt_error *err)
     return m->arch->rope ? ropes(m, err) : MGPT_OK;
 }
 
-/* ---- per layer -------------------------------------------------------------------------------- */
+/* ---- per layer ---- */
 
-/* Layers in order of full attention, by period, by a bool per layer (1: windowed), or by a window each. */
+/* Sets each layer's window from a period, a bool per layer (1: windowed), or a window per layer. */
 static int layer_windows(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
@@ -160,7 +160,7 @@ static void layer_ropes(mgpt_model *m)
     }
 }
 
-/* Kinds of the norms that have no tensor of their own to speak for them. */
+/* Sets the kind and width of each layer's norms. */
 static void layer_norms(mgpt_model *m)
 {
     const struct arch *a = m->arch;
@@ -182,7 +182,7 @@ static void layer_norms(mgpt_model *m)
     }
 }
 
-/* A model with one norm for two branches (Phi) cannot run them in turn. */
+/* A model with one norm for both branches (Phi) cannot run them sequentially. */
 static int check_input_norms(const mgpt_model *m, mgpt_error *err)
 {
     const struct arch *a = m->arch;

@@ -56,7 +56,7 @@ struct dist {
     struct keep keep;
 };
 
-/* w = weights of n <= CHUNK tokens from `from`, 0 if not kept. Counts ties_seen. Returns the sum. */
+/* w = weights of n <= CHUNK tokens from `from`, 0 if not kept. Returns their sum. */
 static uint64_t weigh(const struct dist *d, uint64_t *w, size_t from, size_t n, size_t *ties_seen)
 {
     const float *logits = d->logits + from;
