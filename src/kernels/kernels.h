@@ -1,15 +1,14 @@
-/* Floor 1. The kernel table: everything that is computed per number.
+/* The kernel table: all arithmetic on weights and activations.
  *
  * A kernel knows nothing of threads or models. float_tmpl.h is the specification: short loops in
- * float32 with explicit fmaf and a written order of summation. Each rung of the ladder (scalar,
- * avx2, avx512, ...) must give the same bits for the same arguments.
+ * float32 with explicit fmaf and a written order of summation. Each ISA level of the ladder
+ * (scalar, avx2, avx512, ...) must give the same bits for the same arguments.
  *
  * Orders of summation:
- *   linear, float types: y[r] = sum over k of w[r][k] * x[k], by fmaf from +0. Wide matrices
- *            (n_out > NARROW) in one chain, k ascending; narrow ones, where one chain's latency is
- *            all the time there is, in four: chain c takes k = c, c+4, c+8, ...; then
- *            (c0 + c1) + (c2 + c3).
- *   linear, integer types: activations are int8 in blocks of 32 with a float scale each, weights
+ *   matmul, float types: y[r] = sum over k of w[r][k] * x[k], by fmaf from +0. Wide matrices
+ *            (n_out > NARROW) have one chain, k ascending. Narrow ones are bound by the latency of
+ *            a chain and have four: chain c takes k = c, c+4, c+8, ...; then (c0 + c1) + (c2 + c3).
+ *   matmul, integer types: activations are int8 in blocks of 32 with a float scale each, weights
  *            integers in sub-blocks of 32 (16 for Q6_K). Per sub-block s, ascending, from +0:
  *              y = fmaf(ws[s] * xs[s], (float)sum of w x, y)      the sum exact in int32
  *              y = fmaf(wm[s], xsum[s], y)                        types with a minimum only
@@ -20,16 +19,16 @@
  *   mix      o[j] = sum over t of v[t][j] * a[t], ascending, one chain of fmaf per j from +0.
  *   norms and the softmax sum: sixteen partial sums, number i takes elements i, i+16, ...; then
  *            p[i] += p[i + 8] for i < 8, then 4, 2, 1.
- * exp and what is built on it are polynomials of ours: libm differs between machines. There is no
- * flush to zero and no reciprocal approximation; division and square root are IEEE's.
+ * exp and the functions built on it are our own polynomials, because libm differs between machines.
+ * No flush to zero, no reciprocal approximation; division and square root are those of IEEE 754.
  *
  * Panels. Weights are packed at load into panels of 16 output rows, k-major inside a panel:
  *
  *     element (row r, column k) is at  panel[(r / 16) * n_in * 16 + k * 16 + r % 16]
  *
- * so a vector lane is an output row: one load of 16 weights meets one broadcast activation, and
- * neither decode nor prefill ever adds across lanes. Rows behind the last are zero. The keys of the
- * KV cache are kept in the same shape: a row is a token.
+ * so a vector lane is an output row: one load of 16 weights is multiplied by one broadcast
+ * activation, and neither decode nor prefill adds across lanes. Padding rows are zero. The keys of
+ * the KV cache have the same layout: a row is a token.
  */
 #ifndef MGPT_KERNELS_H
 #define MGPT_KERNELS_H
@@ -40,7 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elsewhere logits would be others, in silence. */
+/* On other machines logits would differ without an error. */
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error                                                                                             \
     "mgpt needs a little-endian machine: packed weights and the KV cache are read as they are stored"
@@ -51,7 +50,7 @@
 
 enum {
     PANEL = 16, /* rows of a panel */
-    NARROW = 64 /* rows of a matrix whose sums have four chains */
+    NARROW = 64 /* most rows of a matrix whose sums have four chains */
 };
 
 static inline size_t panels_of(size_t n_rows)
@@ -59,12 +58,12 @@ static inline size_t panels_of(size_t n_rows)
     return (n_rows + PANEL - 1) / PANEL;
 }
 
-/* Element types that linear multiplies directly; the order of the table's entries. */
+/* Element types that matmul multiplies directly; they index the table. */
 enum weight_type {
     WEIGHT_F32,
     WEIGHT_F16,
     WEIGHT_BF16,
-    WEIGHT_Q8_0, /* this one and those that follow take activations from `quantize` */
+    WEIGHT_Q8_0, /* from here on activations come from `quantize` */
     WEIGHT_Q4_0,
     WEIGHT_Q4_1,
     WEIGHT_Q5_0,
@@ -85,15 +84,15 @@ enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KIN
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out.
- * Row i of x is `x_stride` bytes behind row i - 1: float[n_in], or for integer types what quantize
- * made of it. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
+ * Row i of x is at x + i * x_stride bytes: float[n_in], or for integer types the output of
+ * quantize. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
  * kernels_work_bytes(n) bytes, 64-aligned, for this call alone; it may be NULL for one token. */
 typedef void matmul_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
 
-/* Scratch of a thread, in bytes, for calls of linear with up to n tokens and for the fused step:
- * copies of activations (WORK_ROW for each token of a group) and unpacked weights. It is the
- * caller's, because threads of musl and of many programs have stacks of 128 KiB or less. */
+/* Scratch of a thread, in bytes, for calls of matmul with up to n tokens and for the fused step:
+ * copies of activations (WORK_ROW for each token of a group) and unpacked weights. The caller
+ * allocates it: threads of musl and of many programs have stacks of 128 KiB or less. */
 enum { WORK_TOKENS = 192, WORK_ROW = 1280, WORK_WEIGHTS = 48 << 10 };
 static inline size_t kernels_work_bytes(size_t n)
 {
@@ -105,12 +104,12 @@ static inline size_t kernels_work_bytes(size_t n)
  * which may be unaligned. dst and src are those of the whole matrix. */
 typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1);
 
-/* Bytes of one packed panel of n_in columns, and of one row of activations as linear takes it. Both
+/* Bytes of one packed panel of n_in columns, and of one row of activations as matmul takes it. Both
  * are multiples of 64 for integer types. n_in is a multiple of the type's block. */
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in);
 size_t kernels_x_bytes(enum weight_type type, size_t n_in);
 
-/* Element types of the KV cache: float, or IEEE half that is widened where it is read. */
+/* Element types of the KV cache: float, or IEEE half that is converted to float when read. */
 enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
 
 /* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels
@@ -118,14 +117,14 @@ enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
 typedef void scores_fn(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
                        size_t d, float by, size_t p0, size_t p1);
 
-/* Goes on with o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j], one chain for all calls, for
- * rows i < n, columns j < d and tokens t < n_keys. */
+/* o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j] for rows i < n, columns j < d and tokens
+ * t < n_keys. Each o[i][j] is one chain that successive calls continue. */
 typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *values, size_t ldv,
                     size_t n, size_t n_keys, size_t d);
 
 struct kernels {
-    const char *isa;     /* of the ladder (ladder.c) */
-    const char *vectors; /* the ISA level whose float kernels these are: "avx512" for "amx" too */
+    const char *isa;                   /* name of the ISA level (ladder.c) */
+    const char *vectors;               /* ISA level of the float kernels: "avx512" for "amx" too */
     matmul_fn *matmul[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
 
@@ -161,17 +160,17 @@ struct kernels {
     const struct sample_kernels *sample;
 };
 
-/* Fills the table with the named rung, or the best this machine runs for NULL. Returns 0 when the
- * name is unknown or the machine lacks it. */
+/* Fills the table for the named ISA level; NULL: the best one that this machine runs. Returns 0 if
+ * the name is unknown or the machine cannot run it. */
 int kernels_init(struct kernels *k, const char *isa);
 
-/* The i-th rung from the base up, NULL past the end; whether this machine runs it. */
+/* Name of ISA level i, lowest first; NULL past the end. *runs_here: this machine runs it. */
 const char *kernels_isa_level(size_t i, int *runs_here);
 
-/* Packing of F32, F16 and BF16, the same for every rung. */
+/* Packing of F32, F16 and BF16, the same for every ISA level. */
 void kernels_pack_floats_init(struct kernels *k);
 
-/* Rungs; each overwrites what it does better. Callers use kernels_init. */
+/* One per ISA level. Called by kernels_init only. */
 void kernels_init_scalar(struct kernels *k);
 void kernels_init_avx2(struct kernels *k);
 void kernels_init_avx512(struct kernels *k);

@@ -1,6 +1,5 @@
-/* Floor 1. The ladder: which rungs there are, which this machine runs, and how one is chosen.
- *
- * The last rung that the machine runs is the best, and the default.
+/* The ladder: the list of ISA levels, lowest first, and the choice among them. The default is the
+ * last one that the machine runs.
  */
 #define _DEFAULT_SOURCE /* syscall */
 #include "kernels/kernels.h"
@@ -17,8 +16,8 @@
 
 struct isa_level {
     const char *name;
-    void (*init)(struct kernels *k);       /* all but integer types */
-    void (*init_quant)(struct kernels *k); /* those, after the base's */
+    void (*init)(struct kernels *k);       /* all entries but those of integer types */
+    void (*init_quant)(struct kernels *k); /* integer types, after those of scalar */
     int (*runs)(void);
 };
 
@@ -28,8 +27,8 @@ static int always(void)
 }
 
 #if defined(__x86_64__)
-/* __builtin_cpu_supports also asks whether the system saves the registers; clang 14's does not know
- * "f16c" by name. */
+/* __builtin_cpu_supports also checks that the OS saves the registers. clang 14's does not know the
+ * name "f16c". */
 static int has_avx2(void)
 {
     unsigned a, b, c, d;
@@ -51,8 +50,8 @@ static int has_avx512vnni(void)
 #endif
 
 #if defined(MGPT_AMX)
-/* Tiles are 8 KiB of a thread's state, for which Linux wants to be asked once per process
- * (arch_prctl(2)). It refuses where a thread's stack for signals would be too small for them. */
+/* Tiles add 8 KiB to a thread's state. Linux requires a request for them once per process
+ * (arch_prctl(2)) and refuses it if a thread's signal stack is too small for them. */
 static int has_amx(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILES = 18, LEAF_7_TILE = 1 << 24, LEAF_7_INT8 = 1 << 25 };
@@ -89,7 +88,7 @@ const char *kernels_isa_level(size_t i, int *runs_here)
     return ladder[i].name;
 }
 
-/* Asked at every draw: only what the compiler's run time has found out already, never cpuid. */
+/* Called for every sampled token. __builtin_cpu_supports reads a cached value; cpuid is slow. */
 const struct sample_kernels *kernels_sample(void)
 {
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* Floor 1. What a draw computes per logit. See sample_tmpl.h. */
+/* Sampling kernels: the arithmetic per logit. See sample_tmpl.h. */
 #ifndef MGPT_KERNELS_SAMPLE_H
 #define MGPT_KERNELS_SAMPLE_H
 
@@ -7,10 +7,10 @@
 
 enum { SAMPLE_FEW = 64 };
 
-/* NaN counts as minus infinity. A table of its own, because a draw has
- * no model: kernels_sample() is the best this machine runs. */
+/* NaN counts as minus infinity. A separate table, because sampling needs no model. kernels_sample()
+ * returns the best one that this machine runs. */
 struct sample_kernels {
-    /* The largest; minus infinity when there is none. */
+    /* The largest x[i]; minus infinity if all are NaN or n is 0. */
     float (*biggest)(const float *x, size_t n);
 
     /* w[i] = 2^40 e^((x[i] - max) * inverse_t) rounded to an integer, 0 where e^... < least;
@@ -18,8 +18,8 @@ struct sample_kernels {
     uint64_t (*weigh)(uint64_t *w, const float *x, size_t n, float max, float inverse_t,
                       float least);
 
-    /* The draw from n <= SAMPLE_FEW of these weights: the first token at which the sum from the
-     * first on exceeds u * total, rounded down, 0 <= u < 1; 0 when all are zero. */
+    /* Samples from n <= SAMPLE_FEW such weights: the first token whose running sum exceeds
+     * u * total, rounded down, 0 <= u < 1. 0 if all weights are zero. */
     size_t (*few)(const float *x, size_t n, float inverse_t, float least, double u);
 
     /* sum of e^(x[i] - max) for max >= every x[i], in float64. */

@@ -1,7 +1,7 @@
-/* Floor 1. Rung "avx2": AVX2, FMA and F16C: Intel since Haswell (2013), AMD since Excavator (2015)
- * and Zen. Built with its own flags (src/meson.build); called only where kernels_init found the
- * instructions. The template of the specification for most entries, linear and attention by hand.
- * Of 16 registers linear's tile, a panel (two vectors) by six tokens, takes 12.
+/* ISA level "avx2": AVX2, FMA and F16C: Intel since Haswell (2013), AMD since Excavator (2015) and
+ * Zen. Built with its own flags (meson.build); called only if kernels_init found the instructions.
+ * Matmul and attention are by hand, the other entries are float_tmpl.h. A tile of matmul, one panel
+ * (two vectors) by six tokens, takes 12 of 16 registers.
  */
 #define ISA_INIT template_init
 #define ISA_SAMPLE sample_kernels_avx2

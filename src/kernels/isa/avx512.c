@@ -1,7 +1,7 @@
-/* Floor 1. Rung "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since
- * Zen 4. Built with its own flags (src/meson.build); called only where kernels_init found the
- * instructions. The template of the specification for most entries, linear and attention by hand.
- * Of 32 registers linear's tile, two panels by twelve tokens, takes 24.
+/* ISA level "avx512": AVX-512 F, BW, DQ, VL: Intel servers since Skylake-SP (2017), AMD since Zen
+ * 4. Built with its own flags (meson.build); called only if kernels_init found the instructions.
+ * Matmul and attention are by hand, the other entries are float_tmpl.h. A tile of matmul, two
+ * panels by twelve tokens, takes 24 of 32 registers.
  */
 #define ISA_INIT template_init
 #define ISA_SAMPLE sample_kernels_avx512
@@ -46,7 +46,7 @@ static inline __mmask16 first_lanes(size_t n)
 #define V_LOAD_PART_f16(p, n) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p))
 #define V_STORE_f16(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtps_ph(v, 0))
 
-/* Nothing is above the maximum, so that lanes_exp is enough; a NaN stays one. */
+/* x[i] - max <= 0, the range of lanes_exp. NaN stays NaN. */
 static void lanes_exp_less(float *x, float max, size_t n)
 {
     __m512 m = V_BROADCAST(max);

@@ -1,20 +1,20 @@
-/* Floor 1. Rung "amx", integer types: the tiles of Intel's servers since Sapphire Rapids (2023) for
- * many tokens; few go the way of avx512vnni.
+/* ISA level "amx", integer types: AMX tiles (Intel servers since Sapphire Rapids, 2023) for many
+ * tokens. Few tokens use avx512vnni.
  *
- * tdpbssd multiplies a tile of 16 tokens by a sub-block of columns with one of these columns by 16
- * rows: sums exact in int32. They go through L1 to vectors, where scales are applied in the order
- * that kernels.h states, so the bits are those of every rung. A lane is a row; the unfinished
- * results of 16 tokens are 16 registers.
+ * tdpbssd multiplies [16 tokens][columns of a sub-block] by [columns][16 rows]; the int32 sums are
+ * exact. The sums go through L1 to vectors, where scales are applied in the order that kernels.h
+ * states, so the bits are those of every ISA level. A lane is a row; the unfinished results of 16
+ * tokens are 16 registers.
  *
- * That is what bounds this, not the products: a sub-block of 32 takes 16 cycles to amx_multiply, 16 to
- * store and 12 to load, while 48 float operations on the sums have one 512-bit unit, not two,
- * beside tile instructions. Sums in bf16, exact too and without conversion, were not faster.
+ * The scaling bounds the speed, not the products: a sub-block of 32 takes 16 cycles to multiply, 16
+ * to store and 12 to load, and next to tile instructions the 48 float operations on the sums have
+ * one 512-bit unit, not two. Sums in bf16, exact too and without conversion, were not faster.
  *
- * Activations are copied to tiles once per call and SOME_BLOCKS of columns; as many of a panel are
- * unpacked to signed bytes in L1, which all tiles of a group of tokens then pass. Both are in the
- * caller's scratch, 263 KiB.
+ * Per SOME_BLOCKS blocks of columns, activations are copied to tiles once per call, and the weights
+ * of one panel are unpacked to signed bytes in L1 and used by all tiles of a group of tokens. Both
+ * are in the caller's scratch, 263 KiB.
  *
- * Tiles are written as assembly: the intrinsics of gcc 12 do not say which memory they touch.
+ * Tiles are written in assembly: the intrinsics of gcc 12 do not declare the memory they touch.
  */
 #define SIGNED_8 0
 #include "kernels/simd/int_512.h"
@@ -29,10 +29,10 @@
 enum {
     TILE = 16,        /* tokens of a tile */
     GROUP_TILES = 12, /* tiles that share unpacked weights */
-    SOME_BLOCKS = 32  /* of columns at a time */
+    SOME_BLOCKS = 32  /* blocks of columns at a time */
 };
 
-/* A block of columns of a tile of tokens, and of a panel. */
+/* One block of columns: of a tile of tokens (x_tile), of a panel (w_tile). */
 struct x_tile {
     _Alignas(LINE) int8_t q[TILE][BLOCK];
     float scale[TILE], sum[TILE];
@@ -43,11 +43,11 @@ struct w_tile {
     float scale[2][PANEL], min[PANEL];
 };
 
-/* What a call works with: some blocks of columns at a time. */
+/* The scratch of a call. */
 struct amx_scratch {
     struct w_tile w[SOME_BLOCKS];
-    _Alignas(LINE) float edge[TILE][PANEL]; /* results of a tile that is not whole */
-    struct x_tile x[][SOME_BLOCKS];         /* of as many tiles as a group has */
+    _Alignas(LINE) float edge[TILE][PANEL]; /* results of a partial tile */
+    struct x_tile x[][SOME_BLOCKS];         /* [tiles of a group] */
 };
 _Static_assert(GROUP_TILES *TILE <= WORK_TOKENS && sizeof(struct amx_scratch) <= WORK_WEIGHTS &&
                    sizeof(struct x_tile) * SOME_BLOCKS <= TILE * WORK_ROW,
@@ -61,7 +61,7 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 and 3 are sums, 1 and 4 activations, 2 and 5 weights. */
+/* Tile registers: 0 and 3 are sums, 1 and 4 activations, 2 and 5 weights. */
 static void tiles_begin(const struct layout *l)
 {
     uint8_t words = (uint8_t)(BLOCK_WORDS / l->sub_blocks);
@@ -73,7 +73,7 @@ static void tiles_begin(const struct layout *l)
     __asm__ volatile("ldtilecfg %0" ::"m"(c));
 }
 
-/* Tiles in use would be saved at every switch of threads, and keep a float unit. */
+/* Tiles in use are saved at every context switch and occupy a float unit. */
 static void tiles_end(void)
 {
     __asm__ volatile("tilerelease" ::);
@@ -93,7 +93,7 @@ static void tiles_end(void)
                      : "r"(to), "r"((size_t)LINE)                                                  \
                      : "memory")
 
-/* The sums of sub-block i, counted from the first of x and w; the odd ones have their own tiles. */
+/* Multiplies sub-block i, counted from the start of x and w. `odd` selects the tile registers. */
 ALWAYS_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, size_t i,
                                 size_t odd, const struct layout *l)
 {
@@ -120,8 +120,8 @@ ALWAYS_INLINE void add_scaled(FVEC y[TILE], int32_t sums[TILE][PANEL], const str
     }
 }
 
-/* y += what `blocks` blocks contribute to a tile of results; `first`: y begins here. While some
- * sums are scaled the next are stored, and those behind them multiplied. */
+/* y += the contribution of `blocks` blocks to a tile of results; `first`: y = it. Pipelined: while
+ * sub-block i is scaled, the sums of i + 1 are stored and those of i + 2 are multiplied. */
 ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
                             size_t blocks, int first, const struct layout *l)
 {
@@ -152,7 +152,7 @@ ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const 
 typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
                      size_t blocks, int first);
 
-/* Types whose tiles are the same code share it. */
+/* Types with the same code share a function. */
 #define DEFINE_TILE(NAME, TYPE)                                                                    \
     static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,  \
                             size_t blocks, int first)                                              \
@@ -164,7 +164,7 @@ DEFINE_TILE(plain, WEIGHT_Q8_0)
 DEFINE_TILE(min, WEIGHT_Q4_K)
 DEFINE_TILE(halves, WEIGHT_Q6_K)
 
-/* ---- what tiles are made of ------------------------------------------------------------------ */
+/* ---- operands of tiles -------------------------------------------------------------------- */
 
 /* One call's arguments. */
 struct amx_matmul {
@@ -177,7 +177,7 @@ struct amx_matmul {
     struct amx_scratch *work;
 };
 
-/* Tokens [t, t + n) of blocks [b, b + blocks). Those that a tile lacks are zeros. */
+/* Copies blocks [b, b + blocks) of tokens [t, t + n). Missing tokens of a tile become zeros. */
 static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_matmul *m, size_t t, size_t n,
                    size_t b, size_t blocks)
 {
@@ -196,7 +196,7 @@ static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_matmul *m,
     }
 }
 
-/* Blocks [b, b + blocks) of a panel. */
+/* Unpacks blocks [b, b + blocks) of a panel. */
 ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, size_t blocks,
                           const struct layout *l)
 {
@@ -218,8 +218,8 @@ ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, siz
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* Tokens [t, t + n) by a panel, some blocks of columns. The lines that will be unpacked then are
- * fetched meanwhile: `next_bytes` from `next` on, NULL: none. */
+/* Tokens [t, t + n) times panel p, over some blocks of columns. Meanwhile the lines to unpack next
+ * are prefetched: next_bytes at next, which may be NULL. */
 struct set {
     const struct amx_matmul *m;
     struct amx_scratch *k;
@@ -234,7 +234,7 @@ static size_t amx_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Tile i's part of the lines that come next. */
+/* Prefetches tile i's share of the next lines. */
 static void prefetch(const struct set *s, size_t i)
 {
     size_t n_tiles = (s->n + TILE - 1) / TILE, each = (s->next_bytes / LINE / n_tiles + 1) * LINE;
@@ -243,7 +243,7 @@ static void prefetch(const struct set *s, size_t i)
         _mm_prefetch((const char *)s->next + at, _MM_HINT_T1);
 }
 
-/* Tile i of tokens. Results that are not whole pass through a buffer. */
+/* Computes tile i of the tokens. Partial tiles go through a buffer. */
 static void amx_tile_run(const struct set *s, size_t i)
 {
     const struct amx_matmul *m = s->m;
@@ -262,7 +262,6 @@ static void amx_tile_run(const struct set *s, size_t i)
         memcpy(y + t * m->ldy, k->edge[t], rows * sizeof *y);
 }
 
-/* Tokens [t, t + n). */
 ALWAYS_INLINE void amx_group_run(const struct amx_matmul *m, struct amx_scratch *k, size_t t,
                                  size_t n, const struct layout *l)
 {
@@ -294,8 +293,8 @@ ALWAYS_INLINE void matmul_tiles(const struct amx_matmul *m, const struct layout 
     tiles_end();
 }
 
-/* Whether so many tokens are faster in tiles, as measured: those that the last tile lacks cost as
- * much as others, unpacking a panel as much as most of a tile. */
+/* Whether n tokens are faster in tiles (measured). Padding tokens of the last tile cost as much as
+ * others; unpacking a panel costs almost as much as a tile. */
 static int are_worth_tiles(size_t n)
 {
     return 4 * n >= 3 * ((n + TILE - 1) / TILE * TILE) + 20;

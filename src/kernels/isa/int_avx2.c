@@ -1,5 +1,5 @@
-/* Floor 1. Rung "avx2", integer types: built with the flags of avx2.c. Tiles of a panel
- * by four tokens: eight of 16 registers are sums. For `products` see int_pairs.h.
+/* ISA level "avx2", integer types; built with the flags of avx2.c. The sums of a tile, one panel by
+ * four tokens, take eight of 16 registers. `products` is specified in int_pairs.h.
  */
 #define TILE_PANELS 1
 #define TILE_TOKENS 4

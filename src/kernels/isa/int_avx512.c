@@ -1,5 +1,5 @@
-/* Floor 1. Rung "avx512", integer types: AVX-512 without VNNI. Tiles of two panels by
- * six tokens: 12 of 32 registers are sums. For `products` see int_pairs.h.
+/* ISA level "avx512", integer types: AVX-512 without VNNI. The sums of a tile, two panels by six
+ * tokens, take 12 of 32 registers. `products` is specified in int_pairs.h.
  */
 #define TILE_PANELS 2
 #define TILE_TOKENS 6

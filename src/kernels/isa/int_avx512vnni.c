@@ -1,8 +1,8 @@
-/* Floor 1. Rung "avx512vnni", integer types: AVX-512 with VNNI, Intel servers since Cascade Lake
- * (2019), AMD since Zen 4. vpdpbusd multiplies 64 unsigned bytes by signed ones and adds fours of
- * products to int32.
+/* ISA level "avx512vnni", integer types: AVX-512 with VNNI, Intel servers since Cascade Lake
+ * (2019), AMD since Zen 4. vpdpbusd multiplies 64 unsigned by 64 signed bytes and adds each four
+ * adjacent products to an int32.
  */
-#define TILE_PANELS 4 /* 24 of 32 registers are sums */
+#define TILE_PANELS 4 /* sums of a tile: 24 of 32 registers */
 #define TILE_TOKENS 6
 #define STEP 1
 #define SIGNED_8 0

@@ -1,6 +1,6 @@
-/* Floor 1. Rung "neon": Advanced SIMD of ARMv8-A, which every aarch64 machine has (2011).
- * The template of the specification for most entries, linear by hand. Of 32 registers its tile, a
- * panel (four vectors) by six tokens, takes 24.
+/* ISA level "neon": Advanced SIMD of ARMv8-A (2011), which every aarch64 machine has. Matmul is by
+ * hand, the other entries are float_tmpl.h. A tile of matmul, one panel (four vectors) by six
+ * tokens, takes 24 of 32 registers.
  */
 #define ISA_INIT template_init
 #define ISA_NAME "neon"

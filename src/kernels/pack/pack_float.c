@@ -1,10 +1,9 @@
-/* Floor 1. Packing of float types into the panels of kernels.h.
+/* Packing of float types into the panels of kernels.h.
  *
- * A panel is taken apart into squares of a 16-byte vector's elements on a side. A square is
- * transposed by zipping: row i with row i + side / 2, as often as side is doubled from 1. A cache
- * line of each row of a square's group is used up before the next group's, because rows a power of
- * two apart share few lines of L1. The vectors are those that every machine of a kind has, so one
- * version serves all rungs.
+ * A panel is split into squares of side x side elements, where side elements are a 16-byte vector.
+ * A square is transposed in log2(side) stages, each interleaving row i with row i + side / 2. All
+ * rows use up one cache line before the next, because rows a power of two apart share few sets of
+ * L1. 16-byte vectors exist on every supported machine, so one version serves all ISA levels.
  */
 #include "kernels/kernels.h"
 
@@ -21,7 +20,7 @@ typedef uint32_t words __attribute__((vector_size(16)));
 
 enum { LINE_BYTES = 64 };
 
-/* Four rows of four columns, `stride` bytes apart, to four columns of a panel. */
+/* Four rows of four columns, `stride` bytes apart, become four columns of a panel. */
 static inline void transpose_32(char *dst, const char *src, size_t stride)
 {
     words a[4], b[4];
@@ -38,7 +37,7 @@ static inline void transpose_32(char *dst, const char *src, size_t stride)
     UNROLL for (size_t k = 0; k < 4; k++) memcpy(dst + k * PANEL * 4, &a[k], sizeof *a);
 }
 
-/* The same of eight by eight halves. */
+/* The same for eight rows of eight 16-bit elements. */
 static inline void transpose_16(char *dst, const char *src, size_t stride)
 {
     halves a[8], b[8];
@@ -55,7 +54,7 @@ static inline void transpose_16(char *dst, const char *src, size_t stride)
     UNROLL for (size_t k = 0; k < 8; k++) memcpy(dst + k * PANEL * 2, &a[k], sizeof *a);
 }
 
-/* The columns from k0 on, element by element. */
+/* The columns from k0 on, element by element. Missing rows become zeros. */
 static inline void pack_rest(char *dst, const char *src, size_t each, size_t n_in, size_t rows,
                              size_t k0)
 {
@@ -69,7 +68,7 @@ static inline void pack_rest(char *dst, const char *src, size_t each, size_t n_i
         }
 }
 
-/* A panel of 16 whole rows; `each` bytes per element, constant. */
+/* A panel of 16 rows; `each`, the bytes of an element, is a constant. */
 static inline void pack_float_panel(char *dst, const char *src, size_t each, size_t n_in)
 {
     size_t side = 16 / each, line = LINE_BYTES / each, stride = n_in * each, k0 = 0;

@@ -1,9 +1,9 @@
-/* Floor 1. Packing of integer types: blocks as they are in the file (dtype_quant.c, dtype_kquant.c)
- * to the panels of int_layout.h, and the sizes of packed things.
+/* Packing of integer types: from the blocks of the file (dtype_quant.c, dtype_kquant.c) to the
+ * panels of int_layout.h; and the sizes of packed weights and activations.
  *
- * Every value becomes an unsigned byte first, then the bytes of a block become lines; four bytes at
- * a time by shifts and masks that stay inside a byte, so the order of bytes in a word does not
- * matter. Any bytes of a file pack to something: nothing here computes with floats.
+ * Every value becomes an unsigned byte, then the bytes of a block become lines. Four bytes are
+ * handled at a time, with shifts and masks that do not cross bytes, so the byte order does not
+ * matter. There is no float arithmetic, so packing cannot fail on any bytes of a file.
  */
 #include "kernels/pack/int_layout.h"
 
@@ -29,7 +29,7 @@ size_t kernels_x_bytes(enum weight_type type, size_t n_in)
 
 /* ---- values of a block ----------------------------------------------------------------------- */
 
-enum { NIBBLES = 0x0F0F0F0F }; /* of the four bytes of a word */
+enum { NIBBLES = 0x0F0F0F0F }; /* the low nibble of each byte of a word */
 
 /* The unsigned values of a block, four to a word. */
 struct values {
@@ -69,8 +69,7 @@ static inline void unpack_fives(struct values *q, const uint8_t *high, const uin
         q->v[j] |= word_at(spread[high[j / 2] >> j % 2 * 4 & 15]);
 }
 
-/* Block b (of 8) of a super-block of Q4_K or Q5_K, whose nibbles and fifth bits are at
- * q4 and q1. */
+/* Block b (of 8) of a super-block of Q4_K or Q5_K. q4: its nibbles; q1: its fifth bits, or NULL. */
 static inline void get_k(struct values *q, const uint8_t *q4, const uint8_t *q1, size_t b)
 {
     for (size_t j = 0; j < BLOCK_WORDS; j++)
@@ -89,7 +88,7 @@ static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
                   (word_at(high + 4 * j) >> high_shift & 0x03030303) << 4;
 }
 
-/* Block b of a group that begins at src. */
+/* Block b of the group that starts at src. */
 ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enum weight_type type)
 {
     switch (type) {
@@ -121,7 +120,7 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* The 32 values of one row into its four bytes of each line. */
+/* Writes the 32 values of one row: four bytes of each line. */
 ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values *q, const struct layout *l)
 {
     const uint32_t *v = q->v;
@@ -142,7 +141,7 @@ ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values *q, const stru
         memcpy(lines + (4 + h) * LINE, high + h, sizeof *high);
 }
 
-/* Scale and minimum of sub-block s: see get_scale_min of dtype_kquant.c. */
+/* Scales and minima of 8 sub-blocks; see get_scale_min in dtype_kquant.c. */
 static void pack_k_scales(uint8_t *bytes, const uint8_t *p)
 {
     for (size_t s = 0; s < 4; s++) {
@@ -153,7 +152,7 @@ static void pack_k_scales(uint8_t *bytes, const uint8_t *p)
     }
 }
 
-/* The scales of row r's group that begins at src, of `blocks` blocks. */
+/* Writes the scales of row r of a group of `blocks` blocks. src: the group in the file. */
 ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
                              enum weight_type type)
 {
@@ -186,7 +185,7 @@ ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* Bytes of a block of the file; a group is one of those but for pairs of small ones. */
+/* Bytes in the file of `blocks` blocks of 32 columns. */
 ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)
 {
     static const uint8_t bytes[WEIGHT_N_TYPES] = {

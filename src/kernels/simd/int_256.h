@@ -1,5 +1,5 @@
-/* Floor 1. 256-bit vectors for int_tile_tmpl.h: half a line of weights. What begins with i_ is of
- * integers, of 32 bits where the name does not say, and what begins with f_ of floats.
+/* 256-bit vectors for int_tile_tmpl.h: half a line of weights. i_ functions work on integers, of 32
+ * bits unless the name says otherwise; f_ functions on floats.
  */
 #include "kernels/pack/int_layout.h"
 
@@ -9,7 +9,7 @@
 #define IVEC __m256i
 #define FVEC __m256
 #define LANES 8
-#define I_KEEP(v) __asm__("" : "+x"(v)) /* in a register: not loaded once per use */
+#define I_KEEP(v) __asm__("" : "+x"(v)) /* keep v in a register, do not reload per use */
 
 static inline IVEC i_load(const void *p)
 {
@@ -59,7 +59,7 @@ static inline IVEC i_add16(IVEC a, IVEC b)
     return _mm256_add_epi16(a, b);
 }
 
-/* Sums of neighbours of 16 bits. */
+/* Sums of adjacent 16-bit lanes. */
 static inline IVEC i_add_pairs(IVEC v)
 {
     return _mm256_madd_epi16(v, _mm256_set1_epi16(1));
@@ -76,7 +76,7 @@ static inline IVEC i_or_and(IVEC a, IVEC b, IVEC mask)
     return _mm256_or_si256(a, _mm256_and_si256(b, mask));
 }
 
-/* Bits of 16-bit lanes to the left, or to the right by -left. */
+/* Shifts 16-bit lanes left, or right if `left` is negative. */
 static inline IVEC i_shift(IVEC v, int left)
 {
     switch (left) {
@@ -101,7 +101,7 @@ static inline IVEC i_shift(IVEC v, int left)
     }
 }
 
-/* From minus 128 times a sum to minus `offset` times it. */
+/* -128 * s to -offset * s. */
 static inline IVEC i_offset(IVEC minus_128, int offset)
 {
     switch (offset) {

@@ -1,5 +1,5 @@
-/* Floor 1. 512-bit vectors for int_tile_tmpl.h, and quantize with them: what the rungs with and
- * without VNNI share.
+/* 512-bit vectors for int_tile_tmpl.h, and quantize: shared by the ISA levels with and without
+ * VNNI.
  */
 #include "kernels/pack/int_layout.h"
 
@@ -9,7 +9,7 @@
 #define IVEC __m512i
 #define FVEC __m512
 #define LANES 16
-#define I_KEEP(v) __asm__("" : "+v"(v)) /* in a register: not loaded once per use */
+#define I_KEEP(v) __asm__("" : "+v"(v)) /* keep v in a register, do not reload per use */
 
 static inline IVEC i_load(const void *p)
 {
@@ -59,7 +59,7 @@ static inline IVEC i_add16(IVEC a, IVEC b)
     return _mm512_add_epi16(a, b);
 }
 
-/* Sums of neighbours of 16 bits. */
+/* Sums of adjacent 16-bit lanes. */
 static inline IVEC i_add_pairs(IVEC v)
 {
     return _mm512_madd_epi16(v, _mm512_set1_epi16(1));
@@ -76,7 +76,7 @@ static inline IVEC i_or_and(IVEC a, IVEC b, IVEC mask)
     return _mm512_ternarylogic_epi32(a, b, mask, 0xF8);
 }
 
-/* Bits of 16-bit lanes to the left, or to the right by -left. */
+/* Shifts 16-bit lanes left, or right if `left` is negative. */
 static inline IVEC i_shift(IVEC v, int left)
 {
     switch (left) {
@@ -101,7 +101,7 @@ static inline IVEC i_shift(IVEC v, int left)
     }
 }
 
-/* From minus 128 times a sum to minus `offset` times it. */
+/* -128 * s to -offset * s. */
 static inline IVEC i_offset(IVEC minus_128, int offset)
 {
     switch (offset) {
@@ -166,7 +166,7 @@ static inline FVEC f_signed_bytes(const void *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
 }
 
-/* See quantize_tmpl.h. */
+/* As in quantize_tmpl.h. */
 static void quantize_x_block(struct x_block *b, const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);

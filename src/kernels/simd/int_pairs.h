@@ -1,9 +1,8 @@
-/* Floor 1. i_dot of int_tile_tmpl.h for rungs without a dot product of bytes. vpmaddubsw multiplies
- * unsigned bytes by signed ones and adds pairs of products in int16: with weights of six bits two
- * such pairs fit. Weights of eight bits are taken as |w| times x with the sign of w: 128 * 127 * 2
- * fits, once.
+/* i_dot of int_tile_tmpl.h for ISA levels without a dot product of bytes. vpmaddubsw multiplies
+ * unsigned by signed bytes and adds pairs of products in int16. With 6-bit weights the sum of two
+ * pairs fits in int16. 8-bit weights are computed as |w| * (x with the sign of w): one pair fits.
  *
- * The including file defines products(w, x, bits), which is that, of a vector.
+ * The including file defines products(w, x, bits): vpmaddubsw of one vector.
  */
 static inline IVEC i_dot(IVEC sum, const IVEC *w, const IVEC *x, int bits)
 {

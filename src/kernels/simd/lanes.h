@@ -1,8 +1,7 @@
-/* Floor 1. Sixteen floats as one value, in the instructions of the rung that includes this.
+/* Sixteen floats as one value, in the instructions of the including ISA level.
  *
- * A lane never meets another but in lanes_reduce and lanes_biggest, whose orders are written. Each
- * function gives the same bits for every set of instructions: comparisons are written so that they
- * agree with max and min of x86 for zeros and NaN.
+ * Only lanes_reduce and lanes_biggest combine lanes, in the order stated there. Each function gives
+ * the same bits on every ISA level: comparisons agree with max and min of x86 for zeros and NaN.
  */
 #ifndef MGPT_KERNELS_LANES_H
 #define MGPT_KERNELS_LANES_H
@@ -24,7 +23,7 @@
 #include "kernels/simd/lanes_plain.h"
 #endif
 
-/* ---- four of them ---- */
+/* ---- four floats ---- */
 
 #if defined(__AVX2__) && defined(__FMA__)
 
@@ -131,7 +130,7 @@ static inline struct fixed fixed_zero(void)
     return (struct fixed){{0}};
 }
 
-/* To the nearest, ties to even, for 0 <= a <= 2^40: by adding 2^52, whose low bits are then the
+/* Rounds to nearest, ties to even, for 0 <= a <= 2^40: after adding 2^52 the low bits are the
  * integer. */
 static inline struct fixed fixed_of(lanes a)
 {
@@ -166,8 +165,8 @@ static inline uint64_t fixed_sum(struct fixed a)
     return sum;
 }
 
-/* At how many of the lanes of n values, one behind another, the running sum is at most u times the
- * whole sum, rounded down. */
+/* The number of lanes, over n values in order, whose running sum is at most u * total, rounded
+ * down. */
 static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
 {
     uint64_t sum = 0, target;
@@ -179,7 +178,7 @@ static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < 16; i++) {
             sum += a[j].v[i];
-            count += sum <= target; /* no branch: nobody could foretell it */
+            count += sum <= target; /* no branch: it could not be predicted */
         }
     return count;
 }
@@ -204,7 +203,7 @@ static inline float lanes_reduce(lanes a)
 #endif
 }
 
-/* The largest lane. With a NaN among them it may be any lane or NaN. */
+/* The largest lane. If a lane is NaN the result is any lane or NaN. */
 static inline float lanes_biggest(lanes a)
 {
 #if defined(__AVX2__) && defined(__FMA__)
@@ -220,7 +219,7 @@ static inline float lanes_biggest(lanes a)
 #endif
 }
 
-/* The same in every lane. */
+/* lanes_biggest, in every lane. */
 static inline lanes lanes_biggest_all(lanes a)
 {
 #if defined(MGPT_KERNELS_LANES_AVX512_H)
@@ -233,8 +232,8 @@ static inline lanes lanes_biggest_all(lanes a)
 #endif
 }
 
-/* Four at a time: to[i] is the largest lane of a[i] in every lane, or 1 / lanes_reduce of a[i].
- * AVX-512 has its own, in which they share the shuffles. */
+/* Four at a time. Every lane of to[i] is the largest lane of a[i], or 1 / lanes_reduce(a[i]).
+ * AVX-512 has its own versions, which share the shuffles. */
 #if !defined(MGPT_KERNELS_LANES_AVX512_H)
 
 static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
@@ -251,7 +250,7 @@ static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
 
 #endif
 
-/* The four sums of the lanes, each as lanes_reduce adds it. */
+/* lanes_reduce of four values. */
 static inline quad lanes_reduce_four(const lanes a[4])
 {
 #if defined(MGPT_KERNELS_LANES_AVX512_H)

@@ -1,5 +1,4 @@
-/* Floor 1. Sixteen floats in two registers of AVX2. See lanes.h,
- * which includes this where it fits. */
+/* Sixteen floats in two registers of AVX2. Included by lanes.h only. */
 #ifndef MGPT_KERNELS_LANES_AVX2_H
 #define MGPT_KERNELS_LANES_AVX2_H
 
@@ -42,7 +41,7 @@ static inline void lanes_store(float *p, lanes a)
     _mm256_storeu_ps(p + 8, a.v[1]);
 }
 
-/* Stays in a register. */
+/* Keeps a in a register. */
 static inline void lanes_keep(lanes *a)
 {
     __asm__("" : "+x"(a->v[0]), "+x"(a->v[1]));
@@ -107,7 +106,7 @@ static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
     return y;
 }
 
-/* x to lane i at p, and with i = 0 to all lanes. */
+/* Stores x to lane i at p; i = 0: to all lanes. */
 static inline void lanes_store_from(float *p, size_t i, float x)
 {
     if (i == 0)
@@ -152,7 +151,7 @@ static inline __m256 lanes_high(lanes a)
     return a.v[1];
 }
 
-/* to[q]: quarter q of each. */
+/* to[q] = quarter q of a[0], a[1], a[2], a[3]. */
 static inline void lanes_quarters(const lanes a[4], lanes to[4])
 {
     for (int half = 0; half < 2; half++)

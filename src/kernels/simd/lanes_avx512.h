@@ -1,9 +1,8 @@
-/* Floor 1. Sixteen floats in one register of AVX-512. See lanes.h,
- * which includes this where it fits. */
+/* Sixteen floats in one register of AVX-512. Included by lanes.h only. */
 #ifndef MGPT_KERNELS_LANES_AVX512_H
 #define MGPT_KERNELS_LANES_AVX512_H
 
-enum { LANES_REGISTERS = 32 }; /* values of this type that registers hold */
+enum { LANES_REGISTERS = 32 }; /* values of this type that fit in registers */
 enum { LANES_ARE_VECTORS = 1 };
 typedef __m512 lanes;
 
@@ -34,7 +33,7 @@ static inline void lanes_store(float *p, lanes a)
     _mm512_storeu_ps(p, a);
 }
 
-/* Stays in a register. */
+/* Keeps a in a register. */
 static inline void lanes_keep(lanes *a)
 {
     __asm__("" : "+v"(*a));
@@ -95,7 +94,7 @@ static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
     return _mm512_mask_max_ps(y, _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x, y);
 }
 
-/* x to lane i at p, and with i = 0 to all lanes. */
+/* Stores x to lane i at p; i = 0: to all lanes. */
 static inline void lanes_store_from(float *p, size_t i, float x)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)(i ? 1u << i : 0xFFFF), _mm512_set1_ps(x));
@@ -167,8 +166,8 @@ static inline __m512i fixed_running(__m512i a)
     return _mm512_add_epi64(a, _mm512_alignr_epi64(a, zero, 4));
 }
 
-/* Nothing leaves the vectors before the end: each way to the other registers and back would cost as
- * much as a whole round. */
+/* All values stay in vector registers until the end: a move to general registers and back costs as
+ * much as one round. */
 static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
 {
     __m512i sums[2 * FIXED_MOST], before = _mm512_setzero_si512(), last = _mm512_set1_epi64(7);
@@ -207,7 +206,7 @@ static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
     lanes_spread(_mm512_max_ps(p, _mm512_permute_ps(p, 0xB1)), to);
 }
 
-/* Quarter i: the sum of a[i], four times. */
+/* Each lane of quarter i is the sum of a[i]. */
 static inline __m512 lanes_sums_four(const lanes a[4])
 {
     __m512 ab = _mm512_add_ps(LANES_QUARTERS(a[0], a[1], 0x44), LANES_QUARTERS(a[0], a[1], 0xEE));
@@ -222,7 +221,7 @@ static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
     lanes_spread(_mm512_div_ps(_mm512_set1_ps(1.0f), lanes_sums_four(a)), to);
 }
 
-/* to[q]: quarter q of each. */
+/* to[q] = quarter q of a[0], a[1], a[2], a[3]. */
 static inline void lanes_quarters(const lanes a[4], lanes to[4])
 {
     __m512 low01 = LANES_QUARTERS(a[0], a[1], 0x44), high01 = LANES_QUARTERS(a[0], a[1], 0xEE);

@@ -1,12 +1,9 @@
-/* Floor 1. Sixteen floats as an array. See lanes.h,
- * which includes this where it fits. */
+/* Sixteen floats as an array. Included by lanes.h only. */
 #ifndef MGPT_KERNELS_LANES_PLAIN_H
 #define MGPT_KERNELS_LANES_PLAIN_H
 
 enum { LANES_REGISTERS = 8 };
-enum {
-    LANES_ARE_VECTORS = 0
-}; /* they are loops, of which several at once only take long to compile */
+enum { LANES_ARE_VECTORS = 0 }; /* they are loops: unrolling several only costs compile time */
 typedef struct {
     float v[16];
 } lanes;
@@ -40,7 +37,7 @@ static inline void lanes_store(float *p, lanes a)
     memcpy(p, a.v, sizeof a.v);
 }
 
-/* Stays in a register. */
+/* Keeps a in a register. */
 static inline void lanes_keep(lanes *a)
 {
     (void)a;
@@ -117,7 +114,7 @@ static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
     return y;
 }
 
-/* x to lane i at p, and with i = 0 to all lanes. */
+/* Stores x to lane i at p; i = 0: to all lanes. */
 static inline void lanes_store_from(float *p, size_t i, float x)
 {
     if (i == 0)
@@ -148,7 +145,7 @@ static inline lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
     return p;
 }
 
-/* to[q]: quarter q of each. */
+/* to[q] = quarter q of a[0], a[1], a[2], a[3]. */
 static inline void lanes_quarters(const lanes a[4], lanes to[4])
 {
     LANES_EACH(i)

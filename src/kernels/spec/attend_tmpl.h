@@ -1,8 +1,7 @@
-/* Floor 1. The specification of attention's kernels; part of float_tmpl.h, once per rung.
+/* The specification of the attention kernels; part of float_tmpl.h, once per ISA level.
  *
- * Scores and mixes in the orders that kernels.h states. A cache of halves is widened element by
- * element and then computed with in float32, so that F16 gives what F32 gives for the rounded keys
- * and values.
+ * scores and mix sum in the orders that kernels.h states. Elements of an F16 cache are converted to
+ * float32 and computed in float32, so F16 gives the result of F32 for the rounded keys and values.
  */
 
 static inline float kv_element(const void *p, size_t i, enum kv_type type)
@@ -71,9 +70,9 @@ static void mix_f16(float *const *o, const float *a, size_t lda, const void *v, 
     mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F16);
 }
 
-/* The same values as f16_from_f32 in dtype.c, without a branch: round to nearest even; what rounds
- * to 2^16 or more is infinite, a NaN keeps the top of its payload and is quiet. Below 2^-14, adding
- * 0.5 brings the last bit that a half has to the last bit of the sum. */
+/* The same values as f16_from_f32 in dtype.c, without a branch: rounds to nearest even; a result of
+ * 2^16 or more becomes infinity; a NaN becomes quiet and keeps the top of its payload. Below 2^-14,
+ * adding 0.5 moves the last bit of the half to the last bit of the sum. */
 static void to_f16(uint16_t *dst, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
-/* Floor 1. The kernels' specification, compiled once per rung.
+/* The specification of the kernels, compiled once per ISA level.
  *
  * The including file defines ISA_INIT (the name of its init function), ISA_STATIC (static, or
- * empty), ISA_SAMPLE (its table for draws) and ISA_NAME. Every loop over lanes has a constant
- * count and no dependence between lanes, which is what lets a compiler turn it into vectors without
- * changing a bit; every sum is written in the order that kernels.h states. Build with
- * -ffp-contract=off and without any -ffast-math.
+ * empty), ISA_SAMPLE (its table of sampling kernels) and ISA_NAME. Every loop over lanes has a
+ * constant count and no dependence between lanes, so a compiler can vectorise it without changing a
+ * bit. Every sum is in the order that kernels.h states. Build with -ffp-contract=off and without
+ * -ffast-math.
  */
 #include "kernels/kernels.h"
 #include "kernels/spec/sample_tmpl.h"
@@ -26,14 +26,14 @@ static inline uint32_t f32_bits(float f)
     return bits;
 }
 
-/* ---- linear ---------------------------------------------------------------------------------- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
-/* The unfinished sums of one panel's 16 rows: one chain, or four of a narrow matrix. */
+/* The unfinished sums of the 16 rows of a panel: one chain per row, or four (narrow matrix). */
 struct chains {
     float c[4][PANEL];
 };
 
-/* Goes on with n columns of a panel, the first of them number 0 modulo 4. */
+/* Adds n columns of a panel. The index of the first column is a multiple of 4. */
 static inline void chains_run(struct chains *s, size_t n_chains, const float *w, const float *x,
                               size_t n)
 {
@@ -53,9 +53,9 @@ static inline void chains_reduce(float *y, const struct chains *s, size_t n_chai
         y[l] = n_chains == 1 ? s->c[0][l] : (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
 }
 
-enum { WIDEN = 64 }; /* columns that are widened at a time: 4 KiB of floats, and a multiple of 4 */
+enum { WIDEN = 64 }; /* columns converted to float at a time: 4 KiB; a multiple of 4 */
 
-/* Weights of `each` bytes, made floats a few columns at a time. */
+/* Converts n weights to float. */
 typedef void widen_fn(float *dst, const void *src, size_t n);
 
 static inline void matmul_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
@@ -90,7 +90,7 @@ static void widen_bf16(float *dst, const void *src, size_t n)
 }
 
 /* The same values as f16_to_f32 in dtype.c, without a branch and without subnormal arithmetic: a
- * subnormal half is a float of [2^-14, 2^-13) less 2^-14. */
+ * subnormal half is computed as a float of [2^-14, 2^-13) minus 2^-14. */
 static void widen_f16(float *dst, const void *src, size_t n)
 {
     const uint16_t *from = src;
@@ -191,7 +191,7 @@ static void layernorm(float *y, const float *x, const float *gain, const float *
     normalize(y, x, gain, bias, n, sum_row(x, n) / (float)n, eps);
 }
 
-/* ---- exp and what is built on it ------------------------------------------------------------- */
+/* ---- exp, softmax, activations --------------------------------------------------------------- */
 
 /* e^x to about 1 ulp. x = n ln2 + r, |r| <= ln2 / 2; e^r = 1 + r + r^2 P(r) with a minimax P
  * (weighted error 3.3e-9); n is the low bits of x log2(e) + 1.5 * 2^23. 2^n is applied in two
@@ -230,7 +230,7 @@ static void exp_less(float *x, float max, size_t n)
         x[i] = exp_f32(x[i] - max);
 }
 
-/* A rung may bring its own passes. */
+/* An ISA level may pass its own functions. */
 static inline void softmax_by(float *x, size_t n, float maximum_of(const float *, size_t),
                               void exp_of(float *, float, size_t),
                               float sum_of(const float *, size_t))
@@ -296,7 +296,7 @@ static void act_gelu_erf(float *x, size_t n)
     }
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- others ---------------------------------------------------------------------------------- */
 
 static void rope(float *x, const float *cs, size_t n_heads, size_t head_dim, size_t n_rot,
                  enum rope_pairs pairs)

@@ -1,6 +1,6 @@
-/* Floor 1. Integer types, the specification: linear and quantize in plain C, any machine. Other
- * rungs give the same bits (but for the payload of a NaN). Loops over lanes have constant counts
- * and no dependence between lanes, so that compilers make vectors of them; NEON uses this as it is.
+/* The specification of integer types: matmul and quantize in plain C for any machine. Other ISA
+ * levels give the same bits, except for the payload of a NaN. Loops over lanes have constant counts
+ * and no dependence between lanes, so compilers vectorise them. NEON uses this file unchanged.
  */
 #include "kernels/spec/quantize_tmpl.h"
 
@@ -13,11 +13,11 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-enum { GROUP_TOKENS = 16 }; /* that share one unpacked block */
+enum { GROUP_TOKENS = 16 }; /* tokens that share one unpacked block */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* The value of a half: see widen_f16 in float_tmpl.h. */
+/* f16 to float, as widen_f16 in float_tmpl.h. */
 static inline float half(const uint8_t *p)
 {
     uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, magnitude = (h & 0x7FFF) << 13;
@@ -29,11 +29,10 @@ static inline float half(const uint8_t *p)
     return f32_from_bits(bits | (h & 0x8000) << 16);
 }
 
-/* One block of a panel, unpacked: columns in order, 16 rows each, and a scale and a minimum per
- * row. */
+/* One unpacked block of a panel: [column][row], with scales and a minimum per row. */
 struct int_block {
     int16_t w[BLOCK][PANEL];
-    float scale[2][PANEL]; /* of the first and the second half of the columns */
+    float scale[2][PANEL]; /* of the first and second half of the columns */
     float min[PANEL];
 };
 
@@ -54,7 +53,7 @@ ALWAYS_INLINE void get_weights(struct int_block *b, const uint8_t *lines, const 
     }
 }
 
-/* Products of a half and a byte are exact in float. */
+/* A half times a byte is exact in float. */
 ALWAYS_INLINE void get_scales(struct int_block *to, const uint8_t *head, size_t b,
                               const struct layout *l)
 {
@@ -75,9 +74,9 @@ ALWAYS_INLINE void get_scales(struct int_block *to, const uint8_t *head, size_t 
     }
 }
 
-/* ---- linear ---------------------------------------------------------------------------------- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
-/* y += what one block contributes to 16 rows of one token. */
+/* y += the contribution of one block to 16 rows of one token. */
 ALWAYS_INLINE void add_block(float y[PANEL], const struct int_block *b, const struct x_block *x,
                              const struct layout *l)
 {

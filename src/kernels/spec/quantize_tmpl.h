@@ -1,4 +1,4 @@
-/* Floor 1. Activations to int8 blocks, the specification; once per rung. See struct x_block.
+/* The specification of quantize: activations to int8 blocks (struct x_block in int_layout.h).
  */
 #include "kernels/pack/int_layout.h"
 
@@ -18,7 +18,7 @@ static inline uint32_t f32_bits(float f)
     return bits;
 }
 
-/* As integers the magnitudes of floats have their order, infinity and NaN on top. */
+/* Bits of the largest |x|. Compared as integers, magnitudes keep their order; NaN is largest. */
 static uint32_t largest_magnitude(const float *x)
 {
     uint32_t most = 0;

@@ -1,8 +1,8 @@
-/* Floor 1. What a draw computes per logit. The including rung says how (lanes.h).
+/* Sampling kernels (sample_kernels.h), in the vectors of the including ISA level (lanes.h).
  *
- * Weights are integers, multiples of 2^-40 of the largest one: their sums are exact, so neither the
- * order of adding nor the width of vectors can change which token is drawn, and 2^23 of them cannot
- * overflow 64 bits. sum_exp is for probabilities that are read: float64, sixteen partial sums.
+ * Weights are integers, in units of 2^-40 of the largest one. Their sums are exact, so neither the
+ * order of addition nor the vector width changes the sampled token, and 2^23 of them cannot
+ * overflow 64 bits. sum_exp is for reported probabilities: float64, sixteen partial sums.
  */
 #ifndef MGPT_KERNELS_SAMPLE_TMPL_H
 #define MGPT_KERNELS_SAMPLE_TMPL_H
@@ -13,7 +13,7 @@
 
 #include <float.h>
 
-/* Anything as small counts as minus infinity, and so does NaN. */
+/* Values down here count as minus infinity, and so does NaN. */
 #define MASKED (-FLT_MAX)
 
 static float sample_biggest(const float *x, size_t n)
@@ -21,19 +21,19 @@ static float sample_biggest(const float *x, size_t n)
     lanes most = lanes_of(-INFINITY);
     size_t i = 0;
     for (; i + PANEL <= n; i += PANEL)
-        most = lanes_max(lanes_load(x + i), most); /* in this order a NaN is passed over */
+        most = lanes_max(lanes_load(x + i), most); /* in this order NaN is ignored */
     if (i < n)
         most = lanes_max(lanes_load_some(x + i, n - i, -INFINITY), most);
     return lanes_biggest(most);
 }
 
-/* What all weights have in common. */
+/* The parameters of all weights. */
 struct sample_by {
     lanes max, inverse_t;
     float least; /* times 2^40 */
 };
 
-/* e^-45 is a weight of zero; smaller floats would cost time. */
+/* e^-45 rounds to weight 0; smaller floats would be slow. */
 static inline struct fixed sample_weight(lanes x, const struct sample_by by)
 {
     lanes c = lanes_min(lanes_max(x, lanes_of(MASKED)), lanes_of(FLT_MAX));
@@ -69,8 +69,8 @@ static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, f
     return fixed_sum(sum);
 }
 
-/* The same in one go for so few logits that registers hold them all; panels is a constant. Only
- * what each step of it waits for counts here. */
+/* sample_few for logits that all fit in registers; panels is a constant. Latency bounds this, not
+ * throughput. */
 static inline __attribute__((always_inline)) size_t sample_panels(const float *x, size_t n,
                                                                   float inverse_t, float least,
                                                                   double u, size_t panels)
@@ -96,8 +96,8 @@ static size_t sample_few(const float *x, size_t n, float inverse_t, float least,
     return sample_panels(x, n, inverse_t, least, u, SAMPLE_FEW / PANEL);
 }
 
-/* e^x for x <= 0 (NaN: 0) as d_exp has it, without a branch: multiples of ln 2 by the low bits of a
- * number to which 1.5 * 2^52 was added, and reciprocal factorials instead of divisions. */
+/* e^x for x <= 0 (NaN: 0), like d_exp but without a branch: the multiple of ln 2 is the low bits
+ * after adding 1.5 * 2^52, and reciprocal factorials replace divisions. */
 static inline double sample_exp(double x)
 {
     static const double f[] = {1 / 87178291200.0,

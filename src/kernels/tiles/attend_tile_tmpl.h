@@ -1,25 +1,24 @@
-/* Floor 1. Attention's kernels as register tiles, in terms of a rung's vectors.
+/* The attention kernels as register tiles, in the vectors of the including ISA level.
  *
- * Included behind float_tile_tmpl.h, by a file that defines, beside what that asks for, V_MUL, V_MAX,
- * V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, zeros behind them),
- * V_STORE_f16 (rounded to nearest even), ATTEND_CHAINS: how many vectors of sums fit in the
- * registers beside the operands, and EXP_LESS, the softmax' pass of exponentials: exp_less of
- * float_tmpl.h, or the rung's own.
+ * Included after float_tile_tmpl.h. Besides the macros of that file the including file defines
+ * V_MUL, V_MAX, V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, then zeros),
+ * V_STORE_f16 (rounds to nearest even), ATTEND_CHAINS (vectors of sums that fit in registers with
+ * the operands) and EXP_LESS (the exponentials of softmax: exp_less of float_tmpl.h or the ISA
+ * level's own).
  *
- * A tile is a few rows (queries of heads that share the keys and values) by a few vectors, of
- * tokens for scores and of columns for the mix. Each vector of keys or values is loaded, and
- * widened, once per tile and serves all its rows. The sums are those of attend_tmpl.h:
- * every chain is a lane of its own.
+ * A tile is a few rows (queries of heads that share a KV head) by a few vectors, of tokens for
+ * scores and of columns for mix. Each vector of keys or values is loaded and converted to float
+ * once per tile. The sums are those of attend_tmpl.h: every chain is one lane.
  */
 
 enum {
     ROWS_MOST = 6,    /* of a tile */
     VECTORS_MOST = 4, /* of a tile */
     PANELS_MOST = VECTORS_MOST > VECTORS ? VECTORS_MOST / VECTORS : 1,
-    VALUES_AHEAD = 16 /* tokens of values that are fetched in advance */
+    VALUES_AHEAD = 16 /* prefetch distance in values, in tokens */
 };
 
-/* As many vectors as the registers hold for that many rows: 4, 2, or 1. */
+/* Vectors per row that fit in registers for a number of rows: 4, 2 or 1. */
 ALWAYS_INLINE size_t vectors_for(size_t rows)
 {
     size_t fit = ATTEND_CHAINS / rows;
@@ -43,22 +42,21 @@ ALWAYS_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
     return (const char *)p + i * kv_element_bytes(type);
 }
 
-/* Element i may lie behind the end, where C has no pointers. */
+/* Prefetches element i, which may be past the end; the address is computed as a number. */
 ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
 {
     __builtin_prefetch((const void *)((uintptr_t)p + i * kv_element_bytes(type)), 0, 2);
 }
 
-/* Few rows wait for memory, which the processor alone does not ask for early enough: it stops at
- * every page, and with halves has half the lines in flight. One row of floats is too little work
- * per line to gain by it; of many rows each line serves so much work that it costs more than it
- * brings. */
+/* Whether to prefetch. Few rows are bound by memory, and the hardware prefetcher is too late: it
+ * stops at page ends and, for F16, has half the lines in flight. One row of F32 has too little work
+ * per line to gain from it. With many rows it costs more than it saves. */
 ALWAYS_INLINE int fetches_ahead(size_t rows, enum kv_type type)
 {
     return rows <= 4 && !(rows == 1 && type == KV_F32);
 }
 
-/* Elements of a line of the cache, less one. */
+/* Elements of a cache line, minus 1. */
 ALWAYS_INLINE size_t last_of_line(enum kv_type type)
 {
     return type == KV_F32 ? 15 : 31;
@@ -66,7 +64,7 @@ ALWAYS_INLINE size_t last_of_line(enum kv_type type)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* nv vectors of tokens, the first of them the first of a panel, by nr rows. */
+/* nv vectors of tokens, starting at a panel, by nr rows. */
 ALWAYS_INLINE void scores_tile(float *s, size_t lds, const void *keys, const float *const *q,
                                size_t d, float by, size_t nr, size_t nv, enum kv_type type)
 {
@@ -109,7 +107,7 @@ ALWAYS_INLINE void scores_rows(float *s, size_t lds, const void *keys, const flo
                     type);
 }
 
-/* Groups of panels come first, so that one is in the nearest cache for all the tiles of rows. */
+/* The outer loop is over groups of panels: a group stays in L1 for all tiles of rows. */
 ALWAYS_INLINE void scores_all(float *s, size_t lds, const void *keys, const float *const *q,
                               size_t n, size_t d, float by, size_t p0, size_t p1, enum kv_type type)
 {
@@ -171,7 +169,7 @@ ALWAYS_INLINE void mix_tile(float *const *o, size_t j, const float *a, size_t ld
             V_STORE(o[i] + j + v * LANES, c[i][v]);
 }
 
-/* The columns behind the last whole vector, fewer than LANES. */
+/* The columns after the last whole vector, fewer than LANES. */
 ALWAYS_INLINE void mix_rest(float *const *o, size_t j, const float *a, size_t lda,
                             const void *values, size_t ldv, size_t n_keys, size_t columns,
                             size_t nr, enum kv_type type)
@@ -232,7 +230,7 @@ static void tile_mix_f16(float *const *o, const float *a, size_t lda, const void
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* Compilers make sixteen scalar chains of the template's loops here, so the lanes are spelt out. */
+/* By hand: compilers turn the loops of float_tmpl.h into sixteen scalar chains here. */
 static float tile_maximum(const float *x, size_t n)
 {
     VEC m[VECTORS];

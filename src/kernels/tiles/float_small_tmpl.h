@@ -1,18 +1,18 @@
-/* Floor 1. linear for narrow matrices (n_out <= NARROW) of float types: four chains per row, folded
- * as (c0 + c1) + (c2 + c3). Included by float_tile_tmpl.h, in terms of the same vectors.
+/* matmul for narrow matrices (n_out <= NARROW) of float types: four chains per row, summed as
+ * (c0 + c1) + (c2 + c3). Included by float_tile_tmpl.h and written in its vectors.
  *
- * narrow_run is the whole of it for a fixed number of tokens and vectors of rows; everything around
- * it chooses those so that the chains of a tile fill the registers. With constant arguments it is a
- * few instructions per column and nothing else, which is what a layer 16 wide needs.
+ * narrow_run computes a tile of a constant number of tokens and vectors of rows. Its callers choose
+ * them so that the chains fill the registers. With constant arguments it is a few instructions per
+ * column without overhead, as a layer of width 16 needs.
  */
 enum {
-    NARROW_SUMS = TILE_TOKENS * TILE_PANELS * VECTORS / 4, /* that registers hold, of four chains */
-    NARROW_VECTORS = NARROW_SUMS >= 6 ? 2 : 1,             /* of rows in a tile of several tokens */
-    NARROW_ONE = NARROW_SUMS >= 6 ? 4 : 2,                 /* of rows in a tile of one token */
+    NARROW_SUMS = TILE_TOKENS * TILE_PANELS * VECTORS / 4, /* sums (4 chains) in registers */
+    NARROW_VECTORS = NARROW_SUMS >= 6 ? 2 : 1,             /* vectors per tile of several tokens */
+    NARROW_ONE = NARROW_SUMS >= 6 ? 4 : 2,                 /* vectors per tile of one token */
     NARROW_MOST = 6
 };
 
-/* One column for one of the four chains of each sum. */
+/* Adds one column to one of the four chains of each sum. */
 ALWAYS_INLINE void narrow_column(enum weight_type type, VEC *c, const char *const *panel,
                                  const float *const *row, size_t k, size_t tokens, size_t vectors)
 {
@@ -49,7 +49,7 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const char *w, si
     for (; k + 4 <= n_in; k += 4)
         UNROLL for (size_t j = 0; j < 4; j++)
             narrow_column(type, c[j], panel, row, k + j, tokens, vectors);
-    if (k < n_in) /* chain j takes the j-th of the columns left over */
+    if (k < n_in) /* chain j takes remaining column j */
         narrow_column(type, c[0], panel, row, k, tokens, vectors);
     if (k + 1 < n_in)
         narrow_column(type, c[1], panel, row, k + 1, tokens, vectors);
@@ -59,7 +59,7 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const char *w, si
         V_ADD(V_ADD(c[0][s], c[1][s]), V_ADD(c[2][s], c[3][s]));
 }
 
-/* Vectors v0 ... of `tokens` tokens from x on, into their rows of y; there are n_out rows. */
+/* Writes vectors v0, v0 + 1, ... of `tokens` tokens to y. The matrix has n_out rows. */
 ALWAYS_INLINE void narrow_tile(enum weight_type type, float *y, size_t ldy, const char *w,
                                size_t panel_bytes, const char *x, size_t x_stride, size_t n_in,
                                size_t n_out, size_t tokens, size_t v0, size_t vectors)
@@ -83,12 +83,12 @@ ALWAYS_INLINE void narrow_tile(enum weight_type type, float *y, size_t ldy, cons
                     VECTORS_HERE);                                                                 \
         break;
 
-/* The vectors of rows [v0, v1) that panels [p0, p1) hold. */
+/* The vectors of rows [v0, v1) of panels [p0, p1). */
 #define NARROW_RANGE                                                                               \
     size_t rows = p1 * PANEL < n_out ? p1 * PANEL : n_out, v0 = p0 * VECTORS;                      \
     size_t v1 = (rows + LANES - 1) / LANES, panel_bytes = n_in * PANEL * weight_bytes(type);
 
-/* One token: as many vectors as there are, up to NARROW_ONE. */
+/* One token: up to NARROW_ONE vectors at a time. */
 ALWAYS_INLINE void narrow_one(enum weight_type type, float *y, const char *w, const char *x,
                               size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
@@ -104,7 +104,7 @@ ALWAYS_INLINE void narrow_one(enum weight_type type, float *y, const char *w, co
         }
 }
 
-/* `vectors` vectors of rows, constant, for all tokens: full tiles, and the tokens that are left. */
+/* `vectors` (constant) vectors of rows for all tokens: full tiles, then the remaining tokens. */
 ALWAYS_INLINE void narrow_rows(enum weight_type type, float *y, size_t ldy, const char *w,
                                size_t panel_bytes, const char *x, size_t x_stride, size_t n,
                                size_t n_in, size_t n_out, size_t v0, size_t vectors)

@@ -1,18 +1,17 @@
-/* Floor 1. linear for float types by hand, for rungs whose vectors the including file describes.
+/* matmul for float types by hand, in the vectors that the including ISA level defines.
  *
- * The same sums in the same order as float_tmpl.h: of wide matrices here, of narrow ones in
- * float_small_tmpl.h. Three shapes of the same work:
- *   one token    several panels side by side, so that the latency of one chain is not what counts;
- *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens whose sums stay in registers. A
- *                weight that has been loaded meets all tokens of the tile, an activation all rows;
- *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache while
- *                all tokens of a group pass. Unfinished sums wait in y, where there is one chain
- *                per number.
+ * The same sums in the same order as float_tmpl.h: wide matrices here, narrow ones in
+ * float_small_tmpl.h. Three variants for wide matrices:
+ *   one token    several panels at a time, to hide the latency of a chain;
+ *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens, whose sums stay in registers. A
+ *                loaded weight is used for all tokens of the tile, an activation for all rows;
+ *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache for all
+ *                tokens of a group. Unfinished sums are kept in y, one chain per element.
  *
  * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x,
  * sum), V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 /
- * _bf16 (of weights), V_PREFETCH, V_KEEP, which keeps a compiler from loading a value again for
- * each use, and TILE_PANELS and TILE_TOKENS.
+ * _bf16 (of weights), V_PREFETCH, V_KEEP (stops the compiler from reloading a value for each use),
+ * TILE_PANELS and TILE_TOKENS.
  */
 #include "kernels/kernels.h"
 
@@ -21,8 +20,8 @@
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop over registers, whose count is a constant. clang sees that by itself, and when told
- * to unroll does so too late to keep the registers. */
+/* For a loop over registers with a constant count. clang unrolls it without a pragma; with one it
+ * unrolls too late to keep the values in registers. */
 #if defined(__clang__)
 #define UNROLL
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
@@ -32,28 +31,28 @@
 #endif
 
 enum {
-    VECTORS = PANEL / LANES, /* of a column of a panel */
+    VECTORS = PANEL / LANES, /* per column of a panel */
     TILE_ROWS = TILE_PANELS * PANEL,
-    STREAM_PANELS = 6, /* that one token meets side by side */
-    /* Of a block, at most. A panel's floats are 16 KiB, half of an L1 of 32 KiB (AVX2's tile has
-     * one); two are 32, of the 48 that Intel's have had since 2019 (AVX-512's tile has two). */
+    STREAM_PANELS = 6, /* panels of one token at a time */
+    /* Most columns of a block. As floats a panel is 16 KiB, half of a 32 KiB L1 (a tile of AVX2 has
+     * one panel); two are 32 KiB of the 48 KiB of Intel since 2019 (a tile of AVX-512 has two). */
     COLUMNS = 256,
-    /* From a token's block to the next one's: by powers of two all would share few lines of L1. */
+    /* Stride of the copied tokens. With a power of two they would share few sets of L1. */
     X_ROW = COLUMNS + PANEL,
-    /* Tokens that pass a block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is
-     * widened, and waited for, once for all of them. */
+    /* Tokens per block: 204 KiB of x, which stay in an L2 of 1 MiB or more. A weight is loaded and
+     * converted to float once for all of them. */
     GROUP_TOKENS = 192,
-    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, for L2 or L3 */
-    AHEAD = 1024,    /* bytes that one token, or a tile alone, fetches in advance */
-    FAR = 192 << 10, /* bytes of a matrix above which a model of such is taken not to stay in L2 */
-    WIDE_FLOATS = TILE_PANELS * COLUMNS * PANEL /* weights of a block as floats */
+    SET_PANELS = 64, /* panels that share a copy of x; their sums are 768 KiB, in L2 or L3 */
+    AHEAD = 1024,    /* prefetch distance in bytes for one token or a single tile */
+    FAR = 192 << 10, /* bytes of a matrix from which its model is assumed not to stay in L2 */
+    WIDE_FLOATS = TILE_PANELS * COLUMNS * PANEL /* floats of a block of weights */
 };
 
 _Static_assert((size_t)GROUP_TOKENS <= WORK_TOKENS && X_ROW * sizeof(float) <= WORK_ROW &&
                    WIDE_FLOATS * sizeof(float) <= WORK_WEIGHTS,
                "kernels_work_bytes");
 
-/* n things in parts of equal size, or nearly: parts i < more have one more than `each`. */
+/* n items in nearly equal parts: `each` items per part, one more in parts i < more. */
 struct equal_parts {
     size_t each, more;
 };
@@ -83,9 +82,10 @@ ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k,
 
 /* ---- one token ------------------------------------------------------------------------------- */
 
-/* Goes down `panels` panels of `rows` rows together; each is panel_bytes behind the one before. `far`:
- * the panels come from memory, and what is AHEAD is asked for, as the hardware follows so many streams
- * with a part of the memory's speed only. Near the end that is where the next panels begin. */
+/* Multiplies `panels` panels, panel_bytes apart, with `rows` rows in all. `far`: the panels come
+ * from memory and are prefetched AHEAD bytes early, because the hardware prefetcher follows this
+ * many streams at a fraction of the bandwidth. Near the end it prefetches the start of the next
+ * panels. */
 ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const char *w,
                               size_t panel_bytes, const float *x, size_t n_in, size_t rows,
                               size_t panels)
@@ -145,17 +145,16 @@ ALWAYS_INLINE void stream(enum weight_type type, int far, float *y, const char *
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* What of memory to fetch beside a tile's work: two lines with each column, `gap` apart. What is
- * only fetched may lie behind the end of an array, so its addresses are numbers: C has no such
- * pointers. */
+/* What a tile prefetches: two lines per column, `gap` bytes apart. Addresses may be past the end of
+ * an array, where C has no pointers, so they are numbers. */
 struct ahead {
     uintptr_t at;
     size_t gap, step;
 };
 
 /* A tile: `tokens` tokens by `rows` rows over a block of columns. Column k of panel p is at
- * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: the
- * sums begin here, and do not wait in y. */
+ * w + p * panel_bytes + k * PANEL elements, column k of token i is x[i * X_ROW + k]. `first`: sums
+ * start at 0, not at y. */
 struct tile_work {
     float *y;
     size_t ldy;
@@ -167,7 +166,7 @@ struct tile_work {
     struct ahead ahead;
 };
 
-/* The next tile's sums: what it stores misses otherwise, and fills the queue of stores. */
+/* Prefetches the sums of the next tile. Its stores would miss and fill the store buffer. */
 ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
 {
     uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
@@ -244,7 +243,7 @@ ALWAYS_INLINE void tile_some(enum weight_type type, const struct tile_work *t, f
     }
 }
 
-/* Whole panels, or fewer rows at the end of a matrix, whose sums pass through a buffer. */
+/* A partial panel, at the end of a matrix, goes through a buffer. */
 ALWAYS_INLINE void float_tile(enum weight_type type, const struct tile_work *t)
 {
     float edge[TILE_TOKENS * TILE_ROWS];
@@ -261,9 +260,8 @@ ALWAYS_INLINE void float_tile(enum weight_type type, const struct tile_work *t)
         memcpy(t->y + i * t->ldy, edge + i * TILE_ROWS, t->rows * sizeof *edge);
 }
 
-/* The work is in memory, field by field: passed by value, parts of it would be loaded in pieces
- * other than they were stored in, which waits for all stores before, also of sums to far
- * caches. */
+/* The argument is a pointer. Passed by value, the struct would be copied with loads of other sizes
+ * than its stores, which wait for all earlier stores, including those of sums to L2 and L3. */
 typedef void tile_fn(const struct tile_work *t);
 
 static void tile_f32(const struct tile_work *t)
@@ -284,7 +282,7 @@ static void tile_bf16(const struct tile_work *t)
 /* One call's arguments. */
 struct tile_matmul {
     enum weight_type type;
-    tile_fn *tile; /* for a tile that is alone; others multiply floats */
+    tile_fn *tile; /* for a single tile; several multiply converted floats */
     float *y;
     size_t ldy;
     const char *w;
@@ -296,7 +294,7 @@ struct tile_matmul {
 /* A block: columns [k, k + columns) of `panels` panels from p on. */
 struct tile_block {
     size_t p, panels, k, columns;
-    ptrdiff_t next; /* bytes from here to the block that comes then, 0: none */
+    ptrdiff_t next; /* bytes from here to the next block; 0: none */
 };
 
 ALWAYS_INLINE const char *weights_of(const struct tile_matmul *m, size_t p, size_t k)
@@ -304,7 +302,7 @@ ALWAYS_INLINE const char *weights_of(const struct tile_matmul *m, size_t p, size
     return m->w + (p * m->n_in + k) * PANEL * weight_bytes(m->type);
 }
 
-/* Half weights as floats, once for all tiles of a group. */
+/* Converts 16-bit weights to float, once for all tiles of a group. */
 ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct tile_matmul *m,
                                const struct tile_block *b)
 {
@@ -317,7 +315,7 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
     }
 }
 
-/* What tile t of n_tiles fetches: its share of the next block; what is AHEAD of it if alone. */
+/* What tile t of n_tiles prefetches: its share of the next block; a single tile: AHEAD bytes on. */
 static struct ahead ahead_of(const struct tile_matmul *m, const struct tile_block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
@@ -331,7 +329,7 @@ static struct ahead ahead_of(const struct tile_matmul *m, const struct tile_bloc
     return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
 }
 
-/* A block for tokens [i, i + n), whose columns have been copied to x. wide is room for its weights. */
+/* A block for tokens [i, i + n), whose columns are in x. wide: room for its weights as floats. */
 static void block_run(const struct tile_matmul *m, const float *x, float *wide, size_t i, size_t n,
                       const struct tile_block *b)
 {
@@ -367,7 +365,7 @@ static void block_run(const struct tile_matmul *m, const float *x, float *wide, 
     }
 }
 
-/* How far behind a block the one is that follows it among panels [p0, p1); 0 behind the last. */
+/* Bytes from a block to the next one of panels [p0, p1); 0 after the last. */
 static ptrdiff_t next_block(const struct tile_matmul *m, const struct tile_block *b, size_t p0,
                             size_t p1)
 {
@@ -379,9 +377,9 @@ static ptrdiff_t next_block(const struct tile_matmul *m, const struct tile_block
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). In m->work: the weights of a block as floats, 16 KiB for each
- * panel of a tile, then the tokens' copies, 204 KiB. Half as many tokens would to_f16 these, but widen
- * and wait for weights twice as often. */
+/* Panels [p0, p1) for tokens [i, i + n). m->work holds the weights of a block as floats, 16 KiB per
+ * panel of a tile, then the copies of the tokens, 204 KiB. Half the tokens would need half of that
+ * but load and convert the weights twice as often. */
 static void set_run(const struct tile_matmul *m, size_t i, size_t n, size_t p0, size_t p1)
 {
     float *wide = m->work, *x = wide + WIDE_FLOATS;
@@ -415,8 +413,8 @@ static void tiles(const struct tile_matmul *m)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Each shape is a function of its own, and the entry only jumps to it: saving registers that a
- * layer 16 wide does not need would take as long as the layer. */
+/* Each variant is a function that the entry jumps to. In one function a layer of width 16 would
+ * also save the registers of the others, which takes as long as the layer. */
 #define DEFINE_MATMUL(TYPE, ID)                                                                    \
     static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,   \

@@ -1,30 +1,29 @@
-/* Floor 1. linear of integer types by hand, for rungs whose vectors the including file describes.
+/* matmul for integer types by hand, in the vectors that the including ISA level defines.
  *
- * The same sums in the same order as int_scalar.c. A lane is a row of the output. One token
- * goes straight through the packed lines, a panel or two at a time: as many streams from memory.
- * Several tokens: some columns of TILE_PANELS panels are unpacked to bytes in L1 (`struct tile_cache`), then
- * tiles of TILE_TOKENS tokens pass over them; the integer sums of a tile are in registers, its
- * unfinished results in `y`.
+ * The same sums in the same order as int_scalar.c. A lane is a row of the output. One token reads
+ * the packed lines directly, one or two panels at a time. For several tokens some columns of
+ * TILE_PANELS panels are unpacked to bytes in L1 (struct tile_cache) and multiplied by tiles of
+ * TILE_TOKENS tokens. The integer sums of a tile are in registers, its unfinished results in `y`.
  *
- * The including file defines what int_weights_tmpl.h asks for; TILE_PANELS, TILE_TOKENS; and STEP,
- * how many lines i_dot takes at a time.
+ * The including file defines the macros of int_weights_tmpl.h, TILE_PANELS, TILE_TOKENS, PREFETCH
+ * (a distance in bytes) and STEP (lines per i_dot).
  */
 #include "kernels/tiles/int_weights_tmpl.h"
 
 #include <string.h>
 
 enum {
-    VECTORS = PANEL / LANES, /* of a line, of a panel's results */
+    VECTORS = PANEL / LANES, /* per line, per panel of results */
     VECTOR_BYTES = LINE / VECTORS,
     TILE_VECTORS = TILE_PANELS * VECTORS,
-    STREAM_PANELS = 2, /* of bytes, that one token meets side by side */
-    GROUP_TOKENS = 48, /* that share what is unpacked */
-    CACHE_BLOCKS = 4   /* unpacked at a time */
+    STREAM_PANELS = 2, /* panels of one token at a time, 8-bit types */
+    GROUP_TOKENS = 48, /* tokens that share unpacked weights */
+    CACHE_BLOCKS = 4   /* blocks unpacked at a time */
 };
 
 /* ---- one token ------------------------------------------------------------------------------- */
 
-/* What the sums of a sub-block begin with: minus the weights' offset times the sum of x. */
+/* Initial value of the sums of a sub-block: -(offset of the weights) * sum of x. */
 ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct layout *l)
 {
     if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
@@ -35,7 +34,7 @@ ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct lay
     return i_offset(s == 0 ? first : i_sub(i_word(&x->minus_128[0]), first), l->offset);
 }
 
-/* y += what block b of a group contributes to LANES rows; head and lines are moved to those. */
+/* y += the contribution of block b of a group to LANES rows; head, bytes, lines point to them. */
 ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
                              const uint8_t *lines, size_t b, const struct x_block *x,
                              const struct layout *l)
@@ -43,7 +42,7 @@ ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
     const size_t words = BLOCK_WORDS / l->sub_blocks;
 #pragma GCC unroll 2
     for (size_t s = 0; s < l->sub_blocks; s++) {
-        IVEC sum[2] = {first_sum(x, s, l), i_zero()}; /* exact: two chains hide latency */
+        IVEC sum[2] = {first_sum(x, s, l), i_zero()}; /* two chains hide latency; exact */
 #pragma GCC unroll 4
         for (size_t j = s * words; j < (s + 1) * words; j += 2) {
             IVEC w[2], a[2];
@@ -64,7 +63,7 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
 {
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
-        for (size_t line = 0; line < l->block_lines; line++) /* perhaps behind the end: a number */
+        for (size_t line = 0; line < l->block_lines; line++) /* may be past the end */
             __builtin_prefetch((const void *)((uintptr_t)lines + line * LINE + PREFETCH));
         for (size_t v = 0; v < VECTORS; v++)
             y[v] = add_block(y[v], group + v * 2 * LANES, group + LINE + v * LANES,
@@ -72,7 +71,7 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
     }
 }
 
-/* `panels` panels from p on side by side: as many streams from memory, and chains. */
+/* `panels` panels from p on together: one stream from memory and one chain each. */
 ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t panels,
                                  const struct x_block *x, size_t n_in, size_t n_out,
                                  const struct layout *l)
@@ -88,7 +87,7 @@ ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t pa
     for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
         for (size_t i = 0; i < panels; i++)
             add_group(sum[i], at + i * panel_bytes, l->group_blocks, x + b, l);
-    for (size_t i = 0; whole < blocks && i < panels; i++) /* only pairs can lack one */
+    for (size_t i = 0; whole < blocks && i < panels; i++) /* only groups of two can be partial */
         add_group(sum[i], at + i * panel_bytes, 1, x + whole, l);
     for (size_t i = 0; i < panels; i++)
         for (size_t v = 0; v < VECTORS; v++)
@@ -97,8 +96,8 @@ ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t pa
     memcpy(y + p * PANEL, out, rows * sizeof *y);
 }
 
-/* Bytes are read as fast as memory gives them, and it gives more to two streams; smaller weights have to
- * be unpacked, which takes the registers. */
+/* 8-bit weights are bound by memory, which two streams read faster. Others are unpacked, which
+ * needs the registers. */
 ALWAYS_INLINE void matmul_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
                               size_t n_out, size_t p0, size_t p1, const struct layout *l)
 {
@@ -111,10 +110,10 @@ ALWAYS_INLINE void matmul_one(float *y, const uint8_t *w, const struct x_block *
 
 /* ---- several tokens -------------------------------------------------------------------------- */
 
-/* Some blocks of a tile's panels, unpacked. Weights that are bytes already stay where they are, if
- * there is a panel for every place of the tile. */
+/* Some unpacked blocks of the panels of a tile. 8-bit weights are used in place if the tile has all
+ * its panels. */
 struct tile_cache {
-    const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; the others' follow, `stride` apart */
+    const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; of the others `stride` bytes on */
     size_t stride;
     _Alignas(LINE) uint8_t w[CACHE_BLOCKS][TILE_PANELS][BLOCK_WORDS][LINE];
     float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
@@ -150,12 +149,12 @@ ALWAYS_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t
     }
 }
 
-/* Unfinished results of a token. */
+/* Unfinished results of one token. */
 struct results {
     _Alignas(LINE) float y[TILE_PANELS * PANEL];
 };
 
-/* y += what a sub-block contributes, for n tokens (constant); integer sums are in registers. */
+/* y += the contribution of a sub-block for n (constant) tokens; integer sums are in registers. */
 ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
                             const char *x, size_t x_stride, size_t n, const struct layout *l)
 {
@@ -206,13 +205,13 @@ ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_
     for (size_t b = 0; b < blocks; b++) {
 #pragma GCC unroll 2
         for (size_t s = 0; s < l->sub_blocks; s++) {
-            __asm__ volatile("" ::: "memory"); /* gcc would carry y in registers, and spill it */
+            __asm__ volatile("" ::: "memory"); /* or gcc keeps y in registers and spills it */
             tile_sub(y, c, b, s, x + b * sizeof(struct x_block), x_stride, n, l);
         }
     }
 }
 
-/* Types whose tiles are the same code share it: kinds of tiles, by a type that stands for them. */
+/* Types with the same code share a tile function, compiled for one of them. */
 #define DEFINE_TILE(NAME, TYPE)                                                                    \
     static __attribute__((noinline)) void tile_##NAME(struct results *y,                           \
                                                       const struct tile_cache *c, size_t blocks,   \
@@ -243,14 +242,14 @@ DEFINE_TILE(q6_k, WEIGHT_Q6_K)
 typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, const char *x,
                      size_t x_stride, size_t n);
 
-/* Panels [p, p + panels) times one group of tokens. */
+/* Panels [p, p + panels) times a group of tokens. */
 ALWAYS_INLINE void matmul_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
                                 const char *x, size_t x_stride, size_t n, size_t n_in,
                                 tile_fn *tiles, const struct layout *l, struct tile_cache *c)
 {
     size_t blocks = n_in / BLOCK;
     int keep = stays(panels, l);
-    if (panels < TILE_PANELS) /* the tile computes all of them: of something, whatever it is */
+    if (panels < TILE_PANELS) /* the tile computes all panels: zero the missing ones */
         memset(c, 0, sizeof *c);
     memset(y, 0, n * sizeof *y);
     c->stride = keep ? quant_panel_bytes(l, n_in) : sizeof c->w[0][0];
@@ -264,7 +263,7 @@ ALWAYS_INLINE void matmul_group(struct results *y, const uint8_t *w, size_t p, s
     }
 }
 
-/* A call of memcpy costs as much as a block. */
+/* Without memcpy for whole tiles: a call costs as much as a block. */
 ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows)
 {
     if (rows < TILE_PANELS * PANEL)
@@ -313,7 +312,7 @@ DEFINE_MATMUL(q4_k, WEIGHT_Q4_K, tile_4_min)
 DEFINE_MATMUL(q5_k, WEIGHT_Q5_K, tile_5_min)
 DEFINE_MATMUL(q6_k, WEIGHT_Q6_K, tile_q6_k)
 
-/* In the table's order, from Q8_0 on. */
+/* In the order of enum weight_type, from WEIGHT_Q8_0 on. */
 #define MATMULS                                                                                    \
     matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0, matmul_q5_1, matmul_q4_k, matmul_q5_k,     \
         matmul_q6_k

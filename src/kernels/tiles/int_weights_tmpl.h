@@ -1,8 +1,8 @@
-/* Floor 1. Packed weights of integer types, unpacked: bytes, scales and minima, in terms of a rung's
- * vectors.
+/* Unpacking of packed integer weights: bytes, scales and minima, in the vectors of the including
+ * file.
  *
- * The including file defines vectors of integers IVEC and of LANES floats FVEC; SIGNED_8, whether
- * it wants weights of 8 bits signed; and what begins with i_ (integers) and f_ (floats).
+ * The including file defines the vector types IVEC (integers) and FVEC (LANES floats) with their i_
+ * and f_ functions, and SIGNED_8: 1 if 8-bit weights are needed as signed bytes.
  */
 #include "kernels/pack/int_layout.h"
 
@@ -32,7 +32,7 @@ ALWAYS_INLINE void get_pair(IVEC w[2], const uint8_t *lines, size_t j, const str
     }
 }
 
-/* Scale of sub-block s of block b of a group for LANES rows; `head` is moved to their first. */
+/* Scales of sub-block s of block b of a group for LANES rows; head and bytes point to the first. */
 ALWAYS_INLINE FVEC get_scale(const uint8_t *head, const uint8_t *bytes, size_t b, size_t s,
                              const struct layout *l)
 {
