@@ -117,7 +117,8 @@ def fixtures():
         data = smaller_json(data) if kind == ".json" and ".ref." not in name else data
         if kind in (".json", ".pkl", ".npy", ".npz") and ".ref." not in name:
             target = {".json": "microgpt_json", ".pkl": "pickle"}.get(kind, kind[1:])
-            put(target, "%s-%s-asked" % (os.path.basename(os.path.dirname(path)), name), parts([("main", data)] + asked(name, data)))
+            put(target, "%s-%s-asked" % (os.path.basename(os.path.dirname(path)), name),
+                parts([("main", data)] + asked(name, data)))
         if kind == ".json" and ".ref." not in name:
             put("microgpt_json", "%s-%s" % (os.path.basename(os.path.dirname(path)), name), data)
         elif kind == ".safetensors":
@@ -428,18 +429,20 @@ def texts():
 
 
 def dictionaries():
-    sources = {"gguf": ["src/model/hyper*.c", "src/model/positions.c", "src/model/bind.c", "src/model/arch.c", "src/tokenizer/*.c"],
-               "safetensors": ["tools/convert/hf*.c", "tools/convert/*safetensors.c", "tools/convert/families/microgpt_facts.c"],
-               "torch": ["tools/convert/from_*.c", "tools/convert/families/gpt_names.c", "tools/convert/pickle*.c"],
-               "microgpt_json": ["tools/convert/microgpt*.c", "tools/convert/json*.c"],
-               "reference": ["tools/check/reference*.c"], "npz": ["tools/np*.c"],
-               "tokenizer_json": ["tools/convert/hf_tok*.c"], "sentencepiece": ["tools/convert/vocab/sentencepiece.c"],
-               "repl": ["tools/repl/repl*.c", "tools/repl/view*.c"], "session": ["tools/repl/repl_load.c"]}
+    sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
+               "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
+               "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
+               "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
+               "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()
         for pattern in sources[same.get(target, target)]:
-            for path in glob.glob(os.path.join(ROOT, pattern)):
+            paths = [p for folder in ("src", "tools") for p in
+                     glob.glob(os.path.join(ROOT, folder, "**", pattern + ".c"), recursive=True)]
+            if not paths:
+                sys.exit("seeds.py: no source is called %s.c" % pattern)
+            for path in paths:
                 words.update(re.findall(rb'"([\w.|<>/-]{2,40})"', get(path)))
         with open(os.path.join(OUT, target + ".dict"), "wb") as f:
             for word in sorted(words):
