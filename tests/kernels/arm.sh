@@ -1,6 +1,6 @@
 #!/bin/sh
-# The bits of every kernel on aarch64 are those of this machine: kernels_hash, cross-built and run under
-# qemu, for the scalar rung and for NEON. The argument is the native kernels_hash. Without a cross
+# Every kernel on aarch64 returns the bits of this machine: kernels_hash, cross-built and run under qemu,
+# for scalar and NEON. The argument is the native kernels_hash. Without a cross
 # compiler or qemu the test is skipped; .ci/run installs both, so there it never is.
 set -eu
 native=$(realpath "${1:?native kernels_hash}")
@@ -12,7 +12,7 @@ done
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 sources=$(ls src/kernels/*.c src/kernels/*/*.c | grep -v 'avx\|amx')
-# The sources are words of their own.
+# SOURCES is split into words on purpose.
 # shellcheck disable=SC2086
 aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
     -fno-trapping-math -Wall -Wextra -Werror -static -Isrc -Itests -Iinclude -o "$directory/kernels_hash" \

@@ -1,11 +1,11 @@
-/* Floor 1 on any machine: one hash per kernel entry.
+/* One hash per kernel entry, for comparison between machines.
  *
- *   kernels_hash RUNG   prints a line for each entry of the rung: its name and a hash of the bits it gives
- *                       for many random arguments, the same on every machine
- *   kernels_hash        does that for all rungs that run here and compares each with the scalar one
+ *   kernels_hash LEVEL   prints a line per entry of the ISA level: its name and a hash of its results for
+ *                        many random arguments, which are the same on every machine
+ *   kernels_hash         hashes all ISA levels that run here and compares each with scalar
  *
- * It needs nothing but the kernels and libm, so that a cross compiler builds it alone (tests/kernels/arm.sh).
- * Arguments are finite: which NaN an operation gives differs between machines.
+ * It needs only the kernels and libm, so a cross compiler can build it alone (tests/kernels/arm.sh).
+ * Arguments are finite, because the NaN that an operation returns differs between machines.
  */
 #include "kernels/kernels.h"
 
@@ -21,33 +21,33 @@ struct hashes {
     size_t n;
 };
 
-static uint64_t next(uint64_t *state)
+static uint64_t hash_next(uint64_t *state)
 {
     *state += UINT64_C(0x9E3779B97F4A7C15);
     uint64_t z = (*state ^ (*state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     return z ^ (z >> 29);
 }
 
-static size_t below(uint64_t *state, size_t n)
+static size_t hash_below(uint64_t *state, size_t n)
 {
-    return (size_t)(next(state) >> 20) % n;
+    return (size_t)(hash_next(state) >> 20) % n;
 }
 
-static void fill(uint64_t *state, float *x, size_t n, float size)
+static void hash_fill(uint64_t *state, float *x, size_t n, float size)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = ((float)(next(state) >> 40) / 8388608.0f - 1.0f) * size;
+        x[i] = ((float)(hash_next(state) >> 40) / 8388608.0f - 1.0f) * size;
 }
 
 /* FNV-1a (Fowler, Noll & Vo). */
-static uint64_t hash_of(uint64_t hash, const void *bytes, size_t n)
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001B3);
     return hash;
 }
 
-static void put(struct hashes *h, const char *name, uint64_t hash)
+static void hash_put(struct hashes *h, const char *name, uint64_t hash)
 {
     if (h->n < N_ENTRIES) {
         h->name[h->n] = name;
@@ -55,7 +55,7 @@ static void put(struct hashes *h, const char *name, uint64_t hash)
     }
 }
 
-/* Weights as they are in a file: blocks of `bytes` for `columns` columns, with halves at `at`. */
+/* Weights in the file's layout: blocks of `bytes` bytes for `columns` columns, with halves at `at`. */
 static const struct {
     const char *name;
     size_t columns, bytes, at, halves;
@@ -73,13 +73,13 @@ static const struct {
     [WEIGHT_Q6_K] = {"linear Q6_K", 256, 210, 208, 1},
 };
 
-/* A random matrix in the file's layout: any bytes, but finite floats where there are floats. */
+/* A random matrix in the file's layout: random bytes, but finite floats. */
 static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n)
 {
     size_t bytes = types[type].bytes;
     for (size_t b = 0; b < n / types[type].columns; b++, raw += bytes) {
         for (size_t i = 0; i < bytes; i++)
-            raw[i] = (unsigned char)next(state);
+            raw[i] = (unsigned char)hash_next(state);
         for (size_t i = 0; i < types[type].halves; i++)
             raw[types[type].at + 2 * i + 1] &= 0xBB; /* below 1 in size, some subnormal */
         if (type == WEIGHT_F32 || type == WEIGHT_BF16)
@@ -87,7 +87,7 @@ static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type t
     }
 }
 
-/* Memory for the largest case of any type, at most four bytes and a half per weight when packed. */
+/* Memory for the largest case of any type: at most 4.5 bytes per packed weight. */
 struct room {
     unsigned char *raw, *packed, *x, *work;
     float *row, *y;
@@ -100,17 +100,17 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
     for (int round = 0; round < ROUNDS; round++) {
         size_t columns = weight_is_integer(type) ? 256 : 1;
         size_t n_in =
-            columns * (1 + below(&state, (round % 2 ? MOST_IN : MOST_IN / 8) / columns + 1));
-        size_t n_out = 1 + below(&state, round % 3 ? MOST_OUT : NARROW);
-        size_t n = 1 + (round % 4 ? below(&state, round % 4 == 1 ? MOST_TOKENS : 4) : 0);
+            columns * (1 + hash_below(&state, (round % 2 ? MOST_IN : MOST_IN / 8) / columns + 1));
+        size_t n_out = 1 + hash_below(&state, round % 3 ? MOST_OUT : NARROW);
+        size_t n = 1 + (round % 4 ? hash_below(&state, round % 4 == 1 ? MOST_TOKENS : 4) : 0);
         n_in = n_in > MOST_IN ? MOST_IN : n_in;
-        size_t panels = panels_of(n_out), p0 = below(&state, panels);
-        size_t p1 = p0 + 1 + below(&state, panels - p0), x_stride = n_in * sizeof(float);
+        size_t panels = panels_of(n_out), p0 = hash_below(&state, panels);
+        size_t p1 = p0 + 1 + hash_below(&state, panels - p0), x_stride = n_in * sizeof(float);
         fill_weights(&state, room->raw, type, n_in * n_out);
         memset(room->packed, 0, panels * PANEL * n_in * sizeof(float));
         k->pack[type](room->packed, room->raw, n_in, n_out, 0, panels);
         for (size_t i = 0; i < n; i++) {
-            fill(&state, room->row, n_in, 3);
+            hash_fill(&state, room->row, n_in, 3);
             if (weight_is_integer(type))
                 k->quantize(room->x + i * x_stride, room->row, n_in);
             else
@@ -119,9 +119,9 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
         memset(room->y, 0, n * n_out * sizeof(float));
         k->matmul[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
                         room->work);
-        hash = hash_of(hash, room->y, n * n_out * sizeof(float));
+        hash = hash_bytes(hash, room->y, n * n_out * sizeof(float));
     }
-    put(h, types[type].name, hash);
+    hash_put(h, types[type].name, hash);
 }
 
 typedef void row_fn(const struct kernels *k, float *x, const float *other, size_t n);
@@ -148,7 +148,7 @@ static void do_softmax(const struct kernels *k, float *x, const float *other, si
     k->softmax(x, n);
 }
 
-/* Those that work on each number alone. */
+/* The elementwise entries. */
 static void do_numbers(const struct kernels *k, float *x, const float *other, size_t n)
 {
     k->scale(x, 0.37f, n);
@@ -178,13 +178,13 @@ static void hash_rows(const struct kernels *k, struct hashes *h)
         uint64_t state = 1, hash = 14695981039346656037u;
         for (int round = 0; round < 100; round++) {
             float x[300], other[300];
-            size_t n = 1 + below(&state, 300);
-            fill(&state, x, n, 20);
-            fill(&state, other, n, 2);
+            size_t n = 1 + hash_below(&state, 300);
+            hash_fill(&state, x, n, 20);
+            hash_fill(&state, other, n, 2);
             entries[e].fn(k, x, other, n);
-            hash = hash_of(hash, x, n * sizeof *x);
+            hash = hash_bytes(hash, x, n * sizeof *x);
         }
-        put(h, entries[e].name, hash);
+        hash_put(h, entries[e].name, hash);
     }
 }
 
@@ -215,7 +215,7 @@ static int hash_rung(const char *isa, struct hashes *h)
     return ok;
 }
 
-static int compare(void)
+static int hash_compare(void)
 {
     struct hashes base, h;
     int runs, bad = !hash_rung("scalar", &base);
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 {
     struct hashes h;
     if (argc < 2)
-        return compare();
+        return hash_compare();
     if (!hash_rung(argv[1], &h)) {
         fprintf(stderr, "no rung %s here\n", argv[1]);
         return 2;

@@ -1,8 +1,8 @@
-/* Floor 1: numbers.
+/* Tests of the kernel table.
  *
- * Every entry of every rung that this machine runs gets the same random arguments as the scalar rung,
- * which is the specification, and must give the same bits: no tolerance. How good those bits are is
- * asked separately, against float64. A rung that the machine lacks is named, not passed over.
+ * Every entry of every ISA level that this machine runs gets the same random arguments as scalar, which
+ * is the specification, and must return the same bits. The accuracy of scalar is tested separately,
+ * against float64. An ISA level that this machine lacks is reported as unavailable.
  */
 #include "base/dmath.h"
 #include "dtype/dtype.h"
@@ -22,29 +22,29 @@ enum { MAX = 10240 };
 
 static uint64_t state = 1;
 
-static size_t below(size_t n)
+static size_t entry_below(size_t n)
 {
     return (size_t)(toy_random(&state) % n);
 }
 
-static float real(float scale)
+static float entry_real(float scale)
 {
     return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
 }
 
-static void fill(float *x, size_t n, float scale)
+static void entry_fill(float *x, size_t n, float scale)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = real(scale);
+        x[i] = entry_real(scale);
 }
 
-/* Values that go wrong first: zeros of both signs, subnormals, huge ones, infinities. */
+/* Hard values: zeros of both signs, subnormals, huge ones, infinities. */
 static void fill_hard(float *x, size_t n)
 {
     static const float hard[] = {0.0f,   -0.0f,   1e-40f, -3e-39f, 1e30f,    -1e30f,
                                  88.72f, -88.72f, 103.9f, -104.1f, INFINITY, -INFINITY};
     for (size_t i = 0; i < n; i++)
-        x[i] = below(4) ? real(20) : hard[below(sizeof hard / sizeof *hard)];
+        x[i] = entry_below(4) ? entry_real(20) : hard[entry_below(sizeof hard / sizeof *hard)];
 }
 
 static void same_bits(const char *isa, const char *what, const float *a, const float *b, size_t n)
@@ -135,7 +135,7 @@ static void test_rows(void **unused)
     static const struct {
         const char *name;
         row_fn *fn;
-        int hard; /* also on infinities and the like */
+        int hard; /* also tested with hard values */
     } entries[] = {
         {"softmax", do_softmax, 0}, {"rmsnorm", do_rmsnorm, 0},     {"layernorm", do_layernorm, 0},
         {"scale", do_scale, 1},     {"add and mul", do_add_mul, 1}, {"rope", do_rope, 0},
@@ -147,11 +147,11 @@ static void test_rows(void **unused)
     size_t n_rungs = rungs_here(k);
     for (int round = 0; round < 200; round++)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
-            size_t n = 1 + below(300);
-            if (entries[e].hard && below(2))
+            size_t n = 1 + entry_below(300);
+            if (entries[e].hard && entry_below(2))
                 fill_hard(x, n);
             else
-                fill(x, n, 30);
+                entry_fill(x, n, 30);
             memcpy(a, x, sizeof a);
             entries[e].fn(&k[0], a, n);
             for (size_t i = 1; i < n_rungs; i++) {
@@ -235,7 +235,7 @@ static void test_softcap(void **unused)
     assert_true(fabs((double)odd[5] / (double)1e-40f - 1) < 0x1p-12); /* a subnormal has few bits */
 }
 
-/* What is one expression must be that expression: x = fma(b, y, a x), and a clamp that keeps NaN. */
+/* axpby is fma(b, y, a x), and clamp keeps NaN. */
 static void test_blend_and_clamp(void **unused)
 {
     (void)unused;
@@ -243,10 +243,10 @@ static void test_blend_and_clamp(void **unused)
     float x[300], y[300], z[300];
     assert_true(kernels_init(&k, NULL));
     for (int round = 0; round < 100; round++) {
-        size_t n = 1 + below(300);
-        float a = real(2), b = real(2);
-        fill(x, n, 3);
-        fill(y, n, 3);
+        size_t n = 1 + entry_below(300);
+        float a = entry_real(2), b = entry_real(2);
+        entry_fill(x, n, 3);
+        entry_fill(y, n, 3);
         memcpy(z, x, sizeof z);
         k.axpby(z, a, b, y, n);
         for (size_t i = 0; i < n; i++)
@@ -279,7 +279,7 @@ static void test_dmath(void **unused)
     assert_true(isnan(d_exp(NAN)));
 }
 
-/* All 65,536 halves there and back, and rounding of float32 to nearest even in between. */
+/* Round trip of all 65,536 halves; rounding of float32 between them to nearest even. */
 static void test_halves(void **unused)
 {
     (void)unused;

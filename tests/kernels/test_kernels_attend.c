@@ -1,7 +1,7 @@
-/* Floor 1: attention's kernels.
+/* Tests of the attention kernels.
  *
- * Every rung against the scalar one, to the bit, on random shapes whose buffers end at a page that may
- * not be touched; the scalar one against sums written out here; halves against dtype.c's.
+ * Every ISA level must return the bits of scalar on random shapes whose buffers end at a protected page.
+ * scalar is compared with sums written out here, and to_f16 with dtype.c.
  */
 #include "dtype/dtype.h"
 #include "support/rungs.h"
@@ -17,21 +17,21 @@
 
 static uint64_t rng = 1;
 
-static size_t below(size_t n)
+static size_t attend_below(size_t n)
 {
     return (size_t)(toy_random(&rng) % n);
 }
 
 enum { KEYS_MOST = 150, ROWS_MOST = 17, D_MOST = 140, STRIDE = 176 };
 
-struct buffers {
+struct attend_buffers {
     struct guarded kv, a, rows[ROWS_MOST], outs[ROWS_MOST];
 };
 
-static struct buffers buffers_new(void)
+static struct attend_buffers buffers_new(void)
 {
-    struct buffers b = {.kv = guard_new((KEYS_MOST + PANEL) * D_MOST * sizeof(float)),
-                        .a = guard_new(ROWS_MOST * STRIDE * sizeof(float))};
+    struct attend_buffers b = {.kv = guard_new((KEYS_MOST + PANEL) * D_MOST * sizeof(float)),
+                               .a = guard_new(ROWS_MOST * STRIDE * sizeof(float))};
     for (size_t i = 0; i < ROWS_MOST; i++) {
         b.rows[i] = guard_new(D_MOST * sizeof(float));
         b.outs[i] = guard_new(D_MOST * sizeof(float));
@@ -39,7 +39,7 @@ static struct buffers buffers_new(void)
     return b;
 }
 
-static void buffers_free(struct buffers *b)
+static void buffers_free(struct attend_buffers *b)
 {
     guard_free(&b->kv);
     guard_free(&b->a);
@@ -49,8 +49,8 @@ static void buffers_free(struct buffers *b)
     }
 }
 
-/* n random elements that end at the guard. Of halves, a few are subnormal. */
-static void *fill_kv(const struct buffers *b, size_t n, enum kv_type type)
+/* n random elements that end at the guard page. A few of the halves are subnormal. */
+static void *fill_kv(const struct attend_buffers *b, size_t n, enum kv_type type)
 {
     if (type == KV_F32) {
         float *x = guard_last(&b->kv, n * sizeof *x);
@@ -60,7 +60,7 @@ static void *fill_kv(const struct buffers *b, size_t n, enum kv_type type)
     }
     uint16_t *x = guard_last(&b->kv, n * sizeof *x);
     for (size_t i = 0; i < n; i++)
-        x[i] = f16_from_f32((float)toy_normal(&rng) * (below(50) ? 1.0f : 1e-6f));
+        x[i] = f16_from_f32((float)toy_normal(&rng) * (attend_below(50) ? 1.0f : 1e-6f));
     return x;
 }
 
@@ -70,12 +70,14 @@ static void same_bits(const char *isa, const char *what, const void *a, const vo
         fail_msg("%s: %s differ from the scalar rung's", isa, what);
 }
 
-static void one_scores(const struct kernels *k, const struct kernels *scalar, struct buffers *b,
-                       enum kv_type type)
+static void one_scores(const struct kernels *k, const struct kernels *scalar,
+                       struct attend_buffers *b, enum kv_type type)
 {
     static float want[ROWS_MOST * STRIDE];
-    size_t n = 1 + below(ROWS_MOST), d = 1 + below(D_MOST), np = 1 + below(KEYS_MOST / PANEL);
-    size_t p0 = below(np), lds = np * PANEL + below(3), size = (n - 1) * lds + np * PANEL;
+    size_t n = 1 + attend_below(ROWS_MOST), d = 1 + attend_below(D_MOST),
+           np = 1 + attend_below(KEYS_MOST / PANEL);
+    size_t p0 = attend_below(np), lds = np * PANEL + attend_below(3),
+           size = (n - 1) * lds + np * PANEL;
     const void *keys = fill_kv(b, np * PANEL * d, type);
     const float *q[ROWS_MOST];
     for (size_t i = 0; i < n; i++) {
@@ -92,13 +94,15 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar, st
     same_bits(k->isa, "scores", s, want, size * sizeof *s);
 }
 
-/* In two calls, as the sums go on from one to the next. */
-static void one_mix(const struct kernels *k, const struct kernels *scalar, struct buffers *b,
+/* In two calls: the second continues the sums of the first. */
+static void one_mix(const struct kernels *k, const struct kernels *scalar, struct attend_buffers *b,
                     enum kv_type type)
 {
     static float outs[ROWS_MOST][D_MOST];
-    size_t n = 1 + below(ROWS_MOST), d = 1 + below(D_MOST), keys = 1 + below(KEYS_MOST);
-    size_t first = below(keys + 1), ldv = d + below(D_MOST - d + 1), lda = keys + below(3);
+    size_t n = 1 + attend_below(ROWS_MOST), d = 1 + attend_below(D_MOST),
+           keys = 1 + attend_below(KEYS_MOST);
+    size_t first = attend_below(keys + 1), ldv = d + attend_below(D_MOST - d + 1),
+           lda = keys + attend_below(3);
     size_t each = type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
     const uint8_t *values = fill_kv(b, (keys - 1) * ldv + d, type);
     float *a = guard_last(&b->a, ((n - 1) * lda + keys) * sizeof *a);
@@ -122,8 +126,8 @@ static void test_kernels_agree(void **state)
 {
     (void)state;
     struct kernels k[RUNGS_MOST];
-    struct buffers b = buffers_new();
-    size_t n = rungs_here(k); /* the scalar one is the first, and stands before the guard too */
+    struct attend_buffers b = buffers_new();
+    size_t n = rungs_here(k); /* k[0] is scalar, which the guard page tests too */
     for (size_t i = 0; i < n; i++)
         for (int round = 0; round < 80; round++)
             for (int type = 0; type < KV_N_TYPES; type++) {
@@ -133,7 +137,7 @@ static void test_kernels_agree(void **state)
     buffers_free(&b);
 }
 
-/* What is written in kernels.h, in other words. */
+/* The specification of kernels.h, written independently. */
 static void test_scores_and_mix_by_hand(void **state)
 {
     (void)state;
@@ -168,7 +172,7 @@ static void test_scores_and_mix_by_hand(void **state)
     }
 }
 
-/* Around all 65,536 halves, where rounding turns, and random bits. */
+/* Values around all 65,536 halves, rounding boundaries, and random bits. */
 static void test_halve(void **state)
 {
     (void)state;
@@ -193,7 +197,7 @@ static void test_halve(void **state)
     struct kernels k[RUNGS_MOST];
     size_t n = rungs_here(k);
     for (size_t r = 0; r < n; r++) {
-        k[r].to_f16(half + 3, x + 3, N - 3); /* a tail, and the guard behind it */
+        k[r].to_f16(half + 3, x + 3, N - 3); /* a tail that ends at the guard page */
         for (size_t i = 3; i < N; i++)
             if (half[i] != f16_from_f32(x[i]))
                 fail_msg("%s: %a becomes the half %04x, expected %04x", k[r].isa, (double)x[i],

@@ -1,9 +1,8 @@
-/* Floor 1: numbers. Integer weight types with int8 activations.
+/* Tests of integer weight types with int8 activations.
  *
- * Every rung that this machine runs gets the arguments of the scalar one, which is the specification, and
- * must give the same bits (of a NaN: be a NaN). Weights are packed from an unaligned copy of the file's
- * bytes; packed weights, activations and results end where the next page cannot be touched. How good the
- * bits are is asked separately, against float64.
+ * Every ISA level that this machine runs must return the bits of scalar, the specification (any NaN for a
+ * NaN). Weights are packed from an unaligned copy of the file's bytes; packed weights, activations and
+ * results end at a protected page. The accuracy of scalar is tested separately, against float64.
  */
 #include "dtype/dtype.h"
 #include "kernels/pack/int_layout.h"
@@ -28,12 +27,12 @@ static const uint32_t ids[WEIGHT_N_TYPES] = {
 
 static uint64_t state = 7;
 
-static size_t below(size_t n)
+static size_t int_below(size_t n)
 {
     return (size_t)(toy_random(&state) % n);
 }
 
-static float real(float scale)
+static float int_real(float scale)
 {
     return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
 }
@@ -50,7 +49,7 @@ struct problem {
     float *floats; /* n rows of n_in */
 };
 
-static void put_half(uint8_t *at, float v)
+static void int_put_half(uint8_t *at, float v)
 {
     uint16_t h = f16_from_f32(v);
     at[0] = (uint8_t)h;
@@ -66,7 +65,7 @@ static void halves_at(enum weight_type type, size_t *d, size_t *min)
                : 0;
 }
 
-/* Any bytes, then scales that are reasonable, or any halves at all (infinities, NaNs, subnormals). */
+/* Random bytes; scales are moderate, or any halves (infinities, NaNs, subnormals). */
 static void fill_weights(struct problem *p, enum content content)
 {
     uint8_t *b = p->raw.at;
@@ -76,10 +75,11 @@ static void fill_weights(struct problem *p, enum content content)
         b[i] = (uint8_t)toy_random(&state);
     for (size_t i = 0; i < bytes && content != WILD; i += p->d->block_bytes) {
         if (content == EXTREME)
-            memset(b + i, below(2) ? 0xFF : below(2) ? 0x80 : 0x7F, p->d->block_bytes);
-        put_half(b + i + d, content == EXTREME && below(3) == 0 ? 65504.0f : real(0.1f));
+            memset(b + i, int_below(2) ? 0xFF : int_below(2) ? 0x80 : 0x7F, p->d->block_bytes);
+        int_put_half(b + i + d,
+                     content == EXTREME && int_below(3) == 0 ? 65504.0f : int_real(0.1f));
         if (min)
-            put_half(b + i + min, real(0.1f));
+            int_put_half(b + i + min, int_real(0.1f));
     }
 }
 
@@ -88,28 +88,28 @@ static void fill_floats(float *x, size_t n, enum content content)
     static const float hard[] = {0.0f,      -0.0f,  1e-40f,   -3e-39f,   1e30f, 3.4e38f,
                                  0x1p-120f, 1e-36f, INFINITY, -INFINITY, NAN,   -1e-37f};
     for (size_t i = 0; i < n; i++) {
-        x[i] = real(3);
+        x[i] = int_real(3);
         if (content == EXTREME)
-            x[i] = i / 64 % 3 == 0 ? 0.0f : (below(2) ? 2.0f : -2.0f);
+            x[i] = i / 64 % 3 == 0 ? 0.0f : (int_below(2) ? 2.0f : -2.0f);
         if (content == WILD && i / 64 % 4 == 1)
-            x[i] = hard[below(sizeof hard / sizeof *hard)];
+            x[i] = hard[int_below(sizeof hard / sizeof *hard)];
         if (content == WILD && i / 64 % 4 == 2)
-            x[i] = real(1e-36f);
+            x[i] = int_real(1e-36f);
     }
 }
 
-static void make(struct problem *p, enum weight_type type, size_t n, size_t n_in, size_t n_out,
-                 enum content content, const struct kernels *k)
+static void int_make(struct problem *p, enum weight_type type, size_t n, size_t n_in, size_t n_out,
+                     enum content content, const struct kernels *k)
 {
     *p = (struct problem){.type = type, .n = n, .n_in = n_in, .n_out = n_out};
     p->d = dtype_find(ids[type]);
     p->row_bytes = n_in / p->d->block * p->d->block_bytes;
-    p->p0 = below(3) ? 0 : below(panels_of(n_out));
-    p->p1 = below(3) ? panels_of(n_out) : p->p0 + below(panels_of(n_out) - p->p0 + 1);
-    p->x_stride = kernels_x_bytes(type, n_in) + 64 * below(2);
-    p->ldy = n_out + below(3);
+    p->p0 = int_below(3) ? 0 : int_below(panels_of(n_out));
+    p->p1 = int_below(3) ? panels_of(n_out) : p->p0 + int_below(panels_of(n_out) - p->p0 + 1);
+    p->x_stride = kernels_x_bytes(type, n_in) + 64 * int_below(2);
+    p->ldy = n_out + int_below(3);
     p->raw = guard_new(n_out * p->row_bytes + 1);
-    p->raw.at = (char *)p->raw.at + below(2); /* at an odd address, or up to the guard */
+    p->raw.at = (char *)p->raw.at + int_below(2); /* at an odd address, or up to the guard page */
     p->w = guard_new(panels_of(n_out) * kernels_panel_bytes(type, n_in));
     p->x = guard_new((n - 1) * p->x_stride + kernels_x_bytes(type, n_in));
     p->y = guard_new(((n - 1) * p->ldy + n_out) * sizeof(float));
@@ -119,7 +119,7 @@ static void make(struct problem *p, enum weight_type type, size_t n, size_t n_in
     fill_weights(p, content);
     fill_floats(p->floats, n * n_in, content);
     /* in two ranges of panels, the second first */
-    size_t cut = below(panels_of(n_out) + 1);
+    size_t cut = int_below(panels_of(n_out) + 1);
     k->pack[type](p->w.at, p->raw.at, n_in, n_out, cut, panels_of(n_out));
     k->pack[type](p->w.at, p->raw.at, n_in, n_out, 0, cut);
 }
@@ -134,13 +134,13 @@ static void drop(struct problem *p)
     free(p->floats);
 }
 
-static void quantize(const struct problem *p, const struct kernels *k)
+static void int_quantize(const struct problem *p, const struct kernels *k)
 {
     for (size_t i = 0; i < p->n; i++)
         k->quantize((char *)p->x.at + i * p->x_stride, p->floats + i * p->n_in, p->n_in);
 }
 
-static void multiply(const struct problem *p, const struct kernels *k, float *y, size_t n)
+static void int_multiply(const struct problem *p, const struct kernels *k, float *y, size_t n)
 {
     memset(y, 0xAB, ((n - 1) * p->ldy + p->n_out) * sizeof *y);
     struct guarded work = guard_new(kernels_work_bytes(n));
@@ -149,7 +149,8 @@ static void multiply(const struct problem *p, const struct kernels *k, float *y,
     guard_free(&work);
 }
 
-static void same(const struct problem *p, const char *isa, const float *a, const float *b, size_t n)
+static void int_same(const struct problem *p, const char *isa, const float *a, const float *b,
+                     size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(isnan(a[i]) && isnan(b[i])))
@@ -161,7 +162,7 @@ static void same(const struct problem *p, const char *isa, const float *a, const
 static size_t columns(enum weight_type type, size_t cap)
 {
     size_t block = dtype_find(ids[type])->block;
-    return block * (1 + below(cap / block));
+    return block * (1 + int_below(cap / block));
 }
 
 /* ---- the same bits ----------------------------------------------------------------------------------- */
@@ -170,13 +171,13 @@ static void one_shape(const struct kernels *k, size_t n_rungs, enum weight_type 
                       size_t n_in, size_t n_out, enum content content)
 {
     struct problem p;
-    make(&p, type, n, n_in, n_out, content, &k[0]);
+    int_make(&p, type, n, n_in, n_out, content, &k[0]);
     size_t values = (n - 1) * p.ldy + n_out;
-    quantize(&p, &k[0]);
-    multiply(&p, &k[0], p.want.at, n);
+    int_quantize(&p, &k[0]);
+    int_multiply(&p, &k[0], p.want.at, n);
     for (size_t i = 1; i < n_rungs; i++) {
-        multiply(&p, &k[i], p.y.at, n);
-        same(&p, k[i].isa, p.y.at, p.want.at, values);
+        int_multiply(&p, &k[i], p.y.at, n);
+        int_same(&p, k[i].isa, p.y.at, p.want.at, values);
     }
     drop(&p);
 }
@@ -189,13 +190,13 @@ static void test_random(void **unused)
     for (int round = 0; round < 150; round++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             enum weight_type type = (enum weight_type)t;
-            size_t tokens = below(3) ? 1 + below(8) : 1 + below(70);
-            one_shape(k, n, type, tokens, columns(type, below(8) ? 512 : 2048), 1 + below(150),
-                      (enum content)below(3));
+            size_t tokens = int_below(3) ? 1 + int_below(8) : 1 + int_below(70);
+            one_shape(k, n, type, tokens, columns(type, int_below(8) ? 512 : 2048),
+                      1 + int_below(150), (enum content)int_below(3));
         }
 }
 
-/* Every number of tokens and of panels that a tile can be left with. */
+/* Every number of remaining tokens and panels of a tile. */
 static void test_tails(void **unused)
 {
     (void)unused;
@@ -205,10 +206,10 @@ static void test_tails(void **unused)
         for (size_t tokens = 1; tokens < 36; tokens++)
             for (size_t panels = 1; panels < 7; panels++)
                 one_shape(k, n, (enum weight_type)t, tokens, dtype_find(ids[t])->block,
-                          panels * PANEL - below(PANEL), USUAL);
+                          panels * PANEL - int_below(PANEL), USUAL);
 }
 
-/* Groups of tokens and of columns that a rung takes one after the other, and what they leave over. */
+/* Several groups of tokens and of columns, with and without a rest. */
 static void test_groups(void **unused)
 {
     static const size_t tokens[] = {48, 61, 192, 193, 221, 390};
@@ -218,7 +219,7 @@ static void test_groups(void **unused)
     for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
         for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
             one_shape(k, n, (enum weight_type)t, tokens[i],
-                      1024 + columns((enum weight_type)t, 512), 1 + below(40),
+                      1024 + columns((enum weight_type)t, 512), 1 + int_below(40),
                       (enum content)(i % 3));
 }
 
@@ -228,11 +229,11 @@ static void test_quantize(void **unused)
     struct kernels k[RUNGS_MOST];
     size_t n_rungs = rungs_here(k);
     for (int round = 0; round < 3000; round++) {
-        size_t n = BLOCK * (1 + below(20)), bytes = kernels_x_bytes(WEIGHT_Q8_0, n);
+        size_t n = BLOCK * (1 + int_below(20)), bytes = kernels_x_bytes(WEIGHT_Q8_0, n);
         struct guarded x = guard_new(n * sizeof(float)), a = guard_new(bytes), b = guard_new(bytes);
         fill_floats(x.at, n, (enum content)(round % 3));
-        for (size_t i = 0; i < n && below(4) == 0; i++)
-            ((float *)x.at)[i] = (float)below(255) * 0.5f - 63.5f; /* ties */
+        for (size_t i = 0; i < n && int_below(4) == 0; i++)
+            ((float *)x.at)[i] = (float)int_below(255) * 0.5f - 63.5f; /* ties */
         k[0].quantize(a.at, x.at, n);
         for (size_t i = 1; i < n_rungs; i++) {
             k[i].quantize(b.at, x.at, n);
@@ -252,7 +253,7 @@ static void test_quantize(void **unused)
     }
 }
 
-/* Row i of many tokens has the bits of that token alone: what prefill = decode rests on. */
+/* Row i of many tokens has the bits of that token alone, so prefill equals decode. */
 static void test_rows(void **unused)
 {
     (void)unused;
@@ -261,14 +262,15 @@ static void test_rows(void **unused)
     for (size_t r = 0; r < n_rungs; r++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
-            make(&p, (enum weight_type)t, 61, columns((enum weight_type)t, 1024), 100, USUAL, k);
-            quantize(&p, &k[r]);
-            multiply(&p, &k[r], p.want.at, p.n);
+            int_make(&p, (enum weight_type)t, 61, columns((enum weight_type)t, 1024), 100, USUAL,
+                     k);
+            int_quantize(&p, &k[r]);
+            int_multiply(&p, &k[r], p.want.at, p.n);
             struct guarded x = p.x;
             for (size_t i = 0; i < p.n; i++) {
                 p.x.at = (char *)x.at + i * p.x_stride;
-                multiply(&p, &k[r], p.y.at, 1);
-                same(&p, k[r].isa, p.y.at, (float *)p.want.at + i * p.ldy, p.n_out);
+                int_multiply(&p, &k[r], p.y.at, 1);
+                int_same(&p, k[r].isa, p.y.at, (float *)p.want.at + i * p.ldy, p.n_out);
             }
             drop(&p);
         }
@@ -276,7 +278,7 @@ static void test_rows(void **unused)
 
 /* ---- against float64 ------------------------------------------------------------------------------------ */
 
-/* What the quantised activations stand for; with it, what is lost by quantising. */
+/* The value that a quantised activation represents. */
 static double activation(const struct problem *p, size_t i, size_t c)
 {
     const struct x_block *b = (const void *)((const char *)p->x.at + i * p->x_stride);
@@ -315,10 +317,10 @@ static void test_exact(void **unused)
     for (int round = 0; round < 10; round++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
-            make(&p, (enum weight_type)t, 1 + below(9), columns((enum weight_type)t, 1024),
-                 1 + below(70), USUAL, &k);
-            quantize(&p, &k);
-            multiply(&p, &k, p.y.at, p.n);
+            int_make(&p, (enum weight_type)t, 1 + int_below(9), columns((enum weight_type)t, 1024),
+                     1 + int_below(70), USUAL, &k);
+            int_quantize(&p, &k);
+            int_multiply(&p, &k, p.y.at, p.n);
             float *w = malloc(p.n_in * sizeof *w);
             assert_non_null(w);
             for (size_t r = p.p0 * PANEL; r < p.p1 * PANEL && r < p.n_out; r++) {
@@ -342,12 +344,12 @@ static void test_not_a_number(void **unused)
         for (size_t v = 0; v < 3; v++)
             for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
                 struct problem p;
-                make(&p, (enum weight_type)t, 3, 512, 20, USUAL, k);
+                int_make(&p, (enum weight_type)t, 3, 512, 20, USUAL, k);
                 p.p0 = 0;
                 p.p1 = 2;
-                p.floats[p.n_in + below(p.n_in)] = bad[v]; /* the second token of three */
-                quantize(&p, &k[r]);
-                multiply(&p, &k[r], p.y.at, 3);
+                p.floats[p.n_in + int_below(p.n_in)] = bad[v]; /* the second token of three */
+                int_quantize(&p, &k[r]);
+                int_multiply(&p, &k[r], p.y.at, 3);
                 for (size_t i = 0; i < 3; i++)
                     for (size_t row = 0; row < p.n_out; row++)
                         assert_true(!isnan(((float *)p.y.at)[i * p.ldy + row]) == (i != 1));

@@ -1,10 +1,9 @@
-/* Floor 1: linear and pack of the float types.
+/* Tests of matmul and pack of the float types.
  *
- * Every rung that this machine runs gets the same random matrices as the scalar one, which is the
- * specification, and must give the same bits: wide and narrow matrices, tails of rows, columns and
- * tokens, any range of panels, rows of x and y further apart than they are long, addresses that are
- * aligned to an element only. What is read and written ends where memory ends: the page behind weights,
- * activations and results may not be touched. How good the bits are is asked of float64.
+ * Every ISA level that this machine runs must return the bits of scalar, the specification: wide and
+ * narrow matrices, tails of rows, columns and tokens, any range of panels, strides of x and y larger than
+ * a row, addresses aligned to one element only. Weights, activations and results end at a protected page.
+ * The accuracy of scalar is tested against float64.
  */
 #include "dtype/dtype.h"
 #include "support/build_model.h"
@@ -24,41 +23,41 @@ static const uint32_t weight_ids[N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 
 static uint64_t state = 1;
 
-static size_t below(size_t n)
+static size_t matmul_below(size_t n)
 {
     return (size_t)(toy_random(&state) % n);
 }
 
-static void fill(float *x, size_t n)
+static void matmul_fill(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)below(1 << 24) / 8388608.0f - 1.0f;
+        x[i] = (float)matmul_below(1 << 24) / 8388608.0f - 1.0f;
 }
 
-struct shape {
+struct matmul_shape {
     size_t n, n_in, n_out, p0, p1;
     size_t ldx, ldy; /* floats from row to row */
 };
 
-/* Shapes at which code paths part: `kind` says which. */
-static struct shape random_shape(size_t kind)
+/* Shapes at the boundaries between code paths, chosen by `kind`. */
+static struct matmul_shape random_shape(size_t kind)
 {
-    struct shape s = {.n = 1, .n_in = 1 + below(80), .n_out = 1 + below(200)};
+    struct matmul_shape s = {.n = 1, .n_in = 1 + matmul_below(80), .n_out = 1 + matmul_below(200)};
     if (kind % 2)
-        s.n = 1 + below(kind % 4 == 1 ? 14 : 130);
+        s.n = 1 + matmul_below(kind % 4 == 1 ? 14 : 130);
     if (kind % 3 == 0)
-        s.n_out = 1 + below(NARROW);
+        s.n_out = 1 + matmul_below(NARROW);
     if (kind % 5 == 0)
-        s.n_in = 200 + below(700);
+        s.n_in = 200 + matmul_below(700);
     if (kind % 16 == 15) { /* more panels than share a copy of x */
-        s.n_out = 500 + below(300);
-        s.n_in = 1 + below(300);
-        s.n = 2 + below(15);
+        s.n_out = 500 + matmul_below(300);
+        s.n_in = 1 + matmul_below(300);
+        s.n = 2 + matmul_below(15);
     }
-    s.p0 = below(panels_of(s.n_out));
-    s.p1 = s.p0 + below(panels_of(s.n_out) - s.p0 + 1); /* none, now and then */
-    s.ldx = s.n_in + (below(2) ? 0 : below(20));
-    s.ldy = s.n_out + (below(2) ? 0 : below(20));
+    s.p0 = matmul_below(panels_of(s.n_out));
+    s.p1 = s.p0 + matmul_below(panels_of(s.n_out) - s.p0 + 1); /* sometimes no panel */
+    s.ldx = s.n_in + (matmul_below(2) ? 0 : matmul_below(20));
+    s.ldy = s.n_out + (matmul_below(2) ? 0 : matmul_below(20));
     return s;
 }
 
@@ -67,12 +66,12 @@ static size_t span(size_t rows, size_t stride, size_t length)
     return (rows - 1) * stride + length;
 }
 
-struct buffers {
+struct matmul_buffers {
     struct guarded raw, packed, x, y, want;
 };
 
-static void run(const struct kernels *k, enum weight_type type, const struct shape *s,
-                const struct buffers *b, void *y)
+static void matmul_run(const struct kernels *k, enum weight_type type, const struct matmul_shape *s,
+                       const struct matmul_buffers *b, void *y)
 {
     size_t n_y = span(s->n, s->ldy, s->n_out);
     memset(b->packed.at, 0x55,
@@ -85,8 +84,9 @@ static void run(const struct kernels *k, enum weight_type type, const struct sha
     guard_free(&work);
 }
 
-/* The scalar rung's results against float64. */
-static void good_enough(enum weight_type type, const struct shape *s, const struct buffers *b)
+/* The results of scalar against float64. */
+static void good_enough(enum weight_type type, const struct matmul_shape *s,
+                        const struct matmul_buffers *b)
 {
     const struct dtype *d = dtype_find(weight_ids[type]);
     float *w = malloc(s->n_in * s->n_out * sizeof *w);
@@ -108,24 +108,24 @@ static void good_enough(enum weight_type type, const struct shape *s, const stru
 
 static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type type, size_t kind)
 {
-    struct shape s = random_shape(kind);
+    struct matmul_shape s = random_shape(kind);
     const struct dtype *d = dtype_find(weight_ids[type]);
     size_t n_w = s.n_in * s.n_out, padded = panels_of(s.n_out) * PANEL * s.n_in;
     size_t x_bytes = span(s.n, s.ldx, s.n_in) * sizeof(float);
     size_t y_bytes = span(s.n, s.ldy, s.n_out) * sizeof(float);
-    struct buffers b = {guard_new(n_w * d->block_bytes), guard_new(padded * d->block_bytes),
-                        guard_new(x_bytes), guard_new(y_bytes), guard_new(y_bytes)};
+    struct matmul_buffers b = {guard_new(n_w * d->block_bytes), guard_new(padded * d->block_bytes),
+                               guard_new(x_bytes), guard_new(y_bytes), guard_new(y_bytes)};
     float *w = malloc(n_w * sizeof *w);
     assert_non_null(w);
-    fill(w, n_w);
+    matmul_fill(w, n_w);
     d->from_float(w, b.raw.at, n_w);
     free(w);
-    fill(b.x.at, x_bytes / sizeof(float));
-    run(&k[0], type, &s, &b, b.want.at);
+    matmul_fill(b.x.at, x_bytes / sizeof(float));
+    matmul_run(&k[0], type, &s, &b, b.want.at);
     if (kind % 8 == 0)
         good_enough(type, &s, &b);
     for (size_t i = 1; i < n_rungs; i++) {
-        run(&k[i], type, &s, &b, b.y.at);
+        matmul_run(&k[i], type, &s, &b, b.y.at);
         if (memcmp(b.y.at, b.want.at, y_bytes) != 0)
             fail_msg("%s, %s: %zu tokens, [%zu, %zu], panels %zu to %zu: other bits than scalar",
                      k[i].isa, d->name, s.n, s.n_in, s.n_out, s.p0, s.p1);
@@ -147,8 +147,8 @@ static void test_linear(void **unused)
             one_linear(k, n_rungs, (enum weight_type)type, kind);
 }
 
-/* linear of n tokens equals n linears of one, in one call for all panels or one for each: what prefill =
- * decode, batches and threads rest on. */
+/* matmul of n tokens equals n calls with one token, for all panels at once or one at a time. Prefill =
+ * decode, batches and threads depend on it. */
 static void test_rows_and_panels(void **unused)
 {
     (void)unused;
@@ -157,8 +157,8 @@ static void test_rows_and_panels(void **unused)
     struct guarded work = guard_new(kernels_work_bytes(N));
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
-    fill(w, IN * OUT);
-    fill(x, N * IN);
+    matmul_fill(w, IN * OUT);
+    matmul_fill(x, N * IN);
     for (size_t out = 30; out <= OUT; out += 60) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
         k.matmul[WEIGHT_F32](y, out, packed, x, IN * sizeof *x, N, IN, out, 0, panels_of(out),
@@ -198,7 +198,7 @@ static void test_every_weight(void **unused)
     }
 }
 
-/* The order itself: one chain for a wide matrix, four for a narrow one. */
+/* The order of summation: one chain for a wide matrix, four for a narrow one. */
 static void test_order(void **unused)
 {
     (void)unused;
@@ -206,8 +206,8 @@ static void test_order(void **unused)
     static float w[IN * WIDE], packed[IN * 80], x[IN], y[WIDE];
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
-    fill(w, IN * WIDE);
-    fill(x, IN);
+    matmul_fill(w, IN * WIDE);
+    matmul_fill(x, IN);
     for (size_t out = NARROW; out <= WIDE; out++) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
         k.matmul[WEIGHT_F32](y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL);
@@ -222,7 +222,7 @@ static void test_order(void **unused)
     }
 }
 
-/* A panel is 16 rows, columns one after the other; what lies behind the last row is zero. */
+/* The layout of a panel: 16 rows, column by column; padding rows are zero. */
 static void test_pack(void **unused)
 {
     (void)unused;
@@ -230,13 +230,13 @@ static void test_pack(void **unused)
     size_t n_rungs = rungs_here(k);
     for (size_t i = 0; i < n_rungs; i++)
         for (int round = 0; round < 60; round++) {
-            size_t n_in = 1 + below(200), n_out = 1 + below(40),
+            size_t n_in = 1 + matmul_below(200), n_out = 1 + matmul_below(40),
                    n = panels_of(n_out) * PANEL * n_in;
             size_t each = round % 2 ? 2 : 4;
             struct guarded src = guard_new(n_in * n_out * each + 1), dst = guard_new(n * each);
-            unsigned char *from = src.at, *to = dst.at; /* an odd address, mostly */
+            unsigned char *from = src.at, *to = dst.at; /* usually an odd address */
             for (size_t j = 0; j < n_in * n_out * each; j++)
-                from[j] = (unsigned char)below(256);
+                from[j] = (unsigned char)matmul_below(256);
             k[i].pack[each == 2 ? WEIGHT_F16 : WEIGHT_F32](to, from, n_in, n_out, 0,
                                                            panels_of(n_out));
             for (size_t j = 0; j < n; j++) {

@@ -1,6 +1,6 @@
-/* Tests of packing: the panels depend on the file alone, not on how many threads made them or how the
- * file was opened; opening needs about the file's size in memory; and what is not in memory any more is
- * read from the file again, which may have changed. */
+/* Tests of packing. The panels depend on the file only, not on the number of threads or on how the file
+ * was opened. Opening needs about the file's size in memory. Rows that are no longer in memory are read
+ * from the file again, which may have changed. */
 #include "base/file.h"
 #include "model/model.h"
 #include "support/toy_zoo.h"
@@ -25,8 +25,8 @@
 #define SANITIZED 0
 #endif
 
-/* Some 17 MB in F32: matrices of several units, more than the first piece of a file that is read, and an
- * untied table. */
+/* About 17 MB in F32: matrices of several units, larger than the first read of a file, and an untied
+ * table. */
 static const struct toy_spec large = {.label = "large llama",
                                       .arch = "llama",
                                       .n_layer = 3,
@@ -38,14 +38,14 @@ static const struct toy_spec large = {.label = "large llama",
                                       .n_vocab = 3001,
                                       .seed = 9};
 
-struct place {
+struct pack_place {
     char path[64];
     struct toy *m;
 };
 
-static struct place write_toy(const struct toy_spec *spec)
+static struct pack_place write_toy(const struct toy_spec *spec)
 {
-    struct place place = {"/tmp/mgpt-pack-XXXXXX", toy_build(spec)};
+    struct pack_place place = {"/tmp/mgpt-pack-XXXXXX", toy_build(spec)};
     int fd = mkstemp(place.path);
     assert_true(fd >= 0);
     toy_encode(place.m);
@@ -54,13 +54,13 @@ static struct place write_toy(const struct toy_spec *spec)
     return place;
 }
 
-static void remove_toy(struct place *place)
+static void remove_toy(struct pack_place *place)
 {
     unlink(place->path);
     toy_free(place->m);
 }
 
-static mgpt_model *open_with(const struct place *place, int n_threads)
+static mgpt_model *open_with(const struct pack_place *place, int n_threads)
 {
     mgpt_error err;
     mgpt_model_params params = {.n_threads = n_threads};
@@ -96,7 +96,7 @@ static void check_panels(const mgpt_model *a, const mgpt_model *b, const char *w
 
 static void check_ways(const struct toy_spec *spec)
 {
-    struct place place = write_toy(spec);
+    struct pack_place place = write_toy(spec);
     mgpt_model_params one = {.n_threads = 1};
     mgpt_model *serial = toy_open(place.m, &one);
     for (int n_threads = 0; n_threads <= 3; n_threads++) {
@@ -119,7 +119,7 @@ static void test_threads_and_files_do_not_matter(void **state)
 static void test_threads_out_of_range(void **state)
 {
     (void)state;
-    struct place place = write_toy(&toy_zoo[ZOO_MICROGPT]);
+    struct pack_place place = write_toy(&toy_zoo[ZOO_MICROGPT]);
     const int32_t wrong[] = {-1, 257};
     for (size_t i = 0; i < 2; i++) {
         mgpt_error err = {0};
@@ -133,7 +133,7 @@ static void test_threads_out_of_range(void **state)
 /* ---- memory -------------------------------------------------------------------------------------
  */
 
-/* A number of KiB in /proc/self/status; 0 where there is none. */
+/* A number in KiB from /proc/self/status; 0 if absent. */
 static size_t memory_of(const char *key)
 {
     char line[256];
@@ -147,7 +147,7 @@ static size_t memory_of(const char *key)
     return n;
 }
 
-/* Makes the peak begin anew; 0 when this system cannot. */
+/* Resets the peak; returns 0 if the system cannot. */
 static int reset_peak(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "w");
@@ -160,7 +160,7 @@ static int reset_peak(void)
 static void test_opening_needs_the_file_once(void **state)
 {
     (void)state;
-    struct place place = write_toy(&large);
+    struct pack_place place = write_toy(&large);
     size_t before = memory_of("VmRSS:");
     if (SANITIZED || before == 0 || !reset_peak()) {
         remove_toy(&place);
@@ -180,7 +180,7 @@ static void test_opening_needs_the_file_once(void **state)
 static void test_a_file_that_became_shorter(void **state)
 {
     (void)state;
-    struct place place = write_toy(&large);
+    struct pack_place place = write_toy(&large);
     mgpt_model *model = open_with(&place, 2);
     const struct toy_tensor *t = toy_find(place.m, "blk.1.ffn_down.weight");
     mgpt_error err = {0};
@@ -201,11 +201,11 @@ static void test_a_file_that_became_shorter(void **state)
     remove_toy(&place);
 }
 
-/* A file cut short is refused before anything is packed, and in the words of a whole one. */
+/* A truncated file is refused before packing, with the message for the same bytes in memory. */
 static void test_a_file_cut_short(void **state)
 {
     (void)state;
-    struct place place = write_toy(&large);
+    struct pack_place place = write_toy(&large);
     mgpt_error err = {0}, whole = {0};
     assert_null(mgpt_open_bytes(place.m->file, place.m->size - 4000, NULL, &whole));
     assert_int_equal(truncate(place.path, (off_t)place.m->size - 4000), 0);

@@ -1,7 +1,7 @@
-/* Tests of the fused step (fused_model.h): a second compilation of the page (page.inc), with the bits of the first.
+/* Tests of the fused path: the second compilation of the page (page.inc) has the bits of forward.c.
  *
- * A tapped token goes by the page, so every narrow model is run twice, tapped and not, on every
- * instruction set, by steps and by chunks, alone and in a batch, and its cache must be the same as well.
+ * A pass with a tap runs in forward.c. So every small model runs twice, with and without a tap, on every
+ * ISA level, by steps and by chunks, alone and in a batch. Logits and KV cache must be the same.
  */
 #include "mgpt.h"
 #include "model/model.h"
@@ -90,7 +90,7 @@ static int look(const mgpt_value *value, void *user)
     return 0;
 }
 
-static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk, int32_t kv_type)
+static mgpt_session *fused_session(const mgpt_model *model, int32_t n_chunk, int32_t kv_type)
 {
     const mgpt_session_params params = {.n_chunk = n_chunk, .kv_type = kv_type};
     mgpt_session *s = mgpt_session_new(model, &params, NULL);
@@ -98,23 +98,23 @@ static mgpt_session *session_of(const mgpt_model *model, int32_t n_chunk, int32_
     return s;
 }
 
-struct subject {
+struct fused_subject {
     const mgpt_model *model;
     const int32_t *tokens;
     size_t n, n_vocab;
-    int32_t kv_type; /* only a cache of floats is for the fused step: others take the page */
-    float *logits;   /* [n][n_vocab], by the page, with a cache of this type */
+    int32_t kv_type; /* the fused path needs KV_F32; others run in forward.c */
+    float *logits;   /* [n][n_vocab], from forward.c, with a cache of this type */
 };
 
-static void check(const struct subject *s, size_t pos, const mgpt_session *session,
-                  const char *what)
+static void check_logits(const struct fused_subject *s, size_t pos, const mgpt_session *session,
+                         const char *what)
 {
     if (memcmp(s->logits + pos * s->n_vocab, mgpt_logits(session), s->n_vocab * sizeof(float)) != 0)
         fail_msg("%s: logits of position %zu differ from the page's", what, pos);
 }
 
-/* Keys and values are compared through the public door. */
-static void check_cache(const struct subject *s, const mgpt_session *a, const mgpt_session *b)
+/* Compares keys and values through the public API. */
+static void check_cache(const struct fused_subject *s, const mgpt_session *a, const mgpt_session *b)
 {
     const struct model_shape *d = &s->model->shape;
     size_t n = s->n * d->head_dim;
@@ -129,30 +129,31 @@ static void check_cache(const struct subject *s, const mgpt_session *a, const mg
     free(k);
 }
 
-static void by_chunks(const struct subject *s, const mgpt_session *page)
+static void by_chunks(const struct fused_subject *s, const mgpt_session *page)
 {
     const size_t chunks[] = {1, 2, 7, 16, 33, N_TOKENS};
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-        mgpt_session *session = session_of(s->model, (int32_t)(s->n < 33 ? s->n : 33), s->kv_type);
+        mgpt_session *session =
+            fused_session(s->model, (int32_t)(s->n < 33 ? s->n : 33), s->kv_type);
         for (size_t pos = 0; pos < s->n; pos += chunks[i]) {
             size_t n = s->n - pos < chunks[i] ? s->n - pos : chunks[i];
             assert_int_equal(mgpt_feed(session, s->tokens + pos, n, NULL), MGPT_OK);
-            check(s, pos + n - 1, session, "chunks");
+            check_logits(s, pos + n - 1, session, "chunks");
         }
         check_cache(s, page, session);
         mgpt_session_free(session);
     }
 }
 
-/* Sessions at different depths in one batch, one of them goes back on the way; or all at one level, which
- * all have room at once. */
-static void by_batches(const struct subject *s, int level)
+/* Sessions at different positions in one batch, one of which is truncated on the way; or all at one
+ * position, which get room at the same time. */
+static void by_batches(const struct fused_subject *s, int level)
 {
-    enum { N = 27 }; /* more than go through the kernel at a time */
+    enum { N = 27 }; /* more than one call of the kernel takes */
     mgpt_session *sessions[N];
     int32_t tokens[N];
     for (size_t i = 0; i < N; i++) {
-        sessions[i] = session_of(s->model, 4, s->kv_type);
+        sessions[i] = fused_session(s->model, 4, s->kv_type);
         assert_int_equal(mgpt_feed(sessions[i], s->tokens, level ? 0 : i % (s->n / 2), NULL),
                          MGPT_OK);
     }
@@ -163,66 +164,68 @@ static void by_batches(const struct subject *s, int level)
             tokens[i] = s->tokens[mgpt_pos(sessions[i])];
         assert_int_equal(mgpt_step_many(sessions, tokens, N, NULL), MGPT_OK);
         for (size_t i = 0; i < N; i++)
-            check(s, mgpt_pos(sessions[i]) - 1, sessions[i], "batch");
+            check_logits(s, mgpt_pos(sessions[i]) - 1, sessions[i], "batch");
     }
     for (size_t i = 0; i < N; i++)
         mgpt_session_free(sessions[i]);
 }
 
-/* A step of a session that is not fused among others that are: it leads, or follows. `odd` has a cache of
- * halves or a tap. */
-static void by_mixed_batch(const struct subject *floats, const struct subject *odd, int tapped)
+/* A batch of fused sessions and one that is not, as leader or as follower. `odd` has an F16 cache or a
+ * tap. */
+static void by_mixed_batch(const struct fused_subject *floats, const struct fused_subject *odd,
+                           int tapped)
 {
     for (size_t at = 0; at < 3; at++) {
         mgpt_session *sessions[3];
         int32_t tokens[3];
         for (size_t i = 0; i < 3; i++) {
-            const struct subject *s = i == at ? odd : floats;
-            sessions[i] = session_of(s->model, 4, s->kv_type);
+            const struct fused_subject *s = i == at ? odd : floats;
+            sessions[i] = fused_session(s->model, 4, s->kv_type);
             if (i == at && tapped)
                 assert_int_equal(mgpt_tap(sessions[i], MGPT_POINT_BIT(MGPT_EMBD), look, NULL, NULL),
                                  MGPT_OK);
             assert_int_equal(mgpt_feed(sessions[i], s->tokens, 1 + i, NULL), MGPT_OK);
         }
-        for (size_t step = 0; step < 4; step++) { /* the later ones find room in all sessions */
+        for (size_t step = 0; step < 4;
+             step++) { /* from the second step on all sessions have room */
             for (size_t i = 0; i < 3; i++)
                 tokens[i] = floats->tokens[mgpt_pos(sessions[i])];
             assert_int_equal(mgpt_step_many(sessions, tokens, 3, NULL), MGPT_OK);
             for (size_t i = 0; i < 3; i++)
-                check(i == at ? odd : floats, mgpt_pos(sessions[i]) - 1, sessions[i],
-                      "mixed batch");
+                check_logits(i == at ? odd : floats, mgpt_pos(sessions[i]) - 1, sessions[i],
+                             "mixed batch");
         }
         for (size_t i = 0; i < 3; i++)
             mgpt_session_free(sessions[i]);
     }
 }
 
-/* A fork goes on where its origin is, also in the middle of a panel. */
-static void by_forks(const struct subject *s)
+/* A fork continues at the position of its origin, also in the middle of a panel. */
+static void by_forks(const struct fused_subject *s)
 {
     static const size_t positions[] = {1, 7, 15, 16, 17, 31, 32, 33};
     for (size_t i = 0; i < sizeof positions / sizeof *positions && positions[i] < s->n; i++) {
-        mgpt_session *origin = session_of(s->model, 0, s->kv_type);
+        mgpt_session *origin = fused_session(s->model, 0, s->kv_type);
         assert_int_equal(mgpt_feed(origin, s->tokens, positions[i], NULL), MGPT_OK);
         mgpt_session *fork = mgpt_fork(origin, NULL);
         assert_non_null(
             mgpt_step(origin, (s->tokens[positions[i]] + 1) % (int32_t)s->n_vocab, NULL));
         for (size_t pos = positions[i]; pos < s->n; pos++) {
             assert_non_null(mgpt_step(fork, s->tokens[pos], NULL));
-            check(s, pos, fork, "fork");
+            check_logits(s, pos, fork, "fork");
         }
         mgpt_session_free(fork);
         mgpt_session_free(origin);
     }
 }
 
-/* The reference: every token tapped, so by the page. */
-static struct subject by_the_page(const mgpt_model *model, const int32_t *tokens, size_t n,
-                                  size_t n_vocab, int32_t kv_type, mgpt_session **page)
+/* The reference: every token has a tap, so it runs in forward.c. */
+static struct fused_subject by_the_page(const mgpt_model *model, const int32_t *tokens, size_t n,
+                                        size_t n_vocab, int32_t kv_type, mgpt_session **page)
 {
-    struct subject s = {model, tokens, n, n_vocab, kv_type, NULL};
+    struct fused_subject s = {model, tokens, n, n_vocab, kv_type, NULL};
     s.logits = toy_alloc(n * n_vocab, sizeof *s.logits);
-    *page = session_of(model, 1, kv_type);
+    *page = fused_session(model, 1, kv_type);
     assert_int_equal(mgpt_tap(*page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
     for (size_t i = 0; i < n; i++) {
         const float *logits = mgpt_step(*page, tokens[i], NULL);
@@ -232,15 +235,15 @@ static struct subject by_the_page(const mgpt_model *model, const int32_t *tokens
     return s;
 }
 
-static void compare(const struct toy_spec *spec, const char *isa)
+static void compare_paths(const struct toy_spec *spec, const char *isa)
 {
     struct toy *m = toy_build(spec);
-    if (spec->activation && strcmp(spec->activation, "silu") == 0) /* its usual company */
+    if (spec->activation && strcmp(spec->activation, "silu") == 0) /* usual with SiLU */
         toy_add(m, "blk.0.ffn_gate.weight", TOY_F32, spec->n_embd, spec->n_ff, 0, 0.2);
     mgpt_model *model = toy_open(m, &(mgpt_model_params){.isa = isa});
     int32_t tokens[N_TOKENS];
     size_t n = spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS;
-    struct subject s[2];
+    struct fused_subject s[2];
     /* otherwise nothing is tested here; -DMGPT_NO_FUSED builds have no fused path to test */
     assert_true(model->fused || !fused_kernels(model->kernels.vectors));
     toy_tokens(m, 7, tokens, n);
@@ -268,7 +271,7 @@ static void test_bits_of_the_page(void **state)
     const char *isa;
     for (size_t i = 0; (isa = kernels_isa_level(i, &runs)) != NULL; i++)
         for (size_t j = 0; runs && j < N_NARROW; j++)
-            compare(&narrow[j], isa);
+            compare_paths(&narrow[j], isa);
 }
 
 /* The cache's room doubles and may be more than the context: the step that has none says so. */
@@ -303,7 +306,7 @@ static void test_no_fused(void **state)
     toy_free(m);
 }
 
-/* What the fused step does not know goes by the page. */
+/* A model that the fused path does not support runs in forward.c. */
 static void test_what_does_not_qualify(void **state)
 {
     (void)state;
