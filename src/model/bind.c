@@ -58,8 +58,8 @@ static const struct tensor_slot model_slots[] = {
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
     {"rope_freqs.weight", DIVISORS, 0, D_ROT2, D_NONE, 0, ARCH_LLAMA},
-    {"resid_lambdas", PER_LAYER, L(keep), D_L, D_NONE, 0, ARCH_NANOCHAT},
-    {"x0_lambdas", PER_LAYER, L(blend), D_L, D_NONE, 0, ARCH_NANOCHAT},
+    {"resid_lambdas", PER_LAYER, L(x_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
+    {"x0_lambdas", PER_LAYER, L(x0_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
 };
 
 static const struct tensor_slot layer_slots[] = {
@@ -171,8 +171,8 @@ static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error 
 /* attn_qkv and attn_q, attn_k or attn_v are both present. */
 static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: its parts are there as well",
-                   t->name);
+    return err_set(err, MGPT_EFILE, t->offset,
+                   "tensor %.60s: present together with attn_q, attn_k or attn_v", t->name);
 }
 
 static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t, mgpt_error *err)
@@ -222,7 +222,7 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
             return MGPT_EFILE;
         memcpy((char *)&m->layers[i] + field, &v[i], sizeof *v);
     }
-    m->blends = 1;
+    m->mixes_x0 = 1;
     return v ? MGPT_OK : MGPT_EMEM;
 }
 
@@ -384,7 +384,7 @@ int model_bind(mgpt_model *m, mgpt_error *err)
                        embd->name, (unsigned long long)embd->dims[1]);
     m->layers = bind_own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
     for (size_t i = 0; m->layers && i < m->shape.n_layer; i++)
-        m->layers[i].keep = 1;
+        m->layers[i].x_scale = 1;
     uint8_t *used = mem_new(arr_len(m->gguf.tensors), 1);
     int status = MGPT_EMEM;
     if (m->layers && used)

@@ -32,7 +32,7 @@ struct layer {
     struct linear gate, up, down; /* gate absent: a plain MLP */
     const struct rope *rope;      /* NULL: no rotation */
     size_t window;                /* most keys a query sees, its own included; 0: all */
-    float keep, blend;            /* x = keep x + blend x0 before the layer (nanochat); 1 and 0 */
+    float x_scale, x0_scale;      /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
 };
 
 /* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */
@@ -70,7 +70,7 @@ struct mgpt_model {
                                   (arch.h); NULL: as stored */
     size_t n_cs;   /* floats of a row of scratch.cs */
     size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
-    int blends;                /* 1: layers have keep and blend, so a session stores x0 */
+    int mixes_x0;              /* 1: layers have x_scale and x0_scale, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;

@@ -202,14 +202,14 @@ mat logit_rows(pass *r)
 
 static void mix_in_x0_part(const struct row_split *s, size_t first, size_t last)
 {
-    s->r->kernels->axpby(s->to + first, s->layer->keep, s->layer->blend, s->from + first,
+    s->r->kernels->axpby(s->to + first, s->layer->x_scale, s->layer->x0_scale, s->from + first,
                          last - first);
 }
 
 void mix_in_x0(pass *r, const struct layer *l)
 {
     size_t n = r->n * r->model->shape.n_embd;
-    if (!r->model->blends)
+    if (!r->model->mixes_x0)
         return;
     if (l == r->model->layers)
         memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);

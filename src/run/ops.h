@@ -20,7 +20,7 @@ mat position_rows(pass *p, mat y);
 mat norm(pass *p, mat y, const struct norm *norm, mat x);
 void post_norm(pass *p, const struct norm *norm, mat y);
 
-/* x = l->keep x + l->blend x0 in models with such factors. x0 is x before the first layer. */
+/* x = l->x_scale x + l->x0_scale x0 in models with such factors. x0 is x before the first layer. */
 void mix_in_x0(pass *p, const struct layer *l);
 
 /* y = l x (+ bias); y is [x.n][l->n_out]. */

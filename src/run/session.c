@@ -22,7 +22,7 @@ static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: the
 static size_t bytes_per_row(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
-    size_t floats = (m->blends ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff;
+    size_t floats = (m->mixes_x0 ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff;
     return floats * sizeof(float) + m->x_bytes;
 }
 
@@ -51,7 +51,7 @@ static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t
                 {&s->a, d->n_embd}, {&s->q, d->n_q},
                 {&s->k, d->n_kv},   {&s->v, d->n_kv},
                 {&s->o, d->n_q},    {&s->gate, d->n_ff},
-                {&s->up, d->n_ff},  {&s->x0, m->blends ? d->n_embd : 0}};
+                {&s->up, d->n_ff},  {&s->x0, m->mixes_x0 ? d->n_embd : 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
@@ -145,7 +145,7 @@ int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err)
     if (!s->in_use)
         return MGPT_OK;
     return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                   "%s: a tap calls it for a session that is running", what);
+                   "%s: called by a tap while the session is running", what);
 }
 
 /* A session without scratch and threads (session_ready). NULL on failure. */

@@ -250,7 +250,7 @@ static int check_sessions(mgpt_session *const *sessions, const int32_t *tokens, 
         if (!s || s->model != sessions[0]->model || s->in_use) {
             status = err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                              "mgpt_step_many: session %zu is NULL, of another model, a duplicate "
-                             "or in use: a tap calls",
+                             "or running (called by a tap)",
                              marked);
             break;
         }
