@@ -33,7 +33,6 @@ static inline int ck_size(uint64_t a, size_t *size)
     return *size == a;
 }
 
-/* n * each bytes as size_t. */
 static inline int ck_bytes(uint64_t n, uint64_t each, size_t *size)
 {
     uint64_t bytes;

@@ -30,9 +30,8 @@ int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *
 /* Releases the file; a zeroed struct is allowed. */
 void file_close(struct file *file);
 
-/* Loads n bytes at `offset`, all inside the file. Does nothing for a file that is loaded or
- * mapped whole, nor for a zeroed struct. MGPT_EIO: the file has become shorter, or cannot be
- * read. */
+/* Loads n bytes at `offset`, all inside the file. Does nothing for a file that is loaded or mapped
+ * whole, nor for a zeroed struct. MGPT_EIO: the file has become shorter, or cannot be read. */
 int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err);
 
 /* Reads n bytes at `offset` into `to`. Only for a file opened partly; may run in several

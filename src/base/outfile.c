@@ -35,7 +35,6 @@
 #define MAX_STEM 200u /* bytes of the target's name in the temporary name: names end at 255 */
 #define ATTEMPTS 100
 
-/* Where the file's name begins in a path. */
 static size_t name_start(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -99,9 +98,8 @@ static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
     return status;
 }
 
-/* Opens an unnamed file in the target's directory and returns 1. Returns 0 with errno on
- * failure, EOPNOTSUPP without O_TMPFILE or /proc: the file can be named later only through
- * /proc. */
+/* Opens an unnamed file in the target's directory and returns 1. Returns 0 with errno on failure,
+ * EOPNOTSUPP without O_TMPFILE or /proc: the file can be named later only through /proc. */
 static int create_unnamed(struct outfile *out, mode_t mode)
 {
     errno = EOPNOTSUPP;

@@ -28,9 +28,8 @@ int outfile_open(struct outfile *out, const char *path, mgpt_error *err);
  * each. */
 void outfile_write(struct outfile *out, const void *data, size_t n);
 
-/* Makes the file `size` bytes long, zeros, and allocates its blocks, so that a full disk fails
- * now. MGPT_EIO for a full disk and for a target that is not a regular file (a pipe has no
- * offsets). */
+/* Makes the file `size` bytes long, zeros, and allocates its blocks, so that a full disk fails now.
+ * MGPT_EIO for a full disk and for a target that is not a regular file (a pipe has no offsets). */
 int outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err);
 
 /* Writes n bytes at offset `at`, inside the reserved size. Errors are sticky as in

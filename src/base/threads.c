@@ -238,7 +238,6 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
         run_job(p, fn, ctx, 1);
 }
 
-/* 1: the caller runs a job of this size alone. */
 static int runs_alone(const struct pool *p, size_t bytes)
 {
     return pool_size(p) == 1 || bytes < POOL_WORTH_SPLITTING ||
