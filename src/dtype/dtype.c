@@ -1,20 +1,19 @@
-/* Floor 1. Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. The
- * types that are blocks of small integers are in dtype_quant.c, dtype_kquant.c and dtype_ksearch.c.
- */
+/* Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. Types
+ * that are blocks of small integers are in dtype_quant.c, dtype_kquant.c and dtype_ksearch.c. */
 #include "dtype/dtype.h"
 
 #include "dtype/dtype_quant.h"
 
 #include <string.h>
 
-static float float_of(uint32_t bits)
+static float f32_from_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static uint32_t bits_of(float f)
+static uint32_t f32_bits(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -31,27 +30,26 @@ static void f32_from_float(const float *src, void *dst, size_t n)
     memcpy(dst, src, n * sizeof *src);
 }
 
-/* Shifting exponent and fraction into place leaves a value 2^112 too small, subnormals included; the
- * multiplication is exact. Infinity and NaN get the full exponent back. */
+/* Shifting exponent and fraction into place gives a value 2^112 too small, subnormals included.
+ * The multiplication is exact. Infinity and NaN get the full exponent. */
 float f16_to_f32(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7FFF) << 13;
-    uint32_t bits = bits_of(float_of(magnitude) * 0x1p112f);
+    uint32_t bits = f32_bits(f32_from_bits(magnitude) * 0x1p112f);
     if (magnitude >= 0x0F800000)
         bits = magnitude | 0x7F800000;
-    return float_of(bits | (uint32_t)(h & 0x8000) << 16);
+    return f32_from_bits(bits | (uint32_t)(h & 0x8000) << 16);
 }
 
-/* Round to nearest even. */
 uint16_t f16_from_f32(float f)
 {
-    uint32_t bits = bits_of(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    uint32_t bits = f32_bits(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) /* NaN: keep the top of the payload, stay quiet */
         return (uint16_t)(sign | 0x7E00 | (magnitude >> 13 & 0x3FF));
     if (magnitude >= 0x47800000) /* 2^16 and above; 65520..65535 round up by the carry below */
         return (uint16_t)(sign | 0x7C00);
     if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 aligns the last bit to 2^-24 */
-        uint32_t aligned = bits_of(float_of(magnitude) + 0.5f);
+        uint32_t aligned = f32_bits(f32_from_bits(magnitude) + 0.5f);
         return (uint16_t)(sign | (aligned - 0x3F000000));
     }
     uint32_t even = magnitude >> 13 & 1;
@@ -60,7 +58,7 @@ uint16_t f16_from_f32(float f)
 
 uint16_t bf16_from_f32(float f)
 {
-    uint32_t bits = bits_of(f);
+    uint32_t bits = f32_bits(f);
     if ((bits & 0x7FFFFFFF) > 0x7F800000)
         return (uint16_t)(bits >> 16 | 64);
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
@@ -82,7 +80,7 @@ static void f16_to_float(const void *src, float *dst, size_t n)
 static void bf16_to_float(const void *src, float *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = float_of((uint32_t)load_u16(src, i) << 16);
+        dst[i] = f32_from_bits((uint32_t)load_u16(src, i) << 16);
 }
 
 static void f16_from_float(const float *src, void *dst, size_t n)

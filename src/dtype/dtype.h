@@ -1,8 +1,8 @@
-/* Floor 1. Element types of tensors: one row each.
+/* Element types of tensors: one table row each.
  *
- * A type is a block of values in a number of bytes, and how to get float32 out and in. Decoding follows
- * the rules of ggml to the bit. Types whose blocks need big tables of their own (IQ1 to IQ3), ternary
- * ones and those that exist in memory only have a name but no row.
+ * A type is a block of values in a number of bytes, with functions to and from float32. Decoding
+ * matches ggml bit for bit. IQ1 to IQ3 (blocks that need big tables), ternary types and types that
+ * exist in memory only have a name but no row.
  */
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of GGUF's type field (ggml). Others are refused by name where the name is known. */
+/* Values of GGUF's type field (ggml). Other types are refused, by name if it is known. */
 enum {
     DTYPE_F32 = 0,
     DTYPE_F16 = 1,
@@ -35,10 +35,10 @@ struct dtype {
     const char *name;
     uint32_t block; /* values in a block; a row is a whole number of blocks */
     uint32_t block_bytes;
-    /* n values (a multiple of block) between the file's bytes, which may be unaligned, and float32.
-     * Any bytes decode. from_float rounds F16 and BF16 to nearest even, gives the bytes of ggml's
-     * reference encoder for Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1, takes any floats, and is NULL for types
-     * that are read only. */
+    /* Converts n values (a multiple of block) between the file's bytes, which may be unaligned,
+     * and float32. Any bytes decode. from_float rounds F16 and BF16 to nearest even, gives the
+     * bytes of ggml's reference encoder for Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1, takes any floats,
+     * and is NULL for types that are read only. */
     void (*to_float)(const void *src, float *dst, size_t n);
     void (*from_float)(const float *src, void *dst, size_t n);
 };
@@ -48,11 +48,11 @@ float f16_to_f32(uint16_t h);
 uint16_t f16_from_f32(float f);
 uint16_t bf16_from_f32(float f);
 
-/* The row of a type id or name, NULL when it cannot be read. */
+/* The row of a type id or name, NULL for a type that cannot be read. */
 const struct dtype *dtype_find(uint32_t id);
 const struct dtype *dtype_named(const char *name); /* any case */
 
-/* Name of any ggml type id, readable by us or not; "unknown". */
+/* Name of any ggml type id, also of types that cannot be read; "unknown" otherwise. */
 const char *dtype_name(uint32_t id);
 
 #endif

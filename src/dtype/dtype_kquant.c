@@ -1,14 +1,14 @@
-/* Floor 1. Element types with super-blocks of 256 values: two levels of scales, read from their bytes.
- * See dtype_quant.h; what can be written is in dtype_ksearch.c.
+/* Decoders of the types with super-blocks of 256 values and two levels of scales. See
+ * dtype_quant.h; the encoders are in dtype_ksearch.c.
  *
- * A super-block is cut into sub-blocks of 16 or 32 values with a small integer scale each (and for some
- * types an integer minimum); the super-block's half-precision d (and dmin) multiply those. Fields lie
- * so that 32 neighbouring values come from 32 neighbouring bytes with one shift; the loops follow that.
+ * A super-block is divided into sub-blocks of 16 or 32 values, each with a small integer scale (and
+ * for some types an integer minimum). The super-block's f16 d (and dmin) multiply those. Fields are
+ * laid out so that 32 consecutive values come from 32 consecutive bytes with one shift.
  */
 #include "dtype/dtype_quant.h"
 
-/* Scale and minimum of sub-block s in the 12 bytes of Q4_K and Q5_K: 6 bits each. The first four have
- * bytes of their own, whose spare top bits hold the top of the last four. */
+/* Scale and minimum of sub-block s in the 12 bytes of Q4_K and Q5_K: 6 bits each. The first four
+ * have their own bytes, whose spare top bits store the top two bits of the last four. */
 static void get_scale_min(const uint8_t *p, size_t s, int *scale, int *min)
 {
     if (s < 4) {
@@ -20,8 +20,8 @@ static void get_scale_min(const uint8_t *p, size_t s, int *scale, int *min)
     }
 }
 
-/* f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the halves of the
- * same 32 bytes. */
+/* f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the halves
+ * of the same 32 bytes. */
 static void q4_k_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b), dmin = f16_at(b + 2);
@@ -52,8 +52,8 @@ static void q5_k_block(const uint8_t *b, float *y)
     }
 }
 
-/* 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 d. Each half of 128 values takes
- * 64 low and 32 high bytes; k counts its rows of 32 values, with two scales each. */
+/* 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 d. Each half of 128
+ * values takes 64 low and 32 high bytes; k counts its rows of 32 values, with two scales each. */
 static void q6_k_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 208);
@@ -70,7 +70,8 @@ static void q6_k_block(const uint8_t *b, float *y)
     }
 }
 
-/* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 bytes of 2-bit values, f16 d, f16 dmin. */
+/* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 bytes of 2-bit values, f16 d, f16
+ * dmin. */
 static void q2_k_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 80), dmin = f16_at(b + 82);
@@ -83,8 +84,8 @@ static void q2_k_block(const uint8_t *b, float *y)
     }
 }
 
-/* 32 bytes of third bits, 64 of 2-bit values, 12 of 6-bit scales, f16 d. A third bit that is not set
- * takes 4 away. */
+/* 32 bytes of third bits, 64 of 2-bit values, 12 of 6-bit scales, f16 d. A third bit of 0
+ * subtracts 4. */
 static void q3_k_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 108);
@@ -102,7 +103,7 @@ static void q3_k_block(const uint8_t *b, float *y)
     }
 }
 
-/* f16 d, 8 times two high bits of a scale, 8 times four low bits, 128 bytes of nibbles. */
+/* f16 d, 8 times the two high bits of a scale, 8 times the four low bits, 128 bytes of nibbles. */
 static void iq4_xs_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b);

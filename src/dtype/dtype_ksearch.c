@@ -1,14 +1,14 @@
-/* Floor 1. Encoders of Q4_K and Q6_K. See dtype_quant.h; the layouts are in dtype_kquant.c.
+/* Encoders of Q4_K and Q6_K. See dtype_quant.h; the layouts are in dtype_kquant.c.
  *
- * A value is stored as scale * q - min (Q6_K: min = 0), where the scales and minima of the sub-blocks are
- * themselves integers times the super-block's d and dmin. The squared error is brought down by turns:
- *  1. for each sub-block alone, the best real scale and min: from several widths of the range, one
+ * A value is stored as scale * q - min (Q6_K: min = 0). The scales and minima of the sub-blocks are
+ * themselves integers times the super-block's d and dmin. Four steps reduce the squared error: 1.
+ * for each sub-block alone, the best real scale and min: several widths of the range, one
  *     least-squares step each;
- *  2. d and dmin so that the largest of them fit;
- *  3. for each sub-block, the integers next to its scale and min that leave the smallest error;
- *  4. d and dmin by least squares over the super-block, all integers fixed; again from 3.
- * The best seen is written. All is float32 and double in a fixed order, so equal input gives equal bytes
- * everywhere. There is no importance weighting: every value counts the same.
+ * 2. d and dmin such that the largest scale and min fit; 3. for each sub-block, the integers next
+ * to its scale and min with the smallest error; 4. d and dmin by least squares over the
+ * super-block, all integers fixed; then step 3 again. The best result is written. All is float32
+ * and double in a fixed order, so equal input gives equal bytes everywhere. There is no importance
+ * weighting: every value counts the same.
  */
 #include "dtype/dtype_quant.h"
 
@@ -17,7 +17,7 @@
 
 enum { ROUNDS = 3, WIDTHS = 11 };
 
-/* The integers q of a type, and how many values share a scale. */
+/* The range of the integers q of a type, and the number of values that share a scale. */
 struct grid {
     int lo, hi;
     size_t n;
@@ -26,21 +26,21 @@ struct grid {
 static const struct grid grid4 = {0, 15, 32}, grid6 = {-32, 31, 16};
 
 /* The nearest integer in [lo, hi]; lo for NaN. */
-static int nearest(double v, int lo, int hi)
+static int nearest_integer(double v, int lo, int hi)
 {
     double clipped = v > lo ? v : lo;
     clipped = clipped < hi ? clipped : hi;
     return (int)floor(clipped + 0.5);
 }
 
-/* What half precision makes of a scale. */
-static float halved(double v)
+/* v rounded to half precision. */
+static float round_to_f16(double v)
 {
     return f16_to_f32(f16_from_f32((float)v));
 }
 
-/* The sum of n values, a multiple of 4, as four chains that vector units can keep. */
-static float sum(const float *v, size_t n)
+/* The sum of n values, a multiple of 4, in four chains that compilers can vectorise. */
+static float sum_chains(const float *v, size_t n)
 {
     float a = 0, b = 0, c = 0, d = 0;
     for (size_t j = 0; j < n; j += 4) {
@@ -64,7 +64,7 @@ static void get_levels(const struct grid *g, const float *x, float scale, float 
     }
 }
 
-/* The squared error with those integers, which are stored. */
+/* The squared error with those integers, which are stored in q. */
 static double assign(const struct grid *g, const float *x, float scale, float min, int8_t *q)
 {
     float level[QK], square[QK];
@@ -74,15 +74,15 @@ static double assign(const struct grid *g, const float *x, float scale, float mi
         square[j] = rest * rest;
         q[j] = (int8_t)level[j];
     }
-    return (double)sum(square, g->n);
+    return (double)sum_chains(square, g->n);
 }
 
-struct sums { /* over a sub-block; those of q are exact */
+struct fit_sums { /* over a sub-block; those of q are exact */
     double q, qq, qx;
 };
 
 /* The sums for the same integers. */
-static struct sums measure(const struct grid *g, const float *x, float scale, float min)
+static struct fit_sums measure_fit(const struct grid *g, const float *x, float scale, float min)
 {
     float q[QK], qq[QK], qx[QK];
     get_levels(g, x, scale, min, q);
@@ -90,17 +90,19 @@ static struct sums measure(const struct grid *g, const float *x, float scale, fl
         qq[j] = q[j] * q[j];
         qx[j] = q[j] * x[j];
     }
-    return (struct sums){(double)sum(q, g->n), (double)sum(qq, g->n), (double)sum(qx, g->n)};
+    return (struct fit_sums){(double)sum_chains(q, g->n), (double)sum_chains(qq, g->n),
+                             (double)sum_chains(qx, g->n)};
 }
 
-static double total(const struct grid *g, const float *x)
+static double grid_sum(const struct grid *g, const float *x)
 {
-    return (double)sum(x, g->n);
+    return (double)sum_chains(x, g->n);
 }
 
-/* What cannot be stored must not spoil the rest: not finite counts as 0, and what is far beyond every
- * half-precision scale is clipped, so that no sum overflows; d then becomes infinite, which shows. */
-static void take(const float *src, float x[QK_K])
+/* Copies the values. One that is not finite counts as 0, so that it does not spoil the others.
+ * Values beyond every half-precision scale are clipped, so that no sum overflows; d is then
+ * infinite. */
+static void copy_finite(const float *src, float x[QK_K])
 {
     const float most = 1e9f;
     for (size_t j = 0; j < QK_K; j++) {
@@ -110,7 +112,7 @@ static void take(const float *src, float x[QK_K])
     }
 }
 
-/* ---- Q4_K -------------------------------------------------------------------------------------- */
+/* ---- Q4_K ------------------------------------------------------------------------------------ */
 
 enum { N_SUB4 = 8, TOP4 = 63 }; /* sub-blocks; the largest integer scale and min */
 
@@ -121,9 +123,9 @@ struct q4_k {
     double error;
 };
 
-/* The line through the points (q, x) by least squares, x adding up to sum_x; min may not be negative.
- * Returns by how much it lowers the squared error below that of all zeros. */
-static double fit_line(const struct sums *s, double n, double sum_x, float *scale, float *min)
+/* Fits a line to the points (q, x) by least squares; sum_x is the sum of x; min may not be
+ * negative. Returns the squared error of all zeros minus that of the fit. */
+static double fit_line(const struct fit_sums *s, double n, double sum_x, float *scale, float *min)
 {
     double det = n * s->qq - s->q * s->q;
     if (!(det > 0))
@@ -146,12 +148,12 @@ static void search4(const float *x, float *scale, float *min)
         lo = x[j] < lo ? x[j] : lo;
         hi = x[j] > hi ? x[j] : hi;
     }
-    double sum_x = total(&grid4, x), best = 0;
+    double sum_x = grid_sum(&grid4, x), best = 0;
     *scale = 0;
     *min = -lo;
     for (int i = 0; i < WIDTHS && hi > lo; i++) {
         float s = (hi - lo) / (14 + 0.2f * (float)i), m = -lo;
-        struct sums sums = measure(&grid4, x, s, m);
+        struct fit_sums sums = measure_fit(&grid4, x, s, m);
         double gain = fit_line(&sums, (double)grid4.n, sum_x, &s, &m);
         if (gain > best || i == 0) {
             best = gain;
@@ -164,11 +166,11 @@ static void search4(const float *x, float *scale, float *min)
 /* Step 3 for sub-block i; returns the error. */
 static double choose4(struct q4_k *b, size_t i, const float *x, float scale, float min)
 {
-    int first = nearest(scale / (double)b->d, 1, TOP4 - 1), last = -1;
-    double best = (double)INFINITY, sum_x = total(&grid4, x);
+    int first = nearest_integer(scale / (double)b->d, 1, TOP4 - 1), last = -1;
+    double best = (double)INFINITY, sum_x = grid_sum(&grid4, x);
     int8_t q[QK];
     for (int sc = first - 1; sc <= first + 1; sc++) {
-        int mn = nearest(min / (double)b->dmin, 0, TOP4);
+        int mn = nearest_integer(min / (double)b->dmin, 0, TOP4);
         for (int turn = 0; turn < 2 && (turn == 0 || mn != last); turn++) {
             float s = b->d * (float)sc, m = b->dmin * (float)mn;
             double error = assign(&grid4, x, s, m, q);
@@ -178,9 +180,11 @@ static double choose4(struct q4_k *b, size_t i, const float *x, float scale, flo
                 b->min[i] = mn;
                 memcpy(b->q + QK * i, q, QK);
             }
-            struct sums sums = measure(&grid4, x, s, m); /* the best min for these integers */
+            struct fit_sums sums =
+                measure_fit(&grid4, x, s, m); /* the best min for these integers */
             last = mn;
-            mn = nearest(((double)s * sums.q - sum_x) / (double)grid4.n / (double)b->dmin, 0, TOP4);
+            mn = nearest_integer(((double)s * sums.q - sum_x) / (double)grid4.n / (double)b->dmin,
+                                 0, TOP4);
         }
     }
     return best;
@@ -192,22 +196,22 @@ static void refit4(struct q4_k *b, const float *x)
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
     for (size_t i = 0; i < N_SUB4; i++) {
         double scale = b->scale[i], min = b->min[i];
-        struct sums s =
-            measure(&grid4, x + QK * i, b->d * (float)b->scale[i], b->dmin * (float)b->min[i]);
+        struct fit_sums s =
+            measure_fit(&grid4, x + QK * i, b->d * (float)b->scale[i], b->dmin * (float)b->min[i]);
         aa += scale * scale * s.qq;
         ab += scale * min * s.q;
         bb += min * min * (double)grid4.n;
         ax += scale * s.qx;
-        bx += min * total(&grid4, x + QK * i);
+        bx += min * grid_sum(&grid4, x + QK * i);
     }
     double det = aa * bb - ab * ab;
     if (bb == 0 && aa > 0) {
-        b->d = halved(ax / aa);
+        b->d = round_to_f16(ax / aa);
     } else if (det > 0) {
         double d = (bb * ax - ab * bx) / det, dmin = (ab * ax - aa * bx) / det;
         if (d > 0 && dmin >= 0) {
-            b->d = halved(d);
-            b->dmin = halved(dmin);
+            b->d = round_to_f16(d);
+            b->dmin = round_to_f16(dmin);
         }
     }
 }
@@ -221,8 +225,8 @@ static void encode4(const float *x, struct q4_k *best)
         most_scale = scale[i] > most_scale ? scale[i] : most_scale;
         most_min = min[i] > most_min ? min[i] : most_min;
     }
-    b.d = halved((double)most_scale / TOP4);
-    b.dmin = halved((double)most_min / TOP4);
+    b.d = round_to_f16((double)most_scale / TOP4);
+    b.dmin = round_to_f16((double)most_min / TOP4);
     *best = b;
     for (int round = 0; round < ROUNDS && (b.d != 0 || b.dmin != 0); round++) {
         b.error = 0;
@@ -253,7 +257,7 @@ void q4_k_from_float(const float *src, void *dst, size_t n)
     float x[QK_K];
     struct q4_k b;
     for (size_t i = 0; i < n; i += QK_K, p += 144) {
-        take(src + i, x);
+        copy_finite(src + i, x);
         encode4(x, &b);
         put_f16(p, b.d);
         put_f16(p + 2, b.dmin);
@@ -267,7 +271,7 @@ void q4_k_from_float(const float *src, void *dst, size_t n)
     }
 }
 
-/* ---- Q6_K -------------------------------------------------------------------------------------- */
+/* ---- Q6_K ------------------------------------------------------------------------------------ */
 
 enum { N_SUB6 = 16, SUB6 = 16 };
 
@@ -286,8 +290,8 @@ static float search6(const float *x)
     for (size_t j = 0; j < SUB6; j++)
         largest = fabsf(x[j]) > fabsf(largest) ? x[j] : largest;
     for (int i = 0; i < WIDTHS; i++) {
-        struct sums s = measure(&grid6, x, -largest / (31 + 0.2f * (float)i), 0);
-        double gain = s.qq > 0 ? s.qx * s.qx / s.qq : 0; /* what it takes off the squared error */
+        struct fit_sums s = measure_fit(&grid6, x, -largest / (31 + 0.2f * (float)i), 0);
+        double gain = s.qq > 0 ? s.qx * s.qx / s.qq : 0; /* reduction of the squared error */
         if (gain > best) {
             best = gain;
             scale = (float)(s.qx / s.qq);
@@ -299,7 +303,7 @@ static float search6(const float *x)
 /* Step 3 for sub-block i; returns the error. */
 static double choose6(struct q6_k *b, size_t i, const float *x, float scale)
 {
-    int first = nearest(scale / (double)b->d, -127, 126);
+    int first = nearest_integer(scale / (double)b->d, -127, 126);
     double best = (double)INFINITY;
     int8_t q[SUB6];
     for (int sc = first - 1; sc <= first + 1; sc++) {
@@ -319,15 +323,15 @@ static void refit6(struct q6_k *b, const float *x)
     double aa = 0, ax = 0;
     for (size_t i = 0; i < N_SUB6; i++) {
         double scale = b->scale[i];
-        struct sums s = measure(&grid6, x + SUB6 * i, b->d * (float)b->scale[i], 0);
+        struct fit_sums s = measure_fit(&grid6, x + SUB6 * i, b->d * (float)b->scale[i], 0);
         aa += scale * scale * s.qq;
         ax += scale * s.qx;
     }
     if (aa > 0)
-        b->d = halved(ax / aa);
+        b->d = round_to_f16(ax / aa);
 }
 
-/* The largest scale gets -128, the end of the range that has one more. */
+/* The largest scale gets -128: the range has one more integer on the negative side. */
 static void encode6(const float *x, struct q6_k *best)
 {
     float scale[N_SUB6], largest = 0;
@@ -336,7 +340,7 @@ static void encode6(const float *x, struct q6_k *best)
         scale[i] = search6(x + SUB6 * i);
         largest = fabsf(scale[i]) > fabsf(largest) ? scale[i] : largest;
     }
-    b.d = halved(largest / -128.0);
+    b.d = round_to_f16(largest / -128.0);
     *best = b;
     for (int round = 0; round < ROUNDS && b.d != 0; round++) {
         b.error = 0;
@@ -367,7 +371,7 @@ void q6_k_from_float(const float *src, void *dst, size_t n)
     float x[QK_K];
     struct q6_k b;
     for (size_t i = 0; i < n; i += QK_K, p += 210) {
-        take(src + i, x);
+        copy_finite(src + i, x);
         encode6(x, &b);
         memset(p, 0, 192);
         for (size_t row = 0; row < 8; row++)

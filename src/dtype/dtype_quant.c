@@ -1,10 +1,10 @@
-/* Floor 1. Element types with blocks of 32 values: one scale (d), for some an offset (m), and small
+/* Element types with blocks of 32 values: one scale (d), for some an offset (m), and small
  * integers. See dtype_quant.h.
  *
- * In all 4-bit types byte j of a block holds value j in its low half and value j + 16 in its high half.
- * The encoders reproduce ggml's reference encoders bit for bit: d is used unrounded for the integers and
- * stored rounded to half precision. Where ggml's conversion to an integer is undefined (NaN, and 1/d
- * that overflows for blocks below 1e-36) the integer is 0.
+ * In all 4-bit types byte j of a block stores value j in its low half and value j + 16 in its high
+ * half. The encoders match ggml's reference encoders bit for bit: d is used unrounded for the
+ * integers and stored rounded to f16. Where ggml's conversion to an integer is undefined (NaN, and
+ * 1/d that overflows for blocks below 1e-36) the integer is 0.
  */
 #include "dtype/dtype_quant.h"
 
@@ -27,7 +27,7 @@ enum { /* bytes of a block */
 const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                1,    13,   25,  38,  53,  69,  89,  113};
 
-/* ---- decoding ---------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 void q8_0_to_float(const void *src, float *dst, size_t n)
 {
@@ -106,7 +106,7 @@ void q5_1_to_float(const void *src, float *dst, size_t n)
     }
 }
 
-/* d times the value of a table that each nibble chooses. */
+/* Decodes nibbles: d times the table value that each nibble selects. */
 static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, float *dst)
 {
     uint8_t q[QK];
@@ -122,7 +122,7 @@ void iq4_nl_to_float(const void *src, float *dst, size_t n)
         look_up(iq4_values, b + 2, f16_at(b), dst + i);
 }
 
-/* 2^(e - 128): e is the exponent of a float32 one too large; the two smallest are subnormal. */
+/* 2^(e - 128). A float32 with exponent field e would be 2^(e - 127); e < 2 gives subnormals. */
 static float power_of_two(uint8_t e)
 {
     uint32_t bits = e < 2 ? UINT32_C(0x200000) << e : (uint32_t)(e - 1) << 23;
@@ -131,7 +131,7 @@ static float power_of_two(uint8_t e)
     return f;
 }
 
-/* The table has twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction). */
+/* The table stores twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction bit). */
 void mxfp4_to_float(const void *src, float *dst, size_t n)
 {
     static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -140,7 +140,7 @@ void mxfp4_to_float(const void *src, float *dst, size_t n)
         look_up(twice, b + 1, power_of_two(b[0]), dst + i);
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static float inverse(float d)
 {
@@ -148,7 +148,7 @@ static float inverse(float d)
 }
 
 /* The value of largest magnitude, the first of several, with its sign. */
-static float largest(const float *x)
+static float largest_signed(const float *x)
 {
     float most = 0, value = 0;
     for (size_t j = 0; j < QK; j++) {
@@ -170,7 +170,7 @@ static void range(const float *x, float *min, float *max)
     }
 }
 
-/* v without its fraction, at most top; 0 for what no unsigned integer could hold. */
+/* v truncated to an integer of at most `top`; 0 if v is not in (0, 256). */
 static uint8_t truncate(float v, uint8_t top)
 {
     int in_range = v > 0 && v < 256;
@@ -178,7 +178,7 @@ static uint8_t truncate(float v, uint8_t top)
     return q < top ? q : top;
 }
 
-/* Ties away from zero, as roundf, in a form that compilers vectorise: the rest is exact. */
+/* Rounds half away from zero like roundf, in a form that compilers vectorise; `rest` is exact. */
 static int8_t round_away(float v)
 {
     int in_range = v > -128 && v < 128;
@@ -192,7 +192,7 @@ void q8_0_from_float(const float *src, void *dst, size_t n)
     uint8_t *b = dst;
     for (size_t i = 0; i < n; i += QK, b += Q8_0_BYTES) {
         int8_t q[QK];
-        float d = fabsf(largest(src + i)) / 127, id = inverse(d);
+        float d = fabsf(largest_signed(src + i)) / 127, id = inverse(d);
         for (size_t j = 0; j < QK; j++)
             q[j] = round_away(src[i + j] * id);
         put_f16(b, d);
@@ -216,17 +216,17 @@ static void put_fives(uint8_t *high, uint8_t *low, const uint8_t q[QK])
     put_nibbles(low, q);
 }
 
-/* The integers of a symmetric type with 2 * half levels, and the scale: the largest value becomes 0,
- * the end of the range that has one level more. */
+/* The integers of a symmetric type with 2 * half levels; returns the scale. The value of largest
+ * magnitude becomes 0, since the range has one more level on that side. */
 static float encode_symmetric(const float *x, uint8_t half, uint8_t q[QK])
 {
-    float d = largest(x) / -(float)half, id = inverse(d), middle = (float)half + 0.5f;
+    float d = largest_signed(x) / -(float)half, id = inverse(d), middle = (float)half + 0.5f;
     for (size_t j = 0; j < QK; j++)
         q[j] = truncate(x[j] * id + middle, (uint8_t)(2 * half - 1));
     return d;
 }
 
-/* The integers 0 to top of a type with an offset, which is *min, and the scale. */
+/* The integers 0 to top of a type with an offset, stored in *min; returns the scale. */
 static float encode_range(const float *x, uint8_t top, uint8_t q[QK], float *min)
 {
     float max;

@@ -1,10 +1,10 @@
-/* Floor 1. What the files of element types share: fields of a block, and the columns of dtype.c's table
- * that are not in dtype.c. Nobody else includes this.
+/* Shared by the files of src/dtype only: fields of a block, and the functions of dtype.c's table
+ * that are defined in other files.
  *
- * A decoder takes n values, a whole number of blocks, from bytes that may be unaligned; any bytes at all
- * decode to something. Products are rounded to float32 in the order written, as ggml does, so that
- * everybody sees the same weights. An encoder takes any floats: what is not finite gives a block whose
- * values are wrong, not undefined behaviour.
+ * A decoder takes n values, a whole number of blocks, from bytes that may be unaligned; any bytes
+ * decode. Products are rounded to float32 in the order written, as ggml does, so all programs see
+ * the same weights. An encoder takes any floats: values that are not finite give a block of wrong
+ * values, not undefined behaviour.
  */
 #ifndef MGPT_DTYPE_QUANT_H
 #define MGPT_DTYPE_QUANT_H
