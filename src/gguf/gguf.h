@@ -1,5 +1,5 @@
-/* Floor 2. GGUF version 3 (and 2), read and written. Layout and limits: the GGUF specification; what
- * this reader refuses stands above gguf_parse.
+/* GGUF version 3 (and 2): reader and writer. Source: the GGUF specification; gguf_parse lists what
+ * is refused.
  *
  *     "GGUF" u32 version u64 n_tensors u64 n_kv
  *     n_kv      x { string key, u32 type, value }
@@ -42,9 +42,9 @@ struct gguf_kv {
     enum gguf_type type;    /* GGUF_ARRAY: of `element` */
     enum gguf_type element; /* == type for a scalar */
     uint64_t n;             /* elements; 1 for a scalar */
-    const uint8_t *value;   /* first element; strings each with their u64 length in front */
+    const uint8_t *value;   /* first element; each string follows its u64 length */
     size_t value_bytes;
-    uint64_t offset; /* of the key in the file, for error lines */
+    uint64_t offset; /* of the key in the file, for error messages */
 };
 
 struct gguf_tensor {
@@ -65,37 +65,38 @@ struct gguf {
     struct gguf_kv *kv;          /* stb_ds array, file order */
     struct gguf_tensor *tensors; /* stb_ds array, file order */
     char *names;
-    uint32_t *kv_sorted, *tensors_sorted; /* indices in order of key, of name */
+    uint32_t *kv_sorted, *tensors_sorted; /* indices sorted by key, by name */
 };
 
-/* Reads the structure of a file; the bytes are borrowed. Refused, each with the byte offset: a wrong
- * magic or version, the other byte order, split files; counts, lengths or array sizes beyond the file
- * or beyond 65,536 entries / 2^30 elements; unknown value types, arrays of arrays, a bool that is
- * neither 0 nor 1; empty, overlong or duplicate keys and tensor names; more than 4 dims, a dim of 0,
- * overflowing products, rows that are not whole blocks, unknown tensor types; misaligned tensors,
- * tensors out of order or past the end. A file without tensors may end before its data section. */
+/* Reads the structure of a file; the bytes are borrowed. Refuses, with the byte offset: a wrong
+ * magic or version, big-endian files, split files; counts, lengths or array sizes beyond the
+ * file or beyond 65,536 entries / 2^30 elements; unknown value types, arrays of arrays, a bool
+ * that is neither 0 nor 1; empty, overlong or duplicate keys and tensor names; more than 4 dims,
+ * a dim of 0, overflowing products, rows that are not whole blocks, unknown tensor types;
+ * misaligned tensors, tensors out of order or past the end. A file without tensors may end
+ * before its data section. */
 int gguf_parse(struct gguf *g, const void *data, size_t size, mgpt_error *err);
 void gguf_free(struct gguf *g);
 
-/* Look-ups by name: binary search; NULL when absent. */
+/* Look-ups by name (binary search); NULL when absent. */
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name);
 
-/* Typed values. Return 1 and store, 0 when the key is absent, or negative with *err filled when it
- * has another type or is out of range: "key llama.block_count: expected an unsigned integer, found a
+/* Typed values. Return 1 and store; 0 if the key is absent; negative with *err if it has another
+ * type or is out of range: "key llama.block_count: expected an unsigned integer, found a
  * string". gguf_uint takes any integer type, and an array whose entries are all equal. */
 int gguf_uint(const struct gguf *g, const char *key, uint64_t max, uint64_t *v, mgpt_error *err);
 int gguf_float(const struct gguf *g, const char *key, double *v, mgpt_error *err);
 int gguf_bool(const struct gguf *g, const char *key, int *v, mgpt_error *err);
 int gguf_string(const struct gguf *g, const char *key, struct gguf_str *v, mgpt_error *err);
 
-/* An array of one element type: 1 with *kv, 0 absent, negative on another type. For GGUF_STRING walk
- * it with a cursor over (value, value_bytes) and gguf_next_string. */
+/* An array of one element type. Returns 1 with *kv, 0 if absent, negative for another type. Read
+ * strings with a cursor over (value, value_bytes) and gguf_next_string. */
 int gguf_array(const struct gguf *g, const char *key, enum gguf_type element,
                const struct gguf_kv **kv, mgpt_error *err);
 struct gguf_str gguf_next_string(struct cursor *c);
 
-/* ---- writing: describe everything, then stream the data --------------------------------------- */
+/* ---- writing: describe everything, then stream the data -------------------------------------- */
 
 struct gguf_writer {
     struct outfile out;
@@ -108,8 +109,8 @@ struct gguf_writer {
     uint64_t n_written;     /* tensors whose data is complete */
     uint64_t in_tensor;     /* bytes of the current one written */
     mgpt_error failed;      /* sticky: first failure of any call */
-    int in_memory;          /* out.offset counts, out.fd is not used */
-    uint8_t *memory;        /* the file, from the first data on */
+    int in_memory;          /* only out.offset is used of out */
+    uint8_t *memory;        /* the file; allocated with the first data */
     size_t memory_size;
 };
 
@@ -119,7 +120,7 @@ int gguf_create(struct gguf_writer *w, const char *path, mgpt_error *err);
 /* Begins a file in memory, for gguf_commit_memory. */
 void gguf_create_memory(struct gguf_writer *w);
 
-/* Metadata. Errors are sticky and come out of gguf_commit. */
+/* Metadata. Errors are sticky; gguf_commit returns them. */
 void gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t v);
 void gguf_put_f32(struct gguf_writer *w, const char *key, float v);
 void gguf_put_bool(struct gguf_writer *w, const char *key, int v);
@@ -128,21 +129,22 @@ void gguf_put_strings(struct gguf_writer *w, const char *key, const struct gguf_
 void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *v, size_t n);
 void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_t n);
 
-/* Copies an entry of another file as it is. */
 void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv);
 
 /* Declares the next tensor; dims[0] is the row length. */
 void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype *type,
                      uint32_t n_dims, const uint64_t *dims);
 
-/* Data of the declared tensors, in order: encoded bytes, in pieces of any size. Padding is added. */
+/* Data of the declared tensors, in order: encoded bytes, in pieces of any size. Padding is
+ * added. */
 void gguf_data(struct gguf_writer *w, const void *bytes, size_t n);
 
-/* Finishes: every declared tensor must have got exactly its bytes. Atomic; releases the writer. */
+/* Finishes the file: every declared tensor must have exactly its bytes. Atomic; releases the
+ * writer. */
 int gguf_commit(struct gguf_writer *w, mgpt_error *err);
 
-/* The same for gguf_create_memory: *bytes is the file, the caller's to free. One block of exactly its
- * size is allocated, with the first data. */
+/* The same for gguf_create_memory: *bytes is the file; the caller frees it. One block of exactly
+ * the file's size is allocated, with the first data. */
 int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err);
 void gguf_discard(struct gguf_writer *w);
 

@@ -1,8 +1,8 @@
-/* Floor 2. Names and typed values of a parsed GGUF file. See gguf.h.
+/* Names and typed values of a parsed GGUF file. See gguf.h.
  *
- * The order of names is made once, when the file is parsed; it finds duplicates and serves the binary
- * searches. Values are decoded on each call, since bytes of the file are unaligned and little-endian.
- * Ranges that depend on the meaning of a key are the caller's business.
+ * Names are sorted once, when the file is parsed, to find duplicates and for binary search. Values
+ * are decoded on each call, since bytes of the file are unaligned and little-endian. The caller
+ * checks ranges that depend on the meaning of a key.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -24,22 +24,21 @@ const struct gguf_type_info gguf_types[GGUF_N_TYPES] = {
     [GGUF_F64] = {8, 'f', "an f64", "f64"},
 };
 
-/* ---- order of names ----------------------------------------------------------------------------
- */
+/* ---- order of names -------------------------------------------------------------------------- */
 
 typedef struct gguf_str name_fn(const struct gguf *g, uint32_t i);
 
-static struct gguf_str key_of(const struct gguf *g, uint32_t i)
+static struct gguf_str key_at(const struct gguf *g, uint32_t i)
 {
     return g->kv[i].key;
 }
 
-static struct gguf_str name_of(const struct gguf *g, uint32_t i)
+static struct gguf_str name_at(const struct gguf *g, uint32_t i)
 {
     return (struct gguf_str){g->tensors[i].name, strlen(g->tensors[i].name)};
 }
 
-static int compare(struct gguf_str a, struct gguf_str b)
+static int compare_names(struct gguf_str a, struct gguf_str b)
 {
     int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
     return c ? c : (a.n > b.n) - (a.n < b.n);
@@ -49,9 +48,9 @@ static void sift_down(const struct gguf *g, uint32_t *heap, size_t root, size_t 
 {
     uint32_t v = heap[root];
     for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
-        if (child + 1 < n && compare(name(g, heap[child]), name(g, heap[child + 1])) < 0)
+        if (child + 1 < n && compare_names(name(g, heap[child]), name(g, heap[child + 1])) < 0)
             child++;
-        if (compare(name(g, v), name(g, heap[child])) >= 0)
+        if (compare_names(name(g, v), name(g, heap[child])) >= 0)
             break;
         heap[root] = heap[child];
         root = child;
@@ -59,8 +58,8 @@ static void sift_down(const struct gguf *g, uint32_t *heap, size_t root, size_t 
     heap[root] = v;
 }
 
-/* A new array of the indices 0 to n-1 in order of name; NULL when out of memory. Heapsort: no order of
- * names makes it quadratic, it needs no memory and, unlike qsort, it takes a context. */
+/* A new array of the indices 0 to n-1 sorted by name; NULL when out of memory. Heapsort: no
+ * input makes it quadratic, it needs no memory, and unlike qsort it takes a context. */
 static uint32_t *sorted_indices(const struct gguf *g, size_t n, name_fn *name)
 {
     uint32_t *heap = mem_new(n, sizeof *heap);
@@ -82,7 +81,7 @@ static uint32_t *sorted_indices(const struct gguf *g, size_t n, name_fn *name)
 static size_t find_duplicate(const struct gguf *g, const uint32_t *sorted, size_t n, name_fn *name)
 {
     for (size_t i = 1; i < n; i++)
-        if (compare(name(g, sorted[i - 1]), name(g, sorted[i])) == 0)
+        if (compare_names(name(g, sorted[i - 1]), name(g, sorted[i])) == 0)
             return sorted[i - 1] > sorted[i] ? sorted[i - 1] : sorted[i];
     return n;
 }
@@ -90,30 +89,30 @@ static size_t find_duplicate(const struct gguf *g, const uint32_t *sorted, size_
 int gguf_sort_keys(struct gguf *g, size_t *twice)
 {
     size_t n = arr_len(g->kv);
-    g->kv_sorted = sorted_indices(g, n, key_of);
-    *twice = g->kv_sorted ? find_duplicate(g, g->kv_sorted, n, key_of) : n;
+    g->kv_sorted = sorted_indices(g, n, key_at);
+    *twice = g->kv_sorted ? find_duplicate(g, g->kv_sorted, n, key_at) : n;
     return g->kv_sorted != NULL;
 }
 
 int gguf_sort_names(struct gguf *g, size_t *twice)
 {
     size_t n = arr_len(g->tensors);
-    g->tensors_sorted = sorted_indices(g, n, name_of);
-    *twice = g->tensors_sorted ? find_duplicate(g, g->tensors_sorted, n, name_of) : n;
+    g->tensors_sorted = sorted_indices(g, n, name_at);
+    *twice = g->tensors_sorted ? find_duplicate(g, g->tensors_sorted, n, name_at) : n;
     return g->tensors_sorted != NULL;
 }
 
-/* ---- look-ups --------------------------------------------------------------------------------- */
+/* ---- look-ups -------------------------------------------------------------------------------- */
 
-/* The index of the entry of that name, or n. */
-static size_t search(const struct gguf *g, const uint32_t *sorted, size_t n, name_fn *name,
-                     const char *wanted)
+/* The index of the entry with that name, or n. */
+static size_t search_name(const struct gguf *g, const uint32_t *sorted, size_t n, name_fn *name,
+                          const char *wanted)
 {
     struct gguf_str w = {wanted, strlen(wanted)};
     size_t first = 0, last = n;
     while (first < last) {
         size_t mid = first + (last - first) / 2;
-        int c = compare(w, name(g, sorted[mid]));
+        int c = compare_names(w, name(g, sorted[mid]));
         if (c == 0)
             return sorted[mid];
         if (c < 0)
@@ -126,17 +125,17 @@ static size_t search(const struct gguf *g, const uint32_t *sorted, size_t n, nam
 
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
 {
-    size_t n = arr_len(g->kv), i = search(g, g->kv_sorted, n, key_of, key);
+    size_t n = arr_len(g->kv), i = search_name(g, g->kv_sorted, n, key_at, key);
     return i < n ? &g->kv[i] : NULL;
 }
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name)
 {
-    size_t n = arr_len(g->tensors), i = search(g, g->tensors_sorted, n, name_of, name);
+    size_t n = arr_len(g->tensors), i = search_name(g, g->tensors_sorted, n, name_at, name);
     return i < n ? &g->tensors[i] : NULL;
 }
 
-/* ---- typed values ----------------------------------------------------------------------------- */
+/* ---- typed values ---------------------------------------------------------------------------- */
 
 static int wrong_type(const struct gguf_kv *kv, const char *key, const char *expected,
                       mgpt_error *err)
@@ -147,7 +146,7 @@ static int wrong_type(const struct gguf_kv *kv, const char *key, const char *exp
                    array ? gguf_types[kv->element].many : gguf_types[kv->element].one);
 }
 
-/* All entries of a non-empty array are the same bytes: the array equals itself moved by one. */
+/* 1: all entries of a non-empty array are equal: the array equals itself shifted by one. */
 static int all_equal(const struct gguf_kv *kv)
 {
     size_t each = gguf_types[kv->element].size;

@@ -1,12 +1,12 @@
-/* Floor 2. Reading the structure of GGUF files. See gguf.h; look-ups and typed values: gguf_get.c.
+/* Reading the structure of GGUF files. See gguf.h; look-ups and typed values: gguf_get.c.
  *
- * All bytes come through one cursor; every count, length and size is compared with the bytes left
- * before anything is allocated or walked, so memory is a small multiple of the file's size and time is
- * O(n log n) of it, whatever the file says. After gguf_parse every tensor lies inside the file.
- * In error lines, err.offset is the byte of the field (or the entry) that is wrong.
+ * All bytes are read through one cursor. Every count, length and size is compared with the bytes
+ * left before anything is allocated or walked, so for any file memory is a small multiple of its
+ * size and time is O(n log n) in it. After gguf_parse every tensor is inside the file. In errors,
+ * err.offset is the byte of the wrong field (or entry).
  *
- * A tensor with 0 dims is a scalar: one value. What the metadata means is not known here, except for
- * the keys that change how a file is read: general.alignment and split.count.
+ * A tensor with 0 dims is a scalar: one value. The only keys interpreted here are the two that
+ * change how a file is read: general.alignment and split.count.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -18,7 +18,7 @@
 
 #define MIN_KV_BYTES 14   /* key length, 1 byte of key, type, 1 byte of value */
 #define MIN_INFO_BYTES 24 /* name length, n_dims, type, offset */
-#define CLIP 60           /* bytes of a name from the file that an error line shows */
+#define CLIP 60           /* bytes of a name that an error message shows */
 
 struct parse {
     struct gguf *g;
@@ -30,7 +30,7 @@ struct parse {
     char text[96];
 };
 
-/* What is being read, for error lines: "key general.name", "tensor number 3". */
+/* The entry being read, for error messages: "key general.name", "tensor number 3". */
 static const char *subject(struct parse *p)
 {
     int n = p->name.n < CLIP ? (int)p->name.n : CLIP;
@@ -64,7 +64,7 @@ static int read_string(struct parse *p, struct gguf_str *s)
     return MGPT_OK;
 }
 
-/* ---- metadata --------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static int read_elements(struct parse *p, struct gguf_kv *kv)
 {
@@ -86,7 +86,7 @@ static int read_elements(struct parse *p, struct gguf_kv *kv)
     return MGPT_OK;
 }
 
-static int read_value(struct parse *p, struct gguf_kv *kv)
+static int read_kv_value(struct parse *p, struct gguf_kv *kv)
 {
     size_t at = p->c.pos;
     uint32_t type = cursor_u32(&p->c), element = type;
@@ -126,15 +126,15 @@ static int read_kv(struct parse *p)
         return err_set(p->err, MGPT_EFILE, kv.offset, "%s: a key of %zu bytes, expected 1 to %u",
                        subject(p), kv.key.n, GGUF_MAX_KEY);
     p->name = kv.key;
-    if (read_value(p, &kv) < 0)
+    if (read_kv_value(p, &kv) < 0)
         return MGPT_EFILE;
     arr_put(p->g->kv, kv);
     return MGPT_OK;
 }
 
-/* ---- tensor infos ----------------------------------------------------------------------------- */
+/* ---- tensor infos ---------------------------------------------------------------------------- */
 
-/* The name, checked and copied to its slot in g->names. */
+/* Reads the name, checks it and copies it to its slot in g->names. */
 static int read_name(struct parse *p, struct gguf_tensor *t)
 {
     size_t at = p->c.pos;
@@ -154,7 +154,7 @@ static int read_name(struct parse *p, struct gguf_tensor *t)
                            subject(p));
     }
     t->name = p->g->names + p->i * (GGUF_MAX_NAME + 1);
-    memcpy(t->name, s.p, s.n); /* the slot is zeroed: the terminator is there */
+    memcpy(t->name, s.p, s.n); /* the slot is zeroed, which gives the terminator */
     return MGPT_OK;
 }
 
@@ -180,7 +180,6 @@ static int read_dims(struct parse *p, struct gguf_tensor *t)
     return MGPT_OK;
 }
 
-/* The element type and with it the size in bytes. */
 static int read_type(struct parse *p, struct gguf_tensor *t)
 {
     size_t at = p->c.pos;
@@ -200,8 +199,8 @@ static int read_type(struct parse *p, struct gguf_tensor *t)
     return MGPT_OK;
 }
 
-/* `*used`: the data section so far. Tensors must stand in order without gaps, as ggml demands: it makes
- * overlaps impossible and the offset redundant. t->offset is that of the info until place_data. */
+/* *used: bytes of the data section so far. Tensors must follow each other without gaps, as ggml
+ * requires; this excludes overlaps. t->offset is the offset of the info until place_data. */
 static int read_info(struct parse *p, uint64_t *used)
 {
     struct gguf_tensor t = {.offset = p->c.pos};
@@ -225,7 +224,7 @@ static int read_info(struct parse *p, uint64_t *used)
     return MGPT_OK;
 }
 
-/* Turns positions of infos into positions of data. */
+/* Replaces the offsets of infos by offsets of data. */
 static int place_data(struct parse *p)
 {
     uint64_t at, end, padded;
@@ -246,9 +245,9 @@ static int place_data(struct parse *p)
     return MGPT_OK;
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-static int read_header(struct parse *p, uint64_t *n_tensors, uint64_t *n_kv)
+static int read_gguf_header(struct parse *p, uint64_t *n_tensors, uint64_t *n_kv)
 {
     const uint8_t *magic = cursor_take(&p->c, 4);
     if (!magic || memcmp(magic, "GGUF", 4) != 0)
@@ -267,7 +266,7 @@ static int read_header(struct parse *p, uint64_t *n_tensors, uint64_t *n_kv)
     return MGPT_OK;
 }
 
-/* A count of entries of at least `each` bytes, before room is made for them. */
+/* Checks a count of entries of at least `each` bytes before memory is allocated for them. */
 static int check_count(struct parse *p, const char *what, uint64_t n, size_t each, uint64_t offset)
 {
     if (n > GGUF_MAX_ENTRIES)
@@ -297,7 +296,7 @@ static int read_metadata(struct parse *p, uint64_t n)
     return err_set(p->err, MGPT_EFILE, g->kv[twice].offset, "%s: occurs twice", subject(p));
 }
 
-/* The keys that say how to read the rest. */
+/* Applies the keys that change how the rest is read. */
 static int apply_metadata(struct parse *p)
 {
     struct gguf *g = p->g;
@@ -346,7 +345,7 @@ static int read_tensors(struct parse *p, uint64_t n)
 static int parse_structure(struct parse *p)
 {
     uint64_t n_tensors = 0, n_kv = 0;
-    int status = read_header(p, &n_tensors, &n_kv);
+    int status = read_gguf_header(p, &n_tensors, &n_kv);
     if (status == MGPT_OK)
         status = check_count(p, "metadata entries", n_kv, MIN_KV_BYTES, 16);
     if (status == MGPT_OK)

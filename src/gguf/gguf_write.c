@@ -1,29 +1,30 @@
-/* Floor 2. Writing GGUF version 3. See gguf.h.
+/* Writing GGUF version 3. See gguf.h.
  *
- * Metadata and tensor infos are collected in memory; the header goes out with the first tensor data (or
- * at commit), after our own reader has accepted it: no file is written that could not be read again.
- * Data is streamed, to a file or to one block of memory. The same calls give the same bytes. All errors are sticky, so callers check once,
- * at gguf_commit. general.alignment is the writer's own key.
+ * Metadata and tensor infos are collected in memory. The header is written with the first tensor
+ * data (or at commit), after our own reader has accepted it, so every written file can be read.
+ * Data is streamed to a file or to one block of memory. The same calls give the same bytes. All
+ * errors are sticky, so callers check once, at gguf_commit. The writer itself sets
+ * general.alignment.
  */
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "gguf/gguf_impl.h"
 
-/* The default of the format. llama.cpp's quantizer copies the key but aligns to 32 whatever it says. */
+/* The default of the format. llama.cpp's quantizer copies the key but always aligns to 32. */
 #define ALIGNMENT 32u
 
-static int failed(const struct gguf_writer *w)
+static int writer_failed(const struct gguf_writer *w)
 {
     return w->failed.status < 0 || w->out.failed.status < 0;
 }
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
-static void append(struct gguf_writer *w, uint8_t **to, const void *bytes, size_t n)
+static void append_bytes(struct gguf_writer *w, uint8_t **to, const void *bytes, size_t n)
 {
     size_t len = arr_len(*to);
-    if (n == 0 || failed(w))
+    if (n == 0 || writer_failed(w))
         return;
     if (n > SIZE_MAX - len || !arr_reserve(*to, len + n)) {
         err_memory(&w->failed, "the GGUF header", n);
@@ -38,7 +39,7 @@ static void append_uint(struct gguf_writer *w, uint8_t **to, uint64_t v, unsigne
     uint8_t bytes[8];
     for (unsigned i = 0; i < n_bytes; i++)
         bytes[i] = (uint8_t)(v >> (8 * i));
-    append(w, to, bytes, n_bytes);
+    append_bytes(w, to, bytes, n_bytes);
 }
 
 static void append_f32(struct gguf_writer *w, uint8_t **to, float v)
@@ -51,14 +52,14 @@ static void append_f32(struct gguf_writer *w, uint8_t **to, float v)
 static void append_string(struct gguf_writer *w, uint8_t **to, const char *p, size_t n)
 {
     append_uint(w, to, n, 8);
-    append(w, to, p, n);
+    append_bytes(w, to, p, n);
 }
 
-/* ---- metadata --------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void begin_kv(struct gguf_writer *w, const char *key, enum gguf_type type)
 {
-    if (w->out.offset > 0 && !failed(w))
+    if (w->out.offset > 0 && !writer_failed(w))
         err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "key %s: put after tensor data", key);
     w->n_kv++;
     append_string(w, &w->kv, key, strlen(key));
@@ -122,7 +123,7 @@ void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
     size_t n = strlen(GGUF_ALIGNMENT_KEY);
     if (kv->key.n == n && memcmp(kv->key.p, GGUF_ALIGNMENT_KEY, n) == 0)
         return;
-    if (w->out.offset > 0 && !failed(w))
+    if (w->out.offset > 0 && !writer_failed(w))
         err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "metadata put after tensor data");
     w->n_kv++;
     append_string(w, &w->kv, kv->key.p, kv->key.n);
@@ -131,12 +132,13 @@ void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
         append_uint(w, &w->kv, kv->element, 4);
         append_uint(w, &w->kv, kv->n, 8);
     }
-    append(w, &w->kv, kv->value, kv->value_bytes);
+    append_bytes(w, &w->kv, kv->value, kv->value_bytes);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Bytes of a tensor, and the data section's size with it, padded; 0 when there is no such shape. */
+/* Computes the bytes of a tensor and the padded size of the data section with it; 0 for a bad
+ * shape. */
 static int tensor_bytes(const struct gguf_writer *w, const struct dtype *type, uint32_t n_dims,
                         const uint64_t *dims, uint64_t *bytes, uint64_t *total)
 {
@@ -159,7 +161,7 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype
     }
     while (n_dims > 1 && dims[n_dims - 1] == 1)
         n_dims--;
-    if (failed(w))
+    if (writer_failed(w))
         return;
     if (w->out.offset > 0 || !type || n_dims > GGUF_MAX_DIMS ||
         !tensor_bytes(w, type, n_dims, dims, &bytes, &total)) {
@@ -173,15 +175,14 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype
         append_uint(w, &w->infos, dims[d], 8);
     append_uint(w, &w->infos, type->id, 4);
     append_uint(w, &w->infos, w->data_size, 8);
-    if (!failed(w) && !arr_push(w->tensor_sizes, bytes))
+    if (!writer_failed(w) && !arr_push(w->tensor_sizes, bytes))
         err_memory(&w->failed, "the GGUF header", sizeof bytes);
     w->data_size = total;
     w->n_tensors++;
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-/* Makes the block for the whole file once the header is known. */
 static void reserve_memory(struct gguf_writer *w, size_t n_header)
 {
     uint64_t all;
@@ -192,8 +193,8 @@ static void reserve_memory(struct gguf_writer *w, size_t n_header)
         err_memory(&w->failed, "the GGUF file", fits ? w->memory_size : SIZE_MAX);
 }
 
-/* Appends to the file, or to the block, which has room for all that was declared. */
-static void emit(struct gguf_writer *w, const void *bytes, size_t n)
+/* Appends to the file, or to the block, which has room for all declared tensors. */
+static void emit_bytes(struct gguf_writer *w, const void *bytes, size_t n)
 {
     if (!w->in_memory) {
         outfile_write(&w->out, bytes, n);
@@ -203,18 +204,17 @@ static void emit(struct gguf_writer *w, const void *bytes, size_t n)
     w->out.offset += n;
 }
 
-/* Zeros up to the next multiple of the alignment in the file. */
-static void pad(struct gguf_writer *w)
+static void pad_data(struct gguf_writer *w)
 {
     static const uint8_t zeros[ALIGNMENT] = {0};
     size_t over = (size_t)(w->out.offset % w->alignment);
     if (over)
-        emit(w, zeros, w->alignment - over);
+        emit_bytes(w, zeros, w->alignment - over);
 }
 
-/* Has our own reader accept the header: the one place where the limits are enforced. An offset into
- * bytes that were never written would mean nothing to the caller. */
-static int acceptable(struct gguf_writer *w, const uint8_t *header, size_t n)
+/* Checks the header with our own reader, which enforces the limits. Clears the offset of an
+ * error: it would point into bytes that were never written. */
+static int header_accepted(struct gguf_writer *w, const uint8_t *header, size_t n)
 {
     struct gguf check;
     if (gguf_parse_header(&check, header, n, &w->failed) == MGPT_OK) {
@@ -231,17 +231,17 @@ static void write_header(struct gguf_writer *w)
 {
     uint8_t *header = NULL;
     gguf_put_u32(w, GGUF_ALIGNMENT_KEY, w->alignment);
-    append(w, &header, "GGUF", 4);
+    append_bytes(w, &header, "GGUF", 4);
     append_uint(w, &header, GGUF_VERSION, 4);
     append_uint(w, &header, w->n_tensors, 8);
     append_uint(w, &header, w->n_kv, 8);
-    append(w, &header, w->kv, arr_len(w->kv));
-    append(w, &header, w->infos, arr_len(w->infos));
-    if (!failed(w) && acceptable(w, header, arr_len(header)) && w->in_memory)
+    append_bytes(w, &header, w->kv, arr_len(w->kv));
+    append_bytes(w, &header, w->infos, arr_len(w->infos));
+    if (!writer_failed(w) && header_accepted(w, header, arr_len(header)) && w->in_memory)
         reserve_memory(w, arr_len(header));
-    if (!failed(w)) {
-        emit(w, header, arr_len(header));
-        pad(w);
+    if (!writer_failed(w)) {
+        emit_bytes(w, header, arr_len(header));
+        pad_data(w);
     }
     arr_free(header);
 }
@@ -260,9 +260,9 @@ void gguf_create_memory(struct gguf_writer *w)
 void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
-    if (!failed(w) && w->out.offset == 0)
+    if (!writer_failed(w) && w->out.offset == 0)
         write_header(w);
-    while (n > 0 && !failed(w)) {
+    while (n > 0 && !writer_failed(w)) {
         if (w->n_written == w->n_tensors) {
             err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET,
                     "%zu bytes of data after the last of %llu tensors", n,
@@ -271,19 +271,19 @@ void gguf_data(struct gguf_writer *w, const void *bytes, size_t n)
         }
         uint64_t room = w->tensor_sizes[w->n_written] - w->in_tensor;
         size_t take = n < room ? n : (size_t)room;
-        emit(w, p, take);
+        emit_bytes(w, p, take);
         w->in_tensor += take;
         p += take;
         n -= take;
         if (take == room) {
-            pad(w);
+            pad_data(w);
             w->n_written++;
             w->in_tensor = 0;
         }
     }
 }
 
-static void release(struct gguf_writer *w)
+static void writer_release(struct gguf_writer *w)
 {
     free(w->memory);
     arr_free(w->kv);
@@ -292,12 +292,12 @@ static void release(struct gguf_writer *w)
     *w = (struct gguf_writer){0};
 }
 
-/* What every kind of commit checks: a status with *err. */
-static int complete(struct gguf_writer *w, mgpt_error *err)
+/* Checks shared by both kinds of commit; returns a status with *err. */
+static int finish_data(struct gguf_writer *w, mgpt_error *err)
 {
-    if (!failed(w) && w->out.offset == 0)
+    if (!writer_failed(w) && w->out.offset == 0)
         write_header(w);
-    if (!failed(w) && w->n_written != w->n_tensors)
+    if (!writer_failed(w) && w->n_written != w->n_tensors)
         err_set(
             &w->failed, MGPT_EARG, MGPT_NO_OFFSET, "tensor %llu of %llu got %llu of its %llu bytes",
             (unsigned long long)w->n_written + 1, (unsigned long long)w->n_tensors,
@@ -309,29 +309,29 @@ static int complete(struct gguf_writer *w, mgpt_error *err)
 
 int gguf_commit(struct gguf_writer *w, mgpt_error *err)
 {
-    int status = complete(w, err);
+    int status = finish_data(w, err);
     if (status < 0)
         outfile_discard(&w->out);
     else
         status = outfile_commit(&w->out, err);
-    release(w);
+    writer_release(w);
     return status;
 }
 
 int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err)
 {
-    int status = complete(w, err);
+    int status = finish_data(w, err);
     if (status == MGPT_OK) {
         *bytes = w->memory;
         *n_bytes = w->memory_size;
         w->memory = NULL;
     }
-    release(w);
+    writer_release(w);
     return status;
 }
 
 void gguf_discard(struct gguf_writer *w)
 {
     outfile_discard(&w->out);
-    release(w);
+    writer_release(w);
 }
