@@ -1,9 +1,9 @@
-/* Floor 3. Tokenizers: opening, special tokens, and the walk over a text. See tok.h.
+/* Tokenizers: opening, special tokens, and encoding of a whole text. See tok.h.
  *
- * A text is searched for special tokens first: leftmost, longest on equal starts, user-defined ones
- * always, control and unknown ones only when the caller allows it. What lies between goes to the
- * kind (tok_char.c, tok_bpe.c, tok_spm.c). BOS and EOS are put around the whole as the file says,
- * BOS not a second time when the text itself begins with it.
+ * A text is first searched for special tokens: leftmost, longest on equal starts, user-defined ones
+ * always, control and unknown ones only if the caller allows it. The kind (tok_char.c, tok_bpe.c,
+ * tok_spm.c) encodes the text between them. BOS and EOS are added as the file says; BOS is not
+ * added if the text itself begins with it.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -16,7 +16,7 @@
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* An id beyond the vocabulary is as good as none; the default stays. */
+/* An id beyond the vocabulary is ignored; the default stays. */
 static int load_id(const struct tok *t, const struct gguf *g, const char *key, int32_t *id,
                    mgpt_error *err)
 {
@@ -36,7 +36,7 @@ static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_
     return status < 0 ? status : MGPT_OK;
 }
 
-/* Files mark the end of generation by key or only by the text of a control token. */
+/* Files mark the end of generation by a key or only by the text of a control token. */
 static int is_end_text(struct gguf_str text)
 {
     static const char *const ends[] = {
@@ -68,15 +68,16 @@ static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Where a file does not say. */
+/* The default id of a SentencePiece file, -1 if that token is not a control token. */
 static int32_t usual_id(const struct tok *t, int sentencepiece, int32_t id)
 {
     int is_there = sentencepiece && (size_t)id < t->n;
     return is_there && t->entries[id].type == TOK_CONTROL ? id : -1;
 }
 
-/* SentencePiece files may leave out what is always so: <unk> <s> </s> come first (an ordinary piece of text
- * is neither of them), BOS and the space in front are added. Others have a rule that says what is usual. */
+/* SentencePiece files may omit the usual values: <unk> <s> </s> come first (unless they are
+ * ordinary tokens), BOS and a leading space are added. Other kinds take the defaults of their
+ * splitting rule. */
 static void set_defaults(struct tok *t, int sentencepiece)
 {
     t->bos = usual_id(t, sentencepiece, 1);
@@ -90,8 +91,8 @@ static void set_defaults(struct tok *t, int sentencepiece)
     t->nfc = (flags & RULE_NFC) != 0;
 }
 
-/* The row of tokenizer.ggml.pre, for byte-level BPE. That there is none matters only to tok_bpe.c:
- * a vocabulary of characters needs no rule. */
+/* The row of tokenizer.ggml.pre, for byte-level BPE. Only tok_bpe.c refuses a missing row: a
+ * character vocabulary needs no rule. */
 static int choose_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     struct gguf_str pre = {"default", 7};
@@ -157,9 +158,8 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
                    model.p);
 }
 
-/* A vocabulary of characters: every normal token is one, and there is at least one. Such a file
- * merges bytes to characters and nothing else, so a look-up gives the same and knows what is
- * missing. */
+/* 1: every normal token is one character, and there is at least one. Such a file only merges
+ * bytes to characters, so a look-up gives the same tokens and can name the missing character. */
 static int is_all_characters(const struct tok *t)
 {
     size_t n_normal = 0;
@@ -227,7 +227,7 @@ void tok_free(struct tok *t)
     free(t);
 }
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 const char *tok_kind(const struct tok *t)
 {
@@ -299,7 +299,7 @@ static int encode_plain(struct tok_call *c, size_t from, size_t to)
     return from < to ? c->t->kind->encode(c, c->text + from, to - from) : MGPT_OK;
 }
 
-/* Everything but BOS and EOS. */
+/* Encodes everything but BOS and EOS. */
 static int encode_text(struct tok_call *c, size_t n_bytes, unsigned flags)
 {
     size_t from = 0;

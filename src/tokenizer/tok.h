@@ -1,4 +1,4 @@
-/* Floor 3. Tokenizers: text to token ids and back, for the vocabularies that GGUF files carry.
+/* Tokenizers: text to token ids and back, for the vocabularies in GGUF files.
  *
  *   char  every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
  *   bpe   byte-level BPE (tokenizer.ggml.model = "gpt2"): split with PCRE2, merge by rank
@@ -25,8 +25,7 @@ size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);
 int tok_adds_bos(const struct tok *t);
-int tok_wants_nfc(
-    const struct tok *t); /* texts are to be in normal form C; encoding does not see to it */
+int tok_wants_nfc(const struct tok *t); /* 1: the caller must pass text in normal form C */
 int tok_is_end(const struct tok *t, int32_t token);
 
 /* The contracts of mgpt_encode, mgpt_piece, mgpt_token_text. */
@@ -35,8 +34,8 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
 const char *tok_piece(const struct tok *t, int32_t token, size_t *n_bytes);
 const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes);
 
-/* 1: `first`, as the first token of a text, begins with the space that SentencePiece put there and
- * that decoding drops. */
+/* 1: if `first` is the first token of a text, it begins with the space that SentencePiece added
+ * and that decoding drops. */
 int tok_drops_space(const struct tok *t, int32_t first);
 
 #endif

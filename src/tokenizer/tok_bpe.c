@@ -1,10 +1,10 @@
-/* Floor 3. Byte-level BPE (GPT-2 and its descendants).
+/* Byte-level BPE (GPT-2 and its descendants).
  *
- * A text is split into pieces by the rule of the model's family (tok_split.c), and each piece, byte
- * by byte, is merged by the ranks of the merge list. Rules are made for valid UTF-8 only: where a
- * text is ill-formed, a copy of it has U+0001 for each such byte, which is of the same length and
- * of the same class for every rule (neither letter, number, punctuation nor space), while the bytes
- * that become tokens are those of the text. So nothing is lost.
+ * A text is split into pieces by the rule of the model's family (tok_split.c). Each piece is merged
+ * from single bytes by the ranks of the merge list. Rules are defined for valid UTF-8 only. An
+ * ill-formed text is therefore split as a copy with U+0001 for each ill-formed byte, which has the
+ * same length and no class in any rule (neither letter, number, punctuation nor space). The tokens
+ * are made from the original bytes, so nothing is lost.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -17,7 +17,7 @@
 struct tok_bpe {
     int32_t bytes[256]; /* id of a single byte, -1: none */
     struct tok_pairs pairs;
-    struct tok_map whole; /* pieces that are tokens; slots NULL: merging decides */
+    struct tok_map whole; /* pieces that are tokens; slots NULL: always merge */
     struct split *split;
 };
 
@@ -36,7 +36,7 @@ static int open_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     if (!t->rule) {
         struct gguf_str pre = {"", 0};
-        gguf_string(g, "tokenizer.ggml.pre", &pre, NULL); /* a string: tok.c has looked it up */
+        gguf_string(g, "tokenizer.ggml.pre", &pre, NULL); /* tok.c has checked it */
         return err_set(err, MGPT_EFILE, gguf_find(g, "tokenizer.ggml.pre")->offset,
                        "tokenizer.ggml.pre '%.*s' is not supported", (int)(pre.n < 32 ? pre.n : 32),
                        pre.p);
@@ -45,7 +45,7 @@ static int open_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
     return t->bpe->split ? MGPT_OK : MGPT_EMEM;
 }
 
-/* Every normal token longer than a byte is made by merges: without any, the file is broken. */
+/* Merges make every normal token longer than a byte. A file that has such tokens needs merges. */
 static int check_merges(const struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     if (gguf_find(g, "tokenizer.ggml.merges"))
@@ -56,7 +56,7 @@ static int check_merges(const struct tok *t, const struct gguf *g, mgpt_error *e
     return MGPT_OK;
 }
 
-/* Texts of tokens to ids while the merges are read, and pieces to ids where they count whole. */
+/* Fills `texts` (needed to read the merges), the single bytes and, for RULE_WHOLE, the pieces. */
 static int index_tokens(struct tok *t, struct tok_map *texts, mgpt_error *err)
 {
     struct tok_map *whole = &t->bpe->whole;
@@ -104,7 +104,7 @@ static int bpe_pair(const struct tok_call *c, const struct merge_symbol *left,
     return tok_pairs_find(&c->t->bpe->pairs, left->id, right->id, pair);
 }
 
-static int refuse(struct tok_call *c, const char *p, uint8_t byte)
+static int refuse_byte(struct tok_call *c, const char *p, uint8_t byte)
 {
     static const char hex[] = "0123456789ABCDEF";
     uint64_t at = (uint64_t)(p - c->text);
@@ -113,20 +113,19 @@ static int refuse(struct tok_call *c, const char *p, uint8_t byte)
                    hex[byte & 15], (unsigned long long)at, c->t->n);
 }
 
-/* The token that the whole piece is, or -1. */
+/* The token equal to the whole piece, or -1. */
 static int32_t whole_piece(const struct tok *t, const char *p, size_t n)
 {
     struct gguf_str piece = {p, n}, none = {p, 0};
     return t->whole_pieces ? tok_map_find(&t->bpe->whole, t, piece, none) : -1;
 }
 
-/* The stretch of text that is being encoded: its bytes, whatever was split in their stead. */
+/* A part of text being encoded: its original bytes, even if a copy was split. */
 struct stretch {
     struct tok_call *c;
     const char *bytes;
 };
 
-/* One piece of the split text. */
 static int encode_piece(void *user, size_t from, size_t to)
 {
     const struct stretch *s = user;
@@ -143,7 +142,7 @@ static int encode_piece(void *user, size_t from, size_t to)
     for (size_t i = 0; i < n; i++) {
         int32_t id = c->t->bpe->bytes[(uint8_t)p[i]];
         if (id < 0)
-            return refuse(c, p + i, (uint8_t)p[i]);
+            return refuse_byte(c, p + i, (uint8_t)p[i]);
         merge_add(c, (uint32_t)i, 1, id);
     }
     if (!merge_run(c))
@@ -171,14 +170,14 @@ static int bpe_encode(struct tok_call *c, const char *p, size_t n)
     const struct split *split = c->t->bpe->split;
     size_t bad = find_bad(p, n);
     if (bad == n)
-        return split_run(split, p, n, encode_piece, &s, c->err);
+        return split_text(split, p, n, encode_piece, &s, c->err);
     char *copy = mem_new(n, 1);
     if (!copy)
         return err_memory(c->err, "a copy of the text", n);
     memcpy(copy, p, n);
     for (; bad < n; bad += find_bad(p + bad, n - bad))
         copy[bad++] = 1;
-    int status = split_run(split, copy, n, encode_piece, &s, c->err);
+    int status = split_text(split, copy, n, encode_piece, &s, c->err);
     free(copy);
     return status;
 }

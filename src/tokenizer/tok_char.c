@@ -1,9 +1,7 @@
-/* Floor 3. Character vocabularies (microgpt, nanoGPT): one token per character, found in a sorted
- * table.
+/* Character vocabularies (microgpt, nanoGPT): one token per character, found in a sorted table.
  *
- * There is no fallback: a character that the table lacks is an error that names it, where it stands
- * and what the vocabulary is, since a model fed with something else would silently run on another
- * text.
+ * There is no fallback. A character that the table lacks is an error that names the character, its
+ * position and the vocabulary: with a substitute the model would silently run on another text.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -11,19 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct row {
+struct char_row {
     uint32_t code;
     int32_t id;
 };
 
 struct tok_chars {
     size_t n;
-    struct row *rows; /* ascending by code, each once */
+    struct char_row *rows; /* ascending by code, each once */
 };
 
 static int compare_rows(const void *x, const void *y)
 {
-    const struct row *a = x, *b = y;
+    const struct char_row *a = x, *b = y;
     int c = (a->code > b->code) - (a->code < b->code);
     return c ? c : (a->id > b->id) - (a->id < b->id);
 }
@@ -60,7 +58,7 @@ static int char_open(struct tok *t, const struct gguf *g, mgpt_error *err)
 }
 
 /* The id of a code point, -1 when there is none. */
-static int32_t find(const struct tok_chars *chars, uint32_t code)
+static int32_t find_char(const struct tok_chars *chars, uint32_t code)
 {
     size_t first = 0, last = chars->n;
     while (first < last) {
@@ -85,8 +83,8 @@ static size_t put_code(char *out, size_t cap, uint32_t code)
     return text_format(out, cap, "<%x>", code);
 }
 
-/* The characters as runs of neighbours, " !?A-Za-z"; "..." when they are too many for the line. */
-static void describe(const struct tok_chars *chars, char *out, size_t cap)
+/* The characters as ranges, " !?A-Za-z"; "..." when they do not fit. */
+static void describe_chars(const struct tok_chars *chars, char *out, size_t cap)
 {
     size_t n = 0, end;
     for (size_t i = 0; i < chars->n; i = end) {
@@ -104,11 +102,11 @@ static void describe(const struct tok_chars *chars, char *out, size_t cap)
     }
 }
 
-static int refuse(struct tok_call *c, const char *p, size_t n)
+static int refuse_char(struct tok_call *c, const char *p, size_t n)
 {
     char name[TOK_NAME_MAX], known[80] = "";
     tok_name_unit(name, p, n);
-    describe(c->t->chars, known, sizeof known);
+    describe_chars(c->t->chars, known, sizeof known);
     uint64_t at = (uint64_t)(p - c->text);
     return err_set(c->err, MGPT_ETEXT, at,
                    "%s at byte %llu is not in the vocabulary (%zu tokens: %s)", name,
@@ -120,9 +118,9 @@ static int char_encode(struct tok_call *c, const char *p, size_t n)
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
-        int32_t id = find(c->t->chars, code);
+        int32_t id = find_char(c->t->chars, code);
         if (id < 0)
-            return refuse(c, p + i, n - i);
+            return refuse_char(c, p + i, n - i);
         tok_put(c, id);
     }
     return MGPT_OK;

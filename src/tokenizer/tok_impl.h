@@ -1,10 +1,10 @@
-/* Floor 3, private to tok*.c. The vocabulary as its readers see it, the row that makes a kind of
- * tokenizer, the state of one call, and the merging engine of both BPE kinds.
+/* Private to tok*.c: the vocabulary, the table of functions of a tokenizer kind, the state of one
+ * encode call, and the merging functions of both BPE kinds.
  *
- * A struct tok never changes after tok_open; whatever an encode call needs lives in its struct
- * tok_call. Texts of tokens stay in the file, their decoded pieces are in one block. Symbols and
- * bytes are counted with 32 bits: TOK_TEXT_MAX keeps a text, with every space grown to three bytes,
- * below 2^32.
+ * A struct tok never changes after tok_open; an encode call keeps its state in struct tok_call.
+ * Token texts point into the file, decoded pieces into one block. Symbols and bytes are counted
+ * with 32 bits: TOK_TEXT_MAX keeps a text below 2^32 bytes even when every space becomes three
+ * bytes.
  */
 #ifndef MGPT_TOK_IMPL_H
 #define MGPT_TOK_IMPL_H
@@ -37,20 +37,20 @@ struct tok_entry {
     uint8_t strips; /* STRIPS_LEFT, STRIPS_RIGHT */
 };
 
-/* White space beside a special token that is swallowed with it. */
+/* White space next to a special token that is removed with it. */
 enum { STRIPS_LEFT = 1, STRIPS_RIGHT = 2 };
 
 struct tok_call;
 struct merge_symbol;
 
-/* What two neighbours become, if anything: smaller orders merge first, leftmost on ties. */
+/* The result of merging two neighbours. Smaller orders merge first, leftmost on ties. */
 struct merge_pair {
     uint32_t order;
     int32_t id;
 };
 
-/* One row per kind. `encode` appends the tokens of n >= 1 bytes of plain text, a part of c->text.
- * `close` allows a tokenizer whose `open` failed. `pair` is NULL for kinds that do not merge. */
+/* One row per kind. `encode` appends the tokens of n >= 1 bytes of plain text, a part of
+ * c->text. `close` must work after a failed `open`. `pair` is NULL for kinds that do not merge. */
 struct tok_kind {
     const char *name;
     int (*open)(struct tok *t, const struct gguf *g, mgpt_error *err);
@@ -64,7 +64,7 @@ extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
-    struct gguf_str text; /* as it stands in texts */
+    struct gguf_str text; /* as it occurs in texts */
     uint32_t id;
     uint8_t type;
 };
@@ -76,16 +76,16 @@ struct tok {
     char *pieces;
     int32_t bos, eos, unk; /* -1: none */
     uint8_t adds_bos, adds_eos, nfc;
-    uint8_t adds_space;            /* SentencePiece: a space in front of a stretch of text, */
+    uint8_t adds_space;            /* SentencePiece: a space before a part of text, */
     uint8_t space_missing;         /* but only if it does not begin with one, */
-    uint8_t space_first;           /* and only at the beginning of the whole text */
-    uint8_t space_alone;           /* no space merges with one in front of it */
+    uint8_t space_first;           /* and only at the start of the whole text */
+    uint8_t space_alone;           /* no space merges with the space before it */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
-    const struct split_rule *rule; /* NULL: not known here; tok_bpe.c says so */
-    struct tok_special *specials;  /* in order of bytes, then type; one per text and type */
+    const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
+    struct tok_special *specials;  /* sorted by bytes, then type; one per text and type */
     size_t n_specials;
     uint32_t special_first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
-    struct tok_chars *chars;     /* of the kind in use, the others NULL */
+    struct tok_chars *chars;     /* only the one of the kind in use is not NULL */
     struct tok_bpe *bpe;
     struct tok_spm *spm;
 };
@@ -93,11 +93,11 @@ struct tok {
 /* ---- one call of tok_encode ------------------------------------------------------------------ */
 
 struct merge_symbol {
-    uint32_t at, n;      /* its bytes: base[at .. at + n) */
-    uint32_t prev, next; /* neighbours, MERGE_END at the ends; prev is MERGE_GONE when swallowed */
-    uint32_t last;   /* the symbol it swallowed last, MERGE_END: none. So merges can be undone */
-    uint32_t before; /* in a swallowed one: what its owner had swallowed before */
-    int32_t id;      /* -1: no token */
+    uint32_t at, n;         /* its bytes: base[at .. at + n) */
+    uint32_t prev, next;    /* neighbours, MERGE_END at the ends; prev is MERGE_GONE once merged */
+    uint32_t last;          /* the symbol merged into it last, MERGE_END: none; for undo */
+    uint32_t before;        /* in a merged symbol: its owner's `last` before */
+    int32_t id;             /* -1: no token */
     struct merge_pair pair; /* short runs only: with its next; id -1: none */
 };
 
@@ -106,14 +106,14 @@ struct merge_symbol {
 
 struct tok_call {
     const struct tok *t;
-    const char *text; /* all of it; offsets in errors count from here */
+    const char *text; /* the whole text; offsets in errors count from here */
     mgpt_error *err;
     int32_t *tokens;
     size_t cap;
     int64_t n;                    /* tokens so far, written or not */
-    const char *base;             /* what the symbols' `at` counts in */
-    struct merge_symbol *symbols; /* stb_ds arrays, reused from run to run */
-    uint64_t *heap;               /* of pairs: order, then left symbol */
+    const char *base;             /* base of the symbols' `at` */
+    struct merge_symbol *symbols; /* stb_ds array, reused for each run of symbols */
+    uint64_t *heap;               /* stb_ds array of pairs: order, then left symbol */
 };
 
 static inline void tok_put(struct tok_call *c, int32_t id)
@@ -125,15 +125,15 @@ static inline void tok_put(struct tok_call *c, int32_t id)
 
 /* ---- merging (tok_merge.c) ------------------------------------------------------------------- */
 
-/* Empties the run and makes room for n symbols; 0 when out of memory. */
+/* Empties the list and makes room for n symbols; 0 when out of memory. */
 int merge_begin(struct tok_call *c, const char *base, size_t n);
 void merge_add(struct tok_call *c, uint32_t at, uint32_t n, int32_t id);
 
-/* Merges until no pair is left. Walk the result from symbol 0 along `next`. O(n log n). */
+/* Merges until no pair is left. The result is the list from symbol 0 along `next`. O(n log n).
+ * Returns 0 when out of memory. */
 int merge_run(struct tok_call *c);
 
-/* Splits symbol i into the two it was last merged from (its `last` must not be MERGE_END). The
- * caller sets its id. */
+/* Undoes the last merge of symbol i (its `last` must not be MERGE_END). The caller sets its id. */
 void merge_undo(struct tok_call *c, uint32_t i);
 
 /* ---- special tokens (tok_special.c) ---------------------------------------------------------- */
@@ -144,36 +144,36 @@ int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
                                          unsigned flags);
 
-/* Where the white space begins that ends at `to`, not before `from`; where it ends that begins at
- * `from`. */
+/* The start of the white space that ends at `to`, not before `from`; the end of the white space
+ * that begins at `from`. */
 size_t tok_strip_left(const char *text, size_t from, size_t to);
 size_t tok_strip_right(const char *text, size_t from, size_t to);
 
 /* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 
-/* tokens, token_type and pieces; `spaces` is 1 for vocabularies that write a space as U+2581, 0 for
- * those in the byte alphabet. A file without tokens leaves t->n at 0. */
+/* Loads tokens, token_type and pieces. `spaces` is 1 for vocabularies that write a space as
+ * U+2581, 0 for the byte alphabet. A file without tokens leaves t->n at 0. */
 int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err);
 
 /* Texts to ids: open addressing, linear probing, at most half full. The seed is an address, so a
- * file cannot be made to collide; results do not depend on it. */
+ * file cannot force collisions; results do not depend on it. */
 struct tok_map {
     uint32_t *slots; /* id + 1, 0: free */
     size_t mask;
     uint64_t seed;
-    int pieces; /* set between init and the first add: pieces to ids instead */
+    int pieces; /* set between init and the first add: maps pieces, not texts */
 };
 
 int tok_map_init(struct tok_map *m, size_t n); /* 0 when out of memory */
 void tok_map_free(struct tok_map *m);
-void tok_map_add(struct tok_map *m, const struct tok *t,
-                 uint32_t id); /* the first id of a text stays */
+/* Adds the text of id; the first id of a text stays. */
+void tok_map_add(struct tok_map *m, const struct tok *t, uint32_t id);
 
 /* The token whose text is a followed by b, or -1. */
 int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_str a,
                      struct gguf_str b);
 
-/* Slots for a table of n entries: a power of two, at least 2 n. 0: too many. */
+/* Slots for a table of n entries: a power of two, at least 2 n. 0 on overflow. */
 size_t tok_table_size(size_t n);
 
 /* ---- the merge list (tok_pairs.c) ------------------------------------------------------------ */
@@ -191,16 +191,17 @@ int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_ma
                    const struct gguf *g, mgpt_error *err);
 void tok_pairs_free(struct tok_pairs *m);
 
-/* What two tokens become; 0 when they do not merge, or one of them is -1. */
+/* The result of merging two tokens; 0 if they do not merge, or one of them is -1. */
 int tok_pairs_find(const struct tok_pairs *m, int32_t left, int32_t right, struct merge_pair *pair);
 
 /* ---- errors (tok.c) -------------------------------------------------------------------------- */
 
-/* Names what stands at p (n >= 1 bytes left) in error lines: "character 'é' (U+00E9)", "byte 0xE9".
- */
+/* Names the character at p (n >= 1 bytes left) for errors: "character 'é' (U+00E9)", "byte
+ * 0xE9". */
 void tok_name_unit(char name[TOK_NAME_MAX], const char *p, size_t n);
 
-/* 1 when a terminal shows the code point as one visible mark or a space and obeys nothing. */
+/* 1 if a terminal shows the code point as one visible character or a space, with no other
+ * effect. */
 int tok_printable(uint32_t code);
 
 #endif

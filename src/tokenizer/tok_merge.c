@@ -1,20 +1,20 @@
-/* Floor 3. Merging neighbours, for both kinds of BPE. See tok_impl.h.
+/* Merging neighbours, for both kinds of BPE. See tok_impl.h.
  *
- * A run of symbols is a doubly linked list in an array; a merge lets the left symbol swallow the
- * right one. The kind's `pair` says what two neighbours become and in which order. Short runs,
- * nearly all there are, look for the smallest order by scanning; longer ones keep their candidates
- * in a binary heap, so that one piece as long as the text ("aaaa...") stays O(n log n). Both give
- * the same result.
+ * The symbols are a doubly linked list in an array. A merge extends the left symbol and unlinks the
+ * right one. The kind's `pair` gives the result and the order of two neighbours. Short lists,
+ * nearly all of them, are scanned for the smallest order. Longer ones keep their candidates in a
+ * binary heap, so one piece as long as the text ("aaaa...") stays O(n log n). Both give the same
+ * result.
  *
- * A candidate is eight bytes: the order of a pair and its left symbol. It is not taken out of the
- * heap when the pair changes; when popped it is skipped if the symbol is gone or now stands in a
- * pair of another order. (A pair that has come to the same order since is as good as the old one.)
+ * A candidate is eight bytes: the order of a pair and its left symbol. It stays in the heap when
+ * the pair changes. When popped, it is skipped if the symbol is gone or its pair has another order.
+ * (A new pair with the same order may be used instead of the old one.)
  */
 #include "tokenizer/tok_impl.h"
 
 #include <string.h>
 
-#define SHORT_RUN 16 /* symbols; up to here the scan is faster */
+#define SHORT_RUN 16 /* symbols; up to here scanning is faster */
 
 int merge_begin(struct tok_call *c, const char *base, size_t n)
 {
@@ -39,15 +39,15 @@ static void link_all(struct merge_symbol *s, uint32_t n)
     }
 }
 
-/* What symbol i and the one after it become; 0: nothing. */
+/* The result of merging symbol i and the next; 0: they do not merge. */
 static int pair_at(const struct tok_call *c, uint32_t i, struct merge_pair *pair)
 {
     const struct merge_symbol *s = c->symbols;
     return s[i].next != MERGE_END && c->t->kind->pair(c, &s[i], &s[s[i].next], pair);
 }
 
-/* Symbol i swallows the one after it. */
-static void join(struct merge_symbol *s, uint32_t i, int32_t id)
+/* Merges the symbol after i into symbol i. */
+static void merge_symbols(struct merge_symbol *s, uint32_t i, int32_t id)
 {
     uint32_t gone = s[i].next;
     s[i].next = s[gone].next;
@@ -75,7 +75,7 @@ void merge_undo(struct tok_call *c, uint32_t i)
 
 /* ---- short runs ------------------------------------------------------------------------------ */
 
-static void look(struct tok_call *c, uint32_t i)
+static void update_pair(struct tok_call *c, uint32_t i)
 {
     struct merge_pair *pair = &c->symbols[i].pair;
     if (!pair_at(c, i, pair))
@@ -86,7 +86,7 @@ static void merge_short(struct tok_call *c, uint32_t n)
 {
     struct merge_symbol *s = c->symbols;
     for (uint32_t i = 0; i < n; i++)
-        look(c, i);
+        update_pair(c, i);
     for (;;) {
         uint32_t best = MERGE_END;
         for (uint32_t i = 0; i != MERGE_END; i = s[i].next)
@@ -94,10 +94,10 @@ static void merge_short(struct tok_call *c, uint32_t n)
                 best = i;
         if (best == MERGE_END)
             return;
-        join(s, best, s[best].pair.id);
-        look(c, best);
+        merge_symbols(s, best, s[best].pair.id);
+        update_pair(c, best);
         if (s[best].prev != MERGE_END)
-            look(c, s[best].prev);
+            update_pair(c, s[best].prev);
     }
 }
 
@@ -110,10 +110,10 @@ static void sift_up(uint64_t *heap, size_t i, uint64_t v)
     heap[i] = v;
 }
 
-/* The hole at the root sinks to a leaf without a look at the element that will fill it: that one
- * comes from a leaf and rarely rises. One comparison a level, and none that a processor has to
- * guess. */
-static uint64_t pop(uint64_t *heap)
+/* Moves the hole at the root down to a leaf, then fills it with the last element and sifts that
+ * up. The last element comes from a leaf and rarely rises, so this takes one comparison per
+ * level, without unpredictable branches. */
+static uint64_t pop_smallest(uint64_t *heap)
 {
     size_t n = arr_len(heap) - 1, i = 0, child = 1;
     uint64_t top = heap[0];
@@ -131,8 +131,8 @@ static uint64_t pop(uint64_t *heap)
     return top;
 }
 
-/* Puts symbol i with its next on the heap, if they merge; 0 when out of memory. */
-static int offer(struct tok_call *c, uint32_t i)
+/* Pushes symbol i and its next onto the heap if they merge; 0 when out of memory. */
+static int push_pair(struct tok_call *c, uint32_t i)
 {
     struct merge_pair pair;
     if (i == MERGE_END || !pair_at(c, i, &pair))
@@ -151,16 +151,16 @@ static int merge_long(struct tok_call *c, uint32_t n)
         return 0;
     arr_set_len(c->heap, 0);
     for (uint32_t i = 0; i < n; i++)
-        if (!offer(c, i))
+        if (!push_pair(c, i))
             return 0;
     while (arr_len(c->heap) > 0) {
-        uint64_t v = pop(c->heap);
+        uint64_t v = pop_smallest(c->heap);
         uint32_t left = (uint32_t)v;
         struct merge_pair pair;
         if (s[left].prev == MERGE_GONE || !pair_at(c, left, &pair) || pair.order != v >> 32)
             continue;
-        join(s, left, pair.id);
-        if (!offer(c, left) || !offer(c, s[left].prev))
+        merge_symbols(s, left, pair.id);
+        if (!push_pair(c, left) || !push_pair(c, s[left].prev))
             return 0;
     }
     return 1;

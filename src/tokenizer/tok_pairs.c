@@ -1,8 +1,8 @@
-/* Floor 3. The merge list as a table: two neighbouring tokens to their rank and what they become.
+/* The merge list as a hash table: two adjacent tokens to their rank and merged token.
  *
- * Byte-level BPE lives on it; SentencePiece vocabularies have it when they come from a file that
- * ranks merges instead of scoring tokens. Open addressing, linear probing, at most half full;
- * seeded as struct tok_map is.
+ * Byte-level BPE needs it. SentencePiece vocabularies have one if their file ranks merges instead
+ * of scoring tokens. Open addressing, linear probing, at most half full; seeded like struct
+ * tok_map.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -41,11 +41,11 @@ int tok_pairs_find(const struct tok_pairs *m, int32_t left, int32_t right, struc
     return row->id >= 0;
 }
 
-/* "left right": the separator is the first space at or after byte 1. Merges whose parts or result
- * are not in the vocabulary occur in converted files and can do nothing; of equal pairs the first
- * counts. */
-static void add_merge(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
-                      struct gguf_str line, uint32_t rank)
+/* A line is "left right", separated by the first space at or after byte 1. Merges whose parts or
+ * result are not in the vocabulary occur in converted files and are ignored. The first of equal
+ * pairs counts. */
+static void add_merge_line(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
+                           struct gguf_str line, uint32_t rank)
 {
     const char *space = line.n > 1 ? memchr(line.p + 1, ' ', line.n - 1) : NULL;
     if (!space)
@@ -79,7 +79,7 @@ int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_ma
         m->rows[i].id = -1;
     struct cursor c = cursor_over(there ? kv->value : NULL, there ? kv->value_bytes : 0);
     for (size_t i = 0; i < n; i++)
-        add_merge(m, t, map, gguf_next_string(&c), (uint32_t)i);
+        add_merge_line(m, t, map, gguf_next_string(&c), (uint32_t)i);
     return MGPT_OK;
 }
 

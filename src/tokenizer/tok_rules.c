@@ -1,12 +1,12 @@
-/* Floor 3. Splitting rules as data: a list of patterns per family.
+/* Splitting rules as data: a list of patterns per family.
  *
- * A rule is a list of stages. The first cuts the text into its matches and what lies between them;
- * each of those pieces is cut by the second, and so on, every piece being a text of its own there:
- * a look-ahead sees its end. The patterns are those that the models were trained with, with two
- * changes that leave the pieces as they are. \s is spelled out as White_Space, since PCRE2's has
- * U+180E, too, which Unicode dropped long ago. And quantifiers are possessive wherever giving back
- * could not help: no pattern looks at a character more than a few times, so hostile text costs no
- * more than any other, with PCRE2's compiler or without.
+ * A rule is a list of stages. The first stage cuts the text into its matches and the text between
+ * them, the second cuts each of those pieces, and so on. A stage sees each piece as a whole text: a
+ * look-ahead sees its end. The patterns are those that the models were trained with, with two
+ * changes that do not change the pieces. \s is written out as White_Space, since PCRE2's also has
+ * U+180E, which Unicode removed. Quantifiers are possessive where backtracking cannot help: no
+ * pattern looks at a character more than a few times, so hostile text costs no more than other
+ * text, with or without PCRE2's JIT.
  */
 #include "tokenizer/tok_split.h"
 
@@ -19,7 +19,8 @@
     "\\x{205F}\\x{3000}"
 #define WHITE BLANK "\\r\\n"
 
-/* All but the last of a run of white space, unless the text ends there; then a lone one. */
+/* All but the last of a run of white space, or the whole run at the end of the text; else a
+ * single one. */
 #define TAIL "|[" WHITE "]+(?![^" WHITE "])|[" WHITE "]++"
 
 /* \s*[\r\n]+ in one pass: up to the last line end of a run of white space. */
@@ -29,19 +30,19 @@
 
 #define GPT2 SUFFIXES "| ?\\p{L}++| ?\\p{N}++| ?[^" WHITE "\\p{L}\\p{N}]++" TAIL
 
-/* `letters` and `digits` as patterns, `others` as members of a class that is left out. */
+/* `letters` and `digits` are patterns, `others` are members of a negated class. */
 #define GPT4(letters, digits, others)                                                              \
     "(?i:" SUFFIXES ")|[^\\r\\n\\p{L}\\p{N}]?" letters "|" digits "| ?[^" WHITE others             \
     "]++[\\r\\n]*+|" LINES TAIL
 
-/* Words end where small letters are followed by a capital: "httpXml" is "http" and "Xml". */
+/* A word ends where a capital follows small letters: "httpXml" is "http" and "Xml". */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED(suffix, digits)                                                                      \
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "++" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER           \
     "++" LOWER "*+" suffix "|" digits "| ?[^" WHITE "\\p{L}\\p{N}]++[\\r\\n/]*+|" LINES TAIL
 
-/* DeepSeek's ideographs and syllables, and the letters that its first models knew. */
+/* DeepSeek's ideographs and syllables, and the letters that its first models use. */
 #define CJK "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]++"
 #define ALPHABETS                                                                                  \
     "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"                 \
@@ -90,8 +91,8 @@ static const char *const deepseek_v3[] = {
     "| ?[\\p{P}\\p{S}]++[\\r\\n]*+|" LINES TAIL,
     NULL};
 
-/* Names are llama.cpp's, but for nanochat's. "default" is also what a file without the key gets:
- * one from before there were rules. */
+/* Names are llama.cpp's, except nanochat's. A file without the key gets "default": it predates
+ * rules. */
 static const struct split_rule rules[] = {
     {"default", gpt2, 0},
     {"gpt-2", gpt2, 0},

@@ -1,9 +1,9 @@
-/* Floor 3. Special tokens: those that are searched for in a text before anything else.
+/* Special tokens: a text is searched for them first.
  *
- * User-defined ones count always, control and unknown ones only when the caller allows it; leftmost
- * first, longest on equal starts (the walk over the text is in tok.c). Some swallow the white space
- * beside them. Their texts are sorted, so that a look-up at one place costs the length of the match
- * times the logarithm of their number, whatever the file says.
+ * User-defined ones always count, control and unknown ones only if the caller allows it. The
+ * leftmost match wins, the longest on equal starts (tok.c scans the text). Some remove the white
+ * space next to them. The texts are sorted, so for any file a look-up at one position costs the
+ * length of the match times the logarithm of their number.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -37,7 +37,7 @@ static int is_special(const struct tok_entry *e)
            (e->type == TOK_CONTROL || e->type == TOK_USER || e->type == TOK_UNKNOWN);
 }
 
-/* Of equal texts of one type only the lowest id stays, or a hostile file could make each match
+/* Keeps only the lowest id of equal texts of one type, or a hostile file could make each match
  * slow. */
 static size_t drop_repeated(struct tok_special *s, size_t n)
 {
@@ -49,7 +49,7 @@ static size_t drop_repeated(struct tok_special *s, size_t n)
     return kept;
 }
 
-/* A user-defined token of a SentencePiece file may have U+2581 where texts have a space. */
+/* A user-defined token of a SentencePiece file may have U+2581 for a space. */
 static struct gguf_str special_text(const struct tok *t, const struct tok_entry *e)
 {
     if (e->type == TOK_USER && t->kind == &tok_kind_spm)
@@ -92,8 +92,8 @@ static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, siz
     return lo;
 }
 
-/* The sorted texts are narrowed byte by
- * byte to those that agree with p; those that end at a depth stand first among them. */
+/* Each byte of p reduces the range of sorted texts to those that agree with p. Texts that end at
+ * this depth come first in the range. */
 const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
                                          unsigned flags)
 {
@@ -112,7 +112,7 @@ const struct tok_special *tok_special_at(const struct tok *t, const char *p, siz
     return found;
 }
 
-/* ---- white space beside special tokens ------------------------------------------------------- */
+/* ---- white space next to special tokens ------------------------------------------------------ */
 
 static int load_strip(struct tok *t, const struct gguf *g, const char *key, unsigned strip,
                       mgpt_error *err)
@@ -132,12 +132,12 @@ static int load_strip(struct tok *t, const struct gguf *g, const char *key, unsi
     return MGPT_OK;
 }
 
-static int equals(struct gguf_str text, const char *p)
+static int text_equals(struct gguf_str text, const char *p)
 {
     return text.n == strlen(p) && memcmp(text.p, p, text.n) == 0;
 }
 
-/* Is the model called Phi-3, in any spelling? */
+/* 1: the model is called Phi-3, in any spelling. */
 static int is_phi3(const struct gguf *g)
 {
     struct gguf_str name;
@@ -152,21 +152,21 @@ static int is_phi3(const struct gguf *g)
     return 0;
 }
 
-/* Files of llama.cpp do not say which tokens swallow white space; the one family where it matters
- * is known by its name, there as here. */
+/* Files of llama.cpp do not say which tokens remove white space. The one family where it matters
+ * (Phi-3) is recognised by its name, as in llama.cpp. */
 static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int phi3 = t->kind == &tok_kind_spm && !gguf_find(g, KEY_RIGHT) && is_phi3(g);
     for (size_t i = 0; phi3 && i < t->n_specials; i++) {
         struct gguf_str text = t->specials[i].text;
-        if (!equals(text, "<unk>") && !equals(text, "<s>") && !equals(text, "<|endoftext|>"))
+        if (!text_equals(text, "<unk>") && !text_equals(text, "<s>") &&
+            !text_equals(text, "<|endoftext|>"))
             t->entries[t->specials[i].id].strips |= STRIPS_RIGHT;
     }
     int status = load_strip(t, g, KEY_LEFT, STRIPS_LEFT, err);
     return status < 0 ? status : load_strip(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
 }
 
-/* White_Space. */
 static int is_white(uint32_t code)
 {
     return (code >= 9 && code <= 13) || code == ' ' || code == 0x85 || code == 0xA0 ||

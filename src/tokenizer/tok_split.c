@@ -1,4 +1,4 @@
-/* Floor 3. Cutting texts by the rules of tok_rules.c, with PCRE2. */
+/* Cutting texts by the rules of tok_rules.c, with PCRE2. */
 #include "tokenizer/tok_split.h"
 
 #include "base/error.h"
@@ -46,7 +46,7 @@ struct split *split_open(const struct split_rule *rule, mgpt_error *err)
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-struct run {
+struct split_call {
     const char *subject;
     pcre2_match_data *match;
     split_piece_fn *piece;
@@ -54,11 +54,11 @@ struct run {
     mgpt_error *err;
 };
 
-/* The first match in text[at .. n): 1 with its span, 0 when there is none, or an error. */
-static int find(const struct run *r, const pcre2_code *code, const char *text, size_t n, size_t at,
-                size_t span[2])
+/* Finds the first match in text[at .. n): 1 with its span, 0 if there is none, or an error. */
+static int find_match(const struct split_call *r, const pcre2_code *code, const char *text,
+                      size_t n, size_t at, size_t span[2])
 {
-    /* without NO_UTF_CHECK each call would check all of the rest */
+    /* without NO_UTF_CHECK each call would check the whole rest */
     const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
     PCRE2_SPTR p = (PCRE2_SPTR)text;
     int found = pcre2_match(code, p, n, at, options, r->match, NULL);
@@ -73,8 +73,8 @@ static int find(const struct run *r, const pcre2_code *code, const char *text, s
     return 1;
 }
 
-/* Cuts [from, to) by the stages that are left. As deep as there are stages. */
-static int cut(const struct run *r, pcre2_code *const *stages, size_t from, size_t to)
+/* Cuts [from, to) by the remaining stages. Recursion depth: the number of stages. */
+static int cut_span(const struct split_call *r, pcre2_code *const *stages, size_t from, size_t to)
 {
     int status = MGPT_OK;
     if (from == to)
@@ -84,22 +84,22 @@ static int cut(const struct run *r, pcre2_code *const *stages, size_t from, size
     const char *text = r->subject + from;
     for (size_t at = 0, n = to - from, span[2]; status >= 0 && at < n; at = span[1]) {
         span[0] = span[1] = n;
-        status = find(r, *stages, text, n, at, span);
+        status = find_match(r, *stages, text, n, at, span);
         if (status >= 0)
-            status = cut(r, stages + 1, from + at, from + span[0]);
+            status = cut_span(r, stages + 1, from + at, from + span[0]);
         if (status >= 0)
-            status = cut(r, stages + 1, from + span[0], from + span[1]);
+            status = cut_span(r, stages + 1, from + span[0], from + span[1]);
     }
     return status < 0 ? status : MGPT_OK;
 }
 
-int split_run(const struct split *s, const char *subject, size_t n, split_piece_fn *piece,
-              void *user, mgpt_error *err)
+int split_text(const struct split *s, const char *subject, size_t n, split_piece_fn *piece,
+               void *user, mgpt_error *err)
 {
-    struct run r = {subject, pcre2_match_data_create(1, NULL), piece, user, err};
+    struct split_call r = {subject, pcre2_match_data_create(1, NULL), piece, user, err};
     if (!r.match)
         return err_memory(err, "splitting the text", 0);
-    int status = cut(&r, s->stages, 0, n);
+    int status = cut_span(&r, s->stages, 0, n);
     pcre2_match_data_free(r.match);
     return status;
 }

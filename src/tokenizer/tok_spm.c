@@ -1,13 +1,12 @@
-/* Floor 3. SentencePiece BPE (Llama 1 and 2, llama2.c, Gemma, Phi-3).
+/* SentencePiece BPE (Llama 1 and 2, llama2.c, Gemma, Phi-3).
  *
- * Every space of a text becomes U+2581 and, where the model wants it, one more goes in front.
- * Characters are then merged as long as two neighbours together are a token, highest score first;
- * files with mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging
- * Face does, which differs where a token can come about in several ways. A character that is no
- * token is written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes.
- * Ill-formed UTF-8 is kept: each such byte is a character of its own, so it comes back from its
- * byte token as it was. U+2581 in a text cannot be told from a space: that is SentencePiece's
- * convention.
+ * Every space of a text becomes U+2581; one more is added in front if the model needs it. Two
+ * adjacent symbols are merged while they form a token, highest score first. Files with
+ * mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging Face does;
+ * the result differs if a token can be formed in several ways. A character that is not a token is
+ * written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes. Each
+ * ill-formed byte of UTF-8 is a character of its own, so its byte token decodes to the same byte.
+ * U+2581 in a text is indistinguishable from a space: that is SentencePiece's convention.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -21,11 +20,11 @@
 
 struct tok_spm {
     struct tok_map map; /* the tokens that text can become */
-    uint32_t *orders;   /* of each id: the higher the score, the smaller */
+    uint32_t *orders;   /* of each id: smaller for a higher score */
     int32_t bytes[256]; /* id of <0xHH>, -1: none */
     size_t longest;     /* bytes of the longest text in the map */
-    int by_word;        /* no token has a space behind another character: words merge separately */
-    struct tok_pairs pairs; /* rows NULL: merged by score */
+    int by_word;        /* no token has a space after another character: words merge separately */
+    struct tok_pairs pairs; /* rows NULL: merge by score */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -45,7 +44,7 @@ static void spm_close(struct tok *t)
 static uint32_t order_of(float score)
 {
     uint32_t bits;
-    score += 0.0f; /* -0 and 0 are one score */
+    score += 0.0f; /* -0 and 0 are equal */
     memcpy(&bits, &score, sizeof bits);
     return bits >> 31 ? bits : ~(bits | UINT32_C(1) << 31);
 }
@@ -77,7 +76,7 @@ static int begins_with_space(const char *p, size_t n)
     return n >= SPACE_BYTES && memcmp(p, SPACE, SPACE_BYTES) == 0;
 }
 
-/* 1 when U+2581 follows something else inside the text. */
+/* 1 if U+2581 follows another character inside the text. */
 static int has_inner_space(struct gguf_str text)
 {
     int letters = 0;
@@ -91,7 +90,8 @@ static int has_inner_space(struct gguf_str text)
     return 0;
 }
 
-/* Control, unknown and byte tokens never come from text; unused ones only on the way to others. */
+/* Control, unknown and byte tokens never come from text; unused ones only as steps to other
+ * tokens. */
 static void index_token(struct tok *t, uint32_t id)
 {
     struct tok_spm *s = t->spm;
@@ -131,7 +131,7 @@ static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-static int32_t find(const struct tok *t, const char *p, size_t n)
+static int32_t find_text(const struct tok *t, const char *p, size_t n)
 {
     return tok_map_find(&t->spm->map, t, (struct gguf_str){p, n}, (struct gguf_str){p, 0});
 }
@@ -144,7 +144,7 @@ static int spm_pair(const struct tok_call *c, const struct merge_symbol *left,
         return tok_pairs_find(&c->t->spm->pairs, left->id, right->id, pair);
     if (n > c->t->spm->longest)
         return 0;
-    pair->id = find(c->t, c->base + left->at, n);
+    pair->id = find_text(c->t, c->base + left->at, n);
     if (pair->id < 0)
         return 0;
     pair->order = c->t->spm->orders[pair->id];
@@ -172,8 +172,8 @@ static char *escape(const char *p, size_t n, int in_front, size_t *n_escaped)
     return escaped;
 }
 
-/* The end of the run that begins at `from`: before the next word where words merge separately,
- * before the next space where not even spaces merge with each other. */
+/* The end of the run that begins at `from`: before the next word if words merge separately,
+ * before the next space if spaces do not merge with each other. */
 static size_t run_end(const struct tok *t, const char *p, size_t n, size_t from)
 {
     int letters = 0;
@@ -187,7 +187,8 @@ static size_t run_end(const struct tok *t, const char *p, size_t n, size_t from)
     return n;
 }
 
-/* A symbol that is no token. Returns 0 when the vocabulary has no way to say it. */
+/* Appends the tokens of a symbol that is not a token. Returns 0 if the vocabulary has none for
+ * it. */
 static int put_unknown(struct tok_call *c, const char *p, size_t n)
 {
     const struct tok_spm *s = c->t->spm;
@@ -203,14 +204,14 @@ static int put_unknown(struct tok_call *c, const char *p, size_t n)
     return 1;
 }
 
-/* Puts the tokens of the merged symbols; an unused token is taken apart again. Returns 0 and the
- * place of a symbol that cannot be said. */
+/* Appends the tokens of the merged symbols; an unused token is split again. Returns 0 and the
+ * position of a symbol that has no tokens. */
 static int put_symbols(struct tok_call *c, size_t *where)
 {
     for (uint32_t i = 0; i != MERGE_END;) {
         struct merge_symbol *s = &c->symbols[i];
         int ranked = c->t->spm->pairs.rows != NULL;
-        int32_t id = ranked ? s->id : find(c->t, c->base + s->at, s->n);
+        int32_t id = ranked ? s->id : find_text(c->t, c->base + s->at, s->n);
         int unused = !ranked && id >= 0 && c->t->entries[id].type == TOK_UNUSED;
         *where = s->at;
         if (unused && s->last != MERGE_END) {
@@ -226,9 +227,10 @@ static int put_symbols(struct tok_call *c, size_t *where)
     return 1;
 }
 
-/* Names the symbol `where` bytes into the escaped form of p, and its place in p. */
-static int refuse(struct tok_call *c, const char *p, int in_front, const char *escaped, size_t n,
-                  size_t where)
+/* Refuses the symbol `where` bytes into the escaped form of p, and gives its position in the
+ * text. */
+static int refuse_symbol(struct tok_call *c, const char *p, int in_front, const char *escaped,
+                         size_t n, size_t where)
 {
     char name[TOK_NAME_MAX];
     tok_name_unit(name, escaped + where, n - where);
@@ -240,7 +242,7 @@ static int refuse(struct tok_call *c, const char *p, int in_front, const char *e
                    (unsigned long long)offset, c->t->n);
 }
 
-/* One run of the escaped text. Returns 0 when out of memory. */
+/* Merges one run of the escaped text. Returns 0 when out of memory. */
 static int merge_text(struct tok_call *c, const char *p, size_t n)
 {
     int ranked = c->t->spm->pairs.rows != NULL;
@@ -249,12 +251,12 @@ static int merge_text(struct tok_call *c, const char *p, size_t n)
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
-        merge_add(c, (uint32_t)i, (uint32_t)length, ranked ? find(c->t, p + i, length) : -1);
+        merge_add(c, (uint32_t)i, (uint32_t)length, ranked ? find_text(c->t, p + i, length) : -1);
     }
     return merge_run(c);
 }
 
-/* Does a space go in front of a stretch of text? */
+/* 1: a space is added before this part of the text. */
 static int wants_space(const struct tok_call *c, const char *p, size_t n)
 {
     const struct tok *t = c->t;
@@ -275,7 +277,7 @@ static int spm_encode(struct tok_call *c, const char *p, size_t n)
         if (!merge_text(c, escaped + from, end - from))
             status = err_memory(c->err, "the text's symbols", (end - from) * sizeof *c->symbols);
         else if (!put_symbols(c, &where))
-            status = refuse(c, p, in_front, escaped, n_escaped, from + where);
+            status = refuse_symbol(c, p, in_front, escaped, n_escaped, from + where);
     }
     free(escaped);
     return status;

@@ -1,10 +1,9 @@
-/* Floor 3. The vocabulary of a GGUF file: texts, types, and the bytes that each token stands for.
+/* The vocabulary of a GGUF file: texts, types, and the bytes that each token decodes to.
  *
- * A token's text is what the file says, in one of two spellings: the byte alphabet of GPT-2, where
- * every byte is a visible character (a space is U+0120), or SentencePiece's, which writes a space
- * as U+2581 and single bytes as <0xHH>. Its piece is decoded once, here, into one block that is
- * never larger than the texts are. Also here: the look-up of texts. What the tokens are used for is
- * not known here.
+ * The file writes a token's text in one of two encodings: the byte alphabet of GPT-2, where every
+ * byte is a visible character (a space is U+0120), or SentencePiece's, which writes a space as
+ * U+2581 and single bytes as <0xHH>. The pieces are decoded once into one block, never larger than
+ * the texts. Also here: the hash map from texts to ids.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -45,7 +44,7 @@ void tok_map_free(struct tok_map *m)
 }
 
 /* FNV-1a, seeded. */
-static uint64_t hash(uint64_t h, struct gguf_str s)
+static uint64_t hash_text(uint64_t h, struct gguf_str s)
 {
     for (size_t i = 0; i < s.n; i++)
         h = (h ^ (uint8_t)s.p[i]) * UINT64_C(0x100000001B3);
@@ -58,27 +57,27 @@ static int is_concatenation(struct gguf_str text, struct gguf_str a, struct gguf
            memcmp(text.p + a.n, b.p, b.n) == 0;
 }
 
-/* What the map calls token id's text. */
-static struct gguf_str text_of(const struct tok_map *m, const struct tok *t, uint32_t id)
+/* The key of token id in this map: its text or its piece. */
+static struct gguf_str key_text(const struct tok_map *m, const struct tok *t, uint32_t id)
 {
     const struct tok_entry *e = &t->entries[id];
     return m->pieces ? (struct gguf_str){e->piece, e->n_piece} : e->text;
 }
 
-/* The slot that holds the text a followed by b, or the free one where it belongs. */
+/* The slot with the text a followed by b, or the free slot for it. */
 static size_t find_slot(const struct tok_map *m, const struct tok *t, struct gguf_str a,
                         struct gguf_str b)
 {
-    uint64_t h = hash(hash(m->seed ^ UINT64_C(0xCBF29CE484222325), a), b);
+    uint64_t h = hash_text(hash_text(m->seed ^ UINT64_C(0xCBF29CE484222325), a), b);
     size_t i = (size_t)(h ^ h >> 32) & m->mask;
-    while (m->slots[i] && !is_concatenation(text_of(m, t, m->slots[i] - 1), a, b))
+    while (m->slots[i] && !is_concatenation(key_text(m, t, m->slots[i] - 1), a, b))
         i = (i + 1) & m->mask;
     return i;
 }
 
 void tok_map_add(struct tok_map *m, const struct tok *t, uint32_t id)
 {
-    struct gguf_str text = text_of(m, t, id);
+    struct gguf_str text = key_text(m, t, id);
     size_t i = find_slot(m, t, text, (struct gguf_str){text.p, 0});
     if (!m->slots[i])
         m->slots[i] = id + 1;
@@ -92,8 +91,8 @@ int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_s
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The byte that a character of GPT-2's alphabet stands for, -1 for any other character. The 188
- * bytes that are visible in Latin-1 are themselves, the others are U+0100 and up in their order. */
+/* The byte that a character of GPT-2's alphabet encodes, -1 for any other character. The 188 bytes
+ * that are visible in Latin-1 encode themselves, the others are U+0100 and up in their order. */
 static int alphabet_byte(uint32_t code)
 {
     if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255))
@@ -105,8 +104,8 @@ static int alphabet_byte(uint32_t code)
     return code == 0x143 ? 173 : -1;
 }
 
-/* Decodes the byte alphabet. A text with any other character is literal. */
-static size_t put_alphabet(struct gguf_str text, char *out)
+/* Decodes the byte alphabet. A text with any other character is copied unchanged. */
+static size_t decode_alphabet(struct gguf_str text, char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
@@ -122,8 +121,7 @@ static size_t put_alphabet(struct gguf_str text, char *out)
     return n;
 }
 
-/* Decodes SentencePiece's spelling: U+2581 is a space. */
-static size_t put_spaced(struct gguf_str text, char *out)
+static size_t decode_spaced(struct gguf_str text, char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
@@ -155,16 +153,16 @@ static int byte_value(struct gguf_str text)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Writes what the token stands for; never more than its text. Unknown and unused tokens come from
- * no text, so they give none, as control tokens do. */
-static size_t put_piece(const struct tok_entry *e, int spaces, char *out)
+/* Writes the bytes of the token, at most its text's length. Unknown and unused tokens decode to
+ * nothing, as control tokens do. */
+static size_t decode_piece(const struct tok_entry *e, int spaces, char *out)
 {
     switch (e->type) {
     case TOK_NORMAL:
-        return spaces ? put_spaced(e->text, out) : put_alphabet(e->text, out);
+        return spaces ? decode_spaced(e->text, out) : decode_alphabet(e->text, out);
     case TOK_USER:
         if (spaces)
-            return put_spaced(e->text, out);
+            return decode_spaced(e->text, out);
         memcpy(out, e->text.p, e->text.n);
         return e->text.n;
     case TOK_BYTE:
@@ -200,7 +198,7 @@ static int load_texts(struct tok *t, const struct gguf *g, const struct gguf_kv 
     return MGPT_OK;
 }
 
-/* Without the array every token is normal; 0, "undefined", counts as normal, too. */
+/* Without the array every token is normal; type 0, "undefined", also counts as normal. */
 static int load_types(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     const struct gguf_kv *kv = NULL;
@@ -235,7 +233,7 @@ static int load_pieces(struct tok *t, const struct gguf *g, size_t n_bytes, int 
                            KEY_TOKENS "[%zu]: '%.*s' is of type byte, expected <0xHH>", i,
                            (int)(e->text.n < 32 ? e->text.n : 32), e->text.p);
         e->piece = out;
-        e->n_piece = (uint16_t)put_piece(e, spaces, out);
+        e->n_piece = (uint16_t)decode_piece(e, spaces, out);
         out += e->n_piece;
     }
     return MGPT_OK;

@@ -182,7 +182,7 @@ static int print_split(const char *pre, const char *text, size_t n)
         print_pattern(rule->stages[i]);
     }
     fputs("], \"ends\": [", stdout);
-    int status = split_run(split, text, n, print_end, &n_ends, &err);
+    int status = split_text(split, text, n, print_end, &n_ends, &err);
     puts("]}");
     split_close(split);
     return status < 0;

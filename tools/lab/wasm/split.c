@@ -78,8 +78,8 @@ static int split_cut(const struct cutting *c, const char *const *stages, size_t 
     return status;
 }
 
-int split_run(const struct split *s, const char *subject, size_t n, split_piece_fn *piece,
-              void *user, mgpt_error *err)
+int split_text(const struct split *s, const char *subject, size_t n, split_piece_fn *piece,
+               void *user, mgpt_error *err)
 {
     struct cutting c = {subject, piece, user, err};
     int status = split_cut(&c, s->stages, 0, n);
