@@ -1,9 +1,9 @@
-/* Options, messages and exit codes that every command shares. See cli.h.
+/* Options, messages and exit codes of all commands. See cli.h.
  *
- * Options are rows of a table on top of getopt_long, made stricter in two ways: abbreviations of
- * long options are refused (a script must not change its meaning when an option is added), and
- * numbers must be numbers to the last character and lie in their range. Messages are one line each;
- * control characters that come in through arguments and file names are shown as '?'.
+ * Options are rows of a table on top of getopt_long, with two stricter rules: abbreviations of long
+ * options are refused (a script must not change its meaning when an option is added), and numbers
+ * must parse to the last character and be in range. Messages are one line each; control characters
+ * from arguments and file names are shown as '?'.
  */
 #include "common/cli.h"
 
@@ -25,20 +25,19 @@
 
 enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32, MAX_LINE = 1024 };
 enum {
-    LINE_BYTES = 199, /* of an error about a file, with its line end */
-    TEXT_BYTES = 170, /* of its text and its byte; the file's name gets the rest */
+    LINE_BYTES = 199, /* of an error about a file, with the newline */
+    TEXT_BYTES = 170, /* of its text and byte offset; the rest is for the file's name */
     MAX_TEXT = 1 << 30
 };
 
-/* ---- messages ---- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-static void complain(const char *prefix, const char *fmt, va_list ap)
+static void print_message(const char *prefix, const char *fmt, va_list ap)
 {
     char line[MAX_LINE], clean[MAX_LINE];
     if (vsnprintf(line, sizeof line, fmt, ap) < 0)
         return;
-    text_format(clean, sizeof clean, "%s",
-                line); /* names in files and on the command line may be any bytes */
+    text_format(clean, sizeof clean, "%s", line); /* arguments and names may hold any bytes */
     fprintf(stderr, "mgpt%s%s: %s", *prefix ? " " : "", prefix, clean);
 }
 
@@ -46,7 +45,7 @@ void cli_note(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    complain("", fmt, ap);
+    print_message("", fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
 }
@@ -55,7 +54,7 @@ int cli_usage(const struct cli_command *command, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    complain(command->name, fmt, ap);
+    print_message(command->name, fmt, ap);
     va_end(ap);
     fprintf(stderr, " (see mgpt %s --help)\n", command->name);
     return EXIT_USAGE;
@@ -73,14 +72,14 @@ static int exit_code(int status)
         return EXIT_FULL;
     case MGPT_EIO:
         return EXIT_IO;
-    case MGPT_ESTOP: /* our taps stop for one reason only: Ctrl-C */
+    case MGPT_ESTOP: /* our taps stop only after Ctrl-C */
         return EXIT_INTERRUPTED;
     default:
         return EXIT_USAGE;
     }
 }
 
-/* Of a path that is too long for the line the end is shown: whoever gave it knows where it lies. */
+/* Prints the end of a path that is too long for the line: the file's name matters most. */
 static void note_of_file(const char *file, const char *text, const char *where)
 {
     size_t room = LINE_BYTES - strlen("mgpt: : \n") - strlen(text) - strlen(where),
@@ -88,7 +87,7 @@ static void note_of_file(const char *file, const char *text, const char *where)
     const char *dots = n > room ? "..." : "";
     if (n > room)
         for (file += n - room + strlen(dots); ((unsigned char)*file & 0xC0) == 0x80;)
-            file++; /* never begin inside a UTF-8 character */
+            file++; /* do not begin inside a UTF-8 character */
     cli_note("%s%s: %s%s", dots, file, text, where);
 }
 
@@ -97,7 +96,7 @@ int cli_fail(const char *file, const mgpt_error *err)
     char where[40] = "", text[sizeof err->text];
     if (err->status == MGPT_ESTOP)
         return EXIT_INTERRUPTED;
-    if (err->offset != MGPT_NO_OFFSET && err->status != MGPT_ETEXT) /* those texts say it */
+    if (err->offset != MGPT_NO_OFFSET && err->status != MGPT_ETEXT) /* ETEXT texts have it */
         snprintf(where, sizeof where, " (byte %llu)", (unsigned long long)err->offset);
     text_format(text, TEXT_BYTES - strlen(where), "%s", err->text);
     if (file)
@@ -107,7 +106,8 @@ int cli_fail(const char *file, const mgpt_error *err)
     return exit_code(err->status);
 }
 
-/* The other end of a pipe has gone, as in `mgpt generate ... | head`: nobody is left to tell. */
+/* 1: the reader of the pipe is gone, as in `mgpt generate ... | head`; then no message is
+ * printed. */
 static int reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -125,7 +125,7 @@ int cli_finish(int code)
     return EXIT_IO;
 }
 
-/* ---- suggestions ---- */
+/* ---- suggestions ----------------------------------------------------------------------------- */
 
 static size_t least(size_t a, size_t b, size_t c)
 {
@@ -133,7 +133,7 @@ static size_t least(size_t a, size_t b, size_t c)
     return m < c ? m : c;
 }
 
-/* Levenshtein distance, with a swap of neighbours as one edit: the commonest slip. */
+/* Levenshtein distance, with a swap of neighbours (the most common typo) as one edit. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][MAX_NAME + 1], na = strlen(a), nb = strlen(b);
@@ -156,7 +156,7 @@ static size_t distance(const char *a, const char *b)
 const char *cli_nearest(const char *word, const char *const *names, size_t n_names)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(word) / 3 + 2; /* further away is no longer the same word */
+    size_t best_distance = strlen(word) / 3 + 2; /* further away is another word */
     for (size_t i = 0; i < n_names; i++) {
         int begins = strlen(word) >= 2 && strncmp(names[i], word, strlen(word)) == 0;
         size_t d = begins ? 0 : distance(word, names[i]);
@@ -176,9 +176,9 @@ const char *cli_synonym(const char *word, const struct cli_synonym *rows, size_t
     return NULL;
 }
 
-/* ---- the table for getopt ---- */
+/* ---- the table for getopt -------------------------------------------------------------------- */
 
-/* Another name for an option, in every command that has the option. */
+/* Aliases of options, valid in every command that has the option. */
 static const struct cli_synonym aliases[] = {{"predict", "tokens"}};
 
 /* Names of other programs, for hints. */
@@ -240,12 +240,12 @@ static void add_aliases(struct parser *p, size_t i, size_t *n_longs)
                 (struct option){aliases[k].word, value_of(o), NULL, LONG_ID + (int)i};
 }
 
-static void build(struct parser *p, const struct cli_command *command)
+static void build_tables(struct parser *p, const struct cli_command *command)
 {
     size_t n_longs = 0;
     char *s = p->shorts;
-    *s++ = '-'; /* operands come in order, whatever POSIXLY_CORRECT says */
-    *s++ = ':'; /* a missing value is told apart from an unknown option */
+    *s++ = '-'; /* operands come in order, also with POSIXLY_CORRECT */
+    *s++ = ':'; /* getopt reports a missing value as ':', an unknown option as '?' */
     *s++ = 'h';
     p->command = command;
     p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
@@ -275,7 +275,7 @@ static const struct cli_option *find_option(const struct parser *p, int id)
     return NULL;
 }
 
-/* The row of longs that `name` (n bytes) spells in full, or NULL. */
+/* The row of longs whose full name is `name` (n bytes), or NULL. */
 static const struct option *find_long(const struct parser *p, const char *name, size_t n)
 {
     for (const struct option *o = p->longs; o->name; o++)
@@ -284,9 +284,9 @@ static const struct option *find_long(const struct parser *p, const char *name, 
     return NULL;
 }
 
-/* ---- one option ---- */
+/* ---- one option ------------------------------------------------------------------------------ */
 
-static int unknown(const struct parser *p, const char *word)
+static int unknown_option(const struct parser *p, const char *word)
 {
     const char *names[sizeof p->longs / sizeof *p->longs], *bare = word + strspn(word, "-"), *near;
     char name[MAX_NAME + 1];
@@ -325,7 +325,7 @@ static int outside(const struct cli_option *o, double v)
     return o->min < o->max && !(v >= o->min && v <= o->max);
 }
 
-/* strtoll and its kin skip spaces, take "-1" for unsigned, and know hex, inf and nan: not here. */
+/* strtoll and strtod skip spaces, accept "-1" for unsigned, hex, inf and nan; these are refused. */
 static int plain_number(const char *text, const char *allowed)
 {
     return *text && strspn(text, allowed) == strlen(text);
@@ -392,10 +392,10 @@ static int set_option(const struct parser *p, const struct cli_option *o, const 
     return 0;
 }
 
-/* ---- parsing ---- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-/* The word is a long option, or looks like one written with one dash ("-temp"), which getopt would
- * read as -t with the value "emp". Unless it is spelt in full, it is unknown. */
+/* 1: an unknown long option, or a known one with a single dash ("-temp"), which getopt would
+ * read as -t with the value "emp". */
 static int misspelt(const struct parser *p, const char *word)
 {
     size_t n = strcspn(word, "=");
@@ -404,7 +404,7 @@ static int misspelt(const struct parser *p, const char *word)
     return n > 2 && word[0] == '-' && find_long(p, word + 1, n - 1);
 }
 
-static int refuse(const struct parser *p, int id, const char *word)
+static int refuse_option(const struct parser *p, int id, const char *word)
 {
     if (id == ':') {
         const struct cli_option *o = find_option(p, optopt);
@@ -417,7 +417,7 @@ static int refuse(const struct parser *p, int id, const char *word)
         return -2;
     }
     char letter[3] = {'-', (char)optopt, 0};
-    return unknown(p, letter);
+    return unknown_option(p, letter);
 }
 
 static int add_operand(const struct parser *p, const char **operands, int n, const char *word)
@@ -459,21 +459,22 @@ static int parse_word(struct parser *p, int id, const char *word, const char **o
     if (id == OPERAND_ID)
         return add_operand(p, operands, n, optarg);
     if (misspelt(p, word))
-        return unknown(p, word);
+        return unknown_option(p, word);
     if (id == '?' || id == ':')
-        return refuse(p, id, word);
+        return refuse_option(p, id, word);
     if (id == 'h') {
         print_help(p->command);
         return -1;
     }
     o = find_option(p, id);
     if (!o)
-        return unknown(p, word);
+        return unknown_option(p, word);
     return set_option(p, o, optarg) < 0 ? -2 : n;
 }
 
-/* getopt takes an optional value only behind '='; here a number that follows counts, too. */
-static void take_number(const struct parser *p, int id, int argc, char **argv)
+/* getopt takes an optional value only after '='. Here the next word also counts if it is a
+ * number. */
+static void take_optional_number(const struct parser *p, int id, int argc, char **argv)
 {
     const struct cli_option *o = id >= LONG_ID ? find_option(p, id) : NULL;
     if (o && value_of(o) == optional_argument && !optarg && optind < argc &&
@@ -485,16 +486,16 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, const ch
 {
     struct parser p;
     int n = 0;
-    build(&p, command);
+    build_tables(&p, command);
     json_watch();
     opterr = 0;
-    optind = 0; /* begin anew */
+    optind = 0; /* restart getopt */
     while (n >= 0) {
-        int at = optind ? optind : 1; /* nothing is permuted, so the word in hand is argv[at] */
+        int at = optind ? optind : 1; /* nothing is permuted, so the current word is argv[at] */
         int id = getopt_long(argc, argv, p.shorts, p.longs, NULL);
         if (id == -1)
             break;
-        take_number(&p, id, argc, argv);
+        take_optional_number(&p, id, argc, argv);
         n = parse_word(&p, id, argv[at], operands, n);
     }
     while (n >= 0 && optind < argc)
@@ -511,7 +512,7 @@ int cli_parse_exit(int parsed)
     return parsed == -1 ? cli_finish(EXIT_OK) : EXIT_USAGE;
 }
 
-/* ---- input ---- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 static int read_error(mgpt_error *err, const char *verb)
 {
@@ -519,12 +520,12 @@ static int read_error(mgpt_error *err, const char *verb)
     return 0;
 }
 
-/* buf[from..n) is new. `line` is where the last line begins. */
+/* Checks the limits. buf[from..n) is new; *line is where the last line begins. */
 static int within_limits(struct cli_limits limits, const char *buf, size_t from, size_t n,
                          size_t *line, mgpt_error *err)
 {
     if (n > MAX_TEXT) {
-        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "it goes on after %d bytes", MAX_TEXT);
+        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "more than %d bytes, the limit", MAX_TEXT);
         return 0;
     }
     for (size_t i = from; i < n; i++)
@@ -540,7 +541,7 @@ static int within_limits(struct cli_limits limits, const char *buf, size_t from,
     return 0;
 }
 
-/* Of n bytes, those before the last character, which may be cut. */
+/* The number of bytes before the last character, which may be incomplete. */
 static size_t whole_characters(const char *buf, size_t n)
 {
     while (n > 0 && ((unsigned char)buf[n - 1] & 0xC0) == 0x80)
@@ -548,8 +549,8 @@ static size_t whole_characters(const char *buf, size_t n)
     return n > 0 ? n - 1 : 0;
 }
 
-/* Appends what fd gives to a growing buffer until its end. */
-static int read_all(int fd, struct cli_limits limits, char **buf, size_t *n_bytes, mgpt_error *err)
+static int read_stream(int fd, struct cli_limits limits, char **buf, size_t *n_bytes,
+                       mgpt_error *err)
 {
     size_t cap = 0, n = 0, line = 0;
     for (;;) {
@@ -597,7 +598,7 @@ char *cli_read_limited(const char *path, struct cli_limits limits, size_t *n_byt
         return NULL;
     }
     int ok =
-        files_note_stream(fd, path, err) == MGPT_OK && read_all(fd, limits, &buf, n_bytes, err);
+        files_note_stream(fd, path, err) == MGPT_OK && read_stream(fd, limits, &buf, n_bytes, err);
     if (!is_stdin)
         close(fd);
     if (!ok) {

@@ -1,4 +1,5 @@
-/* Inputs, and what may be written. See files.h. The registry is a global: a signal handler reads it. */
+/* Registry of inputs, and checks of outputs. See files.h. The registry is global because a
+ * signal handler reads it. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700 /* SA_SIGINFO, BUS_ADRERR */
 #endif
@@ -21,12 +22,12 @@ static struct {
         dev_t device;
         ino_t inode;
         off_t size;
-        char path[PATH_BYTES]; /* its end */
+        char path[PATH_BYTES]; /* the end of the path */
     } inputs[FILES_MOST];
     volatile sig_atomic_t n;
 } seen;
 
-/* ---- what was read ----------------------------------------------------------------------------- */
+/* ---- what was read --------------------------------------------------------------------------- */
 
 static const struct seen_file *find_input(const struct stat *st)
 {
@@ -54,7 +55,7 @@ int files_note(const char *path, mgpt_error *err)
 {
     struct stat st;
     return stat(path, &st) < 0 ? MGPT_OK
-                               : add_input(&st, path, err); /* who opens it says why not */
+                               : add_input(&st, path, err); /* opening it reports the error */
 }
 
 int files_note_stream(int fd, const char *path, mgpt_error *err)
@@ -77,21 +78,20 @@ int files_open(struct file *file, const char *path, mgpt_error *err)
     return status < 0 ? status : file_open(file, path, err);
 }
 
-/* ---- kinds ------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
-struct head {
+struct file_head {
     const char *p;
     size_t n;
 };
 
-static int begins(struct head h, const char *with)
+static int begins(struct file_head h, const char *with)
 {
     size_t n = strlen(with);
     return h.n >= n && memcmp(h.p, with, n) == 0;
 }
 
-/* `text` is in the first `most` bytes. */
-static int holds(struct head h, const char *text, size_t most)
+static int contains_text(struct file_head h, const char *text, size_t most)
 {
     size_t n = strlen(text), end = h.n < most ? h.n : most;
     for (size_t i = 0; i + n <= end; i++)
@@ -100,43 +100,44 @@ static int holds(struct head h, const char *text, size_t most)
     return 0;
 }
 
-static int is_gguf(struct head h)
+static int is_gguf(struct file_head h)
 {
     return begins(h, "GGUF");
 }
 
-/* The first entry of an archive, the first tensor of a header: in a trace it is the tokens. */
-static int is_npz(struct head h)
+/* A trace has the tokens as the first entry of an archive, or the first tensor of a header. */
+static int is_npz(struct file_head h)
 {
     return begins(h, "PK\3\4") && h.n > 30 &&
-           begins((struct head){h.p + 30, h.n - 30}, "tokens.npy");
+           begins((struct file_head){h.p + 30, h.n - 30}, "tokens.npy");
 }
 
-static int is_safetensors(struct head h)
+static int is_safetensors(struct file_head h)
 {
-    return h.n > 8 && h.p[8] == '{' && holds(h, "\"tokens\":{\"dtype\":\"I64\"", 128);
+    return h.n > 8 && h.p[8] == '{' && contains_text(h, "\"tokens\":{\"dtype\":\"I64\"", 128);
 }
 
-static int is_page(struct head h)
+static int is_page(struct file_head h)
 {
-    return begins(h, "<!DOCTYPE html>") && holds(h, "<h1>mgpt <span>lab</span></h1>", HEAD_BYTES);
+    return begins(h, "<!DOCTYPE html>") &&
+           contains_text(h, "<h1>mgpt <span>lab</span></h1>", HEAD_BYTES);
 }
 
-static int is_session(struct head h)
+static int is_session(struct file_head h)
 {
     size_t blank = 0;
     while (blank < h.n && strchr(" \t\r\n", h.p[blank]) && h.p[blank])
         blank++;
-    return blank < h.n && h.p[blank] == '{' && holds(h, "\"mgpt session\"", 256);
+    return blank < h.n && h.p[blank] == '{' && contains_text(h, "\"mgpt session\"", 256);
 }
 
-static int is_history(struct head h)
+static int is_history(struct file_head h)
 {
     return begins(h, FILES_HISTORY_LINE "\n");
 }
 
 /* Lines that begin with "# ", then a row of numbers. */
-static int is_table(struct head h)
+static int is_table(struct file_head h)
 {
     size_t at = 0, n_titles = 0;
     char number[64] = "", *end;
@@ -153,7 +154,7 @@ static int is_table(struct head h)
 
 static const struct {
     const char *name;
-    int (*is)(struct head h);
+    int (*is)(struct file_head h);
 } kinds[] = {
     [FILES_GGUF] = {"a GGUF file", is_gguf},
     [FILES_NPZ] = {"a trace in .npz", is_npz},
@@ -164,7 +165,7 @@ static const struct {
     [FILES_HISTORY] = {"a history file (first line '" FILES_HISTORY_LINE "')", is_history},
 };
 
-/* The name alone says that a file is meant to be a model. */
+/* 1: the name says that the file is a model. */
 static int is_named_gguf(const char *path)
 {
     size_t n = strlen(path);
@@ -177,7 +178,7 @@ static int check_kind(const char *path, enum files_kind kind, mgpt_error *err)
     if (file_open_partly(&file, path, HEAD_BYTES, err) < 0)
         return err->status;
     size_t n = file.size < HEAD_BYTES ? file.size : HEAD_BYTES;
-    int is = kinds[kind].is((struct head){(const char *)file.data, n});
+    int is = kinds[kind].is((struct file_head){(const char *)file.data, n});
     file_close(&file);
     return is ? MGPT_OK
               : err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -185,13 +186,13 @@ static int check_kind(const char *path, enum files_kind kind, mgpt_error *err)
                         kinds[kind].name);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 int files_may_write(const char *path, enum files_kind kind, mgpt_error *err)
 {
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return MGPT_OK; /* outfile.c says what is wrong with it */
+        return MGPT_OK; /* outfile.c reports the error */
     const struct seen_file *input = find_input(&st);
     if (input)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
@@ -207,14 +208,14 @@ int files_create(struct outfile *out, const char *path, enum files_kind kind, mg
     return status < 0 ? status : outfile_open(out, path, err);
 }
 
-/* ---- truncation -------------------------------------------------------------------------------- */
+/* ---- truncation ------------------------------------------------------------------------------ */
 
-static void say(const char *text)
+static void say_stderr(const char *text)
 {
     (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
-/* Calls nothing that is not safe in a signal handler. */
+/* Uses async-signal-safe functions only. */
 static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 {
     struct stat st;
@@ -223,12 +224,12 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
         const struct seen_file *input = &seen.inputs[i];
         if (stat(input->path, &st) < 0 || st.st_ino != input->inode || st.st_size >= input->size)
             continue;
-        say("mgpt: ");
-        say(input->path);
-        say(": became shorter while it was read\n");
+        say_stderr("mgpt: ");
+        say_stderr(input->path);
+        say_stderr(": became shorter while it was read\n");
         _exit(EXIT_IO);
     }
-    signal(signal_number, SIG_DFL); /* the instruction runs again and ends the process */
+    signal(signal_number, SIG_DFL); /* the instruction faults again and ends the process */
 }
 
 void files_catch_truncation(void)

@@ -1,5 +1,4 @@
-/* Ctrl-C, SIGTERM, SIGHUP. See interrupt.h. The flag is a global: a signal handler has no other place to
- * write to. */
+/* Ctrl-C, SIGTERM, SIGHUP. See interrupt.h. The flag is global because a signal handler sets it. */
 #include "common/interrupt.h"
 
 #include <signal.h>
@@ -23,7 +22,7 @@ void interrupt_catch(void)
         return;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_interrupt;
-    action.sa_flags = (int)SA_RESETHAND; /* a second Ctrl-C works even if a loop never asks */
+    action.sa_flags = (int)SA_RESETHAND; /* a second Ctrl-C works even if a loop never polls */
     sigemptyset(&action.sa_mask);
     came = 0;
     for (size_t i = 0; i < N_SIGNALS; i++) {

@@ -1,13 +1,13 @@
 /* JSON text to a tree. See json_read.h.
  *
- * When an allocation fails, jansson (2.14) does one of four things: it says so, it says that a string or
- * '}' was expected there, it returns a tree in which a string is cut short, or it writes where it must
- * not. Writing, it leaves out a name or a quote. So its allocations go through here. A failure is
- * remembered, the request is met from a reserve that was set aside before, and the text ends there, so
- * that jansson soon ends as well; whatever it returns is thrown away. Its longest request is its buffer of
- * one string, which doubles.
+ * When an allocation fails, jansson (2.14) does one of four things: it reports it, it reports that
+ * a string or '}' was expected, it returns a tree with a truncated string, or it writes out of
+ * bounds. When writing JSON, it omits a name or a quote. So its allocations go through here. A
+ * failure is recorded, the request is served from a reserve, and the text ends there, so that
+ * jansson ends soon; its result is discarded. Its longest request is the buffer of one string,
+ * which doubles.
  *
- * jansson has one set of allocation functions for a process, hence the static variables.
+ * jansson has one set of allocation functions per process, hence the static variables.
  */
 #include "common/json_read.h"
 
@@ -20,11 +20,10 @@
 
 enum { SMALL_THINGS = 64 << 10, ALIGN = 16 };
 
-/* What the tree of a text may take: "[],[],[]" becomes fifty times as many bytes. A vocabulary with its merges
- * needs 6 per byte as it is usually written, 16 without spaces; a matrix of numbers 3. */
+/* Limits of a tree: "[],[],[]" becomes fifty times as many bytes. A vocabulary with merges needs
+ * 6 bytes per byte as usually written, 16 without spaces; a matrix of numbers 3. */
 enum { TREE_BYTES = 40 << 20, TREE_PER_BYTE = 20 };
 
-/* Of the call in progress. */
 static struct {
     char *reserve; /* NULL: none is in progress */
     size_t size, used;
@@ -34,11 +33,11 @@ static struct {
     size_t taken, most; /* by the tree, in bytes */
 } reading;
 
-static void *allocate(size_t n)
+static void *json_allocate(size_t n)
 {
     void *p = malloc(n);
     reading.failed |= !p;
-    if (p && reading.reserve) /* what malloc adds counts: many are small */
+    if (p && reading.reserve) /* include malloc's overhead: many blocks are small */
         reading.taken += (n + sizeof(size_t)) / ALIGN * ALIGN + ALIGN;
     if (p || !reading.reserve)
         return p;
@@ -50,7 +49,7 @@ static void *allocate(size_t n)
     return p;
 }
 
-static void release(void *p)
+static void json_release(void *p)
 {
     uintptr_t at = (uintptr_t)p, begin = (uintptr_t)reading.reserve;
     if (!reading.reserve || at < begin || at >= begin + reading.size)
@@ -59,7 +58,7 @@ static void release(void *p)
 
 void json_watch(void)
 {
-    json_set_alloc_funcs(allocate, release);
+    json_set_alloc_funcs(json_allocate, json_release);
     reading.failed = 0;
 }
 
@@ -80,9 +79,9 @@ static size_t next_bytes(void *to, size_t n, void *user)
     return n;
 }
 
-/* Throws the tree away; *where says why: after the first n bytes of the text. */
-static json_t *refuse(json_t *value, json_error_t *where, const char *text, size_t n,
-                      const char *why, enum json_error_code code)
+/* Frees the tree; *where gives the reason, after the first n bytes of the text. */
+static json_t *refuse_tree(json_t *value, json_error_t *where, const char *text, size_t n,
+                           const char *why, enum json_error_code code)
 {
     json_decref(value);
     *where = (json_error_t){.line = 1, .position = (int)n};
@@ -115,10 +114,10 @@ json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
     if (reading.reserve)
         value = json_load_callback(next_bytes, NULL, flags, where);
     if (reading.failed)
-        value = refuse(value, where, text, 0, "out of memory", json_error_out_of_memory);
+        value = refuse_tree(value, where, text, 0, "out of memory", json_error_out_of_memory);
     else if (reading.taken > reading.most)
-        value = refuse(value, where, text, n - reading.left,
-                       "too many values for a text of this size", json_error_unknown);
+        value = refuse_tree(value, where, text, n - reading.left,
+                            "too many values for a text of this size", json_error_unknown);
     free(reading.reserve);
     reading.reserve = NULL;
     return value;

@@ -1,8 +1,7 @@
 /* Normal form C by utf8proc. See nfc.h.
  *
- * utf8proc refuses ill-formed text as a whole, so well-formed stretches are handed to it one by
- * one. Most texts are in normal form already; the copy is made all the same, which keeps callers
- * simple.
+ * utf8proc refuses a text with any ill-formed byte, so each well-formed part is passed to it alone.
+ * A text already in normal form is also copied, which keeps callers simple.
  */
 #include "common/nfc.h"
 
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* How many bytes from p on are well-formed. */
 static size_t well_formed(const char *p, size_t n)
 {
     size_t i = 0, length;
@@ -27,7 +25,7 @@ static size_t well_formed(const char *p, size_t n)
 }
 
 /* Appends n bytes to an stb_ds array; 0 when out of memory. */
-static int append(char **to, const char *p, size_t n)
+static int append_text(char **to, const char *p, size_t n)
 {
     size_t at = arr_len(*to);
     if (!arr_reserve(*to, at + n))
@@ -44,7 +42,7 @@ static int append_composed(char **to, const char *p, size_t n)
     utf8proc_uint8_t *composed = NULL;
     utf8proc_ssize_t got = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &composed,
                                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    int done = got >= 0 && append(to, (const char *)composed, (size_t)got);
+    int done = got >= 0 && append_text(to, (const char *)composed, (size_t)got);
     free(composed);
     return done;
 }
@@ -55,7 +53,7 @@ char *nfc_copy(const char *text, size_t n, size_t *n_copy)
     int ok = arr_reserve(out, n + 1);
     for (size_t at = 0, good; at < n && ok; at += good) {
         good = well_formed(text + at, n - at);
-        ok = good ? append_composed(&out, text + at, good) : append(&out, text + at, 1);
+        ok = good ? append_composed(&out, text + at, good) : append_text(&out, text + at, 1);
         good += good == 0;
     }
     if (ok)

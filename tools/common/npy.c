@@ -1,5 +1,5 @@
-/* .npy headers. The dictionary is a Python literal; only the three keys that NumPy writes are
- * known, each exactly once, in any order. See npy.h. */
+/* .npy headers. See npy.h. The dictionary is a Python literal; the three keys that NumPy writes
+ * are accepted, each exactly once, in any order. */
 #include "common/npy.h"
 
 #include "base/check.h"
@@ -9,16 +9,15 @@
 
 #include <string.h>
 
-enum { DICTIONARY = 10 }; /* where it begins, in version 1: for messages */
+enum { DICTIONARY = 10 }; /* its offset in version 1: for messages */
 
-/* A position in the dictionary's text. */
 struct scan {
     const char *p, *end;
     const char *begin;
     size_t base; /* offset of begin in the file */
 };
 
-static int bad(const struct scan *s, mgpt_error *err, const char *expected)
+static int bad_header(const struct scan *s, mgpt_error *err, const char *expected)
 {
     return err_set(err, MGPT_EFILE, s->base + (size_t)(s->p - s->begin), "npy header: expected %s",
                    expected);
@@ -30,7 +29,7 @@ static void skip_spaces(struct scan *s)
         s->p++;
 }
 
-static int take(struct scan *s, char c)
+static int take_char(struct scan *s, char c)
 {
     skip_spaces(s);
     if (s->p >= s->end || *s->p != c)
@@ -65,7 +64,7 @@ static int take_string(struct scan *s, char *out, size_t cap)
     return 1;
 }
 
-static int take_number(struct scan *s, uint64_t *n)
+static int take_digits(struct scan *s, uint64_t *n)
 {
     skip_spaces(s);
     const char *from = s->p;
@@ -82,11 +81,11 @@ static int parse_descr(struct scan *s, struct npy *npy, mgpt_error *err)
     skip_spaces(s);
     const size_t at = s->base + (size_t)(s->p - s->begin);
     if (!take_string(s, npy->descr, sizeof npy->descr))
-        return bad(s, err, "a simple element type such as '<f4'");
+        return bad_header(s, err, "a simple element type such as '<f4'");
     const char *text = npy->descr;
     struct scan digits = {text + 2, text + strlen(text), text, 0};
     npy->kind = text[0] ? text[1] : (char)0;
-    int ends = npy->kind && (!text[2] || take_number(&digits, &width)) && digits.p == digits.end;
+    int ends = npy->kind && (!text[2] || take_digits(&digits, &width)) && digits.p == digits.end;
     int known = ends && (text[0] == '<' || text[0] == '|') && strchr("fiubUSO", npy->kind);
     if (!known || width > 1u << 20)
         return err_set(err, MGPT_EFILE, at,
@@ -100,22 +99,22 @@ static int parse_order(struct scan *s, struct npy *npy, mgpt_error *err)
     npy->fortran = take_word(s, "True");
     if (npy->fortran || take_word(s, "False"))
         return MGPT_OK;
-    return bad(s, err, "False");
+    return bad_header(s, err, "False");
 }
 
 /* "(4, 27)", "(4,)", "()". */
 static int parse_shape(struct scan *s, struct npy *npy, mgpt_error *err)
 {
-    if (!take(s, '('))
-        return bad(s, err, "a shape such as (4, 27)");
-    while (!take(s, ')')) {
+    if (!take_char(s, '('))
+        return bad_header(s, err, "a shape such as (4, 27)");
+    while (!take_char(s, ')')) {
         if (npy->n_dims == NPY_MAX_DIMS)
-            return bad(s, err, "at most 4 dimensions");
-        if (!take_number(s, &npy->dims[npy->n_dims]))
-            return bad(s, err, "a dimension below 2^64");
+            return bad_header(s, err, "at most 4 dimensions");
+        if (!take_digits(s, &npy->dims[npy->n_dims]))
+            return bad_header(s, err, "a dimension below 2^64");
         npy->n_dims++;
-        if (!take(s, ',') && !(s->p < s->end && *s->p == ')'))
-            return bad(s, err, "',' or ')'");
+        if (!take_char(s, ',') && !(s->p < s->end && *s->p == ')'))
+            return bad_header(s, err, "',' or ')'");
     }
     return MGPT_OK;
 }
@@ -127,16 +126,16 @@ static int parse_entry(struct scan *s, struct npy *npy, unsigned *seen, mgpt_err
     unsigned k = 0;
     const char *at = s->p;
     if (!take_string(s, key, sizeof key))
-        return bad(s, err, "a key");
+        return bad_header(s, err, "a key");
     while (k < 3 && strcmp(key, keys[k]) != 0)
         k++;
     if (k == 3 || (*seen & 1u << k)) {
         s->p = at;
-        return bad(s, err, "each of descr, fortran_order, shape once");
+        return bad_header(s, err, "each of descr, fortran_order, shape once");
     }
     *seen |= 1u << k;
-    if (!take(s, ':'))
-        return bad(s, err, "':'");
+    if (!take_char(s, ':'))
+        return bad_header(s, err, "':'");
     if (k == 0)
         return parse_descr(s, npy, err);
     return k == 1 ? parse_order(s, npy, err) : parse_shape(s, npy, err);
@@ -145,22 +144,22 @@ static int parse_entry(struct scan *s, struct npy *npy, unsigned *seen, mgpt_err
 static int parse_dictionary(struct scan *s, struct npy *npy, mgpt_error *err)
 {
     unsigned seen = 0;
-    if (!take(s, '{'))
-        return bad(s, err, "'{'");
-    while (!take(s, '}')) {
+    if (!take_char(s, '{'))
+        return bad_header(s, err, "'{'");
+    while (!take_char(s, '}')) {
         int status = parse_entry(s, npy, &seen, err);
         if (status < 0)
             return status;
-        if (!take(s, ',') && !(s->p < s->end && *s->p == '}'))
-            return bad(s, err, "',' or '}'");
+        if (!take_char(s, ',') && !(s->p < s->end && *s->p == '}'))
+            return bad_header(s, err, "',' or '}'");
     }
     if (seen != 7)
-        return bad(s, err, "descr, fortran_order and shape");
+        return bad_header(s, err, "descr, fortran_order and shape");
     skip_spaces(s);
-    return s->p == s->end ? MGPT_OK : bad(s, err, "nothing behind '}'");
+    return s->p == s->end ? MGPT_OK : bad_header(s, err, "nothing after '}'");
 }
 
-static int measure(struct npy *npy, size_t base, mgpt_error *err)
+static int set_size(struct npy *npy, size_t base, mgpt_error *err)
 {
     npy->n_bytes = npy->width;
     for (unsigned i = 0; i < npy->n_dims; i++)
@@ -190,7 +189,7 @@ int npy_header(struct npy *npy, const void *data, size_t n, mgpt_error *err)
     struct scan s = {begin, begin + length, begin, base};
     *npy = (struct npy){.header = c.pos};
     int status = parse_dictionary(&s, npy, err);
-    return status < 0 ? status : measure(npy, base, err);
+    return status < 0 ? status : set_size(npy, base, err);
 }
 
 int npy_plain(const struct npy *npy, mgpt_error *err)

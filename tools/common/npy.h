@@ -9,8 +9,8 @@ enum { NPY_MAX_HEADER = 4096, NPY_MAX_DIMS = 4 };
 struct npy {
     char kind;      /* 'f' or 'i'; from npy_header also 'u' 'b' 'U' 'S' 'O' */
     unsigned width; /* bytes of an element: f 2, 4, 8; i 4, 8; U characters of 4 bytes */
-    int fortran;    /* the first index runs fastest */
-    char descr[16]; /* the element type as it is written */
+    int fortran;    /* the first index varies fastest */
+    char descr[16]; /* the element type as written */
     unsigned n_dims;
     uint64_t dims[NPY_MAX_DIMS];
     size_t header;    /* bytes before the data */
@@ -22,12 +22,12 @@ struct npy {
  * with the file. */
 int npy_parse(struct npy *npy, const void *data, size_t n, mgpt_error *err);
 
-/* As npy_parse, for any simple little-endian element type and either order. n_bytes is 0 for objects
- * ('O'), which are a pickle. npy_plain refuses what npy_parse does not accept. */
+/* As npy_parse, for any simple little-endian element type and either order. n_bytes is 0 for
+ * objects ('O'), which are a pickle. npy_plain refuses what npy_parse does not accept. */
 int npy_plain(const struct npy *npy, mgpt_error *err);
 int npy_header(struct npy *npy, const void *data, size_t n, mgpt_error *err);
 
-/* Element i of the data behind the header; any alignment. */
+/* Element i of the data after the header; any alignment. */
 double npy_real(const struct npy *npy, const uint8_t *data, size_t i);
 int64_t npy_integer(const struct npy *npy, const uint8_t *data, size_t i);
 

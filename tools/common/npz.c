@@ -1,7 +1,7 @@
 /* .npz archives. See npz.h.
  *
- * Sizes in an archive can lie, and a few bytes can inflate to many: an entry is a stream, and what its
- * own header says is compared with the size that the archive gives before anybody allocates.
+ * Sizes in an archive can be wrong, and a few bytes can inflate to many. An entry is a stream, and
+ * the size in its own header is compared with the archive's before anything is allocated.
  */
 #include "common/npz.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* libzip's error as ours; a source that could not be made for want of memory may come without a code. */
+/* Maps libzip's error. A source that could not be allocated may have no error code. */
 static int failed_as(const zip_error_t *failed)
 {
     int code = zip_error_code_zip(failed);
@@ -75,7 +75,7 @@ int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_erro
     return MGPT_OK;
 }
 
-/* Behind the last byte libzip compares the checksum: one more read makes it do so. */
+/* libzip compares the checksum after the last byte: one more read triggers it. */
 int npz_end(zip_file_t *stream, const char *name, mgpt_error *err)
 {
     uint8_t more;
@@ -84,8 +84,8 @@ int npz_end(zip_file_t *stream, const char *name, mgpt_error *err)
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: bad checksum or end", name);
 }
 
-/* The header of an entry, which is read up to the first byte of the data: first the part that tells
- * the length of the rest. */
+/* Reads the header of an entry up to the first byte of the data. The first part gives the length
+ * of the rest. */
 static int take_header(zip_file_t *stream, const char *name, struct npy *npy, mgpt_error *err)
 {
     uint8_t bytes[NPY_MAX_HEADER];

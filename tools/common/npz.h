@@ -9,23 +9,23 @@
 /* Opens an archive in memory, which must stay; NULL with *err. */
 zip_t *npz_archive(const void *data, size_t size, mgpt_error *err);
 
-/* The same for a file, which is read piece by piece. */
+/* The same for a file, which is read in pieces. */
 zip_t *npz_archive_file(const char *path, mgpt_error *err);
 
-/* Opens an entry and reads its header, any that npy_header accepts; what follows is the data. The size
- * that the header gives is the entry's (objects excepted). NULL with *err. */
+/* Opens an entry and reads its header (any that npy_header accepts); the data follows. The
+ * header's size equals the entry's (objects excepted). NULL with *err. */
 zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error *err);
 
-/* What *err says after one of these failed; err may be NULL. */
+/* The status of a failed call; err may be NULL. */
 static inline int npz_status(const mgpt_error *err)
 {
     return err ? err->status : MGPT_EFILE;
 }
 
-/* Exactly n bytes from an entry; its name is for messages. */
+/* Reads exactly n bytes of an entry; its name is for messages. */
 int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_error *err);
 
-/* After the last byte: the checksum. */
+/* Checks the checksum after the last byte. */
 int npz_end(zip_file_t *stream, const char *name, mgpt_error *err);
 
 #endif

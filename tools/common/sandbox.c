@@ -1,4 +1,4 @@
-/* Landlock, by its system calls: libc has no functions for them. See sandbox.h, landlock(7). */
+/* Landlock by system calls: libc has no functions for them. See sandbox.h, landlock(7). */
 #define _GNU_SOURCE /* O_PATH, syscall */
 #include "common/sandbox.h"
 
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* AddressSanitizer, as gcc and as clang say it. */
+/* AddressSanitizer, for gcc and for clang. */
 #ifdef __SANITIZE_ADDRESS__
 #define LOOKS_FOR_LEAKS 1
 #elif defined(__has_feature)
@@ -28,7 +28,8 @@
 #define LOOKS_FOR_LEAKS 0
 #endif
 
-/* The kernel's numbers, the same on every architecture; <linux/landlock.h> may be older than the kernel. */
+/* The kernel's numbers, equal on all architectures. <linux/landlock.h> may be older than the
+ * kernel. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, VERSION = 1, PATH_BENEATH = 1 };
 enum {
     WRITE_FILE = 1 << 1,
@@ -53,12 +54,13 @@ struct rules {
     uint64_t handled; /* rights of files that this kernel knows */
 };
 
-static int version(void)
+static int landlock_version(void)
 {
     return (int)syscall(CREATE_RULESET, NULL, 0, VERSION);
 }
 
-/* Of the rights to files: 13 at first, then moving between folders, truncating, ioctl on devices. */
+/* All rights of this version: 13 on files at first, then moving between folders, truncating,
+ * ioctl. */
 static struct ruleset all_of(int abi)
 {
     static const int n_rights[] = {0, 13, 14, 15, 15, 16};
@@ -68,8 +70,8 @@ static struct ruleset all_of(int abi)
                             .scoped = abi >= 6 ? 3 : 0};
 }
 
-/* What cannot be opened cannot be read either, and whoever tries says so. */
-static void allow(const struct rules *r, const char *path, uint64_t rights)
+/* A path that cannot be opened is skipped: reading it reports the error. */
+static void allow_path(const struct rules *r, const char *path, uint64_t rights)
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
     struct beneath rule = {rights & r->handled, fd};
@@ -79,7 +81,7 @@ static void allow(const struct rules *r, const char *path, uint64_t rights)
     close(fd);
 }
 
-/* Every regular file in a folder, by itself: folders in it are no business of ours, links are followed. */
+/* Allows each regular file in a folder, not its subfolders; links are followed. */
 static void allow_files_in(const struct rules *r, const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -93,7 +95,7 @@ static void allow_files_in(const struct rules *r, const char *folder)
             path[n] = '/';
             memcpy(path + n + 1, entry->d_name, n_name);
             if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-                allow(r, path, READ_FILE);
+                allow_path(r, path, READ_FILE);
         }
         free(path);
     }
@@ -114,7 +116,7 @@ static char *folder_of(const char *path, const char *more)
     return folder;
 }
 
-/* nanoGPT's characters: ../data/DATASET/meta.pkl, and the data set is named inside the checkpoint. */
+/* nanoGPT's characters: ../data/DATASET/meta.pkl; the checkpoint names the data set. */
 static void allow_data_sets(const struct rules *r, const char *path)
 {
     char *data = folder_of(path, "../data"), file[4096];
@@ -122,7 +124,7 @@ static void allow_data_sets(const struct rules *r, const char *path)
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         int n = snprintf(file, sizeof file, "%s/%s/meta.pkl", data, entry->d_name);
         if (n > 0 && (size_t)n < sizeof file)
-            allow(r, file, READ_FILE);
+            allow_path(r, file, READ_FILE);
     }
     if (dir)
         closedir(dir);
@@ -131,13 +133,13 @@ static void allow_data_sets(const struct rules *r, const char *path)
 
 static void allow_checkpoint(const struct rules *r, const char *path)
 {
-    /* Where the readers look: nanochat keeps its tokenizer in a folder of its own. */
+    /* Where the readers look: nanochat stores its tokenizer in another folder. */
     static const char *const places[] = {"", "tokenizer", "../tokenizer", "../../tokenizer"};
     struct stat st;
     int is_folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     size_t n = strlen(path) + sizeof "/.";
-    char *file = malloc(n);                           /* in the folder that is meant */
-    allow(r, path, is_folder ? READ_DIR : READ_FILE); /* names alone: which file is the model */
+    char *file = malloc(n);                                /* a file in the checkpoint's folder */
+    allow_path(r, path, is_folder ? READ_DIR : READ_FILE); /* names only: to find the model */
     if (!file)
         return;
     snprintf(file, n, "%s%s", path, is_folder ? "/." : "");
@@ -151,15 +153,16 @@ static void allow_checkpoint(const struct rules *r, const char *path)
     free(file);
 }
 
-/* A file is replaced through a temporary one in its folder; a device or FIFO is written as it is. */
+/* A file is replaced through a temporary one in its folder; a device or FIFO is written in
+ * place. */
 static void allow_output(const struct rules *r, const char *path)
 {
     char *real = realpath(path, NULL);
     char *folder = folder_of(real ? real : path, "");
     if (real)
-        allow(r, real, READ_FILE | WRITE_FILE);
+        allow_path(r, real, READ_FILE | WRITE_FILE);
     if (folder)
-        allow(r, folder, WRITE_FILE | READ_DIR | REMOVE_FILE | MAKE_REG | TRUNCATE);
+        allow_path(r, folder, WRITE_FILE | READ_DIR | REMOVE_FILE | MAKE_REG | TRUNCATE);
     free(folder);
     free(real);
 }
@@ -171,31 +174,31 @@ static int is_path(const char *path)
 
 int sandbox_works(void)
 {
-    int abi = version();
+    int abi = landlock_version();
     return abi > 0 ? abi : 0;
 }
 
 void sandbox_enter(const struct sandbox *s)
 {
-    int abi = version();
+    int abi = landlock_version();
     if (abi < 1)
         return;
     const struct ruleset all = all_of(abi);
     struct rules r = {(int)syscall(CREATE_RULESET, &all, sizeof all, 0), all.fs};
     if (r.fd < 0)
         return;
-    json_object_seed(0); /* from /dev/urandom, while it can be read */
+    json_object_seed(0); /* from /dev/urandom, which is still readable */
     for (size_t i = 0; i < 2; i++) {
         if (is_path(s->checkpoints[i]))
             allow_checkpoint(&r, s->checkpoints[i]);
         if (is_path(s->files[i]))
-            allow(&r, s->files[i], READ_FILE);
+            allow_path(&r, s->files[i], READ_FILE);
     }
     if (is_path(s->output))
         allow_output(&r, s->output);
-    allow(&r, "/sys/devices/system/cpu/online", READ_FILE); /* sysconf */
+    allow_path(&r, "/sys/devices/system/cpu/online", READ_FILE); /* sysconf */
 #if LOOKS_FOR_LEAKS
-    allow(&r, "/proc/self", READ_FILE | READ_DIR); /* the search for leaks reads maps there */
+    allow_path(&r, "/proc/self", READ_FILE | READ_DIR); /* the leak check reads maps there */
 #endif
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
         syscall(RESTRICT_SELF, r.fd, 0);

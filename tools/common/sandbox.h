@@ -1,24 +1,23 @@
-/* Commands that read files of strangers give up what they do not need, before they open the first one: reading
- * anything but the files that were named and those next to a checkpoint, writing anywhere but in the output's
- * folder, the network, signals to others. A bug in a reader then has little to offer.
+/* Commands that read untrusted files drop rights before they open the first one: reading other
+ * files than the named ones and those next to a checkpoint, writing outside the output's folder,
+ * the network, signals to other processes. This limits what a bug in a reader can do.
  *
- * Landlock does it (Linux 5.13 and newer). Where the kernel lacks it, nothing happens.
+ * Uses Landlock (Linux 5.13 and newer). Does nothing where the kernel lacks it.
  */
 #ifndef MGPT_SANDBOX_H
 #define MGPT_SANDBOX_H
 
-/* NULL for what there is not; "-" is none. */
+/* NULL: not used; "-" is ignored. */
 struct sandbox {
-    const char
-        *checkpoints[2]; /* read, with the files in the same folder; or a folder: the files in it */
-    const char *files[2]; /* read */
-    const char *output;   /* written: anything in its folder may be */
+    const char *checkpoints[2]; /* read: a folder's files, or a file and those in its folder */
+    const char *files[2];       /* read */
+    const char *output;         /* written, with its whole folder */
 };
 
-/* Enters it for the rest of the process; threads begin later. */
+/* Restricts the process for the rest of its life; call it before starting threads. */
 void sandbox_enter(const struct sandbox *s);
 
-/* The version of Landlock that this kernel has; 0: none. */
+/* The kernel's version of Landlock; 0: none. */
 int sandbox_works(void);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { TEXT_AT_FIRST = 64, TEXT_TOGETHER = 4096 }; /* bytes of a stream's buffer */
 
-/* ---- in ---- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
                 size_t *n_bytes)
@@ -59,14 +59,14 @@ int text_next_id(const char **at, int32_t *id)
     return 1;
 }
 
-/* ---- escaping ---- */
+/* ---- escaping -------------------------------------------------------------------------------- */
 
 struct range {
     uint32_t first, last;
 };
 
-/* Harmless, but nobody can see them: soft hyphen, fillers, zero width, variation selectors, byte
- * order mark, tags, noncharacters. */
+/* Harmless but invisible: soft hyphen, fillers, zero width, variation selectors, byte order
+ * mark, tags, noncharacters. */
 static const struct range invisible[] = {
     {0xAD, 0xAD},       {0x34F, 0x34F},     {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
     {0x200B, 0x200D},   {0x2060, 0x2065},   {0x206A, 0x206F}, {0x3164, 0x3164}, {0xFDD0, 0xFDEF},
@@ -82,7 +82,6 @@ static int is_invisible(uint32_t code)
     return (code & 0xFFFE) == 0xFFFE;
 }
 
-/* One character (or bad byte) as an escape. */
 static void print_escape(FILE *to, const char *p, uint32_t code)
 {
     static const char from[] = "\n\t\r\"\\", names[] = "ntr\"\\";
@@ -119,13 +118,13 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token)
         return;
     }
     bytes = mgpt_token_text(model, token, &n);
-    for (size_t i = 0; i < n; i++) /* a control token's name: plain ASCII, or shown as '?' */
+    for (size_t i = 0; i < n; i++) /* a control token's name; only ASCII is printed */
         fputc(bytes[i] > 32 && bytes[i] < 127 ? bytes[i] : '?', to);
     if (n == 0)
         fputs("(none)", to);
 }
 
-/* Bytes for a terminal: line ends and tabs pass, other dangerous characters are escaped. */
+/* Prints bytes to a terminal: line ends and tabs pass, other dangerous characters are escaped. */
 static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes;) {
@@ -139,7 +138,7 @@ static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
     }
 }
 
-static int hex_digit(char c)
+static int hex_value(char c)
 {
     const char *digits = "0123456789abcdef", *at;
     char lower = c >= 'A' && c <= 'F' ? (char)(c + 32) : c;
@@ -147,18 +146,18 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* Up to max hex digits at p; stores the value and returns how many there were. */
+/* Reads up to max hex digits at p; stores the value and returns the number of digits. */
 static size_t hex_number(const char *p, size_t n, size_t max, uint32_t *value)
 {
     size_t i = 0;
     *value = 0;
-    for (; i < n && i < max && hex_digit(p[i]) >= 0; i++)
-        *value = *value * 16 + (uint32_t)hex_digit(p[i]);
+    for (; i < n && i < max && hex_value(p[i]) >= 0; i++)
+        *value = *value * 16 + (uint32_t)hex_value(p[i]);
     return i;
 }
 
-/* The escape behind a backslash at p. Writes its bytes to out (never more than were read), stores
- * their number; returns how many bytes of p it took, 0 when it is none. */
+/* Reads the escape after a backslash, at p. Writes its bytes to out (never more than were read)
+ * and stores their number. Returns the bytes of p used, 0 if it is not an escape. */
 static size_t read_escape(const char *p, size_t n, char *out, size_t *n_out)
 {
     static const char names[] = "ntr\"\\", to[] = "\n\t\r\"\\";
@@ -202,7 +201,7 @@ int64_t text_unescape(char *bytes, size_t n_bytes)
     return (int64_t)n;
 }
 
-/* ---- out ---- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 int text_json_line(json_t *value)
 {
@@ -211,7 +210,7 @@ int text_json_line(json_t *value)
         cli_note("out of memory: a line of JSON");
         return EXIT_FULL;
     }
-    char *line = json_dumps(value, flags); /* all of it, or nothing gets out */
+    char *line = json_dumps(value, flags); /* print the whole line or nothing */
     json_decref(value);
     if (!line || json_has_lost()) {
         free(line);
@@ -234,7 +233,6 @@ void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)
     out->terminal = to && isatty(fileno(to));
 }
 
-/* Room for n more bytes of text. */
 static int make_room(struct text_out *out, size_t n)
 {
     if (arr_reserve(out->buffer, arr_len(out->buffer) + n))
@@ -244,8 +242,8 @@ static int make_room(struct text_out *out, size_t n)
     return 0;
 }
 
-/* Hands the buffer on: at once to a terminal, else when enough has come together. */
-static void deliver(struct text_out *out, int all)
+/* Writes the buffer: always to a terminal, else when it is large enough or `all` is set. */
+static void write_buffer(struct text_out *out, int all)
 {
     size_t n = arr_len(out->buffer);
     if (!out->to || n == 0)
@@ -270,12 +268,12 @@ static void put_id(struct text_out *out, int32_t token)
     memcpy(out->buffer + arr_len(out->buffer), id, (size_t)n);
     arr_set_len(out->buffer, arr_len(out->buffer) + (size_t)n);
     if (out->to && !out->hold)
-        deliver(out, 0);
+        write_buffer(out, 0);
 }
 
 void text_out_token(struct text_out *out, int32_t token, int quietly)
 {
-    if (out->failed.status < 0) /* a text has no holes */
+    if (out->failed.status < 0) /* after a failure nothing more is added */
         return;
     if (out->ids && !quietly)
         put_id(out, token);
@@ -284,7 +282,7 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
     size_t length = arr_len(out->buffer), room = arr_cap(out->buffer) - length;
     char *at = out->buffer ? out->buffer + length : NULL;
     size_t n = mgpt_stream_put(&out->stream, out->model, token, at, room);
-    if (n > room) { /* nothing was written: again, with room */
+    if (n > room) { /* nothing was written: make room, then retry */
         if (!make_room(out, n > TEXT_AT_FIRST ? n : TEXT_AT_FIRST))
             return;
         at = out->buffer + length;
@@ -294,7 +292,7 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
         return;
     arr_set_len(out->buffer, length + n);
     if (out->to && !out->hold)
-        deliver(out, 0);
+        write_buffer(out, 0);
 }
 
 void text_out_end(struct text_out *out)
@@ -305,7 +303,7 @@ void text_out_end(struct text_out *out)
                     length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
     out->stream = (mgpt_stream){0};
     out->n_ids = 0;
-    deliver(out, 1);
+    write_buffer(out, 1);
 }
 
 void text_out_clear(struct text_out *out)

@@ -1,7 +1,6 @@
-/* XXH64, the 64-bit hash of Yann Collet's xxHash: fast enough to be bound by memory, and known well enough
- * that other programs can check it (xxhsum -H64). Written from the specification:
- * https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. It tells files apart; it does not
- * protect from somebody who wants two of them to look the same. */
+/* XXH64, the 64-bit hash of Yann Collet's xxHash: memory-bound speed, and checkable with other
+ * programs (xxhsum -H64). Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+ * It distinguishes files; it is not secure against deliberate collisions. */
 #ifndef MGPT_XXH64_H
 #define MGPT_XXH64_H
 

@@ -232,7 +232,7 @@ static void npy_headers_are_refused(void **state)
          "a dimension below 2^64"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
          "overflows"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)} + 1", "nothing behind"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)} + 1", "nothing after"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
