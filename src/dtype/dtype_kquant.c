@@ -70,8 +70,7 @@ static void q6_k_block(const uint8_t *b, float *y)
     }
 }
 
-/* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 bytes of 2-bit values, f16 d, f16
- * dmin. */
+/* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 of 2-bit values, f16 d, f16 dmin. */
 static void q2_k_block(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 80), dmin = f16_at(b + 82);

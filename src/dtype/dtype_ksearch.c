@@ -1,14 +1,14 @@
 /* Encoders of Q4_K and Q6_K. See dtype_quant.h; the layouts are in dtype_kquant.c.
  *
  * A value is stored as scale * q - min (Q6_K: min = 0). The scales and minima of the sub-blocks are
- * themselves integers times the super-block's d and dmin. Four steps reduce the squared error: 1.
- * for each sub-block alone, the best real scale and min: several widths of the range, one
+ * themselves integers times the super-block's d and dmin. Four steps reduce the squared error:
+ *  1. for each sub-block alone, the best real scale and min: several widths of the range, one
  *     least-squares step each;
- * 2. d and dmin such that the largest scale and min fit; 3. for each sub-block, the integers next
- * to its scale and min with the smallest error; 4. d and dmin by least squares over the
- * super-block, all integers fixed; then step 3 again. The best result is written. All is float32
- * and double in a fixed order, so equal input gives equal bytes everywhere. There is no importance
- * weighting: every value counts the same.
+ *  2. d and dmin such that the largest scale and min fit;
+ *  3. for each sub-block, the integers next to its scale and min with the smallest error;
+ *  4. d and dmin by least squares over the super-block, all integers fixed; then step 3 again.
+ * The best result is written. All is float32 and double in a fixed order, so equal input gives equal
+ * bytes everywhere. There is no importance weighting: every value counts the same.
  */
 #include "dtype/dtype_quant.h"
 

@@ -135,12 +135,10 @@ void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv);
 void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct dtype *type,
                      uint32_t n_dims, const uint64_t *dims);
 
-/* Data of the declared tensors, in order: encoded bytes, in pieces of any size. Padding is
- * added. */
+/* Data of the declared tensors, in order: encoded bytes, in pieces of any size; padded here. */
 void gguf_data(struct gguf_writer *w, const void *bytes, size_t n);
 
-/* Finishes the file: every declared tensor must have exactly its bytes. Atomic; releases the
- * writer. */
+/* Finishes the file: every declared tensor must be complete. Atomic; releases the writer. */
 int gguf_commit(struct gguf_writer *w, mgpt_error *err);
 
 /* The same for gguf_create_memory: *bytes is the file; the caller frees it. One block of exactly
