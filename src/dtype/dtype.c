@@ -2,23 +2,10 @@
  * that are blocks of small integers are in dtype_quant.c, dtype_kquant.c and dtype_ksearch.c. */
 #include "dtype/dtype.h"
 
+#include "base/float_bits.h"
 #include "dtype/dtype_quant.h"
 
 #include <string.h>
-
-static float f32_from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t f32_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
 
 static void f32_to_float(const void *src, float *dst, size_t n)
 {

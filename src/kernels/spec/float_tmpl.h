@@ -6,25 +6,12 @@
  * bit. Every sum is in the order that kernels.h states. Build with -ffp-contract=off and without
  * -ffast-math.
  */
+#include "base/float_bits.h"
 #include "kernels/kernels.h"
 #include "kernels/spec/sample_tmpl.h"
 
 #include <math.h>
 #include <string.h>
-
-static inline float f32_from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static inline uint32_t f32_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 

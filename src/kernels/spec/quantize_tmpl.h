@@ -1,22 +1,9 @@
 /* The specification of quantize: activations to int8 blocks (struct x_block in int_layout.h).
  */
+#include "base/float_bits.h"
 #include "kernels/pack/int_layout.h"
 
 #include <string.h>
-
-static inline float f32_from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static inline uint32_t f32_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
 
 /* Bits of the largest |x|. Compared as integers, magnitudes keep their order; NaN is largest. */
 static uint32_t largest_magnitude(const float *x)
