@@ -31,21 +31,33 @@ mkdir -p project/subprojects
 ln -sfn "$root" project/subprojects/mgpt
 ln -sfn "$root/tests" project/tests
 ln -sfn "$root/tools/check" project/check
-list() { # NAME: the quoted words between NAME and its closing bracket in tests/meson.build
-    sed -n "/$1/,/[])]\$/p" "$root/tests/meson.build" | grep -o "'[^']*'"
+folders='base dtype gguf tokenizer kernels page model run'
+quoted() { # FILE...: as Meson's list
+    printf "'%s'," "$@"
 }
+cd "$root"
+# shellcheck disable=SC2046,SC2086  # the files are words of their own
+{
+    support=$(quoted $(ls tests/support/*.c | grep -v 'filter\|planted\|ref_file'))
+    programs=$(quoted $(for folder in $folders; do ls tests/$folder/test_*.c; done))
+}
+cd "$dir"
 cat >project/meson.build <<MESON
 project('musl', 'c', default_options: ['c_std=c11', 'buildtype=release', 'prefer_static=true'])
-add_project_arguments('-D_POSIX_C_SOURCE=200809L', language: 'c')
+# The kernel's headers (linux/) are not musl's.
+add_project_arguments('-D_POSIX_C_SOURCE=200809L', '-idirafter', '/usr/include', '-idirafter',
+  '/usr/include/$(uname -m)-linux-gnu', language: 'c')
 mgpt = subproject('mgpt', default_options: ['default_library=static'])
 deps = [mgpt.get_variable('internal_dep'), dependency('cmocka')]
 inc = include_directories('.', 'tests', 'check')
-toys = static_library('toys', 'check/oracle.c', $(list "^toys = " | sed "1d;s|'|'tests/|;s/$/,/" | tr -d '\n')
-  dependencies: deps, include_directories: inc)
-foreach name : [$(list '^unit_tests = ' | tr '\n' ',')]
-  wrap = name == 'no_memory' ? ['-Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create'] : []
-  test(name, executable('test_' + name, 'tests/test_@0@.c'.format(name), link_with: toys, dependencies: deps,
-    include_directories: inc, link_args: wrap), env: {'MGPT_SOURCE_ROOT': '$root'}, timeout: 600)
+toys = static_library('toys', 'check/oracle/oracle.c', $support dependencies: deps, include_directories: inc)
+wrapped = {'test_no_memory': ['-Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create'],
+           'test_files': ['-Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=access,--wrap=close,--wrap=pwrite,--wrap=pwrite64']}
+fs = import('fs')
+foreach file : [$programs]
+  name = fs.stem(file)
+  test(name, executable(name, file, link_with: toys, dependencies: deps, include_directories: inc,
+    link_args: wrapped.get(name, [])), env: {'MGPT_SOURCE_ROOT': '$root'}, timeout: 600)
 endforeach
 MESON
 export CC=musl-gcc LDFLAGS=-static PKG_CONFIG_LIBDIR="$dir/lib/pkgconfig"
