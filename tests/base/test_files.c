@@ -66,11 +66,19 @@ static size_t temporary_has_name;
 static int forbid_unnamed(void)
 {
 #if defined __linux__ && defined O_TMPFILE
+#ifdef SYS_open
+    enum { OPEN_CALL = SYS_open };
+#else
+    enum { OPEN_CALL = SYS_openat }; /* aarch64 has no other */
+#endif
     const uint32_t unnamed = O_TMPFILE & ~O_DIRECTORY;
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 2),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_STMT(BPF_JMP | BPF_JA, 2),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OPEN_CALL, 0, 3), /* musl's open */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, unnamed, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
