@@ -1,6 +1,6 @@
 """Takes the tests out of Ninja's target `all`, so that `ninja` and `ninja install` build none of them.
 
-Meson before 1.7 puts the prerequisites of all tests into `all`, whatever their build_by_default says.
+Meson before 1.7 puts the prerequisites of all tests into `all`, also with build_by_default: false.
 `meson test` builds the tests that it runs, `ninja meson-test-prereq` all of them. Meson runs this after each
 configuration, in a process that has MESON_BUILD_ROOT.
 """

@@ -253,7 +253,7 @@ static struct {
     off_t size;      /* of the file when it was synced */
     ino_t directory; /* that was synced */
     int fails;       /* the next sync of a file does */
-    int no_right;    /* nobody may write to anything */
+    int no_right;    /* access(W_OK) fails */
     int interrupted; /* the next write and the next close: 1 both, 2 the close */
     int close_error; /* what that fails with, 0: EINTR */
 } seen;

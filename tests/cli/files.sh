@@ -1,5 +1,5 @@
 #!/bin/sh
-# No command writes over a file that it reads, by whatever name, and an existing file is replaced only by one
+# No command writes over a file that it reads, under any of its names, and an existing file is replaced only by one
 # of its own kind.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh

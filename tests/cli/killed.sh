@@ -63,7 +63,7 @@ fi
 prefix=
 rm -f .[!.]*.tmp
 
-# Whoever sends SIGTERM sees that it has ended the process; nohup keeps SIGHUP away.
+# The sender of SIGTERM sees that it ended the process; nohup keeps SIGHUP away.
 code=0
 timeout --foreground --preserve-status -s TERM 0.3 "$MGPT" generate "$lines" -p the --samples 100000 >out 2>err || code=$?
 check "SIGTERM ends generate" [ $code -eq 143 ]
