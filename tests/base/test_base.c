@@ -1,25 +1,19 @@
-/* Floor 0: error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
+/* error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
 #include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/threads.h"
+#include "support/unit.h"
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 /* ---- error lines ------------------------------------------------------------------------------ */
 
-static void test_format_conversions(void **state)
+TEST(format_conversions)
 {
-    (void)state;
     char buf[192];
     text_format(buf, sizeof buf, "%s|%.*s|%c|%%", "text", 3, "abcdef", 'x');
     assert_string_equal(buf, "text|abc|x|%");
@@ -44,9 +38,8 @@ static void test_format_conversions(void **state)
     assert_int_equal(n, 2);
 }
 
-static void test_format_controls(void **state)
+TEST(format_controls)
 {
-    (void)state;
     char buf[64];
     text_format(buf, sizeof buf, "%s", "a\nb\033[31m\x7f\t\r\xC3\xA9");
     assert_string_equal(buf, "a?b?[31m???\xC3\xA9");
@@ -64,9 +57,8 @@ static void test_format_controls(void **state)
     assert_string_equal(buf, "x?|?");
 }
 
-static void test_format_truncates(void **state)
+TEST(format_truncates)
 {
-    (void)state;
     char buf[10];
     memset(buf, 0x41, sizeof buf);
     assert_int_equal(text_format(buf, 8, "%s", "1234567"), 7);
@@ -79,9 +71,8 @@ static void test_format_truncates(void **state)
 }
 
 /* A cut never leaves half a character, whatever the buffer held before. */
-static void test_format_truncates_utf8(void **state)
+TEST(format_truncates_utf8)
 {
-    (void)state;
     const char *text = "12345\xE2\x82\xAC!"; /* the euro sign at bytes 5 to 7 */
     for (int before = 0; before < 256; before += 0x55) {
         for (size_t cap = 6; cap <= 10; cap++) {
@@ -97,9 +88,8 @@ static void test_format_truncates_utf8(void **state)
     }
 }
 
-static void test_err_set(void **state)
+TEST(err_set)
 {
-    (void)state;
     mgpt_error err = {0};
     char text[512];
     memset(text, 'x', sizeof text);
@@ -115,9 +105,8 @@ static void test_err_set(void **state)
 
 /* ---- checked arithmetic ----------------------------------------------------------------------- */
 
-static void test_ck(void **state)
+TEST(ck)
 {
-    (void)state;
     uint64_t v = 0;
     size_t size = 0;
     assert_true(ck_add(UINT64_MAX - 1, 1, &v) && v == UINT64_MAX);
@@ -137,9 +126,8 @@ static void test_ck(void **state)
 
 /* ---- cursor ----------------------------------------------------------------------------------- */
 
-static void test_cursor_widths(void **state)
+TEST(cursor_widths)
 {
-    (void)state;
     static const uint8_t bytes[] = {
         0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x87, 0x08, 0x09, 0x0A, 0x0B, 0x0C,
         0x0D, 0x0E, 0x8F, 0xFE, 0xFF, 0xFF, 0xFF, 0x00, 0x00, 0x80, 0xBF, 0x55,
@@ -160,9 +148,8 @@ static void test_cursor_widths(void **state)
     assert_int_equal(cursor_uint(&c, 3), 0x830201);
 }
 
-static void test_cursor_fails_for_good(void **state)
+TEST(cursor_fails_for_good)
 {
-    (void)state;
     static const uint8_t bytes[5] = {1, 2, 3, 4, 5};
     struct cursor c = cursor_over(bytes, sizeof bytes);
     cursor_u16(&c);
@@ -183,9 +170,8 @@ static void test_cursor_fails_for_good(void **state)
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-static void test_arr_grows(void **state)
+TEST(arr_grows)
 {
-    (void)state;
     uint32_t *a = NULL;
     assert_int_equal(arr_len(a), 0);
     assert_true(arr_reserve(a, 0));
@@ -202,9 +188,8 @@ static void test_arr_grows(void **state)
     assert_null(a);
 }
 
-static void test_arr_refuses_overflow(void **state)
+TEST(arr_refuses_overflow)
 {
-    (void)state;
     uint64_t *a = NULL;
     assert_true(arr_push(a, 42));
     const uint64_t *before = a;
@@ -221,9 +206,8 @@ static void test_arr_refuses_overflow(void **state)
     assert_null(bytes);
 }
 
-static void test_mem_new(void **state)
+TEST(mem_new)
 {
-    (void)state;
     for (size_t n = 0; n < 300; n++) {
         uint8_t *p = mem_new(n, 3);
         assert_non_null(p);
@@ -254,9 +238,8 @@ static void count_call(void *ctx, int worker, int n_workers)
         job->calls[worker]++;
 }
 
-static void test_pool_runs_each_worker(void **state)
+TEST(pool_runs_each_worker)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 4};
     for (size_t s = 0; s < 3; s++) {
         struct job job = {.n_expected = sizes[s]};
@@ -275,9 +258,8 @@ static void test_pool_runs_each_worker(void **state)
     }
 }
 
-static void test_pool_sleeps_and_wakes(void **state)
+TEST(pool_sleeps_and_wakes)
 {
-    (void)state;
     struct job job = {.n_expected = 3};
     struct pool *pool = pool_new(3, NULL);
     assert_non_null(pool);
@@ -310,15 +292,14 @@ static void mark_units(void *ctx, int worker, int n_workers)
         marks->n_workers = n_workers;
 }
 
-static void test_pool_by_size(void **state)
+TEST(pool_by_size)
 {
-    (void)state;
     static const size_t sizes[] = {0, POOL_WORTH_SPLITTING - 1, POOL_WORTH_SPLITTING,
                                    POOL_WORTH_WAKING, SIZE_MAX};
     struct pool *pool = pool_new(3, NULL);
     assert_non_null(pool);
     for (int asleep = 0; asleep <= 1; asleep++) {
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t i = 0; i < COUNT(sizes); i++) {
             struct marks marks = {.n_workers = 0};
             struct timespec pause = {0, asleep ? 2000000 : 0};
             nanosleep(&pause, NULL);
@@ -368,11 +349,10 @@ static void check_deal(struct pool *pool, size_t bytes, size_t n, size_t least, 
         assert_int_equal(dealt.calls, 1);
 }
 
-static void test_pool_deals_units(void **state)
+TEST(pool_deals_units)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 3, 8};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t s = 0; s < COUNT(sizes); s++) {
         struct pool *pool = pool_new(sizes[s], NULL);
         assert_non_null(pool);
         for (size_t n = 1; n <= 300; n++)
@@ -386,9 +366,8 @@ static void test_pool_deals_units(void **state)
     check_deal(NULL, POOL_WORTH_WAKING, 300, 4, SIZE_MAX);
 }
 
-static void test_pool_without_threads(void **state)
+TEST(pool_without_threads)
 {
-    (void)state;
     struct job job = {.n_expected = 1};
     assert_int_equal(pool_size(NULL), 1);
     pool_run(NULL, count_call, &job);
@@ -396,9 +375,8 @@ static void test_pool_without_threads(void **state)
     pool_free(NULL);
 }
 
-static void test_pool_split_is_complete(void **state)
+TEST(pool_split_is_complete)
 {
-    (void)state;
     for (size_t n = 0; n < 40; n++) {
         for (int of = 1; of <= 9; of++) {
             size_t at = 0, first, last;
@@ -411,28 +389,4 @@ static void test_pool_split_is_complete(void **state)
             assert_int_equal(at, n);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format_conversions),
-        cmocka_unit_test(test_format_controls),
-        cmocka_unit_test(test_format_truncates),
-        cmocka_unit_test(test_format_truncates_utf8),
-        cmocka_unit_test(test_err_set),
-        cmocka_unit_test(test_ck),
-        cmocka_unit_test(test_cursor_widths),
-        cmocka_unit_test(test_cursor_fails_for_good),
-        cmocka_unit_test(test_arr_grows),
-        cmocka_unit_test(test_arr_refuses_overflow),
-        cmocka_unit_test(test_mem_new),
-        cmocka_unit_test(test_pool_runs_each_worker),
-        cmocka_unit_test(test_pool_sleeps_and_wakes),
-        cmocka_unit_test(test_pool_by_size),
-        cmocka_unit_test(test_pool_without_threads),
-        cmocka_unit_test(test_pool_deals_units),
-        cmocka_unit_test(test_pool_split_is_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

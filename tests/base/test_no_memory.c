@@ -7,15 +7,9 @@
 #include "gguf/gguf.h"
 #include "run/kv.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void *__real_malloc(size_t n);
 void *__real_aligned_alloc(size_t alignment, size_t n);
@@ -198,47 +192,41 @@ static void over_some(void sweep(const struct subject *))
     const size_t chosen[] = {ZOO_MICROGPT,      ZOO_LLAMA_TIED,   ZOO_GPT2,
                              ZOO_GEMMA3_PERIOD, ZOO_LLAMA_SCALED, ZOO_NANOCHAT_2026,
                              ZOO_OLMO2,         ZOO_QWEN3_Q4_K,   ZOO_PHI2};
-    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+    for (size_t i = 0; i < COUNT(chosen); i++) {
         struct subject s = subject_new(&toy_zoo[chosen[i]], 3000 + i);
         sweep(&s);
         subject_free(&s);
     }
 }
 
-static void test_open(void **state)
+TEST(open)
 {
-    (void)state;
     over_some(sweep_open);
 }
 
-static void test_sessions(void **state)
+TEST(sessions)
 {
-    (void)state;
     over_some(sweep_sessions);
 }
 
-static void test_feed(void **state)
+TEST(feed)
 {
-    (void)state;
     over_some(sweep_feed);
 }
 
-static void test_batch(void **state)
+TEST(batch)
 {
-    (void)state;
     over_some(sweep_batch);
 }
 
-static void test_sync(void **state)
+TEST(sync)
 {
-    (void)state;
     over_some(sweep_sync);
 }
 
 /* The line says how much was wanted. */
-static void test_bytes_wanted(void **state)
+TEST(bytes_wanted)
 {
-    (void)state;
     enum { LAYERS = 3, HEADS = 5 };
     for (int k = 0; k < 2; k++) {
         struct kv kv;
@@ -253,9 +241,8 @@ static void test_bytes_wanted(void **state)
     }
 }
 
-static void test_bytes_of_tensor_infos(void **state)
+TEST(bytes_of_tensor_infos)
 {
-    (void)state;
     struct subject s = subject_new(&toy_zoo[ZOO_MICROGPT], 1);
     mgpt_model *model = NULL;
     size_t said[2], n = 0, n_tensors;
@@ -275,9 +262,8 @@ static void test_bytes_of_tensor_infos(void **state)
     subject_free(&s);
 }
 
-static void test_which_thread(void **state)
+TEST(which_thread)
 {
-    (void)state;
     for (int missing = 2; missing <= 3; missing++) {
         mgpt_error err;
         char line[80];
@@ -287,15 +273,4 @@ static void test_which_thread(void **state)
         assert_string_equal(err.text, line);
         assert_int_equal(err.status, MGPT_EMEM);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),         cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_feed),         cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_sync),         cmocka_unit_test(test_bytes_wanted),
-        cmocka_unit_test(test_which_thread), cmocka_unit_test(test_bytes_of_tensor_infos),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
-/* Floor 0: UTF-8. What is well-formed is checked against the definition, over all code points and
+/* UTF-8. What is well-formed is checked against the definition, over all code points and
  * over all byte strings of up to three bytes. */
 #include "base/utf8.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 static int is_scalar(uint32_t code)
 {
@@ -31,9 +25,8 @@ static size_t encode(uint32_t code, uint8_t out[4])
     return n;
 }
 
-static void test_every_code_point(void **state)
+TEST(every_code_point)
 {
-    (void)state;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) {
         uint8_t want[4];
         char got[4];
@@ -52,9 +45,8 @@ static void test_every_code_point(void **state)
     }
 }
 
-static void test_not_a_code_point(void **state)
+TEST(not_a_code_point)
 {
-    (void)state;
     char out[4];
     const uint32_t codes[] = {UTF8_BAD, 0x110000, 0xD800, 0xDFFF};
     for (size_t i = 0; i < 4; i++) {
@@ -65,9 +57,8 @@ static void test_not_a_code_point(void **state)
 
 /* Of all strings of n bytes exactly as many are one character as there are code points of that
  * length: together with the test above, no ill-formed string is accepted. */
-static void test_every_short_string(void **state)
+TEST(every_short_string)
 {
-    (void)state;
     const size_t expected[4] = {0, 128, 0x800 - 0x80, 0x10000 - 0x800 - 0x800};
     for (size_t n = 1; n <= 3; n++) {
         size_t found = 0;
@@ -80,9 +71,8 @@ static void test_every_short_string(void **state)
     }
 }
 
-static void test_four_bytes(void **state)
+TEST(four_bytes)
 {
-    (void)state;
     const uint8_t last[] = {0x00, 0x7F, 0x80, 0xBF, 0xC0, 0xFF};
     for (unsigned first = 0xF0; first <= 0xFF; first++)
         for (unsigned second = 0; second < 256; second++)
@@ -100,9 +90,8 @@ static void test_four_bytes(void **state)
 }
 
 /* Every ill-formed byte is one unit, and what follows it is read as if it stood alone. */
-static void test_resynchronises(void **state)
+TEST(resynchronises)
 {
-    (void)state;
     const char text[] = "a\xC3(\xE2\x82\xF0\x9F\x98"
                         "b\xED\xA0\x80\xC0\xAF\xC3\xA9";
     const uint32_t want[] = {'a',      UTF8_BAD, '(',      UTF8_BAD, UTF8_BAD,
@@ -112,15 +101,14 @@ static void test_resynchronises(void **state)
     for (size_t i = 0; i < n; k++) {
         uint32_t code;
         i += utf8_next(text + i, n - i, &code);
-        assert_true(k < sizeof want / sizeof *want);
+        assert_true(k < COUNT(want));
         assert_int_equal(code, want[k]);
     }
-    assert_int_equal(k, sizeof want / sizeof *want);
+    assert_int_equal(k, COUNT(want));
 }
 
-static void test_incomplete(void **state)
+TEST(incomplete)
 {
-    (void)state;
     const struct {
         const char *text;
         size_t n, want;
@@ -144,14 +132,13 @@ static void test_incomplete(void **state)
         {"\xF0\x9F\x41", 3, 0},
         {"\xE2\xC3", 2, 1}, /* the first is lost, the second may live */
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT(rows); i++)
         assert_int_equal(utf8_incomplete(rows[i].text, rows[i].n), rows[i].want);
 }
 
 /* At the end of a block of exactly that size: a sanitizer or valgrind sees a read past it. */
-static void test_stays_inside(void **state)
+TEST(stays_inside)
 {
-    (void)state;
     for (unsigned first = 0; first < 256; first++)
         for (size_t n = 1; n <= 3; n++) {
             char *p = malloc(n);
@@ -166,27 +153,15 @@ static void test_stays_inside(void **state)
 }
 
 /* The ends of each range, and their neighbours: controls, marks of direction, separators of lines. */
-static void test_dangerous(void **state)
+TEST(dangerous)
 {
-    (void)state;
     const uint32_t ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},        {0x61C, 0x61C},
                                   {0x200E, 0x200F}, {0x2028, 0x202E},    {0x2066, 0x2069},
                                   {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD}};
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+    for (size_t i = 0; i < COUNT(ranges); i++) {
         assert_int_equal(utf8_dangerous(ranges[i][0]), 1);
         assert_int_equal(utf8_dangerous(ranges[i][1]), 1);
         assert_int_equal(i > 0 && utf8_dangerous(ranges[i][0] - 1), 0);
         assert_int_equal(ranges[i][1] < UTF8_BAD && utf8_dangerous(ranges[i][1] + 1), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_point),   cmocka_unit_test(test_not_a_code_point),
-        cmocka_unit_test(test_every_short_string), cmocka_unit_test(test_four_bytes),
-        cmocka_unit_test(test_resynchronises),     cmocka_unit_test(test_incomplete),
-        cmocka_unit_test(test_dangerous),          cmocka_unit_test(test_stays_inside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

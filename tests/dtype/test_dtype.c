@@ -1,19 +1,13 @@
-/* Floor 1: element types. Decoders against the values of FORMATS.md 1.4 and against those of the Python
+/* element types. Decoders against the values of FORMATS.md 1.4 and against those of the Python
  * package gguf and of ggml over random bytes; encoders against the bytes of both. quant.py in
  * tests/vectors makes what is compared with. Half precision and bfloat16 are in test_kernels.c.
  */
 #include "dtype/dtype.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_BLOCK = 256, MAX_BYTES = 256, MANY = 16384 };
 
@@ -29,9 +23,8 @@ static const struct dtype *const *quantised(size_t *n)
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
-static void test_table(void **state)
+TEST(table)
 {
-    (void)state;
     size_t n;
     quantised(&n);
     assert_int_equal(n, 13);
@@ -47,7 +40,7 @@ static void test_table(void **state)
         {"Q6_K", 14, 256, 210, 1}, {"IQ4_NL", 20, 32, 18, 0}, {"IQ4_XS", 23, 256, 136, 0},
         {"MXFP4", 39, 32, 17, 0},
     };
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    for (size_t i = 0; i < COUNT(want); i++) {
         const struct dtype *d = dtype_find(want[i].id);
         assert_non_null(d);
         assert_ptr_equal(d, dtype_named(want[i].name));
@@ -62,9 +55,8 @@ static void test_table(void **state)
 }
 
 /* Types that exist but cannot be read are refused by name. */
-static void test_unreadable(void **state)
+TEST(unreadable)
 {
-    (void)state;
     const struct {
         uint32_t id;
         const char *name;
@@ -72,7 +64,7 @@ static void test_unreadable(void **state)
         {9, "Q8_1"}, {15, "Q8_K"},      {16, "IQ2_XXS"},        {19, "IQ1_S"}, {21, "IQ3_S"},
         {24, "I8"},  {28, "F64"},       {29, "IQ1_M"},          {34, "TQ1_0"}, {4, "4"},
         {38, "38"},  {1000, "unknown"}, {UINT32_MAX, "unknown"}};
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    for (size_t i = 0; i < COUNT(none); i++) {
         assert_null(dtype_find(none[i].id));
         assert_string_equal(dtype_name(none[i].id), none[i].name);
     }
@@ -139,10 +131,9 @@ static void put_half(uint8_t *p, unsigned h)
     p[1] = (uint8_t)(h >> 8);
 }
 
-static void test_stated_values(void **state)
+TEST(stated_values)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
+    for (size_t i = 0; i < COUNT(stated); i++) {
         const struct expected *e = &stated[i];
         const struct dtype *d = dtype_named(e->type);
         uint8_t b[MAX_BYTES];
@@ -305,9 +296,8 @@ static void floats_of(const char *hex, float x[32])
     }
 }
 
-static void test_vectors(void **state)
+TEST(vectors)
 {
-    (void)state;
     char path[4096], line[1024], what[16], type[16], third[512], fourth[512];
     int n_decoded = 0, n_encoded = 0, n_errors = 0;
     float x[32] = {0};
@@ -343,9 +333,8 @@ static void test_vectors(void **state)
 
 /* Blocks whose integers span the type's range and whose scale is exact come back as they were: the
  * encoder finds the scale that made them. */
-static void test_exact_blocks(void **state)
+TEST(exact_blocks)
 {
-    (void)state;
     const struct {
         uint32_t id;
         int lo, hi; /* levels */
@@ -355,7 +344,7 @@ static void test_exact_blocks(void **state)
                  {DTYPE_Q5_0, -16, 15},
                  {DTYPE_Q5_1, 0, 31}};
     uint64_t rng = seeded(3);
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    for (size_t t = 0; t < COUNT(types); t++) {
         const struct dtype *d = dtype_find(types[t].id);
         for (int turn = 0; turn < 1000; turn++) {
             float x[32], y[32], scale = ldexpf(1, (int)(draw(&rng) % 20) - 12);
@@ -375,9 +364,8 @@ static void test_exact_blocks(void **state)
 /* Errors relative to the largest |x|: of Q8_0 half a step. The symmetric 4 and 5-bit types lack a level
  * at one end: a step. Those with an offset have half a step of a range that is at most twice |x|.
  * Rounding scale and offset to 11 bits adds at most 2^-11 each. */
-static void test_bounds(void **state)
+TEST(bounds)
 {
-    (void)state;
     const struct {
         uint32_t id;
         double steps;
@@ -387,7 +375,7 @@ static void test_bounds(void **state)
                  {DTYPE_Q5_0, 1.0 / 16},
                  {DTYPE_Q5_1, 1.0 / 31}};
     uint64_t rng = seeded(4);
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    for (size_t t = 0; t < COUNT(types); t++) {
         const struct dtype *d = dtype_find(types[t].id);
         for (int turn = 0; turn < 500; turn++) {
             float x[32], y[32];
@@ -406,9 +394,8 @@ static void test_bounds(void **state)
 }
 
 /* K types: blocks of zeros stay zero, one value alone survives, constant blocks are kept closely. */
-static void test_k_corners(void **state)
+TEST(k_corners)
 {
-    (void)state;
     const uint32_t ids[] = {DTYPE_Q4_K, DTYPE_Q6_K};
     for (size_t t = 0; t < 2; t++) {
         const struct dtype *d = dtype_find(ids[t]);
@@ -432,14 +419,13 @@ static void test_k_corners(void **state)
 
 /* Nothing crashes (UBSan sees conversions that are undefined), and what is next to a bad block is as if
  * it were not there. */
-static void test_any_floats(void **state)
+TEST(any_floats)
 {
-    (void)state;
     const float odd[] = {NAN,      -NAN,    INFINITY,       -INFINITY,      FLT_MAX,
                          -FLT_MAX, FLT_MIN, 0x1p-149f,      -0x1p-149f,     0x1p-140f,
                          -0.0f,    1e9f,    65504 * 127.0f, 65520 * 127.0f, 1e-38f,
                          3e-37f};
-    enum { N_ODD = sizeof odd / sizeof *odd };
+    enum { N_ODD = COUNT(odd) };
     size_t n_types;
     const struct dtype *const *types = quantised(&n_types);
     uint64_t rng = seeded(5);
@@ -462,15 +448,4 @@ static void test_any_floats(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_unreadable),
-        cmocka_unit_test(test_stated_values), cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_exact_blocks),  cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_k_corners),     cmocka_unit_test(test_any_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
-/* Floor 2: GGUF, what is accepted and what is written. What is refused: test_gguf_bad.c. */
+/* GGUF, what is accepted and what is written. What is refused: test_gguf_bad.c. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "support/gguf_bytes.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- reading: the file of gguf_bytes.h with every type ---------------------------------------- */
 
@@ -43,7 +37,7 @@ static int free_fixture(void **state)
     return 0;
 }
 
-static void test_structure(void **state)
+TEST(structure)
 {
     const struct gguf *g = &((struct fixture *)*state)->g;
     assert_int_equal(g->version, 3);
@@ -68,7 +62,7 @@ static void test_structure(void **state)
     assert_true(row[0] == 0.0f && row[5] == 5.0f);
 }
 
-static void test_uint(void **state)
+TEST(uint)
 {
     const struct gguf *g = &((struct fixture *)*state)->g;
     static const char *const integers[] = {"scalar.A", "scalar.B", "scalar.C", "scalar.D",
@@ -96,9 +90,8 @@ static void test_uint(void **state)
     assert_int_equal(gguf_uint(g, "scalar.I", 9, &v, NULL), MGPT_EFILE);
 }
 
-static void test_uint_signs_and_arrays(void **state)
+TEST(uint_signs_and_arrays)
 {
-    (void)state;
     struct bytes b;
     struct gguf g;
     mgpt_error err;
@@ -124,7 +117,7 @@ static void test_uint_signs_and_arrays(void **state)
     gguf_free(&g);
 }
 
-static void test_other_getters(void **state)
+TEST(other_getters)
 {
     struct fixture *f = *state;
     const struct gguf *g = &f->g;
@@ -151,7 +144,7 @@ static void test_other_getters(void **state)
     assert_string_equal(err.text, "key array.I: expected a string, found an array of strings");
 }
 
-static void test_arrays(void **state)
+TEST(arrays)
 {
     const struct gguf *g = &((struct fixture *)*state)->g;
     static const char *const strings[] = {"", "b", "ccc"};
@@ -180,9 +173,8 @@ static void test_arrays(void **state)
 
 /* Version 2, no alignment key, a scalar tensor, infinities, a name that needs all of 63 bytes, and a
  * last tensor that is not padded. */
-static void test_accepts_the_unusual(void **state)
+TEST(accepts_the_unusual)
 {
-    (void)state;
     struct bytes b;
     struct gguf g;
     double d;
@@ -216,9 +208,8 @@ static void test_accepts_the_unusual(void **state)
 }
 
 /* As many keys as a file may have, in falling order. A quadratic reader would take minutes. */
-static void test_many_keys(void **state)
+TEST(many_keys)
 {
-    (void)state;
     enum { N = 65536, ENTRY = 8 + 5 + 4 + 1 };
     uint8_t *file = calloc(1, 24 + N * ENTRY), *p = file + 24;
     char key[6];
@@ -269,7 +260,7 @@ static const uint8_t golden[] = {
 };
 /* clang-format on */
 
-static void test_golden(void **state)
+TEST(golden)
 {
     struct fixture *f = *state;
     static const uint8_t data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -313,7 +304,7 @@ static void assert_same_tensor(const struct gguf_tensor *a, const struct gguf_te
 }
 
 /* read(write(x)) = x for every value type and several tensors. */
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     struct fixture *f = *state;
     const struct gguf *in = &f->g;
@@ -344,7 +335,7 @@ static void test_round_trip(void **state)
     file_close(&file);
 }
 
-static void test_puts(void **state)
+TEST(puts)
 {
     struct fixture *f = *state;
     struct gguf_writer w;
@@ -380,19 +371,4 @@ static void test_puts(void **state)
     file_close(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure),
-        cmocka_unit_test(test_uint),
-        cmocka_unit_test(test_uint_signs_and_arrays),
-        cmocka_unit_test(test_other_getters),
-        cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_accepts_the_unusual),
-        cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_puts),
-    };
-    return cmocka_run_group_tests(tests, make_fixture, free_fixture);
-}
+GROUP(make_fixture, free_fixture)

@@ -1,16 +1,10 @@
-/* Floor 2: what the GGUF reader refuses, one tiny file each, with the error line and the byte it names;
+/* what the GGUF reader refuses, one tiny file each, with the error line and the byte it names;
  * and what the writer refuses, leaving the target file as it was. */
 #include "base/file.h"
 #include "support/gguf_bytes.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define TENSOR "tensor t: "
 
@@ -36,9 +30,8 @@ static void refused(const struct bytes *b, uint64_t offset, const char *text)
 
 /* ---- header (limits 1 and 2) ------------------------------------------------------------------ */
 
-static void test_not_gguf(void **state)
+TEST(not_gguf)
 {
-    (void)state;
     const char *text = "not a GGUF file: it does not begin with \"GGUF\"";
     refused_bytes("", 0, 0, text);
     refused_bytes("GGU", 3, 0, text);
@@ -48,9 +41,8 @@ static void test_not_gguf(void **state)
                   "the file ends at byte 23, a header is 24");
 }
 
-static void test_versions(void **state)
+TEST(versions)
 {
-    (void)state;
     struct bytes b;
     put_header(&b, 0, 0);
     b.p[4] = 1;
@@ -63,9 +55,8 @@ static void test_versions(void **state)
     refused(&b, 4, "big-endian GGUF file, expected little-endian");
 }
 
-static void test_counts(void **state)
+TEST(counts)
 {
-    (void)state;
     struct bytes b;
     static uint8_t large[24 + 65537 * 24];
     put_header(&b, 0, 1);
@@ -90,9 +81,8 @@ static void test_counts(void **state)
 
 /* ---- metadata (limits 3 to 6) ----------------------------------------------------------------- */
 
-static void test_strings(void **state)
+TEST(strings)
 {
-    (void)state;
     struct bytes b;
     put_header(&b, 0, 1);
     put_uint(&b, 7, 8);
@@ -112,9 +102,8 @@ static void test_strings(void **state)
     refused(&b, 37, "key k: string of 1073741824 bytes, the file has 0 more");
 }
 
-static void test_keys(void **state)
+TEST(keys)
 {
-    (void)state;
     struct bytes b;
     static uint8_t large[24 + 8 + 65536 + 8];
     put_header(&b, 0, 1);
@@ -139,9 +128,8 @@ static void test_keys(void **state)
             "unknown value type 99");
 }
 
-static void test_values(void **state)
+TEST(values)
 {
-    (void)state;
     struct bytes b;
     put_header(&b, 0, 1);
     put_key(&b, "long", GGUF_U64);
@@ -170,9 +158,8 @@ static void test_values(void **state)
     refused(&b, 51, "key k: bool is 255, expected 0 or 1");
 }
 
-static void test_array_sizes(void **state)
+TEST(array_sizes)
 {
-    (void)state;
     struct bytes b;
     put_header(&b, 0, 1);
     put_array(&b, "k", GGUF_U8, (UINT64_C(1) << 30) + 1);
@@ -198,9 +185,8 @@ static void test_array_sizes(void **state)
     refused(&b, 65, "key k: the file ends at byte 65 inside it");
 }
 
-static void test_special_keys(void **state)
+TEST(special_keys)
 {
-    (void)state;
     struct bytes b;
     static const struct {
         uint32_t alignment;
@@ -211,7 +197,7 @@ static void test_special_keys(void **state)
         {24, "key general.alignment: 24, expected a power of two from 8 to 65536"},
         {131072, "key general.alignment: 131072, expected a power of two from 8 to 65536"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         put_header(&b, 0, 1);
         put_kv_u32(&b, "general.alignment", bad[i].alignment);
         refused(&b, 24, bad[i].text);
@@ -248,9 +234,8 @@ static struct bytes one_tensor(uint32_t n_dims, const uint64_t *dims, uint32_t t
     return b;
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     struct bytes b;
     char name[65];
     memset(name, 'n', 64);
@@ -287,9 +272,8 @@ static void test_names(void **state)
     refused(&b, 93, "tensor twin: occurs twice");
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     struct bytes b = one_tensor(5, (const uint64_t[]){1, 1, 1, 1, 1}, 0, 0);
     refused(&b, 33, TENSOR "5 dimensions, the limit is 4");
     b = one_tensor(2, (const uint64_t[]){4, 0}, 0, 0);
@@ -305,9 +289,8 @@ static void test_shapes(void **state)
     refused(&b, 53, TENSOR "the file ends at byte 58 inside it");
 }
 
-static void test_types(void **state)
+TEST(types)
 {
-    (void)state;
     struct bytes b = one_tensor(1, four, 1000, 0);
     refused(&b, 45, TENSOR "element type unknown (1000) cannot be read");
     b = one_tensor(1, four, 4, 0); /* withdrawn */
@@ -318,9 +301,8 @@ static void test_types(void **state)
     assert_non_null(strstr(err.text, "(4) cannot be read"));
 }
 
-static void test_offsets(void **state)
+TEST(offsets)
 {
-    (void)state;
     struct bytes b = one_tensor(1, four, 0, 16);
     refused(&b, 49, TENSOR "data at 16, not a multiple of alignment 32");
     b = one_tensor(1, four, 0, 32); /* a gap */
@@ -392,7 +374,7 @@ static void fails(struct target *t, const char *text)
     file_close(&file);
 }
 
-static void test_writer_refuses_header(void **state)
+TEST_WITH(writer_refuses_header, make_target, remove_target)
 {
     struct target *t = *state;
     const struct dtype *f32 = dtype_find(DTYPE_F32);
@@ -419,7 +401,7 @@ static void test_writer_refuses_header(void **state)
     fails(t, "tensor t: its type or shape cannot be stored, or it comes after data");
 }
 
-static void test_writer_refuses_data(void **state)
+TEST_WITH(writer_refuses_data, make_target, remove_target)
 {
     struct target *t = *state;
     const struct dtype *f32 = dtype_find(DTYPE_F32);
@@ -448,25 +430,4 @@ static void test_writer_refuses_data(void **state)
     gguf_discard(w);
     assert_int_equal(gguf_create(w, "/nowhere/at/all", NULL), MGPT_EIO);
     gguf_discard(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_gguf),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_array_sizes),
-        cmocka_unit_test(test_special_keys),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_offsets),
-        cmocka_unit_test_setup_teardown(test_writer_refuses_header, make_target, remove_target),
-        cmocka_unit_test_setup_teardown(test_writer_refuses_data, make_target, remove_target),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Floor 2: the GGUF reader on tens of thousands of damaged files.
+/* the GGUF reader on tens of thousands of damaged files.
  *
  * The start is a valid file with every value type and three tensors. Each change must be refused with
  * an error line, or accepted with all tensors inside the file and every typed getter answering. The
@@ -9,16 +9,10 @@
 #include "base/mem.h"
 #include "support/gguf_bytes.h"
 #include "support/sanitized.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct count {
     size_t accepted, refused;
@@ -103,7 +97,7 @@ static void print_count(const char *what, const struct count *count)
 
 /* ---- changes ---------------------------------------------------------------------------------- */
 
-static void test_start_is_valid(void **state)
+TEST(start_is_valid)
 {
     struct bytes *b = *state;
     struct count count = {0};
@@ -111,7 +105,7 @@ static void test_start_is_valid(void **state)
     assert_int_equal(count.accepted, 1);
 }
 
-static void test_truncations(void **state)
+TEST(truncations)
 {
     struct bytes *b = *state;
     struct count count = {0};
@@ -121,7 +115,7 @@ static void test_truncations(void **state)
     assert_int_equal(count.refused, b->n);
 }
 
-static void test_byte_changes(void **state)
+TEST(byte_changes)
 {
     struct bytes *b = *state;
     struct count count = {0};
@@ -149,7 +143,7 @@ static void change_fields(struct bytes *b, struct count *count)
         uint8_t *at = b->p + b->fields[i].at, old[8];
         const unsigned width = b->fields[i].width;
         memcpy(old, at, width);
-        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        for (size_t k = 0; k < COUNT(values); k++) {
             for (unsigned j = 0; j < width; j++)
                 at[j] = (uint8_t)(values[k] >> (8 * j));
             try_file(b->p, b->n, count);
@@ -158,7 +152,7 @@ static void change_fields(struct bytes *b, struct count *count)
     }
 }
 
-static void test_field_changes(void **state)
+TEST(field_changes)
 {
     struct count count = {0};
     change_fields(*state, &count);
@@ -175,7 +169,7 @@ static uint64_t next_random(uint64_t *x)
 }
 
 /* Several changes at once get past checks that stop each of them alone. Same seed, same files. */
-static void test_random_changes(void **state)
+TEST(random_changes)
 {
     const struct bytes *b = *state;
     struct count count = {0};
@@ -213,7 +207,7 @@ static size_t address_space(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void test_memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
     const char *preload = getenv("LD_PRELOAD");
     struct count count = {0};
@@ -245,12 +239,4 @@ static int free_start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_is_valid), cmocka_unit_test(test_truncations),
-        cmocka_unit_test(test_byte_changes),   cmocka_unit_test(test_field_changes),
-        cmocka_unit_test(test_random_changes), cmocka_unit_test(test_memory_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, make_start, free_start);
-}
+GROUP(make_start, free_start)

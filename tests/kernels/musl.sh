@@ -52,7 +52,7 @@ deps = [mgpt.get_variable('internal_dep'), dependency('cmocka')]
 inc = include_directories('.', 'tests', 'check')
 toys = static_library('toys', 'check/oracle/oracle.c', $support dependencies: deps, include_directories: inc)
 wrapped = {'test_no_memory': ['-Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create'],
-           'test_files': ['-Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=access,--wrap=close,--wrap=pwrite,--wrap=pwrite64']}
+           'test_outfile': ['-Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=access,--wrap=close,--wrap=pwrite,--wrap=pwrite64']}
 fs = import('fs')
 foreach file : [$programs]
   name = fs.stem(file)

@@ -2,14 +2,9 @@
  * behind branches, windows, scaled positions, lambdas, q/k/v in one tensor or three. As in
  * test_model_files, the structure of the file is sound and the model is wrong. */
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { GGUF_U32_TYPE = 4, GGUF_BOOL_TYPE = 7 };
 
@@ -36,14 +31,13 @@ static int may_lack(const struct toy_spec *s, const char *name)
 }
 
 /* Every tensor of every architecture is needed, but for those whose absence means something. */
-static void test_missing_tensors(void **state)
+TEST(missing_tensors)
 {
-    (void)state;
     const size_t chosen[] = {ZOO_GPT2_NEO,    ZOO_QWEN2,          ZOO_QWEN3,   ZOO_GEMMA3_FLAGS,
                              ZOO_GPTNEOX,     ZOO_GPTNEOX_SERIAL, ZOO_PHI2,    ZOO_PHI2_SEPARATE,
                              ZOO_OLMO,        ZOO_OLMO2,          ZOO_SMOLLM3, ZOO_NANOCHAT_2026,
                              ZOO_LLAMA_SCALED};
-    for (size_t c = 0; c < sizeof chosen / sizeof *chosen; c++) {
+    for (size_t c = 0; c < COUNT(chosen); c++) {
         struct toy *whole = build(chosen[c]);
         for (size_t i = 0; i < whole->n_tensors; i++) {
             const char *name = whole->tensors[i].name;
@@ -63,9 +57,8 @@ static void test_missing_tensors(void **state)
 }
 
 /* One tensor or three; not some of each, not both. */
-static void test_q_k_v(void **state)
+TEST(q_k_v)
 {
-    (void)state;
     const size_t fused[] = {ZOO_GPT2, ZOO_GPTNEOX, ZOO_PHI2};
     static const char *const parts[] = {"q", "k", "v"};
     for (size_t i = 0; i < 3; i++) {
@@ -91,9 +84,8 @@ static void test_q_k_v(void **state)
     }
 }
 
-static void test_wrong_shapes(void **state)
+TEST(wrong_shapes)
 {
-    (void)state;
     const struct {
         size_t zoo;
         const char *name;
@@ -111,7 +103,7 @@ static void test_wrong_shapes(void **state)
                  {ZOO_LLAMA_SCALED, "rope_freqs.weight", 6, "[6]", "[5]"},
                  {ZOO_NANOCHAT_2026, "resid_lambdas", 3, "[3]", "[4]"},
                  {ZOO_NANOCHAT_2026, "x0_lambdas", 5, "[5]", "[4]"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct toy *m = build(cases[i].zoo);
         toy_find(m, cases[i].name)->dims[0] = cases[i].size;
         toy_check_refused(m, cases[i].name, cases[i].found, cases[i].expected);
@@ -124,9 +116,8 @@ static void test_wrong_shapes(void **state)
 }
 
 /* Tensors that belong to another architecture are not passed over. */
-static void test_tensors_of_others(void **state)
+TEST(tensors_of_others)
 {
-    (void)state;
     const struct {
         size_t zoo;
         const char *name;
@@ -147,7 +138,7 @@ static void test_tensors_of_others(void **state)
                  {ZOO_NANOCHAT_2025, "value_embeds.1", 12},
                  {ZOO_NANOCHAT_2025, "smear_lambda", 1},
                  {ZOO_GPTNEOX, "position_embd.weight", 24}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct toy *m = build(cases[i].zoo);
         toy_add(m, cases[i].name, TOY_F32, cases[i].n, 0, 1, 0.1);
         toy_check_refused(m, cases[i].name, "unknown", m->spec.arch);
@@ -178,11 +169,10 @@ static void check_runs(struct toy *m, int32_t n_ctx)
     toy_free(m);
 }
 
-static void test_divisors(void **state)
+TEST(divisors)
 {
-    (void)state;
     const float wrong[] = {0, -1, 1e-30f, 9e-4f, 1.1e6f, 1e30f, NAN, INFINITY};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT(wrong); i++)
         toy_check_refused(with_divisor(wrong[i]), "rope_freqs.weight: value ",
                           "expected 0.001 to 1e+06", NULL);
     check_runs(with_divisor(1.1e-3f), 16);
@@ -190,9 +180,8 @@ static void test_divisors(void **state)
 }
 
 /* Angles stay below 2^30: what divides a frequency is larger for a longer context. */
-static void test_largest_angle(void **state)
+TEST(largest_angle)
 {
-    (void)state;
     struct toy *m = build(ZOO_QWEN2_SCALED);
     toy_put_f32(m, "qwen2.rope.scaling.factor", 0.249f);
     toy_put_u32(m, "qwen2.context_length", 1 << 28);
@@ -219,9 +208,8 @@ static struct toy *with_number(size_t zoo, const char *name, double v, char key[
 }
 
 /* Every number that reaches arithmetic has a range; what is outside is refused with key, value and range. */
-static void test_numbers(void **state)
+TEST(numbers)
 {
-    (void)state;
     static const struct {
         size_t zoo;
         const char *name;
@@ -237,7 +225,7 @@ static void test_numbers(void **state)
                 {ZOO_QWEN2, "rope.scale_linear", 1e-3, 1e6, "expected 0.001 to 1e+06", 0},
                 {ZOO_QWEN3, "attention.layer_norm_rms_epsilon", 1e-30, 1, "expected 1e-30 to 1", 0},
                 {ZOO_PHI2, "attention.layer_norm_epsilon", 1e-30, 1, "expected 1e-30 to 1", 0}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = 0; i < COUNT(keys); i++) {
         const double wrong[] = {
             NAN, INFINITY, -INFINITY, -1, 0.9 * keys[i].min, 1.1 * keys[i].max, 1e-40, 0};
         const double right[] = {1.1 * keys[i].min, 0.9 * keys[i].max, 0};
@@ -263,7 +251,7 @@ static void test_numbers(void **state)
     toy_put_bool(bigram, "mgpt.final_norm", 0);
     check_runs(bigram, 8);
     static const float wrong[] = {NAN, INFINITY, 1.1e6f, -1.1e6f};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT(wrong); i++) {
         struct toy *m = build(ZOO_NANOCHAT_2026);
         toy_find(m, "resid_lambdas")->values[1] = wrong[i];
         toy_check_refused(m, "resid_lambdas: value 1 is ", "expected -1e+06 to 1e+06", NULL);
@@ -271,9 +259,8 @@ static void test_numbers(void **state)
 }
 
 /* Physics that is not known here: refused unless the value means that there is none. */
-static void test_unknown_physics(void **state)
+TEST(unknown_physics)
 {
-    (void)state;
     static const struct {
         const char *key;
         float neutral;
@@ -281,7 +268,7 @@ static void test_unknown_physics(void **state)
                 {"logit_scale", 1},
                 {"embedding_scale", 1},
                 {"residual_scale", 1}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = 0; i < COUNT(keys); i++) {
         char key[80];
         snprintf(key, sizeof key, "qwen2.%s", keys[i].key);
         struct toy *m = build(ZOO_QWEN2);
@@ -295,11 +282,10 @@ static void test_unknown_physics(void **state)
     }
 }
 
-static void test_words(void **state)
+TEST(words)
 {
-    (void)state;
     static const char *const kinds[] = {"yarn", "longrope", "llama3", "", "Linear"};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < COUNT(kinds); i++) {
         struct toy *m = build(ZOO_QWEN2_SCALED);
         toy_put_string(m, "qwen2.rope.scaling.type", kinds[i]);
         toy_check_refused(m, "rope.scaling.type", kinds[i], NULL);
@@ -315,9 +301,8 @@ static void test_words(void **state)
     toy_check_refused(m, "rope.dimension_count", "10", "8");
 }
 
-static void test_widths_of_heads(void **state)
+TEST(widths_of_heads)
 {
-    (void)state;
     struct toy *m = build(ZOO_QWEN3);
     toy_put_u32(m, "qwen3.attention.value_length", 4);
     toy_check_refused(m, "value_length", "4", "8");
@@ -332,9 +317,8 @@ static void test_widths_of_heads(void **state)
     toy_check_refused(m, "blk.0.attn_", "[20, 24]", "[20, 20]");
 }
 
-static void test_windows(void **state)
+TEST(windows)
 {
-    (void)state;
     const int32_t windows[5] = {6, -1, 32, 0, 1};
     struct toy *m = build(ZOO_NANOCHAT_2026);
     toy_put_windows(m, windows, 4);
@@ -353,9 +337,8 @@ static void test_windows(void **state)
     toy_check_refused(m, "mgpt.attention.windows", "array", NULL);
 }
 
-static void test_patterns(void **state)
+TEST(patterns)
 {
-    (void)state;
     const char *key = "gemma3.attention.sliding_window_pattern";
     const uint8_t flags[4] = {1, 0, 1, 0};
     for (size_t n = 0; n <= 4; n++) {
@@ -380,17 +363,4 @@ static void test_patterns(void **state)
     m = build(ZOO_GEMMA3_FLAGS);
     toy_put_u32(m, "gemma3.attention.sliding_window", UINT32_MAX);
     toy_check_refused(m, "sliding_window", "4294967295", NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_tensors), cmocka_unit_test(test_q_k_v),
-        cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_tensors_of_others),
-        cmocka_unit_test(test_divisors),        cmocka_unit_test(test_largest_angle),
-        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_unknown_physics),
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_widths_of_heads),
-        cmocka_unit_test(test_windows),         cmocka_unit_test(test_patterns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

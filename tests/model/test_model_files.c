@@ -2,15 +2,9 @@
  * with what was expected and found, and nothing leaked (run under ASan). Damage to GGUF's own structure
  * is test_gguf's business; here the structure is sound and the model is wrong. */
 #include "support/build_model.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct toy_spec llama = {.label = "llama",
                                       .arch = "llama",
@@ -84,18 +78,16 @@ static void check_each_missing(const struct toy_spec *spec, const char *const *o
     toy_free(whole);
 }
 
-static void test_missing_tensors(void **state)
+TEST(missing_tensors)
 {
-    (void)state;
     check_each_missing(&llama, (const char *const[]){"output.weight", NULL});
     check_each_missing(&microgpt,
                        (const char *const[]){"output.weight", "position_embd.weight", NULL});
     check_each_missing(&gpt2, (const char *const[]){"output.weight", NULL});
 }
 
-static void test_wrong_shapes(void **state)
+TEST(wrong_shapes)
 {
-    (void)state;
     toy_check_refused(resized(&microgpt, "blk.0.attn_q.weight", 1, 15), "blk.0.attn_q.weight",
                       "[16, 15]", "[16, 16]");
     toy_check_refused(resized(&microgpt, "blk.0.ffn_up.weight", 0, 64), "blk.0.ffn_up.weight",
@@ -123,12 +115,11 @@ static void test_wrong_shapes(void **state)
     toy_check_refused(cube, "blk.0.ffn_down.weight", "[24, 16, 2", "[24, 16]");
 }
 
-static void test_unknown_tensors(void **state)
+TEST(unknown_tensors)
 {
-    (void)state;
     const char *const names[] = {"blk.0.attn_q_norm.weight", "blk.2.attn_q.weight",
                                  "blk.00.attn_q.weight", "blk.0.attn_qkv.weight", "extra"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         struct toy *m = toy_build(&llama);
         toy_add(m, names[i], TOY_F32, 16, 16, 0, 1);
         toy_check_refused(m, names[i], "unknown", NULL);
@@ -139,9 +130,8 @@ static void test_unknown_tensors(void **state)
 }
 
 /* A name of the greatest length is printed without spoiling the line. */
-static void test_long_and_dirty_names(void **state)
+TEST(long_and_dirty_names)
 {
-    (void)state;
     char name[64];
     memset(name, 'n', 63);
     name[63] = 0;
@@ -156,9 +146,8 @@ static void test_long_and_dirty_names(void **state)
 /* ---- keys --------------------------------------------------------------------------------------
  */
 
-static void test_missing_keys(void **state)
+TEST(missing_keys)
 {
-    (void)state;
     const char *const keys[] = {"general.architecture",
                                 "llama.block_count",
                                 "llama.context_length",
@@ -166,16 +155,15 @@ static void test_missing_keys(void **state)
                                 "llama.feed_forward_length",
                                 "llama.attention.head_count",
                                 "llama.attention.layer_norm_rms_epsilon"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < COUNT(keys); i++) {
         struct toy *m = toy_build(&llama);
         toy_drop_key(m, keys[i]);
         toy_check_refused(m, keys[i], "missing", NULL);
     }
 }
 
-static void test_wrong_types_of_keys(void **state)
+TEST(wrong_types_of_keys)
 {
-    (void)state;
     struct toy *m = toy_build(&llama);
     toy_put_string(m, "llama.block_count", "two");
     toy_check_refused(m, "llama.block_count", "integer", "string");
@@ -196,9 +184,8 @@ static void test_wrong_types_of_keys(void **state)
     toy_check_refused(m, "general.architecture", "string", "bool");
 }
 
-static void test_numbers_out_of_range(void **state)
+TEST(numbers_out_of_range)
 {
-    (void)state;
     toy_check_refused(with_u32(&llama, "llama.block_count", 1000000), "block_count", "1000000",
                       NULL);
     toy_check_refused(with_u32(&llama, "llama.context_length", 0), "context_length", "0", NULL);
@@ -228,9 +215,8 @@ static void test_numbers_out_of_range(void **state)
 }
 
 /* Head counts that do not divide: both numbers are said. */
-static void test_head_counts(void **state)
+TEST(head_counts)
 {
-    (void)state;
     toy_check_refused(with_u32(&microgpt, "microgpt.attention.head_count", 3), "16", "3", NULL);
     toy_check_refused(with_u32(&llama, "llama.attention.head_count_kv", 3), "4", "3", NULL);
     toy_check_refused(with_u32(&llama, "llama.attention.head_count_kv", 8), "4", "8", NULL);
@@ -241,9 +227,8 @@ static void test_head_counts(void **state)
 }
 
 /* head_dim is free when the file says it: 4 heads of 4 in a model 18 wide. */
-static void test_head_width_of_its_own(void **state)
+TEST(head_width_of_its_own)
 {
-    (void)state;
     struct toy_spec spec = llama;
     spec.n_embd = 18;
     spec.head_dim = 4;
@@ -252,9 +237,8 @@ static void test_head_width_of_its_own(void **state)
     toy_free(m);
 }
 
-static void test_unknown_words(void **state)
+TEST(unknown_words)
 {
-    (void)state;
     struct toy *m = toy_build(&llama);
     toy_put_string(m, "general.architecture", "mamba");
     toy_check_refused(m, "mamba", NULL, NULL);
@@ -273,9 +257,8 @@ static void test_unknown_words(void **state)
  */
 
 /* No beginning of a model file is a model. Every length near the front, then in strides. */
-static void test_truncated_anywhere(void **state)
+TEST(truncated_anywhere)
 {
-    (void)state;
     struct toy *m = toy_build(&microgpt);
     toy_encode(m);
     for (size_t n = 0; n < m->size; n += n < 4096 ? 1 : 97) {
@@ -290,9 +273,8 @@ static void test_truncated_anywhere(void **state)
     toy_free(m);
 }
 
-static void test_files_that_cannot_be_read(void **state)
+TEST(files_that_cannot_be_read)
 {
-    (void)state;
     mgpt_error err = {0};
     assert_null(mgpt_open("/nonexistent/model.gguf", NULL, &err));
     assert_int_equal(err.status, MGPT_EIO);
@@ -302,9 +284,8 @@ static void test_files_that_cannot_be_read(void **state)
     assert_true(err.status == MGPT_EIO || err.status == MGPT_EFILE);
 }
 
-static void test_isa_names(void **state)
+TEST(isa_names)
 {
-    (void)state;
     struct toy *m = toy_build(&llama);
     mgpt_error err = {0};
     toy_encode(m);
@@ -319,9 +300,8 @@ static void test_isa_names(void **state)
 }
 
 /* A file without tensors is a vocabulary: it encodes, it cannot run. */
-static void test_vocab_only(void **state)
+TEST(vocab_only)
 {
-    (void)state;
     struct toy *m = toy_build(&microgpt);
     while (m->n_tensors)
         toy_drop_tensor(m, m->tensors[0].name);
@@ -347,9 +327,8 @@ static void test_vocab_only(void **state)
 }
 
 /* Numbers in the weights that are no numbers do no harm beyond themselves: the engine runs. */
-static void test_weights_of_nan_and_infinity(void **state)
+TEST(weights_of_nan_and_infinity)
 {
-    (void)state;
     struct toy *m = toy_build(&llama);
     const float odd[4] = {NAN, INFINITY, -INFINITY, 3e38f};
     for (size_t i = 0; i < m->n_tensors; i++)
@@ -366,26 +345,4 @@ static void test_weights_of_nan_and_infinity(void **state)
     mgpt_session_free(session);
     mgpt_close(model);
     toy_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_tensors),
-        cmocka_unit_test(test_wrong_shapes),
-        cmocka_unit_test(test_unknown_tensors),
-        cmocka_unit_test(test_long_and_dirty_names),
-        cmocka_unit_test(test_missing_keys),
-        cmocka_unit_test(test_wrong_types_of_keys),
-        cmocka_unit_test(test_numbers_out_of_range),
-        cmocka_unit_test(test_head_counts),
-        cmocka_unit_test(test_head_width_of_its_own),
-        cmocka_unit_test(test_unknown_words),
-        cmocka_unit_test(test_truncated_anywhere),
-        cmocka_unit_test(test_files_that_cannot_be_read),
-        cmocka_unit_test(test_isa_names),
-        cmocka_unit_test(test_vocab_only),
-        cmocka_unit_test(test_weights_of_nan_and_infinity),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

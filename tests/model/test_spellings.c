@@ -1,14 +1,7 @@
 /* Tests of models that can be said in two ways: an optional key with the value that its absence means, a
  * period or a flag a layer, one tensor or three. Both files must give the same logits, to the bit. */
 #include "support/toy_zoo.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 enum { N_TOKENS = 40, GGUF_BOOL_TYPE = 7 };
 
@@ -266,10 +259,9 @@ static struct toy *build(size_t i, void change(struct toy *m))
     return m;
 }
 
-static void test_two_ways_to_say_it(void **state)
+TEST(two_ways_to_say_it)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t i = 0; i < COUNT(pairs); i++) {
         struct toy *a = build(i, pairs[i].one), *b = build(i, pairs[i].other);
         int32_t tokens[N_TOKENS];
         toy_tokens(a, i, tokens, N_TOKENS);
@@ -285,9 +277,8 @@ static void test_two_ways_to_say_it(void **state)
 
 /* Phi's shared norm is GPT-NeoX's two norms when they are equal: the same tensors otherwise, under
  * another name. */
-static void test_a_shared_norm_is_two_equal_ones(void **state)
+TEST(a_shared_norm_is_two_equal_ones)
 {
-    (void)state;
     struct toy_spec spec = toy_zoo[ZOO_GPTNEOX];
     spec.seed = 900;
     struct toy *two = toy_build(&spec), *shared;
@@ -307,13 +298,4 @@ static void test_a_shared_norm_is_two_equal_ones(void **state)
     free(b);
     toy_free(two);
     toy_free(shared);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_ways_to_say_it),
-        cmocka_unit_test(test_a_shared_norm_is_two_equal_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
 #include "support/agree.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
+#include "support/unit.h"
 
 enum { N_TOKENS = 50 };
 
@@ -217,10 +212,9 @@ static const struct {
     {"a bias of v", ZOO_QWEN2, nudge_v_bias},
 };
 
-static void test_every_change_is_noticed(void **state)
+TEST(every_change_is_noticed)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    for (size_t i = 0; i < COUNT(changes); i++) {
         struct toy_spec spec = toy_zoo[changes[i].zoo];
         spec.seed = 700 + i;
         struct toy *m = toy_build(&spec);
@@ -242,12 +236,4 @@ static void test_every_change_is_noticed(void **state)
         mgpt_close(model);
         toy_free(m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_change_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

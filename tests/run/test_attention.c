@@ -1,4 +1,4 @@
-/* Floor 5: attention over the cache.
+/* attention over the cache.
  *
  * Sessions long and wide enough for every way through attention.c: blocks of several queries, windows that
  * begin and end inside one, groups of heads larger than a block, threads that do not divide the KV
@@ -7,13 +7,7 @@
  */
 #include "dtype/dtype.h"
 #include "support/toy_zoo.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 static uint64_t rng = 1;
 
@@ -71,7 +65,7 @@ static const struct toy_spec specs[] = {
      .window = 48,
      .full_every = 2},
 };
-enum { N_SPECS = sizeof specs / sizeof *specs };
+enum { N_SPECS = COUNT(specs) };
 
 /* A model, tokens, and the logits of every position from single steps in one thread. */
 struct trial {
@@ -132,7 +126,7 @@ static void feed(const struct trial *t, mgpt_session *s, size_t n)
 static void try_chunks_and_threads(const struct trial *t)
 {
     static const int32_t chunks[] = {1, 23, 48, LONG};
-    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+    for (size_t c = 0; c < COUNT(chunks); c++)
         for (int32_t threads = 1; threads <= 3; threads++) {
             mgpt_session *s = session_of(t, chunks[c], threads);
             feed(t, s, 100);
@@ -244,7 +238,7 @@ static void try_taps(const struct trial *t)
         feed_watched(steps, 1, 1, want);
         int same = memcmp(want, t->logits + (LONG - 1) * t->n_vocab, size) == 0;
         assert_int_equal(same, !writes);
-        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        for (size_t c = 0; c < COUNT(chunks); c++)
             for (int32_t threads = 1; threads <= 2; threads++) {
                 *w = (struct watch){.t = t, .writes = writes};
                 feed_watched(w, chunks[c], threads, logits);
@@ -269,27 +263,23 @@ static void each_trial(void test(const struct trial *t))
         }
 }
 
-static void test_chunks_and_threads(void **state)
+TEST(chunks_and_threads)
 {
-    (void)state;
     each_trial(try_chunks_and_threads);
 }
 
-static void test_timelines(void **state)
+TEST(timelines)
 {
-    (void)state;
     each_trial(try_timelines);
 }
 
-static void test_batches(void **state)
+TEST(batches)
 {
-    (void)state;
     each_trial(try_batches);
 }
 
-static void test_taps(void **state)
+TEST(taps)
 {
-    (void)state;
     each_trial(try_taps);
 }
 
@@ -306,9 +296,8 @@ static int round_to_halves(const mgpt_value *v, void *user)
 }
 
 /* A cache of halves is a cache of floats that were rounded; and reads back as they are. */
-static void test_halves_are_rounded_floats(void **state)
+TEST(halves_are_rounded_floats)
 {
-    (void)state;
     for (size_t i = 0; i < N_SPECS; i++) {
         struct trial t = trial_new(&specs[i], MGPT_KV_F16);
         size_t d = (size_t)specs[i].head_dim;
@@ -341,9 +330,8 @@ static void test_halves_are_rounded_floats(void **state)
 }
 
 /* 0 chooses by the weights' type and the bytes per position: 64 layers of 2 * 64 floats are 32 KiB. */
-static void test_choice(void **state)
+TEST(choice)
 {
-    (void)state;
     struct toy_spec spec = {.label = "choice",
                             .arch = "llama",
                             .n_layer = 64,
@@ -379,17 +367,4 @@ static void test_choice(void **state)
             mgpt_close(model);
             toy_free(m);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_and_threads),
-        cmocka_unit_test(test_timelines),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_taps),
-        cmocka_unit_test(test_halves_are_rounded_floats),
-        cmocka_unit_test(test_choice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,21 +7,15 @@
  */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- ways to the same logits -------------------------------------------------------------------
  */
 
 static const int32_t chunks[] = {1, 2, 3, 5, 16, 64, 0};
-enum { N_CHUNKS = sizeof chunks / sizeof chunks[0] };
+enum { N_CHUNKS = COUNT(chunks) };
 
 /* Without a tap only the last row gets logits, which is another path through the head. */
 static void by_chunks(const struct subject *s)
@@ -216,9 +210,8 @@ static void by_context(const struct subject *s)
 /* ---- the zoo -----------------------------------------------------------------------------------
  */
 
-static void test_chunks(void **state)
+TEST(chunks)
 {
-    (void)state;
     subject_each(by_chunks);
 }
 
@@ -250,10 +243,9 @@ static const struct toy_spec wide[] = {{.label = "wide llama",
                                         .tied = 1,
                                         .type = TOY_Q8_0}};
 
-static void test_threads(void **state)
+TEST(threads)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+    for (size_t i = 0; i < COUNT(wide); i++) {
         struct subject s = subject_new(&wide[i], 1);
         by_threads(&s, 1);
         by_threads(&s, 64);
@@ -262,49 +254,32 @@ static void test_threads(void **state)
     subject_each(by_threads_in_chunks);
 }
 
-static void test_pieces(void **state)
+TEST(pieces)
 {
-    (void)state;
     subject_each(by_pieces);
 }
 
-static void test_taps(void **state)
+TEST(taps)
 {
-    (void)state;
     subject_each(by_tapping);
 }
 
-static void test_unembed(void **state)
+TEST(unembed)
 {
-    (void)state;
     subject_each(by_unembedding);
 }
 
-static void test_open(void **state)
+TEST(open)
 {
-    (void)state;
     subject_each(by_opening);
 }
 
-static void test_isa(void **state)
+TEST(isa)
 {
-    (void)state;
     subject_each(by_instruction_sets);
 }
 
-static void test_context(void **state)
+TEST(context)
 {
-    (void)state;
     subject_each(by_context);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_pieces),  cmocka_unit_test(test_taps),
-        cmocka_unit_test(test_unembed), cmocka_unit_test(test_open),
-        cmocka_unit_test(test_isa),     cmocka_unit_test(test_context),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <glob.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define U 0x1p-24
 
@@ -29,9 +23,8 @@ static size_t fitting(const struct toy_spec *s)
 /* ---- the zoo -----------------------------------------------------------------------------------
  */
 
-static void test_zoo_at_every_point(void **state)
+TEST(zoo_at_every_point)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy_spec spec = toy_zoo[i];
         spec.seed = 100 + i;
@@ -95,9 +88,8 @@ static void check_softmax(const struct toy_spec *s, const struct trace *t)
     }
 }
 
-static void test_softmax_rows_and_causal_mask(void **state)
+TEST(softmax_rows_and_causal_mask)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy_spec spec = toy_zoo[i];
         spec.seed = 200 + i;
@@ -115,9 +107,8 @@ static void test_softmax_rows_and_causal_mask(void **state)
 }
 
 /* What comes later does not change what came before: to the bit, at every point. */
-static void test_the_future_is_invisible(void **state)
+TEST(the_future_is_invisible)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy_spec spec = toy_zoo[i];
         spec.seed = 300 + i;
@@ -169,9 +160,8 @@ static void check_horizon(size_t zoo, size_t horizon)
     toy_free(m);
 }
 
-static void test_windows_have_a_horizon(void **state)
+TEST(windows_have_a_horizon)
 {
-    (void)state;
     check_horizon(ZOO_NANOCHAT_ONE_KEY, 0);
     check_horizon(ZOO_LLAMA_WINDOW, (size_t)2 * 18);
     check_horizon(ZOO_PHI2_SEPARATE, N_TOKENS);
@@ -210,9 +200,8 @@ static void check_rotation(const struct rotation *r, size_t pos, size_t i)
         fail_msg("position %zu, pair %zu is off by %g, %g; allowed %g", pos, i, da, db, allowed);
 }
 
-static void test_far_positions_rotate_as_exactly(void **state)
+TEST(far_positions_rotate_as_exactly)
 {
-    (void)state;
     const struct toy_spec spec = {.label = "far",
                                   .arch = "llama",
                                   .n_layer = 1,
@@ -292,14 +281,13 @@ static void check_bend(struct toy *m, mgpt_session *session, struct bend b, cons
 
 /* The models that have every point and every verb between them, each point in turn. Windows of 5 and 6
  * are shorter than the 9 tokens: what is written to scores and weights out of sight has no effect. */
-static void test_what_a_tap_writes_is_used(void **state)
+TEST(what_a_tap_writes_is_used)
 {
-    (void)state;
     const size_t chosen[] = {ZOO_MICROGPT_DEEP, ZOO_MICROGPT_RELU2, ZOO_LLAMA_TIED,
                              ZOO_LLAMA_DIALECT, ZOO_GPT2,           ZOO_GEMMA3_PERIOD,
                              ZOO_PHI2,          ZOO_GPTNEOX,        ZOO_OLMO2,
                              ZOO_OLMO,          ZOO_NANOCHAT_2026};
-    for (size_t c = 0; c < sizeof chosen / sizeof chosen[0]; c++) {
+    for (size_t c = 0; c < COUNT(chosen); c++) {
         struct toy_spec spec = toy_zoo[chosen[c]];
         spec.seed = 400 + c;
         spec.n_layer = 2;
@@ -346,9 +334,8 @@ static void check_shipped(const char *path)
     toy_free(m);
 }
 
-static void test_models_of_weights(void **state)
+TEST(models_of_weights)
 {
-    (void)state;
     const char *root = getenv("MGPT_SOURCE_ROOT");
     char pattern[512];
     glob_t found;
@@ -358,18 +345,4 @@ static void test_models_of_weights(void **state)
     for (size_t i = 0; i < found.gl_pathc; i++)
         check_shipped(found.gl_pathv[i]);
     globfree(&found);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zoo_at_every_point),
-        cmocka_unit_test(test_softmax_rows_and_causal_mask),
-        cmocka_unit_test(test_the_future_is_invisible),
-        cmocka_unit_test(test_windows_have_a_horizon),
-        cmocka_unit_test(test_far_positions_rotate_as_exactly),
-        cmocka_unit_test(test_what_a_tap_writes_is_used),
-        cmocka_unit_test(test_models_of_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

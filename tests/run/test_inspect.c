@@ -2,15 +2,9 @@
  * test_taps. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
@@ -63,7 +57,7 @@ static const char *main_type(const struct toy *m)
                  {TOY_Q4_K, "Q4_K"}, {TOY_Q5_K, "Q5_K"}, {TOY_Q6_K, "Q6_K"}};
     size_t most = 0;
     const char *name = "";
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < COUNT(types); i++) {
         size_t n = 0;
         for (size_t j = 0; j < m->n_tensors; j++)
             n += m->tensors[j].type == types[i].type ? m->tensors[j].n : 0;
@@ -92,9 +86,8 @@ static void check_words(const struct toy *m, const mgpt_info *info)
     assert_int_equal(info->add_bos, s->characters);
 }
 
-static void test_info(void **state)
+TEST(info)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy *m = build_zoo(i);
         mgpt_model *model = toy_open(m, NULL);
@@ -115,9 +108,8 @@ static void test_info(void **state)
 }
 
 /* The vocabulary of a toy: newline, space, '!', '"', ... in order of code point, BOS last. */
-static void test_characters(void **state)
+TEST(characters)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_MICROGPT);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_error err = {0};
@@ -169,9 +161,8 @@ static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
     free(values);
 }
 
-static void test_tensors(void **state)
+TEST(tensors)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy *m = build_zoo(i);
         mgpt_model *model = toy_open(m, NULL);
@@ -183,9 +174,8 @@ static void test_tensors(void **state)
     }
 }
 
-static void test_tensors_out_of_range(void **state)
+TEST(tensors_out_of_range)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_MICROGPT);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_error err = {0};
@@ -237,9 +227,8 @@ static void check_kv(const mgpt_session *session, const struct toy *m, const str
     free(v);
 }
 
-static void test_cache_holds_what_the_taps_saw(void **state)
+TEST(cache_holds_what_the_taps_saw)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy *m = build_zoo(i);
         mgpt_model *model = toy_open(m, NULL);
@@ -260,9 +249,8 @@ static void test_cache_holds_what_the_taps_saw(void **state)
     }
 }
 
-static void test_cache_out_of_range(void **state)
+TEST(cache_out_of_range)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_LLAMA_TIED); /* two layers, two KV heads of width 6 */
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *session = mgpt_session_new(model, NULL, NULL);
@@ -295,9 +283,8 @@ static int count_calls(const mgpt_value *value, void *user)
 }
 
 /* The lens fires no tap and leaves position and logits alone. */
-static void test_unembed_changes_nothing(void **state)
+TEST(unembed_changes_nothing)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_LLAMA_DEEP);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *session = mgpt_session_new(model, NULL, NULL);
@@ -315,18 +302,4 @@ static void test_unembed_changes_nothing(void **state)
     mgpt_session_free(session);
     mgpt_close(model);
     toy_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),
-        cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_tensors_out_of_range),
-        cmocka_unit_test(test_cache_holds_what_the_taps_saw),
-        cmocka_unit_test(test_cache_out_of_range),
-        cmocka_unit_test(test_unembed_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

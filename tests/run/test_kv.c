@@ -4,13 +4,7 @@
 #include "base/mem.h"
 #include "dtype/dtype.h"
 #include "run/kv.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum { N_LAYER = 2, N_HEAD = 3, N_TOKENS = 50, D_MOST = 130 };
 
@@ -96,23 +90,21 @@ static void fill_and_copy(const struct kernels *kernels, enum kv_type type, size
     kv_free(&other); /* a second time is allowed */
 }
 
-static void test_put_and_get(void **unused)
+TEST(put_and_get)
 {
-    (void)unused;
     static const size_t widths[] = {1, 4, 16, 63, 64, 65, 128, D_MOST},
                         chunks[] = {1, 7, 16, N_TOKENS};
     struct kernels kernels;
     assert_true(kernels_init(&kernels, "scalar"));
     for (int type = KV_F32; type <= KV_F16; type++)
-        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-            for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        for (size_t w = 0; w < COUNT(widths); w++)
+            for (size_t c = 0; c < COUNT(chunks); c++)
                 fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
 }
 
 /* A token behind a rewound one begins its panel anew: no lane of what was there shows. */
-static void test_a_panel_is_cleared(void **unused)
+TEST(a_panel_is_cleared)
 {
-    (void)unused;
     struct kernels kernels;
     struct kv kv;
     mgpt_error err;
@@ -126,9 +118,8 @@ static void test_a_panel_is_cleared(void **unused)
 }
 
 /* Either of k and v may be left out, and no token is asked for without an array. */
-static void test_get_of_one_kind(void **unused)
+TEST(get_of_one_kind)
 {
-    (void)unused;
     struct kernels kernels;
     struct kv kv;
     mgpt_error err;
@@ -144,14 +135,4 @@ static void test_get_of_one_kind(void **unused)
     for (size_t j = 0; j < 8; j++)
         assert_true(k[j] == element(0, 1, 2, 2, j) && v[j] == element(1, 1, 2, 2, j));
     kv_free(&kv);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_and_get),
-        cmocka_unit_test(test_a_panel_is_cleared),
-        cmocka_unit_test(test_get_of_one_kind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

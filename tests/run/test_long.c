@@ -1,14 +1,7 @@
 /* Long runs: ten million tokens in flat memory, ten thousand forks and rewinds, a full context. */
 #include "mgpt.h"
 #include "support/sanitized.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 enum { TOKENS = SANITIZED ? 200000 : 10000000, WARM = TOKENS / 100, TURNS = 10000, PAGE = 4 };
 
@@ -68,7 +61,7 @@ static size_t draw(const struct subject *s, mgpt_session *session, mgpt_sampler 
     return n_texts;
 }
 
-static void test_tokens(void **state)
+TEST(tokens)
 {
     const struct subject *s = *state;
     mgpt_sampler sampler = {.temperature = 1, .rng = 1};
@@ -86,11 +79,11 @@ static void test_tokens(void **state)
 }
 
 /* A chain: each fork goes on, is rewound, and replaces its origin; the bits never change. */
-static void test_turns(void **state)
+TEST(turns)
 {
     const struct subject *s = *state;
     const int32_t tokens[] = {s->info.bos, 0, 13, 13, 0};
-    enum { N = sizeof tokens / sizeof *tokens };
+    enum { N = COUNT(tokens) };
     size_t n_bytes = (size_t)s->info.n_vocab * sizeof(float);
     mgpt_session *session = mgpt_session_new(s->model, NULL, NULL);
     assert_int_equal(mgpt_feed(session, tokens, N, NULL), MGPT_OK);
@@ -115,7 +108,7 @@ static void test_turns(void **state)
 }
 
 /* The context's end is an error that changes nothing, however often it is run into. */
-static void test_full_context(void **state)
+TEST(full_context)
 {
     const struct subject *s = *state;
     mgpt_error err;
@@ -131,12 +124,4 @@ static void test_full_context(void **state)
     mgpt_session_free(session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_full_context),
-    };
-    return cmocka_run_group_tests(tests, open_names, close_names);
-}
+GROUP(open_names, close_names)

@@ -6,15 +6,9 @@
 #include "support/build_model.h"
 #include "support/toy_oracle.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_TOKENS = 1024 };
 
@@ -74,9 +68,8 @@ static double next_number(const char **p, int depth, int *end_of_list)
     return v;
 }
 
-static void test_names_reference(void **state)
+TEST(names_reference)
 {
-    (void)state;
     size_t size, n_sequences = 0;
     char *text = slurp("names.ref.json", &size);
     struct toy *m = load("names.gguf");
@@ -116,9 +109,8 @@ static const char *find_array(const char *file, size_t size, const char *descr)
     return NULL;
 }
 
-static void test_shakespeare_reference(void **state)
+TEST(shakespeare_reference)
 {
-    (void)state;
     enum { N = 50 };
     size_t size;
     char *file = slurp("shakespeare.ref.npz", &size);
@@ -142,9 +134,8 @@ static void test_shakespeare_reference(void **state)
 
 /* Rope by its defining property (Su et al. 2021): the score of two equal vectors depends on their
  * distance alone, and rotation keeps lengths. All tokens are the same, so all queries and keys are. */
-static void test_rope_scores_depend_on_distance(void **state)
+TEST(rope_scores_depend_on_distance)
 {
-    (void)state;
     enum { N = 12 };
     const struct toy_spec spec = {.label = "rope",
                                   .arch = "llama",
@@ -178,14 +169,4 @@ static void test_rope_scores_depend_on_distance(void **state)
     assert_true(fabs(turned[24] - (k[16] * sin(1) + k[24] * cos(1))) <= 1e-12);
     trace_free(t);
     toy_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_reference),
-        cmocka_unit_test(test_shakespeare_reference),
-        cmocka_unit_test(test_rope_scores_depend_on_distance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
 #include "kernels/sample_kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { V = 12, N_DRAWS = 6000 };
 
@@ -108,32 +103,28 @@ static void check_distribution(mgpt_sampler sampler)
         fail_msg("chi-square %g with %g degrees of freedom", chi, k);
 }
 
-static void test_temperature(void **state)
+TEST(temperature)
 {
-    (void)state;
     const float temperatures[] = {0.5f, 1.0f, 2.0f, 10.0f};
     for (uint64_t i = 0; i < 4; i++)
         check_distribution((mgpt_sampler){.temperature = temperatures[i], .rng = i});
 }
 
-static void test_top_k(void **state)
+TEST(top_k)
 {
-    (void)state;
     for (int32_t k = 0; k <= V + 1; k++)
         check_distribution((mgpt_sampler){.temperature = 1.5f, .top_k = k, .rng = (uint64_t)k});
 }
 
-static void test_top_p(void **state)
+TEST(top_p)
 {
-    (void)state;
     const float ps[] = {0.0f, 1e-6f, 0.25f, 0.5f, 0.77f, 0.9f, 0.99f, 1.0f};
     for (uint64_t i = 0; i < 8; i++)
         check_distribution((mgpt_sampler){.temperature = 1.0f, .top_p = ps[i], .rng = i});
 }
 
-static void test_min_p(void **state)
+TEST(min_p)
 {
-    (void)state;
     const float ps[] = {0.0f, 0.01f, 0.1f, 0.3f, 0.9f, 1.0f};
     for (uint64_t i = 0; i < 6; i++)
         check_distribution((mgpt_sampler){.temperature = 1.0f, .min_p = ps[i], .rng = i});
@@ -141,9 +132,8 @@ static void test_min_p(void **state)
 
 /* Each filter works on what the one before left: top_p 0.5 of the whole keeps three tokens, of the
  * four that top-k leaves two. */
-static void test_filters_in_order(void **state)
+TEST(filters_in_order)
 {
-    (void)state;
     check_distribution((mgpt_sampler){.temperature = 1.0f, .top_k = 4, .top_p = 0.5f, .rng = 1});
     check_distribution((mgpt_sampler){.temperature = 0.8f, .top_k = 6, .min_p = 0.4f, .rng = 2});
     check_distribution((mgpt_sampler){.temperature = 1.2f, .top_p = 0.8f, .min_p = 0.2f, .rng = 3});
@@ -154,9 +144,8 @@ static void test_filters_in_order(void **state)
 /* ---- determinism -------------------------------------------------------------------------------
  */
 
-static void test_seed_fixes_the_sequence(void **state)
+TEST(seed_fixes_the_sequence)
 {
-    (void)state;
     mgpt_sampler a = {.temperature = 1.0f, .rng = 42}, b = a, c = a;
     int different = 0;
     c.rng = 43;
@@ -170,9 +159,8 @@ static void test_seed_fixes_the_sequence(void **state)
 }
 
 /* SplitMix64, top 53 bits, one number a token: two equal logits show the leading bit. */
-static void test_rng_is_splitmix64(void **state)
+TEST(rng_is_splitmix64)
 {
-    (void)state;
     const float equal[2] = {1.0f, 1.0f};
     mgpt_sampler sampler = {.temperature = 1.0f, .rng = 0};
     uint64_t rng = 0;
@@ -192,9 +180,8 @@ static double fixed(void *user)
 
 /* The draw goes through the tokens in order of id, as Python's random.choices does: the first whose
  * cumulative probability exceeds u. */
-static void test_own_uniform_goes_by_token_id(void **state)
+TEST(own_uniform_goes_by_token_id)
 {
-    (void)state;
     const float logits[4] = {0.0f, 1.0f, -1.0f, 0.5f};
     double p[4], u, below = 0;
     mgpt_sampler sampler = {.temperature = 1.0f, .rng = 5, .uniform = fixed, .uniform_user = &u};
@@ -219,11 +206,10 @@ static void test_own_uniform_goes_by_token_id(void **state)
 }
 
 /* A source that breaks its promise must not lead out of bounds. */
-static void test_bad_uniform_stays_in_range(void **state)
+TEST(bad_uniform_stays_in_range)
 {
-    (void)state;
     const double bad[] = {1.0, 2.0, -1.0, NAN, INFINITY, -INFINITY};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         double u = bad[i];
         mgpt_sampler sampler = {.temperature = 1.0f, .uniform = fixed, .uniform_user = &u};
         int32_t token = mgpt_sample(&sampler, logits12, V);
@@ -239,9 +225,8 @@ static int32_t sample(mgpt_sampler sampler, const float *logits, size_t n)
     return mgpt_sample(&sampler, logits, n);
 }
 
-static void test_greedy_takes_the_lowest_id_of_ties(void **state)
+TEST(greedy_takes_the_lowest_id_of_ties)
 {
-    (void)state;
     const float tied[5] = {1.0f, 3.0f, 3.0f, -2.0f, 3.0f}, zeros[3] = {-0.0f, 0.0f, 0.0f};
     const mgpt_sampler greedy = {0};
     assert_int_equal(sample(greedy, tied, 5), 1);
@@ -252,9 +237,8 @@ static void test_greedy_takes_the_lowest_id_of_ties(void **state)
 }
 
 /* With one token left there is nothing to choose, and ties at the edge of top-k go to the lowest id. */
-static void test_single_choices(void **state)
+TEST(single_choices)
 {
-    (void)state;
     const float tied[4] = {0.0f, 2.0f, 2.0f, 2.0f}, one[1] = {-5.0f};
     int drawn[4] = {0};
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -270,9 +254,8 @@ static void test_single_choices(void **state)
     assert_true(drawn[0] == 0 && drawn[1] > 0 && drawn[2] > 0 && drawn[3] == 0);
 }
 
-static void test_extreme_temperatures(void **state)
+TEST(extreme_temperatures)
 {
-    (void)state;
     int seen[V] = {0};
     mgpt_sampler hot = {.temperature = 1e30f, .rng = 3}, cold = {.temperature = 1e-30f, .rng = 3};
     mgpt_sampler subnormal = {.temperature = 1e-44f, .rng = 3};
@@ -289,9 +272,8 @@ static void test_extreme_temperatures(void **state)
 }
 
 /* NaN counts as minus infinity, for greedy and for drawing. */
-static void test_nan_is_never_chosen(void **state)
+TEST(nan_is_never_chosen)
 {
-    (void)state;
     const float logits[5] = {NAN, 0.0f, NAN, 0.0f, NAN};
     mgpt_sampler sampler = {.temperature = 1.0f, .rng = 9};
     int seen[5] = {0};
@@ -306,12 +288,11 @@ static void test_nan_is_never_chosen(void **state)
 }
 
 /* A logit of minus infinity is a probability of zero at any temperature. */
-static void test_masked_tokens_are_never_drawn(void **state)
+TEST(masked_tokens_are_never_drawn)
 {
-    (void)state;
     const float logits[5] = {-INFINITY, 0.0f, -INFINITY, 1.0f, -INFINITY};
     const float temperatures[] = {1e-44f, 1e-3f, 1.0f, 1e30f, 3e38f, INFINITY};
-    for (size_t i = 0; i < sizeof temperatures / sizeof temperatures[0]; i++) {
+    for (size_t i = 0; i < COUNT(temperatures); i++) {
         mgpt_sampler sampler = {.temperature = temperatures[i], .rng = i};
         for (int j = 0; j < 100; j++) {
             sampler.top_k = j % 2 ? 4 : 0;
@@ -323,9 +304,8 @@ static void test_masked_tokens_are_never_drawn(void **state)
 }
 
 /* Plus infinity wins against everything finite; with several of them one of these is drawn. */
-static void test_infinite_logits(void **state)
+TEST(infinite_logits)
 {
-    (void)state;
     const float one[4] = {0.0f, 1.0f, INFINITY, 2.0f};
     const float two[4] = {INFINITY, 1.0f, INFINITY, NAN};
     for (uint64_t seed = 0; seed < 50; seed++) {
@@ -339,16 +319,15 @@ static void test_infinite_logits(void **state)
     assert_int_equal(sample((mgpt_sampler){0}, two, 4), 0);
 }
 
-static void test_nothing_possible_stays_in_range(void **state)
+TEST(nothing_possible_stays_in_range)
 {
-    (void)state;
     const float none[3] = {-INFINITY, -INFINITY, -INFINITY}, nan[3] = {NAN, NAN, NAN};
     const mgpt_sampler samplers[] = {{0},
                                      {.temperature = 1.0f, .rng = 1},
                                      {.temperature = 1.0f, .top_k = 2, .rng = 1},
                                      {.temperature = 1.0f, .top_p = 0.5f, .rng = 1},
                                      {.temperature = 1.0f, .min_p = 0.5f, .rng = 1}};
-    for (size_t i = 0; i < sizeof samplers / sizeof samplers[0]; i++) {
+    for (size_t i = 0; i < COUNT(samplers); i++) {
         int32_t a = sample(samplers[i], none, 3), b = sample(samplers[i], nan, 3);
         assert_true(a >= 0 && a < 3);
         assert_true(b >= 0 && b < 3);
@@ -357,9 +336,8 @@ static void test_nothing_possible_stays_in_range(void **state)
 
 /* With nothing to tell tokens apart, the lowest ids are what top-k and top-p keep, and all that is left to
  * chance is which of them. */
-static void test_all_equal(void **state)
+TEST(all_equal)
 {
-    (void)state;
     enum { MANY = 1500 }; /* several chunks of the sampler */
     float equal[MANY];
     const float values[] = {0.0f, -3e38f, 3e38f, 1e-45f};
@@ -387,9 +365,8 @@ static void test_all_equal(void **state)
 
 /* Every setting at and beyond its ends, on logits of every kind: a token that exists, and one that has some
  * probability if any has. */
-static void test_every_corner(void **state)
+TEST(every_corner)
 {
-    (void)state;
     const float temperatures[] = {0, -1, 1e-30f, 1e-45f, 1, 1e30f, INFINITY, NAN};
     const int32_t ks[] = {INT32_MIN, -1, 0, 1, V, V + 1, INT32_MAX};
     const float ps[] = {-1, 0, 1e-45f, 0.5f, 1, 2, INFINITY, NAN};
@@ -402,7 +379,7 @@ static void test_every_corner(void **state)
                                      {-INFINITY, NAN, -INFINITY, NAN}};
     float logits[V];
     uint64_t seed = 0;
-    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+    for (size_t kind = 0; kind < COUNT(kinds); kind++) {
         for (int i = 0; i < V; i++)
             logits[i] = kinds[kind][i % 4];
         for (size_t i = 0; i < 8 * 7 * 8 * 8; i++, seed++) {
@@ -416,9 +393,8 @@ static void test_every_corner(void **state)
     }
 }
 
-static void test_wrong_arguments(void **state)
+TEST(wrong_arguments)
 {
-    (void)state;
     mgpt_sampler sampler = {.temperature = 1.0f};
     mgpt_candidate top[1];
     assert_int_equal(mgpt_sample(NULL, logits12, V), MGPT_EARG);
@@ -435,9 +411,8 @@ static void test_wrong_arguments(void **state)
 }
 
 /* A vocabulary of real size, every filter, against the same distribution computed here. */
-static void test_large_vocabulary(void **state)
+TEST(large_vocabulary)
 {
-    (void)state;
     enum { LARGE = 50257 };
     float *logits = toy_alloc(LARGE, sizeof *logits);
     uint64_t rng = 11;
@@ -461,9 +436,8 @@ static void test_large_vocabulary(void **state)
 
 /* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14 steps
  * of Horner's rule, of which only the last ones count, and of the reduction. */
-static void test_sum_exp(void **state)
+TEST(sum_exp)
 {
-    (void)state;
     for (float x = 0; x > -60; x -= 0.0173f) {
         double expected = exp((double)x), found = kernels_sample()->sum_exp(&x, 1, 0);
         assert_true(fabs(found - expected) <= 1e-15 * expected);
@@ -471,9 +445,8 @@ static void test_sum_exp(void **state)
 }
 
 /* Float64 sums of 12 terms near 1: 1e-14 is about 50 units in the last place. */
-static void test_logprob(void **state)
+TEST(logprob)
 {
-    (void)state;
     double p[V];
     mgpt_sampler sampler = {.temperature = 1.0f};
     distribution(&sampler, logits12, V, p);
@@ -488,9 +461,8 @@ static void test_logprob(void **state)
     assert_false(mgpt_logprob(odd, 3, 2) > -INFINITY); /* NaN has no probability */
 }
 
-static void test_top_is_sorted_and_sums_to_one(void **state)
+TEST(top_is_sorted_and_sums_to_one)
 {
-    (void)state;
     mgpt_candidate top[V + 3];
     for (size_t k = 1; k <= V + 3; k++) {
         double p[V], sum = 0;
@@ -512,9 +484,8 @@ static void test_top_is_sorted_and_sums_to_one(void **state)
 }
 
 /* Many ties in a larger array: order of id among equals, whatever k is. */
-static void test_top_breaks_ties_by_id(void **state)
+TEST(top_breaks_ties_by_id)
 {
-    (void)state;
     enum { N = 1000 };
     float logits[N];
     mgpt_candidate top[N];
@@ -535,35 +506,4 @@ static void test_top_breaks_ties_by_id(void **state)
     for (size_t i = 1; i < N - 2; i++)
         assert_true(top[i - 1].logit > top[i].logit ||
                     (top[i - 1].logit == top[i].logit && top[i - 1].token < top[i].token));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_top_k),
-        cmocka_unit_test(test_top_p),
-        cmocka_unit_test(test_min_p),
-        cmocka_unit_test(test_filters_in_order),
-        cmocka_unit_test(test_seed_fixes_the_sequence),
-        cmocka_unit_test(test_rng_is_splitmix64),
-        cmocka_unit_test(test_own_uniform_goes_by_token_id),
-        cmocka_unit_test(test_bad_uniform_stays_in_range),
-        cmocka_unit_test(test_greedy_takes_the_lowest_id_of_ties),
-        cmocka_unit_test(test_single_choices),
-        cmocka_unit_test(test_extreme_temperatures),
-        cmocka_unit_test(test_nan_is_never_chosen),
-        cmocka_unit_test(test_masked_tokens_are_never_drawn),
-        cmocka_unit_test(test_infinite_logits),
-        cmocka_unit_test(test_nothing_possible_stays_in_range),
-        cmocka_unit_test(test_all_equal),
-        cmocka_unit_test(test_every_corner),
-        cmocka_unit_test(test_wrong_arguments),
-        cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_sum_exp),
-        cmocka_unit_test(test_logprob),
-        cmocka_unit_test(test_top_is_sorted_and_sums_to_one),
-        cmocka_unit_test(test_top_breaks_ties_by_id),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

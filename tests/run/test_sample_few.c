@@ -3,11 +3,8 @@
 #include "kernels/kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
 
@@ -28,9 +25,8 @@ static void odd_logits(float *logits, size_t n, uint64_t *rng)
 }
 
 /* A few logits are drawn from in one go; the way of many must come to the same token. */
-static void test_few_as_many(void **state)
+TEST(few_as_many)
 {
-    (void)state;
     uint64_t rng = 5;
     float logits[MANY];
     for (uint64_t i = 0; i < 20000; i++) {
@@ -48,9 +44,8 @@ static void test_few_as_many(void **state)
 }
 
 /* ... and on every rung, whose weights are those of the specification. */
-static void test_few_on_every_rung(void **state)
+TEST(few_on_every_rung)
 {
-    (void)state;
     struct kernels rung;
     float logits[MANY];
     int runs_here;
@@ -79,9 +74,8 @@ static void test_few_on_every_rung(void **state)
 }
 
 /* Logits that have no largest have no weight: the first token, however many fill whole panels. */
-static void test_no_weight(void **unused)
+TEST(no_weight)
 {
-    (void)unused;
     float logits[SAMPLE_FEW];
     int runs;
     for (size_t i = 0; i < SAMPLE_FEW; i++)
@@ -93,14 +87,4 @@ static void test_no_weight(void **unused)
         for (size_t n = 1; n <= SAMPLE_FEW; n++)
             assert_int_equal(rung.sample->few(logits, n, 1, 0, 0.5), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_few_as_many),
-        cmocka_unit_test(test_few_on_every_rung),
-        cmocka_unit_test(test_no_weight),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * ways to them is test_equal_bits' business, files that are refused test_model_files'. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct fixture {
     struct toy *m;
@@ -110,9 +104,8 @@ static void check_unchanged(const struct fixture *f, mgpt_session *session,
 /* ---- arguments ---------------------------------------------------------------------------------
  */
 
-static void test_null_objects(void **state)
+TEST(null_objects)
 {
-    (void)state;
     mgpt_error err = {0};
     mgpt_info info;
     mgpt_tensor tensor;
@@ -154,9 +147,8 @@ static void test_null_objects(void **state)
     assert_int_equal(mgpt_is_end(NULL, 0), 0);
 }
 
-static void test_null_arguments_of_a_session(void **state)
+TEST(null_arguments_of_a_session)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     float x[32] = {0}, y[32];
@@ -182,9 +174,8 @@ static void test_null_arguments_of_a_session(void **state)
 }
 
 /* A NULL err is allowed everywhere, and success leaves *err alone. */
-static void test_err_is_optional_and_untouched_by_success(void **state)
+TEST(err_is_optional_and_untouched_by_success)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err, before;
     memset(&err, 0x5A, sizeof err);
@@ -203,9 +194,8 @@ static void test_err_is_optional_and_untouched_by_success(void **state)
     close_fixture(&f);
 }
 
-static void test_tokens_out_of_range(void **state)
+TEST(tokens_out_of_range)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     const int32_t bad[] = {-1, 27, INT32_MAX, INT32_MIN};
     const char *const printed[] = {"-1", "27", "2147483647", "-2147483648"};
@@ -231,9 +221,8 @@ static void test_tokens_out_of_range(void **state)
     close_fixture(&f);
 }
 
-static void test_session_params(void **state)
+TEST(session_params)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_n_ctx(f.session), 80);
@@ -261,9 +250,8 @@ static void test_session_params(void **state)
 /* ---- a full context ----------------------------------------------------------------------------
  */
 
-static void test_full_context(void **state)
+TEST(full_context)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_feed(f.session, f.tokens, 77, NULL), MGPT_OK);
@@ -293,9 +281,8 @@ static void test_full_context(void **state)
 /* ---- rewind, logits, fork, sync ----------------------------------------------------------------
  */
 
-static void test_logits_exist_after_tokens_only(void **state)
+TEST(logits_exist_after_tokens_only)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_pos(f.session), 0);
@@ -330,9 +317,8 @@ static int count_calls(const mgpt_value *value, void *user)
 }
 
 /* A fork takes settings and logits with it, but no tap; a rewound session's fork has no logits. */
-static void test_fork_takes_settings_without_taps(void **state)
+TEST(fork_takes_settings_without_taps)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     int calls = 0;
     mgpt_session *small = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 9}, NULL);
@@ -361,9 +347,8 @@ static void test_fork_takes_settings_without_taps(void **state)
 }
 
 /* Sync keeps what is common: only what differs is run again. */
-static void test_sync_runs_only_what_differs(void **state)
+TEST(sync_runs_only_what_differs)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_session *session = mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = 1}, NULL);
     int calls = 0;
@@ -373,7 +358,7 @@ static void test_sync_runs_only_what_differs(void **state)
         size_t change, n; /* token `change` becomes another one, then n tokens are synced */
         int runs;
     } steps[] = {{80, 20, 20}, {80, 20, 0}, {15, 20, 5}, {80, 25, 5}, {0, 25, 25}, {80, 10, 1}};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    for (size_t i = 0; i < COUNT(steps); i++) {
         calls = 0;
         if (steps[i].change < 80)
             f.tokens[steps[i].change] = (f.tokens[steps[i].change] + 1) % 27;
@@ -388,9 +373,8 @@ static void test_sync_runs_only_what_differs(void **state)
 /* ---- several sessions --------------------------------------------------------------------------
  */
 
-static void test_step_many_refuses_as_a_whole(void **state)
+TEST(step_many_refuses_as_a_whole)
 {
-    (void)state;
     struct fixture f = open_zoo(ZOO_LLAMA_DEEP), g = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     mgpt_session *full = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 3}, NULL);
@@ -430,21 +414,4 @@ static void test_step_many_refuses_as_a_whole(void **state)
     release(&before);
     close_fixture(&f);
     close_fixture(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_objects),
-        cmocka_unit_test(test_null_arguments_of_a_session),
-        cmocka_unit_test(test_err_is_optional_and_untouched_by_success),
-        cmocka_unit_test(test_tokens_out_of_range),
-        cmocka_unit_test(test_session_params),
-        cmocka_unit_test(test_full_context),
-        cmocka_unit_test(test_logits_exist_after_tokens_only),
-        cmocka_unit_test(test_fork_takes_settings_without_taps),
-        cmocka_unit_test(test_sync_runs_only_what_differs),
-        cmocka_unit_test(test_step_many_refuses_as_a_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,9 @@
 #include "kernels/kernels.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -130,15 +125,8 @@ static void run_subject(const struct subject *s)
     }
 }
 
-static void test_small_stacks(void **unused)
+TEST(small_stacks)
 {
-    (void)unused;
     subject_each(run_subject);
     print_message("%zu bytes of stack at most\n", deepest);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_stacks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

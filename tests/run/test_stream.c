@@ -1,17 +1,10 @@
-/* Floor 5: streams of text, through the public header: half characters are held back, what can
+/* streams of text, through the public header: half characters are held back, what can
  * belong to none becomes U+FFFD, the space in front is dropped once, a small buffer changes
  * nothing. */
 #include "base/utf8.h"
 #include "support/build_model.h"
 #include "support/tok_file.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define SPACE "\xE2\x96\x81"
 #define BAD "\xEF\xBF\xBD" /* U+FFFD */
@@ -87,7 +80,7 @@ static void put_bytes(struct fixture *x, const char *bytes)
         put(x, 3 + (uint8_t)*bytes);
 }
 
-static void test_space_in_front(void **state)
+TEST(space_in_front)
 {
     struct fixture *x = *state;
     begin(x);
@@ -119,7 +112,7 @@ static void test_space_in_front(void **state)
     holds(x, " ");
 }
 
-static void test_half_characters(void **state)
+TEST(half_characters)
 {
     struct fixture *x = *state;
     begin(x);
@@ -137,7 +130,7 @@ static void test_half_characters(void **state)
     holds(x, "\xF0\x9F\x9A\x80\xC3\xA9\xE6\x97\xA5\n");
 }
 
-static void test_bytes_that_belong_to_none(void **state)
+TEST(bytes_that_belong_to_none)
 {
     struct fixture *x = *state;
     begin(x);
@@ -161,7 +154,7 @@ static void test_bytes_that_belong_to_none(void **state)
     holds(x, "\xC3\xA9" BAD "z\xF0\x9F\x9A\x80");
 }
 
-static void test_end(void **state)
+TEST(end)
 {
     struct fixture *x = *state;
     begin(x);
@@ -175,7 +168,7 @@ static void test_end(void **state)
     holds(x, BAD);
 }
 
-static void test_small_buffer(void **state)
+TEST(small_buffer)
 {
     struct fixture *x = *state;
     char buf[8];
@@ -194,7 +187,7 @@ static void test_small_buffer(void **state)
     assert_int_equal(x->s.n_held, 2);
 }
 
-static void test_arguments(void **state)
+TEST(arguments)
 {
     struct fixture *x = *state;
     mgpt_stream s = {0}, wild;
@@ -210,7 +203,7 @@ static void test_arguments(void **state)
 
 /* Random bytes: the output is the text with each ill-formed byte replaced, an unfinished character
  * at the end by one U+FFFD, and is itself well-formed after every token. */
-static void test_random_bytes(void **state)
+TEST(random_bytes)
 {
     struct fixture *x = *state;
     uint64_t rng = 1;
@@ -243,16 +236,4 @@ static void test_random_bytes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space_in_front),
-        cmocka_unit_test(test_half_characters),
-        cmocka_unit_test(test_bytes_that_belong_to_none),
-        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_small_buffer),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_random_bytes),
-    };
-    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
-}
+GROUP(open_fixture, close_fixture)

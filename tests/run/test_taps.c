@@ -3,15 +3,9 @@
  * test_equal_bits'. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
@@ -22,9 +16,8 @@ static struct toy *build_zoo(size_t i)
     return toy_build(&spec);
 }
 
-static void test_point_names(void **state)
+TEST(point_names)
 {
-    (void)state;
     static const char *const names[MGPT_N_POINTS] = {"hook_embed",
                                                      "hook_pos_embed",
                                                      "ln_embed.hook_normalized",
@@ -90,9 +83,8 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
 }
 
 /* Which points a model has follows from what it is made of; the others never fire. */
-static void test_absent_points_never_fire(void **state)
+TEST(absent_points_never_fire)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy *m = build_zoo(i);
         const struct toy_spec *s = &m->spec;
@@ -147,9 +139,8 @@ static int check_order(const mgpt_value *value, void *user)
 }
 
 /* Points fire in the order of the enum, layer after layer. */
-static void test_points_fire_in_order(void **state)
+TEST(points_fire_in_order)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy *m = build_zoo(i);
         mgpt_model *model = toy_open(m, NULL);
@@ -211,9 +202,8 @@ static void check_stop(mgpt_session *session, const int32_t *tokens, struct stop
     mgpt_session_free(fork);
 }
 
-static void test_a_tap_stops_the_call(void **state)
+TEST(a_tap_stops_the_call)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
@@ -307,9 +297,8 @@ static void check_meddling(size_t zoo, int32_t n_chunk)
     toy_free(t);
 }
 
-static void test_a_tap_cannot_change_its_session(void **state)
+TEST(a_tap_cannot_change_its_session)
 {
-    (void)state;
     check_meddling(ZOO_LLAMA_DEEP, 0);
     check_meddling(ZOO_LLAMA_DEEP, 1);
     check_meddling(ZOO_MICROGPT, 0); /* narrow: fused where nothing is tapped */
@@ -351,9 +340,8 @@ static void check_batch(size_t zoo)
     toy_free(m);
 }
 
-static void test_taps_in_a_batch(void **state)
+TEST(taps_in_a_batch)
 {
-    (void)state;
     check_batch(ZOO_LLAMA_DEEP);
     check_batch(ZOO_GEMMA3_PERIOD); /* the last session holds more than a window */
     check_batch(ZOO_NANOCHAT_2026);
@@ -367,9 +355,8 @@ static int stop_at_once(const mgpt_value *value, void *user)
 }
 
 /* A session whose tap stops a batch stops it for the others too, whose taps have not been called. */
-static void test_one_stops_a_batch(void **state)
+TEST(one_stops_a_batch)
 {
-    (void)state;
     struct toy *m = build_zoo(ZOO_GPT2);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *batch[3];
@@ -399,9 +386,8 @@ static int count_rows(const mgpt_value *value, void *user)
 
 /* A point tapped alone shows every row of a prompt, whatever else is off: logits and what they are made of,
  * too, which without a tap are computed for the last row only. */
-static void test_each_point_alone(void **state)
+TEST(each_point_alone)
 {
-    (void)state;
     enum { N = 11 };
     struct toy *m = build_zoo(ZOO_GPT2);
     mgpt_model *model = toy_open(m, NULL);
@@ -421,19 +407,4 @@ static void test_each_point_alone(void **state)
     }
     mgpt_close(model);
     toy_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_point_names),
-        cmocka_unit_test(test_absent_points_never_fire),
-        cmocka_unit_test(test_points_fire_in_order),
-        cmocka_unit_test(test_a_tap_stops_the_call),
-        cmocka_unit_test(test_taps_in_a_batch),
-        cmocka_unit_test(test_a_tap_cannot_change_its_session),
-        cmocka_unit_test(test_each_point_alone),
-        cmocka_unit_test(test_one_stops_a_batch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * -Db_sanitize=thread this is also where data races show.
  */
 #include "mgpt.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { THREADS_MOST = 32, N_TOKENS = 16, N_BESIDE = 3, ROUNDS = 3 };
 
@@ -164,22 +158,14 @@ static void try_model(const char *name, const char *isa, size_t n_counts)
     mgpt_close(s.model);
 }
 
-static void test_narrow(void **unused)
+TEST(narrow)
 {
-    (void)unused;
     try_model("names.gguf", NULL, 3);
     try_model("names.gguf", "scalar", 3);
 }
 
-static void test_wide(void **unused)
+TEST(wide)
 {
-    (void)unused;
     try_model("shakespeare.gguf", NULL, 3);
     try_model("shakespeare.gguf", "scalar", 1); /* slow, and the rung that sanitizers see */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_narrow), cmocka_unit_test(test_wide)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

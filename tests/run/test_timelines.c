@@ -1,16 +1,11 @@
 /* Tests of the second promise, for timelines: rewound, forked, synced or run in a batch with others, a
  * session gives the bits of a fresh one. The reference and the models are toy_zoo.h's. */
 #include "support/toy_zoo.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "support/unit.h"
 
 /* Positions worth going back to: both ends, and around the edges of the cache's panels of 16. */
 static const size_t positions[] = {0, 1, 8, 15, 16, 17, 33, 40, 65};
-enum { N_POSITIONS = sizeof positions / sizeof positions[0] };
+enum { N_POSITIONS = COUNT(positions) };
 
 /* Takes n steps with tokens that are not the subject's. */
 static void go_astray(const struct subject *s, mgpt_session *session, size_t n)
@@ -129,42 +124,27 @@ static void by_own_tokens(const struct subject *s)
     mgpt_session_free(fresh);
 }
 
-static void test_own_tokens(void **state)
+TEST(own_tokens)
 {
-    (void)state;
     subject_each(by_own_tokens);
 }
 
-static void test_rewind(void **state)
+TEST(rewind)
 {
-    (void)state;
     subject_each(by_rewinding);
 }
 
-static void test_fork(void **state)
+TEST(fork)
 {
-    (void)state;
     subject_each(by_forking);
 }
 
-static void test_sync(void **state)
+TEST(sync)
 {
-    (void)state;
     subject_each(by_syncing);
 }
 
-static void test_batches(void **state)
+TEST(batches)
 {
-    (void)state;
     subject_each(by_batches);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rewind),     cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_sync),       cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_own_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,14 @@
-/* Floor 3: what all tokenizers share: opening, refusing, ids, special tokens. The kinds:
+/* what all tokenizers share: opening, refusing, ids, special tokens. The kinds:
  * test_tok_char.c, test_tok_bpe.c, test_tok_spm.c. */
 #include "support/tok_file.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static void test_no_vocabulary(void **state)
+TEST(no_vocabulary)
 {
-    (void)state;
     const char *const models[] = {NULL, "none", "no_vocab"};
     for (size_t i = 0; i < 3; i++) {
         struct tok_file f;
@@ -38,9 +30,8 @@ static void test_no_vocabulary(void **state)
     tok_free(NULL);
 }
 
-static void test_refuses_model(void **state)
+TEST(refuses_model)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "bert", NULL);
     tok_file_refused(&f, "tokenizer.ggml.model 'bert' is not supported");
@@ -57,9 +48,8 @@ static void test_refuses_model(void **state)
     tok_file_refused(&f, "key tokenizer.ggml.tokens: expected an array of strings, found a string");
 }
 
-static void test_refuses_types(void **state)
+TEST(refuses_types)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", NULL);
     tok_file_token(&f, "a", 1, 0);
@@ -87,9 +77,8 @@ static void test_refuses_types(void **state)
     free(longest);
 }
 
-static void test_refuses_ids(void **state)
+TEST(refuses_ids)
 {
-    (void)state;
     const char *const ids[] = {"bos", "eos", "unknown", "eot", "eom"};
     const char *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix"};
     for (size_t i = 0; i < 8; i++) {
@@ -110,9 +99,8 @@ static void test_refuses_ids(void **state)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-static void test_default_ids(void **state)
+TEST(default_ids)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 1);
@@ -144,9 +132,8 @@ static void test_default_ids(void **state)
     tok_file_free(&f);
 }
 
-static void test_ids_from_keys(void **state)
+TEST(ids_from_keys)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 1);
@@ -168,9 +155,8 @@ static void test_ids_from_keys(void **state)
     tok_file_free(&f);
 }
 
-static void test_end_tokens(void **state)
+TEST(end_tokens)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", NULL);
     tok_file_alphabet(&f);
@@ -218,9 +204,8 @@ static struct tok *open_specials(struct tok_file *f)
     return tok_file_open(f);
 }
 
-static void test_special_tokens(void **state)
+TEST(special_tokens)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_specials(&f);
     const unsigned parse = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
@@ -240,9 +225,8 @@ static void test_special_tokens(void **state)
     tok_file_free(&f);
 }
 
-static void test_bos_and_eos(void **state)
+TEST(bos_and_eos)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_specials(&f);
     tok_gives(t, "b", 0, BOS, B, ABC, -1);
@@ -254,9 +238,8 @@ static void test_bos_and_eos(void **state)
 }
 
 /* Any byte string may be a special token, and any number may share a beginning. */
-static void test_many_special_tokens(void **state)
+TEST(many_special_tokens)
 {
-    (void)state;
     struct tok_file f;
     char text[300];
     tok_file_begin(&f, "gpt2", NULL);
@@ -302,9 +285,8 @@ static int survive(const uint8_t *bytes, size_t n)
     return opened;
 }
 
-static void test_every_byte_changed(void **state)
+TEST(every_byte_changed)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         struct tok_file f;
         tok_file_begin(&f, kind ? "llama" : "gpt2", "gpt-2");
@@ -327,17 +309,4 @@ static void test_every_byte_changed(void **state)
         assert_true(opened > 100); /* changes inside texts do no harm */
         tok_file_free(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_vocabulary),      cmocka_unit_test(test_refuses_model),
-        cmocka_unit_test(test_refuses_types),      cmocka_unit_test(test_refuses_ids),
-        cmocka_unit_test(test_default_ids),        cmocka_unit_test(test_ids_from_keys),
-        cmocka_unit_test(test_end_tokens),         cmocka_unit_test(test_special_tokens),
-        cmocka_unit_test(test_bos_and_eos),        cmocka_unit_test(test_many_special_tokens),
-        cmocka_unit_test(test_every_byte_changed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

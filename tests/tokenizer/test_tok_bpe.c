@@ -1,16 +1,9 @@
-/* Floor 3: byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
+/* byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
  * ill-formed text, bounded work. Splitting: test_tok_rules.c. */
 #include "base/file.h"
 #include "support/build_model.h"
 #include "support/tok_file.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define N_VECTORS 600 /* tokens of vectors/tok_bpe.txt */
 
@@ -42,7 +35,7 @@ static int free_vectors(void **state)
     return 0;
 }
 
-static void test_vectors(void **state)
+TEST(vectors)
 {
     struct vectors *v = *state;
     assert_string_equal(tok_kind(v->t), "bpe");
@@ -66,9 +59,8 @@ static struct tok *open_ab(struct tok_file *f)
     return tok_file_open(f);
 }
 
-static void test_order_of_merges(void **state)
+TEST(order_of_merges)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_ab(&f);
     tok_gives(t, "aaa", 0, AA, A, -1); /* leftmost on ties */
@@ -80,9 +72,8 @@ static void test_order_of_merges(void **state)
     tok_file_free(&f);
 }
 
-static void test_merge_into_the_first_token(void **state)
+TEST(merge_into_the_first_token)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     for (const char *p = "ab\0a\0b\0"; *p; p += strlen(p) + 1)
@@ -106,9 +97,8 @@ static size_t merge_slowly(const int32_t (*rules)[3], size_t n_rules, int32_t *i
 }
 
 /* Random texts of 1 to 120 letters: short runs and the heap of long ones against the definition. */
-static void test_merging_by_definition(void **state)
+TEST(merging_by_definition)
 {
-    (void)state;
     const int32_t rules[][3] = {{B, A, BA},   {A, A, AA},   {A, B, AB},
                                 {AB, A, ABA}, {A, BA, ABA}, {AA, AA, AAAA}};
     struct tok_file f;
@@ -127,9 +117,8 @@ static void test_merging_by_definition(void **state)
     tok_file_free(&f);
 }
 
-static void test_odd_merges(void **state)
+TEST(odd_merges)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     for (const char *p = "a\0b\0 \0ab\0bb\0 a\0ab\0"; *p; p += strlen(p) + 1)
@@ -151,9 +140,8 @@ static void test_odd_merges(void **state)
     tok_file_free(&f);
 }
 
-static void test_missing_merges(void **state)
+TEST(missing_merges)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     tok_file_alphabet(&f);
@@ -165,9 +153,8 @@ static void test_missing_merges(void **state)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void test_missing_byte(void **state)
+TEST(missing_byte)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     tok_file_token(&f, "a", 1, 0);
@@ -179,7 +166,7 @@ static void test_missing_byte(void **state)
 }
 
 /* Each byte is a token: its piece is that byte, whatever its place in the vocabulary. */
-static void test_alphabet(void **state)
+TEST(alphabet)
 {
     struct vectors *v = *state;
     for (unsigned b = 0; b < 256; b++) {
@@ -193,7 +180,7 @@ static void test_alphabet(void **state)
 }
 
 /* Random bytes, and well-formed text with single bytes replaced: what is encoded comes back. */
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     struct vectors *v = *state;
     uint64_t rng = 2;
@@ -215,7 +202,7 @@ static void test_round_trip(void **state)
 
 /* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit.
  */
-static void test_one_long_piece(void **state)
+TEST(one_long_piece)
 {
     struct vectors *v = *state;
     const size_t n = 1000000;
@@ -235,26 +222,10 @@ static void test_one_long_piece(void **state)
     free(ids);
 }
 
-static void test_two_threads(void **state)
+TEST(two_threads)
 {
     struct vectors *v = *state;
     tok_two_threads(v->t, v->cases);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_order_of_merges),
-        cmocka_unit_test(test_merge_into_the_first_token),
-        cmocka_unit_test(test_merging_by_definition),
-        cmocka_unit_test(test_odd_merges),
-        cmocka_unit_test(test_missing_merges),
-        cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_alphabet),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_one_long_piece),
-        cmocka_unit_test(test_two_threads),
-    };
-    return cmocka_run_group_tests(tests, load_vectors, free_vectors);
-}
+GROUP(load_vectors, free_vectors)

@@ -1,13 +1,7 @@
-/* Floor 3: character vocabularies, the errors they give, and the arguments of tok_encode. */
+/* character vocabularies, the errors they give, and the arguments of tok_encode. */
 #include "support/tok_file.h"
+#include "support/unit.h"
 #include "tokenizer/tok_impl.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -48,9 +42,8 @@ static const char *piece(const struct tok *t, int32_t id, size_t n)
     return p;
 }
 
-static void test_microgpt(void **state)
+TEST(microgpt)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_microgpt(&f);
     size_t n;
@@ -74,9 +67,8 @@ static void test_microgpt(void **state)
     tok_file_free(&f);
 }
 
-static void test_counts_like_snprintf(void **state)
+TEST(counts_like_snprintf)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_microgpt(&f);
     int32_t ids[4] = {-7, -7, -7, -7};
@@ -88,9 +80,8 @@ static void test_counts_like_snprintf(void **state)
     tok_file_free(&f);
 }
 
-static void test_arguments(void **state)
+TEST(arguments)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_microgpt(&f);
     mgpt_error err;
@@ -106,9 +97,8 @@ static void test_arguments(void **state)
     tok_file_free(&f);
 }
 
-static void test_long_characters(void **state)
+TEST(long_characters)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     const char *const chars[] = {"\n", " ", "e", "\xC3\xA9", "\xE6\x97\xA5", "\xF0\x9F\x9A\x80"};
@@ -131,9 +121,8 @@ static void test_long_characters(void **state)
     tok_file_free(&f);
 }
 
-static void test_unknown_character(void **state)
+TEST(unknown_character)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_microgpt(&f);
     const struct {
@@ -153,7 +142,7 @@ static void test_unknown_character(void **state)
         {"a\xFF", 2, "byte 0xFF", 1},
         {"a\xC3", 2, "byte 0xC3", 1},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         char message[160];
         snprintf(message, sizeof message, "%s at byte %u is not in the vocabulary (27 tokens: a-z)",
                  rows[i].what, rows[i].at);
@@ -163,13 +152,12 @@ static void test_unknown_character(void **state)
 }
 
 /* The first and the last of each range that is not printed, and their neighbours. */
-static void test_printable(void **state)
+TEST(printable)
 {
-    (void)state;
     const uint32_t hidden[][2] = {{0, 0x1F},        {0x7F, 0x9F},        {0xAD, 0xAD},
                                   {0x200B, 0x200F}, {0x2028, 0x202E},    {0x2060, 0x206F},
                                   {0xFEFF, 0xFEFF}, {UTF8_BAD, UTF8_BAD}};
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+    for (size_t i = 0; i < COUNT(hidden); i++) {
         assert_int_equal(tok_printable(hidden[i][0]), 0);
         assert_int_equal(tok_printable(hidden[i][1]), 0);
         assert_int_equal(i == 0 || tok_printable(hidden[i][0] - 1), 1);
@@ -178,9 +166,8 @@ static void test_printable(void **state)
 }
 
 /* The vocabulary is shown as runs, and cut where it would not fit into the line. */
-static void test_vocabulary_in_error(void **state)
+TEST(vocabulary_in_error)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     for (const char *p = "\n !$&',-.3:;?ABCXYZabcdefg\x7F"; *p; p++)
@@ -205,16 +192,15 @@ static void test_vocabulary_in_error(void **state)
 }
 
 /* One normal token that is not a character makes it BPE; other types do not count. */
-static void test_what_is_a_character_vocabulary(void **state)
+TEST(what_is_a_character_vocabulary)
 {
-    (void)state;
     const struct {
         const char *text;
         int type;
         const char *kind;
     } rows[] = {{"ab", 1, "bpe"}, {"", 1, "bpe"},    {"\xC3\xBF", 1, "bpe"}, /* the byte FF */
                 {"b", 1, "char"}, {"ab", 4, "char"}, {"ab", 5, "char"},      {"a", 1, "char"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct tok_file f;
         tok_file_begin(&f, "gpt2", "gpt-2");
         tok_file_token(&f, "a", 1, 0);
@@ -224,19 +210,4 @@ static void test_what_is_a_character_vocabulary(void **state)
         tok_gives(t, "aa", 0, 0, 0, -1);
         tok_file_free(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_microgpt),
-        cmocka_unit_test(test_counts_like_snprintf),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_long_characters),
-        cmocka_unit_test(test_unknown_character),
-        cmocka_unit_test(test_printable),
-        cmocka_unit_test(test_vocabulary_in_error),
-        cmocka_unit_test(test_what_is_a_character_vocabulary),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
-/* Floor 3: what mgpt's own keys say about a tokenizer, and what is known without a key: white space
+/* what mgpt's own keys say about a tokenizer, and what is known without a key: white space
  * that special tokens swallow, where SentencePiece puts spaces, merging by rank. */
 #include "support/tok_file.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define SPACE "\xE2\x96\x81"
 #define OUR_KEY(name) "mgpt.tokenizer." name
@@ -31,9 +24,8 @@ static struct tok *open_strips(struct tok_file *f)
     return tok_file_open(f);
 }
 
-static void test_strips(void **state)
+TEST(strips)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_strips(&f);
     tok_gives(t, "a \n<left> a", PARSE, 64, LEFT, 220, 64, -1);
@@ -53,9 +45,8 @@ static void test_strips(void **state)
     tok_file_free(&f);
 }
 
-static void test_bad_strips(void **state)
+TEST(bad_strips)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "gpt-2");
     tok_file_alphabet(&f);
@@ -82,9 +73,8 @@ static void add_letters(struct tok_file *f)
 }
 
 /* Files of llama.cpp say nothing, so the name does. */
-static void test_phi3(void **state)
+TEST(phi3)
 {
-    (void)state;
     static const char *const phi[] = {"Phi 3 Mini", "Phi-3-mini", "microsoft_phi3", "PHI3"};
     struct tok_file f;
     for (size_t i = 1; i < 4; i++) {
@@ -121,9 +111,8 @@ static struct tok *open_spaces(struct tok_file *f, const char *key, const char *
     return tok_file_open(f);
 }
 
-static void test_spaces(void **state)
+TEST(spaces)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_spaces(&f, NULL, NULL);
     tok_gives(t, "a", PARSE, SPA, -1);
@@ -150,9 +139,8 @@ static void test_spaces(void **state)
 }
 
 /* The offset of an error counts in the text, with a space in front or without. */
-static void test_offsets(void **state)
+TEST(offsets)
 {
-    (void)state;
     struct tok_file f;
     for (int in_front = 0; in_front < 2; in_front++) {
         tok_file_begin(&f, "llama", "default");
@@ -168,9 +156,8 @@ static void test_offsets(void **state)
 }
 
 /* A user-defined token is found where texts have spaces, and decoded to them. */
-static void test_user_spaces(void **state)
+TEST(user_spaces)
 {
-    (void)state;
     struct tok_file f;
     size_t n;
     tok_file_begin(&f, "llama", "default");
@@ -204,9 +191,8 @@ static struct tok *open_ranked(struct tok_file *f, int ranked)
     return tok_file_open(f);
 }
 
-static void test_ranked(void **state)
+TEST(ranked)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_ranked(&f, 1);
     tok_gives(t, "aba", PARSE, R_ABA, -1);
@@ -222,9 +208,8 @@ static void test_ranked(void **state)
     tok_file_free(&f);
 }
 
-static void test_bad_ranked(void **state)
+TEST(bad_ranked)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_string(&f, OUR_KEY("ranked"), "yes");
@@ -234,9 +219,8 @@ static void test_bad_ranked(void **state)
 }
 
 /* The piece as long as the text, once more: 100 kB must not take a quadratic time. */
-static void test_ranked_work(void **state)
+TEST(ranked_work)
 {
-    (void)state;
     const size_t n = 1000000;
     struct tok_file f;
     struct tok *t = open_ranked(&f, 1);
@@ -250,16 +234,4 @@ static void test_ranked_work(void **state)
     assert_int_equal(tok_encode(t, text, n, PARSE, NULL, 0, NULL), 3 * n); /* bytes of U+2581 */
     free(text);
     tok_file_free(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strips),      cmocka_unit_test(test_bad_strips),
-        cmocka_unit_test(test_phi3),        cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_offsets),     cmocka_unit_test(test_user_spaces),
-        cmocka_unit_test(test_ranked),      cmocka_unit_test(test_bad_ranked),
-        cmocka_unit_test(test_ranked_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
-/* Floor 3: splitting rules of byte-level BPE: the published cases of each family, all names,
+/* splitting rules of byte-level BPE: the published cases of each family, all names,
  * bounded work; and llama.cpp's own cases where its vocabularies are at hand. Ids of many texts in
  * many scripts against Hugging Face's tokenizers: test_hf_tokenizer.c. */
 #include "base/file.h"
 #include "support/tok_file.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 /* ---- llama.cpp's cases ----------------------------------------------------------------------- */
 
@@ -84,9 +78,8 @@ static int check_vocabulary(const char *path)
 
 /* ggml-vocab-NAME.gguf with .inp and .out, as llama.cpp has them in models/. MGPT_VOCABS names a
  * directory of them; ../shared has the first. */
-static void test_llama_cpp(void **state)
+TEST(llama_cpp)
 {
-    (void)state;
     static const char *const names[] = {
         "gpt-2",     "llama-spm",      "phi-3",     "qwen2",        "starcoder", "falcon", "mpt",
         "llama-bpe", "deepseek-coder", "command-r", "deepseek-llm", "refact",    "qwen35"};
@@ -94,7 +87,7 @@ static void test_llama_cpp(void **state)
     const char *given = getenv("MGPT_VOCABS");
     int n_found = 0;
     tok_source_path("../shared/cases/gpt2-tokenizer", directory, sizeof directory);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/ggml-vocab-%s.gguf", given ? given : directory, names[i]);
         n_found += check_vocabulary(path);
     }
@@ -145,9 +138,8 @@ static void splits(const char *pre, const char *row)
 }
 
 /* The table of FORMATS: the cases that tell the families apart. */
-static void test_families(void **state)
+TEST(families)
 {
-    (void)state;
     static const char *const pres[] = {"gpt-2", "llama-bpe", "qwen2", "nanochat", "smollm"};
     static const char *const rows[][5] = {
         {"I|'|M| can|'t", "I|'M| can|'t", "I|'M| can|'t", "I|'M| can|'t", "I|'|M| can|'t"},
@@ -161,14 +153,13 @@ static void test_families(void **state)
          "h\u00E9llo| \u65E5\u672C| |\u2167|\u00BD"},
         {" '|quoted|'", " '|quoted|'", " '|quoted|'", " '|quoted|'", " '|quoted|'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT(rows); i++)
         for (size_t k = 0; k < 5; k++)
             splits(pres[k], rows[i][k]);
 }
 
-static void test_gpt2(void **state)
+TEST(gpt2)
 {
-    (void)state;
     static const char *const rows[] = {
         /* the trailing space is a piece, and so is a run of spaces at the end */
         "Once| upon| ",
@@ -194,14 +185,13 @@ static void test_gpt2(void **state)
         "\xED\xA0\x80\xC0\xAF|\xC3\xA9|\xF0\x9F",
         "\x01\x02|a|\x7F",
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT(rows); i++)
         splits(i % 2 ? "gpt-2" : NULL, rows[i]);
 }
 
 /* What is particular to a rule. */
-static void test_others(void **state)
+TEST(others)
 {
-    (void)state;
     static const struct {
         const char *pre, *row;
     } rows[] = {
@@ -224,7 +214,7 @@ static void test_others(void **state)
         {"tekken", "Hello|World|'s|1|2"},
         {"nanochat", "12|3| x"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT(rows); i++)
         splits(rows[i].pre, rows[i].row);
 }
 
@@ -282,12 +272,11 @@ static struct tok *open_named(struct tok_file *f, const char *pre, int32_t *whol
     return tok_file_open(f);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     struct tok_file f;
     int32_t whole, ids[4];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT(known); i++) {
         struct tok *t = open_named(&f, known[i].pre, &whole);
         assert_int_equal(tok_adds_bos(t), (known[i].flags & ADDS_BOS) != 0);
         assert_int_equal(tok_wants_nfc(t), (known[i].flags & NFC) != 0);
@@ -310,9 +299,8 @@ static void test_names(void **state)
 }
 
 /* Keys of the file say otherwise. */
-static void test_keys(void **state)
+TEST(keys)
 {
-    (void)state;
     struct tok_file f;
     int32_t whole;
     tok_file_begin(&f, "gpt2", "llama-bpe");
@@ -330,9 +318,8 @@ static void test_keys(void **state)
 }
 
 /* A piece counts whole only as a normal token, and only all of it. */
-static void test_whole_pieces(void **state)
+TEST(whole_pieces)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "gpt2", "llama-bpe");
     tok_file_alphabet(&f);
@@ -351,9 +338,8 @@ static void test_whole_pieces(void **state)
 
 /* 100 kB of one character, or of a few, take every rule a time that a quadratic one would exceed a
  * thousandfold; the limit has room for valgrind. */
-static void test_bounded_work(void **state)
+TEST(bounded_work)
 {
-    (void)state;
     static const char *const pres[] = {"gpt-2",          "smollm",       "llama-bpe",   "nanochat",
                                        "qwen2",          "qwen35",       "gpt-4o",      "tekken",
                                        "deepseek-coder", "deepseek-llm", "deepseek-v3", "falcon"};
@@ -364,10 +350,10 @@ static void test_bounded_work(void **state)
     char *text = malloc(n);
     int32_t whole;
     assert_non_null(text);
-    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
+    for (size_t i = 0; i < COUNT(pres); i++) {
         struct tok_file f;
         struct tok *t = open_named(&f, pres[i], &whole);
-        for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
+        for (size_t k = 0; k < COUNT(units); k++) {
             size_t length = strlen(units[k]);
             for (size_t at = 0; at < n; at++)
                 text[at] = units[k][at % length];
@@ -381,15 +367,4 @@ static void test_bounded_work(void **state)
         tok_file_free(&f);
     }
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_cpp),    cmocka_unit_test(test_families),
-        cmocka_unit_test(test_gpt2),         cmocka_unit_test(test_others),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_whole_pieces), cmocka_unit_test(test_bounded_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
-/* Floor 3: SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against
+/* SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against
  * the prompts of stories260K (../shared), merging, unknown characters, the space in front, types.
  */
 #include "base/cursor.h"
 #include "base/file.h"
 #include "support/build_model.h"
 #include "support/tok_file.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE "\xE2\x96\x81"
@@ -52,7 +46,7 @@ static int free_vectors(void **state)
     return 0;
 }
 
-static void test_vectors(void **state)
+TEST(vectors)
 {
     struct vectors *v = *state;
     for (int k = 0; k < 2; k++) {
@@ -88,9 +82,8 @@ static void add_llama2c(struct tok_file *f, const struct file *file)
     }
 }
 
-static void test_stories(void **state)
+TEST(stories)
 {
-    (void)state;
     const char *const prompts[] = {"Lily and Tom", "The dog", "Zo\xC3\xAB said \"hi\"",
                                    "  two spaces", "\xE6\x97\xA5\xE6\x9C\xAC"};
     char path[512];
@@ -150,9 +143,8 @@ static struct tok *open_letters(struct tok_file *f, int bytes)
     return tok_file_open(f);
 }
 
-static void test_order_of_merges(void **state)
+TEST(order_of_merges)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_letters(&f, 1);
     tok_gives(t, "bab", 0, SP, BA, B, -1); /* -2 before -3 */
@@ -184,7 +176,7 @@ static size_t merge_slowly(const char (*rules)[8], size_t n_rules, char (*symbol
 
 /* In order of score, highest first. With "asa" words cannot be merged separately. */
 static const char rules[][8] = {"sa", "ab", "bsa", "aba", "ba", "saab", "ss", "aa", "asa", "aaaa"};
-#define N_RULES (sizeof rules / sizeof *rules)
+#define N_RULES (COUNT(rules))
 
 static void add_rule(struct tok_file *f, const char *rule, float score)
 {
@@ -214,15 +206,14 @@ static void check_by_definition(const struct tok *t, uint64_t *rng, const char (
     }
 }
 
-static void test_merging_by_definition(void **state)
+TEST(merging_by_definition)
 {
-    (void)state;
     static const char tight[][8] = {"sa", "ab", "aba", "ba", "saab", "ss", "aa", "aaaa"};
     uint64_t rng = 3;
     for (int loose = 0; loose < 2; loose++) {
         struct tok_file f;
         const char(*from)[8] = loose ? rules : tight;
-        size_t n_from = loose ? N_RULES : sizeof tight / sizeof *tight;
+        size_t n_from = loose ? N_RULES : COUNT(tight);
         tok_file_begin(&f, "llama", NULL);
         tok_file_sentencepiece(&f, 0);
         for (const char *p = "abs"; *p; p++)
@@ -238,9 +229,8 @@ static void test_merging_by_definition(void **state)
 }
 
 /* An unused token may be a step to another, but is never a result. */
-static void test_unused_tokens(void **state)
+TEST(unused_tokens)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 1);
@@ -264,9 +254,8 @@ static void test_unused_tokens(void **state)
 }
 
 /* bb and then bbbb are unused: what was merged twice is taken apart twice. */
-static void test_nested_unused_tokens(void **state)
+TEST(nested_unused_tokens)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 1);
@@ -284,9 +273,8 @@ static void test_nested_unused_tokens(void **state)
 
 /* ---- unknown characters ---------------------------------------------------------------------- */
 
-static void test_bytes_of_unknown(void **state)
+TEST(bytes_of_unknown)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_letters(&f, 1);
     tok_gives(t, "\xC3\xA9", 0, SP, 3 + 0xC3, 3 + 0xA9, -1);
@@ -305,9 +293,8 @@ static void test_bytes_of_unknown(void **state)
     tok_file_free(&f);
 }
 
-static void test_unknown_without_bytes(void **state)
+TEST(unknown_without_bytes)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_letters(&f, 0);
     const int32_t sp = SP - 256, b = B - 256;
@@ -342,9 +329,8 @@ static void test_unknown_without_bytes(void **state)
 
 /* ---- the space in front, and types ----------------------------------------------------------- */
 
-static void test_space_in_front(void **state)
+TEST(space_in_front)
 {
-    (void)state;
     struct tok_file f;
     struct tok *t = open_letters(&f, 1);
     tok_gives(t, "", 0, -1);
@@ -370,9 +356,8 @@ static void test_space_in_front(void **state)
     tok_file_free(&f);
 }
 
-static void test_types(void **state)
+TEST(types)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 1);
@@ -397,9 +382,8 @@ static void test_types(void **state)
 }
 
 /* Byte tokens in small letters, which some converters write. */
-static void test_small_hex(void **state)
+TEST(small_hex)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 0);
@@ -415,9 +399,8 @@ static void test_small_hex(void **state)
     tok_file_free(&f);
 }
 
-static void test_refuses_scores(void **state)
+TEST(refuses_scores)
 {
-    (void)state;
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
     tok_file_sentencepiece(&f, 0);
@@ -435,7 +418,7 @@ static void test_refuses_scores(void **state)
 
 /* ---- bytes, work, threads -------------------------------------------------------------------- */
 
-static void test_round_trip(void **state)
+TEST(round_trip)
 {
     struct vectors *v = *state;
     uint64_t rng = 4;
@@ -456,7 +439,7 @@ static void test_round_trip(void **state)
 }
 
 /* Quadratic merging would need 10^12 steps and hit the time limit. */
-static void test_one_long_text(void **state)
+TEST(one_long_text)
 {
     struct vectors *v = *state;
     const size_t n = 1000000;
@@ -477,24 +460,11 @@ static void test_one_long_text(void **state)
     free(ids);
 }
 
-static void test_two_threads(void **state)
+TEST(two_threads)
 {
     struct vectors *v = *state;
     tok_two_threads(v->t[0], v->cases[0]);
     tok_two_threads(v->t[1], v->cases[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),          cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_order_of_merges),  cmocka_unit_test(test_merging_by_definition),
-        cmocka_unit_test(test_unused_tokens),    cmocka_unit_test(test_nested_unused_tokens),
-        cmocka_unit_test(test_bytes_of_unknown), cmocka_unit_test(test_unknown_without_bytes),
-        cmocka_unit_test(test_space_in_front),   cmocka_unit_test(test_types),
-        cmocka_unit_test(test_small_hex),        cmocka_unit_test(test_refuses_scores),
-        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_one_long_text),
-        cmocka_unit_test(test_two_threads),
-    };
-    return cmocka_run_group_tests(tests, load_vectors, free_vectors);
-}
+GROUP(load_vectors, free_vectors)
