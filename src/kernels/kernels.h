@@ -58,6 +58,12 @@ static inline size_t panels_of(size_t n_rows)
     return (n_rows + PANEL - 1) / PANEL;
 }
 
+/* Rows of a matrix of n_out rows in `panels` panels from p on. The last panel may be partial. */
+static inline size_t rows_of_panels(size_t n_out, size_t p, size_t panels)
+{
+    return n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
+}
+
 /* Element types that matmul multiplies directly; they index the table. */
 enum weight_type {
     WEIGHT_F32,
@@ -83,12 +89,25 @@ enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KIN
 
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
-/* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out.
- * Row i of x is at x + i * x_stride bytes: float[n_in], or for integer types the output of
- * quantize. Row i of y is at y + i * ldy. w is the whole packed matrix. work is scratch of
- * kernels_work_bytes(n) bytes, 64-aligned, for this call alone; it may be NULL for one token. */
-typedef void matmul_fn(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work);
+/* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */
+struct matmul {
+    float *y; /* row i is at y + i * ldy */
+    size_t ldy;
+    const void *w; /* the whole packed matrix */
+    const void *x; /* row i is at x + i * x_stride bytes: float[n_in], or for integer types the
+                      output of quantize */
+    size_t x_stride, n, n_in, n_out, p0, p1;
+    void *work; /* scratch of kernels_work_bytes(n) bytes, 64-aligned, for this call alone; may be
+                   NULL for one token */
+};
+
+typedef void matmul_fn(const struct matmul *m);
+
+/* Row i of x. */
+static inline const void *matmul_x(const struct matmul *m, size_t i)
+{
+    return (const char *)m->x + i * m->x_stride;
+}
 
 /* Scratch of a thread, in bytes, for calls of matmul with up to n tokens and for the fused step:
  * copies of activations (WORK_ROW for each token of a group) and unpacked weights. The caller

@@ -54,14 +54,22 @@ static void matmul_panels(const struct matmul_job *job, const struct matmul_prod
 {
     const struct linear *l = p->l;
     const struct kernels *kernels = job->r->kernels;
+    const struct scratch *s = job->r->s;
     if (p0 == p1)
         return;
     int integer = weight_is_integer(l->type);
-    const void *x = integer ? (const void *)job->r->s->qx : job->x;
-    size_t stride = integer ? job->x_bytes : l->n_in * sizeof(float);
-    void *work = job->r->s->work + (size_t)worker * job->r->s->work_bytes;
-    kernels->matmul[l->type](p->y, l->n_out, l->w, x, stride, job->n, l->n_in, l->n_out, p0, p1,
-                             work);
+    kernels->matmul[l->type](
+        &(struct matmul){.y = p->y,
+                         .ldy = l->n_out,
+                         .w = l->w,
+                         .x = integer ? (const void *)s->qx : job->x,
+                         .x_stride = integer ? job->x_bytes : l->n_in * sizeof(float),
+                         .n = job->n,
+                         .n_in = l->n_in,
+                         .n_out = l->n_out,
+                         .p0 = p0,
+                         .p1 = p1,
+                         .work = s->work + (size_t)worker * s->work_bytes});
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
     for (size_t i = 0; l->bias && i < job->n; i++)
         kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);

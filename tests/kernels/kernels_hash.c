@@ -117,8 +117,8 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
                 memcpy(room->x + i * x_stride, room->row, x_stride);
         }
         memset(room->y, 0, n * n_out * sizeof(float));
-        k->matmul[type](room->y, n_out, room->packed, room->x, x_stride, n, n_in, n_out, p0, p1,
-                        room->work);
+        k->matmul[type](&(struct matmul){room->y, n_out, room->packed, room->x, x_stride, n, n_in,
+                                         n_out, p0, p1, room->work});
         hash = hash_bytes(hash, room->y, n * n_out * sizeof(float));
     }
     hash_put(h, types[type].name, hash);

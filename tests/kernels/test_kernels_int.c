@@ -144,8 +144,8 @@ static void int_multiply(const struct problem *p, const struct kernels *k, float
 {
     memset(y, 0xAB, ((n - 1) * p->ldy + p->n_out) * sizeof *y);
     struct guarded work = guard_new(kernels_work_bytes(n));
-    k->matmul[p->type](y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in, p->n_out, p->p0, p->p1,
-                       work.at);
+    k->matmul[p->type](&(struct matmul){y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in,
+                                        p->n_out, p->p0, p->p1, work.at});
     guard_free(&work);
 }
 

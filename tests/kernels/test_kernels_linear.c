@@ -79,8 +79,8 @@ static void matmul_run(const struct kernels *k, enum weight_type type, const str
     k->pack[type](b->packed.at, b->raw.at, s->n_in, s->n_out, 0, panels_of(s->n_out));
     memset(y, 0xAB, n_y * sizeof(float));
     struct guarded work = guard_new(kernels_work_bytes(s->n));
-    k->matmul[type](y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n, s->n_in,
-                    s->n_out, s->p0, s->p1, work.at);
+    k->matmul[type](&(struct matmul){y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n,
+                                     s->n_in, s->n_out, s->p0, s->p1, work.at});
     guard_free(&work);
 }
 
@@ -161,11 +161,14 @@ static void test_rows_and_panels(void **unused)
     matmul_fill(x, N * IN);
     for (size_t out = 30; out <= OUT; out += 60) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
-        k.matmul[WEIGHT_F32](y, out, packed, x, IN * sizeof *x, N, IN, out, 0, panels_of(out),
-                             work.at);
+        struct matmul m = {y,   out, packed,         x,      IN * sizeof *x, N, IN,
+                           out, 0,   panels_of(out), work.at};
+        k.matmul[WEIGHT_F32](&m);
         for (size_t i = 0; i < N; i++) {
-            for (size_t p = 0; p < panels_of(out); p++)
-                k.matmul[WEIGHT_F32](one, out, packed, x + i * IN, 0, 1, IN, out, p, p + 1, NULL);
+            for (size_t p = 0; p < panels_of(out); p++) {
+                m = (struct matmul){one, out, packed, x + i * IN, 0, 1, IN, out, p, p + 1, NULL};
+                k.matmul[WEIGHT_F32](&m);
+            }
             assert_memory_equal(one, y + i * out, out * sizeof *y);
         }
     }
@@ -189,7 +192,8 @@ static void test_every_weight(void **unused)
         dtype_find(weight_ids[types[t]])->to_float(raw, want, OUT);
         for (size_t r = 0; r < n_rungs; r++) {
             k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
-            k[r].matmul[types[t]](y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL);
+            k[r].matmul[types[t]](
+                &(struct matmul){y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL});
             for (size_t i = 0; i < OUT; i++)
                 if (y[i] < want[i] || y[i] > want[i] || isnan(y[i]) != isnan(want[i]))
                     fail_msg("%s: weight %04zx is %a, expected %a", k[r].isa, i, (double)y[i],
@@ -210,7 +214,8 @@ static void test_order(void **unused)
     matmul_fill(x, IN);
     for (size_t out = NARROW; out <= WIDE; out++) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
-        k.matmul[WEIGHT_F32](y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL);
+        k.matmul[WEIGHT_F32](
+            &(struct matmul){y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL});
         for (size_t r = 0; r < out; r++) {
             float c[4] = {0};
             for (size_t i = 0; i < IN; i++) {

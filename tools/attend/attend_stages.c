@@ -90,8 +90,16 @@ static int project(const struct job *job, struct matrix *y, const struct matrix 
     size_t n_work = kernels_work_bytes(x->rows);
     void *work = mem_new(n_work, 1);
     if (work)
-        job->kernels->matmul[WEIGHT_F32](y->v, y->cols, packed, x->v, x->cols * sizeof *x->v,
-                                         x->rows, w->rows, w->cols, 0, panels_of(w->cols), work);
+        job->kernels->matmul[WEIGHT_F32](&(struct matmul){.y = y->v,
+                                                          .ldy = y->cols,
+                                                          .w = packed,
+                                                          .x = x->v,
+                                                          .x_stride = x->cols * sizeof *x->v,
+                                                          .n = x->rows,
+                                                          .n_in = w->rows,
+                                                          .n_out = w->cols,
+                                                          .p1 = panels_of(w->cols),
+                                                          .work = work});
     else
         status = err_memory(job->err, "scratch", n_work);
     free(work);

@@ -33,8 +33,16 @@ static void call_linear(const struct kernel_case *c)
 {
     const void *x =
         weight_is_integer((enum weight_type)c->index) ? (void *)c->bank->rows : (void *)c->bank->x;
-    c->k->matmul[c->index](c->bank->y, c->n_out, c->matrix, x, x_stride(c), c->n, c->n_in, c->n_out,
-                           0, panels_of(c->n_out), c->bank->work);
+    c->k->matmul[c->index](&(struct matmul){.y = c->bank->y,
+                                            .ldy = c->n_out,
+                                            .w = c->matrix,
+                                            .x = x,
+                                            .x_stride = x_stride(c),
+                                            .n = c->n,
+                                            .n_in = c->n_in,
+                                            .n_out = c->n_out,
+                                            .p1 = panels_of(c->n_out),
+                                            .work = c->bank->work});
 }
 
 static void call_pack(const struct kernel_case *c)

@@ -166,26 +166,26 @@ DEFINE_TILE(halves, WEIGHT_Q6_K)
 
 /* ---- operands of tiles -------------------------------------------------------------------- */
 
-/* One call's arguments. */
-struct amx_matmul {
-    float *y;
-    size_t ldy;
-    const uint8_t *w;
-    const char *x;
-    size_t x_stride, n, n_in, n_out, p0, p1, panel_bytes;
+/* Tokens [t, t + n) of a product times panel p, over some blocks of columns. Meanwhile the lines to
+ * unpack next are prefetched: next_bytes at next, which may be NULL. */
+struct amx_group {
+    const struct matmul *m;
     tile_fn *tile;
-    struct amx_scratch *work;
+    size_t t, n, p, blocks;
+    int first;
+    const uint8_t *next;
+    size_t next_bytes;
 };
 
-/* Copies blocks [b, b + blocks) of tokens [t, t + n). Missing tokens of a tile become zeros. */
-static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_matmul *m, size_t t, size_t n,
-                   size_t b, size_t blocks)
+/* Copies blocks [b, b + blocks) of the group's tokens. Missing tokens of a tile become zeros. */
+static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_group *g, size_t b,
+                   size_t blocks)
 {
     static const struct x_block none;
-    for (size_t i = 0; i < (n + TILE - 1) / TILE * TILE; i++) {
+    for (size_t i = 0; i < (g->n + TILE - 1) / TILE * TILE; i++) {
         const struct x_block *from = NULL;
-        if (i < n)
-            from = (const struct x_block *)(const void *)(m->x + (t + i) * m->x_stride) + b;
+        if (i < g->n)
+            from = (const struct x_block *)matmul_x(g->m, g->t + i) + b;
         for (size_t j = 0; j < blocks; j++) {
             const struct x_block *x = from ? from + j : &none;
             struct x_tile *tile = &to[i / TILE][j];
@@ -218,78 +218,69 @@ ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, siz
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* Tokens [t, t + n) times panel p, over some blocks of columns. Meanwhile the lines to unpack next
- * are prefetched: next_bytes at next, which may be NULL. */
-struct set {
-    const struct amx_matmul *m;
-    struct amx_scratch *k;
-    size_t t, n, p, blocks;
-    int first;
-    const uint8_t *next;
-    size_t next_bytes;
-};
-
 static size_t amx_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Prefetches tile i's share of the next lines. */
-static void prefetch(const struct set *s, size_t i)
+static void prefetch(const struct amx_group *g, size_t i)
 {
-    size_t n_tiles = (s->n + TILE - 1) / TILE, each = (s->next_bytes / LINE / n_tiles + 1) * LINE;
-    size_t end = amx_min((i + 1) * each, s->next_bytes);
-    for (size_t at = i * each; s->next && at < end; at += LINE)
-        _mm_prefetch((const char *)s->next + at, _MM_HINT_T1);
+    size_t n_tiles = (g->n + TILE - 1) / TILE, each = (g->next_bytes / LINE / n_tiles + 1) * LINE;
+    size_t end = amx_min((i + 1) * each, g->next_bytes);
+    for (size_t at = i * each; g->next && at < end; at += LINE)
+        _mm_prefetch((const char *)g->next + at, _MM_HINT_T1);
 }
 
 /* Computes tile i of the tokens. Partial tiles go through a buffer. */
-static void amx_tile_run(const struct set *s, size_t i)
+static void amx_tile_run(const struct amx_group *g, size_t i)
 {
-    const struct amx_matmul *m = s->m;
-    struct amx_scratch *k = s->k;
-    size_t tokens = amx_min(s->n - i * TILE, TILE);
-    size_t rows = amx_min(m->n_out - s->p * PANEL, PANEL);
-    float *y = m->y + (s->t + i * TILE) * m->ldy + s->p * PANEL;
+    const struct matmul *m = g->m;
+    struct amx_scratch *k = m->work;
+    size_t tokens = amx_min(g->n - i * TILE, TILE), rows = rows_of_panels(m->n_out, g->p, 1);
+    float *y = m->y + (g->t + i * TILE) * m->ldy + g->p * PANEL;
     if (tokens == TILE && rows == PANEL) {
-        m->tile(y, m->ldy, k->x[i], k->w, s->blocks, s->first);
+        g->tile(y, m->ldy, k->x[i], k->w, g->blocks, g->first);
         return;
     }
-    for (size_t t = 0; !s->first && t < tokens; t++)
+    for (size_t t = 0; !g->first && t < tokens; t++)
         memcpy(k->edge[t], y + t * m->ldy, rows * sizeof *y);
-    m->tile(k->edge[0], PANEL, k->x[i], k->w, s->blocks, s->first);
+    g->tile(k->edge[0], PANEL, k->x[i], k->w, g->blocks, g->first);
     for (size_t t = 0; t < tokens; t++)
         memcpy(y + t * m->ldy, k->edge[t], rows * sizeof *y);
 }
 
-ALWAYS_INLINE void amx_group_run(const struct amx_matmul *m, struct amx_scratch *k, size_t t,
-                                 size_t n, const struct layout *l)
+ALWAYS_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
 {
-    size_t all = m->n_in / BLOCK;
-    struct set s = {.m = m, .k = k, .t = t, .n = n};
+    const struct matmul *m = g.m;
+    struct amx_scratch *k = m->work;
+    size_t all = m->n_in / BLOCK, panel_bytes = quant_panel_bytes(l, m->n_in);
     for (size_t b = 0; b < all; b += SOME_BLOCKS) {
-        s.blocks = amx_min(all - b, SOME_BLOCKS);
-        s.first = b == 0;
-        s.next_bytes = lines_at(l, b + s.blocks - 1) + l->block_lines * LINE - head_at(l, b);
-        copy_x(k->x, m, t, n, b, s.blocks);
-        for (s.p = m->p0; s.p < m->p1; s.p++) {
-            const uint8_t *panel = m->w + s.p * m->panel_bytes;
-            unpack(k->w, panel, b, s.blocks, l);
-            s.next = s.p + 1 < m->p1 ? panel + m->panel_bytes + head_at(l, b) : NULL;
-            for (size_t i = 0; i * TILE < n; i++) {
-                prefetch(&s, i);
-                amx_tile_run(&s, i);
+        g.blocks = amx_min(all - b, SOME_BLOCKS);
+        g.first = b == 0;
+        g.next_bytes = lines_at(l, b + g.blocks - 1) + l->block_lines * LINE - head_at(l, b);
+        copy_x(k->x, &g, b, g.blocks);
+        for (g.p = m->p0; g.p < m->p1; g.p++) {
+            const uint8_t *panel = (const uint8_t *)m->w + g.p * panel_bytes;
+            unpack(k->w, panel, b, g.blocks, l);
+            g.next = g.p + 1 < m->p1 ? panel + panel_bytes + head_at(l, b) : NULL;
+            for (size_t i = 0; i * TILE < g.n; i++) {
+                prefetch(&g, i);
+                amx_tile_run(&g, i);
             }
         }
     }
 }
 
-ALWAYS_INLINE void matmul_tiles(const struct amx_matmul *m, const struct layout *l)
+ALWAYS_INLINE void matmul_tiles(const struct matmul *m, tile_fn *tile, const struct layout *l)
 {
-    memset(m->work->edge, 0, sizeof m->work->edge);
+    struct amx_scratch *k = m->work;
+    memset(k->edge, 0, sizeof k->edge);
     tiles_begin(l);
-    for (size_t t = 0; t < m->n; t += GROUP_TILES * TILE)
-        amx_group_run(m, m->work, t, amx_min(m->n - t, GROUP_TILES * TILE), l);
+    for (size_t t = 0; t < m->n; t += GROUP_TILES * TILE) {
+        size_t n = amx_min(m->n - t, GROUP_TILES * TILE);
+        amx_group_run((struct amx_group){.m = m, .tile = tile, .t = t, .n = n}, l);
+    }
     tiles_end();
 }
 
@@ -301,22 +292,16 @@ static int are_worth_tiles(size_t n)
 }
 
 #define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
-    static __attribute__((noinline)) void tiles_##NAME(const struct amx_matmul *m)                 \
+    static __attribute__((noinline)) void tiles_##NAME(const struct matmul *m)                     \
     {                                                                                              \
-        matmul_tiles(m, &layouts[TYPE]);                                                           \
+        matmul_tiles(m, tile_##TILES, &layouts[TYPE]);                                             \
     }                                                                                              \
-    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
-                              void *work)                                                          \
+    static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        if (!are_worth_tiles(n)) {                                                                 \
-            quant_matmul_avx512vnni[TYPE - WEIGHT_Q8_0](y, ldy, w, x, x_stride, n, n_in, n_out,    \
-                                                        p0, p1, work);                             \
-            return;                                                                                \
-        }                                                                                          \
-        tiles_##NAME(&(struct amx_matmul){y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1,          \
-                                          quant_panel_bytes(&layouts[TYPE], n_in), tile_##TILES,   \
-                                          work});                                                  \
+        if (are_worth_tiles(m->n))                                                                 \
+            tiles_##NAME(m);                                                                       \
+        else                                                                                       \
+            quant_matmul_avx512vnni[TYPE - WEIGHT_Q8_0](m);                                        \
     }
 
 DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, plain)

@@ -29,11 +29,6 @@ static inline void chains_run(struct chains *s, size_t n_chains, const float *w,
             s->c[k % n_chains][l] = fmaf(w[k * PANEL + l], x[k], s->c[k % n_chains][l]);
 }
 
-static inline size_t rows_of_panel(size_t p, size_t n_out)
-{
-    return n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
-}
-
 static inline void chains_reduce(float *y, const struct chains *s, size_t n_chains, size_t rows)
 {
     for (size_t l = 0; l < rows; l++)
@@ -45,22 +40,21 @@ enum { WIDEN = 64 }; /* columns converted to float at a time: 4 KiB; a multiple 
 /* Converts n weights to float. */
 typedef void widen_fn(float *dst, const void *src, size_t n);
 
-static inline void matmul_widened(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
-                                  const void *x, size_t x_stride, size_t n, size_t n_in,
-                                  size_t n_out, size_t p0, size_t p1)
+static inline void matmul_widened(const struct matmul *m, widen_fn *widen, size_t each)
 {
-    size_t n_chains = n_out > NARROW ? 1 : 4;
-    for (size_t p = p0; p < p1; p++)
-        for (size_t i = 0; i < n; i++) {
-            const float *row = (const float *)((const char *)x + i * x_stride);
+    size_t n_in = m->n_in, n_chains = m->n_out > NARROW ? 1 : 4;
+    for (size_t p = m->p0; p < m->p1; p++)
+        for (size_t i = 0; i < m->n; i++) {
+            const float *row = matmul_x(m, i);
             struct chains s = {0};
             for (size_t k = 0; k < n_in; k += WIDEN) {
                 float wide[WIDEN * PANEL];
                 size_t columns = n_in - k < WIDEN ? n_in - k : WIDEN;
-                widen(wide, (const char *)w + (p * n_in + k) * PANEL * each, columns * PANEL);
+                widen(wide, (const char *)m->w + (p * n_in + k) * PANEL * each, columns * PANEL);
                 chains_run(&s, n_chains, wide, row + k, columns);
             }
-            chains_reduce(y + i * ldy + p * PANEL, &s, n_chains, rows_of_panel(p, n_out));
+            chains_reduce(m->y + i * m->ldy + p * PANEL, &s, n_chains,
+                          rows_of_panels(m->n_out, p, 1));
         }
 }
 
@@ -91,25 +85,19 @@ static void widen_f16(float *dst, const void *src, size_t n)
     }
 }
 
-static void matmul_f32(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+static void matmul_f32(const struct matmul *m)
 {
-    (void)work;
-    matmul_widened(widen_f32, 4, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(m, widen_f32, 4);
 }
 
-static void matmul_f16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                       size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+static void matmul_f16(const struct matmul *m)
 {
-    (void)work;
-    matmul_widened(widen_f16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(m, widen_f16, 2);
 }
 
-static void matmul_bf16(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                        size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+static void matmul_bf16(const struct matmul *m)
 {
-    (void)work;
-    matmul_widened(widen_bf16, 2, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);
+    matmul_widened(m, widen_bf16, 2);
 }
 
 /* ---- sums over a row ------------------------------------------------------------------------- */

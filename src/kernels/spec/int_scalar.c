@@ -93,45 +93,39 @@ ALWAYS_INLINE void add_block(float y[PANEL], const struct int_block *b, const st
         y[r] = fmaf(b->min[r], x->sum, y[r]);
 }
 
-/* A panel times up to GROUP_TOKENS tokens. */
-ALWAYS_INLINE void matmul_group(float y[GROUP_TOKENS][PANEL], const uint8_t *panel, const char *x,
-                                size_t x_stride, size_t n, size_t n_in, const struct layout *l)
+/* A panel times n <= GROUP_TOKENS tokens from i on. */
+ALWAYS_INLINE void matmul_group(float y[GROUP_TOKENS][PANEL], const struct matmul m,
+                                const uint8_t *panel, size_t i, size_t n, const struct layout *l)
 {
     memset(y, 0, n * sizeof *y);
-    for (size_t b = 0; b < n_in / BLOCK; b++) {
+    for (size_t b = 0; b < m.n_in / BLOCK; b++) {
         struct int_block block;
         get_weights(&block, panel + lines_at(l, b), l);
         get_scales(&block, panel + head_at(l, b), b % l->group_blocks, l);
-        for (size_t i = 0; i < n; i++)
-            add_block(y[i], &block, (const struct x_block *)(const void *)(x + i * x_stride) + b,
-                      l);
+        for (size_t j = 0; j < n; j++)
+            add_block(y[j], &block, (const struct x_block *)matmul_x(&m, i + j) + b, l);
     }
 }
 
-ALWAYS_INLINE void int_matmul(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,
-                              const struct layout *l)
+ALWAYS_INLINE void int_matmul(const struct matmul m, const struct layout *l)
 {
-    for (size_t p = p0; p < p1; p++) {
-        const uint8_t *panel = (const uint8_t *)w + p * quant_panel_bytes(l, n_in);
-        size_t rows = n_out - p * PANEL < PANEL ? n_out - p * PANEL : PANEL;
-        for (size_t i = 0; i < n; i += GROUP_TOKENS) {
+    for (size_t p = m.p0; p < m.p1; p++) {
+        const uint8_t *panel = (const uint8_t *)m.w + p * quant_panel_bytes(l, m.n_in);
+        size_t rows = rows_of_panels(m.n_out, p, 1);
+        for (size_t i = 0; i < m.n; i += GROUP_TOKENS) {
             float out[GROUP_TOKENS][PANEL];
-            size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
-            matmul_group(out, panel, (const char *)x + i * x_stride, x_stride, group, n_in, l);
+            size_t group = m.n - i < GROUP_TOKENS ? m.n - i : GROUP_TOKENS;
+            matmul_group(out, m, panel, i, group, l);
             for (size_t j = 0; j < group; j++)
-                memcpy(y + (i + j) * ldy + p * PANEL, out[j], rows * sizeof *y);
+                memcpy(m.y + (i + j) * m.ldy + p * PANEL, out[j], rows * sizeof *m.y);
         }
     }
 }
 
 #define DEFINE_MATMUL(NAME, TYPE)                                                                  \
-    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
-                              void *work)                                                          \
+    static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        (void)work;                                                                                \
-        int_matmul(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, &layouts[TYPE]);                \
+        int_matmul(*m, &layouts[TYPE]);                                                            \
     }
 
 DEFINE_MATMUL(q8_0, WEIGHT_Q8_0)

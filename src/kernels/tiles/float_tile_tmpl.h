@@ -78,29 +78,36 @@ ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k,
     return V_LOAD_bf16((const uint16_t *)(const void *)at);
 }
 
+/* Column k of panel p. */
+ALWAYS_INLINE const char *weights_of(enum weight_type type, const struct matmul *m, size_t p,
+                                     size_t k)
+{
+    return (const char *)m->w + (p * m->n_in + k) * PANEL * weight_bytes(type);
+}
+
 #include "kernels/tiles/float_small_tmpl.h"
 
 /* ---- one token ------------------------------------------------------------------------------- */
 
-/* Multiplies `panels` panels, panel_bytes apart, with `rows` rows in all. `far`: the panels come
- * from memory and are prefetched AHEAD bytes early, because the hardware prefetcher follows this
- * many streams at a fraction of the bandwidth. Near the end it prefetches the start of the next
- * panels. */
-ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const char *w,
-                              size_t panel_bytes, const float *x, size_t n_in, size_t rows,
+/* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
+ * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
+ * fraction of the bandwidth. Near the end it prefetches the start of the next panels. */
+ALWAYS_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
                               size_t panels)
 {
     VEC c[STREAM_PANELS * VECTORS];
-    size_t column = PANEL * weight_bytes(type),
-           last = AHEAD / column < n_in ? AHEAD / column : n_in;
+    const char *w = weights_of(type, &m, p, 0);
+    const float *x = m.x;
+    size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
+    size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
     uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
     UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
-    for (size_t k = 0; k < n_in; k++) {
+    for (size_t k = 0; k < m.n_in; k++) {
         VEC b = V_BROADCAST(x[k]);
         V_KEEP(b);
         if (far) {
-            ahead += k == n_in - last ? (panels - 1) * panel_bytes : 0;
-            UNROLL for (size_t p = 0; p < panels; p++) V_PREFETCH(ahead + p * panel_bytes);
+            ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
+            UNROLL for (size_t i = 0; i < panels; i++) V_PREFETCH(ahead + i * panel_bytes);
             ahead += column;
         }
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
@@ -108,27 +115,22 @@ ALWAYS_INLINE void stream_run(enum weight_type type, int far, float *y, const ch
     }
     float out[STREAM_PANELS * PANEL];
     UNROLL for (size_t v = 0; v < panels * VECTORS; v++) V_STORE(out + v * LANES, c[v]);
-    memcpy(y, out, rows * sizeof *y);
+    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
 }
 
 #define STREAM_CASE(N)                                                                             \
     case N:                                                                                        \
-        stream_run(type, far, y + p * PANEL, w + p * bytes, bytes, x, n_in, rows,                  \
-                   N < STREAM_PANELS ? N : STREAM_PANELS);                                         \
+        stream_run(type, far, m, p, N < STREAM_PANELS ? N : STREAM_PANELS);                        \
         break;
 
-ALWAYS_INLINE void stream(enum weight_type type, int far, float *y, const char *w, const float *x,
-                          size_t n_in, size_t n_out, size_t p0, size_t p1)
+ALWAYS_INLINE void stream(enum weight_type type, int far, const struct matmul m)
 {
-    size_t bytes = n_in * PANEL * weight_bytes(type);
-    size_t groups = (p1 - p0 + STREAM_PANELS - 1) / STREAM_PANELS;
+    size_t groups = (m.p1 - m.p0 + STREAM_PANELS - 1) / STREAM_PANELS;
     if (groups == 0)
         return;
-    struct equal_parts parts = parts_of(p1 - p0, groups);
-    for (size_t g = 0, p = p0; g < groups; g++) {
-        size_t panels = parts.each + (g < parts.more), rows = panels * PANEL;
-        if (rows > n_out - p * PANEL)
-            rows = n_out - p * PANEL;
+    struct equal_parts parts = parts_of(m.p1 - m.p0, groups);
+    for (size_t g = 0, p = m.p0; g < groups; g++) {
+        size_t panels = parts.each + (g < parts.more);
         switch (panels) {
             STREAM_CASE(1)
             STREAM_CASE(2)
@@ -279,16 +281,11 @@ static void tile_bf16(const struct tile_work *t)
     float_tile(WEIGHT_BF16, t);
 }
 
-/* One call's arguments. */
+/* A product in tiles. */
 struct tile_matmul {
+    struct matmul m;
     enum weight_type type;
     tile_fn *tile; /* for a single tile; several multiply converted floats */
-    float *y;
-    size_t ldy;
-    const char *w;
-    const char *x;
-    size_t x_stride, n, n_in, n_out, p0, p1;
-    void *work;
 };
 
 /* A block: columns [k, k + columns) of `panels` panels from p on. */
@@ -297,17 +294,12 @@ struct tile_block {
     ptrdiff_t next; /* bytes from here to the next block; 0: none */
 };
 
-ALWAYS_INLINE const char *weights_of(const struct tile_matmul *m, size_t p, size_t k)
-{
-    return m->w + (p * m->n_in + k) * PANEL * weight_bytes(m->type);
-}
-
 /* Converts 16-bit weights to float, once for all tiles of a group. */
-ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct tile_matmul *m,
+ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct matmul *m,
                                const struct tile_block *b)
 {
     for (size_t p = 0; p < b->panels; p++) {
-        const char *panel = weights_of(m, b->p + p, b->k);
+        const char *panel = weights_of(type, m, b->p + p, b->k);
         float *to = wide + p * COLUMNS * PANEL;
         for (size_t k = 0; k < b->columns; k++)
             UNROLL for (size_t v = 0; v < VECTORS; v++)
@@ -316,10 +308,10 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
 }
 
 /* What tile t of n_tiles prefetches: its share of the next block; a single tile: AHEAD bytes on. */
-static struct ahead ahead_of(const struct tile_matmul *m, const struct tile_block *b, const char *w,
+static struct ahead ahead_of(const struct tile_matmul *a, const struct tile_block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
-    size_t column = PANEL * weight_bytes(m->type), gap = TILE_PANELS > 1 ? m->n_in * column : 0;
+    size_t column = PANEL * weight_bytes(a->type), gap = TILE_PANELS > 1 ? a->m.n_in * column : 0;
     if (n_tiles == 1)
         return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
@@ -330,24 +322,23 @@ static struct ahead ahead_of(const struct tile_matmul *m, const struct tile_bloc
 }
 
 /* A block for tokens [i, i + n), whose columns are in x. wide: room for its weights as floats. */
-static void block_run(const struct tile_matmul *m, const float *x, float *wide, size_t i, size_t n,
+static void block_run(const struct tile_matmul *a, const float *x, float *wide, size_t i, size_t n,
                       const struct tile_block *b)
 {
-    const char *w = weights_of(m, b->p, b->k);
+    const struct matmul *m = &a->m;
+    const char *w = weights_of(a->type, m, b->p, b->k);
     struct tile_work t = {.y = m->y + i * m->ldy + b->p * PANEL,
                           .ldy = m->ldy,
                           .w = w,
-                          .panel_bytes = m->n_in * PANEL * weight_bytes(m->type),
+                          .panel_bytes = m->n_in * PANEL * weight_bytes(a->type),
                           .columns = b->columns,
                           .x = x,
-                          .rows = m->n_out - b->p * PANEL,
+                          .rows = rows_of_panels(m->n_out, b->p, b->panels),
                           .first = b->k == 0};
-    tile_fn *run = m->tile;
+    tile_fn *run = a->tile;
     size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
-    if (t.rows > b->panels * PANEL)
-        t.rows = b->panels * PANEL;
-    if (n_tiles > 1 && m->type != WEIGHT_F32) {
-        if (m->type == WEIGHT_F16)
+    if (n_tiles > 1 && a->type != WEIGHT_F32) {
+        if (a->type == WEIGHT_F16)
             widen_block(WEIGHT_F16, wide, m, b);
         else
             widen_block(WEIGHT_BF16, wide, m, b);
@@ -358,7 +349,7 @@ static void block_run(const struct tile_matmul *m, const float *x, float *wide, 
     struct equal_parts parts = parts_of(n, n_tiles);
     for (size_t j = 0; j < n_tiles; j++) {
         t.tokens = parts.each + (j < parts.more);
-        t.ahead = ahead_of(m, b, w, j, n_tiles);
+        t.ahead = ahead_of(a, b, w, j, n_tiles);
         run(&t);
         t.y += t.tokens * m->ldy;
         t.x += t.tokens * X_ROW;
@@ -366,22 +357,23 @@ static void block_run(const struct tile_matmul *m, const float *x, float *wide, 
 }
 
 /* Bytes from a block to the next one of panels [p0, p1); 0 after the last. */
-static ptrdiff_t next_block(const struct tile_matmul *m, const struct tile_block *b, size_t p0,
+static ptrdiff_t next_block(const struct tile_matmul *a, const struct tile_block *b, size_t p0,
                             size_t p1)
 {
-    const char *here = weights_of(m, b->p, b->k);
+    const char *here = weights_of(a->type, &a->m, b->p, b->k);
     if (b->p + TILE_PANELS < p1)
-        return weights_of(m, b->p + TILE_PANELS, b->k) - here;
-    if (b->k + b->columns < m->n_in)
-        return weights_of(m, p0, b->k + b->columns) - here;
+        return weights_of(a->type, &a->m, b->p + TILE_PANELS, b->k) - here;
+    if (b->k + b->columns < a->m.n_in)
+        return weights_of(a->type, &a->m, p0, b->k + b->columns) - here;
     return 0;
 }
 
-/* Panels [p0, p1) for tokens [i, i + n). m->work holds the weights of a block as floats, 16 KiB per
+/* Panels [p0, p1) for tokens [i, i + n). m.work holds the weights of a block as floats, 16 KiB per
  * panel of a tile, then the copies of the tokens, 204 KiB. Half the tokens would need half of that
  * but load and convert the weights twice as often. */
-static void set_run(const struct tile_matmul *m, size_t i, size_t n, size_t p0, size_t p1)
+static void set_run(const struct tile_matmul *a, size_t i, size_t n, size_t p0, size_t p1)
 {
+    const struct matmul *m = &a->m;
     float *wide = m->work, *x = wide + WIDE_FLOATS;
     size_t n_blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
     size_t most =
@@ -389,24 +381,23 @@ static void set_run(const struct tile_matmul *m, size_t i, size_t n, size_t p0, 
     for (size_t k = 0; k < m->n_in; k += most) {
         struct tile_block b = {.p = p0, .k = k, .columns = m->n_in - k < most ? m->n_in - k : most};
         for (size_t j = 0; j < n; j++)
-            memcpy(x + j * X_ROW, m->x + (i + j) * m->x_stride + k * sizeof *x,
-                   b.columns * sizeof *x);
+            memcpy(x + j * X_ROW, (const float *)matmul_x(m, i + j) + k, b.columns * sizeof *x);
         for (; b.p < p1; b.p += TILE_PANELS) {
             b.panels = p1 - b.p < TILE_PANELS ? p1 - b.p : TILE_PANELS;
-            b.next = next_block(m, &b, p0, p1);
-            block_run(m, x, wide, i, n, &b);
+            b.next = next_block(a, &b, p0, p1);
+            block_run(a, x, wide, i, n, &b);
         }
     }
 }
 
-static void tiles(const struct tile_matmul *m)
+static void tiles(const struct tile_matmul *a)
 {
-    size_t n_groups = (m->n + GROUP_TOKENS - 1) / GROUP_TOKENS;
-    struct equal_parts parts = parts_of(m->n, n_groups);
-    for (size_t p = m->p0; p < m->p1; p += SET_PANELS)
+    size_t n_groups = (a->m.n + GROUP_TOKENS - 1) / GROUP_TOKENS;
+    struct equal_parts parts = parts_of(a->m.n, n_groups);
+    for (size_t p = a->m.p0; p < a->m.p1; p += SET_PANELS)
         for (size_t g = 0, i = 0; g < n_groups; g++) {
             size_t n = parts.each + (g < parts.more);
-            set_run(m, i, n, p, m->p1 - p < SET_PANELS ? m->p1 : p + SET_PANELS);
+            set_run(a, i, n, p, a->m.p1 - p < SET_PANELS ? a->m.p1 : p + SET_PANELS);
             i += n;
         }
 }
@@ -416,53 +407,35 @@ static void tiles(const struct tile_matmul *m)
 /* Each variant is a function that the entry jumps to. In one function a layer of width 16 would
  * also save the registers of the others, which takes as long as the layer. */
 #define DEFINE_MATMUL(TYPE, ID)                                                                    \
-    static NOINLINE void narrow_one_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
-                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
-                                           size_t p0, size_t p1, void *work)                       \
+    static NOINLINE void narrow_one_##TYPE(const struct matmul *m)                                 \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
-        narrow_one(ID, y, w, x, n_in, n_out, p0, p1);                                              \
+        narrow_one(ID, *m);                                                                        \
     }                                                                                              \
-    static NOINLINE void narrow_many_##TYPE(float *y, size_t ldy, const void *w, const void *x,    \
-                                            size_t x_stride, size_t n, size_t n_in, size_t n_out,  \
-                                            size_t p0, size_t p1, void *work)                      \
+    static NOINLINE void narrow_many_##TYPE(const struct matmul *m)                                \
     {                                                                                              \
-        (void)work;                                                                                \
-        narrow_many(ID, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);                           \
+        narrow_many(ID, *m);                                                                       \
     }                                                                                              \
-    static NOINLINE void stream_##TYPE(float *y, size_t ldy, const void *w, const void *x,         \
-                                       size_t x_stride, size_t n, size_t n_in, size_t n_out,       \
-                                       size_t p0, size_t p1, void *work)                           \
+    static NOINLINE void stream_##TYPE(const struct matmul *m)                                     \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
-        stream(ID, 0, y, w, x, n_in, n_out, p0, p1);                                               \
+        stream(ID, 0, *m);                                                                         \
     }                                                                                              \
-    static NOINLINE void stream_far_##TYPE(float *y, size_t ldy, const void *w, const void *x,     \
-                                           size_t x_stride, size_t n, size_t n_in, size_t n_out,   \
-                                           size_t p0, size_t p1, void *work)                       \
+    static NOINLINE void stream_far_##TYPE(const struct matmul *m)                                 \
     {                                                                                              \
-        (void)ldy, (void)x_stride, (void)n, (void)work;                                            \
-        stream(ID, 1, y, w, x, n_in, n_out, p0, p1);                                               \
+        stream(ID, 1, *m);                                                                         \
     }                                                                                              \
-    static NOINLINE void tiles_##TYPE(float *y, size_t ldy, const void *w, const void *x,          \
-                                      size_t x_stride, size_t n, size_t n_in, size_t n_out,        \
-                                      size_t p0, size_t p1, void *work)                            \
+    static NOINLINE void tiles_##TYPE(const struct matmul *m)                                      \
     {                                                                                              \
-        struct tile_matmul m = {ID, tile_##TYPE, y,     ldy, w,  x,   x_stride,                    \
-                                n,  n_in,        n_out, p0,  p1, work};                            \
-        tiles(&m);                                                                                 \
+        tiles(&(struct tile_matmul){*m, ID, tile_##TYPE});                                         \
     }                                                                                              \
-    static void tile_matmul_##TYPE(float *y, size_t ldy, const void *w, const void *x,             \
-                                   size_t x_stride, size_t n, size_t n_in, size_t n_out,           \
-                                   size_t p0, size_t p1, void *work)                               \
+    static void tile_matmul_##TYPE(const struct matmul *m)                                         \
     {                                                                                              \
         matmul_fn *one = stream_##TYPE, *many = tiles_##TYPE;                                      \
-        if (n_out <= NARROW) {                                                                     \
+        if (m->n_out <= NARROW) {                                                                  \
             one = narrow_one_##TYPE;                                                               \
             many = narrow_many_##TYPE;                                                             \
-        } else if ((p1 - p0) * n_in >= FAR / (PANEL * weight_bytes(ID)))                           \
+        } else if ((m->p1 - m->p0) * m->n_in >= FAR / (PANEL * weight_bytes(ID)))                  \
             one = stream_far_##TYPE;                                                               \
-        (n == 1 ? one : many)(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work);               \
+        (m->n == 1 ? one : many)(m);                                                               \
     }
 DEFINE_MATMUL(f32, WEIGHT_F32)
 DEFINE_MATMUL(f16, WEIGHT_F16)

@@ -71,14 +71,14 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
     }
 }
 
-/* `panels` panels from p on together: one stream from memory and one chain each. */
-ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t panels,
-                                 const struct x_block *x, size_t n_in, size_t n_out,
+/* One token times `panels` panels from p on: one stream from memory and one chain each. */
+ALWAYS_INLINE void stream_panels(const struct matmul m, size_t p, size_t panels,
                                  const struct layout *l)
 {
-    size_t blocks = n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
-    size_t panel_bytes = quant_panel_bytes(l, n_in);
-    const uint8_t *at = w + p * panel_bytes;
+    size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
+    size_t panel_bytes = quant_panel_bytes(l, m.n_in);
+    const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
+    const struct x_block *x = m.x;
     FVEC sum[STREAM_PANELS][VECTORS];
     float out[STREAM_PANELS * PANEL];
     for (size_t i = 0; i < panels; i++)
@@ -92,20 +92,18 @@ ALWAYS_INLINE void stream_panels(float *y, const uint8_t *w, size_t p, size_t pa
     for (size_t i = 0; i < panels; i++)
         for (size_t v = 0; v < VECTORS; v++)
             f_store(out + i * PANEL + v * LANES, sum[i][v]);
-    size_t rows = n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
-    memcpy(y + p * PANEL, out, rows * sizeof *y);
+    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
 }
 
 /* 8-bit weights are bound by memory, which two streams read faster. Others are unpacked, which
  * needs the registers. */
-ALWAYS_INLINE void matmul_one(float *y, const uint8_t *w, const struct x_block *x, size_t n_in,
-                              size_t n_out, size_t p0, size_t p1, const struct layout *l)
+ALWAYS_INLINE void matmul_one(const struct matmul m, const struct layout *l)
 {
-    size_t p = p0;
-    for (; l->bits == 8 && p + STREAM_PANELS <= p1; p += STREAM_PANELS)
-        stream_panels(y, w, p, STREAM_PANELS, x, n_in, n_out, l);
-    for (; p < p1; p++)
-        stream_panels(y, w, p, 1, x, n_in, n_out, l);
+    size_t p = m.p0;
+    for (; l->bits == 8 && p + STREAM_PANELS <= m.p1; p += STREAM_PANELS)
+        stream_panels(m, p, STREAM_PANELS, l);
+    for (; p < m.p1; p++)
+        stream_panels(m, p, 1, l);
 }
 
 /* ---- several tokens -------------------------------------------------------------------------- */
@@ -154,9 +152,15 @@ struct results {
     _Alignas(LINE) float y[TILE_PANELS * PANEL];
 };
 
+/* Rows of quantised activations, from a block on: row i is at `at` + i * stride bytes. */
+struct x_rows {
+    const char *at;
+    size_t stride;
+};
+
 /* y += the contribution of a sub-block for n (constant) tokens; integer sums are in registers. */
 ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
-                            const char *x, size_t x_stride, size_t n, const struct layout *l)
+                            const struct x_rows x, size_t n, const struct layout *l)
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
     const uint8_t *lines = c->lines[b];
@@ -164,7 +168,7 @@ ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_
     const struct x_block *xs[TILE_TOKENS];
     IVEC sum[TILE_TOKENS][TILE_VECTORS];
     for (size_t i = 0; i < n; i++) {
-        xs[i] = (const struct x_block *)(const void *)(x + i * x_stride);
+        xs[i] = (const struct x_block *)(const void *)(x.at + i * x.stride) + b;
         IVEC first = first_sum(xs[i], s, l);
         for (size_t v = 0; v < TILE_VECTORS; v++)
             sum[i][v] = first;
@@ -200,36 +204,35 @@ ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_
 }
 
 ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
-                            const char *x, size_t x_stride, size_t n, const struct layout *l)
+                            const struct x_rows x, size_t n, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
 #pragma GCC unroll 2
         for (size_t s = 0; s < l->sub_blocks; s++) {
             __asm__ volatile("" ::: "memory"); /* or gcc keeps y in registers and spills it */
-            tile_sub(y, c, b, s, x + b * sizeof(struct x_block), x_stride, n, l);
+            tile_sub(y, c, b, s, x, n, l);
         }
     }
 }
 
 /* Types with the same code share a tile function, compiled for one of them. */
 #define DEFINE_TILE(NAME, TYPE)                                                                    \
-    static __attribute__((noinline)) void tile_##NAME(struct results *y,                           \
-                                                      const struct tile_cache *c, size_t blocks,   \
-                                                      const char *x, size_t x_stride, size_t n)    \
+    static __attribute__((noinline)) void tile_##NAME(                                             \
+        struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x, size_t n)   \
     {                                                                                              \
         const struct layout *l = &layouts[TYPE];                                                   \
         for (; n >= TILE_TOKENS; n -= TILE_TOKENS) {                                               \
-            int_tile(y, c, blocks, x, x_stride, TILE_TOKENS, l);                                   \
+            int_tile(y, c, blocks, x, TILE_TOKENS, l);                                             \
             y += TILE_TOKENS;                                                                      \
-            x += TILE_TOKENS * x_stride;                                                           \
+            x.at += TILE_TOKENS * x.stride;                                                        \
         }                                                                                          \
         for (; n >= 2; n -= 2) {                                                                   \
-            int_tile(y, c, blocks, x, x_stride, 2, l);                                             \
+            int_tile(y, c, blocks, x, 2, l);                                                       \
             y += 2;                                                                                \
-            x += 2 * x_stride;                                                                     \
+            x.at += 2 * x.stride;                                                                  \
         }                                                                                          \
         if (n == 1)                                                                                \
-            int_tile(y, c, blocks, x, x_stride, 1, l);                                             \
+            int_tile(y, c, blocks, x, 1, l);                                                       \
     }
 
 DEFINE_TILE(q8_0, WEIGHT_Q8_0)
@@ -239,27 +242,30 @@ DEFINE_TILE(4_min, WEIGHT_Q4_1)
 DEFINE_TILE(5_min, WEIGHT_Q5_1)
 DEFINE_TILE(q6_k, WEIGHT_Q6_K)
 
-typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, const char *x,
-                     size_t x_stride, size_t n);
+typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x,
+                     size_t n);
 
-/* Panels [p, p + panels) times a group of tokens. */
-ALWAYS_INLINE void matmul_group(struct results *y, const uint8_t *w, size_t p, size_t panels,
-                                const char *x, size_t x_stride, size_t n, size_t n_in,
-                                tile_fn *tiles, const struct layout *l, struct tile_cache *c)
+/* Panels [p, p + panels) times m.n <= GROUP_TOKENS tokens. */
+ALWAYS_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p, size_t panels,
+                                tile_fn *tiles, const struct layout *l)
 {
-    size_t blocks = n_in / BLOCK;
+    struct tile_cache *c = m.work;
+    const uint8_t *w = m.w;
+    struct x_rows x = {m.x, m.x_stride};
+    size_t blocks = m.n_in / BLOCK, panel_bytes = quant_panel_bytes(l, m.n_in);
     int keep = stays(panels, l);
     if (panels < TILE_PANELS) /* the tile computes all panels: zero the missing ones */
         memset(c, 0, sizeof *c);
-    memset(y, 0, n * sizeof *y);
-    c->stride = keep ? quant_panel_bytes(l, n_in) : sizeof c->w[0][0];
+    memset(y, 0, m.n * sizeof *y);
+    c->stride = keep ? panel_bytes : sizeof c->w[0][0];
     for (size_t b = 0; b < blocks; b += CACHE_BLOCKS) {
         size_t some = blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS;
         for (size_t i = 0; i < some; i++)
             c->lines[i] = keep ? w + p * c->stride + lines_at(l, b + i) : (const uint8_t *)c->w[i];
         for (size_t i = 0; i < panels; i++)
-            fill_cache(c, w + (p + i) * quant_panel_bytes(l, n_in), i, b, some, keep, l);
-        tiles(y, c, some, x + b * sizeof(struct x_block), x_stride, n);
+            fill_cache(c, w + (p + i) * panel_bytes, i, b, some, keep, l);
+        tiles(y, c, some, x, m.n);
+        x.at += some * sizeof(struct x_block);
     }
 }
 
@@ -273,34 +279,31 @@ ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows
             f_store(y + v * LANES, f_load(from->y + v * LANES));
 }
 
-ALWAYS_INLINE void int_matmul(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1, void *work,
-                              tile_fn *tiles, const struct layout *l)
+ALWAYS_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struct layout *l)
 {
-    if (n == 1) {
-        matmul_one(y, w, x, n_in, n_out, p0, p1, l);
+    if (m.n == 1) {
+        matmul_one(m, l);
         return;
     }
-    for (size_t p = p0; p < p1; p += TILE_PANELS) {
-        size_t panels = p1 - p < TILE_PANELS ? p1 - p : TILE_PANELS, row = p * PANEL;
-        size_t rows = n_out - row < panels * PANEL ? n_out - row : panels * PANEL;
-        for (size_t i = 0; i < n; i += GROUP_TOKENS) {
+    for (size_t p = m.p0; p < m.p1; p += TILE_PANELS) {
+        size_t panels = m.p1 - p < TILE_PANELS ? m.p1 - p : TILE_PANELS;
+        size_t rows = rows_of_panels(m.n_out, p, panels);
+        for (size_t i = 0; i < m.n; i += GROUP_TOKENS) {
             struct results out[GROUP_TOKENS];
-            size_t group = n - i < GROUP_TOKENS ? n - i : GROUP_TOKENS;
-            matmul_group(out, w, p, panels, (const char *)x + i * x_stride, x_stride, group, n_in,
-                         tiles, l, work);
-            for (size_t j = 0; j < group; j++)
-                put_results(y + (i + j) * ldy + row, &out[j], rows);
+            struct matmul group = m;
+            group.x = matmul_x(&m, i);
+            group.n = m.n - i < GROUP_TOKENS ? m.n - i : GROUP_TOKENS;
+            matmul_group(out, group, p, panels, tiles, l);
+            for (size_t j = 0; j < group.n; j++)
+                put_results(m.y + (i + j) * m.ldy + p * PANEL, &out[j], rows);
         }
     }
 }
 
 #define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
-    static void matmul_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, \
-                              size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,           \
-                              void *work)                                                          \
+    static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        int_matmul(y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1, work, TILES, &layouts[TYPE]);   \
+        int_matmul(*m, TILES, &layouts[TYPE]);                                                     \
     }
 
 DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, tile_q8_0)

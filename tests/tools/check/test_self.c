@@ -60,18 +60,16 @@ static void test_zoo(void **state)
 }
 
 /* The same sums, last column first. Wide matrices only: the toy's have no others. */
-static void backwards(float *y, size_t ldy, const void *w, const void *x, size_t x_stride, size_t n,
-                      size_t n_in, size_t n_out, size_t p0, size_t p1, void *work)
+static void backwards(const struct matmul *m)
 {
-    (void)work;
-    for (size_t i = 0; i < n; i++)
-        for (size_t r = p0 * PANEL; r < p1 * PANEL && r < n_out; r++) {
-            const float *panel = (const float *)w + r / PANEL * n_in * PANEL + r % PANEL;
-            const float *in = (const float *)((const char *)x + i * x_stride);
+    for (size_t i = 0; i < m->n; i++)
+        for (size_t r = m->p0 * PANEL; r < m->p1 * PANEL && r < m->n_out; r++) {
+            const float *panel = (const float *)m->w + r / PANEL * m->n_in * PANEL + r % PANEL;
+            const float *in = matmul_x(m, i);
             float sum = 0;
-            for (size_t k = n_in; k-- > 0;)
+            for (size_t k = m->n_in; k-- > 0;)
                 sum = __builtin_fmaf(panel[k * PANEL], in[k], sum);
-            y[i * ldy + r] = sum;
+            m->y[i * m->ldy + r] = sum;
         }
 }
 

@@ -97,50 +97,52 @@ static void store_sums(float *y, const struct sums *s, size_t n_chains, size_t r
     chains_reduce(y, &floats, n_chains, rows);
 }
 
-/* A panel and up to TOKENS tokens, the first of them at x, y; some want care. */
-static void multiply(widen_fn *widen, size_t each, float *y, size_t ldy, const char *panel,
-                     const char *x, size_t x_stride, size_t n, size_t n_in, size_t n_out,
-                     size_t rows, const int careful[TOKENS])
+/* Element types of weights: how they become floats, and their bytes. */
+struct pairs_type {
+    widen_fn *widen;
+    size_t bytes;
+};
+
+/* Panel p times m->n <= TOKENS tokens; some want care. */
+static void multiply(const struct matmul *m, const struct pairs_type type, size_t p,
+                     const int careful[TOKENS])
 {
-    size_t n_chains = n_out > NARROW ? 1 : 4;
+    size_t n_chains = m->n_out > NARROW ? 1 : 4;
     struct sums sums[TOKENS] = {{{{0}}}};
     struct columns w;
-    for (size_t k = 0; k < n_in; k += WIDEN) {
-        size_t n_columns = n_in - k < WIDEN ? n_in - k : WIDEN;
-        int tiny = load_columns(&w, widen, panel + k * PANEL * each, n_columns);
-        for (size_t i = 0; i < n; i++) {
-            const float *row = (const float *)(const void *)(x + i * x_stride);
+    for (size_t k = 0; k < m->n_in; k += WIDEN) {
+        size_t n_columns = m->n_in - k < WIDEN ? m->n_in - k : WIDEN;
+        const char *from = (const char *)m->w + (p * m->n_in + k) * PANEL * type.bytes;
+        int tiny = load_columns(&w, type.widen, from, n_columns);
+        for (size_t i = 0; i < m->n; i++) {
+            const float *row = matmul_x(m, i);
             add_chains(&sums[i], n_chains, &w, row + k, n_columns, tiny | careful[i]);
         }
     }
-    for (size_t i = 0; i < n; i++)
-        store_sums(y + i * ldy, &sums[i], n_chains, rows);
+    for (size_t i = 0; i < m->n; i++)
+        store_sums(m->y + i * m->ldy + p * PANEL, &sums[i], n_chains,
+                   rows_of_panels(m->n_out, p, 1));
 }
 
-static void linear_by_pairs(widen_fn *widen, size_t each, float *y, size_t ldy, const void *w,
-                            const void *x, size_t x_stride, size_t n, size_t n_in, size_t n_out,
-                            size_t p0, size_t p1)
+static void matmul_by_pairs(const struct matmul *all, const struct pairs_type type)
 {
-    for (size_t first = 0; first < n; first += TOKENS) {
-        size_t some = n - first < TOKENS ? n - first : TOKENS;
-        const char *rows = (const char *)x + first * x_stride;
+    for (size_t first = 0; first < all->n; first += TOKENS) {
+        struct matmul m = *all;
         int careful[TOKENS];
-        for (size_t i = 0; i < some; i++)
-            careful[i] = has_tiny((const float *)(const void *)(rows + i * x_stride), n_in);
-        for (size_t p = p0; p < p1; p++)
-            multiply(widen, each, y + first * ldy + p * PANEL, ldy,
-                     (const char *)w + p * PANEL * n_in * each, rows, x_stride, some, n_in, n_out,
-                     rows_of_panel(p, n_out), careful);
+        m.n = all->n - first < TOKENS ? all->n - first : TOKENS;
+        m.x = matmul_x(all, first);
+        m.y += first * m.ldy;
+        for (size_t i = 0; i < m.n; i++)
+            careful[i] = has_tiny(matmul_x(&m, i), m.n_in);
+        for (size_t p = m.p0; p < m.p1; p++)
+            multiply(&m, type, p, careful);
     }
 }
 
 #define DEFINE_LINEAR(NAME, BYTES)                                                                 \
-    static void pairs_##NAME(float *y, size_t ldy, const void *w, const void *x, size_t x_stride,  \
-                             size_t n, size_t n_in, size_t n_out, size_t p0, size_t p1,            \
-                             void *work)                                                           \
+    static void pairs_##NAME(const struct matmul *m)                                               \
     {                                                                                              \
-        (void)work;                                                                                \
-        linear_by_pairs(widen_##NAME, BYTES, y, ldy, w, x, x_stride, n, n_in, n_out, p0, p1);      \
+        matmul_by_pairs(m, (struct pairs_type){widen_##NAME, BYTES});                              \
     }
 
 DEFINE_LINEAR(f32, 4)
