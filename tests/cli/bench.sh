@@ -99,8 +99,8 @@ check "--vs without a match: said" \
 
 run bench --kernels silu -r 1
 check "--kernels: exit 0" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
-check "--kernels: the scalar rung" grep -qE '^scalar +silu +4096 values +[0-9.]+ ' "$tmp/out"
-check "--kernels: one entry a rung" eval '[ "$(grep -c " silu " "$tmp/out")" -eq \
+check "--kernels: the scalar ISA level" grep -qE '^scalar +silu +4096 values +[0-9.]+ ' "$tmp/out"
+check "--kernels: one entry an ISA level" eval '[ "$(grep -c " silu " "$tmp/out")" -eq \
     "$(awk "/ silu / { seen[\$1] = 1 } END { n = 0; for (i in seen) n++; print n }" "$tmp/out")" ]'
 run bench --kernels 'scores F' -r 1 --json --isa scalar
 check "--kernels --json" eval '[ $code -eq 0 ] && [ "$(grep -c \

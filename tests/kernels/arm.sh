@@ -18,9 +18,9 @@ aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -
     -fno-trapping-math -Wall -Wextra -Werror -static -Isrc -Itests -Iinclude -o "$directory/kernels_hash" \
     tests/kernels/kernels_hash.c $sources -lm
 "$native" scalar >"$directory/native"
-for rung in scalar neon; do
-    qemu-aarch64 "$directory/kernels_hash" "$rung" >"$directory/$rung"
-    diff "$directory/native" "$directory/$rung" ||
-        { echo "not ok: $rung on aarch64 differs from this machine"; exit 1; }
-    echo "ok $rung on aarch64: $(wc -l <"$directory/$rung") entries"
+for isa in scalar neon; do
+    qemu-aarch64 "$directory/kernels_hash" "$isa" >"$directory/$isa"
+    diff "$directory/native" "$directory/$isa" ||
+        { echo "not ok: $isa on aarch64 differs from this machine"; exit 1; }
+    echo "ok $isa on aarch64: $(wc -l <"$directory/$isa") entries"
 done

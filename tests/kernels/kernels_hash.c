@@ -188,7 +188,7 @@ static void hash_rows(const struct kernels *k, struct hashes *h)
     }
 }
 
-static int hash_rung(const char *isa, struct hashes *h)
+static int hash_isa_level(const char *isa, struct hashes *h)
 {
     struct kernels k;
     size_t most = (size_t)MOST_IN * MOST_OUT * 5, rows = MOST_IN * MOST_TOKENS * sizeof(float);
@@ -218,17 +218,17 @@ static int hash_rung(const char *isa, struct hashes *h)
 static int hash_compare(void)
 {
     struct hashes base, h;
-    int runs, bad = !hash_rung("scalar", &base);
+    int runs, bad = !hash_isa_level("scalar", &base);
     const char *isa;
     for (size_t i = 1; (isa = kernels_isa_level(i, &runs)) != NULL; i++) {
         if (!runs) {
             printf("%s: UNAVAILABLE on this machine\n", isa);
             continue;
         }
-        bad |= !hash_rung(isa, &h) || h.n != base.n;
+        bad |= !hash_isa_level(isa, &h) || h.n != base.n;
         for (size_t e = 0; e < h.n && e < base.n; e++)
             if (h.hash[e] != base.hash[e]) {
-                printf("%s, %s: not the bits of the scalar rung\n", isa, h.name[e]);
+                printf("%s, %s: not the bits of the scalar ISA level\n", isa, h.name[e]);
                 bad = 1;
             }
         printf("%s: %zu entries compared\n", isa, h.n);
@@ -241,8 +241,8 @@ int main(int argc, char **argv)
     struct hashes h;
     if (argc < 2)
         return hash_compare();
-    if (!hash_rung(argv[1], &h)) {
-        fprintf(stderr, "no rung %s here\n", argv[1]);
+    if (!hash_isa_level(argv[1], &h)) {
+        fprintf(stderr, "no ISA level %s here\n", argv[1]);
         return 2;
     }
     for (size_t e = 0; e < h.n; e++)

@@ -7,7 +7,7 @@
 #include "base/dmath.h"
 #include "dtype/dtype.h"
 #include "support/build_model.h"
-#include "support/rungs.h"
+#include "support/isa_levels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,8 +51,8 @@ static void same_bits(const char *isa, const char *what, const float *a, const f
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(isnan(a[i]) && isnan(b[i])))
-            fail_msg("%s, %s of %zu values: [%zu] is %a, the scalar rung says %a", isa, what, n, i,
-                     (double)a[i], (double)b[i]);
+            fail_msg("%s, %s of %zu values: [%zu] is %a, the scalar ISA level says %a", isa, what,
+                     n, i, (double)a[i], (double)b[i]);
 }
 
 typedef void row_fn(const struct kernels *k, float *x, size_t n);
@@ -143,8 +143,8 @@ static void test_rows(void **unused)
         {"gelu_tanh", do_act3, 1},  {"gelu_erf", do_act4, 1},       {"blend", do_blend, 1},
         {"clamp", do_clamp, 1},     {"softcap", do_softcap, 1}};
     static float x[MAX], a[MAX], b[MAX];
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
     for (int round = 0; round < 200; round++)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
             size_t n = 1 + entry_below(300);
@@ -154,7 +154,7 @@ static void test_rows(void **unused)
                 entry_fill(x, n, 30);
             memcpy(a, x, sizeof a);
             entries[e].fn(&k[0], a, n);
-            for (size_t i = 1; i < n_rungs; i++) {
+            for (size_t i = 1; i < n_levels; i++) {
                 memcpy(b, x, sizeof b);
                 entries[e].fn(&k[i], b, n);
                 same_bits(k[i].isa, entries[e].name, b, a, n);

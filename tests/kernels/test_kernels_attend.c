@@ -4,7 +4,7 @@
  * scalar is compared with sums written out here, and to_f16 with dtype.c.
  */
 #include "dtype/dtype.h"
-#include "support/rungs.h"
+#include "support/isa_levels.h"
 #include "support/toy_zoo.h"
 
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void *fill_kv(const struct attend_buffers *b, size_t n, enum kv_type type
 static void same_bits(const char *isa, const char *what, const void *a, const void *b, size_t n)
 {
     if (memcmp(a, b, n) != 0)
-        fail_msg("%s: %s differ from the scalar rung's", isa, what);
+        fail_msg("%s: %s differ from the scalar ISA level's", isa, what);
 }
 
 static void one_scores(const struct kernels *k, const struct kernels *scalar,
@@ -125,9 +125,9 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
 static void test_kernels_agree(void **state)
 {
     (void)state;
-    struct kernels k[RUNGS_MOST];
+    struct kernels k[ISA_LEVELS_MOST];
     struct attend_buffers b = buffers_new();
-    size_t n = rungs_here(k); /* k[0] is scalar, which the guard page tests too */
+    size_t n = isa_levels_here(k); /* k[0] is scalar, which the guard page tests too */
     for (size_t i = 0; i < n; i++)
         for (int round = 0; round < 80; round++)
             for (int type = 0; type < KV_N_TYPES; type++) {
@@ -194,8 +194,8 @@ static void test_halve(void **state)
         memcpy(x + h * EACH, around, sizeof around);
         memcpy(x + h * EACH + 7, &bits, sizeof bits);
     }
-    struct kernels k[RUNGS_MOST];
-    size_t n = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n = isa_levels_here(k);
     for (size_t r = 0; r < n; r++) {
         k[r].to_f16(half + 3, x + 3, N - 3); /* a tail that ends at the guard page */
         for (size_t i = 3; i < N; i++)

@@ -7,7 +7,7 @@
 #include "dtype/dtype.h"
 #include "kernels/pack/int_layout.h"
 #include "support/build_model.h"
-#include "support/rungs.h"
+#include "support/isa_levels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -167,7 +167,7 @@ static size_t columns(enum weight_type type, size_t cap)
 
 /* ---- the same bits ----------------------------------------------------------------------------------- */
 
-static void one_shape(const struct kernels *k, size_t n_rungs, enum weight_type type, size_t n,
+static void one_shape(const struct kernels *k, size_t n_levels, enum weight_type type, size_t n,
                       size_t n_in, size_t n_out, enum content content)
 {
     struct problem p;
@@ -175,7 +175,7 @@ static void one_shape(const struct kernels *k, size_t n_rungs, enum weight_type 
     size_t values = (n - 1) * p.ldy + n_out;
     int_quantize(&p, &k[0]);
     int_multiply(&p, &k[0], p.want.at, n);
-    for (size_t i = 1; i < n_rungs; i++) {
+    for (size_t i = 1; i < n_levels; i++) {
         int_multiply(&p, &k[i], p.y.at, n);
         int_same(&p, k[i].isa, p.y.at, p.want.at, values);
     }
@@ -185,8 +185,8 @@ static void one_shape(const struct kernels *k, size_t n_rungs, enum weight_type 
 static void test_random(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n = isa_levels_here(k);
     for (int round = 0; round < 150; round++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             enum weight_type type = (enum weight_type)t;
@@ -200,8 +200,8 @@ static void test_random(void **unused)
 static void test_tails(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n = isa_levels_here(k);
     for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
         for (size_t tokens = 1; tokens < 36; tokens++)
             for (size_t panels = 1; panels < 7; panels++)
@@ -214,8 +214,8 @@ static void test_groups(void **unused)
 {
     static const size_t tokens[] = {48, 61, 192, 193, 221, 390};
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n = isa_levels_here(k);
     for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
         for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
             one_shape(k, n, (enum weight_type)t, tokens[i],
@@ -226,8 +226,8 @@ static void test_groups(void **unused)
 static void test_quantize(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
     for (int round = 0; round < 3000; round++) {
         size_t n = BLOCK * (1 + int_below(20)), bytes = kernels_x_bytes(WEIGHT_Q8_0, n);
         struct guarded x = guard_new(n * sizeof(float)), a = guard_new(bytes), b = guard_new(bytes);
@@ -235,7 +235,7 @@ static void test_quantize(void **unused)
         for (size_t i = 0; i < n && int_below(4) == 0; i++)
             ((float *)x.at)[i] = (float)int_below(255) * 0.5f - 63.5f; /* ties */
         k[0].quantize(a.at, x.at, n);
-        for (size_t i = 1; i < n_rungs; i++) {
+        for (size_t i = 1; i < n_levels; i++) {
             k[i].quantize(b.at, x.at, n);
             const struct x_block *p = a.at, *q = b.at;
             for (size_t j = 0; j < n / BLOCK; j++) {
@@ -257,9 +257,9 @@ static void test_quantize(void **unused)
 static void test_rows(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
-    for (size_t r = 0; r < n_rungs; r++)
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t r = 0; r < n_levels; r++)
         for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
             int_make(&p, (enum weight_type)t, 61, columns((enum weight_type)t, 1024), 100, USUAL,
@@ -338,9 +338,9 @@ static void test_not_a_number(void **unused)
 {
     (void)unused;
     static const float bad[] = {INFINITY, -INFINITY, NAN};
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
-    for (size_t r = 0; r < n_rungs; r++)
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t r = 0; r < n_levels; r++)
         for (size_t v = 0; v < 3; v++)
             for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
                 struct problem p;

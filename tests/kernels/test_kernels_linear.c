@@ -7,7 +7,7 @@
  */
 #include "dtype/dtype.h"
 #include "support/build_model.h"
-#include "support/rungs.h"
+#include "support/isa_levels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static void good_enough(enum weight_type type, const struct matmul_shape *s,
     free(w);
 }
 
-static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type type, size_t kind)
+static void one_linear(const struct kernels *k, size_t n_levels, enum weight_type type, size_t kind)
 {
     struct matmul_shape s = random_shape(kind);
     const struct dtype *d = dtype_find(weight_ids[type]);
@@ -124,7 +124,7 @@ static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type
     matmul_run(&k[0], type, &s, &b, b.want.at);
     if (kind % 8 == 0)
         good_enough(type, &s, &b);
-    for (size_t i = 1; i < n_rungs; i++) {
+    for (size_t i = 1; i < n_levels; i++) {
         matmul_run(&k[i], type, &s, &b, b.y.at);
         if (memcmp(b.y.at, b.want.at, y_bytes) != 0)
             fail_msg("%s, %s: %zu tokens, [%zu, %zu], panels %zu to %zu: other bits than scalar",
@@ -140,11 +140,11 @@ static void one_linear(const struct kernels *k, size_t n_rungs, enum weight_type
 static void test_linear(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
     for (size_t kind = 0; kind < 240; kind++)
         for (int type = 0; type < N_TYPES; type++)
-            one_linear(k, n_rungs, (enum weight_type)type, kind);
+            one_linear(k, n_levels, (enum weight_type)type, kind);
 }
 
 /* matmul of n tokens equals n calls with one token, for all panels at once or one at a time. Prefill =
@@ -184,13 +184,13 @@ static void test_every_weight(void **unused)
     static uint16_t raw[OUT], packed[OUT];
     static float y[OUT], want[OUT];
     const float one = 1;
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
     for (size_t i = 0; i < OUT; i++)
         raw[i] = (uint16_t)i;
     for (size_t t = 0; t < 2; t++) {
         dtype_find(weight_ids[types[t]])->to_float(raw, want, OUT);
-        for (size_t r = 0; r < n_rungs; r++) {
+        for (size_t r = 0; r < n_levels; r++) {
             k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
             k[r].matmul[types[t]](
                 &(struct matmul){y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL});
@@ -231,9 +231,9 @@ static void test_order(void **unused)
 static void test_pack(void **unused)
 {
     (void)unused;
-    struct kernels k[RUNGS_MOST];
-    size_t n_rungs = rungs_here(k);
-    for (size_t i = 0; i < n_rungs; i++)
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t i = 0; i < n_levels; i++)
         for (int round = 0; round < 60; round++) {
             size_t n_in = 1 + matmul_below(200), n_out = 1 + matmul_below(40),
                    n = panels_of(n_out) * PANEL * n_in;

@@ -8,7 +8,7 @@
 #     tests/quality/coverage.sh NAME...     runs these tests only, on top of what has been run so far
 #
 # Out of memory, failed reads and the like are branches as well: they are what tests/faults/ is for, so its
-# sweeps belong to this run. Which vector rungs run depends on the machine; what it cannot run counts as
+# sweeps belong to this run. Which vector ISA levels run depends on the machine; what it cannot run counts as
 # not covered.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -320,7 +320,7 @@ class Runner:
     def compile_all(self, targets, flags):
         """[(target, object)] of the tree as it is, or None."""
         objects = [(t, os.path.join(self.work, 'm%d.o' % i)) for i, t in enumerate(targets)]
-        plain = [w for w in flags if w.startswith('-O')]  # vector rungs are not instrumented in CI either
+        plain = [w for w in flags if w.startswith('-O')]  # vector ISA levels are not instrumented in CI either
         done = all(self.build.compile(t, self.tree, o, plain if re.search('avx|amx', t) else flags)
                    for t, o in objects)
         return objects if done else None

@@ -177,20 +177,20 @@ static void by_opening(const struct subject *s)
     }
 }
 
-/* Every rung that this machine has. */
+/* Every ISA level that this machine has. */
 static void by_instruction_sets(const struct subject *s)
 {
-    static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
+    static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
     size_t n_open = 0;
     for (size_t i = 0; i < 6; i++) {
-        mgpt_model_params params = {.isa = rungs[i]};
+        mgpt_model_params params = {.isa = levels[i]};
         mgpt_model *model = mgpt_open_bytes(s->m->file, s->m->size, &params, NULL);
         if (!model)
             continue;
         mgpt_info info;
         assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
-        assert_string_equal(info.isa, rungs[i]);
-        check_model(s, model, rungs[i], i);
+        assert_string_equal(info.isa, levels[i]);
+        check_model(s, model, levels[i], i);
         n_open++;
     }
     assert_true(n_open >= 1); /* scalar is everywhere */

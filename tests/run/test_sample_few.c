@@ -1,5 +1,5 @@
 /* Draws from a few logits, which one kernel makes in one go: against the way of many logits, token for
- * token, and on every rung against the specification's weights. */
+ * token, and on every ISA level against the specification's weights. */
 #include "kernels/kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
@@ -43,17 +43,17 @@ TEST(few_as_many)
     }
 }
 
-/* ... and on every rung, whose weights are those of the specification. */
-TEST(few_on_every_rung)
+/* ... and on every ISA level, whose weights are those of the specification. */
+TEST(few_on_every_isa_level)
 {
-    struct kernels rung;
+    struct kernels k;
     float logits[MANY];
     int runs_here;
     for (size_t r = 0; kernels_isa_level(r, &runs_here); r++) {
         uint64_t rng = 6;
         if (!runs_here)
             continue;
-        assert_true(kernels_init(&rung, kernels_isa_level(r, &runs_here)));
+        assert_true(kernels_init(&k, kernels_isa_level(r, &runs_here)));
         for (size_t i = 0; i < 5000; i++) {
             uint64_t w[MANY + PANEL], own[MANY + PANEL], total, sum = 0;
             size_t n = 1 + i % SAMPLE_FEW, token = 0;
@@ -62,13 +62,13 @@ TEST(few_on_every_rung)
             u = i % 7 ? u : (double)(i % 2) * (1 - 0x1p-53);
             odd_logits(logits, n, &rng);
             float max = sample_kernels_scalar.biggest(logits, n);
-            assert_true(rung.sample->biggest(logits, n) == max);
+            assert_true(k.sample->biggest(logits, n) == max);
             total = sample_kernels_scalar.weigh(w, logits, n, max, by, least);
-            assert_true(rung.sample->weigh(own, logits, n, max, by, least) == total);
+            assert_true(k.sample->weigh(own, logits, n, max, by, least) == total);
             assert_memory_equal(own, w, n * sizeof *w);
             while (total > 0 && (sum += w[token]) <= (uint64_t)(u * (double)total))
                 token++;
-            assert_int_equal(rung.sample->few(logits, n, by, least, u), token);
+            assert_int_equal(k.sample->few(logits, n, by, least, u), token);
         }
     }
 }
@@ -81,10 +81,10 @@ TEST(no_weight)
     for (size_t i = 0; i < SAMPLE_FEW; i++)
         logits[i] = NAN;
     for (size_t r = 0; kernels_isa_level(r, &runs) != NULL; r++) {
-        struct kernels rung;
-        if (!runs || !kernels_init(&rung, kernels_isa_level(r, &runs)))
+        struct kernels k;
+        if (!runs || !kernels_init(&k, kernels_isa_level(r, &runs)))
             continue;
         for (size_t n = 1; n <= SAMPLE_FEW; n++)
-            assert_int_equal(rung.sample->few(logits, n, 1, 0, 0.5), 0);
+            assert_int_equal(k.sample->few(logits, n, 1, 0, 0.5), 0);
     }
 }

@@ -167,5 +167,5 @@ TEST(narrow)
 TEST(wide)
 {
     try_model("shakespeare.gguf", NULL, 3);
-    try_model("shakespeare.gguf", "scalar", 1); /* slow, and the rung that sanitizers see */
+    try_model("shakespeare.gguf", "scalar", 1); /* slow, and the ISA level that sanitizers see */
 }

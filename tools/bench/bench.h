@@ -80,14 +80,15 @@ struct limits {
     struct limit_job *job;
 };
 
-/* Sets up and measures once, uncounted. `rung` decides the arithmetic. 0: out of memory. */
-int limits_open(struct limits *l, const struct machine *m, const char *rung, int n_threads,
+/* Sets up and measures once, uncounted. `isa` decides the arithmetic. 0: out of memory. */
+int limits_open(struct limits *l, const struct machine *m, const char *isa, int n_threads,
                 size_t bytes);
 void limits_sample(struct limits *l); /* adds one sample to each series */
 void limits_close(struct limits *l);
 
 const char *limits_fma_name(const struct limits *l);
-const char *limits_int8_name(const struct limits *l); /* NULL: the rung has no such instruction */
+const char *limits_int8_name(
+    const struct limits *l); /* NULL: the ISA level has no such instruction */
 
 /* Seconds that the test's operations take at the limits of round i; 0: unknown. */
 double limits_seconds(const struct limits *l, int i, const struct work *w, double linear_ops,
@@ -156,7 +157,7 @@ int vs_ours(const struct bench *b, struct vs_row **rows);
 /* Every row of ours beside all rows of theirs for the same test. */
 int vs_report(const struct vs_row *ours, const struct vs_row *theirs, int json);
 
-/* --kernels: entries whose name holds the word (NULL: all) of the rung `isa` (NULL: of all that run
+/* --kernels: entries whose name holds the word (NULL: all) of the ISA level `isa` (NULL: of all that run
  * here). Returns an exit code. */
 int bench_kernels(const char *isa, const char *word, int rounds, int json);
 

@@ -1,7 +1,7 @@
 /* Entries of the kernel table as `mgpt bench --kernels` measures them. See bench.h.
  *
  * Matrices come in three sizes: one that only memory can hold and one that half of L2 holds, for one
- * token each, and one for a prompt. The rest works on a row of values in L1. Entries that a rung does
+ * token each, and one for a prompt. The rest works on a row of values in L1. Entries that an ISA level does
  * not have (NULL) make no case.
  *
  * What is in the buffers decides no speed, as long as nothing becomes subnormal: matrices are bytes that

@@ -1,6 +1,6 @@
-/* mgpt bench --kernels: every entry of every rung's kernel table, one thread. See bench.h.
+/* mgpt bench --kernels: every entry of every ISA level's kernel table, one thread. See bench.h.
  *
- * The entries are those that the tests hold to the scalar rung bit for bit, called through the same
+ * The entries are those that the tests hold to the scalar ISA level bit for bit, called through the same
  * table (bench_cases.h). They are measured a few at a time, in rounds that also measure the limits.
  */
 #include "bench/bench_cases.h"
@@ -117,8 +117,8 @@ static int run_list(struct case_list *list, struct limits *l, const struct kerne
     return code;
 }
 
-static int run_rung(const struct kernels *k, struct bank *bank, const struct machine *m,
-                    const struct kernel_request *q)
+static int run_isa_level(const struct kernels *k, struct bank *bank, const struct machine *m,
+                         const struct kernel_request *q)
 {
     struct limits l;
     struct case_list list;
@@ -169,7 +169,7 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     for (size_t i = 0; code == EXIT_OK && (name = kernels_isa_level(i, &runs)) != NULL; i++) {
         memset(&k, 0, sizeof k);
         if (runs && (!isa || strcmp(isa, name) == 0) && kernels_init(&k, name))
-            code = run_rung(&k, &bank, &m, &q);
+            code = run_isa_level(&k, &bank, &m, &q);
     }
     if (code == EXIT_OK && !json)
         printf(

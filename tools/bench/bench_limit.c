@@ -2,7 +2,7 @@
  *
  * Reading is measured over as many bytes as the model's step has to read, so in the same level of the
  * memory hierarchy, and for a model that stays in a cache also from memory. Arithmetic is that of the
- * rung the model runs on.
+ * ISA level the model runs on.
  */
 #include "base/threads.h"
 #include "bench/bench.h"
@@ -77,7 +77,7 @@ static double measure_ops(struct limit_job *j, enum limit_what what, size_t ops,
     return (double)ops * pool_size(j->pool) / seconds;
 }
 
-/* The best rung that runs here reads, whatever rung the model is held to. */
+/* The best ISA level that runs here reads, also when the model is held to another. */
 static const struct peak_loops *reader(void)
 {
     const char *name, *best = "scalar";
@@ -92,7 +92,7 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-int limits_open(struct limits *l, const struct machine *m, const char *rung, int n_threads,
+int limits_open(struct limits *l, const struct machine *m, const char *isa, int n_threads,
                 size_t bytes)
 {
     size_t unit = (size_t)n_threads * PEAK_READ_UNIT;
@@ -105,7 +105,7 @@ int limits_open(struct limits *l, const struct machine *m, const char *rung, int
     if (strcmp(l->level, "DRAM") != 0)
         j->dram_bytes = round_up(4 * m->l3 < largest ? 4 * m->l3 : largest, unit);
     j->data_bytes = l->bytes > j->dram_bytes ? l->bytes : j->dram_bytes;
-    j->arithmetic = peak_find(rung);
+    j->arithmetic = peak_find(isa);
     j->reading = reader();
     j->data = aligned_alloc(4096, j->data_bytes);
     j->pool = n_threads > 1 ? pool_new(n_threads, NULL) : NULL;

@@ -1,23 +1,23 @@
-/* The table of the rungs' loops. See bench_peak.h. BENCH_RUNGS comes from meson.build, which has the
- * list of rungs: RUNG(scalar) RUNG(avx2) ... */
+/* The table of the ISA levels' loops. See bench_peak.h. BENCH_LEVELS comes from meson.build, which has the
+ * list of ISA levels: ISA_LEVEL(scalar) ISA_LEVEL(avx2) ... */
 #include "bench/bench_peak.h"
 
 #include <string.h>
 
-#define RUNG(name) extern const struct peak_loops peak_loops_##name;
-BENCH_RUNGS
-#undef RUNG
+#define ISA_LEVEL(name) extern const struct peak_loops peak_loops_##name;
+BENCH_LEVELS
+#undef ISA_LEVEL
 
 static const struct peak_loops *const all[] = {
-#define RUNG(name) &peak_loops_##name,
-    BENCH_RUNGS
-#undef RUNG
+#define ISA_LEVEL(name) &peak_loops_##name,
+    BENCH_LEVELS
+#undef ISA_LEVEL
 };
 
-const struct peak_loops *peak_find(const char *rung)
+const struct peak_loops *peak_find(const char *isa)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(all[i]->rung, rung) == 0)
+        if (strcmp(all[i]->isa, isa) == 0)
             return all[i];
     return &peak_loops_scalar;
 }

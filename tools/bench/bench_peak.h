@@ -1,7 +1,7 @@
 /* Loops that do nothing but load the machine: the limits that `mgpt bench` holds a model against.
  *
- * bench_peak_loops.c is compiled once for each rung of the kernels' ladder, with that rung's flags, so
- * that the arithmetic peak of a rung is that of the instructions it may use. Nothing here knows threads
+ * bench_peak_loops.c is compiled once for each ISA level of the ladder, with its flags, so
+ * that the arithmetic peak of an ISA level is that of the instructions it may use. Nothing here knows threads
  * or clocks; bench_limit.c does.
  */
 #ifndef MGPT_BENCH_PEAK_H
@@ -16,11 +16,11 @@ enum {
 };
 
 struct peak_loops {
-    const char *rung;
+    const char *isa;
     const char *fma_name, *int8_name; /* the instructions, for people */
 
     /* One round is fma_ops operations on floats (a multiplication and an addition count as two);
-     * int8_ops the same with products of 8-bit numbers, 0: the rung has no instruction for it. The
+     * int8_ops the same with products of 8-bit numbers, 0: the ISA level has no instruction for it. The
      * result means nothing and must be used. */
     size_t fma_ops, int8_ops;
     float (*fma)(size_t rounds);
@@ -30,7 +30,7 @@ struct peak_loops {
     uint64_t (*read)(const void *data, size_t n, int way);
 };
 
-/* The loops of a rung by name; those of the portable C for a name that is unknown. */
-const struct peak_loops *peak_find(const char *rung);
+/* The loops of an ISA level by name; those of the portable C for a name that is unknown. */
+const struct peak_loops *peak_find(const char *isa);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loops of one rung. See bench_peak.h. Compiled once per rung, with -DRUNG=name and the rung's
+/* The loops of one ISA level. See bench_peak.h. Compiled once per ISA level, with -DISA_LEVEL=name and its
  * flags; what the flags allow decides what the loops are made of.
  *
  * Arithmetic: CHAINS independent sums, enough to hide the latency of an instruction on every unit.
@@ -18,7 +18,7 @@
 /* Makes a value unknown to the compiler, so that nothing made from it can be moved out of a loop. */
 #define KEEP(v) __asm__ volatile("" : "+v"(v))
 
-/* ---- what a rung has ------------------------------------------------------------------------- */
+/* ---- what an ISA level has ------------------------------------------------------------------------- */
 
 #if defined(__AVX512F__) && defined(__AVX512BW__)
 typedef __m512 vec;
@@ -121,7 +121,7 @@ static float fma_rounds(size_t rounds)
 }
 
 #if defined(__AMX_INT8__)
-/* Whole tiles, as the rung's kernels never have them: a block has half as many columns. Assembly: see
+/* Whole tiles, as the ISA level's kernels never have them: a block has half as many columns. Assembly: see
  * src/kernels/isa/int_amx.c. */
 #undef INT8_NAME
 #define INT8_NAME "AMX tdpbssd"
@@ -212,14 +212,14 @@ static uint64_t read_way(const void *data, size_t n, int way)
     return read_streams(data, n, 4, 512);
 }
 
-#define NAME_(rung) peak_loops_##rung
-#define NAME(rung) NAME_(rung)
-#define TEXT_(rung) #rung
-#define TEXT(rung) TEXT_(rung)
+#define NAME_(isa) peak_loops_##isa
+#define NAME(isa) NAME_(isa)
+#define TEXT_(isa) #isa
+#define TEXT(isa) TEXT_(isa)
 
-extern const struct peak_loops NAME(RUNG);
-const struct peak_loops NAME(RUNG) = {
-    .rung = TEXT(RUNG),
+extern const struct peak_loops NAME(ISA_LEVEL);
+const struct peak_loops NAME(ISA_LEVEL) = {
+    .isa = TEXT(ISA_LEVEL),
     .fma_name = FMA_NAME,
     .fma_ops = 2 * CHAINS * LANES,
     .fma = fma_rounds,

@@ -55,7 +55,7 @@ def make(clang, sources, folder):
     def compile_one(source):
         name = os.path.basename(source)
         to = f'{folder}/{name}.o'
-        speed = '-O2' if source.startswith('src/kernels/') or name == 'rung.c' else '-Oz'
+        speed = '-O2' if source.startswith('src/kernels/') or name == 'isa_wasm.c' else '-Oz'
         run([*cache, clang, *COMPILE, speed, '-o', to, source])
         return to
 

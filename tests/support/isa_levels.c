@@ -1,5 +1,5 @@
-/* Rungs and guarded memory for the tests of kernels. See rungs.h. */
-#include "support/rungs.h"
+/* ISA levels and guarded memory for the tests of kernels. See isa_levels.h. */
+#include "support/isa_levels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,17 +10,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-size_t rungs_here(struct kernels k[RUNGS_MOST])
+size_t isa_levels_here(struct kernels k[ISA_LEVELS_MOST])
 {
     size_t n = 0;
     int runs;
     const char *name;
     for (size_t i = 0; (name = kernels_isa_level(i, &runs)) != NULL; i++) {
         if (!runs) {
-            print_message("rung %s: UNAVAILABLE on this machine\n", name);
+            print_message("ISA level %s: UNAVAILABLE on this machine\n", name);
             continue;
         }
-        assert_true(n < RUNGS_MOST);
+        assert_true(n < ISA_LEVELS_MOST);
         assert_true(kernels_init(&k[n++], name));
     }
     return n;

@@ -1,4 +1,4 @@
-/* The rung of a page: the scalar one, with products of float matrices in WebAssembly's vectors of two
+/* The ISA level of a page: the scalar one, with products of float matrices in WebAssembly's vectors of two
  * doubles. In place of scalar.c; the bits are the specification's (float_tmpl.h).
  *
  * A panel's 16 sums are floats held as doubles. A step multiplies (exactly) and adds as doubles, then rounds

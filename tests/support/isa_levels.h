@@ -1,14 +1,14 @@
-/* Tests of kernels: the rungs of this machine, and memory that ends at a page which cannot be touched. */
-#ifndef TESTS_RUNGS_H
-#define TESTS_RUNGS_H
+/* Tests of kernels: the ISA levels of this machine, and memory that ends at a page which cannot be touched. */
+#ifndef TESTS_ISA_LEVELS_H
+#define TESTS_ISA_LEVELS_H
 
 #include "kernels/kernels.h"
 
-enum { RUNGS_MOST = 8 };
+enum { ISA_LEVELS_MOST = 8 };
 
-/* The tables of all rungs that this machine runs, the scalar one first. One that it lacks is named, not
+/* The tables of all ISA levels that this machine runs, the scalar one first. One that it lacks is named, not
  * passed over. Returns how many. */
-size_t rungs_here(struct kernels k[RUNGS_MOST]);
+size_t isa_levels_here(struct kernels k[ISA_LEVELS_MOST]);
 
 /* `at` is where the last n_bytes before the guard begin: as good as unaligned for an odd n_bytes. */
 struct guarded {
