@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "common/cli.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,28 +80,14 @@ struct hook *hooks_list(const mgpt_model *model, mgpt_error *err)
 
 /* ---- patterns ---- */
 
-/* One pattern, [glob, end). A mismatch goes back to the last `*` and lets it take one character more:
- * earlier ones need no second try, so this is at most length times length. */
+/* One pattern, [glob, end). fnmatch also knows sets in brackets, which no name needs; a backslash is
+ * an ordinary character. Names are shorter than 64 bytes, so a longer pattern than this has nothing
+ * to match. */
 static int match_one(const char *glob, const char *end, const char *name)
 {
-    const char *star = NULL, *resume = NULL;
-    while (*name) {
-        if (glob < end && *glob == '*') {
-            star = ++glob;
-            resume = name;
-        } else if (glob < end && (*glob == '?' || *glob == *name)) {
-            glob++;
-            name++;
-        } else if (star) {
-            glob = star;
-            name = ++resume;
-        } else {
-            return 0;
-        }
-    }
-    while (glob < end && *glob == '*')
-        glob++;
-    return glob == end;
+    char pattern[256];
+    int n = snprintf(pattern, sizeof pattern, "%.*s", (int)(end - glob), glob);
+    return n < (int)sizeof pattern && fnmatch(pattern, name, FNM_NOESCAPE) == 0;
 }
 
 /* The end of the pattern that begins at glob. */

@@ -1,0 +1,341 @@
+/* Parsing a command's options and printing its help. See cli.h.
+ *
+ * The rows of a command's table become a table for getopt_long, with two stricter rules: a long
+ * option may not be abbreviated (a script must not change its meaning when an option is added), and
+ * a number must parse to its last character and be in range.
+ */
+#include "common/cli.h"
+#include "common/json_read.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32 };
+enum { HELP = -1, REFUSED = -2 }; /* results of cli_parse */
+
+/* ---- the table for getopt -------------------------------------------------------------------- */
+
+/* Options with an alias, which is valid in every command that has the option. */
+static const struct cli_synonym aliases[] = {{"tokens", "predict"}};
+
+/* Names of other programs, for hints. */
+static const struct cli_synonym strange[] = {{"temperature", "temp"},
+                                             {"n-predict", "tokens"},
+                                             {"max-tokens", "tokens"},
+                                             {"max-new-tokens", "tokens"},
+                                             {"num-samples", "samples"},
+                                             {"n", "tokens"},
+                                             {"context", "ctx-size"},
+                                             {"context-size", "ctx-size"},
+                                             {"n-ctx", "ctx-size"},
+                                             {"input", "file"},
+                                             {"num-threads", "threads"},
+                                             {"cache-type-k", "kv"},
+                                             {"out", "output"},
+                                             {"tolerance", "tol"},
+                                             {"atol", "tol"},
+                                             {"n-head", "heads"},
+                                             {"n-heads", "heads"},
+                                             {"text", "prompt"},
+                                             {"dtype", "type"},
+                                             {"outtype", "type"},
+                                             {"block-size", "context"}};
+
+struct parser {
+    const struct cli_command *command;
+    struct option longs[MAX_OPTIONS + sizeof aliases / sizeof *aliases + 2];
+    char shorts[2 * MAX_OPTIONS + 4];
+    size_t n_options;
+};
+
+static char short_name(const struct cli_option *o)
+{
+    return o->name[1] != '-' ? o->name[1] : (char)0;
+}
+
+/* "tokens" of "-n, --tokens"; NULL for an option that has only a letter. */
+static const char *long_name(const struct cli_option *o)
+{
+    const char *at = strstr(o->name, "--");
+    return at ? at + 2 : NULL;
+}
+
+static int value_of(const struct cli_option *o)
+{
+    if (o->kind == CLI_FLAG)
+        return no_argument;
+    return o->arg[0] == '[' ? optional_argument : required_argument;
+}
+
+/* The alias of an option, or NULL. */
+static const char *alias_of(const struct cli_option *o)
+{
+    return long_name(o) ? cli_synonym(long_name(o), aliases, sizeof aliases / sizeof *aliases)
+                        : NULL;
+}
+
+static void build_tables(struct parser *p, const struct cli_command *command)
+{
+    size_t n_longs = 0;
+    char *s = p->shorts;
+    *s++ = '-'; /* operands come in order, also with POSIXLY_CORRECT */
+    *s++ = ':'; /* getopt reports a missing value as ':', an unknown option as '?' */
+    *s++ = 'h';
+    p->command = command;
+    p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
+    for (size_t i = 0; i < p->n_options; i++) {
+        const struct cli_option *o = &command->options[i];
+        int has_arg = value_of(o);
+        if (short_name(o))
+            *s++ = short_name(o);
+        if (short_name(o) && has_arg == required_argument)
+            *s++ = ':';
+        if (long_name(o))
+            p->longs[n_longs++] = (struct option){long_name(o), has_arg, NULL, LONG_ID + (int)i};
+        if (alias_of(o))
+            p->longs[n_longs++] = (struct option){alias_of(o), has_arg, NULL, LONG_ID + (int)i};
+    }
+    p->longs[n_longs++] = (struct option){"help", no_argument, NULL, 'h'};
+    p->longs[n_longs] = (struct option){0};
+    *s = 0;
+}
+
+static const struct cli_option *find_option(const struct parser *p, int id)
+{
+    if (id >= LONG_ID)
+        return &p->command->options[id - LONG_ID];
+    for (size_t i = 0; i < p->n_options; i++)
+        if (short_name(&p->command->options[i]) == (char)id)
+            return &p->command->options[i];
+    return NULL;
+}
+
+/* The row of longs whose full name is `name` (n bytes), or NULL. */
+static const struct option *find_long(const struct parser *p, const char *name, size_t n)
+{
+    for (const struct option *o = p->longs; o->name; o++)
+        if (strlen(o->name) == n && memcmp(o->name, name, n) == 0)
+            return o;
+    return NULL;
+}
+
+/* ---- one option ------------------------------------------------------------------------------ */
+
+static int unknown_option(const struct parser *p, const char *word)
+{
+    const char *names[sizeof p->longs / sizeof *p->longs], *bare = word + strspn(word, "-"), *near;
+    char name[MAX_NAME + 1];
+    size_t n = 0, n_bare = strcspn(bare, "=");
+    for (const struct option *o = p->longs; o->name; o++)
+        names[n++] = o->name;
+    snprintf(name, sizeof name, "%.*s", (int)(n_bare < MAX_NAME ? n_bare : MAX_NAME), bare);
+    for (char *c = name; *c; c++) /* top_k */
+        *c = *c == '_' ? '-' : *c;
+    near = cli_synonym(name, strange, sizeof strange / sizeof *strange);
+    if (near && !find_long(p, near, strlen(near)))
+        near = NULL;
+    if (!near && n_bare > 1)
+        near = cli_nearest(name, names, n);
+    cli_usage(p->command, "unknown option %.*s%s%s%s", (int)(bare + n_bare - word), word,
+              near ? ", did you mean --" : "", near ? near : "", near ? "?" : "");
+    return REFUSED;
+}
+
+static int bad_number(const struct parser *p, const struct cli_option *o, const char *text)
+{
+    const char *what = o->kind == CLI_REAL ? "number" : "whole number";
+    if (o->min < o->max)
+        cli_usage(p->command, "%s: expected a %s from %.10g to %.10g, found '%s'", o->name, what,
+                  o->min, o->max, text);
+    else
+        cli_usage(p->command, "%s: expected a %s, found '%s'", o->name, what, text);
+    return REFUSED;
+}
+
+static int outside(const struct cli_option *o, double v)
+{
+    return o->min < o->max && !(v >= o->min && v <= o->max);
+}
+
+/* strtoll and strtod skip spaces, accept "-1" for unsigned, hex, inf and nan; these are refused. */
+static int plain_number(const char *text, const char *allowed)
+{
+    return *text && strspn(text, allowed) == strlen(text);
+}
+
+static int set_int(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (!plain_number(text, "+-0123456789") || *end || end == text || errno ||
+        outside(o, (double)v) || v < INT32_MIN || v > INT32_MAX)
+        return 0;
+    *(int32_t *)o->to = (int32_t)v;
+    return 1;
+}
+
+static int set_u64(const struct cli_option *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (!plain_number(text, "0123456789") || *end || errno || outside(o, (double)v))
+        return 0;
+    *(uint64_t *)o->to = v;
+    return 1;
+}
+
+static int set_real(const struct cli_option *o, const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (!plain_number(text, "+-.eE0123456789") || *end || end == text || !isfinite(v) ||
+        outside(o, v))
+        return 0;
+    *(double *)o->to = v;
+    return 1;
+}
+
+int cli_set_number(const struct cli_option *o, const char *text)
+{
+    switch (o->kind) {
+    case CLI_INT:
+        return set_int(o, text);
+    case CLI_U64:
+        return set_u64(o, text);
+    case CLI_REAL:
+        return set_real(o, text);
+    default:
+        return 0;
+    }
+}
+
+static int set_option(const struct parser *p, const struct cli_option *o, const char *text)
+{
+    if (o->kind == CLI_FLAG)
+        *(int *)o->to = 1;
+    else if (!text)
+        *(int32_t *)o->to = CLI_CHOSEN;
+    else if (o->kind == CLI_TEXT)
+        *(const char **)o->to = text;
+    else if (!cli_set_number(o, text))
+        return bad_number(p, o, text);
+    return 0;
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+/* 1: an unknown long option, or a known one with a single dash ("-temp"), which getopt would
+ * read as -t with the value "emp". */
+static int misspelt(const struct parser *p, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    if (strncmp(word, "--", 2) == 0)
+        return n > 2 && !find_long(p, word + 2, n - 2);
+    return n > 2 && word[0] == '-' && find_long(p, word + 1, n - 1);
+}
+
+static int refuse_option(const struct parser *p, int id, const char *word)
+{
+    if (id == '?' && strncmp(word, "--", 2) != 0)
+        return unknown_option(p, (char[]){'-', (char)optopt, 0});
+    if (id == ':') /* only options with an arg need a value */
+        cli_usage(p->command, "%s needs a value: %s", word, find_option(p, optopt)->arg);
+    else
+        cli_usage(p->command, "%.*s takes no value", (int)strcspn(word, "="), word);
+    return REFUSED;
+}
+
+static int add_operand(const struct parser *p, const char **operands, int n, const char *word)
+{
+    if (n < p->command->max_operands) {
+        operands[n] = word;
+        return n + 1;
+    }
+    if (p->command->max_operands == 0)
+        cli_usage(p->command, "unexpected argument '%s'", word);
+    else
+        cli_usage(p->command, "unexpected argument '%s' after '%s'", word, operands[n - 1]);
+    return REFUSED;
+}
+
+static void print_help(const struct cli_command *command)
+{
+    printf("usage: mgpt %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
+           *command->operands ? " " : "", command->operands, command->summary);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_option *o = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name,
+                 o->arg ? " " : "", o->arg ? o->arg : "");
+        printf("  %-24s %s%s%s\n", left, o->help, alias_of(o) ? "; also --" : "",
+               alias_of(o) ? alias_of(o) : "");
+    }
+    printf("  %-24s %s\n", "-h, --help", "print this");
+    if (command->notes)
+        printf("\n%s", command->notes);
+}
+
+static int parse_word(struct parser *p, int id, const char *word, const char **operands, int n)
+{
+    const struct cli_option *o;
+    if (id == OPERAND_ID)
+        return add_operand(p, operands, n, optarg);
+    if (misspelt(p, word))
+        return unknown_option(p, word);
+    if (id == '?' || id == ':')
+        return refuse_option(p, id, word);
+    if (id == 'h') {
+        print_help(p->command);
+        return HELP;
+    }
+    o = find_option(p, id);
+    if (!o)
+        return unknown_option(p, word);
+    return set_option(p, o, optarg) < 0 ? REFUSED : n;
+}
+
+/* getopt takes an optional value only after '='. Here the next word also counts if it is a
+ * number. */
+static void take_optional_number(const struct parser *p, int id, int argc, char **argv)
+{
+    const struct cli_option *o = id >= LONG_ID ? find_option(p, id) : NULL;
+    if (o && value_of(o) == optional_argument && !optarg && optind < argc &&
+        plain_number(argv[optind], "0123456789"))
+        optarg = argv[optind++];
+}
+
+int cli_parse(const struct cli_command *command, int argc, char **argv, const char **operands)
+{
+    struct parser p;
+    int n = 0;
+    build_tables(&p, command);
+    json_watch();
+    opterr = 0;
+    optind = 0; /* restart getopt */
+    while (n >= 0) {
+        int at = optind ? optind : 1; /* nothing is permuted, so the current word is argv[at] */
+        int id = getopt_long(argc, argv, p.shorts, p.longs, NULL);
+        if (id == -1)
+            break;
+        take_optional_number(&p, id, argc, argv);
+        n = parse_word(&p, id, argv[at], operands, n);
+    }
+    while (n >= 0 && optind < argc)
+        n = add_operand(&p, operands, n, argv[optind++]);
+    if (n >= 0 && n < command->min_operands) {
+        cli_usage(command, "expected %s", command->operands);
+        return REFUSED;
+    }
+    return n;
+}
+
+int cli_parse_exit(int parsed)
+{
+    return parsed == HELP ? cli_finish(EXIT_OK) : EXIT_USAGE;
+}
