@@ -7,13 +7,7 @@
 #include "model/model.h"
 #include "page/fused.h"
 #include "support/build_model.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 enum { N_TOKENS = 40 };
 
@@ -81,7 +75,7 @@ static const struct toy_spec narrow[] = {
      .n_ctx = 80,
      .n_vocab = 27},
 };
-enum { N_NARROW = sizeof narrow / sizeof *narrow };
+enum { N_NARROW = COUNT(narrow) };
 
 static int look(const mgpt_value *value, void *user)
 {
@@ -132,7 +126,7 @@ static void check_cache(const struct fused_subject *s, const mgpt_session *a, co
 static void by_chunks(const struct fused_subject *s, const mgpt_session *page)
 {
     const size_t chunks[] = {1, 2, 7, 16, 33, N_TOKENS};
-    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+    for (size_t i = 0; i < COUNT(chunks); i++) {
         mgpt_session *session =
             fused_session(s->model, (int32_t)(s->n < 33 ? s->n : 33), s->kv_type);
         for (size_t pos = 0; pos < s->n; pos += chunks[i]) {
@@ -204,7 +198,7 @@ static void by_mixed_batch(const struct fused_subject *floats, const struct fuse
 static void by_forks(const struct fused_subject *s)
 {
     static const size_t positions[] = {1, 7, 15, 16, 17, 31, 32, 33};
-    for (size_t i = 0; i < sizeof positions / sizeof *positions && positions[i] < s->n; i++) {
+    for (size_t i = 0; i < COUNT(positions) && positions[i] < s->n; i++) {
         mgpt_session *origin = fused_session(s->model, 0, s->kv_type);
         assert_int_equal(mgpt_feed(origin, s->tokens, positions[i], NULL), MGPT_OK);
         mgpt_session *fork = mgpt_fork(origin, NULL);
@@ -264,9 +258,8 @@ static void compare_paths(const struct toy_spec *spec, const char *isa)
     toy_free(m);
 }
 
-static void test_bits_of_the_page(void **state)
+TEST(bits_of_the_page)
 {
-    (void)state;
     int runs;
     const char *isa;
     for (size_t i = 0; (isa = kernels_isa_level(i, &runs)) != NULL; i++)
@@ -275,9 +268,8 @@ static void test_bits_of_the_page(void **state)
 }
 
 /* The cache's room doubles and may be more than the context: the step that has none says so. */
-static void test_full_context(void **state)
+TEST(full_context)
 {
-    (void)state;
     enum { N_CTX = 11 };
     struct toy *m = toy_build(&narrow[0]);
     mgpt_model *model = toy_open(m, NULL);
@@ -296,9 +288,8 @@ static void test_full_context(void **state)
 }
 
 /* The switch of mgpt_model_params. */
-static void test_no_fused(void **state)
+TEST(no_fused)
 {
-    (void)state;
     struct toy *m = toy_build(&narrow[0]);
     mgpt_model *model = toy_open(m, &(mgpt_model_params){.no_fused = 1});
     assert_null(model->fused);
@@ -307,9 +298,8 @@ static void test_no_fused(void **state)
 }
 
 /* A model that the fused path does not support runs in forward.c. */
-static void test_what_does_not_qualify(void **state)
+TEST(what_does_not_qualify)
 {
-    (void)state;
 #define SMALL .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 64, .n_ctx = 16, .n_vocab = 27
     const struct toy_spec others[] = {
         {.label = "window", .arch = "gpt2", SMALL, .window = 5},
@@ -371,7 +361,7 @@ static void test_what_does_not_qualify(void **state)
          .n_ctx = 16,
          .n_vocab = 27},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; i < COUNT(others); i++) {
         struct toy *m = toy_build(&others[i]);
         mgpt_model *model = toy_open(m, NULL);
         if (model->fused)
@@ -379,15 +369,4 @@ static void test_what_does_not_qualify(void **state)
         mgpt_close(model);
         toy_free(m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_of_the_page),
-        cmocka_unit_test(test_no_fused),
-        cmocka_unit_test(test_what_does_not_qualify),
-        cmocka_unit_test(test_full_context),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

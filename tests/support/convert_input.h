@@ -5,14 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "convert/core/readers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define FIXTURES "convert" /* the directory in tests/fixtures */
 

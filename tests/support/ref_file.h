@@ -2,8 +2,7 @@
 #ifndef TESTS_REF_FILE_H
 #define TESTS_REF_FILE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
 
 #include <zip.h>
 
@@ -18,7 +17,8 @@ void drop(struct bytes *b);
 struct bytes header_of(const char *dictionary);
 struct bytes npy_of(const char *descr, const char *shape);
 
-/* Set-up and tear-down of a test whose state is the path of a file. */
+/* TEST whose *state is the path of a file. */
+#define TEST_ON_FILE(name) TEST_WITH(name, make_path, remove_path)
 int make_path(void **state);
 int remove_path(void **state);
 

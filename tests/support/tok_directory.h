@@ -7,13 +7,7 @@
 #include "convert/core/checkpoint.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "mgpt.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 struct member {
     const char *name;

@@ -5,16 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "convert/containers/pickle.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+#include "support/unit.h"
 
 /* Bytes of a string literal that may hold NULs. */
 #define BYTES(s) ((struct span){(const uint8_t *)(s), sizeof(s) - 1})

@@ -11,14 +11,9 @@
  */
 #include "support/build_model.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { T = 3, D = 4 };
 
@@ -90,9 +85,8 @@ static void check_worked_example(const struct trace *t)
 
 /* By weights: all rows of X have mean square 1/2, so RMSNorm only divides by sqrt(1/2 + eps), and
  * projections that multiply by it give q = k = v = x. */
-static void test_worked_example_by_weights(void **state)
+TEST(worked_example_by_weights)
 {
-    (void)state;
     struct toy *m = one_head();
     double length = sqrt(0.5 + 1e-5);
     set_diagonal(m, "blk.0.attn_q.weight", length);
@@ -142,9 +136,8 @@ static struct trace *run_writer(struct toy *m, size_t n, struct writer w)
 }
 
 /* By a tap: whatever the model is, Q, K and V are replaced. */
-static void test_worked_example_by_tap(void **state)
+TEST(worked_example_by_tap)
 {
-    (void)state;
     struct toy *m = one_head();
     struct trace *t = run_writer(m, T, (struct writer){X[0], X[0], X[0], NULL});
     check_worked_example(t);
@@ -157,9 +150,8 @@ static void test_worked_example_by_tap(void **state)
 
 /* Queries of zero: all scores equal, so attention is the running average of the values. A sum of at
  * most 16 values near 1, each rounded a few times: 16 units in the last place. */
-static void test_uniform_attention_is_the_running_average(void **state)
+TEST(uniform_attention_is_the_running_average)
 {
-    (void)state;
     enum { N = 16 };
     struct toy *m = one_head();
     static const double zero[N * D];
@@ -182,9 +174,8 @@ static void test_uniform_attention_is_the_running_average(void **state)
 
 /* A query that matches one key by far copies that key's value: exp(-500) is 0 in float32. Token i
  * looks at token i / 2, exactly. */
-static void test_one_hot_attention_copies(void **state)
+TEST(one_hot_attention_copies)
 {
-    (void)state;
     enum { N = 4 };
     struct toy *m = one_head();
     double q[N * D] = {0}, k[N * D] = {0};
@@ -205,9 +196,8 @@ static void test_one_hot_attention_copies(void **state)
 }
 
 /* Huge scores of either sign: the maximum is subtracted first, so nothing overflows. */
-static void test_huge_scores_stay_finite(void **state)
+TEST(huge_scores_stay_finite)
 {
-    (void)state;
     struct toy *m = one_head();
     for (int sign = -1; sign <= 1; sign += 2) {
         double q[T * D], k[T * D];
@@ -226,9 +216,8 @@ static void test_huge_scores_stay_finite(void **state)
 }
 
 /* The first token has nobody to look at but itself. */
-static void test_first_token_attends_to_itself(void **state)
+TEST(first_token_attends_to_itself)
 {
-    (void)state;
     struct toy *m = one_head();
     struct trace *t = trace_new(1, 1);
     run(m, 1, trace_tap, t);
@@ -237,17 +226,4 @@ static void test_first_token_attends_to_itself(void **state)
                         D * sizeof(double));
     trace_free(t);
     toy_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example_by_weights),
-        cmocka_unit_test(test_worked_example_by_tap),
-        cmocka_unit_test(test_uniform_attention_is_the_running_average),
-        cmocka_unit_test(test_one_hot_attention_copies),
-        cmocka_unit_test(test_huge_scores_stay_finite),
-        cmocka_unit_test(test_first_token_attends_to_itself),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,8 @@
  */
 #include "engine/engine.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 enum { N = 12 };
@@ -49,9 +43,8 @@ static void check_clean(const struct subject *s)
     mgpt_session_free(e.session);
 }
 
-static void test_clean_models_pass(void **state)
+TEST(clean_models_pass)
 {
-    (void)state;
     subject_each(check_clean);
 }
 
@@ -118,13 +111,12 @@ static void check_poisoned(struct toy *m, const struct toy_tensor *t)
     mgpt_close(model);
 }
 
-static void test_poisoned_weights(void **state)
+TEST(poisoned_weights)
 {
-    (void)state;
     static const int kinds[] = {ZOO_MICROGPT, ZOO_LLAMA, ZOO_GPT2,        ZOO_GEMMA3,
                                 ZOO_GPTNEOX,  ZOO_PHI2,  ZOO_LLAMA_WINDOW};
     const float poisons[] = {NAN, INFINITY, -INFINITY, 3e38f};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    for (size_t k = 0; k < COUNT(kinds); k++) {
         struct toy_spec spec = toy_zoo[kinds[k]];
         spec.seed = 7 + k;
         struct toy *m = toy_build(&spec);
@@ -140,9 +132,8 @@ static void test_poisoned_weights(void **state)
 }
 
 /* Weights that are subnormal, or nothing at all, are numbers like others. */
-static void test_subnormal_weights(void **state)
+TEST(subnormal_weights)
 {
-    (void)state;
     const float tiny[] = {1e-45f, -1e-40f, 0.0f};
     for (size_t k = 0; k < 3; k++) {
         struct toy_spec spec = toy_zoo[k == 1 ? ZOO_MICROGPT : ZOO_LLAMA];
@@ -188,9 +179,8 @@ static int remember(const mgpt_value *v, void *user)
 }
 
 /* Each sees what those before have changed, --check-finite what all have; afterwards it is alone. */
-static void test_watchers_in_order(void **state)
+TEST(watchers_in_order)
 {
-    (void)state;
     struct toy *m = toy_build(&toy_zoo[ZOO_MICROGPT_DEEP]);
     mgpt_model *model = toy_open(m, NULL);
     struct engine e;
@@ -232,9 +222,8 @@ static void check_window(const mgpt_model *model, const int32_t *tokens, size_t 
 }
 
 /* nanoGPT: idx_cond = idx[:, -block_size:]. Contexts of one position, and of the model's. */
-static void test_slide_is_the_crop(void **state)
+TEST(slide_is_the_crop)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         struct toy_spec spec = toy_zoo[i];
         spec.seed = 90 + i;
@@ -262,14 +251,4 @@ static void test_slide_is_the_crop(void **state)
         mgpt_close(model);
         toy_free(m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean_models_pass), cmocka_unit_test(test_poisoned_weights),
-        cmocka_unit_test(test_subnormal_weights), cmocka_unit_test(test_watchers_in_order),
-        cmocka_unit_test(test_slide_is_the_crop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

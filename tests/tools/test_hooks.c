@@ -1,15 +1,10 @@
 /* Tests of tools/engine/hooks.h: which hooks a model has, in which shape; patterns; suggestions. */
 #include "engine/hooks.h"
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 static struct hook *list_of(size_t zoo, struct toy_spec *spec)
 {
@@ -39,9 +34,8 @@ static void check_shape(const struct hook *hooks, const char *name, unsigned n_d
     fail_msg("no hook %s", name);
 }
 
-static void test_shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     struct toy_spec s;
     struct hook *hooks = list_of(ZOO_QWEN3, &s);
     int d = s.head_dim;
@@ -95,16 +89,14 @@ static void check_complete(size_t zoo)
     toy_free(m);
 }
 
-static void test_complete(void **state)
+TEST(complete)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++)
         check_complete(i);
 }
 
-static void test_patterns(void **state)
+TEST(patterns)
 {
-    (void)state;
     const char *pattern = "blocks.12.attn.hook_pattern";
     const char *const yes[] = {"*",
                                "**",
@@ -119,10 +111,10 @@ static void test_patterns(void **state)
     const char *const no[] = {
         "",          "blocks.?.attn.hook_pattern", "blocks.12",         "pattern", "*patter",
         "*pattern?", "blocks.*.hook_pattern.*",    "logits,hook_embed", "BLOCKS.*"};
-    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+    for (size_t i = 0; i < COUNT(yes); i++)
         if (!hooks_match(yes[i], pattern))
             fail_msg("'%s' should match %s", yes[i], pattern);
-    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+    for (size_t i = 0; i < COUNT(no); i++)
         if (hooks_match(no[i], pattern))
             fail_msg("'%s' should not match %s", no[i], pattern);
     /* Many stars take no exponential time. */
@@ -131,9 +123,8 @@ static void test_patterns(void **state)
                              "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
 }
 
-static void test_choice(void **state)
+TEST(choice)
 {
-    (void)state;
     struct toy_spec s;
     struct hook *hooks = list_of(ZOO_LLAMA_TIED, &s);
     struct hook *chosen = hooks_choose(hooks, "logits,blocks.*.attn.hook_pattern,logits", NULL);
@@ -146,9 +137,8 @@ static void test_choice(void **state)
     arr_free(hooks);
 }
 
-static void test_suggestions(void **state)
+TEST(suggestions)
 {
-    (void)state;
     struct toy_spec s;
     struct hook *hooks = list_of(ZOO_LLAMA, &s);
     const char *const cases[][2] = {
@@ -160,7 +150,7 @@ static void test_suggestions(void **state)
         {"blocks.0.attn.hook_pattern.and.a.tail.that.nobody.would.ever.write.in.a.name.of.a.hook",
          "--list"},
         {"xyz", "(mgpt trace MODEL --list prints them)"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         mgpt_error err = {0};
         assert_null(hooks_choose(hooks, cases[i][0], &err));
         assert_int_equal(err.status, MGPT_EARG);
@@ -171,22 +161,11 @@ static void test_suggestions(void **state)
 }
 
 /* A shape from a hook of any size: an overflow is told. */
-static void test_overflow(void **state)
+TEST(overflow)
 {
-    (void)state;
     struct hook hook = {.n_dims = 3, .dims = {32, 0, 0}};
     uint64_t dims[4], n;
     assert_true(hook_shape(&hook, 1000, dims, &n));
     assert_int_equal(n, 32000000);
     assert_false(hook_shape(&hook, UINT64_C(1) << 31, dims, &n));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_complete),
-        cmocka_unit_test(test_patterns),    cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_suggestions), cmocka_unit_test(test_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  * edits against the engine's own, and what it refuses. What browsers run is compared in tests/lab. */
 #include "lab/module.h"
 #include "lab/wasm/fma.h"
+#include "support/unit.h"
 #undef fmaf
 
 #include "support/toy_zoo.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* ---- fmaf ---- */
 
@@ -39,13 +34,13 @@ static void check_fmaf(float a, float b, float c)
 }
 
 /* All combinations of what is special: zeros, subnormals, the largest, infinities, NaN. */
-static void test_fmaf_special(void **state)
+TEST(fmaf_special)
 {
     static const float values[] = {
         0.0f,      1.0f,     1.5f,          0x1p-149f,       0x1.fffffcp-127f,
         0x1p-126f, 0x1p-75f, 0x1p-74f,      0x1.fffffep127f, 0x1p64f,
         INFINITY,  NAN,      0x1.000002p0f, 0x1.fffffep-1f};
-    enum { N = sizeof values / sizeof *values };
+    enum { N = COUNT(values) };
     (void)state;
     for (size_t i = 0; i < 8 * N * N * N; i++) {
         size_t k = i / 8;
@@ -57,7 +52,7 @@ static void test_fmaf_special(void **state)
 
 /* Where two roundings to nearest go wrong: the sum of c and the first bits of the product lies in the middle
  * between two floats, and the product has a little more or less. */
-static void test_fmaf_midpoints(void **state)
+TEST(fmaf_midpoints)
 {
     uint64_t rng = 1;
     size_t n_wrong = 0;
@@ -78,7 +73,7 @@ static void test_fmaf_midpoints(void **state)
     assert_true(n_wrong > 1000); /* else these are no hard cases */
 }
 
-static void test_fmaf_random(void **state)
+TEST(fmaf_random)
 {
     uint64_t rng = 2;
     (void)state;
@@ -134,9 +129,8 @@ static void check_logits(const struct opened *o, int lane, size_t n)
     mgpt_session_free(session);
 }
 
-static void test_every_model(void **state)
+TEST(every_model)
 {
-    (void)state;
     for (int zoo = 0; zoo < ZOO_SIZE; zoo++) {
         struct opened o = open_lab(zoo);
         for (size_t n = 1; n <= N; n += 4)
@@ -171,9 +165,8 @@ static int silence(const mgpt_value *value, void *user)
     return 0;
 }
 
-static void test_edits(void **state)
+TEST(edits)
 {
-    (void)state;
     struct opened o = open_lab(ZOO_LLAMA_DEEP);
     struct silence s = {1, 1, o.info.head_dim, 0.25f};
     mgpt_session *session = subject_session(o.model, 4, 1);
@@ -208,9 +201,8 @@ static void test_edits(void **state)
     close_lab(&o);
 }
 
-static void test_refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     assert_int_equal(lab_run(LAB_SHOWN, NULL, 0), MGPT_EARG);
     assert_string_equal(lab_error(), "no model is open");
     assert_int_equal(lab_encode("a", 1), MGPT_EARG);
@@ -241,14 +233,4 @@ static void test_refusals(void **state)
     assert_null(lab_attended('?', 0));
     assert_true(*lab_attended('a', 0) == 1.0f);
     close_lab(&o);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fmaf_special), cmocka_unit_test(test_fmaf_midpoints),
-        cmocka_unit_test(test_fmaf_random),  cmocka_unit_test(test_every_model),
-        cmocka_unit_test(test_edits),        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* Prompt look-up: what is proposed after a text, how much of it, and that learning never stops it for good.
  * That speculation changes no byte is tested where bytes come out: tests/cli/samples.sh. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "generate/lookup.h"
-
-#include <string.h>
+#include "support/unit.h"
 
 enum { CAP = 8 };
 
@@ -37,9 +30,8 @@ static void open_eager(struct lookup *l)
     assert_true(lookup_open(l, 1e-9));
 }
 
-static void test_follows_a_repetition(void **state)
+TEST(follows_a_repetition)
 {
-    (void)state;
     struct lookup l;
     char got[CAP + 1];
     open_eager(&l);
@@ -56,9 +48,8 @@ static void test_follows_a_repetition(void **state)
     lookup_close(&l);
 }
 
-static void test_longest_then_latest(void **state)
+TEST(longest_then_latest)
 {
-    (void)state;
     struct lookup l;
     char got[CAP + 1];
     open_eager(&l);
@@ -71,9 +62,8 @@ static void test_longest_then_latest(void **state)
     lookup_close(&l);
 }
 
-static void test_goes_on_into_itself(void **state)
+TEST(goes_on_into_itself)
 {
-    (void)state;
     struct lookup l;
     char got[CAP + 1];
     open_eager(&l);
@@ -88,9 +78,8 @@ static void test_goes_on_into_itself(void **state)
 }
 
 /* A length that is never right is given up, but tried now and then; one that is right comes back. */
-static void test_learns(void **state)
+TEST(learns)
 {
-    (void)state;
     struct lookup l;
     int32_t tokens[CAP];
     size_t silent = 0, tries = 0, n;
@@ -115,9 +104,8 @@ static void test_learns(void **state)
 
 /* Whatever is proposed stood behind a repetition of the text's end: tried on a text of few tokens, with
  * many collisions in the chains. */
-static void test_always_from_the_text(void **state)
+TEST(always_from_the_text)
 {
-    (void)state;
     struct lookup l;
     int32_t text[3000 + CAP], tokens[CAP];
     uint32_t random = 1;
@@ -137,14 +125,4 @@ static void test_always_from_the_text(void **state)
     }
     assert_true(proposed > 1000);
     lookup_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_follows_a_repetition), cmocka_unit_test(test_longest_then_latest),
-        cmocka_unit_test(test_goes_on_into_itself),  cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_always_from_the_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,9 @@
 #include "common/npy.h"
 #include "common/npz.h"
 #include "support/ref_file.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define F4 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}"
 
@@ -50,9 +44,8 @@ static void assert_header(const struct bytes *b, const char *text, uint64_t offs
     assert_int_equal(err.offset, offset);
 }
 
-static void versions_are_read(void **unused)
+TEST(versions_are_read)
 {
-    (void)unused;
     for (int version = 1; version <= 3; version++) {
         struct npy npy;
         mgpt_error err = {0};
@@ -69,9 +62,8 @@ static void versions_are_read(void **unused)
     }
 }
 
-static void bad_versions_and_lengths(void **unused)
+TEST(bad_versions_and_lengths)
 {
-    (void)unused;
     static const struct {
         int version;
         size_t n, cut; /* bytes of the dictionary, bytes that are missing at the end */
@@ -86,7 +78,7 @@ static void bad_versions_and_lengths(void **unused)
         {1, 80, 83, "npy header: says 0 bytes, 0 are there (at most 4096 are read)", 7},
         {1, 80, 85, "not a .npy array: no \\x93NUMPY at its beginning", 0},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = versioned(bad[i].version, F4, bad[i].n);
         struct npy npy;
         mgpt_error err = {0};
@@ -98,9 +90,8 @@ static void bad_versions_and_lengths(void **unused)
     }
 }
 
-static void bad_dictionaries(void **unused)
+TEST(bad_dictionaries)
 {
-    (void)unused;
     static const struct {
         const char *dictionary, *text;
         uint64_t offset;
@@ -131,7 +122,7 @@ static void bad_dictionaries(void **unused)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
          "npy header: the shape overflows", 10},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = versioned(1, bad[i].dictionary, strlen(bad[i].dictionary));
         assert_header(&b, bad[i].text, bad[i].offset);
         drop(&b);
@@ -140,9 +131,8 @@ static void bad_dictionaries(void **unused)
 
 /* ---- elements ---- */
 
-static void elements_of_every_type(void **unused)
+TEST(elements_of_every_type)
 {
-    (void)unused;
     static const struct {
         const char *descr;
         size_t width;
@@ -161,7 +151,7 @@ static void elements_of_every_type(void **unused)
          {0, 0, 0, 0, 1, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
          {4294967296.0, -2}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct npy npy;
         struct bytes b = npy_of(cases[i].descr, "(2,)");
         assert_int_equal(npy_parse(&npy, b.data, arr_len(b.data), NULL), MGPT_OK);
@@ -175,15 +165,14 @@ static void elements_of_every_type(void **unused)
     }
 }
 
-static void other_types_have_a_width(void **unused)
+TEST(other_types_have_a_width)
 {
-    (void)unused;
     static const struct {
         const char *descr;
         uint64_t n_bytes; /* of three */
     } cases[] = {{"<U5", 60}, {"|S7", 21},           {"|b1", 3}, {"<u2", 6}, {"|O", 0},
                  {"<U0", 0},  {"|S1048576", 3 << 20}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct npy npy;
         mgpt_error err = {0};
         struct bytes b = npy_of(cases[i].descr, "(3,)");
@@ -224,7 +213,7 @@ static int read_entry(const char *path, struct npy *npy, uint8_t *data, mgpt_err
 }
 
 /* Every version of the header, and the longest that is read: 4096 bytes with what is in front of it. */
-static void headers_in_archives(void **state)
+TEST_ON_FILE(headers_in_archives)
 {
     static const uint8_t six[24] = {6, 5, 4, 3, 2, 1};
     for (int version = 1; version <= 3; version++) {
@@ -248,7 +237,7 @@ static void headers_in_archives(void **state)
 }
 
 /* The four bytes of a length count one by one. */
-static void long_headers_are_refused(void **state)
+TEST_ON_FILE(long_headers_are_refused)
 {
     for (size_t k = 0; k < 3; k++) {
         struct npy npy;
@@ -263,7 +252,7 @@ static void long_headers_are_refused(void **state)
     }
 }
 
-static void entries_that_end_early(void **state)
+TEST_ON_FILE(entries_that_end_early)
 {
     static const struct {
         size_t n;
@@ -278,7 +267,7 @@ static void entries_that_end_early(void **state)
         {115, "npz entry a.npy: 115 bytes, its header says 92 and 24 of data"},
         {117, "npz entry a.npy: 117 bytes, its header says 92 and 24 of data"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         static const uint8_t zeros[25];
         struct npy npy;
         mgpt_error err = {0};
@@ -293,7 +282,7 @@ static void entries_that_end_early(void **state)
     }
 }
 
-static void sums_are_compared(void **state)
+TEST_ON_FILE(sums_are_compared)
 {
     struct npy npy;
     mgpt_error err = {0};
@@ -312,9 +301,8 @@ static void sums_are_compared(void **state)
     drop(&file);
 }
 
-static void archives_that_are_none(void **unused)
+TEST(archives_that_are_none)
 {
-    (void)unused;
     mgpt_error err = {0};
     assert_null(npz_archive("PK\3\4nothing", 11, &err));
     assert_int_equal(err.status, MGPT_EFILE);
@@ -325,9 +313,8 @@ static void archives_that_are_none(void **unused)
 }
 
 /* What stands behind a header is not read as a part of it. */
-static void data_is_no_header(void **unused)
+TEST(data_is_no_header)
 {
-    (void)unused;
     struct bytes b = versioned(1, "{'descr': '<f4'", 15);
     add(&b, "}", 1);
     assert_header(&b, "npy header: expected ',' or '}'", 25);
@@ -336,22 +323,4 @@ static void data_is_no_header(void **unused)
     add(&b, ")", 1);
     assert_header(&b, "npy header: expected ',' or ')'", 25);
     drop(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_are_read),
-        cmocka_unit_test(bad_versions_and_lengths),
-        cmocka_unit_test(bad_dictionaries),
-        cmocka_unit_test(data_is_no_header),
-        cmocka_unit_test(elements_of_every_type),
-        cmocka_unit_test(other_types_have_a_width),
-        cmocka_unit_test_setup_teardown(headers_in_archives, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(long_headers_are_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(entries_that_end_early, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(sums_are_compared, make_path, remove_path),
-        cmocka_unit_test(archives_that_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

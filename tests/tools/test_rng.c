@@ -8,13 +8,7 @@
  *     print([hex(x) for x in w[53020:]], hex(w[623]), hex(w[624]))'
  */
 #include "engine/rng_python.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 static const struct {
     uint64_t seed;
@@ -40,11 +34,10 @@ static const struct {
      {0x5965e7e, 0x3faff328, 0x568d6a40, 0x9e667b13},
      {0x1.659799fd7f980p-6, 0x1.5a35a94f333d8p-2, 0x1.b21c0274c09a4p-3}},
 };
-enum { N_GOLDEN = sizeof golden / sizeof *golden };
+enum { N_GOLDEN = COUNT(golden) };
 
-static void words_are_pythons(void **state)
+TEST(words_are_pythons)
 {
-    (void)state;
     for (size_t i = 0; i < N_GOLDEN; i++) {
         struct rng_python rng;
         rng_python_seed(&rng, golden[i].seed);
@@ -53,9 +46,8 @@ static void words_are_pythons(void **state)
     }
 }
 
-static void uniform_is_pythons_to_the_bit(void **state)
+TEST(uniform_is_pythons_to_the_bit)
 {
-    (void)state;
     for (size_t i = 0; i < N_GOLDEN; i++) {
         struct rng_python rng;
         rng_python_seed(&rng, golden[i].seed);
@@ -66,7 +58,7 @@ static void uniform_is_pythons_to_the_bit(void **state)
     }
 }
 
-static void skipping_is_drawing(void **state)
+TEST(skipping_is_drawing)
 {
     static const uint32_t after[4] = {0x9244479f, 0xc000432, 0xc34d5cbe, 0xce5b4e8b};
     struct rng_python rng;
@@ -77,11 +69,11 @@ static void skipping_is_drawing(void **state)
         assert_int_equal(rng_python_word(&rng), after[k]);
 }
 
-static void skips_of_any_length(void **state)
+TEST(skips_of_any_length)
 {
     static const unsigned ns[] = {0, 1, 623, 624, 625, 1247, 1248, 1249, 5000};
     (void)state;
-    for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+    for (size_t i = 0; i < COUNT(ns); i++)
         for (unsigned before = 0; before < 1300; before += 311) {
             struct rng_python a, b;
             rng_python_seed(&a, 7);
@@ -96,7 +88,7 @@ static void skips_of_any_length(void **state)
         }
 }
 
-static void refills_where_the_state_ends(void **state)
+TEST(refills_where_the_state_ends)
 {
     struct rng_python rng;
     (void)state;
@@ -104,16 +96,4 @@ static void refills_where_the_state_ends(void **state)
     rng_python_skip(&rng, 623);
     assert_int_equal(rng_python_word(&rng), 0xae9bec36);
     assert_int_equal(rng_python_word(&rng), 0x3fe12e47);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_pythons),
-        cmocka_unit_test(uniform_is_pythons_to_the_bit),
-        cmocka_unit_test(skipping_is_drawing),
-        cmocka_unit_test(skips_of_any_length),
-        cmocka_unit_test(refills_where_the_state_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

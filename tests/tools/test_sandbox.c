@@ -2,18 +2,12 @@
  * the table is an attempt in a process of its own. Skipped where the kernel has no Landlock. */
 #include "base/outfile.h"
 #include "common/sandbox.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -84,7 +78,7 @@ static int try_inside(enum act act, const char *path)
     return WEXITSTATUS(status);
 }
 
-static void test_what_is_possible(void **state)
+TEST(what_is_possible)
 {
     static const struct {
         enum act act;
@@ -125,7 +119,7 @@ static void test_what_is_possible(void **state)
         {RENAME, "secret/key", EACCES},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         int found = try_inside(rows[i].act, rows[i].path);
         if (found != rows[i].want)
             fail_msg("row %zu, %s: found %s, expected %s", i, rows[i].path, strerror(found),
@@ -136,9 +130,8 @@ static void test_what_is_possible(void **state)
 }
 
 /* From version 4 of Landlock on, and from version 6. */
-static void test_network_and_signals(void **state)
+TEST(network_and_signals)
 {
-    (void)state;
     if (sandbox_works() >= 4)
         assert_int_equal(try_inside(CONNECT, NULL), EACCES);
     if (sandbox_works() >= 6)
@@ -146,7 +139,7 @@ static void test_network_and_signals(void **state)
 }
 
 /* Without an output nothing can be written. */
-static void test_no_output(void **state)
+TEST(no_output)
 {
     int status;
     pid_t child = fork();
@@ -162,11 +155,6 @@ static void test_no_output(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_possible),
-        cmocka_unit_test(test_network_and_signals),
-        cmocka_unit_test(test_no_output),
-    };
     char place[256];
     const char *tmp = getenv("TMPDIR");
     snprintf(place, sizeof place, "%s/mgpt-sandbox-XXXXXX", tmp ? tmp : "/tmp");
@@ -176,19 +164,19 @@ int main(void)
     }
     if (!mkdtemp(place) || chdir(place) < 0)
         return 1;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    for (size_t i = 0; i < COUNT(folders); i++)
         if (mkdir(folders[i], 0700) < 0)
             return 1;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < COUNT(files); i++)
         close(open(files[i], O_WRONLY | O_CREAT, 0600));
     if (symlink("../secret/blob", "in/far") < 0)
         return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run("tests");
     unlink("in/far");
     unlink("out/new");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < COUNT(files); i++)
         unlink(files[i]);
-    for (size_t i = sizeof folders / sizeof *folders; i-- > 0;)
+    for (size_t i = COUNT(folders); i-- > 0;)
         rmdir(folders[i]);
     return chdir("/") < 0 || rmdir(place) < 0 ? 1 : failed;
 }

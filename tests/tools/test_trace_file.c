@@ -1,6 +1,7 @@
 /* Tests of tools/trace/trace_file.h: archives written out of order are what others read. libzip reads the .npz,
  * our own parser the safetensors files; Python's zipfile and NumPy are stricter about nothing that these two
  * let pass, and were tried by hand. */
+#include "support/unit.h"
 #include "trace/trace_file.h"
 
 #include "base/file.h"
@@ -8,13 +9,6 @@
 #include "common/npz.h"
 #include "convert/containers/safetensors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { H = 3, T = 5 };
@@ -125,17 +119,15 @@ static void check_npz(void)
     unlink(path);
 }
 
-static void test_npz(void **state)
+TEST(npz)
 {
-    (void)state;
     write_three(TRACE_NPZ, UINT32_MAX - 1);
     check_npz();
 }
 
 /* Every size and place that is more than a few hundred bytes stands in a zip64 record. */
-static void test_zip64(void **state)
+TEST(zip64)
 {
-    (void)state;
     for (uint64_t limit = SMALL; limit < 1200; limit += 50) {
         write_three(TRACE_NPZ, limit);
         check_npz();
@@ -143,9 +135,8 @@ static void test_zip64(void **state)
 }
 
 /* More entries than 16 bits can count. */
-static void test_many_entries(void **state)
+TEST(many_entries)
 {
-    (void)state;
     enum { N = 65540 };
     struct trace_file f;
     struct file file;
@@ -178,9 +169,8 @@ static void test_many_entries(void **state)
     unlink(path);
 }
 
-static void test_safetensors(void **state)
+TEST(safetensors)
 {
-    (void)state;
     struct file file;
     struct safetensors st;
     write_three(TRACE_SAFETENSORS, UINT32_MAX - 1);
@@ -207,9 +197,8 @@ static void test_safetensors(void **state)
 }
 
 /* Given up, incomplete or too large for the disk: no file. */
-static void test_nothing_left(void **state)
+TEST(nothing_left)
 {
-    (void)state;
     struct trace_file f;
     mgpt_error err = {0};
     const uint64_t huge[] = {UINT64_C(1) << 56}, beyond[] = {UINT64_C(1) << 40, 1 << 30};
@@ -236,12 +225,4 @@ static void test_nothing_left(void **state)
     trace_file_discard(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_npz),          cmocka_unit_test(test_zip64),
-        cmocka_unit_test(test_many_entries), cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_nothing_left),
-    };
-    return cmocka_run_group_tests(tests, make_place, NULL);
-}
+GROUP(make_place, NULL)

@@ -1,13 +1,8 @@
 /* Comparing rows of logits: what is measured, and that nothing which is not finite passes. */
 #include "check/compare/compare.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static const double none = (double)INFINITY;
 
@@ -37,7 +32,7 @@ static void assert_near(double a, double b)
         fail_msg("%.17g and %.17g", a, b);
 }
 
-static void equal_rows_are_the_same(void **state)
+TEST(equal_rows_are_the_same)
 {
     static const double reference[] = {0.5, -1, 2.25, 0};
     static const float ours[] = {0.5f, -1, 2.25f, 0};
@@ -54,7 +49,7 @@ static void equal_rows_are_the_same(void **state)
     assert_true(compare_nmse(&total) == 0 && compare_db(compare_nmse(&total)) == -none);
 }
 
-static void differences_are_measured(void **state)
+TEST(differences_are_measured)
 {
     static const double reference[] = {0, 0, 4};
     static const float ours[] = {0, 0.5f, 3};
@@ -77,7 +72,7 @@ static void differences_are_measured(void **state)
     assert_false(same(&total, 0.999));
 }
 
-static void distances_in_floats(void **state)
+TEST(distances_in_floats)
 {
     static const double reference[][1] = {{1}, {1}, {-0.0}, {1}, {-0x1p-149}, {1 + 0x1p-30}};
     static const float ours[][1] = {{1 + 0x1p-23f}, {1 - 0x1p-24f}, {0},
@@ -88,7 +83,7 @@ static void distances_in_floats(void **state)
         assert_true(compare(reference[i], ours[i], 1, 0).ulp == distance[i]);
 }
 
-static void the_likeliest_tokens(void **state)
+TEST(the_likeliest_tokens)
 {
     static const double reference[] = {7, 6, 5, 4, 3, 2, 1};
     static const float ours[] = {5.5f, 6, 5.5f, 0, 9, 8, 7};
@@ -100,7 +95,7 @@ static void the_likeliest_tokens(void **state)
     assert_int_equal(row.top5, 3); /* {0 1 2 3 4} and {4 5 6 1 0} */
 }
 
-static void ties_are_told_apart(void **state)
+TEST(ties_are_told_apart)
 {
     static const double reference[] = {1, 1.15, 0}, equal[] = {2, 2, 0};
     static const float ours[] = {1.1f, 1.05f, 0}, other[] = {1, 2, 0};
@@ -110,7 +105,7 @@ static void ties_are_told_apart(void **state)
     assert_int_equal(compare(equal, other, 3, 0).top, TOP_TIE); /* the reference has two */
 }
 
-static void the_next_token(void **state)
+TEST(the_next_token)
 {
     static const double reference[] = {0, 1};
     static const float ours[] = {0, 2};
@@ -135,7 +130,7 @@ static void the_next_token(void **state)
 
 /* ---- log-probabilities ---- */
 
-static void log_probabilities_of_all(void **state)
+TEST(log_probabilities_of_all)
 {
     /* p = 1/2, 1/4, 1/4; our logits are theirs and 3, then one is 0.5 off. */
     const double reference[] = {log(0.5), log(0.25), log(0.25)};
@@ -151,7 +146,7 @@ static void log_probabilities_of_all(void **state)
     assert_true(fabs(row.max_abs - (0.5 - log(0.75 + 0.25 * exp(0.5)))) < 1e-7);
 }
 
-static void coarse_values_explain_small_differences(void **state)
+TEST(coarse_values_explain_small_differences)
 {
     static const double reference[] = {-0.25, -1.75, -3};
     const float ours[] = {-0.25f, -1.75f, -5}; /* of which exp adds up to 0.959, a shift by 0.041 */
@@ -171,7 +166,7 @@ static void coarse_values_explain_small_differences(void **state)
     assert_true(row.max_abs > 0.8 && row.at == 2); /* above the floor is a difference */
 }
 
-static void log_probabilities_of_some(void **state)
+TEST(log_probabilities_of_some)
 {
     /* p = 1/2 for token 2, 1/4 for token 0, 1/4 for all others; ours are 1/4, 1/2 and 1/4. */
     static const int32_t ids[] = {2, 0};
@@ -198,7 +193,7 @@ static void log_probabilities_of_some(void **state)
 
 /* ---- bounds ---- */
 
-static void presets(void **state)
+TEST(presets)
 {
     static const char *const names[] = {"f32", "f16", "q8", "q4"};
     static const double reference[] = {1, -1, 1, -1};
@@ -230,7 +225,7 @@ static void presets(void **state)
 }
 
 /* One wrong value among very many hardly moves NMSE. */
-static void a_single_value_counts_in_f32(void **state)
+TEST(a_single_value_counts_in_f32)
 {
     enum { N = 100000 };
     static double reference[N];
@@ -249,7 +244,7 @@ static void a_single_value_counts_in_f32(void **state)
     assert_int_equal(total.rel.at, 777);
 }
 
-static void nothing_that_is_not_finite_passes(void **state)
+TEST(nothing_that_is_not_finite_passes)
 {
     static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     static const struct compare_bounds unbound = {NULL, 1e30, 1e30, 1e30, 1e30};
@@ -281,7 +276,7 @@ static void nothing_that_is_not_finite_passes(void **state)
 }
 
 /* Of a reference with some tokens only, ours must be finite everywhere. */
-static void not_finite_where_the_reference_has_nothing(void **state)
+TEST(not_finite_where_the_reference_has_nothing)
 {
     static const int32_t ids[] = {0};
     static const double reference[] = {-1};
@@ -297,24 +292,4 @@ static void not_finite_where_the_reference_has_nothing(void **state)
     compare_add(&total, &row, 0, 1);
     assert_int_equal(compare_judge(&total, &bounds), COMPARE_BAD);
     assert_int_equal(total.abs.at, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_rows_are_the_same),
-        cmocka_unit_test(differences_are_measured),
-        cmocka_unit_test(distances_in_floats),
-        cmocka_unit_test(the_likeliest_tokens),
-        cmocka_unit_test(ties_are_told_apart),
-        cmocka_unit_test(the_next_token),
-        cmocka_unit_test(log_probabilities_of_all),
-        cmocka_unit_test(coarse_values_explain_small_differences),
-        cmocka_unit_test(log_probabilities_of_some),
-        cmocka_unit_test(presets),
-        cmocka_unit_test(a_single_value_counts_in_f32),
-        cmocka_unit_test(nothing_that_is_not_finite_passes),
-        cmocka_unit_test(not_finite_where_the_reference_has_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

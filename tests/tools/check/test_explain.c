@@ -5,15 +5,9 @@
 #include "support/planted.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 14 };
 
@@ -363,11 +357,10 @@ static const struct bug bugs[] = {
     {"k and v", &llama, bug_kv, "blocks.0.attn.hook_k", "k and v exchanged", 1},
     {"order of layers", &llama, bug_layers, "blocks.0.ln1.hook_normalized", "layers", 1},
 };
-enum { N_BUGS = sizeof bugs / sizeof *bugs };
+enum { N_BUGS = COUNT(bugs) };
 
-static void test_planted(void **state)
+TEST(planted)
 {
-    (void)state;
     size_t by_hooks = 0, by_logits = 0, hoped = 0;
     for (size_t i = 0; i < N_BUGS; i++) {
         const struct bug *bug = &bugs[i];
@@ -460,7 +453,7 @@ static void check_layers(const mgpt_model *model, const struct answer *a, int fr
     locate_free(&l);
 }
 
-static void test_hidden_states(void **state)
+TEST(hidden_states)
 {
     static const struct {
         struct bug bug;
@@ -490,7 +483,7 @@ static void test_hidden_states(void **state)
          3},
     };
     (void)state;
-    size_t right = 0, n = sizeof cases / sizeof *cases;
+    size_t right = 0, n = COUNT(cases);
     for (size_t i = 0; i < n; i++) {
         int32_t tokens[N];
         struct toy *good = toy_build(&deep), *broken = toy_build(&deep);
@@ -524,13 +517,4 @@ static void test_hidden_states(void **state)
         toy_free(broken);
     }
     assert_int_equal(right, 2 * n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_hidden_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
 #include "support/sanitized.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 14, N_MOST = 24 };
 
@@ -375,7 +369,7 @@ static const struct solved cases[] = {
      .patch = ref_logits_bent,
      .n = N_MOST},
 };
-enum { N_CASES = sizeof cases / sizeof *cases };
+enum { N_CASES = COUNT(cases) };
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
@@ -436,21 +430,12 @@ static void run_case(const struct solved *c, size_t *wrong)
     toy_free(broken);
 }
 
-static void test_solved(void **state)
+TEST(solved)
 {
-    (void)state;
     size_t wrong = 0;
     size_t every =
         SANITIZED ? 3 : 1; /* sanitizers look at memory, not at causes, and take minutes */
     for (size_t i = 0; i < N_CASES; i += every)
         run_case(&cases[i], &wrong);
     assert_int_equal(wrong, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_solved),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

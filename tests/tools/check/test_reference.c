@@ -7,15 +7,9 @@
 #include "common/npy.h"
 #include "common/text.h"
 #include "support/ref_file.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { N_VOCAB = 4, N_IDS = 3, N_LOGITS = N_VOCAB * N_IDS };
 static const int32_t ids[N_IDS] = {3, 0, 2};
@@ -97,7 +91,7 @@ static void assert_bad(const char *path, const char *list, int status, const cha
 
 #define ROWS "[[0.5, -1, 2.25, 0], [1, 2, 3, 4], [-0.125, 7, -8, 0.0625]]"
 
-static void json_in_all_its_spellings(void **state)
+TEST_ON_FILE(json_in_all_its_spellings)
 {
     static const struct {
         const char *text;
@@ -110,13 +104,13 @@ static void json_in_all_its_spellings(void **state)
          " {\"text\": \"x\", \"ids\": [3, 0, 2], \"logits\": " ROWS "}]",
          2},
     };
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    for (size_t i = 0; i < COUNT(good); i++) {
         write_file(*state, good[i].text, strlen(good[i].text));
         assert_good(*state, NULL, good[i].n);
     }
 }
 
-static void json_label_is_kept(void **state)
+TEST_ON_FILE(json_label_is_kept)
 {
     const char *text = "{\"text\": \"an\", \"ids\": [3, 0, 2], \"logits\": " ROWS "}";
     write_file(*state, text, strlen(text));
@@ -126,7 +120,7 @@ static void json_label_is_kept(void **state)
     reference_close(ref);
 }
 
-static void npz_stored_and_deflated(void **state)
+TEST_ON_FILE(npz_stored_and_deflated)
 {
     static const char *const names[] = {"tokens.npy", "input_ids.npy", "input.npy", "ids.npy"};
     struct bytes i = npy_ids(), flat = npy_logits("(3, 4)"), batch = npy_logits("(1, 3, 4)");
@@ -143,7 +137,7 @@ static void npz_stored_and_deflated(void **state)
     drop(&batch);
 }
 
-static void npy_with_ids_from_outside(void **state)
+TEST_ON_FILE(npy_with_ids_from_outside)
 {
     struct bytes b = npy_logits("(3, 4)");
     write_file(*state, b.data, arr_len(b.data));
@@ -156,7 +150,7 @@ static void npy_with_ids_from_outside(void **state)
     drop(&b);
 }
 
-static void element_types(void **state)
+TEST(element_types)
 {
     static const uint8_t half[] = {0x00, 0x3C, 0x00, 0xC0, 0x01, 0x00, 0x00, 0x7C};
     static const uint8_t negative[] = {0xFE, 0xFF, 0xFF, 0xFF, 0x01, 0, 0, 0x80};
@@ -178,7 +172,7 @@ static void element_types(void **state)
 
 /* ---- bad files ---- */
 
-static void json_is_refused(void **state)
+TEST_ON_FILE(json_is_refused)
 {
     static const struct {
         const char *text, *error;
@@ -202,13 +196,13 @@ static void json_is_refused(void **state)
         {"[]", "the list is empty"},
         {"[7]", "not an object"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         write_file(*state, bad[i].text, strlen(bad[i].text));
         assert_bad(*state, NULL, MGPT_EFILE, bad[i].error);
     }
 }
 
-static void npy_headers_are_refused(void **state)
+TEST(npy_headers_are_refused)
 {
     static const struct {
         const char *dictionary, *error;
@@ -235,7 +229,7 @@ static void npy_headers_are_refused(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)} + 1", "nothing after"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = header_of(bad[i].dictionary);
         struct npy npy;
         mgpt_error err = {0};
@@ -245,7 +239,7 @@ static void npy_headers_are_refused(void **state)
     }
 }
 
-static void npy_shapes_are_refused(void **state)
+TEST_ON_FILE(npy_shapes_are_refused)
 {
     static const char *const shapes[][2] = {
         {"(4, 3)", "3 logits a row, the model has 4"},
@@ -258,7 +252,7 @@ static void npy_shapes_are_refused(void **state)
         {"(5000000, 4)", "the limit is"},
         {"(576460752303423487, 4)", "the limit is"},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT(shapes); i++) {
         struct bytes b = npy_logits(shapes[i][0]);
         write_file(*state, b.data, arr_len(b.data));
         assert_bad(*state, "3,0,2", MGPT_EFILE, shapes[i][1]);
@@ -266,7 +260,7 @@ static void npy_shapes_are_refused(void **state)
     }
 }
 
-static void every_truncated_npy_is_refused(void **state)
+TEST_ON_FILE(every_truncated_npy_is_refused)
 {
     struct bytes b = npy_logits("(3, 4)");
     for (size_t n = 0; n < arr_len(b.data); n++) {
@@ -278,7 +272,7 @@ static void every_truncated_npy_is_refused(void **state)
     drop(&b);
 }
 
-static void npz_entries_are_refused(void **state)
+TEST_ON_FILE(npz_entries_are_refused)
 {
     struct bytes i = npy_ids(), l = npy_logits("(3, 4)"), wrong = npy_logits("(4, 3)");
     struct bytes real_ids = npy_of("<f8", "(12,)"), lying = npy_logits("(3000, 4)");
@@ -318,7 +312,7 @@ static int reads_whole(const char *path, const char *list)
 }
 
 /* No damage crashes, and a checksum guards the logits: a changed bit of them is never passed on. */
-static void damaged_npz(void **state)
+TEST_ON_FILE(damaged_npz)
 {
     static const uint8_t changes[] = {0x01, 0x80, 0xFF};
     struct bytes i = npy_ids(), l = npy_logits("(3, 4)");
@@ -343,22 +337,4 @@ static void damaged_npz(void **state)
     drop(&i);
     drop(&l);
     drop(&file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(json_in_all_its_spellings, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(json_label_is_kept, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(npz_stored_and_deflated, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(npy_with_ids_from_outside, make_path, remove_path),
-        cmocka_unit_test(element_types),
-        cmocka_unit_test_setup_teardown(json_is_refused, make_path, remove_path),
-        cmocka_unit_test(npy_headers_are_refused),
-        cmocka_unit_test_setup_teardown(npy_shapes_are_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(every_truncated_npy_is_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(npz_entries_are_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(damaged_npz, make_path, remove_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,7 @@
 #include "base/mem.h"
 #include "check/reference/reference.h"
 #include "support/ref_file.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum { T = 3, V = 4, H = 2, N_LAYER = 2, MOST = 64 };
 
@@ -142,7 +135,7 @@ static const struct {
     {{"blocks.1.attn.hook_pattern", MGPT_WEIGHTS, 1, H *T, T}, 500},
     {{"ln_final.hook_out", MGPT_FINAL, -1, T, 2}, 900},
 };
-enum { N_EXPECTED = sizeof expected / sizeof *expected };
+enum { N_EXPECTED = COUNT(expected) };
 
 /* Rows from the last to the first, then all at once. */
 static void assert_values(struct reference *ref, size_t i, const struct ref_hook *h, double base)
@@ -188,7 +181,7 @@ static void assert_found(const char *path)
     reference_close(ref);
 }
 
-static void inner_values_are_found_in_npz(void **state)
+TEST_ON_FILE(inner_values_are_found_in_npz)
 {
     for (int deflated = 0; deflated < 2; deflated++) {
         write_npz(*state, good, deflated);
@@ -196,13 +189,13 @@ static void inner_values_are_found_in_npz(void **state)
     }
 }
 
-static void inner_values_are_found_in_safetensors(void **state)
+TEST_ON_FILE(inner_values_are_found_in_safetensors)
 {
     write_st(*state, good);
     assert_found(*state);
 }
 
-static void element_types_of_safetensors(void **state)
+TEST_ON_FILE(element_types_of_safetensors)
 {
     static const char *const types[][2] = {{"F32", "I32"}, {"F64", "I64"}, {"BF16", "I64"}};
     for (size_t t = 0; t < 3; t++) {
@@ -220,7 +213,7 @@ static void element_types_of_safetensors(void **state)
     }
 }
 
-static void names_of_transformers(void **state)
+TEST_ON_FILE(names_of_transformers)
 {
     static const struct array arrays[] = {{"hidden_states.0", "F32", "1, 3, 2", 0},
                                           {"hidden_states_1", "F32", "3, 2", 0},
@@ -252,7 +245,7 @@ static void names_of_transformers(void **state)
 
 /* ---- what is refused ---- */
 
-static void wrong_shapes_are_refused(void **state)
+TEST_ON_FILE(wrong_shapes_are_refused)
 {
     static const struct {
         struct array array;
@@ -269,7 +262,7 @@ static void wrong_shapes_are_refused(void **state)
         {{"blocks.2.hook_resid_pre", "F32", "3, 2", 0}, "the model has 2 layers"},
         {{"hidden_states.3", "F32", "3, 2", 0}, "the model has 2 layers"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT(bad); i++)
         for (int st = 0; st < 2; st++) {
             struct array arrays[] = {{"logits", "F32", "3, 4", 0},
                                      {"tokens", "I32", "3", 0},
@@ -305,7 +298,7 @@ static int reads_whole(const char *path)
 }
 
 /* A file cut anywhere is refused or fails while it is read; any changed byte is survived. */
-static void damaged_files(void **state)
+TEST_ON_FILE(damaged_files)
 {
     for (int kind = 0; kind < 3; kind++) {
         if (kind == 2)
@@ -326,18 +319,4 @@ static void damaged_files(void **state)
         }
         drop(&file);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(inner_values_are_found_in_npz, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(inner_values_are_found_in_safetensors, make_path,
-                                        remove_path),
-        cmocka_unit_test_setup_teardown(element_types_of_safetensors, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(names_of_transformers, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(wrong_shapes_are_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(damaged_files, make_path, remove_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

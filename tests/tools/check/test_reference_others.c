@@ -4,15 +4,9 @@
 #include "base/mem.h"
 #include "check/reference/reference.h"
 #include "support/ref_file.h"
+#include "support/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { V = 5 };
 
@@ -112,7 +106,7 @@ static struct bytes kld_file(int32_t n_ctx, int32_t n_vocab, int32_t n_chunk)
     return b;
 }
 
-static void llama_cpp_is_read(void **state)
+TEST_ON_FILE(llama_cpp_is_read)
 {
     struct bytes b = kld_file(N_CTX, V, N_CHUNK);
     struct ref_options options = {.n_vocab = V, .add_bos = 1, .bos = 4};
@@ -142,7 +136,7 @@ static void llama_cpp_is_read(void **state)
     drop(&b);
 }
 
-static void llama_cpp_is_refused(void **state)
+TEST_ON_FILE(llama_cpp_is_refused)
 {
     static const struct {
         int32_t n_ctx, n_vocab, n_chunk;
@@ -160,7 +154,7 @@ static void llama_cpp_is_refused(void **state)
         {N_CTX, V, 0, "expected 1 or more"},
     };
     const struct ref_options options = plain();
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = kld_file(bad[i].n_ctx, bad[i].n_vocab, bad[i].n_chunk);
         assert_bad(*state, b.data, arr_len(b.data), &options, MGPT_EFILE, bad[i].error);
         drop(&b);
@@ -168,7 +162,7 @@ static void llama_cpp_is_refused(void **state)
 }
 
 /* A step that is too large would explain any difference. */
-static void llama_cpp_steps_are_checked(void **state)
+TEST_ON_FILE(llama_cpp_steps_are_checked)
 {
     static const float steps[] = {-1, NAN, INFINITY, 1, 0x1p-11f};
     static const float least[] = {NAN, INFINITY, -INFINITY};
@@ -208,7 +202,7 @@ static struct bytes llmc_file(int32_t magic, int32_t version, int32_t n, int32_t
     return b;
 }
 
-static void llm_c_is_read(void **state)
+TEST_ON_FILE(llm_c_is_read)
 {
     struct bytes b = llmc_file(20240327, 2, 2, 3);
     const struct ref_options options = plain();
@@ -230,7 +224,7 @@ static void llm_c_is_read(void **state)
     drop(&b);
 }
 
-static void llm_c_is_refused(void **state)
+TEST_ON_FILE(llm_c_is_refused)
 {
     static const struct {
         int32_t magic, version, n, t;
@@ -241,7 +235,7 @@ static void llm_c_is_refused(void **state)
         {20240327, 2, 3, 3, "too few"},         {20240327, 2, INT32_MAX, 1 << 22, "too few"},
     };
     const struct ref_options options = plain();
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = llmc_file(bad[i].magic, bad[i].version, bad[i].n, bad[i].t);
         assert_bad(*state, b.data, arr_len(b.data), &options, MGPT_EFILE, bad[i].error);
         drop(&b);
@@ -250,7 +244,7 @@ static void llm_c_is_refused(void **state)
 
 /* ---- raw floats ---- */
 
-static void raw_floats(void **state)
+TEST_ON_FILE(raw_floats)
 {
     static const int32_t ids[] = {4, 0, 1};
     struct bytes b = {0};
@@ -291,7 +285,7 @@ static struct reference *open_text(const char *path, const char *text)
     return ref;
 }
 
-static void json_lines(void **state)
+TEST_ON_FILE(json_lines)
 {
     double row[V];
     struct reference *ref =
@@ -307,7 +301,7 @@ static void json_lines(void **state)
 }
 
 /* All spellings of a token, an empty entry, and the last token, behind which there is nothing. */
-static void some_log_probabilities(void **state)
+TEST_ON_FILE(some_log_probabilities)
 {
     double row[V];
     struct reference *ref = open_text(
@@ -330,7 +324,7 @@ static void some_log_probabilities(void **state)
     reference_close(ref);
 }
 
-static void json_is_refused(void **state)
+TEST_ON_FILE(json_is_refused)
 {
     static const struct {
         const char *text, *error;
@@ -354,11 +348,11 @@ static void json_is_refused(void **state)
         {"{\"ids\": [1], \"logits\": [[1, 2, 3, 4, 5]]}\n7", "bad JSON"},
     };
     const struct ref_options options = plain();
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT(bad); i++)
         assert_bad(*state, bad[i].text, strlen(bad[i].text), &options, MGPT_EFILE, bad[i].error);
 }
 
-static void tokens_from_outside_are_refused_where_there_are_some(void **state)
+TEST_ON_FILE(tokens_from_outside_are_refused_where_there_are_some)
 {
     static const int32_t ids[] = {1};
     struct ref_options options = {.n_vocab = V, .ids = ids, .n_ids = 1};
@@ -369,22 +363,4 @@ static void tokens_from_outside_are_refused_where_there_are_some(void **state)
     assert_bad(*state, json, strlen(json), &options, MGPT_EARG, "tokens of its own");
     drop(&b);
     drop(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(llama_cpp_is_read, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(llama_cpp_is_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(llama_cpp_steps_are_checked, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(llm_c_is_read, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(llm_c_is_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(raw_floats, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(json_lines, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(some_log_probabilities, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(json_is_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(tokens_from_outside_are_refused_where_there_are_some,
-                                        make_path, remove_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

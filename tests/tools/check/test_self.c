@@ -5,13 +5,7 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "support/toy_zoo.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 /* Opens a toy; from the `from`-th opening on with `spoil` done to its kernels. */
 struct opener {
@@ -37,9 +31,8 @@ static struct self_request request(struct opener *o, int32_t *tokens, size_t n)
     return (struct self_request){.open = open_toy, .user = o, .tokens = tokens, .n = n};
 }
 
-static void test_zoo(void **state)
+TEST(zoo)
 {
-    (void)state;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         enum { N = 8 };
         int32_t tokens[N];
@@ -143,16 +136,14 @@ static void check_caught(void (*spoil)(struct kernels *k))
     toy_free(o.m);
 }
 
-static void test_changed_order(void **state)
+TEST(changed_order)
 {
-    (void)state;
     check_caught(spoil_order);
     check_caught(spoil_add);
 }
 
-static void test_wrong_numbers(void **state)
+TEST(wrong_numbers)
 {
-    (void)state;
     enum { N = 9 };
     int32_t tokens[N];
     struct opener o = {.m = toy_build(&wide), .spoil = spoil_silu};
@@ -168,9 +159,8 @@ static void test_wrong_numbers(void **state)
 }
 
 /* NaN on both sides is no agreement. */
-static void test_nan(void **state)
+TEST(nan)
 {
-    (void)state;
     enum { N = 4 };
     int32_t tokens[N];
     struct opener o = {.m = toy_build(&wide)};
@@ -185,15 +175,4 @@ static void test_nan(void **state)
     assert_int_equal(stages.points[MGPT_MLP_PRE_LINEAR].layer, 1);
     assert_int_equal(stages.points[MGPT_MLP_PRE_LINEAR].col, 0);
     toy_free(o.m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zoo),
-        cmocka_unit_test(test_changed_order),
-        cmocka_unit_test(test_wrong_numbers),
-        cmocka_unit_test(test_nan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  */
 #include "convert/families/llama2c.h"
 #include "support/convert_want.h"
+#include "support/unit.h"
 
 #define MICROGPT_SIZES                                                                             \
     {                                                                                              \
@@ -83,10 +84,9 @@ static const struct {
     {"bigram.json", "bigram.want", HEADS4, "relu", 4, 4},
 };
 
-static void test_json_layouts(void **state)
+TEST(json_layouts)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof json_layouts / sizeof *json_layouts; i++) {
+    for (size_t i = 0; i < COUNT(json_layouts); i++) {
         struct result r;
         struct file f = fixture(json_layouts[i].file);
         print_message("%s\n", json_layouts[i].file);
@@ -111,9 +111,8 @@ static void test_json_layouts(void **state)
     }
 }
 
-static void test_character_vocabulary(void **state)
+TEST(character_vocabulary)
 {
-    (void)state;
     struct result r;
     struct file f = fixture("flat.json");
     convert(&r, (struct span){f.data, f.size}, &heads4, NULL);
@@ -139,10 +138,9 @@ static const struct {
     {"v2.bin", "v2.want", "llama2.c .bin version 2 (int8)"},
 };
 
-static void test_llama2c_versions(void **state)
+TEST(llama2c_versions)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof llama_files / sizeof *llama_files; i++) {
+    for (size_t i = 0; i < COUNT(llama_files); i++) {
         struct result r;
         struct file f = fixture(llama_files[i].file);
         print_message("%s\n", llama_files[i].file);
@@ -168,9 +166,8 @@ static void test_llama2c_versions(void **state)
 }
 
 /* Equal input, equal bytes; and GGUF to GGUF changes nothing unless asked. */
-static void test_reproducible(void **state)
+TEST(reproducible)
 {
-    (void)state;
     struct result a, b, again;
     struct file f = fixture("flat.json");
     convert(&a, (struct span){f.data, f.size}, &heads4, NULL);
@@ -186,9 +183,8 @@ static void test_reproducible(void **state)
     result_free(&again);
 }
 
-static void test_change_of_type(void **state)
+TEST(change_of_type)
 {
-    (void)state;
     static const char *const types[] = {"f16", "bf16"};
     for (size_t i = 0; i < 2; i++) {
         struct result a, b, c;
@@ -219,9 +215,8 @@ static void test_change_of_type(void **state)
 }
 
 /* NaN is copied as it is and counted. */
-static void test_not_finite(void **state)
+TEST(not_finite)
 {
-    (void)state;
     struct result r;
     struct file f = fixture("v0.bin");
     uint8_t *copy = malloc(f.size);
@@ -262,9 +257,8 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
     ckpt_free(&c);
 }
 
-static void test_chars_option(void **state)
+TEST(chars_option)
 {
-    (void)state;
     assert_chars("dcba\n", "d|c|b|a|<BOS>|", 4);              /* in order */
     assert_chars("dcbae", "d|c|b|a|e|", -1);                  /* all tokens are characters */
     assert_chars("bad\n cab \r\nda d\n", "Ġ|a|b|c|d|", -1);   /* the inner space counts */
@@ -277,7 +271,7 @@ static void test_chars_option(void **state)
 }
 
 /* llama2.c's tokenizer.bin: what each text becomes, and which specials are called otherwise. */
-static void test_llama2c_tokens(void **state)
+TEST(llama2c_tokens)
 {
     static const struct {
         const char *text, *expected;
@@ -298,7 +292,7 @@ static void test_llama2c_tokens(void **state)
         {"   ", "\u2581\u2581\u2581", TOKEN_NORMAL},
         {"a b", "a\u2581b", TOKEN_NORMAL},
     };
-    enum { N = sizeof tokens / sizeof *tokens };
+    enum { N = COUNT(tokens) };
     uint8_t file[512] = {0}, *p = file + 4;
     (void)state;
     for (int i = 0; i < N; i++) {
@@ -327,15 +321,4 @@ static void test_llama2c_tokens(void **state)
     assert_true(c.vocab.unknown == 0 && c.vocab.bos == 1 && c.vocab.eos == 2);
     assert_true(c.vocab.add_bos == 1 && c.vocab.add_eos == 0 && c.vocab.add_space_prefix == 1);
     ckpt_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_layouts),     cmocka_unit_test(test_character_vocabulary),
-        cmocka_unit_test(test_llama2c_versions), cmocka_unit_test(test_llama2c_tokens),
-        cmocka_unit_test(test_reproducible),     cmocka_unit_test(test_change_of_type),
-        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_chars_option),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

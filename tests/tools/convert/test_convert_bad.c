@@ -5,6 +5,7 @@
  * size, so that ASan and valgrind see every access.
  */
 #include "support/convert_input.h"
+#include "support/unit.h"
 
 /* Reads JSON that must be refused, or must not (expected NULL). */
 static void assert_json(const char *json, const struct ckpt_options *options, const char *expected)
@@ -23,9 +24,8 @@ static void assert_json(const char *json, const struct ckpt_options *options, co
 #define ROWS5 "[[1,2],[3,4],[5,6],[7,8],[9,10]]"
 #define BIGRAM5 "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5 ",\"n_head\":1"
 
-static void test_bos(void **state)
+TEST(bos)
 {
-    (void)state;
     struct ckpt_options bos1 = {.given = OPT_BOS, .bos = 1}, bos5 = {.given = OPT_BOS, .bos = 5};
     assert_json(BIGRAM5 ",\"chars\":\"abcd\"}", &bos1, NULL);
     assert_json(BIGRAM5 ",\"chars\":\"abcd\"}", &bos5, "BOS id is 5, the model has 5");
@@ -67,7 +67,7 @@ static void test_bos(void **state)
 #define NESTED5(open, inner, close) open open open open open inner close close close close close
 
 /* Facts by other names, in other places, and of kinds that do not count. */
-static void test_odd_json(void **state)
+TEST(odd_json)
 {
     static const struct ckpt_options none = {0};
     static const struct sides no_sides;
@@ -80,7 +80,7 @@ static void test_odd_json(void **state)
         "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":null,\"x\":null,\"n_head\":2}",
     };
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT(texts); i++) {
         struct checkpoint c;
         mgpt_error err = {.text = ""};
         struct span bytes = {(const uint8_t *)texts[i], strlen(texts[i])};
@@ -104,9 +104,8 @@ static void test_odd_json(void **state)
     "],\"attn_wo\":[" SQUARE4 "],\"fc1\":[[[1,2,3,4]]],\"fc2\":[[[1],[1],[1],[1]]]"
 
 /* Heads that share keys, a list of layers under one name, and numbers that the file states. */
-static void test_layers_json(void **state)
+TEST(layers_json)
 {
-    (void)state;
     struct ckpt_options heads1 = {.given = OPT_HEADS, .n_head = 1};
     struct ckpt_options chars = {.given = OPT_CHARS};
     assert_json(HEADS4("[[1,2,3,4],[1,2,3,4]]") ",\"wpe\":[[1,2,3,4]],\"n_head\":4}", NULL, NULL);
@@ -140,7 +139,7 @@ static void test_layers_json(void **state)
 }
 
 /* A microgpt that rotates: without gains its norms have ones; the numbers are those of the file. */
-static void test_rotated_json(void **state)
+TEST(rotated_json)
 {
     static const struct sides no_sides;
     static const struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
@@ -168,9 +167,8 @@ static void test_rotated_json(void **state)
                 "block_size is 0, expected 1 to");
 }
 
-static void test_bad_json(void **state)
+TEST(bad_json)
 {
-    (void)state;
     struct ckpt_options heads3 = {.given = OPT_HEADS, .n_head = 3};
     struct ckpt_options embd3 = {.given = OPT_EMBD, .n_embd = 3};
     struct ckpt_options gelu = {.given = OPT_ACTIVATION, .activation = "gelu"};
@@ -284,9 +282,8 @@ static uint8_t *changed(const struct file *f, size_t at, int32_t v)
     return copy;
 }
 
-static void test_bad_headers(void **state)
+TEST(bad_headers)
 {
-    (void)state;
     static const struct {
         const char *file;
         size_t at;
@@ -312,7 +309,7 @@ static void test_bad_headers(void **state)
         {"v0.bin", 0, INT32_MAX, "not a checkpoint"},
         {"v0.bin", 20, INT32_MIN, "not a checkpoint"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct file f = fixture(cases[i].file);
         uint8_t *copy = changed(&f, cases[i].at, cases[i].v);
         assert_bin((struct span){copy, f.size}, (struct span){NULL, 0}, cases[i].expected);
@@ -321,9 +318,8 @@ static void test_bad_headers(void **state)
     }
 }
 
-static void test_bad_tokenizers(void **state)
+TEST(bad_tokenizers)
 {
-    (void)state;
     struct file model = fixture("v0.bin"), f = fixture("tokenizer.bin");
     struct span bytes = {model.data, model.size};
     uint8_t longer[128] = {0};
@@ -386,11 +382,10 @@ static int exercise_sample(const char *name, const uint8_t *data, size_t n, cons
     return status;
 }
 
-static void test_truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     struct file good = fixture("v0.bin"), tokenizer = fixture("tokenizer.bin");
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+    for (size_t i = 0; i < COUNT(samples); i++) {
         struct file f = fixture(samples[i]);
         size_t step = f.size > 1000 ? 7 : 1, whole = f.size;
         while (whole > 0 && f.data[whole - 1] == '\n') /* a JSON text is whole without it */
@@ -405,12 +400,11 @@ static void test_truncated(void **state)
     file_close(&tokenizer);
 }
 
-static void test_flipped(void **state)
+TEST(flipped)
 {
-    (void)state;
     struct file good = fixture("v0.bin"), tokenizer = fixture("tokenizer.bin");
     uint64_t x = 1;
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+    for (size_t i = 0; i < COUNT(samples); i++) {
         struct file f = fixture(samples[i]);
         uint8_t *copy = malloc(f.size);
         assert_non_null(copy);
@@ -432,20 +426,4 @@ static void test_flipped(void **state)
     }
     file_close(&good);
     file_close(&tokenizer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bos),
-        cmocka_unit_test(test_odd_json),
-        cmocka_unit_test(test_layers_json),
-        cmocka_unit_test(test_rotated_json),
-        cmocka_unit_test(test_bad_json),
-        cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_bad_tokenizers),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_flipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

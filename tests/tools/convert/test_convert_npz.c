@@ -3,8 +3,6 @@
 #include "support/convert_input.h"
 #include "support/ref_file.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 struct entry {
     const char *name, *descr, *shape; /* descr NULL: bytes that are no array */
     const void *data;
@@ -74,7 +72,7 @@ static const struct entry nothing = {NULL, NULL, NULL, NULL, 0};
 static const struct entry one_head = {"n_head.npy", "|u1", "()", LITERAL("\1")};
 
 /* n_head as NumPy writes numbers. */
-static void test_numbers(void **state)
+TEST_ON_FILE(numbers)
 {
     static const struct {
         struct entry head;
@@ -103,7 +101,7 @@ static void test_numbers(void **state)
 }
 
 /* Values of entries in turn, each from where nothing has been read yet. */
-static void test_in_turn(void **state)
+TEST_ON_FILE(in_turn)
 {
     const struct entry entries[] = {{"wte.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
                                     {"wpe.npy", "<f4", "(1, 2)", row1, sizeof row1},
@@ -127,7 +125,7 @@ static void test_in_turn(void **state)
 }
 
 /* Characters are UTF-32 there. */
-static void test_texts(void **state)
+TEST_ON_FILE(texts)
 {
     static const struct {
         struct entry chars;
@@ -172,7 +170,7 @@ static void test_texts(void **state)
     ckpt_free(&c);
 }
 
-static void test_matrices(void **state)
+TEST_ON_FILE(matrices)
 {
     static const double wide[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     static const struct {
@@ -207,7 +205,7 @@ static void test_matrices(void **state)
 }
 
 /* In Fortran's order the columns come first. */
-static void test_fortran(void **state)
+TEST_ON_FILE(fortran)
 {
     struct bytes wte = header_of("{'descr': '<f4', 'fortran_order': True, 'shape': (5, 2), }");
     struct checkpoint c;
@@ -235,7 +233,7 @@ static const struct ckpt_options sizes = {.given = OPT_EMBD | OPT_LAYERS | OPT_C
                                           .n_head = 1};
 
 /* numpy.savez without names: arr_0, arr_1, ... */
-static void test_unnamed(void **state)
+TEST_ON_FILE(unnamed)
 {
     static const struct {
         struct entry entries[3];
@@ -262,10 +260,9 @@ static void test_unnamed(void **state)
 }
 
 /* One .npy: all parameters in a list, of any float. */
-static void test_npy(void **state)
+TEST(npy)
 {
     static const uint16_t halves[] = {0x3c00, 0x4000, 0x4200, 0x4400};
-    (void)state;
     struct checkpoint c;
     struct bytes b = npy_of("<f2", "(4,)");
     float v;
@@ -288,12 +285,11 @@ static void test_npy(void **state)
 }
 
 /* By the end of its first name, whose length has two bytes. */
-static void test_sniffing(void **state)
+TEST(sniffing)
 {
     enum { HEADER = 30, NAME = 0x104 };
     uint8_t bytes[HEADER + NAME] = "PK\3\4";
     const struct span all = {bytes, sizeof bytes}, cut = {bytes, sizeof bytes - 1};
-    (void)state;
     bytes[26] = NAME & 255;
     bytes[27] = NAME >> 8;
     memset(bytes + HEADER, 'a', NAME - 4);
@@ -302,15 +298,4 @@ static void test_sniffing(void **state)
     assert_int_equal(npz_sniff(cut), MATCH_NO);
     bytes[sizeof bytes - 1] = 'z';
     assert_int_equal(npz_sniff(all), MATCH_NO);
-}
-
-int main(void)
-{
-#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_path)
-    const struct CMUnitTest tests[] = {
-        ON_FILE(test_numbers),      ON_FILE(test_in_turn),           ON_FILE(test_texts),
-        ON_FILE(test_matrices),     ON_FILE(test_fortran),           ON_FILE(test_unnamed),
-        cmocka_unit_test(test_npy), cmocka_unit_test(test_sniffing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * The fixtures are made by tests/fixtures/wild/make_wild.py, which also says what each one is.
  */
 #include "support/convert_want.h"
+#include "support/unit.h"
 
 #define WILD "wild"
 #define SIZES OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS
@@ -68,7 +69,7 @@ static const struct layout layouts[] = {
     {"gains.json", WILD, "gains.want", {.given = FORK, .activation = "relu", .eps = 1e-5}, 2, -1},
 };
 
-enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { N_LAYOUTS = COUNT(layouts) };
 
 static void check_arch(const struct result *r, const struct layout *l)
 {
@@ -81,9 +82,8 @@ static void check_arch(const struct result *r, const struct layout *l)
     assert_int_equal(gguf_find(&r->g, "llama.rope.freq_base") != NULL, rotated);
 }
 
-static void test_layouts(void **state)
+TEST(layouts)
 {
-    (void)state;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         const struct layout *l = &layouts[i];
         struct result r;
@@ -101,9 +101,8 @@ static void test_layouts(void **state)
 }
 
 /* What gains and gates say about the dialect. */
-static void test_dialects(void **state)
+TEST(dialects)
 {
-    (void)state;
     static const struct ckpt_options none = {.given = FORK, .activation = "relu", .eps = 1e-5};
     static const struct ckpt_options half = ROTATES("half");
     static const struct sides no_sides;
@@ -157,9 +156,8 @@ static void assert_changed(const char *name, const char *from, const char *to, c
     file_close(&f);
 }
 
-static void test_bad_contents(void **state)
+TEST(bad_contents)
 {
-    (void)state;
     assert_changed("flat32.npy", "(436,)", "(435,)", "says 1740 bytes of data, 1744 are there");
     assert_changed("flat32.npy", "(436,)", "(4,10)", "says 160 bytes");
     assert_changed("flat32.npy", "<f4", "<i4", "element type '<i4', expected <f4, <f8 or <f2");
@@ -193,9 +191,8 @@ static void test_bad_contents(void **state)
     assert_changed("gains.json", "\"wpe\"", "\"wpx\"", "wpx: not part of a microgpt");
 }
 
-static void test_bad_options(void **state)
+TEST(bad_options)
 {
-    (void)state;
     struct file f = fixture_in(WILD, "rotated.json"), flat = fixture("flat.json");
     struct file raw = fixture_in(WILD, "raw.f32");
     struct span forked = {f.data, f.size}, plain = {flat.data, flat.size};
@@ -226,9 +223,8 @@ static void test_bad_options(void **state)
 }
 
 /* A NaN is copied, and named. */
-static void test_not_a_number(void **state)
+TEST(not_a_number)
 {
-    (void)state;
     struct ckpt_options options = {.given = SIZES | OPT_RAW, VALUES, .raw = "f32"};
     struct file f = fixture_in(WILD, "raw.f32");
     struct result r;
@@ -271,9 +267,8 @@ static int exercise(const struct layout *l, const uint8_t *data, size_t n)
     return status;
 }
 
-static void test_truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         struct file f = fixture_in(WILD, layouts[i].file);
         size_t whole = f.size, step = 1 + f.size / 400;
@@ -287,9 +282,8 @@ static void test_truncated(void **state)
     }
 }
 
-static void test_flipped(void **state)
+TEST(flipped)
 {
-    (void)state;
     uint64_t x = 1;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         struct file f = fixture_in(WILD, layouts[i].file);
@@ -308,15 +302,4 @@ static void test_flipped(void **state)
         free(copy);
         file_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),      cmocka_unit_test(test_dialects),
-        cmocka_unit_test(test_bad_contents), cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_flipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

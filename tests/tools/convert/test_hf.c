@@ -4,6 +4,7 @@
  * converted computes what transformers does is tested in tests/cli/convert_hf.sh.
  */
 #include "support/hf_dir.h"
+#include "support/unit.h"
 
 /* ---- config.json ------------------------------------------------------------------------------- */
 
@@ -113,10 +114,9 @@ static const struct config_case {
     {"nanochat", "tie_word_embeddings", "true", "tie_word_embeddings: true is not supported"},
 };
 
-static void test_config(void **state)
+TEST(config)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof config_cases / sizeof *config_cases; i++) {
+    for (size_t i = 0; i < COUNT(config_cases); i++) {
         const struct config_case *k = &config_cases[i];
         char what[160];
         struct dir d = golden(k->model);
@@ -128,9 +128,8 @@ static void test_config(void **state)
 }
 
 /* A window matters only where it is in use, and smaller than the context. */
-static void test_qwen_window(void **state)
+TEST(qwen_window)
 {
-    (void)state;
     struct dir d = golden("qwen3");
     set_key(&d, "layer_types", "null");
     set_key(&d, "sliding_window", "8");
@@ -143,9 +142,8 @@ static void test_qwen_window(void **state)
 }
 
 /* Spellings before Transformers 5 give the same model. */
-static void test_old_spelling(void **state)
+TEST(old_spelling)
 {
-    (void)state;
     struct dir d = golden("llama3_rope");
     struct checkpoint a, b;
     mgpt_error err;
@@ -172,9 +170,8 @@ static void test_old_spelling(void **state)
     dir_free(&d);
 }
 
-static void test_json(void **state)
+TEST(json)
 {
-    (void)state;
     static const struct {
         const char *text, *expected;
     } cases[] = {
@@ -183,21 +180,10 @@ static void test_json(void **state)
         {"{\"model_type\":\"llama\"", "config.json: line 1"},
         {"{\"model_type\":\"gemma3\",\"text_config\":{}}", "model_type: missing"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");
         set_file(&d, "config.json", copy_of(cases[i].text, strlen(cases[i].text)));
         assert_read(&d, "config.json", cases[i].text, cases[i].expected);
         dir_free(&d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_qwen_window),
-        cmocka_unit_test(test_old_spelling),
-        cmocka_unit_test(test_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

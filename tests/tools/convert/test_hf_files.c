@@ -5,12 +5,12 @@
  */
 #include "convert/containers/safetensors.h"
 #include "support/hf_dir.h"
+#include "support/unit.h"
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-static void test_missing_files(void **state)
+TEST(missing_files)
 {
-    (void)state;
     struct dir d = golden("llama");
     remove_file(&d, "model.safetensors");
     assert_read(&d, "config.json", "no weights", "no weights: looked for model.safetensors");
@@ -50,9 +50,8 @@ static void edit_index(struct dir *d, const char *from, const char *to)
     free(text);
 }
 
-static void test_index(void **state)
+TEST(index)
 {
-    (void)state;
     static const struct {
         const char *from, *to, *expected;
     } cases[] = {
@@ -71,7 +70,7 @@ static void test_index(void **state)
          "tensor x: missing from model-00001-of-00002.safetensors"},
         {"\"weight_map\": {", "\"weight_map\": [], \"other\": {", "expected an object of tensors"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("qwen2_sharded");
         edit_index(&d, cases[i].from, cases[i].to);
         assert_read(&d, "config.json", cases[i].to, cases[i].expected);
@@ -127,9 +126,8 @@ static void rename_tensor(json_t *header, const char *from, const char *to)
 #define NORM0 "model.layers.0.input_layernorm.weight"
 #define Q0 "model.layers.0.self_attn.q_proj.weight"
 
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     static const struct {
         const char *from, *to, *expected;
     } cases[] = {
@@ -139,7 +137,7 @@ static void test_names(void **state)
         {NORM0, "module.model.layers.0.input_layernorm.weight", NULL},
         {"model.norm.weight", "layers.0.input_layernorm.weight", "the name occurs twice"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");
         json_t *header = header_of(&d);
         rename_tensor(header, cases[i].from, cases[i].to);
@@ -151,9 +149,8 @@ static void test_names(void **state)
     }
 }
 
-static void test_entries(void **state)
+TEST(entries)
 {
-    (void)state;
     static const struct {
         const char *tensor, *key, *json, *expected;
     } cases[] = {
@@ -164,7 +161,7 @@ static void test_entries(void **state)
         {Q0, "shape", "[24,24,1]", "q_proj.weight: shape [24, 24, 1], expected [24, 24]"},
         {NORM0, "shape", "[1,24]", "shape [1, 24], expected [24]"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");
         json_t *header = header_of(&d), *entry = json_object_get(header, cases[i].tensor);
         json_object_set_new(entry, cases[i].key, json_loads(cases[i].json, JSON_DECODE_ANY, NULL));
@@ -176,9 +173,8 @@ static void test_entries(void **state)
 }
 
 /* A tensor beyond those of the model: a buffer is skipped, anything else refused. */
-static void test_extra(void **state)
+TEST(extra)
 {
-    (void)state;
     static const struct {
         const char *model, *name, *expected;
     } cases[] = {
@@ -191,7 +187,7 @@ static void test_extra(void **state)
         {"llama", "model.layers.0.self_attn.q_proj.bias", "q_proj.bias: not part of a llama"},
         {"gpt_neox", "gpt_neox.layers.0.attention.bias", NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden(cases[i].model);
         json_t *header = header_of(&d);
         json_object_set_new(header, cases[i].name,
@@ -205,9 +201,8 @@ static void test_extra(void **state)
 }
 
 /* Old GPT-2 files have no "transformer." in front: the same tensors come out. */
-static void test_without_prefix(void **state)
+TEST(without_prefix)
 {
-    (void)state;
     struct dir old = golden("gpt2"), d = golden("gpt2");
     struct checkpoint a, b;
     json_t *header = header_of(&d), *bare = json_object(), *entry;
@@ -277,22 +272,10 @@ static void damage(const char *model, const char *file, size_t limit)
     dir_free(&d);
 }
 
-static void test_damaged(void **state)
+TEST(damaged)
 {
-    (void)state;
     damage("llama3_rope", "config.json", 4096);
     damage("gemma3", "config.json", 4096);
     damage("gpt_neox_serial", "model.safetensors", 600);
     damage("qwen2_sharded", "model.safetensors.index.json", 400);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_files), cmocka_unit_test(test_index),
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_extra),         cmocka_unit_test(test_without_prefix),
-        cmocka_unit_test(test_damaged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

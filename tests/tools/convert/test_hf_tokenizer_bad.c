@@ -1,8 +1,7 @@
 /* Tools: tokenizers that are refused, with the words that say why; the files that stand beside one;
  * and hostile files: cut anywhere, any bit changed. */
 #include "support/tok_directory.h"
-
-#include <stdio.h>
+#include "support/unit.h"
 
 /* ---- tokenizer.json -------------------------------------------------------------------------- */
 
@@ -138,10 +137,9 @@ static const struct {
      "added_tokens: an entry without id and content"},
 };
 
-static void test_components(void **state)
+TEST(components)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    for (size_t i = 0; i < COUNT(refused); i++) {
         struct directory d = {.n = 0};
         char message[256];
         snprintf(message, sizeof message, "tokenizer.json: %s", refused[i].message);
@@ -151,9 +149,8 @@ static void test_components(void **state)
     }
 }
 
-static void test_too_large(void **state)
+TEST(too_large)
 {
-    (void)state;
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_file(&d, "tokenizer.json",
@@ -185,18 +182,16 @@ static void merge_of(size_t n, const char *message)
     free(json);
 }
 
-static void test_long_merges(void **state)
+TEST(long_merges)
 {
-    (void)state;
     merge_of(2 * 65535,
              "tokenizer.json: merge 0: '000000000000000000000000000000000000000000000000' is "
              "not in the vocabulary");
     merge_of(2 * 65535 + 1, "tokenizer.json: merge 0 is not two texts, the left without a space");
 }
 
-static void test_sentencepiece_json(void **state)
+TEST(sentencepiece_json)
 {
-    (void)state;
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_file(&d, "tokenizer.json",
@@ -225,7 +220,7 @@ static void test_sentencepiece_json(void **state)
 }
 
 /* Whether a piece that is a token is taken whole: what the key says, where the rule has it otherwise. */
-static void test_whole_pieces(void **state)
+TEST(whole_pieces)
 {
     static const struct {
         const char *pre_tokenizer, *model, *pre;
@@ -237,7 +232,7 @@ static void test_whole_pieces(void **state)
         {SPLIT(REGEX("{1,3}"), ISOLATED), IGNORES, "llama-bpe", -1},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct directory d = {.n = 0};
         struct checkpoint c;
         add_file(&d, "tokenizer.json", json_of(NULL, rows[i].pre_tokenizer, rows[i].model, NULL));
@@ -250,7 +245,7 @@ static void test_whole_pieces(void **state)
 
 /* Metaspace: where a space is put in front, and whether a space is a piece of its own. Absent keys are what
  * tokenizers takes for them; lists that are null are none. */
-static void test_metaspace(void **state)
+TEST(metaspace)
 {
     static const struct {
         const char *keys;
@@ -264,7 +259,7 @@ static void test_metaspace(void **state)
         {",\"prepend_scheme\":\"always\"", 1, 1, 0, 1},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct directory d = {.n = 0};
         struct checkpoint c;
         char part[200];
@@ -305,9 +300,8 @@ static void test_metaspace(void **state)
     ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"      \
     "\"A\"}},{\"SpecialToken\":{\"id\":\"a\"}}]}"
 
-static void test_ids(void **state)
+TEST(ids)
 {
-    (void)state;
     static const struct {
         const char *post, *tokenizer, *generation, *model;
         int bos, eos, eot, add_bos;
@@ -337,7 +331,7 @@ static void test_ids(void **state)
          -1, -1, 1},
         {"", NULL, NULL, "{\"text_config\":{\"eos_token_id\":5}}", -1, 5, -1, 0},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct directory d = {.n = 0};
         struct checkpoint c;
         char more[600];
@@ -361,7 +355,7 @@ static void test_ids(void **state)
 }
 
 /* Ids of config.json: a piece of text stays text, and is said; so is an id that no token has. */
-static void test_odd_ids(void **state)
+TEST(odd_ids)
 {
     static const struct {
         const char *config, *tokenizer, *note;
@@ -377,7 +371,7 @@ static void test_odd_ids(void **state)
         {"{\"bos_token_id\":0}", "{\"bos_token\":\"a\"}", "0, 'a'", 0, -1, TOKEN_CONTROL},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct directory d = {.n = 0};
         struct checkpoint c;
         int noted = 0;
@@ -411,9 +405,8 @@ static void check_template(const char *config, const char *file, const char *exp
     ckpt_free(&c);
 }
 
-static void test_chat_templates(void **state)
+TEST(chat_templates)
 {
-    (void)state;
     check_template("{}", NULL, "");
     check_template("{\"chat_template\":\"{{x}}\"}", "other", "{{x}}");
     check_template("{}", "{{ file }}", "{{ file }}");
@@ -422,9 +415,8 @@ static void test_chat_templates(void **state)
                    NULL, "d");
 }
 
-static void test_broken_sides(void **state)
+TEST(broken_sides)
 {
-    (void)state;
     struct directory d = {.n = 0};
     add_file(&d, "tokenizer.json", json_of(NULL, BYTE_LEVEL, MODEL, NULL));
     add_file(&d, "tokenizer_config.json", "{\"eos_token\":");
@@ -433,9 +425,8 @@ static void test_broken_sides(void **state)
 
 /* ---- vocab.json and merges.txt --------------------------------------------------------------- */
 
-static void test_lists(void **state)
+TEST(lists)
 {
-    (void)state;
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_file(&d, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3}");
@@ -504,9 +495,8 @@ static void test_lists(void **state)
     }
 }
 
-static void test_none(void **state)
+TEST(none)
 {
-    (void)state;
     struct directory d = {.n = 0};
     struct checkpoint c;
     reads(&c, &d, 100);
@@ -526,29 +516,8 @@ static void test_none(void **state)
 
 /* ---- hostile files --------------------------------------------------------------------------- */
 
-static void test_hostile(void **state)
+TEST(hostile)
 {
-    (void)state;
     char *json = json_of("{\"type\":\"NFC\"}", BYTE_LEVEL, MODEL, SPECIALS TEMPLATE);
     survive_all("tokenizer.json", (uint8_t *)json, strlen(json));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_long_merges),
-        cmocka_unit_test(test_sentencepiece_json),
-        cmocka_unit_test(test_metaspace),
-        cmocka_unit_test(test_whole_pieces),
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_odd_ids),
-        cmocka_unit_test(test_chat_templates),
-        cmocka_unit_test(test_broken_sides),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

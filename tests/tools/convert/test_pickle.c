@@ -4,6 +4,7 @@
  * tests/fixtures/torch are what Python writes.
  */
 #include "support/torch_input.h"
+#include "support/unit.h"
 
 #include <math.h>
 
@@ -25,7 +26,7 @@ static double real_of(const struct pickle *p, pickle_id id)
 
 /* ---- opcodes --------------------------------------------------------------------------------- */
 
-static void test_numbers(void **state)
+TEST(numbers)
 {
     const struct {
         struct span bytes;
@@ -62,7 +63,7 @@ static void test_numbers(void **state)
     pickle_free(&p);
 }
 
-static void test_texts(void **state)
+TEST(texts)
 {
     const struct {
         struct span bytes;
@@ -111,7 +112,7 @@ static void test_texts(void **state)
     }
 }
 
-static void test_containers(void **state)
+TEST(containers)
 {
     const struct span tuples[] = {
         BYTES("\x80\x02(K\x01K\x02K\x03t."),
@@ -154,7 +155,7 @@ static void test_containers(void **state)
     pickle_free(&p);
 }
 
-static void test_memo(void **state)
+TEST(memo)
 {
     const struct span twice[] = {
         BYTES("\x80\x02K\x07q\x00h\x00\x86."),
@@ -178,9 +179,8 @@ static void test_memo(void **state)
     refused(BYTES("\x80\x02q\x00."), "stack is empty");
 }
 
-static void test_objects(void **state)
+TEST(objects)
 {
-    (void)state;
     /* __main__.Value with the states that Python writes: a dict; slots; both */
     const struct span values[] = {
         BYTES("\x80\x02"
@@ -233,7 +233,7 @@ static void test_objects(void **state)
 }
 
 /* OrderedDict in the forms of Python 2 and 3, with a state, which means nothing. */
-static void test_dict_calls(void **state)
+TEST(dict_calls)
 {
     const struct span dicts[] = {
         BYTES("\x80\x02"
@@ -280,9 +280,8 @@ static void test_dict_calls(void **state)
 
 #define DTYPE(name) "cnumpy\ndtype\nU\x02" name "\x89\x88\x87R"
 
-static void test_numpy(void **state)
+TEST(numpy)
 {
-    (void)state;
     struct pickle p = good(BYTES("\x80\x03"
                                  "cnumpy._core.multiarray\nscalar\n" DTYPE(
                                      "f8") "C\x08\x00\x00\x00\x00\x00\x00\x04\x40\x86R."));
@@ -329,7 +328,7 @@ static void test_numpy(void **state)
 #define LATIN1(text) "c_codecs\nencode\n" text "U\6latin1\x86R"
 
 /* Numbers of numpy's: which bytes are one, and which are none. */
-static void test_numpy_scalars(void **state)
+TEST(numpy_scalars)
 {
     const struct {
         struct span bytes;
@@ -370,7 +369,7 @@ static void test_numpy_scalars(void **state)
 #define ARRAY(type, shape, bytes)                                                                  \
     "\x80\3cnumpy.core.numeric\n_frombuffer\n(" bytes type shape "U\1CtR."
 
-static void test_bad_arrays(void **state)
+TEST(bad_arrays)
 {
     const struct {
         struct span bytes;
@@ -406,16 +405,4 @@ static void test_bad_arrays(void **state)
         ckpt_free(&c);
         pickle_free(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_memo),
-        cmocka_unit_test(test_objects),    cmocka_unit_test(test_dict_calls),
-        cmocka_unit_test(test_numpy),      cmocka_unit_test(test_numpy_scalars),
-        cmocka_unit_test(test_bad_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

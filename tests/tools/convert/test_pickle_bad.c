@@ -2,6 +2,7 @@
  * is allowed, that are malformed, cut off or damaged.
  */
 #include "support/torch_input.h"
+#include "support/unit.h"
 
 #include "convert/containers/pickle_impl.h"
 
@@ -85,7 +86,7 @@ static size_t put_stack_global(char *out, size_t i)
     return n + 8;
 }
 
-static void test_malicious(void **state)
+TEST(malicious)
 {
     char bytes[300], want[200];
     (void)state;
@@ -112,7 +113,7 @@ static void test_malicious(void **state)
 }
 
 /* A whole model is no state_dict: only there does this help. */
-static void test_advice(void **state)
+TEST(advice)
 {
     static const char advice[] = "; save model.state_dict(), not the model";
     const struct {
@@ -143,9 +144,8 @@ static void test_advice(void **state)
 }
 
 /* Names of the list, used in another way than theirs. */
-static void test_misuse(void **state)
+TEST(misuse)
 {
-    (void)state;
     refused(BYTES("\x80\x02"
                   "c__main__\nValue\n)R."),
             "__main__.Value is not allowed (byte 19) to be");
@@ -197,9 +197,8 @@ static void test_misuse(void **state)
     refused(BYTES("\x80\x02K\x01}b."), "state for what is not an object");
 }
 
-static void test_malformed(void **state)
+TEST(malformed)
 {
-    (void)state;
     refused(BYTES("\x80\x01N."), "protocol 1, expected 2 to 5");
     refused(BYTES("\x80\x06N."), "protocol 6");
     refused(BYTES("\x80\x02."), "other than one value");
@@ -242,7 +241,7 @@ static void test_malformed(void **state)
     refused(BYTES("\x80"), "ends at byte 1");
 }
 
-static void test_limits(void **state)
+TEST(limits)
 {
     enum { N = PICKLE_MAX_MARKS + 10, LONG_NAME = 5000 };
     uint8_t *bytes = malloc(N + LONG_NAME);
@@ -261,7 +260,7 @@ static void test_limits(void **state)
 }
 
 /* Ten times the same list in a list, nine deep: small to read, a billion values to walk. */
-static void test_shared(void **state)
+TEST(shared)
 {
     char bytes[400] = "\x80\x02(]q";
     size_t n = 6; /* with the index 0 */
@@ -292,9 +291,8 @@ static const char *const samples[] = {"nanogpt/meta.pkl", "nanochat-2025/tokeniz
                                       "microgpt/values.pkl"};
 
 /* Cut off anywhere: refused, and the error says where the data end. Long samples in steps. */
-static void test_truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(samples); i++) {
         struct file f = torch_fixture(samples[i]);
         size_t step = f.size / 2000 + 1;
@@ -305,7 +303,7 @@ static void test_truncated(void **state)
 }
 
 /* One byte changed: read or refused, but never a crash, and what was read can be walked. */
-static void test_flipped(void **state)
+TEST(flipped)
 {
     uint32_t random = 1;
     (void)state;
@@ -330,15 +328,4 @@ static void test_flipped(void **state)
         free_copy(copy);
         file_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malicious), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_advice),    cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_truncated), cmocka_unit_test(test_flipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

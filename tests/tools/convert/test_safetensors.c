@@ -5,14 +5,7 @@
  */
 #include "base/mem.h"
 #include "convert/containers/safetensors.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 /* A file with this header and n_data bytes 0, 1, 2, ... behind it. */
 static struct span build(const char *header, size_t n_data)
@@ -64,9 +57,8 @@ static void assert_header(const char *header, size_t n_data, const char *expecte
     "\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"                               \
     "\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[20,20]}}   "
 
-static void test_good(void **state)
+TEST(good)
 {
-    (void)state;
     struct span s = build(GOOD, 20);
     struct safetensors st;
     mgpt_error err;
@@ -94,9 +86,8 @@ static void test_good(void **state)
 
 /* ---- bad headers ------------------------------------------------------------------------------- */
 
-static void test_length(void **state)
+TEST(length)
 {
-    (void)state;
     static const struct {
         uint8_t bytes[9];
         size_t n;
@@ -113,7 +104,7 @@ static void test_length(void **state)
         {{255, 255, 255, 255, 255, 255, 255, 255, '{'}, 9, "the limit is 100000000"},
         {{248, 255, 255, 255, 255, 255, 255, 127, '{'}, 9, "the limit is 100000000"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint8_t *p = malloc(cases[i].n + !cases[i].n);
         mgpt_error err = {.text = ""};
         assert_non_null(p);
@@ -125,9 +116,8 @@ static void test_length(void **state)
     }
 }
 
-static void test_json(void **state)
+TEST(json)
 {
-    (void)state;
     assert_header("[]", 0, "does not begin with '{'");
     assert_header(" {}", 0, "does not begin with '{'");
     assert_header("{\"a\":", 0, "safetensors header: ");
@@ -148,9 +138,8 @@ static void assert_entry(const char *dtype, const char *shape, const char *offse
     assert_header(header, n_data, expected);
 }
 
-static void test_entries(void **state)
+TEST(entries)
 {
-    (void)state;
     assert_header("{\"x\":1}", 0, "tensor x: expected an object of dtype");
     assert_header("{\"x\":{}}", 0, "tensor x: dtype: expected a name");
     assert_entry("\"F32\"", "[1]", "[0,4]", 4, NULL);
@@ -171,9 +160,8 @@ static void test_entries(void **state)
     assert_entry("\"F32\"", "[1]", "[0,4.0]", 4, "data_offsets: expected two");
 }
 
-static void test_sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     assert_entry("\"F32\"", "[2]", "[0,4]", 4,
                  "data_offsets hold 4 bytes, dtype and shape imply 8");
     assert_entry("\"F16\"", "[]", "[0,4]", 4, "hold 4 bytes, dtype and shape imply 2");
@@ -188,7 +176,7 @@ static void test_sizes(void **state)
 }
 
 /* Eight elements are as many bytes as an element has bits. */
-static void test_types(void **state)
+TEST(types)
 {
     static const struct {
         const char *name;
@@ -201,7 +189,7 @@ static void test_types(void **state)
         {"F6_E3M2", 6},     {"F4", 4},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < COUNT(types); i++) {
         char name[32], offsets[32];
         snprintf(name, sizeof name, "\"%s\"", types[i].name);
         snprintf(offsets, sizeof offsets, "[0,%u]", types[i].bits);
@@ -212,9 +200,8 @@ static void test_types(void **state)
 #define F32(name, begin, end)                                                                      \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[" #begin "," #end "]}"
 
-static void test_tiling(void **state)
+TEST(tiling)
 {
-    (void)state;
     assert_header("{" F32("b", 4, 8) "," F32("a", 0, 4) "}", 8, NULL);
     assert_header(
         "{" F32("b", 0, 4) ",\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4,
@@ -231,9 +218,8 @@ static void test_tiling(void **state)
 
 /* ---- hostile bytes ----------------------------------------------------------------------------- */
 
-static void test_truncated(void **state)
+TEST(truncated)
 {
-    (void)state;
     struct span s = build(GOOD, 20);
     for (size_t n = 0; n < s.size; n++) {
         uint8_t *p = malloc(n + !n);
@@ -248,9 +234,8 @@ static void test_truncated(void **state)
 }
 
 /* Every byte of the file replaced by some others: refused or described, never a crash. */
-static void test_changed(void **state)
+TEST(changed)
 {
-    (void)state;
     static const uint8_t others[] = {0, '"', '{', '}', '[', ']', ',', '0', '9', '-', 0x80, 0xff};
     struct span s = build(GOOD, 20);
     uint8_t *p = (uint8_t *)(uintptr_t)s.data;
@@ -266,16 +251,4 @@ static void test_changed(void **state)
     }
     assert_true(n_read >= 20 * sizeof others); /* the data may be anything */
     destroy(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_length),
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_types),
-        cmocka_unit_test(test_tiling),  cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_changed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

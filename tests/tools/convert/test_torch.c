@@ -1,5 +1,6 @@
 /* PyTorch's containers, tensors as views of storages, and named tensors put into a checkpoint. */
 #include "support/torch_input.h"
+#include "support/unit.h"
 
 #include "convert/containers/torch.h"
 
@@ -117,7 +118,7 @@ static void check_types(struct opened *o)
     assert_non_null(strstr(err.text, "tensor long: element type I64"));
 }
 
-static void test_views(void **state)
+TEST(views)
 {
     static const char *const names[] = {"views/views.pt", "views/legacy.pt"};
     (void)state;
@@ -132,9 +133,8 @@ static void test_views(void **state)
 }
 
 /* Nothing is copied that lies in the file as it will be written. */
-static void test_in_place(void **state)
+TEST(in_place)
 {
-    (void)state;
     struct opened o = open_fixture("views/views.pt");
     fill(&o);
     const uint8_t *data = state_peek(&o.state, "whole")->bytes.data;
@@ -153,7 +153,7 @@ static void test_in_place(void **state)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void test_row_orders(void **state)
+TEST(row_orders)
 {
     static const float pairs[] = {0, 12, 6, 18}, swapped[] = {12, 18, 0, 6};
     (void)state;
@@ -191,9 +191,8 @@ static void test_row_orders(void **state)
     close_fixture(&o);
 }
 
-static void test_parts_that_do_not_fit(void **state)
+TEST(parts_that_do_not_fit)
 {
-    (void)state;
     struct opened o = open_fixture("views/views.pt");
     mgpt_error err;
     fill(&o);
@@ -241,7 +240,7 @@ static int add_named(struct state *s, const char *name, mgpt_error *err)
     return state_add(s, name, strlen(name), t, err);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     struct checkpoint c;
     struct state s;
@@ -279,7 +278,7 @@ static void test_names(void **state)
 }
 
 /* Shapes and strides that do not lie within the bytes. */
-static void test_extents(void **state)
+TEST(extents)
 {
     static const float values[4] = {1, 2, 3, 4};
     static const struct {
@@ -319,14 +318,4 @@ static void test_extents(void **state)
     }
     state_free(&s);
     ckpt_free(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_views),      cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_row_orders), cmocka_unit_test(test_parts_that_do_not_fit),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_extents),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

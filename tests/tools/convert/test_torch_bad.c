@@ -1,5 +1,6 @@
 /* PyTorch files that lie: archives put together by hand, and damaged fixtures. */
 #include "support/torch_input.h"
+#include "support/unit.h"
 
 #include "convert/containers/torch.h"
 
@@ -156,7 +157,7 @@ static void archive_with(const struct member *members, size_t n, const char *tex
         accepts(make(&a, members, n));
 }
 
-static void test_archives(void **state)
+TEST(archives)
 {
     const struct span pickle = BYTES(GOOD), empty = {(const uint8_t *)"", 0};
     struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0},
@@ -196,9 +197,8 @@ static void test_archives(void **state)
 }
 
 /* An end record and nothing else. */
-static void test_empty_archive(void **state)
+TEST(empty_archive)
 {
-    (void)state;
     struct zip_dir z;
     mgpt_error err;
     assert_int_equal(zip_dir_open(&z, BYTES("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), &err),
@@ -207,7 +207,7 @@ static void test_empty_archive(void **state)
 }
 
 /* The directory names members in another order than theirs. */
-static void test_other_order(void **state)
+TEST(other_order)
 {
     const struct span pickle = BYTES(GOOD);
     const struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
@@ -224,7 +224,7 @@ static void test_other_order(void **state)
 }
 
 /* The directory as zip64 says: where an archive has grown beyond 4 GiB, or 65,535 entries. */
-static void test_zip64(void **state)
+TEST(zip64)
 {
     const struct span pickle = BYTES(GOOD);
     struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
@@ -266,9 +266,8 @@ static void test_zip64(void **state)
 }
 
 /* 1 a checkpoint, 0 none, -1 a zip that cannot be read: that reader says why, then. */
-static void test_sniffing(void **state)
+TEST(sniffing)
 {
-    (void)state;
     const struct span pickle = BYTES(GOOD);
     static struct archive a;
     struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
@@ -286,7 +285,7 @@ static void test_sniffing(void **state)
     assert_int_equal(torch_sniff(make(&a, m, 2)), 1);
 }
 
-static void test_directories_that_lie(void **state)
+TEST(directories_that_lie)
 {
     const struct span pickle = BYTES(GOOD);
     const struct member good[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
@@ -322,7 +321,7 @@ static void test_directories_that_lie(void **state)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static void test_tensors_that_lie(void **state)
+TEST(tensors_that_lie)
 {
     static const struct {
         struct span pickle;
@@ -386,7 +385,7 @@ static void test_tensors_that_lie(void **state)
 }
 
 /* An error says where in the pickle the value is that is wrong. */
-static void test_where_a_tensor_lies(void **state)
+TEST(where_a_tensor_lies)
 {
     const struct span none = BYTES(TENSOR("N", "K\0", "K\1\x85", "K\1\x85"));
     struct archive a;
@@ -408,7 +407,7 @@ static void test_where_a_tensor_lies(void **state)
     "\4\0\0\0\0\0\0\0"                                                                             \
     "0123456789abcdef"
 
-static void test_storages_of_old_files(void **state)
+TEST(storages_of_old_files)
 {
     const struct {
         struct span head, keys; /* up to the object; the list of keys and what follows */
@@ -456,7 +455,7 @@ static void test_storages_of_old_files(void **state)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-static void test_truncated(void **state)
+TEST(truncated)
 {
     static const char *const names[] = {"views/views.pt", "views/legacy.pt"};
     (void)state;
@@ -468,7 +467,7 @@ static void test_truncated(void **state)
     }
 }
 
-static void test_flipped(void **state)
+TEST(flipped)
 {
     static const char *const names[] = {"views/views.pt", "views/legacy.pt", "mingpt/model.pt"};
     uint32_t random = 7;
@@ -488,22 +487,4 @@ static void test_flipped(void **state)
         free_copy(copy);
         file_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_archives),
-        cmocka_unit_test(test_sniffing),
-        cmocka_unit_test(test_zip64),
-        cmocka_unit_test(test_other_order),
-        cmocka_unit_test(test_directories_that_lie),
-        cmocka_unit_test(test_tensors_that_lie),
-        cmocka_unit_test(test_where_a_tensor_lies),
-        cmocka_unit_test(test_storages_of_old_files),
-        cmocka_unit_test(test_empty_archive),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_flipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

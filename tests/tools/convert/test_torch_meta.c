@@ -1,12 +1,10 @@
 /* Tools: what a PyTorch file's tensors do not say, out of the files beside it: sizes that agree or do
  * not, heads, characters and ranks. Models are tensors by name and shape, all of zeros. */
 #include "support/tok_directory.h"
+#include "support/unit.h"
 
 #include "convert/families/torch_model.h"
 
-#include <stdio.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 #define NONE                                                                                       \
     {                                                                                              \
         NULL, 0,                                                                                   \
@@ -99,7 +97,7 @@ static const struct shape llama[] = {{"tok_embeddings.weight", 2, {5, 4}},
 
 #define HEADS2 "{\"n_heads\":2"
 
-static void test_bad_llama(void **state)
+TEST(bad_llama)
 {
     static const struct {
         const char *params; /* NULL: no such file */
@@ -141,7 +139,7 @@ static void test_bad_llama(void **state)
 }
 
 /* What the user says counts, then what the file says, then what the program's models have. */
-static void test_llama_numbers(void **state)
+TEST(llama_numbers)
 {
     static const char tokenizer[] = "\1\0\0\0" /* five tokens of one byte, score 0 */
                                     "\0\0\0\0\1\0\0\0a\0\0\0\0\1\0\0\0b\0\0\0\0\1\0\0\0c"
@@ -203,7 +201,7 @@ static const struct shape nanochat[] = {{"transformer.wte.weight", 2, {5, 128}},
                                         NONE};
 
 /* Sizes that a shape lacks; models without layers are models. */
-static void test_others(void **state)
+TEST(others)
 {
     static const struct ckpt_options heads2 = {.given = OPT_HEADS, .n_head = 2}, none = {0};
     static const struct {
@@ -295,7 +293,7 @@ static void test_others(void **state)
 }
 
 /* Only GPT-2 itself has heads that its sizes tell: another vocabulary is another model. */
-static void test_published_heads(void **state)
+TEST(published_heads)
 {
     static const struct {
         uint32_t n_vocab, n_layer, n_embd, n_head;
@@ -319,7 +317,7 @@ static void test_published_heads(void **state)
     "\x80\3ctiktoken.core\nEncoding\n)\x81}(X\7\0\0\0pat_str" pattern                              \
     "X\17\0\0\0mergeable_ranks}" ranks "X\16\0\0\0special_tokens}" specials "ub."
 
-static void test_vocab_pickles(void **state)
+TEST(vocab_pickles)
 {
     static const struct {
         const char *bytes;
@@ -374,9 +372,8 @@ static void test_vocab_pickles(void **state)
 }
 
 /* --bos goes with any vocabulary, within the model. */
-static void test_bos(void **state)
+TEST(bos)
 {
-    (void)state;
     for (int32_t bos = 4; bos <= 5; bos++) {
         struct made f = {.d = {.n = 0}, .o = {.given = OPT_BOS, .bos = bos}};
         mgpt_error err = {.text = ""};
@@ -391,14 +388,4 @@ static void test_bos(void **state)
             assert_string_equal(err.text, "BOS id is 5, the model has 5 tokens");
         unmake(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_llama),     cmocka_unit_test(test_llama_numbers),
-        cmocka_unit_test(test_others),        cmocka_unit_test(test_published_heads),
-        cmocka_unit_test(test_vocab_pickles), cmocka_unit_test(test_bos),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

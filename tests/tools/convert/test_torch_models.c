@@ -3,6 +3,7 @@
  * That the models compute what their programs compute is tests/cli/convert_torch.sh's to show.
  */
 #include "support/torch_input.h"
+#include "support/unit.h"
 
 #include "convert/core/readers.h"
 
@@ -158,7 +159,7 @@ static void check_model(const struct model *m, const struct checkpoint *c)
     assert_int_equal(arr_len(c->tensors), m->n_tensors);
 }
 
-static void test_models(void **state)
+TEST(models)
 {
     char path[128];
     (void)state;
@@ -177,7 +178,7 @@ static void test_models(void **state)
 }
 
 /* A model without biases gets zeros, because other readers of GGUF ask for them. */
-static void test_zeros(void **state)
+TEST(zeros)
 {
     struct checkpoint c;
     mgpt_error err;
@@ -197,7 +198,7 @@ static void test_zeros(void **state)
 }
 
 /* Halves of the heads change places in queries and keys, and in nothing else. */
-static void test_nanochat_rows(void **state)
+TEST(nanochat_rows)
 {
     struct checkpoint c;
     mgpt_error err;
@@ -221,7 +222,7 @@ static void test_nanochat_rows(void **state)
     file_close(&f);
 }
 
-static void test_overrides(void **state)
+TEST(overrides)
 {
     struct ckpt_options o = {.given = OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | OPT_WINDOW | OPT_EPS |
                                       OPT_CONTEXT | OPT_NO_TOKENIZER,
@@ -282,7 +283,7 @@ static int read_beside(struct checkpoint *c, const char *path, const char *name,
 #define NANOCHAT "nanochat-2026-01/model_000010.pt"
 #define META(more) "{\"model_config\": {\"n_head\": 2" more "}}"
 
-static void test_stated_otherwise(void **state)
+TEST(stated_otherwise)
 {
     static const struct {
         const char *path, *text, *expected;
@@ -325,7 +326,7 @@ static void test_stated_otherwise(void **state)
     }
 }
 
-static void test_pattern_too_long(void **state)
+TEST(pattern_too_long)
 {
     static char text[2 * CKPT_MAX_LAYERS];
     (void)state;
@@ -341,7 +342,7 @@ static void test_pattern_too_long(void **state)
 }
 
 /* What is not said is inferred, and that is said. */
-static void test_stated_by_half(void **state)
+TEST(stated_by_half)
 {
     struct checkpoint c;
     mgpt_error err;
@@ -368,7 +369,7 @@ static void test_stated_by_half(void **state)
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 /* One bit changed, anywhere: a model whose values can all be read, or one error line. */
-static void test_flipped(void **state)
+TEST(flipped)
 {
     uint32_t random = 3;
     char path[128];
@@ -393,15 +394,4 @@ static void test_flipped(void **state)
         free_copy(copy);
         file_close(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),         cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_nanochat_rows),  cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_flipped),        cmocka_unit_test(test_stated_otherwise),
-        cmocka_unit_test(test_stated_by_half), cmocka_unit_test(test_pattern_too_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

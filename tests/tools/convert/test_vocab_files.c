@@ -2,8 +2,7 @@
  * files; what comes out, what is refused, and hostile files. */
 #include "convert/vocab/tiktoken.h"
 #include "support/tok_directory.h"
-
-#include <stdio.h>
+#include "support/unit.h"
 
 /* ---- tokenizer.model ------------------------------------------------------------------------- */
 
@@ -72,9 +71,8 @@ static struct message model_of(unsigned model_type, int collapses, int charsmap)
     return m;
 }
 
-static void test_sentencepiece(void **state)
+TEST(sentencepiece)
 {
-    (void)state;
     struct message m = model_of(2, 0, 0);
     struct directory d = {.n = 0};
     struct checkpoint c;
@@ -97,7 +95,7 @@ static void test_sentencepiece(void **state)
 
 /* Special ids where the trainer does not say, and where it does; what is absent means the defaults of
  * SentencePiece, of which some are not supported. */
-static void test_sentencepiece_settings(void **state)
+TEST(sentencepiece_settings)
 {
     static const struct {
         int n_pieces, ids, unknown, bos, eos;
@@ -109,7 +107,7 @@ static void test_sentencepiece_settings(void **state)
         "tokenizer.model: normalizer: remove_extra_whitespaces is not supported",
         "tokenizer.model: normalizer: escape_whitespaces is off"};
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
         struct directory d = {.n = 0};
         struct checkpoint c;
@@ -142,9 +140,8 @@ static void test_sentencepiece_settings(void **state)
     }
 }
 
-static void test_bad_sentencepiece(void **state)
+TEST(bad_sentencepiece)
 {
-    (void)state;
     static const struct {
         unsigned type;
         int collapses, charsmap;
@@ -155,7 +152,7 @@ static void test_bad_sentencepiece(void **state)
         {2, 1, 0, "tokenizer.model: normalizer: remove_extra_whitespaces is not supported"},
         {2, 0, 1, "tokenizer.model: normalizer: a charsmap is not supported"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct message m = model_of(rows[i].type, rows[i].collapses, rows[i].charsmap);
         struct directory d = {.n = 0};
         add_bytes(&d, "tokenizer.model", m.bytes, m.n);
@@ -214,9 +211,8 @@ static void make_ranks(struct ranks *r)
                              .eos = "<|assistant_end|>"};
 }
 
-static void test_tiktoken(void **state)
+TEST(tiktoken)
 {
-    (void)state;
     static const char space[] = "\u0120";
     struct ranks r;
     struct checkpoint c;
@@ -240,9 +236,8 @@ static void test_tiktoken(void **state)
 }
 
 /* Of the pairs in a token the one of lowest rank is merged first, whatever could be merged before. */
-static void test_order_of_ranks(void **state)
+TEST(order_of_ranks)
 {
-    (void)state;
     static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
                              *const merges[] = {"a b", "b c", "c d", "ab c", "ab cd", "abc e"};
     struct ranks r;
@@ -285,7 +280,7 @@ static char *ranks_file(size_t n, size_t *size)
 }
 
 /* The number of ranks tells whose they are. */
-static void test_known_ranks(void **state)
+TEST(known_ranks)
 {
     static const struct {
         size_t n_ranks, n;
@@ -300,7 +295,7 @@ static void test_known_ranks(void **state)
          "<|reserved_special_token_247|>"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         struct checkpoint c;
         mgpt_error err = {0};
         size_t size;
@@ -336,9 +331,8 @@ static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
     make_ranks(r);
 }
 
-static void test_bad_tiktoken(void **state)
+TEST(bad_tiktoken)
 {
-    (void)state;
     struct ranks r;
     make_ranks(&r);
     bad_tiktoken(&r, 260, "the tokenizer has 261 tokens, the embedding 260 rows");
@@ -364,9 +358,8 @@ static void test_bad_tiktoken(void **state)
     bad_tiktoken(&r, 300, "the tokenizer: token '<|assistant_end|>' has id 999, expected 0 to 260");
 }
 
-static void test_tiktoken_files(void **state)
+TEST(tiktoken_files)
 {
-    (void)state;
     struct directory d = {.n = 0};
     add_file(&d, "tokenizer.model", "IQ== 0\nIg== 1\nIyM= 2\n");
     refuses(&d, 100,
@@ -374,7 +367,7 @@ static void test_tiktoken_files(void **state)
             "(Qwen) and 50256 (GPT-2) are known");
     static const char *const bad[] = {
         "I===", "I", "", "IQ== ", "IQ== x", "IQ== 1x", "IQ= 1", "=Q== 1"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         char text[32];
         snprintf(text, sizeof text, "IQ== 0\n%s%s\n", bad[i], strchr(bad[i], ' ') ? "" : " 1");
         d.n = 0;
@@ -388,23 +381,10 @@ static void test_tiktoken_files(void **state)
 
 /* ---- hostile files --------------------------------------------------------------------------- */
 
-static void test_hostile(void **state)
+TEST(hostile)
 {
-    (void)state;
     struct message m = model_of(2, 0, 0);
     char ranks[] = "IQ== 0\nIg== 1\nIyM= 2\n";
     survive_all("tokenizer.model", m.bytes, m.n);
     survive_all("tokenizer.model", (uint8_t *)ranks, strlen(ranks));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentencepiece),     cmocka_unit_test(test_sentencepiece_settings),
-        cmocka_unit_test(test_bad_sentencepiece), cmocka_unit_test(test_tiktoken),
-        cmocka_unit_test(test_order_of_ranks),    cmocka_unit_test(test_known_ranks),
-        cmocka_unit_test(test_bad_tiktoken),      cmocka_unit_test(test_tiktoken_files),
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,9 @@
 #include "common/xxh64.h"
 #include "repl/repl.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { N_CTX = 16, N_VOCAB = 27, N_HEADS = 4, WIDTH = 16, HEAD_DIM = 4, MOST_BRANCHES = 4 };
 
@@ -386,7 +380,7 @@ static void type_random(struct fixture *f, struct shadow *s, uint64_t *rng)
     }
 }
 
-static void test_random_lines(void **state)
+TEST(random_lines)
 {
     enum { SEQUENCES = 1000, LINES = 12 };
     uint64_t rng = 5;
@@ -411,7 +405,7 @@ static void test_random_lines(void **state)
 /* ---- session files ---- */
 
 /* The sampler's state comes back too, whichever numbers it draws. */
-static void test_numbers_go_on(void **state)
+TEST(numbers_go_on)
 {
     static const char *const kinds[] = {NULL, "python"};
     (void)state;
@@ -492,7 +486,7 @@ static void replace(struct fixture *f, const char *text, const char *from, const
     write_file(f->file, changed, (size_t)n);
 }
 
-static void test_bad_sessions(void **state)
+TEST(bad_sessions)
 {
     static const struct {
         const char *from, *to, *says;
@@ -531,7 +525,7 @@ static void test_bad_sessions(void **state)
     size_t n;
     char *text = make_session(&f, &n);
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         replace(&f, text, cases[i].from, cases[i].to);
         if (load(&f) || !strstr(told(&f), cases[i].says))
             fail_msg("%s -> %s: said '%s', expected '%s'", cases[i].from, cases[i].to, told(&f),
@@ -543,7 +537,7 @@ static void test_bad_sessions(void **state)
 
 /* Every byte replaced by some others, and the file cut there. What is taken is well-formed, so that the
  * next load finds a session that works. */
-static void test_mutated_sessions(void **state)
+TEST(mutated_sessions)
 {
     static const char others[] = "0\"[{,9-";
     struct fixture f;
@@ -569,22 +563,11 @@ static void test_mutated_sessions(void **state)
 /* ---- the hash ---- */
 
 /* Known values: the first is in the specification, the others come from xxhsum's own tests. */
-static void test_hash(void **state)
+TEST(hash)
 {
-    (void)state;
     assert_true(xxh64("", 0) == UINT64_C(0xEF46DB3751D8E999));
     assert_true(xxh64("a", 1) == UINT64_C(0xD24EC4F1A98C6E5B));
     assert_true(xxh64("abc", 3) == UINT64_C(0x44BC2CF5AD770999));
     assert_true(xxh64("Nobody inspects the spammish repetition", 39) ==
                 UINT64_C(0xFBCEA83C8A378BF1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_lines), cmocka_unit_test(test_numbers_go_on),
-        cmocka_unit_test(test_bad_sessions), cmocka_unit_test(test_mutated_sessions),
-        cmocka_unit_test(test_hash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,9 @@
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- attribution ----------------------------------------------------------------------------- */
 
@@ -107,9 +102,8 @@ static int check_sum(size_t zoo, int32_t token, int32_t other)
 
 /* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads,
  * no final norm, norms behind the branches, blended residuals, no layers at all. */
-static void test_parts_add_up(void **state)
+TEST(parts_add_up)
 {
-    (void)state;
     size_t n_compared = 0;
     for (size_t i = 0; i < ZOO_SIZE; i++) {
         n_compared += (size_t)check_sum(i, 1, 0);
@@ -183,13 +177,13 @@ static double part_of_head(const struct attributed *a, const struct trace *t, in
 }
 
 /* Each head's part, forwards and from the oracle's values. 1e-4: the engine's z is float32. */
-static void test_heads_against_the_oracle(void **state)
+TEST(heads_against_the_oracle)
 {
     static const size_t kinds[] = {ZOO_MICROGPT_DEEP, ZOO_LLAMA_BIASES, ZOO_LLAMA_DIALECT,
                                    ZOO_GPT2,          ZOO_GEMMA3,       ZOO_OLMO,
                                    ZOO_OLMO2,         ZOO_GPTNEOX,      ZOO_NANOCHAT_2026};
     (void)state;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    for (size_t k = 0; k < COUNT(kinds); k++) {
         struct attributed a = attribute(kinds[k], 3, 1);
         struct trace *t = oracle_run(a.m, a.tokens, N, NULL, NULL);
         for (int l = 0; l < a.m->spec.n_layer; l++)
@@ -230,9 +224,8 @@ static struct heat filled(size_t rows, size_t cols, size_t max, enum heat_cell c
     return heat;
 }
 
-static void test_small_pictures_have_numbers(void **state)
+TEST(small_pictures_have_numbers)
 {
-    (void)state;
     struct heat heat = filled(3, 3, 10, HEAT_LARGEST);
     char *text = drawn(&heat, &(struct screen){SCREEN_PLAIN, 80});
     assert_string_equal(text, "r \\ c                  0       1       2\n"
@@ -245,9 +238,8 @@ static void test_small_pictures_have_numbers(void **state)
 }
 
 /* 100 x 100 in 10 x 10 cells: each the largest, or the largest in size, of its numbers. */
-static void test_large_pictures_have_cells(void **state)
+TEST(large_pictures_have_cells)
 {
-    (void)state;
     struct heat heat = filled(100, 100, 10, HEAT_LARGEST);
     assert_int_equal(heat.n_rows, 10);
     assert_int_equal(heat.per_col, 10);
@@ -263,9 +255,8 @@ static void test_large_pictures_have_cells(void **state)
 }
 
 /* What is not finite is shown, whatever else falls into its cell. */
-static void test_not_finite_shows(void **state)
+TEST(not_finite_shows)
 {
-    (void)state;
     for (int first = 0; first < 2; first++) {
         struct heat heat = {.rows = {2, "r", NULL, NULL, 0}, .cols = {1, "c", NULL, NULL, 0}};
         assert_true(heat_open(&heat, 1, 1));
@@ -281,9 +272,8 @@ static void test_not_finite_shows(void **state)
 
 /* Two rows share a line of half blocks; the last of an odd number stands alone; nothing is a
  * dot. */
-static void test_half_blocks(void **state)
+TEST(half_blocks)
 {
-    (void)state;
     struct heat heat = filled(3, 2, 10, HEAT_LARGEST);
     const struct screen screen = {SCREEN_TRUECOLOR, 80};
     char *text = NULL;
@@ -327,9 +317,8 @@ static double luminance(enum screen_mode mode, double value)
 }
 
 /* Larger is lighter, all along: who does not see the hues sees the order. */
-static void test_colors_grow_lighter(void **state)
+TEST(colors_grow_lighter)
 {
-    (void)state;
     for (int mode = SCREEN_256; mode <= SCREEN_TRUECOLOR; mode++) {
         double last = -1;
         for (int i = 0; i <= 64; i++) {
@@ -342,9 +331,8 @@ static void test_colors_grow_lighter(void **state)
     }
 }
 
-static void test_text_is_cut_by_columns(void **state)
+TEST(text_is_cut_by_columns)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t columns;
@@ -361,7 +349,7 @@ static void test_text_is_cut_by_columns(void **state)
         {"e\u0301x", 2, "e\u0301x"},
     };
     char text[64];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         strcpy(text, cases[i].text);
         screen_cut(text, cases[i].columns);
         assert_string_equal(text, cases[i].cut);
@@ -369,9 +357,8 @@ static void test_text_is_cut_by_columns(void **state)
     }
 }
 
-static void test_modes_by_name(void **state)
+TEST(modes_by_name)
 {
-    (void)state;
     struct screen screen;
     assert_true(screen_look(&screen, "256", 33));
     assert_int_equal(screen.mode, SCREEN_256);
@@ -379,20 +366,4 @@ static void test_modes_by_name(void **state)
     assert_true(screen_look(&screen, "truecolor", 0));
     assert_int_equal(screen.mode, SCREEN_TRUECOLOR);
     assert_false(screen_look(&screen, "colour", 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_add_up),
-        cmocka_unit_test(test_heads_against_the_oracle),
-        cmocka_unit_test(test_small_pictures_have_numbers),
-        cmocka_unit_test(test_large_pictures_have_cells),
-        cmocka_unit_test(test_not_finite_shows),
-        cmocka_unit_test(test_half_blocks),
-        cmocka_unit_test(test_colors_grow_lighter),
-        cmocka_unit_test(test_text_is_cut_by_columns),
-        cmocka_unit_test(test_modes_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
