@@ -15,10 +15,10 @@ struct step_heads {
     float scale;
 };
 
-/* The cache starts at the first multiple of 64 (kv_align of kv.h). */
+/* A head's keys or values in the cache (kv.h): floats, from a multiple of 64. */
 STEP_INLINE float *step_cache(unsigned char *p)
 {
-    return (float *)(void *)(p + (0 - (uintptr_t)p) % 64);
+    return (float *)(void *)p;
 }
 
 /* Appends key and value of one head. The key goes into lane pos % 16 of the d vectors of its panel.

@@ -14,22 +14,21 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             mgpt_error *err)
 {
     size_t each = type == KV_F16 ? sizeof(uint16_t) : sizeof(float);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, each, 0, NULL, NULL};
-    kv->k = mem_new(n_layer * n_head_kv, sizeof *kv->k);
-    kv->v = mem_new(n_layer * n_head_kv, sizeof *kv->v);
-    if (kv->k && kv->v)
-        return MGPT_OK;
-    return err_memory(err, "the KV cache", 2 * n_layer * n_head_kv * sizeof *kv->k);
+    size_t n = n_layer * n_head_kv;
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, each, 0, NULL, NULL, NULL};
+    kv->k = mem_new(4 * n, sizeof *kv->k);
+    if (!kv->k)
+        return err_memory(err, "the KV cache", 4 * n * sizeof *kv->k);
+    kv->v = kv->k + n;
+    kv->arrays = kv->v + n;
+    return MGPT_OK;
 }
 
 void kv_free(struct kv *kv)
 {
-    for (size_t i = 0; kv->k && kv->v && i < kv->n_layer * kv->n_head_kv; i++) {
-        arr_free(kv->k[i]);
-        arr_free(kv->v[i]);
-    }
+    for (size_t i = 0; kv->k && i < 2 * kv->n_layer * kv->n_head_kv; i++)
+        arr_free(kv->arrays[i]);
     free(kv->k);
-    free(kv->v);
     *kv = (struct kv){0};
 }
 
@@ -44,22 +43,23 @@ static size_t value_bytes(const struct kv *kv, size_t n)
     return n * kv->head_dim * kv->each;
 }
 
-/* Sets the array's length to its whole room, unused bytes before the aligned address included. Then
- * stb_ds copies all of it when it grows. kv_put and the fused step do not set it. */
-static void set_room(uint8_t *array, size_t bytes)
+/* The next multiple of 64; NULL stays NULL. */
+static uint8_t *kv_align(uint8_t *p)
 {
-    arr_set_len(array, (size_t)(kv_align(array) - array) + bytes);
+    return (uint8_t *)(((uintptr_t)p + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 }
 
-/* Makes room for n bytes from the aligned address; moves the content when that changes. */
-static int kv_grow(uint8_t **array, size_t n)
+/* Makes room for n bytes from *at, an aligned address in the array; moves the content when its
+ * distance from the array's start changes. The array's length is set to all of its room, because
+ * stb_ds copies only that when it grows; kv_put and the fused step do not set it. */
+static int kv_grow(uint8_t **array, uint8_t **at, size_t n)
 {
-    size_t before = (size_t)(kv_align(*array) - *array), used = arr_len(*array);
-    used = used > before ? used - before : 0;
+    size_t before = (size_t)(*at - *array), used = arr_len(*array) - before;
     if (!arr_reserve(*array, n + ALIGN))
         return 0;
-    memmove(kv_align(*array), *array + before, used);
-    set_room(*array, n);
+    *at = kv_align(*array);
+    memmove(*at, *array + before, used);
+    arr_set_len(*array, (size_t)(*at - *array) + n);
     return 1;
 }
 
@@ -69,8 +69,10 @@ int kv_reserve(struct kv *kv, size_t n, mgpt_error *err)
         return MGPT_OK;
     size_t want = n > 2 * kv->cap ? n : 2 * kv->cap;
     size_t n_k = key_bytes(kv, want), n_v = value_bytes(kv, want);
-    for (size_t i = 0; i < kv->n_layer * kv->n_head_kv; i++)
-        if (!kv_grow(&kv->k[i], n_k) || !kv_grow(&kv->v[i], n_v))
+    size_t heads = kv->n_layer * kv->n_head_kv;
+    for (size_t i = 0; i < heads; i++)
+        if (!kv_grow(&kv->arrays[i], &kv->k[i], n_k) ||
+            !kv_grow(&kv->arrays[heads + i], &kv->v[i], n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
     kv->cap = want;
     return MGPT_OK;
@@ -110,11 +112,11 @@ void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h
     size_t d = kv->head_dim, row = kv->n_head_kv * d, panel_bytes = PANEL * d * kv->each;
     uint8_t *keys = kv->k[layer * kv->n_head_kv + h], *values = kv->v[layer * kv->n_head_kv + h];
     for (size_t i = 0; i < n; i++) {
-        uint8_t *panel = kv_align(keys) + (t + i) / PANEL * panel_bytes;
+        uint8_t *panel = keys + (t + i) / PANEL * panel_bytes;
         if ((t + i) % PANEL == 0)
             memset(panel, 0, panel_bytes);
         put_key(kv, kernels, panel, (t + i) % PANEL, k + i * row + h * d);
-        put_value(kv, kernels, kv_align(values) + (t + i) * d * kv->each, v + i * row + h * d);
+        put_value(kv, kernels, values + (t + i) * d * kv->each, v + i * row + h * d);
     }
 }
 
@@ -147,8 +149,8 @@ int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err)
         return MGPT_EMEM;
     size_t n_k = key_bytes(from, n), n_v = value_bytes(from, n);
     for (size_t i = 0; n && i < from->n_layer * from->n_head_kv; i++) {
-        memcpy(kv_align(to->k[i]), kv_align(from->k[i]), n_k);
-        memcpy(kv_align(to->v[i]), kv_align(from->v[i]), n_v);
+        memcpy(to->k[i], from->k[i], n_k);
+        memcpy(to->v[i], from->v[i], n_v);
     }
     return MGPT_OK;
 }

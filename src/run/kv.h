@@ -7,7 +7,7 @@
  *             key element j of token t: k[(t / 16) * d * 16 + j * 16 + t % 16]
  *     values  token after token: value element j of token t: v[t * d + j]
  *
- * Both begin at the first address of their array that is a multiple of 64, so a line of a panel
+ * Both begin at a multiple of 64, the first in their array, so a line of a panel
  * never crosses a cache line.
  *
  * The session knows how many tokens are valid, so rewinding costs nothing. Growing copies, it never
@@ -27,7 +27,8 @@ struct kv {
     enum kv_type type;
     size_t each;      /* bytes per element */
     size_t cap;       /* tokens that fit without growing */
-    uint8_t **k, **v; /* [n_layer * n_head_kv] arrays */
+    uint8_t **k, **v; /* [n_layer * n_head_kv] first keys and values, multiples of 64 */
+    uint8_t **arrays; /* [2][n_layer * n_head_kv] stb_ds arrays that hold them */
 };
 
 /* MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
@@ -52,22 +53,16 @@ void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
 /* Copies the first n tokens of `from` to `to`, which has the same shape. MGPT_OK or MGPT_EMEM. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);
 
-/* The next multiple of 64. NULL (nothing cached yet) stays NULL. */
-static inline uint8_t *kv_align(uint8_t *p)
-{
-    return (uint8_t *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
-}
-
 static inline const void *kv_keys(const struct kv *kv, size_t layer, size_t head)
 {
-    return kv_align(kv->k[layer * kv->n_head_kv + head]);
+    return kv->k[layer * kv->n_head_kv + head];
 }
 
 /* Address of element j of the value of token t. */
 static inline const void *kv_values(const struct kv *kv, size_t layer, size_t head, size_t t,
                                     size_t j)
 {
-    return kv_align(kv->v[layer * kv->n_head_kv + head]) + (t * kv->head_dim + j) * kv->each;
+    return kv->v[layer * kv->n_head_kv + head] + (t * kv->head_dim + j) * kv->each;
 }
 
 #endif
