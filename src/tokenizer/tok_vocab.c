@@ -7,6 +7,7 @@
  */
 #include "base/check.h"
 #include "base/error.h"
+#include "base/fnv.h"
 #include "tokenizer/tok_impl.h"
 
 #include <stdlib.h>
@@ -43,14 +44,6 @@ void tok_map_free(struct tok_map *m)
     m->slots = NULL;
 }
 
-/* FNV-1a, seeded. */
-static uint64_t hash_text(uint64_t h, struct gguf_str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        h = (h ^ (uint8_t)s.p[i]) * UINT64_C(0x100000001B3);
-    return h;
-}
-
 static int is_concatenation(struct gguf_str text, struct gguf_str a, struct gguf_str b)
 {
     return text.n == a.n + b.n && memcmp(text.p, a.p, a.n) == 0 &&
@@ -68,7 +61,7 @@ static struct gguf_str key_text(const struct tok_map *m, const struct tok *t, ui
 static size_t find_slot(const struct tok_map *m, const struct tok *t, struct gguf_str a,
                         struct gguf_str b)
 {
-    uint64_t h = hash_text(hash_text(m->seed ^ UINT64_C(0xCBF29CE484222325), a), b);
+    uint64_t h = fnv1a(fnv1a(m->seed ^ FNV_START, a.p, a.n), b.p, b.n);
     size_t i = (size_t)(h ^ h >> 32) & m->mask;
     while (m->slots[i] && !is_concatenation(key_text(m, t, m->slots[i] - 1), a, b))
         i = (i + 1) & m->mask;

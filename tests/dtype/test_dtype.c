@@ -2,6 +2,7 @@
  * package gguf and of ggml over random bytes; encoders against the bytes of both. quant.py in
  * tests/vectors makes what is compared with. Half precision and bfloat16 are in test_kernels.c.
  */
+#include "base/fnv.h"
 #include "dtype/dtype.h"
 #include "support/unit.h"
 
@@ -188,13 +189,12 @@ static void random_bytes(uint64_t seed, uint8_t *p, size_t n)
 /* FNV-1a over the bits; all NaN count the same. */
 static uint64_t hash_of(const float *v, size_t n)
 {
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    uint64_t h = FNV_START;
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = 0x7FC00000;
         if (!isnan(v[i]))
             memcpy(&bits, &v[i], sizeof bits);
-        for (int shift = 0; shift < 32; shift += 8)
-            h = (h ^ (bits >> shift & 255)) * UINT64_C(0x100000001B3);
+        h = fnv1a(h, &bits, sizeof bits);
     }
     return h;
 }

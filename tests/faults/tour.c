@@ -1,6 +1,7 @@
 /* Tests: the library's calls one after the other, where any may fail once. See tour.h. */
 #include "faults/tour.h"
 
+#include "base/fnv.h"
 #include "faults/faults.h"
 #include "mgpt.h"
 
@@ -18,14 +19,6 @@ struct tour {
     mgpt_error err;
 };
 
-static uint64_t hash(uint64_t h, const void *data, size_t n)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * UINT64_C(0x100000001B3);
-    return h;
-}
-
 /* Of all that a session shows of itself. */
 static uint64_t seen(const struct tour *t)
 {
@@ -35,10 +28,10 @@ static uint64_t seen(const struct tour *t)
         if (!s)
             continue;
         size_t pos = mgpt_pos(s);
-        h = hash(h, &pos, sizeof pos);
-        h = hash(h, mgpt_tokens(s), pos * sizeof(int32_t));
+        h = fnv1a(h, &pos, sizeof pos);
+        h = fnv1a(h, mgpt_tokens(s), pos * sizeof(int32_t));
         if (mgpt_logits(s))
-            h = hash(h, mgpt_logits(s), (size_t)t->info.n_vocab * sizeof(float));
+            h = fnv1a(h, mgpt_logits(s), (size_t)t->info.n_vocab * sizeof(float));
     }
     return h;
 }
@@ -164,7 +157,7 @@ int tour_run(int argc, char **argv)
         status = now == MGPT_OK ? status : now;
     }
     faults_disarm();
-    uint64_t h = hash(seen(&t), t.values, sizeof t.values);
+    uint64_t h = fnv1a(seen(&t), t.values, sizeof t.values);
     printf("%016llx\n", (unsigned long long)h);
     mgpt_session_free(t.sessions[1]);
     mgpt_session_free(t.sessions[0]);

@@ -7,6 +7,7 @@
  * It needs only the kernels and libm, so a cross compiler can build it alone (tests/kernels/arm.sh).
  * Arguments are finite, because the NaN that an operation returns differs between machines.
  */
+#include "base/fnv.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -37,14 +38,6 @@ static void hash_fill(uint64_t *state, float *x, size_t n, float size)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = ((float)(hash_next(state) >> 40) / 8388608.0f - 1.0f) * size;
-}
-
-/* FNV-1a (Fowler, Noll & Vo). */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001B3);
-    return hash;
 }
 
 static void hash_put(struct hashes *h, const char *name, uint64_t hash)
@@ -96,7 +89,7 @@ struct room {
 static void hash_linear(const struct kernels *k, struct hashes *h, const struct room *room,
                         enum weight_type type)
 {
-    uint64_t state = (uint64_t)type + 1, hash = 14695981039346656037u;
+    uint64_t state = (uint64_t)type + 1, hash = FNV_START;
     for (int round = 0; round < ROUNDS; round++) {
         size_t columns = weight_is_integer(type) ? 256 : 1;
         size_t n_in =
@@ -119,7 +112,7 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
         memset(room->y, 0, n * n_out * sizeof(float));
         k->matmul[type](&(struct matmul){room->y, n_out, room->packed, room->x, x_stride, n, n_in,
                                          n_out, p0, p1, room->work});
-        hash = hash_bytes(hash, room->y, n * n_out * sizeof(float));
+        hash = fnv1a(hash, room->y, n * n_out * sizeof(float));
     }
     hash_put(h, types[type].name, hash);
 }
@@ -175,14 +168,14 @@ static void hash_rows(const struct kernels *k, struct hashes *h)
     } entries[] = {{"rmsnorm", do_rmsnorm}, {"layernorm", do_layernorm}, {"rope", do_rope},
                    {"softmax", do_softmax}, {"numbers", do_numbers},     {"act", do_act}};
     for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
-        uint64_t state = 1, hash = 14695981039346656037u;
+        uint64_t state = 1, hash = FNV_START;
         for (int round = 0; round < 100; round++) {
             float x[300], other[300];
             size_t n = 1 + hash_below(&state, 300);
             hash_fill(&state, x, n, 20);
             hash_fill(&state, other, n, 2);
             entries[e].fn(k, x, other, n);
-            hash = hash_bytes(hash, x, n * sizeof *x);
+            hash = fnv1a(hash, x, n * sizeof *x);
         }
         hash_put(h, entries[e].name, hash);
     }

@@ -6,6 +6,8 @@
  * 16 keys. */
 #include "support/toy_zoo.h"
 
+#include "base/fnv.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -192,15 +194,6 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
 };
 /* clang-format on */
 
-uint64_t toy_hash(const void *data, size_t n)
-{
-    const unsigned char *p = data;
-    uint64_t h = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 0x100000001B3u;
-    return h;
-}
-
 void subject_check(const struct subject *s, size_t first, size_t rows, const float *logits,
                    const char *what, size_t v)
 {
@@ -217,8 +210,8 @@ void subject_check(const struct subject *s, size_t first, size_t rows, const flo
         "%s, seed %llu: %s %zu: logits of positions %zu..%zu hash to %016llx, expected %016llx; "
         "first difference at position %zu",
         s->m->spec.label, (unsigned long long)s->m->spec.seed, what, v, first, first + rows - 1,
-        (unsigned long long)toy_hash(logits, rows * row),
-        (unsigned long long)toy_hash(expected, rows * row), first + at);
+        (unsigned long long)fnv1a(FNV_START, logits, rows * row),
+        (unsigned long long)fnv1a(FNV_START, expected, rows * row), first + at);
 }
 
 mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads)

@@ -81,9 +81,6 @@ void subject_each(void test(const struct subject *));
 mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads);
 void subject_feed(mgpt_session *session, const int32_t *tokens, size_t n);
 
-/* FNV-1a, 64 bits: enough to recognise a result in two logs. */
-uint64_t toy_hash(const void *data, size_t n);
-
 /* `rows` rows of logits from position `first` on must be the reference's, to the bit; what and v name
  * the case in the message. */
 void subject_check(const struct subject *s, size_t first, size_t rows, const float *logits,

@@ -2,6 +2,7 @@
  * tokenizers, for every family and for texts in many scripts (vectors/tok_split.txt, made by
  * tok_split.py); and what is refused. */
 #include "base/file.h"
+#include "base/fnv.h"
 #include "common/nfc.h"
 #include "convert/core/write.h"
 #include "support/tok_directory.h"
@@ -49,15 +50,6 @@ static mgpt_model *open_vocab(struct checkpoint *c)
     return model;
 }
 
-static uint64_t fnv(const int32_t *ids, int64_t n)
-{
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    for (int64_t i = 0; i < n; i++)
-        for (unsigned shift = 0; shift < 32; shift += 8)
-            h = (h ^ ((uint32_t)ids[i] >> shift & 0xFF)) * UINT64_C(0x100000001B3);
-    return h;
-}
-
 /* The hash of the text's ids; special tokens in it count, as in the original. */
 static uint64_t hash_of(const mgpt_model *model, int nfc, struct gguf_str text)
 {
@@ -69,7 +61,7 @@ static uint64_t hash_of(const mgpt_model *model, int nfc, struct gguf_str text)
     int32_t *ids = calloc((size_t)count + 1, sizeof *ids);
     assert_true(ids && count >= 0);
     mgpt_encode(model, p, n, flags, ids, (size_t)count, NULL);
-    uint64_t h = fnv(ids, count);
+    uint64_t h = fnv1a(FNV_START, ids, (size_t)count * sizeof *ids);
     free(ids);
     free(normal);
     return h;

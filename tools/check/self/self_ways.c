@@ -7,6 +7,7 @@
 #include "check/self/self.h"
 
 #include "base/error.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include "common/interrupt.h"
 
@@ -29,11 +30,7 @@ struct subject {
 /* FNV-1a over the bytes of all logits. */
 static uint64_t hash_of(const struct subject *s)
 {
-    const unsigned char *p = (const unsigned char *)s->logits;
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    for (size_t i = 0; i < s->n * s->n_vocab * sizeof *s->logits; i++)
-        h = (h ^ p[i]) * UINT64_C(0x100000001B3);
-    return h;
+    return fnv1a(FNV_START, s->logits, s->n * s->n_vocab * sizeof *s->logits);
 }
 
 static void self_ways_keep(struct subject *s, size_t pos, const float *logits)

@@ -7,6 +7,7 @@
 #include "convert/vocab/tiktoken.h"
 
 #include "base/error.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include "convert/vocab/pattern.h"
 #include "convert/vocab/vocab_chars.h"
@@ -36,9 +37,7 @@ struct reader {
 
 static uint32_t *find_slot(const struct reader *r, const char *p, size_t n)
 {
-    uint64_t h = UINT64_C(0xCBF29CE484222325) ^ (uint64_t)(uintptr_t)r->table;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (uint8_t)p[i]) * UINT64_C(0x100000001B3);
+    uint64_t h = fnv1a(FNV_START ^ (uint64_t)(uintptr_t)r->table, p, n);
     for (size_t i = (size_t)(h ^ h >> 32) & r->mask;; i = (i + 1) & r->mask) {
         const struct gguf_str *s = r->table[i] ? &r->by_rank[r->table[i] - 1] : NULL;
         if (!s || (s->n == n && memcmp(s->p, p, n) == 0))
