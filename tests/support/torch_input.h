@@ -10,6 +10,12 @@
 /* Bytes of a string literal that may hold NULs. */
 #define BYTES(s) ((struct span){(const uint8_t *)(s), sizeof(s) - 1})
 
+/* A pickle of protocol 2, 3, ... */
+#define P2(s) BYTES("\x80\x02" s)
+#define P3(s) BYTES("\x80\x03" s)
+#define P4(s) BYTES("\x80\x04" s)
+#define P5(s) BYTES("\x80\x05" s)
+
 static inline struct file torch_fixture(const char *name)
 {
     char path[512];
