@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-static void f32_to_float(const void *src, float *dst, size_t n)
+void decode_F32(const void *src, float *dst, size_t n)
 {
     memcpy(dst, src, n * sizeof *dst);
 }
 
-static void f32_from_float(const float *src, void *dst, size_t n)
+void encode_F32(const float *src, void *dst, size_t n)
 {
     memcpy(dst, src, n * sizeof *src);
 }
@@ -58,19 +58,19 @@ static uint16_t load_u16(const void *src, size_t i)
     return v;
 }
 
-static void f16_to_float(const void *src, float *dst, size_t n)
+void decode_F16(const void *src, float *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = f16_to_f32(load_u16(src, i));
 }
 
-static void bf16_to_float(const void *src, float *dst, size_t n)
+void decode_BF16(const void *src, float *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = f32_from_bits((uint32_t)load_u16(src, i) << 16);
 }
 
-static void f16_from_float(const float *src, void *dst, size_t n)
+void encode_F16(const float *src, void *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t v = f16_from_f32(src[i]);
@@ -78,7 +78,7 @@ static void f16_from_float(const float *src, void *dst, size_t n)
     }
 }
 
-static void bf16_from_float(const float *src, void *dst, size_t n)
+void encode_BF16(const float *src, void *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t v = bf16_from_f32(src[i]);
@@ -86,24 +86,17 @@ static void bf16_from_float(const float *src, void *dst, size_t n)
     }
 }
 
-static const struct dtype types[] = {
-    {DTYPE_F32, "F32", 1, 4, f32_to_float, f32_from_float},
-    {DTYPE_F16, "F16", 1, 2, f16_to_float, f16_from_float},
-    {DTYPE_BF16, "BF16", 1, 2, bf16_to_float, bf16_from_float},
-    {DTYPE_Q8_0, "Q8_0", QK, 34, q8_0_to_float, q8_0_from_float},
-    {DTYPE_Q4_0, "Q4_0", QK, 18, q4_0_to_float, q4_0_from_float},
-    {DTYPE_Q4_1, "Q4_1", QK, 20, q4_1_to_float, q4_1_from_float},
-    {DTYPE_Q5_0, "Q5_0", QK, 22, q5_0_to_float, q5_0_from_float},
-    {DTYPE_Q5_1, "Q5_1", QK, 24, q5_1_to_float, q5_1_from_float},
-    {DTYPE_IQ4_NL, "IQ4_NL", QK, 18, iq4_nl_to_float, NULL},
-    {DTYPE_MXFP4, "MXFP4", QK, 17, mxfp4_to_float, NULL},
-    {DTYPE_Q2_K, "Q2_K", QK_K, 84, q2_k_to_float, NULL},
-    {DTYPE_Q3_K, "Q3_K", QK_K, 110, q3_k_to_float, NULL},
-    {DTYPE_Q4_K, "Q4_K", QK_K, 144, q4_k_to_float, q4_k_from_float},
-    {DTYPE_Q5_K, "Q5_K", QK_K, 176, q5_k_to_float, NULL},
-    {DTYPE_Q6_K, "Q6_K", QK_K, 210, q6_k_to_float, q6_k_from_float},
-    {DTYPE_IQ4_XS, "IQ4_XS", QK_K, 136, iq4_xs_to_float, NULL},
-};
+#define ENCODER_RW(NAME) encode_##NAME
+#define ENCODER_R(NAME) NULL
+#define DTYPE(NAME, WEIGHT, ACCESS, FILE_TYPE, INSTEAD)                                            \
+    {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT,                  \
+     FILE_TYPE,    DTYPE_##INSTEAD, decode_##NAME, ENCODER_##ACCESS(NAME)},
+#define DIRECT(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, ...)                            \
+    DTYPE(NAME, WEIGHT_##NAME, ACCESS, FILE_TYPE, INSTEAD)
+#define DECODED(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD)                                \
+    DTYPE(NAME, WEIGHT_F32, ACCESS, FILE_TYPE, INSTEAD)
+
+static const struct dtype types[] = {FLOAT_TYPES(DIRECT) INT_TYPES(DIRECT) DECODED_TYPES(DECODED)};
 
 const struct dtype *dtype_find(uint32_t id)
 {
@@ -131,14 +124,19 @@ const struct dtype *dtype_named(const char *name)
     return NULL;
 }
 
+#define DTYPE_OF(NAME, ...) [WEIGHT_##NAME] = DTYPE_##NAME,
+
+const struct dtype *dtype_of_weight(enum weight_type type)
+{
+    static const uint32_t ids[] = {FLOAT_TYPES(DTYPE_OF) INT_TYPES(DTYPE_OF)};
+    return dtype_find(ids[type]);
+}
+
+#define NAME_OF(NAME, ...) [DTYPE_##NAME] = #NAME,
+#define UNREADABLE_NAME(NAME, ID) [ID] = #NAME,
+
 const char *dtype_name(uint32_t id)
 {
-    static const char *const names[] = {
-        "F32",     "F16",    "Q4_0",    "Q4_1",  "4",      "5",     "Q5_0",  "Q5_1",
-        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
-        "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-        "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  "31",
-        "32",      "33",     "TQ1_0",   "TQ2_0", "36",     "37",    "38",    "MXFP4",
-    };
-    return id < sizeof names / sizeof *names ? names[id] : "unknown";
+    static const char *const names[] = {READABLE_TYPES(NAME_OF) UNREADABLE_TYPES(UNREADABLE_NAME)};
+    return id < sizeof names / sizeof *names && names[id] ? names[id] : "unknown";
 }

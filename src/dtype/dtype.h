@@ -1,4 +1,4 @@
-/* Element types of tensors: one table row each.
+/* Element types of tensors: the rows of types.h that can be read.
  *
  * A type is a block of values in a number of bytes, with functions to and from float32. Decoding
  * matches ggml bit for bit. IQ1 to IQ3 (blocks that need big tables), ternary types and types that
@@ -7,34 +7,17 @@
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "dtype/types.h"
 
-/* Values of GGUF's type field (ggml). Other types are refused, by name if it is known. */
-enum {
-    DTYPE_F32 = 0,
-    DTYPE_F16 = 1,
-    DTYPE_Q4_0 = 2,
-    DTYPE_Q4_1 = 3,
-    DTYPE_Q5_0 = 6,
-    DTYPE_Q5_1 = 7,
-    DTYPE_Q8_0 = 8,
-    DTYPE_Q2_K = 10,
-    DTYPE_Q3_K = 11,
-    DTYPE_Q4_K = 12,
-    DTYPE_Q5_K = 13,
-    DTYPE_Q6_K = 14,
-    DTYPE_IQ4_NL = 20,
-    DTYPE_IQ4_XS = 23,
-    DTYPE_BF16 = 30,
-    DTYPE_MXFP4 = 39
-};
+#include <stddef.h>
 
 struct dtype {
     uint32_t id;
     const char *name;
     uint32_t block; /* values in a block; a row is a whole number of blocks */
     uint32_t block_bytes;
+    enum weight_type weight;     /* how matmul takes it: as it is, or unpacked to F32 */
+    uint32_t file_type, instead; /* types.h; instead: an id */
     /* Converts n values (a multiple of block) between the file's bytes, which may be unaligned,
      * and float32. Any bytes decode. from_float rounds F16 and BF16 to nearest even, gives the
      * bytes of ggml's reference encoder for Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1, takes any floats,
@@ -51,6 +34,9 @@ uint16_t bf16_from_f32(float f);
 /* The row of a type id or name, NULL for a type that cannot be read. */
 const struct dtype *dtype_find(uint32_t id);
 const struct dtype *dtype_named(const char *name); /* any case */
+
+/* The type that matmul takes as it is. */
+const struct dtype *dtype_of_weight(enum weight_type type);
 
 /* Name of any ggml type id, also of types that cannot be read; "unknown" otherwise. */
 const char *dtype_name(uint32_t id);

@@ -22,7 +22,7 @@ static void get_scale_min(const uint8_t *p, size_t s, int *scale, int *min)
 
 /* f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the halves
  * of the same 32 bytes. */
-static void q4_k_block(const uint8_t *b, float *y)
+static void get_Q4_K(const uint8_t *b, float *y)
 {
     float d = f16_at(b), dmin = f16_at(b + 2);
     for (size_t s = 0; s < 8; s++, y += 32) {
@@ -35,9 +35,10 @@ static void q4_k_block(const uint8_t *b, float *y)
             y[l] = scale * (float)(q[l] >> shift & 15) - min;
     }
 }
+ROW_DECODER(Q4_K)
 
 /* Q4_K with bit s of 32 bytes as the fifth bit of sub-block s. */
-static void q5_k_block(const uint8_t *b, float *y)
+static void get_Q5_K(const uint8_t *b, float *y)
 {
     float d = f16_at(b), dmin = f16_at(b + 2);
     const uint8_t *high = b + 16;
@@ -51,10 +52,11 @@ static void q5_k_block(const uint8_t *b, float *y)
             y[l] = scale * (float)((q[l] >> shift & 15) | (high[l] >> s & 1) << 4) - min;
     }
 }
+ROW_DECODER(Q5_K)
 
 /* 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 d. Each half of 128
  * values takes 64 low and 32 high bytes; k counts its rows of 32 values, with two scales each. */
-static void q6_k_block(const uint8_t *b, float *y)
+static void get_Q6_K(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 208);
     for (size_t row = 0; row < 8; row++, y += 32) {
@@ -69,9 +71,10 @@ static void q6_k_block(const uint8_t *b, float *y)
         }
     }
 }
+ROW_DECODER(Q6_K)
 
 /* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 of 2-bit values, f16 d, f16 dmin. */
-static void q2_k_block(const uint8_t *b, float *y)
+static void get_Q2_K(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 80), dmin = f16_at(b + 82);
     for (size_t j = 0; j < 16; j++, y += 16) {
@@ -82,10 +85,11 @@ static void q2_k_block(const uint8_t *b, float *y)
             y[l] = scale * (float)(q[l] >> 2 * k & 3) - min;
     }
 }
+ROW_DECODER(Q2_K)
 
 /* 32 bytes of third bits, 64 of 2-bit values, 12 of 6-bit scales, f16 d. A third bit of 0
  * subtracts 4. */
-static void q3_k_block(const uint8_t *b, float *y)
+static void get_Q3_K(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 108);
     const uint8_t *packed = b + 96;
@@ -101,9 +105,10 @@ static void q3_k_block(const uint8_t *b, float *y)
         }
     }
 }
+ROW_DECODER(Q3_K)
 
 /* f16 d, 8 times the two high bits of a scale, 8 times the four low bits, 128 bytes of nibbles. */
-static void iq4_xs_block(const uint8_t *b, float *y)
+static void get_IQ4_XS(const uint8_t *b, float *y)
 {
     float d = f16_at(b);
     unsigned high = u16_at(b + 2);
@@ -117,41 +122,4 @@ static void iq4_xs_block(const uint8_t *b, float *y)
         }
     }
 }
-
-typedef void block_fn(const uint8_t *b, float *y);
-
-static void each_block(block_fn *block, size_t bytes, const uint8_t *src, float *dst, size_t n)
-{
-    for (size_t i = 0; i < n; i += QK_K, src += bytes)
-        block(src, dst + i);
-}
-
-void q2_k_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(q2_k_block, 84, src, dst, n);
-}
-
-void q3_k_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(q3_k_block, 110, src, dst, n);
-}
-
-void q4_k_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(q4_k_block, 144, src, dst, n);
-}
-
-void q5_k_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(q5_k_block, 176, src, dst, n);
-}
-
-void q6_k_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(q6_k_block, 210, src, dst, n);
-}
-
-void iq4_xs_to_float(const void *src, float *dst, size_t n)
-{
-    each_block(iq4_xs_block, 136, src, dst, n);
-}
+ROW_DECODER(IQ4_XS)

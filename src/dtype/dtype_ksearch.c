@@ -251,25 +251,23 @@ static void put_scale_min(uint8_t *p, size_t s, int scale, int min)
     }
 }
 
-void q4_k_from_float(const float *src, void *dst, size_t n)
+static void put_Q4_K(uint8_t *p, const float *src)
 {
-    uint8_t *p = dst;
     float x[QK_K];
     struct q4_k b;
-    for (size_t i = 0; i < n; i += QK_K, p += 144) {
-        copy_finite(src + i, x);
-        encode4(x, &b);
-        put_f16(p, b.d);
-        put_f16(p + 2, b.dmin);
-        memset(p + 4, 0, 12);
-        for (size_t s = 0; s < N_SUB4; s++)
-            put_scale_min(p + 4, s, b.scale[s], b.min[s]);
-        for (size_t j = 0; j < QK_K / 2; j++) {
-            size_t low = j / 32 * 64 + j % 32;
-            p[16 + j] = (uint8_t)(b.q[low] | b.q[low + 32] << 4);
-        }
+    copy_finite(src, x);
+    encode4(x, &b);
+    put_f16(p, b.d);
+    put_f16(p + 2, b.dmin);
+    memset(p + 4, 0, 12);
+    for (size_t s = 0; s < N_SUB4; s++)
+        put_scale_min(p + 4, s, b.scale[s], b.min[s]);
+    for (size_t j = 0; j < QK_K / 2; j++) {
+        size_t low = j / 32 * 64 + j % 32;
+        p[16 + j] = (uint8_t)(b.q[low] | b.q[low + 32] << 4);
     }
 }
+ROW_ENCODER(Q4_K)
 
 /* ---- Q6_K ------------------------------------------------------------------------------------ */
 
@@ -352,7 +350,7 @@ static void encode6(const float *x, struct q6_k *best)
     }
 }
 
-/* Rows of 32 values: see q6_k_block of dtype_kquant.c. */
+/* Rows of 32 values: see get_Q6_K of dtype_kquant.c. */
 static void put_row6(uint8_t *p, size_t row, const int8_t *q)
 {
     size_t h = row / 4, k = row % 4;
@@ -365,19 +363,17 @@ static void put_row6(uint8_t *p, size_t row, const int8_t *q)
     }
 }
 
-void q6_k_from_float(const float *src, void *dst, size_t n)
+static void put_Q6_K(uint8_t *p, const float *src)
 {
-    uint8_t *p = dst;
     float x[QK_K];
     struct q6_k b;
-    for (size_t i = 0; i < n; i += QK_K, p += 210) {
-        copy_finite(src + i, x);
-        encode6(x, &b);
-        memset(p, 0, 192);
-        for (size_t row = 0; row < 8; row++)
-            put_row6(p, row, b.q + 32 * row);
-        for (size_t s = 0; s < N_SUB6; s++)
-            p[192 + s] = (uint8_t)b.scale[s];
-        put_f16(p + 208, b.d);
-    }
+    copy_finite(src, x);
+    encode6(x, &b);
+    memset(p, 0, 192);
+    for (size_t row = 0; row < 8; row++)
+        put_row6(p, row, b.q + 32 * row);
+    for (size_t s = 0; s < N_SUB6; s++)
+        p[192 + s] = (uint8_t)b.scale[s];
+    put_f16(p + 208, b.d);
 }
+ROW_ENCODER(Q6_K)

@@ -14,32 +14,20 @@
 
 enum { HALF = QK / 2 };
 
-enum { /* bytes of a block */
-       Q8_0_BYTES = 34,
-       Q4_0_BYTES = 18,
-       Q4_1_BYTES = 20,
-       Q5_0_BYTES = 22,
-       Q5_1_BYTES = 24,
-       IQ4_NL_BYTES = 18,
-       MXFP4_BYTES = 17
-};
-
 const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                1,    13,   25,  38,  53,  69,  89,  113};
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-void q8_0_to_float(const void *src, float *dst, size_t n)
+static void get_Q8_0(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += Q8_0_BYTES) {
-        int8_t q[QK];
-        float d = f16_at(b);
-        memcpy(q, b + 2, QK);
-        for (size_t j = 0; j < QK; j++)
-            dst[i + j] = (float)q[j] * d;
-    }
+    int8_t q[QK];
+    float d = f16_at(b);
+    memcpy(q, b + 2, QK);
+    for (size_t j = 0; j < QK; j++)
+        y[j] = (float)q[j] * d;
 }
+ROW_DECODER(Q8_0)
 
 static void get_nibbles(const uint8_t *src, uint8_t q[QK])
 {
@@ -58,53 +46,45 @@ static void get_fives(const uint8_t *high, const uint8_t *low, uint8_t q[QK])
         q[j] = (uint8_t)(q[j] | (bits >> j & 1) << 4);
 }
 
-void q4_0_to_float(const void *src, float *dst, size_t n)
+static void get_Q4_0(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += Q4_0_BYTES) {
-        uint8_t q[QK];
-        float d = f16_at(b);
-        get_nibbles(b + 2, q);
-        for (size_t j = 0; j < QK; j++)
-            dst[i + j] = (float)(q[j] - 8) * d;
-    }
+    uint8_t q[QK];
+    float d = f16_at(b);
+    get_nibbles(b + 2, q);
+    for (size_t j = 0; j < QK; j++)
+        y[j] = (float)(q[j] - 8) * d;
 }
+ROW_DECODER(Q4_0)
 
-void q4_1_to_float(const void *src, float *dst, size_t n)
+static void get_Q4_1(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += Q4_1_BYTES) {
-        uint8_t q[QK];
-        float d = f16_at(b), m = f16_at(b + 2);
-        get_nibbles(b + 4, q);
-        for (size_t j = 0; j < QK; j++)
-            dst[i + j] = (float)q[j] * d + m;
-    }
+    uint8_t q[QK];
+    float d = f16_at(b), m = f16_at(b + 2);
+    get_nibbles(b + 4, q);
+    for (size_t j = 0; j < QK; j++)
+        y[j] = (float)q[j] * d + m;
 }
+ROW_DECODER(Q4_1)
 
-void q5_0_to_float(const void *src, float *dst, size_t n)
+static void get_Q5_0(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += Q5_0_BYTES) {
-        uint8_t q[QK];
-        float d = f16_at(b);
-        get_fives(b + 2, b + 6, q);
-        for (size_t j = 0; j < QK; j++)
-            dst[i + j] = (float)(q[j] - 16) * d;
-    }
+    uint8_t q[QK];
+    float d = f16_at(b);
+    get_fives(b + 2, b + 6, q);
+    for (size_t j = 0; j < QK; j++)
+        y[j] = (float)(q[j] - 16) * d;
 }
+ROW_DECODER(Q5_0)
 
-void q5_1_to_float(const void *src, float *dst, size_t n)
+static void get_Q5_1(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += Q5_1_BYTES) {
-        uint8_t q[QK];
-        float d = f16_at(b), m = f16_at(b + 2);
-        get_fives(b + 4, b + 8, q);
-        for (size_t j = 0; j < QK; j++)
-            dst[i + j] = (float)q[j] * d + m;
-    }
+    uint8_t q[QK];
+    float d = f16_at(b), m = f16_at(b + 2);
+    get_fives(b + 4, b + 8, q);
+    for (size_t j = 0; j < QK; j++)
+        y[j] = (float)q[j] * d + m;
 }
+ROW_DECODER(Q5_1)
 
 /* Decodes nibbles: d times the table value that each nibble selects. */
 static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, float *dst)
@@ -115,12 +95,11 @@ static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, flo
         dst[j] = d * (float)table[q[j]];
 }
 
-void iq4_nl_to_float(const void *src, float *dst, size_t n)
+static void get_IQ4_NL(const uint8_t *b, float *y)
 {
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += IQ4_NL_BYTES)
-        look_up(iq4_values, b + 2, f16_at(b), dst + i);
+    look_up(iq4_values, b + 2, f16_at(b), y);
 }
+ROW_DECODER(IQ4_NL)
 
 /* 2^(e - 128). A float32 with exponent field e would be 2^(e - 127); e < 2 gives subnormals. */
 static float power_of_two(uint8_t e)
@@ -132,13 +111,12 @@ static float power_of_two(uint8_t e)
 }
 
 /* The table stores twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction bit). */
-void mxfp4_to_float(const void *src, float *dst, size_t n)
+static void get_MXFP4(const uint8_t *b, float *y)
 {
     static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    const uint8_t *b = src;
-    for (size_t i = 0; i < n; i += QK, b += MXFP4_BYTES)
-        look_up(twice, b + 1, power_of_two(b[0]), dst + i);
+    look_up(twice, b + 1, power_of_two(b[0]), y);
 }
+ROW_DECODER(MXFP4)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
@@ -187,18 +165,16 @@ static int8_t round_away(float v)
     return (int8_t)(q + (rest >= 0.5f) - (rest <= -0.5f));
 }
 
-void q8_0_from_float(const float *src, void *dst, size_t n)
+static void put_Q8_0(uint8_t *b, const float *x)
 {
-    uint8_t *b = dst;
-    for (size_t i = 0; i < n; i += QK, b += Q8_0_BYTES) {
-        int8_t q[QK];
-        float d = fabsf(largest_signed(src + i)) / 127, id = inverse(d);
-        for (size_t j = 0; j < QK; j++)
-            q[j] = round_away(src[i + j] * id);
-        put_f16(b, d);
-        memcpy(b + 2, q, QK);
-    }
+    int8_t q[QK];
+    float d = fabsf(largest_signed(x)) / 127, id = inverse(d);
+    for (size_t j = 0; j < QK; j++)
+        q[j] = round_away(x[j] * id);
+    put_f16(b, d);
+    memcpy(b + 2, q, QK);
 }
+ROW_ENCODER(Q8_0)
 
 static void put_nibbles(uint8_t *dst, const uint8_t q[QK])
 {
@@ -237,42 +213,38 @@ static float encode_range(const float *x, uint8_t top, uint8_t q[QK], float *min
     return d;
 }
 
-void q4_0_from_float(const float *src, void *dst, size_t n)
+static void put_Q4_0(uint8_t *b, const float *x)
 {
-    uint8_t *b = dst, q[QK];
-    for (size_t i = 0; i < n; i += QK, b += Q4_0_BYTES) {
-        put_f16(b, encode_symmetric(src + i, 8, q));
-        put_nibbles(b + 2, q);
-    }
+    uint8_t q[QK];
+    put_f16(b, encode_symmetric(x, 8, q));
+    put_nibbles(b + 2, q);
 }
+ROW_ENCODER(Q4_0)
 
-void q5_0_from_float(const float *src, void *dst, size_t n)
+static void put_Q5_0(uint8_t *b, const float *x)
 {
-    uint8_t *b = dst, q[QK];
-    for (size_t i = 0; i < n; i += QK, b += Q5_0_BYTES) {
-        put_f16(b, encode_symmetric(src + i, 16, q));
-        put_fives(b + 2, b + 6, q);
-    }
+    uint8_t q[QK];
+    put_f16(b, encode_symmetric(x, 16, q));
+    put_fives(b + 2, b + 6, q);
 }
+ROW_ENCODER(Q5_0)
 
-void q4_1_from_float(const float *src, void *dst, size_t n)
+static void put_Q4_1(uint8_t *b, const float *x)
 {
-    uint8_t *b = dst, q[QK];
+    uint8_t q[QK];
     float min;
-    for (size_t i = 0; i < n; i += QK, b += Q4_1_BYTES) {
-        put_f16(b, encode_range(src + i, 15, q, &min));
-        put_f16(b + 2, min);
-        put_nibbles(b + 4, q);
-    }
+    put_f16(b, encode_range(x, 15, q, &min));
+    put_f16(b + 2, min);
+    put_nibbles(b + 4, q);
 }
+ROW_ENCODER(Q4_1)
 
-void q5_1_from_float(const float *src, void *dst, size_t n)
+static void put_Q5_1(uint8_t *b, const float *x)
 {
-    uint8_t *b = dst, q[QK];
+    uint8_t q[QK];
     float min;
-    for (size_t i = 0; i < n; i += QK, b += Q5_1_BYTES) {
-        put_f16(b, encode_range(src + i, 31, q, &min));
-        put_f16(b + 2, min);
-        put_fives(b + 4, b + 8, q);
-    }
+    put_f16(b, encode_range(x, 31, q, &min));
+    put_f16(b + 2, min);
+    put_fives(b + 4, b + 8, q);
 }
+ROW_ENCODER(Q5_1)

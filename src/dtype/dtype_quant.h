@@ -37,22 +37,32 @@ static inline void put_f16(uint8_t *p, float v)
     put_u16(p, f16_from_f32(v));
 }
 
-typedef void to_float_fn(const void *src, float *dst, size_t n);
-typedef void from_float_fn(const float *src, void *dst, size_t n);
+#define DECLARE_RW(NAME) void encode_##NAME(const float *src, void *dst, size_t n);
+#define DECLARE_R(NAME)
+#define DECLARE_CODEC(NAME, ID, ACCESS, ...)                                                       \
+    void decode_##NAME(const void *src, float *dst, size_t n);                                     \
+    DECLARE_##ACCESS(NAME)
+READABLE_TYPES(DECLARE_CODEC)
+
+/* Defines decode_NAME: get_NAME(b, y) for each block. */
+#define ROW_DECODER(NAME)                                                                          \
+    void decode_##NAME(const void *src, float *dst, size_t n)                                      \
+    {                                                                                              \
+        const uint8_t *b = src;                                                                    \
+        for (size_t i = 0; i < n; i += NAME##_BLOCK, b += NAME##_BYTES)                            \
+            get_##NAME(b, dst + i);                                                                \
+    }
+
+/* Defines encode_NAME: put_NAME(b, x) for each block. */
+#define ROW_ENCODER(NAME)                                                                          \
+    void encode_##NAME(const float *src, void *dst, size_t n)                                      \
+    {                                                                                              \
+        uint8_t *b = dst;                                                                          \
+        for (size_t i = 0; i < n; i += NAME##_BLOCK, b += NAME##_BYTES)                            \
+            put_##NAME(b, src + i);                                                                \
+    }
 
 /* The 4-bit values that IQ4_NL and IQ4_XS choose from. */
 extern const int8_t iq4_values[16];
-
-/* dtype_quant.c: blocks of 32 */
-to_float_fn q8_0_to_float, q4_0_to_float, q4_1_to_float, q5_0_to_float, q5_1_to_float;
-to_float_fn iq4_nl_to_float, mxfp4_to_float;
-from_float_fn q8_0_from_float, q4_0_from_float, q4_1_from_float, q5_0_from_float, q5_1_from_float;
-
-/* dtype_kquant.c: super-blocks of 256 */
-to_float_fn q2_k_to_float, q3_k_to_float, q4_k_to_float, q5_k_to_float, q6_k_to_float;
-to_float_fn iq4_xs_to_float;
-
-/* dtype_ksearch.c */
-from_float_fn q4_k_from_float, q6_k_from_float;
 
 #endif

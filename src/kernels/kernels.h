@@ -33,6 +33,7 @@
 #ifndef MGPT_KERNELS_H
 #define MGPT_KERNELS_H
 
+#include "dtype/types.h"
 #include "kernels/sample_kernels.h"
 
 #include <float.h>
@@ -62,27 +63,6 @@ static inline size_t panels_of(size_t n_rows)
 static inline size_t rows_of_panels(size_t n_out, size_t p, size_t panels)
 {
     return n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
-}
-
-/* Element types that matmul multiplies directly; they index the table. */
-enum weight_type {
-    WEIGHT_F32,
-    WEIGHT_F16,
-    WEIGHT_BF16,
-    WEIGHT_Q8_0, /* from here on activations come from `quantize` */
-    WEIGHT_Q4_0,
-    WEIGHT_Q4_1,
-    WEIGHT_Q5_0,
-    WEIGHT_Q5_1,
-    WEIGHT_Q4_K,
-    WEIGHT_Q5_K,
-    WEIGHT_Q6_K,
-    WEIGHT_N_TYPES
-};
-
-static inline int weight_is_integer(enum weight_type type)
-{
-    return type >= WEIGHT_Q8_0;
 }
 
 enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KINDS };

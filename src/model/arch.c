@@ -56,8 +56,11 @@ const struct arch_refused arch_refused[] = {
 };
 const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
 
-static const char *const act_names[ACT_N_KINDS] = {"relu", "relu2", "silu", "gelu_tanh",
-                                                   "gelu_erf"};
+static const char *const act_names[ACT_N_KINDS] = {[ACT_RELU] = "relu",
+                                                   [ACT_RELU2] = "relu2",
+                                                   [ACT_SILU] = "silu",
+                                                   [ACT_GELU_TANH] = "gelu_tanh",
+                                                   [ACT_GELU_ERF] = "gelu_erf"};
 
 const char *act_name(enum act act)
 {

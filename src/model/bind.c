@@ -11,12 +11,13 @@
 #include "model/hyperparams.h"
 #include "model/model.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Sets of architectures. */
 enum {
-    ALL = (1 << 12) - 1,
+    ALL = INT_MAX,
     FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2, /* q, k, v in one tensor, or three */
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2,

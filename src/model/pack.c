@@ -34,17 +34,8 @@ struct plan {
 /* Types without a kernel are unpacked to F32. */
 enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t)
 {
-    static const struct {
-        uint32_t dtype;
-        enum weight_type weight;
-    } direct[] = {{DTYPE_F16, WEIGHT_F16},   {DTYPE_BF16, WEIGHT_BF16}, {DTYPE_Q8_0, WEIGHT_Q8_0},
-                  {DTYPE_Q4_0, WEIGHT_Q4_0}, {DTYPE_Q4_1, WEIGHT_Q4_1}, {DTYPE_Q5_0, WEIGHT_Q5_0},
-                  {DTYPE_Q5_1, WEIGHT_Q5_1}, {DTYPE_Q4_K, WEIGHT_Q4_K}, {DTYPE_Q5_K, WEIGHT_Q5_K},
-                  {DTYPE_Q6_K, WEIGHT_Q6_K}};
-    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
-        if (direct[i].dtype == t->type->id && m->kernels.matmul[direct[i].weight])
-            return direct[i].weight;
-    return WEIGHT_F32;
+    enum weight_type type = t->type->weight;
+    return m->kernels.matmul[type] ? type : WEIGHT_F32;
 }
 
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,

@@ -49,22 +49,14 @@ static void hash_put(struct hashes *h, const char *name, uint64_t hash)
 }
 
 /* Weights in the file's layout: blocks of `bytes` bytes for `columns` columns, with halves at `at`. */
+#define FLOAT_BLOCK(NAME, ...)                                                                     \
+    [WEIGHT_##NAME] = {"linear " #NAME, 1, NAME##_BYTES, 0, WEIGHT_##NAME == WEIGHT_F16},
+#define INT_BLOCK(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS) \
+    [WEIGHT_##NAME] = {"linear " #NAME, BLOCK, BYTES, SUBS == 2 ? BYTES - 2 : 0, 1 + MINIMUM},
 static const struct {
     const char *name;
     size_t columns, bytes, at, halves;
-} types[WEIGHT_N_TYPES] = {
-    [WEIGHT_F32] = {"linear F32", 1, 4, 0, 0},
-    [WEIGHT_F16] = {"linear F16", 1, 2, 0, 1},
-    [WEIGHT_BF16] = {"linear BF16", 1, 2, 0, 0},
-    [WEIGHT_Q8_0] = {"linear Q8_0", 32, 34, 0, 1},
-    [WEIGHT_Q4_0] = {"linear Q4_0", 32, 18, 0, 1},
-    [WEIGHT_Q4_1] = {"linear Q4_1", 32, 20, 0, 2},
-    [WEIGHT_Q5_0] = {"linear Q5_0", 32, 22, 0, 1},
-    [WEIGHT_Q5_1] = {"linear Q5_1", 32, 24, 0, 2},
-    [WEIGHT_Q4_K] = {"linear Q4_K", 256, 144, 0, 2},
-    [WEIGHT_Q5_K] = {"linear Q5_K", 256, 176, 0, 2},
-    [WEIGHT_Q6_K] = {"linear Q6_K", 256, 210, 208, 1},
-};
+} types[WEIGHT_N_TYPES] = {FLOAT_TYPES(FLOAT_BLOCK) INT_TYPES(INT_BLOCK)};
 
 /* A random matrix in the file's layout: random bytes, but finite floats. */
 static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n)

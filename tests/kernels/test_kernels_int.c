@@ -18,11 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t ids[WEIGHT_N_TYPES] = {
-    [WEIGHT_Q8_0] = DTYPE_Q8_0, [WEIGHT_Q4_0] = DTYPE_Q4_0, [WEIGHT_Q4_1] = DTYPE_Q4_1,
-    [WEIGHT_Q5_0] = DTYPE_Q5_0, [WEIGHT_Q5_1] = DTYPE_Q5_1, [WEIGHT_Q4_K] = DTYPE_Q4_K,
-    [WEIGHT_Q5_K] = DTYPE_Q5_K, [WEIGHT_Q6_K] = DTYPE_Q6_K};
-
 /* ---- random arguments ---------------------------------------------------------------------------- */
 
 static uint64_t state = 7;
@@ -59,10 +54,8 @@ static void int_put_half(uint8_t *at, float v)
 /* Halves of a block: offset of d, and of a minimum (0: none). */
 static void halves_at(enum weight_type type, size_t *d, size_t *min)
 {
-    *d = type == WEIGHT_Q6_K ? 208 : 0;
-    *min = type == WEIGHT_Q4_1 || type == WEIGHT_Q5_1 || type == WEIGHT_Q4_K || type == WEIGHT_Q5_K
-               ? 2
-               : 0;
+    *d = type == WEIGHT_Q6_K ? Q6_K_BYTES - 2 : 0;
+    *min = layouts[type].has_min ? 2 : 0;
 }
 
 /* Random bytes; scales are moderate, or any halves (infinities, NaNs, subnormals). */
@@ -102,7 +95,7 @@ static void int_make(struct problem *p, enum weight_type type, size_t n, size_t 
                      enum content content, const struct kernels *k)
 {
     *p = (struct problem){.type = type, .n = n, .n_in = n_in, .n_out = n_out};
-    p->d = dtype_find(ids[type]);
+    p->d = dtype_of_weight(type);
     p->row_bytes = n_in / p->d->block * p->d->block_bytes;
     p->p0 = int_below(3) ? 0 : int_below(panels_of(n_out));
     p->p1 = int_below(3) ? panels_of(n_out) : p->p0 + int_below(panels_of(n_out) - p->p0 + 1);
@@ -161,7 +154,7 @@ static void int_same(const struct problem *p, const char *isa, const float *a, c
 
 static size_t columns(enum weight_type type, size_t cap)
 {
-    size_t block = dtype_find(ids[type])->block;
+    size_t block = dtype_of_weight(type)->block;
     return block * (1 + int_below(cap / block));
 }
 
@@ -188,7 +181,7 @@ static void test_random(void **unused)
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
     for (int round = 0; round < 150; round++)
-        for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
+        for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++) {
             enum weight_type type = (enum weight_type)t;
             size_t tokens = int_below(3) ? 1 + int_below(8) : 1 + int_below(70);
             one_shape(k, n, type, tokens, columns(type, int_below(8) ? 512 : 2048),
@@ -202,10 +195,11 @@ static void test_tails(void **unused)
     (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
-    for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
+    for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
         for (size_t tokens = 1; tokens < 36; tokens++)
             for (size_t panels = 1; panels < 7; panels++)
-                one_shape(k, n, (enum weight_type)t, tokens, dtype_find(ids[t])->block,
+                one_shape(k, n, (enum weight_type)t, tokens,
+                          dtype_of_weight((enum weight_type)t)->block,
                           panels * PANEL - int_below(PANEL), USUAL);
 }
 
@@ -216,7 +210,7 @@ static void test_groups(void **unused)
     (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
-    for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
+    for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
         for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
             one_shape(k, n, (enum weight_type)t, tokens[i],
                       1024 + columns((enum weight_type)t, 512), 1 + int_below(40),
@@ -260,7 +254,7 @@ static void test_rows(void **unused)
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (size_t r = 0; r < n_levels; r++)
-        for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
+        for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
             int_make(&p, (enum weight_type)t, 61, columns((enum weight_type)t, 1024), 100, USUAL,
                      k);
@@ -315,7 +309,7 @@ static void test_exact(void **unused)
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
     for (int round = 0; round < 10; round++)
-        for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
+        for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++) {
             struct problem p;
             int_make(&p, (enum weight_type)t, 1 + int_below(9), columns((enum weight_type)t, 1024),
                      1 + int_below(70), USUAL, &k);
@@ -342,7 +336,7 @@ static void test_not_a_number(void **unused)
     size_t n_levels = isa_levels_here(k);
     for (size_t r = 0; r < n_levels; r++)
         for (size_t v = 0; v < 3; v++)
-            for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++) {
+            for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++) {
                 struct problem p;
                 int_make(&p, (enum weight_type)t, 3, 512, 20, USUAL, k);
                 p.p0 = 0;
@@ -361,9 +355,9 @@ static void test_not_a_number(void **unused)
 static void test_sizes(void **unused)
 {
     (void)unused;
-    for (int t = WEIGHT_Q8_0; t < WEIGHT_N_TYPES; t++)
+    for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
         for (size_t n_in = 256; n_in <= 4096; n_in += 256) {
-            const struct dtype *d = dtype_find(ids[t]);
+            const struct dtype *d = dtype_of_weight((enum weight_type)t);
             size_t file = n_in / d->block * d->block_bytes * PANEL;
             size_t packed = kernels_panel_bytes((enum weight_type)t, n_in);
             assert_true(packed % 64 == 0 && packed >= file && packed <= file + file * 3 / 100);

@@ -17,10 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_TYPES = WEIGHT_BF16 + 1 };
-
-static const uint32_t weight_ids[N_TYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-
 static uint64_t state = 1;
 
 static size_t matmul_below(size_t n)
@@ -88,7 +84,7 @@ static void matmul_run(const struct kernels *k, enum weight_type type, const str
 static void good_enough(enum weight_type type, const struct matmul_shape *s,
                         const struct matmul_buffers *b)
 {
-    const struct dtype *d = dtype_find(weight_ids[type]);
+    const struct dtype *d = dtype_of_weight(type);
     float *w = malloc(s->n_in * s->n_out * sizeof *w);
     assert_non_null(w);
     d->to_float(b->raw.at, w, s->n_in * s->n_out);
@@ -109,7 +105,7 @@ static void good_enough(enum weight_type type, const struct matmul_shape *s,
 static void one_linear(const struct kernels *k, size_t n_levels, enum weight_type type, size_t kind)
 {
     struct matmul_shape s = random_shape(kind);
-    const struct dtype *d = dtype_find(weight_ids[type]);
+    const struct dtype *d = dtype_of_weight(type);
     size_t n_w = s.n_in * s.n_out, padded = panels_of(s.n_out) * PANEL * s.n_in;
     size_t x_bytes = span(s.n, s.ldx, s.n_in) * sizeof(float);
     size_t y_bytes = span(s.n, s.ldy, s.n_out) * sizeof(float);
@@ -143,7 +139,7 @@ static void test_linear(void **unused)
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (size_t kind = 0; kind < 240; kind++)
-        for (int type = 0; type < N_TYPES; type++)
+        for (int type = 0; type < WEIGHT_N_FLOATS; type++)
             one_linear(k, n_levels, (enum weight_type)type, kind);
 }
 
@@ -189,7 +185,7 @@ static void test_every_weight(void **unused)
     for (size_t i = 0; i < OUT; i++)
         raw[i] = (uint16_t)i;
     for (size_t t = 0; t < 2; t++) {
-        dtype_find(weight_ids[types[t]])->to_float(raw, want, OUT);
+        dtype_of_weight(types[t])->to_float(raw, want, OUT);
         for (size_t r = 0; r < n_levels; r++) {
             k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
             k[r].matmul[types[t]](

@@ -18,10 +18,6 @@ enum {
 
 static const size_t largest = (size_t)512 << 20;
 
-static const uint32_t type_ids[WEIGHT_N_TYPES] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q8_0,
-                                                  DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,
-                                                  DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K};
-
 /* ---- calls ---- */
 
 static size_t x_stride(const struct kernel_case *c)
@@ -239,13 +235,13 @@ static void linear_case(struct case_list *list, const struct kernel_case *like, 
 void cases_linear(struct case_list *list, const struct kernels *k, struct bank *bank,
                   const struct limits *l, int type, const char *word)
 {
-    const struct dtype *d = dtype_find(type_ids[type]);
+    const struct dtype *d = dtype_of_weight((enum weight_type)type);
     char names[48];
     int integer = weight_is_integer((enum weight_type)type);
     struct kernel_case like = {
         .k = k, .bank = bank, .index = type, .peak = integer ? &l->int8 : &l->fma};
     list->n = 0;
-    if (!d || !k->matmul[type] || !k->pack[type])
+    if (!k->matmul[type] || !k->pack[type])
         return;
     snprintf(names, sizeof names, "linear %s|pack %s", d->name, d->name);
     if (word && !strstr(names, word)) /* large matrices take a while to pack */

@@ -1,6 +1,7 @@
 /* What the machine and the model are, and arithmetic on samples. See bench.h. */
 #include "bench/bench.h"
 #include "common/interrupt.h"
+#include "dtype/dtype.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -186,16 +187,10 @@ uint64_t machine_peak_memory(void)
 /* 1 when the kernels in use multiply this type as integers. */
 static int is_integer(const char *type, const char *isa)
 {
-    static const char *const names[WEIGHT_N_TYPES] = {
-        "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"};
+    const struct dtype *d = dtype_named(type);
     struct kernels k;
     memset(&k, 0, sizeof k);
-    if (!kernels_init(&k, isa))
-        return 0;
-    for (int i = 0; i < WEIGHT_N_TYPES; i++)
-        if (strcmp(names[i], type) == 0)
-            return weight_is_integer((enum weight_type)i) && k.matmul[i] != NULL;
-    return 0;
+    return d && kernels_init(&k, isa) && weight_is_integer(d->weight) && k.matmul[d->weight];
 }
 
 void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info)

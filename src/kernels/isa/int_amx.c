@@ -152,17 +152,15 @@ ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const 
 typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
                      size_t blocks, int first);
 
-/* Types with the same code share a function. */
-#define DEFINE_TILE(NAME, TYPE)                                                                    \
+/* Compilers merge the functions of types whose code is the same. */
+#define DEFINE_TILE(NAME, ...)                                                                     \
     static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,  \
                             size_t blocks, int first)                                              \
     {                                                                                              \
-        amx_tile(y, ldy, x, w, blocks, first, &layouts[TYPE]);                                     \
+        amx_tile(y, ldy, x, w, blocks, first, &layouts[WEIGHT_##NAME]);                            \
     }
 
-DEFINE_TILE(plain, WEIGHT_Q8_0)
-DEFINE_TILE(min, WEIGHT_Q4_K)
-DEFINE_TILE(halves, WEIGHT_Q6_K)
+INT_TYPES(DEFINE_TILE)
 
 /* ---- operands of tiles -------------------------------------------------------------------- */
 
@@ -291,32 +289,22 @@ static int are_worth_tiles(size_t n)
     return 4 * n >= 3 * ((n + TILE - 1) / TILE * TILE) + 20;
 }
 
-#define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
+#define DEFINE_MATMUL(NAME, ...)                                                                   \
     static __attribute__((noinline)) void tiles_##NAME(const struct matmul *m)                     \
     {                                                                                              \
-        matmul_tiles(m, tile_##TILES, &layouts[TYPE]);                                             \
+        matmul_tiles(m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                     \
     }                                                                                              \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
         if (are_worth_tiles(m->n))                                                                 \
             tiles_##NAME(m);                                                                       \
         else                                                                                       \
-            quant_matmul_avx512vnni[TYPE - WEIGHT_Q8_0](m);                                        \
+            int_matmul_avx512vnni[WEIGHT_##NAME](m);                                               \
     }
-
-DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, plain)
-DEFINE_MATMUL(q4_0, WEIGHT_Q4_0, plain)
-DEFINE_MATMUL(q4_1, WEIGHT_Q4_1, min)
-DEFINE_MATMUL(q5_0, WEIGHT_Q5_0, plain)
-DEFINE_MATMUL(q5_1, WEIGHT_Q5_1, min)
-DEFINE_MATMUL(q4_k, WEIGHT_Q4_K, min)
-DEFINE_MATMUL(q5_k, WEIGHT_Q5_K, min)
-DEFINE_MATMUL(q6_k, WEIGHT_Q6_K, halves)
+INT_TYPES(DEFINE_MATMUL)
 
 void kernels_quant_init_amx(struct kernels *k)
 {
-    static matmul_fn *const fns[] = {matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0,
-                                     matmul_q5_1, matmul_q4_k, matmul_q5_k, matmul_q6_k};
-    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
+    INT_TYPES(SET_MATMUL)
     k->quantize = quantize_blocks;
 }

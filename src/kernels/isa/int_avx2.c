@@ -20,6 +20,6 @@ static inline IVEC products(IVEC w, IVEC x, int bits)
 
 void kernels_quant_init_avx2(struct kernels *k)
 {
-    tile_init(k);
+    INT_TYPES(SET_MATMUL)
     k->quantize = quantize_blocks;
 }

@@ -17,10 +17,11 @@ static inline IVEC i_dot(IVEC sum, const IVEC *w, const IVEC *x, int bits)
 
 #include "kernels/tiles/int_tile_tmpl.h"
 
-matmul_fn *const quant_matmul_avx512vnni[] = {MATMULS};
+#define ENTRY(NAME, ...) [WEIGHT_##NAME] = matmul_##NAME,
+matmul_fn *const int_matmul_avx512vnni[WEIGHT_N_TYPES] = {INT_TYPES(ENTRY)};
 
 void kernels_quant_init_avx512vnni(struct kernels *k)
 {
-    tile_init(k);
+    INT_TYPES(SET_MATMUL)
     k->quantize = quantize_blocks;
 }

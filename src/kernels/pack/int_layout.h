@@ -44,12 +44,25 @@ struct layout {
     uint8_t block_lines;
 };
 
-static const struct layout layouts[WEIGHT_N_TYPES] = {
-    [WEIGHT_Q8_0] = {8, 128, 0, 1, 0, 2, 1, 8}, [WEIGHT_Q4_0] = {4, 8, 0, 1, 0, 2, 1, 4},
-    [WEIGHT_Q4_1] = {4, 0, 1, 1, 0, 1, 1, 4},   [WEIGHT_Q5_0] = {5, 16, 0, 1, 0, 2, 1, 5},
-    [WEIGHT_Q5_1] = {5, 0, 1, 1, 0, 1, 1, 5},   [WEIGHT_Q4_K] = {4, 0, 1, 1, 1, 8, 5, 4},
-    [WEIGHT_Q5_K] = {5, 0, 1, 1, 1, 8, 5, 5},   [WEIGHT_Q6_K] = {6, 32, 0, 2, 1, 8, 5, 6},
-};
+#define LAYOUT(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS)   \
+    [WEIGHT_##NAME] = {.bits = BITS,                                                               \
+                       .offset = OFFSET,                                                           \
+                       .has_min = MINIMUM,                                                         \
+                       .sub_blocks = SUBS,                                                         \
+                       .k = VALUES == 256,                                                         \
+                       .group_blocks = VALUES == 256 ? 8 : 2 - MINIMUM,                            \
+                       .head_lines = VALUES == 256 ? 5 : 1,                                        \
+                       .block_lines = BITS},
+static const struct layout layouts[WEIGHT_N_TYPES] = {INT_TYPES(LAYOUT)};
+
+/* A block of the file: values; d; dmin if it has minima; K types: scales, 6 bits for each scale and
+ * minimum or a byte. */
+#define CHECK_BYTES(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM,    \
+                    SUBS)                                                                          \
+    _Static_assert(BYTES == VALUES * BITS / 8 + 2 + 2 * MINIMUM +                                  \
+                                (VALUES == 256) * (MINIMUM ? 12 : 8 * SUBS),                       \
+                   #NAME " has another size");
+INT_TYPES(CHECK_BYTES)
 
 /* Byte offset of a group of columns in a panel; also the size of `group` groups. */
 static inline size_t group_at(const struct layout *l, size_t group)
@@ -103,9 +116,12 @@ void kernels_quant_init_avx512(struct kernels *k);
 void kernels_quant_init_avx512vnni(struct kernels *k);
 void kernels_quant_init_amx(struct kernels *k);
 
-/* matmul of avx512vnni, from Q8_0 on. amx uses it for few tokens. */
-extern matmul_fn *const quant_matmul_avx512vnni[];
+/* Indexed by enum weight_type. amx uses it for few tokens. */
+extern matmul_fn *const int_matmul_avx512vnni[WEIGHT_N_TYPES];
 
 void kernels_pack_init(struct kernels *k);
+
+/* INT_TYPES(SET_MATMUL) sets k->matmul of all integer types. */
+#define SET_MATMUL(NAME, ...) k->matmul[WEIGHT_##NAME] = matmul_##NAME;
 
 #endif

@@ -13,13 +13,14 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
+#define BYTES_OF(NAME, ...) [WEIGHT_##NAME] = NAME##_BYTES,
+
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
 {
-    if (type == WEIGHT_F32)
-        return n_in * PANEL * sizeof(float);
-    if (!weight_is_integer(type))
-        return n_in * PANEL * sizeof(uint16_t);
-    return quant_panel_bytes(&layouts[type], n_in);
+    static const uint8_t bytes[] = {FLOAT_TYPES(BYTES_OF)};
+    if (weight_is_integer(type))
+        return quant_panel_bytes(&layouts[type], n_in);
+    return n_in * PANEL * bytes[type];
 }
 
 size_t kernels_x_bytes(enum weight_type type, size_t n_in)
@@ -188,9 +189,7 @@ ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t
 /* Bytes in the file of `blocks` blocks of 32 columns. */
 ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)
 {
-    static const uint8_t bytes[WEIGHT_N_TYPES] = {
-        [WEIGHT_Q8_0] = 34, [WEIGHT_Q4_0] = 18,  [WEIGHT_Q4_1] = 20,  [WEIGHT_Q5_0] = 22,
-        [WEIGHT_Q5_1] = 24, [WEIGHT_Q4_K] = 144, [WEIGHT_Q5_K] = 176, [WEIGHT_Q6_K] = 210};
+    static const uint8_t bytes[] = {INT_TYPES(BYTES_OF)};
     return layouts[type].k ? blocks / 8 * bytes[type] : blocks * bytes[type];
 }
 
@@ -229,25 +228,17 @@ ALWAYS_INLINE void pack_ints(void *dst, const void *src, size_t n_in, size_t n_o
     }
 }
 
-#define DEFINE_PACK(NAME, TYPE)                                                                    \
+#define DEFINE_PACK(NAME, ...)                                                                     \
     static void pack_##NAME(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0,      \
                             size_t p1)                                                             \
     {                                                                                              \
-        pack_ints(dst, src, n_in, n_out, p0, p1, TYPE);                                            \
+        pack_ints(dst, src, n_in, n_out, p0, p1, WEIGHT_##NAME);                                   \
     }
+INT_TYPES(DEFINE_PACK)
 
-DEFINE_PACK(q8_0, WEIGHT_Q8_0)
-DEFINE_PACK(q4_0, WEIGHT_Q4_0)
-DEFINE_PACK(q4_1, WEIGHT_Q4_1)
-DEFINE_PACK(q5_0, WEIGHT_Q5_0)
-DEFINE_PACK(q5_1, WEIGHT_Q5_1)
-DEFINE_PACK(q4_k, WEIGHT_Q4_K)
-DEFINE_PACK(q5_k, WEIGHT_Q5_K)
-DEFINE_PACK(q6_k, WEIGHT_Q6_K)
+#define SET_PACK(NAME, ...) k->pack[WEIGHT_##NAME] = pack_##NAME;
 
 void kernels_pack_init(struct kernels *k)
 {
-    static pack_fn *const fns[] = {pack_q8_0, pack_q4_0, pack_q4_1, pack_q5_0,
-                                   pack_q5_1, pack_q4_k, pack_q5_k, pack_q6_k};
-    memcpy(k->pack + WEIGHT_Q8_0, fns, sizeof fns);
+    INT_TYPES(SET_PACK)
 }

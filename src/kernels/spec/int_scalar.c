@@ -122,26 +122,17 @@ ALWAYS_INLINE void int_matmul(const struct matmul m, const struct layout *l)
     }
 }
 
-#define DEFINE_MATMUL(NAME, TYPE)                                                                  \
+#define DEFINE_MATMUL(NAME, ...)                                                                   \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        int_matmul(*m, &layouts[TYPE]);                                                            \
+        int_matmul(*m, &layouts[WEIGHT_##NAME]);                                                   \
     }
 
-DEFINE_MATMUL(q8_0, WEIGHT_Q8_0)
-DEFINE_MATMUL(q4_0, WEIGHT_Q4_0)
-DEFINE_MATMUL(q4_1, WEIGHT_Q4_1)
-DEFINE_MATMUL(q5_0, WEIGHT_Q5_0)
-DEFINE_MATMUL(q5_1, WEIGHT_Q5_1)
-DEFINE_MATMUL(q4_k, WEIGHT_Q4_K)
-DEFINE_MATMUL(q5_k, WEIGHT_Q5_K)
-DEFINE_MATMUL(q6_k, WEIGHT_Q6_K)
+INT_TYPES(DEFINE_MATMUL)
 
 void kernels_quant_init_scalar(struct kernels *k)
 {
-    static matmul_fn *const fns[] = {matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0,
-                                     matmul_q5_1, matmul_q4_k, matmul_q5_k, matmul_q6_k};
-    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
+    INT_TYPES(SET_MATMUL)
     k->quantize = quantize_blocks;
     kernels_pack_init(k);
 }

@@ -215,12 +215,12 @@ ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_
     }
 }
 
-/* Types with the same code share a tile function, compiled for one of them. */
-#define DEFINE_TILE(NAME, TYPE)                                                                    \
+/* Compilers merge the functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
+#define DEFINE_TILE(NAME, ...)                                                                     \
     static __attribute__((noinline)) void tile_##NAME(                                             \
         struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x, size_t n)   \
     {                                                                                              \
-        const struct layout *l = &layouts[TYPE];                                                   \
+        const struct layout *l = &layouts[WEIGHT_##NAME];                                          \
         for (; n >= TILE_TOKENS; n -= TILE_TOKENS) {                                               \
             int_tile(y, c, blocks, x, TILE_TOKENS, l);                                             \
             y += TILE_TOKENS;                                                                      \
@@ -235,12 +235,7 @@ ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_
             int_tile(y, c, blocks, x, 1, l);                                                       \
     }
 
-DEFINE_TILE(q8_0, WEIGHT_Q8_0)
-DEFINE_TILE(q4_0, WEIGHT_Q4_0)
-DEFINE_TILE(q5_0, WEIGHT_Q5_0)
-DEFINE_TILE(4_min, WEIGHT_Q4_1)
-DEFINE_TILE(5_min, WEIGHT_Q5_1)
-DEFINE_TILE(q6_k, WEIGHT_Q6_K)
+INT_TYPES(DEFINE_TILE)
 
 typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x,
                      size_t n);
@@ -300,28 +295,9 @@ ALWAYS_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struc
     }
 }
 
-#define DEFINE_MATMUL(NAME, TYPE, TILES)                                                           \
+#define DEFINE_MATMUL(NAME, ...)                                                                   \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        int_matmul(*m, TILES, &layouts[TYPE]);                                                     \
+        int_matmul(*m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                      \
     }
-
-DEFINE_MATMUL(q8_0, WEIGHT_Q8_0, tile_q8_0)
-DEFINE_MATMUL(q4_0, WEIGHT_Q4_0, tile_q4_0)
-DEFINE_MATMUL(q4_1, WEIGHT_Q4_1, tile_4_min)
-DEFINE_MATMUL(q5_0, WEIGHT_Q5_0, tile_q5_0)
-DEFINE_MATMUL(q5_1, WEIGHT_Q5_1, tile_5_min)
-DEFINE_MATMUL(q4_k, WEIGHT_Q4_K, tile_4_min)
-DEFINE_MATMUL(q5_k, WEIGHT_Q5_K, tile_5_min)
-DEFINE_MATMUL(q6_k, WEIGHT_Q6_K, tile_q6_k)
-
-/* In the order of enum weight_type, from WEIGHT_Q8_0 on. */
-#define MATMULS                                                                                    \
-    matmul_q8_0, matmul_q4_0, matmul_q4_1, matmul_q5_0, matmul_q5_1, matmul_q4_k, matmul_q5_k,     \
-        matmul_q6_k
-
-static inline void tile_init(struct kernels *k)
-{
-    static matmul_fn *const fns[] = {MATMULS};
-    memcpy(k->matmul + WEIGHT_Q8_0, fns, sizeof fns);
-}
+INT_TYPES(DEFINE_MATMUL)

@@ -12,27 +12,6 @@
 
 enum { N_TYPE_IDS = 64 }; /* of which rows of dtype.h exist */
 
-/* What to try when rows do not fit, and general.file_type of files that are mostly of this type. */
-static const struct type_row {
-    uint32_t id, instead, file_type;
-} rows[] = {
-    {DTYPE_F32, DTYPE_F32, 0},     {DTYPE_F16, DTYPE_F16, 1},     {DTYPE_Q4_0, DTYPE_F16, 2},
-    {DTYPE_Q4_1, DTYPE_F16, 3},    {DTYPE_Q8_0, DTYPE_F16, 7},    {DTYPE_Q5_0, DTYPE_F16, 8},
-    {DTYPE_Q5_1, DTYPE_F16, 9},    {DTYPE_Q2_K, DTYPE_F16, 10},   {DTYPE_Q3_K, DTYPE_F16, 12},
-    {DTYPE_Q4_K, DTYPE_Q5_0, 14},  {DTYPE_Q5_K, DTYPE_Q5_1, 16},  {DTYPE_Q6_K, DTYPE_Q8_0, 18},
-    {DTYPE_IQ4_NL, DTYPE_F16, 25}, {DTYPE_IQ4_XS, DTYPE_F16, 30}, {DTYPE_BF16, DTYPE_BF16, 32},
-    {DTYPE_MXFP4, DTYPE_F16, 38},
-};
-
-static const struct type_row *types_row_of(const struct dtype *type)
-{
-    const struct type_row *row = rows;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].id == type->id)
-            row = &rows[i];
-    return row;
-}
-
 static int is_vocabulary(const struct ckpt_tensor *t)
 {
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
@@ -54,7 +33,7 @@ const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype
         return t->type;
     type = meant(t, type);
     while (t->dims[0] % type->block)
-        type = dtype_find(types_row_of(type)->instead);
+        type = dtype_find(type->instead);
     return type;
 }
 
@@ -79,7 +58,7 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
 {
     uint64_t totals[N_TYPE_IDS] = {0}, most = 0;
     *w = (struct ckpt_written){.type = type ? type->name : "F32",
-                               .file_type = type ? types_row_of(type)->file_type : 0};
+                               .file_type = type ? type->file_type : 0};
     for (size_t i = 0; i < arr_len(c->tensors); i++) {
         const struct ckpt_tensor *t = &c->tensors[i];
         const struct dtype *to = ckpt_type_of(t, type);
@@ -88,7 +67,7 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
         if (*total > most) {
             most = *total;
             w->type = to->name;
-            w->file_type = types_row_of(to)->file_type;
+            w->file_type = to->file_type;
         }
         w->is_quantised |= to->block > 1;
         w->n_values += t->n_values;

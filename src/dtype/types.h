@@ -1,0 +1,86 @@
+/* The table of element types (ggml's). All enums, names, sizes, layouts and function tables come
+ * from these rows.
+ *
+ * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c or dtype_kquant.c. A type with
+ * RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
+ * also needs a case in get_block and in pack_head (pack_int.c).
+ *
+ * Columns:
+ *   name        as files and options write it
+ *   id          value of GGUF's type field
+ *   access      RW; R: it has no encoder
+ *   block       values in a block; a row is a whole number of blocks
+ *   bytes       of a block
+ *   file_type   value of general.file_type in files that are mostly of this type
+ *   instead     the type that llama.cpp's converters give to rows that are not whole blocks
+ */
+#ifndef MGPT_TYPES_H
+#define MGPT_TYPES_H
+
+#include <stdint.h>
+
+/* clang-format off */
+
+/* Multiplied as they are, by float activations. A further column:
+ *   bits        of a weight */
+#define FLOAT_TYPES(X) \
+    X(F32,   0, RW, 1, 4,  0, F32,  32) \
+    X(F16,   1, RW, 1, 2,  1, F16,  16) \
+    X(BF16, 30, RW, 1, 2, 32, BF16, 16)
+
+/* Multiplied as they are, by int8 activations. Further columns:
+ *   bits        of a weight: 4, 5, 6 or 8
+ *   offset      the packed value is weight + offset
+ *   minimum     1: a sub-block has a minimum, too
+ *   sub-blocks  scales for each 32 values: 1 or 2 */
+#define INT_TYPES(X) \
+    X(Q8_0,  8, RW,  32,  34,  7, F16,  8, 128, 0, 1) \
+    X(Q4_0,  2, RW,  32,  18,  2, F16,  4,   8, 0, 1) \
+    X(Q4_1,  3, RW,  32,  20,  3, F16,  4,   0, 1, 1) \
+    X(Q5_0,  6, RW,  32,  22,  8, F16,  5,  16, 0, 1) \
+    X(Q5_1,  7, RW,  32,  24,  9, F16,  5,   0, 1, 1) \
+    X(Q4_K, 12, RW, 256, 144, 14, Q5_0, 4,   0, 1, 1) \
+    X(Q5_K, 13, R,  256, 176, 16, Q5_1, 5,   0, 1, 1) \
+    X(Q6_K, 14, RW, 256, 210, 18, Q8_0, 6,  32, 0, 2)
+
+/* Unpacked to F32 at load. */
+#define DECODED_TYPES(X) \
+    X(IQ4_NL, 20, R,  32,  18, 25, F16) \
+    X(MXFP4,  39, R,  32,  17, 38, F16) \
+    X(Q2_K,   10, R, 256,  84, 10, F16) \
+    X(Q3_K,   11, R, 256, 110, 12, F16) \
+    X(IQ4_XS, 23, R, 256, 136, 30, F16)
+
+/* Refused by name: name, id. The numbers had types that no longer exist. */
+#define UNREADABLE_TYPES(X) \
+    X(4, 4) X(5, 5) X(Q8_1, 9) X(Q8_K, 15) X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) \
+    X(IQ1_S, 19) X(IQ3_S, 21) X(IQ2_S, 22) X(I8, 24) X(I16, 25) X(I32, 26) X(I64, 27) X(F64, 28) \
+    X(IQ1_M, 29) X(31, 31) X(32, 32) X(33, 33) X(TQ1_0, 34) X(TQ2_0, 35) X(36, 36) X(37, 37) \
+    X(38, 38)
+
+/* clang-format on */
+
+#define READABLE_TYPES(X) FLOAT_TYPES(X) INT_TYPES(X) DECODED_TYPES(X)
+
+/* DTYPE_F32, F32_BLOCK, F32_BYTES and so on: the columns id, block and bytes. */
+#define TYPE_CONSTANTS(NAME, ID, ACCESS, BLOCK, BYTES, ...)                                        \
+    DTYPE_##NAME = ID, NAME##_BLOCK = BLOCK, NAME##_BYTES = BYTES,
+enum { READABLE_TYPES(TYPE_CONSTANTS) };
+#undef TYPE_CONSTANTS
+
+/* WEIGHT_F32 and so on: the types that matmul multiplies. They index the tables of kernels. */
+#define WEIGHT_TYPE(NAME, ...) WEIGHT_##NAME,
+enum weight_type {
+    FLOAT_TYPES(WEIGHT_TYPE) WEIGHT_N_FLOATS,
+    WEIGHT_LAST_FLOAT = WEIGHT_N_FLOATS - 1,
+    INT_TYPES(WEIGHT_TYPE) WEIGHT_N_TYPES
+};
+#undef WEIGHT_TYPE
+
+/* 1: activations come from `quantize` (kernels.h). */
+static inline int weight_is_integer(enum weight_type type)
+{
+    return type >= WEIGHT_N_FLOATS;
+}
+
+#endif
