@@ -1,12 +1,12 @@
-/* Tests of models that can be said in two ways: an optional key with the value that its absence means, a
- * period or a flag a layer, one tensor or three. Both files must give the same logits, to the bit. */
+/* Models that can be written in two ways: an optional key with the value that its absence means, a period or a
+ * flag per layer, one tensor or three. Both files must give the same logits, to the bit. */
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
-enum { N_TOKENS = 40, GGUF_BOOL_TYPE = 7 };
+enum { N_TOKENS = 40 };
 
 /* The logits of every position. */
-static float *run(struct toy *m, const int32_t *tokens)
+static float *run_steps(struct toy *m, const int32_t *tokens)
 {
     size_t n_vocab = (size_t)m->spec.n_vocab;
     float *logits = toy_alloc(N_TOKENS * n_vocab, sizeof *logits);
@@ -22,144 +22,9 @@ static float *run(struct toy *m, const int32_t *tokens)
     return logits;
 }
 
-/* ---- ways to say it ----------------------------------------------------------------------------
- */
+/* ---- changes that no list of edits says ---------------------------------------------------------- */
 
-static void put_flags(struct toy *m, const char *pattern)
-{
-    char key[80];
-    uint8_t flags[32];
-    size_t n = strlen(pattern);
-    for (size_t i = 0; i < n; i++)
-        flags[i] = pattern[i] == 'w';
-    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", m->spec.arch);
-    toy_put_array(m, key, GGUF_BOOL_TYPE, n, flags, n);
-}
-
-static void say_every_sixth(struct toy *m)
-{
-    toy_put_u32(m, "gemma3.attention.sliding_window_pattern", 6);
-}
-
-static void say_every_sixth_by_flags(struct toy *m)
-{
-    put_flags(m, "wwwwwfw");
-}
-
-static void say_every_third_by_flags(struct toy *m)
-{
-    put_flags(m, "wwfw");
-}
-
-static void say_windows_of_layers(struct toy *m)
-{
-    toy_drop_key(m, "llama.attention.sliding_window");
-    toy_drop_key(m, "llama.attention.sliding_window_pattern");
-    toy_put_windows(m, (const int32_t[]){16, 16, 0, 16}, 4);
-}
-
-static void say_windows_of_everything(struct toy *m)
-{
-    toy_put_windows(m, (const int32_t[]){80, 1 << 30}, 2);
-}
-
-static void say_window_of_the_context(struct toy *m)
-{
-    toy_put_u32(m, "llama.attention.sliding_window", 80);
-}
-
-static void say_no_window(struct toy *m)
-{
-    toy_put_u32(m, "llama.attention.sliding_window", 0);
-}
-
-static void say_local_base(struct toy *m)
-{
-    toy_put_f32(m, "gemma3.rope.freq_base_swa", 10000);
-}
-
-static void say_scale_linear(struct toy *m)
-{
-    toy_drop_key(m, "qwen2.rope.scaling.type");
-    toy_drop_key(m, "qwen2.rope.scaling.factor");
-    toy_put_f32(m, "qwen2.rope.scale_linear", 4);
-}
-
-/* Readers of such files take a factor without a type as linear. */
-static void say_factor_without_type(struct toy *m)
-{
-    toy_drop_key(m, "qwen2.rope.scaling.type");
-}
-
-static void say_no_scaling(struct toy *m)
-{
-    toy_put_string(m, "llama.rope.scaling.type", "none");
-}
-
-static void say_divisors(struct toy *m)
-{
-    toy_drop_key(m, "llama.rope.scaling.type");
-    toy_drop_key(m, "llama.rope.scaling.factor");
-    struct toy_tensor *t = toy_find(m, "rope_freqs.weight");
-    for (size_t i = 0; i < t->n; i++)
-        t->values[i] = 2.5f;
-}
-
-static void say_factor(struct toy *m)
-{
-    toy_drop_tensor(m, "rope_freqs.weight");
-}
-
-static void say_side_by_side(struct toy *m)
-{
-    toy_put_bool(m, "gptneox.use_parallel_residual", 1);
-}
-
-static void say_in_turn(struct toy *m)
-{
-    toy_put_bool(m, "llama.use_parallel_residual", 0);
-}
-
-static void say_half(struct toy *m)
-{
-    toy_put_f32(m, "llama.attention.scale", 0.5f);
-}
-
-static void say_wide_clamp(struct toy *m)
-{
-    toy_put_f32(m, "olmo.attention.clamp_kqv", 1e6f);
-}
-
-static void say_no_clamp(struct toy *m)
-{
-    toy_drop_key(m, "olmo.attention.clamp_kqv");
-    toy_put_f32(m, "olmo.attention.clamp_kqv", 0);
-}
-
-static void drop_clamp(struct toy *m)
-{
-    toy_drop_key(m, "olmo.attention.clamp_kqv");
-}
-
-static void say_no_cap(struct toy *m)
-{
-    toy_put_f32(m, "llama.final_logit_softcapping", 0);
-}
-
-static void say_head_width(struct toy *m)
-{
-    toy_put_u32(m, "llama.attention.key_length", 4);
-    toy_put_u32(m, "llama.attention.value_length", 4);
-}
-
-static void say_neutral_lambdas(struct toy *m)
-{
-    struct toy_tensor *keep = toy_add(m, "resid_lambdas", TOY_F32, m->spec.n_layer, 0, 1, 0);
-    assert_true(keep->values[0] == 1);
-    toy_add(m, "x0_lambdas", TOY_F32, m->spec.n_layer, 0, 0, 0);
-}
-
-static void say_the_head_again(struct toy *m)
+static void repeat_the_head(struct toy *m)
 {
     struct toy_tensor *t =
         toy_add(m, "output.weight", m->spec.type, m->spec.n_embd, m->spec.n_vocab, 0, 0);
@@ -167,8 +32,8 @@ static void say_the_head_again(struct toy *m)
 }
 
 /* One third of attn_qkv's weight or bias as a tensor of its own. */
-static void split(struct toy *m, int layer, const char *part, const char *kind, size_t first,
-                  size_t rows)
+static void split_one(struct toy *m, int layer, const char *part, const char *kind, size_t first,
+                      size_t rows)
 {
     char from[80], to[80];
     snprintf(from, sizeof from, "blk.%d.attn_qkv.%s", layer, kind);
@@ -184,7 +49,7 @@ static void split(struct toy *m, int layer, const char *part, const char *kind, 
                (size_t)toy_bytes(type, t->n));
 }
 
-static void say_q_k_v_apart(struct toy *m)
+static void split_q_k_v(struct toy *m)
 {
     size_t d = (size_t)m->spec.head_dim, q = d * (size_t)m->spec.n_head;
     size_t kv = d * (size_t)m->spec.n_head_kv;
@@ -192,9 +57,9 @@ static void say_q_k_v_apart(struct toy *m)
     for (int layer = 0; layer < m->spec.n_layer; layer++) {
         for (int i = 0; i < 2; i++) {
             char name[80];
-            split(m, layer, "q", kinds[i], 0, q);
-            split(m, layer, "k", kinds[i], q, kv);
-            split(m, layer, "v", kinds[i], q + kv, kv);
+            split_one(m, layer, "q", kinds[i], 0, q);
+            split_one(m, layer, "k", kinds[i], q, kv);
+            split_one(m, layer, "v", kinds[i], q + kv, kv);
             snprintf(name, sizeof name, "blk.%d.attn_qkv.%s", layer, kinds[i]);
             toy_drop_tensor(m, name);
         }
@@ -214,46 +79,60 @@ static void say_one_norm_twice(struct toy *m)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------
- */
+/* ------------------------------------------------------------------------------------------------ */
+
+#define NO_SCALING "no_key llama.rope.scaling.type; no_key llama.rope.scaling.factor;"
+#define NO_CLAMP "no_key olmo.attention.clamp_kqv;"
 
 static const struct {
     size_t zoo;
-    void (*one)(struct toy *m); /* NULL: as the zoo has it */
-    void (*other)(struct toy *m);
+    const char *one; /* edits; "": as the zoo has it */
+    const char *other;
+    void (*change)(struct toy *m); /* of the other one, NULL: edits only */
 } pairs[] = {
-    {ZOO_GEMMA3, NULL, say_every_sixth},
-    {ZOO_GEMMA3, NULL, say_every_sixth_by_flags},
-    {ZOO_GEMMA3, NULL, say_local_base},
-    {ZOO_LLAMA_PATTERN, NULL, say_every_third_by_flags},
-    {ZOO_LLAMA_PATTERN, NULL, say_windows_of_layers},
-    {ZOO_LLAMA_TIED, NULL, say_windows_of_everything},
-    {ZOO_LLAMA_TIED, NULL, say_window_of_the_context},
-    {ZOO_LLAMA_TIED, NULL, say_no_window},
-    {ZOO_LLAMA_TIED, NULL, say_no_scaling},
-    {ZOO_LLAMA_TIED, NULL, say_in_turn},
-    {ZOO_LLAMA_TIED, NULL, say_no_cap},
-    {ZOO_LLAMA_TIED, NULL, say_the_head_again},
-    {ZOO_QWEN2_SCALED, NULL, say_scale_linear},
-    {ZOO_QWEN2_SCALED, NULL, say_factor_without_type},
-    {ZOO_LLAMA_SCALED, say_divisors, say_factor},
-    {ZOO_LLAMA, NULL, say_half},
-    {ZOO_LLAMA, NULL, say_head_width},
-    {ZOO_OLMO, drop_clamp, say_no_clamp},
-    {ZOO_OLMO, drop_clamp, say_wide_clamp},
-    {ZOO_NANOCHAT_2025, NULL, say_neutral_lambdas},
-    {ZOO_GPTNEOX, NULL, say_side_by_side},
-    {ZOO_GPTNEOX, NULL, say_q_k_v_apart},
-    {ZOO_GPTNEOX_Q4_K, NULL, say_q_k_v_apart},
-    {ZOO_GPT2, NULL, say_q_k_v_apart},
-    {ZOO_PHI2, NULL, say_q_k_v_apart},
+    {ZOO_GEMMA3, "", "u32 gemma3.attention.sliding_window_pattern 6", NULL},
+    {ZOO_GEMMA3, "", "bools gemma3.attention.sliding_window_pattern 1 1 1 1 1 0 1", NULL},
+    {ZOO_GEMMA3, "", "f32 gemma3.rope.freq_base_swa 10000", NULL},
+    {ZOO_LLAMA_PATTERN, "", "bools llama.attention.sliding_window_pattern 1 1 0 1", NULL},
+    {ZOO_LLAMA_PATTERN, "",
+     "no_key llama.attention.sliding_window; no_key llama.attention.sliding_window_pattern;"
+     "i32s mgpt.attention.windows 16 16 0 16",
+     NULL},
+    {ZOO_LLAMA_TIED, "", "i32s mgpt.attention.windows 80 1073741824", NULL},
+    {ZOO_LLAMA_TIED, "", "u32 llama.attention.sliding_window 80", NULL},
+    {ZOO_LLAMA_TIED, "", "u32 llama.attention.sliding_window 0", NULL},
+    {ZOO_LLAMA_TIED, "", "string llama.rope.scaling.type none", NULL},
+    {ZOO_LLAMA_TIED, "", "bool llama.use_parallel_residual 0", NULL},
+    {ZOO_LLAMA_TIED, "", "f32 llama.final_logit_softcapping 0", NULL},
+    {ZOO_LLAMA_TIED, "", "", repeat_the_head},
+    {ZOO_QWEN2_SCALED, "",
+     "no_key qwen2.rope.scaling.type; no_key qwen2.rope.scaling.factor;"
+     "f32 qwen2.rope.scale_linear 4",
+     NULL},
+    /* a factor without a type is linear for readers of such files */
+    {ZOO_QWEN2_SCALED, "", "no_key qwen2.rope.scaling.type", NULL},
+    {ZOO_LLAMA_SCALED, NO_SCALING "value rope_freqs.weight all 2.5", "drop rope_freqs.weight",
+     NULL},
+    {ZOO_LLAMA, "", "f32 llama.attention.scale 0.5", NULL},
+    {ZOO_LLAMA, "", "u32 llama.attention.key_length 4; u32 llama.attention.value_length 4", NULL},
+    {ZOO_OLMO, NO_CLAMP, "f32 olmo.attention.clamp_kqv 0", NULL},
+    {ZOO_OLMO, NO_CLAMP, "f32 olmo.attention.clamp_kqv 1e6", NULL},
+    {ZOO_NANOCHAT_2025, "",
+     "add resid_lambdas 2; value resid_lambdas all 1; add x0_lambdas 2; value x0_lambdas all 0",
+     NULL},
+    {ZOO_GPTNEOX, "", "bool gptneox.use_parallel_residual 1", NULL},
+    {ZOO_GPTNEOX, "", "", split_q_k_v},
+    {ZOO_GPTNEOX_Q4_K, "", "", split_q_k_v},
+    {ZOO_GPT2, "", "", split_q_k_v},
+    {ZOO_PHI2, "", "", split_q_k_v},
 };
 
-static struct toy *build(size_t i, void change(struct toy *m))
+static struct toy *build_pair(size_t i, const char *edits, void change(struct toy *m))
 {
     struct toy_spec spec = toy_zoo[pairs[i].zoo];
     spec.seed = 800 + i;
     struct toy *m = toy_build(&spec);
+    toy_edit(m, edits);
     if (change)
         change(m);
     return m;
@@ -262,10 +141,11 @@ static struct toy *build(size_t i, void change(struct toy *m))
 TEST(two_ways_to_say_it)
 {
     for (size_t i = 0; i < COUNT(pairs); i++) {
-        struct toy *a = build(i, pairs[i].one), *b = build(i, pairs[i].other);
+        struct toy *a = build_pair(i, pairs[i].one, NULL),
+                   *b = build_pair(i, pairs[i].other, pairs[i].change);
         int32_t tokens[N_TOKENS];
         toy_tokens(a, i, tokens, N_TOKENS);
-        float *one = run(a, tokens), *other = run(b, tokens);
+        float *one = run_steps(a, tokens), *other = run_steps(b, tokens);
         if (memcmp(one, other, N_TOKENS * (size_t)a->spec.n_vocab * sizeof *one) != 0)
             fail_msg("%s: pair %zu differs", a->spec.label, i);
         free(one);
@@ -292,7 +172,7 @@ TEST(a_shared_norm_is_two_equal_ones)
     }
     int32_t tokens[N_TOKENS];
     toy_tokens(two, 1, tokens, N_TOKENS);
-    float *a = run(two, tokens), *b = run(shared, tokens);
+    float *a = run_steps(two, tokens), *b = run_steps(shared, tokens);
     assert_memory_equal(a, b, N_TOKENS * (size_t)spec.n_vocab * sizeof *a);
     free(a);
     free(b);

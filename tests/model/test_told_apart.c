@@ -1,6 +1,6 @@
-/* Tests of the tolerances: the oracle of a slightly different model must be told from the engine, else
- * test_forward would prove little. One change for every field that a model can have, each as small as it
- * is ever made by mistake: a window off by one, the other GELU, a rope base off by a thousandth. */
+/* The tolerances of agree.h notice a slightly different model, else test_forward would prove little. One change
+ * for every field that a model can have, as small as mistakes are: a window off by one, the other GELU, a rope base
+ * off by a thousandth. */
 #include "support/agree.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
@@ -8,54 +8,14 @@
 
 enum { N_TOKENS = 50 };
 
-static const float thousandth = 1.001f;
-
-/* ---- words and numbers -------------------------------------------------------------------------
- */
-
 static void use_tanh(struct toy *m)
 {
     m->spec.activation = "gelu_tanh";
 }
 
-static void use_other_eps(struct toy *m)
-{
-    m->spec.eps *= 2;
-}
-
-static void use_other_base(struct toy *m)
-{
-    m->spec.rope_base *= 1.001;
-}
-
-static void use_other_window_base(struct toy *m)
-{
-    m->spec.window_base *= 1.001;
-}
-
 static void use_one_base(struct toy *m)
 {
     m->spec.window_base = m->spec.rope_base;
-}
-
-static void use_other_factor(struct toy *m)
-{
-    m->spec.rope_factor *= 1.001;
-}
-
-static void use_other_scale(struct toy *m)
-{
-    m->spec.attn_scale *= 1.001;
-}
-
-static void use_other_clamp(struct toy *m)
-{
-    m->spec.clamp *= 1.001;
-}
-
-static void use_other_cap(struct toy *m)
-{
-    m->spec.softcap *= 1.001;
 }
 
 static void see_one_key_more(struct toy *m)
@@ -74,7 +34,7 @@ static void window_another_layer(struct toy *m)
     m->spec.full_every--;
 }
 
-static void run_in_turn(struct toy *m)
+static void run_branches_in_order(struct toy *m)
 {
     m->spec.parallel = TOY_NO;
 }
@@ -121,96 +81,62 @@ static void do_not_remove_the_mean(struct toy *m)
     copy_row(m)->layer_norm = 0;
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* A number of the spec or the second value of a tensor is multiplied, or a function makes the change. */
+#define NUMBER(field, by) offsetof(struct toy_spec, field), NULL, by, NULL
+#define TENSOR(name, by) 0, name, by, NULL
+#define BY(function) 0, NULL, 0, function
 
-static void nudge(struct toy *m, const char *name, float by)
-{
-    toy_find(m, name)->values[1] *= by;
-}
-
-static void nudge_a_weight(struct toy *m)
-{
-    nudge(m, "blk.0.ffn_down.weight", 1.01f);
-}
-
-static void nudge_a_divisor(struct toy *m)
-{
-    nudge(m, "rope_freqs.weight", thousandth);
-}
-
-static void nudge_resid_lambda(struct toy *m)
-{
-    nudge(m, "resid_lambdas", thousandth);
-}
-
-static void nudge_x0_lambda(struct toy *m)
-{
-    nudge(m, "x0_lambdas", thousandth);
-}
-
-static void nudge_q_norm(struct toy *m)
-{
-    nudge(m, "blk.0.attn_q_norm.weight", thousandth);
-}
-
-static void nudge_post_norm(struct toy *m)
-{
-    nudge(m, "blk.0.post_ffw_norm.weight", thousandth);
-}
-
-static void nudge_head_bias(struct toy *m)
-{
-    nudge(m, "output.bias", thousandth);
-}
-
-static void nudge_v_bias(struct toy *m)
-{
-    nudge(m, "blk.1.attn_v.bias", thousandth);
-}
-
-/* ------------------------------------------------------------------------------------------------
- */
-
-static const struct {
+static const struct change {
     const char *what;
-    size_t zoo;
-    void (*change)(struct toy *m);
+    size_t zoo, number;
+    const char *tensor;
+    double factor;
+    void (*function)(struct toy *m);
 } changes[] = {
-    {"GELU by tanh", ZOO_GPT2_ERF, use_tanh},
-    {"epsilon", ZOO_MICROGPT_DEEP, use_other_eps},
-    {"rope base", ZOO_LLAMA, use_other_base},
-    {"rope base, halves", ZOO_QWEN3, use_other_base},
-    {"rope base of full layers", ZOO_GEMMA3_PERIOD, use_other_base},
-    {"rope base of windowed layers", ZOO_GEMMA3_PERIOD, use_other_window_base},
-    {"rope base of flagged layers", ZOO_LLAMA_TWO_BASES, use_other_window_base},
-    {"one rope base", ZOO_GEMMA3, use_one_base},
-    {"rope factor", ZOO_LLAMA_SCALED, use_other_factor},
-    {"rope factor of full layers", ZOO_GEMMA3_PERIOD, use_other_factor},
-    {"attention scale", ZOO_GEMMA3, use_other_scale},
-    {"clamp", ZOO_OLMO, use_other_clamp},
-    {"soft cap", ZOO_NANOCHAT_2026, use_other_cap},
-    {"window", ZOO_LLAMA_WINDOW, see_one_key_more},
-    {"window of a layer", ZOO_NANOCHAT_2026, see_one_key_more_in_a_layer},
-    {"period of full layers", ZOO_LLAMA_PATTERN, window_another_layer},
-    {"branches in turn", ZOO_GPTNEOX, run_in_turn},
-    {"partial rope", ZOO_GPTNEOX, rotate_fewer},
-    {"pairs of rope", ZOO_QWEN2, pair_neighbours},
-    {"a layer without rope", ZOO_SMOLLM3, rotate_all_layers},
-    {"root of n_embd", ZOO_GEMMA3, do_not_scale_embeddings},
-    {"gainless norms of q and k", ZOO_NANOCHAT_2025, do_not_normalise_q_and_k},
-    {"LayerNorm without gain", ZOO_OLMO, do_not_remove_the_mean},
-    {"a weight", ZOO_LLAMA, nudge_a_weight},
-    {"a weight of Q4_K", ZOO_QWEN3_Q4_K, nudge_a_weight},
-    {"a divisor", ZOO_LLAMA_SCALED, nudge_a_divisor},
-    {"a residual lambda", ZOO_NANOCHAT_2026, nudge_resid_lambda},
-    {"an x0 lambda", ZOO_NANOCHAT_2026, nudge_x0_lambda},
-    {"a gain of q", ZOO_QWEN3, nudge_q_norm},
-    {"a gain of all of q", ZOO_OLMO2, nudge_q_norm},
-    {"a gain behind a branch", ZOO_OLMO2, nudge_post_norm},
-    {"a bias of the head", ZOO_PHI2, nudge_head_bias},
-    {"a bias of v", ZOO_QWEN2, nudge_v_bias},
+    {"GELU by tanh", ZOO_GPT2_ERF, BY(use_tanh)},
+    {"epsilon", ZOO_MICROGPT_DEEP, NUMBER(eps, 2)},
+    {"rope base", ZOO_LLAMA, NUMBER(rope_base, 1.001)},
+    {"rope base, halves", ZOO_QWEN3, NUMBER(rope_base, 1.001)},
+    {"rope base of full layers", ZOO_GEMMA3_PERIOD, NUMBER(rope_base, 1.001)},
+    {"rope base of windowed layers", ZOO_GEMMA3_PERIOD, NUMBER(window_base, 1.001)},
+    {"rope base of flagged layers", ZOO_LLAMA_TWO_BASES, NUMBER(window_base, 1.001)},
+    {"one rope base", ZOO_GEMMA3, BY(use_one_base)},
+    {"rope factor", ZOO_LLAMA_SCALED, NUMBER(rope_factor, 1.001)},
+    {"rope factor of full layers", ZOO_GEMMA3_PERIOD, NUMBER(rope_factor, 1.001)},
+    {"attention scale", ZOO_GEMMA3, NUMBER(attn_scale, 1.001)},
+    {"clamp", ZOO_OLMO, NUMBER(clamp, 1.001)},
+    {"soft cap", ZOO_NANOCHAT_2026, NUMBER(softcap, 1.001)},
+    {"window", ZOO_LLAMA_WINDOW, BY(see_one_key_more)},
+    {"window of a layer", ZOO_NANOCHAT_2026, BY(see_one_key_more_in_a_layer)},
+    {"period of full layers", ZOO_LLAMA_PATTERN, BY(window_another_layer)},
+    {"sequential branches", ZOO_GPTNEOX, BY(run_branches_in_order)},
+    {"partial rope", ZOO_GPTNEOX, BY(rotate_fewer)},
+    {"pairs of rope", ZOO_QWEN2, BY(pair_neighbours)},
+    {"a layer without rope", ZOO_SMOLLM3, BY(rotate_all_layers)},
+    {"root of n_embd", ZOO_GEMMA3, BY(do_not_scale_embeddings)},
+    {"gainless norms of q and k", ZOO_NANOCHAT_2025, BY(do_not_normalise_q_and_k)},
+    {"LayerNorm without gain", ZOO_OLMO, BY(do_not_remove_the_mean)},
+    {"a weight", ZOO_LLAMA, TENSOR("blk.0.ffn_down.weight", 1.01f)},
+    {"a weight of Q4_K", ZOO_QWEN3_Q4_K, TENSOR("blk.0.ffn_down.weight", 1.01f)},
+    {"a divisor", ZOO_LLAMA_SCALED, TENSOR("rope_freqs.weight", 1.001f)},
+    {"a residual lambda", ZOO_NANOCHAT_2026, TENSOR("resid_lambdas", 1.001f)},
+    {"an x0 lambda", ZOO_NANOCHAT_2026, TENSOR("x0_lambdas", 1.001f)},
+    {"a gain of q", ZOO_QWEN3, TENSOR("blk.0.attn_q_norm.weight", 1.001f)},
+    {"a gain of all of q", ZOO_OLMO2, TENSOR("blk.0.attn_q_norm.weight", 1.001f)},
+    {"a gain after a branch", ZOO_OLMO2, TENSOR("blk.0.post_ffw_norm.weight", 1.001f)},
+    {"a bias of the head", ZOO_PHI2, TENSOR("output.bias", 1.001f)},
+    {"a bias of v", ZOO_QWEN2, TENSOR("blk.1.attn_v.bias", 1.001f)},
 };
+
+static void make_change(struct toy *m, const struct change *c)
+{
+    if (c->function)
+        c->function(m);
+    else if (c->tensor)
+        toy_find(m, c->tensor)->values[1] *= (float)c->factor;
+    else
+        *(double *)(void *)((char *)&m->spec + c->number) *= c->factor;
+}
 
 TEST(every_change_is_noticed)
 {
@@ -226,7 +152,7 @@ TEST(every_change_is_noticed)
         struct trace *same = agree_oracle(m, ours, tokens, N_TOKENS);
         if (!agree(&m->spec, ours, same, what, sizeof what))
             fail_msg("before the change: %s", what);
-        changes[i].change(m);
+        make_change(m, &changes[i]);
         struct trace *other = agree_oracle(m, ours, tokens, N_TOKENS);
         if (agree(&m->spec, ours, other, what, sizeof what))
             fail_msg("%s: another %s is not noticed", m->spec.label, changes[i].what);

@@ -67,6 +67,10 @@ struct toy_spec {
     const struct toy_arch *row; /* filled in by toy_build */
 };
 
+/* The sizes that every spec states: layers, width, heads, width of the MLP, context, vocabulary. */
+#define TOY_SIZES(layers, embd, heads, ff, ctx, vocab)                                             \
+    .n_layer = layers, .n_embd = embd, .n_head = heads, .n_ff = ff, .n_ctx = ctx, .n_vocab = vocab
+
 struct toy_tensor {
     char name[80];
     enum toy_type type;
@@ -136,6 +140,11 @@ void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n,
                    size_t n_bytes);
 void toy_put_windows(struct toy *m, const int32_t *windows, size_t n); /* mgpt.attention.windows */
 void toy_drop_key(struct toy *m, const char *key);
+
+/* Changes the toy by a list like "u32 llama.block_count 3; drop output.weight":
+ *     u32, f32, bool, string KEY VALUE     bools, i32s, u32s KEY [NUMBER...]     no_key KEY
+ *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     value TENSOR AT|all NUMBER */
+void toy_edit(struct toy *m, const char *edits);
 
 /* Encodes the file into m->file. */
 void toy_encode(struct toy *m);
