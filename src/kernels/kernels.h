@@ -113,13 +113,29 @@ enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
 
 /* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels
  * [p0, p1). keys are panels of d columns whose rows are tokens. Writes whole panels. */
-typedef void scores_fn(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
-                       size_t d, float by, size_t p0, size_t p1);
+struct scores {
+    float *s;
+    size_t lds;
+    const void *keys;
+    const float *const *q;
+    size_t n, d;
+    float by;
+    size_t p0, p1;
+};
+
+typedef void scores_fn(const struct scores *s);
 
 /* o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j] for rows i < n, columns j < d and tokens
  * t < n_keys. Each o[i][j] is one chain that successive calls continue. */
-typedef void mix_fn(float *const *o, const float *a, size_t lda, const void *values, size_t ldv,
-                    size_t n, size_t n_keys, size_t d);
+struct mix {
+    float *const *o;
+    const float *a;
+    size_t lda;
+    const void *values;
+    size_t ldv, n, n_keys, d;
+};
+
+typedef void mix_fn(const struct mix *m);
 
 struct kernels {
     const char *isa;                   /* name of the ISA level (ladder.c) */

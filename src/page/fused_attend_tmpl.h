@@ -15,6 +15,24 @@ struct step_heads {
     float scale;
 };
 
+/* What one row attends to: the caches of a layer, by KV head, and the number of visible keys. */
+struct step_keys {
+    unsigned char *const *k, *const *v;
+    size_t n;
+};
+
+/* Scores and weights: those of key t for head h are at at[h * next_head + t * next_key]. */
+struct step_weights {
+    float *at;
+    size_t next_head, next_key;
+};
+
+/* `cache` is the index of the layer's first cache in row->k and row->v. */
+STEP_INLINE struct step_keys step_keys(const struct fused_row *row, size_t cache)
+{
+    return (struct step_keys){row->k + cache, row->v + cache, row->pos + 1};
+}
+
 /* A head's keys or values in the cache (kv.h): floats, from a multiple of 64. */
 STEP_INLINE float *step_cache(unsigned char *p)
 {
@@ -75,75 +93,71 @@ STEP_INLINE void step_softmax(float *s, size_t n)
         lanes_store(s + t, lanes_mul(lanes_load(s + t), inverse));
 }
 
-/* Weights of four heads (or one) with at most 16 keys, computed in registers. */
-STEP_INLINE void step_weights_short(float *weights, size_t stride, unsigned char *const *k,
-                                    const float *q, size_t n_keys, size_t h0, size_t count,
+/* Weights of four heads (or one) from h0 on with at most 16 keys, computed in registers. */
+STEP_INLINE void step_weights_short(const struct step_weights w, const struct step_keys keys,
+                                    const float *q, size_t h0, size_t count,
                                     const struct step_heads heads)
 {
     lanes s[4], seen[4], all[4];
     for (size_t h = 0; h < 4; h++) {
         size_t head = h0 + (h < count ? h : 0);
-        s[h] = step_scores(step_cache(k[head / heads.group]), q + head * heads.d, heads.d,
+        s[h] = step_scores(step_cache(keys.k[head / heads.group]), q + head * heads.d, heads.d,
                            heads.scale);
-        seen[h] = lanes_first(n_keys, s[h], lanes_of(-INFINITY));
+        seen[h] = lanes_first(keys.n, s[h], lanes_of(-INFINITY));
     }
     lanes_biggest_four(seen, all);
     for (size_t h = 0; h < 4; h++)
-        s[h] = step_exp(s[h], all[h], n_keys);
+        s[h] = step_exp(s[h], all[h], keys.n);
     lanes_inverse_sums_four(s, all);
     for (size_t h = 0; h < count; h++)
-        lanes_store(weights + (h0 + h) * stride, lanes_mul(s[h], all[h]));
+        lanes_store(w.at + (h0 + h) * w.next_head, lanes_mul(s[h], all[h]));
 }
 
-/* Sixteen values of o, of one or more heads, in one loop over the tokens. The weight of token t for
- * head h is weights[h * next_head + t * next_key]. */
-STEP_INLINE void step_mix(float *o, const float *weights, size_t next_head, size_t next_key,
-                          unsigned char *const *v, size_t first, size_t n_keys,
-                          const struct step_heads heads)
+/* Sixteen values of o, of one or more heads, in one loop over the keys. */
+STEP_INLINE void step_mix(float *o, const struct step_weights w, const struct step_keys keys,
+                          size_t first, const struct step_heads heads)
 {
     const float *value[4], *weight[4];
     quad sum[4];
     for (size_t i = 0; i < 4; i++) {
         size_t h = (first + 4 * i) / heads.d, j = (first + 4 * i) % heads.d;
-        value[i] = step_cache(v[h / heads.group]) + j;
-        weight[i] = weights + h * next_head;
+        value[i] = step_cache(keys.v[h / heads.group]) + j;
+        weight[i] = w.at + h * w.next_head;
         sum[i] = quad_of(0);
     }
-    for (size_t t = 0; t < n_keys; t++)
+    for (size_t t = 0; t < keys.n; t++)
         for (size_t i = 0; i < 4; i++)
-            sum[i] = quad_fma(quad_of(weight[i][t * next_key]), quad_load(value[i] + t * heads.d),
+            sum[i] = quad_fma(quad_of(weight[i][t * w.next_key]), quad_load(value[i] + t * heads.d),
                               sum[i]);
     for (size_t i = 0; i < 4; i++)
         quad_store(o + first + 4 * i, sum[i]);
 }
 
-STEP_INLINE void step_mixes(float *o, const float *weights, size_t next_head, size_t next_key,
-                            unsigned char *const *v, size_t n_keys, const struct step_heads heads)
+STEP_INLINE void step_mixes(float *o, const struct step_weights w, const struct step_keys keys,
+                            const struct step_heads heads)
 {
     for (size_t first = 0; first < heads.n * heads.d; first += PANEL)
-        step_mix(o, weights, next_head, next_key, v, first, n_keys, heads);
+        step_mix(o, w, keys, first, heads);
 }
 
-/* All heads of one row; k and v are the caches of the layer. */
-STEP_INLINE void step_attend(float *o, const float *q, unsigned char *const *k,
-                             unsigned char *const *v, size_t n_keys, float *weights, size_t stride,
-                             const struct step_heads heads)
+/* All heads of one row. w.next_key is 1. */
+STEP_INLINE void step_attend(float *o, const float *q, const struct step_keys keys,
+                             const struct step_weights w, const struct step_heads heads)
 {
     size_t h = 0;
-    if (n_keys <= PANEL) {
+    if (keys.n <= PANEL) {
         for (; h + 4 <= heads.n; h += 4)
-            step_weights_short(weights, stride, k, q, n_keys, h, 4, heads);
+            step_weights_short(w, keys, q, h, 4, heads);
         for (; h < heads.n; h++)
-            step_weights_short(weights, stride, k, q, n_keys, h, 1, heads);
+            step_weights_short(w, keys, q, h, 1, heads);
     }
     for (; h < heads.n; h++) {
-        float *s = weights + h * stride, *keys = step_cache(k[h / heads.group]);
-        for (size_t t = 0; t < n_keys; t += PANEL)
-            lanes_store(s + t,
-                        step_scores(keys + t * heads.d, q + h * heads.d, heads.d, heads.scale));
-        step_softmax(s, n_keys);
+        float *s = w.at + h * w.next_head, *k = step_cache(keys.k[h / heads.group]);
+        for (size_t t = 0; t < keys.n; t += PANEL)
+            lanes_store(s + t, step_scores(k + t * heads.d, q + h * heads.d, heads.d, heads.scale));
+        step_softmax(s, keys.n);
     }
-    step_mixes(o, weights, stride, 1, v, n_keys, heads);
+    step_mixes(o, w, keys, heads);
 }
 
 /* ---- several rows of no more than sixteen keys ---- */
@@ -215,8 +229,8 @@ STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct
     else
         step_weigh(w, s, keys, PANEL);
     for (size_t r = 0; r < n; r++)
-        step_mixes(o + r * heads.n * heads.d, w + r * heads.n, 1, PANEL, rows[r].v + cache,
-                   rows[r].pos + 1, heads);
+        step_mixes(o + r * heads.n * heads.d, (struct step_weights){w + r * heads.n, 1, PANEL},
+                   step_keys(&rows[r], cache), heads);
 }
 
 #endif

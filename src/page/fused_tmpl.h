@@ -53,9 +53,9 @@ typedef struct {
     const struct fused_row *rows;
     struct step_buffers *b;
     struct step_widths w;
-    size_t n_layer, il, stride;
+    size_t n_layer, il;
     int short_rows;
-    float *scores;
+    struct step_weights scores;
     mat x, h, qkv, o, a, f, m, logits;
 } pass;
 
@@ -158,8 +158,8 @@ STEP_INLINE void attend(pass *p)
     const struct fused_row *rows = p->rows;
     size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
     for (size_t r = 0; r < n && !p->short_rows; r++)
-        step_attend(p->o.at + r * p->o.cols, p->b->q[r], rows[r].k + cache, rows[r].v + cache,
-                    rows[r].pos + 1, p->scores, p->stride, heads);
+        step_attend(p->o.at + r * p->o.cols, p->b->q[r], step_keys(&rows[r], cache), p->scores,
+                    heads);
     for (size_t r = 0; r < n && p->short_rows; r += group)
         step_attend_group(p->o.at + r * p->o.cols, p->b->q + r, rows + r,
                           n - r < group ? n - r : group, cache, p->b->n_keys + r / group * PANEL,
@@ -260,14 +260,13 @@ STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
 }
 
 STEP_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                         float *scores, size_t stride, float *room, size_t E,
+                         const struct step_weights scores, float *room, size_t E,
                          const struct step_widths w)
 {
     struct step_buffers b;
     step_buffers_at(&b, room, E);
     pass p = step_pass(m, rows, n, &b, b.x, b.qkv, w);
     p.scores = scores;
-    p.stride = stride;
     p.short_rows = n > 1 && w.H <= PANEL;
     for (size_t r = 0; r < n; r++)
         p.short_rows = p.short_rows && rows[r].pos < PANEL;
@@ -307,7 +306,8 @@ static void fused_first_qkv(const struct fused_model *m, const struct fused_row 
 STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, size_t n,
                     float *scores, size_t stride, float *room)
 {
-    step_of(m, rows, ROWS == 1 ? 1 : n, scores, stride, room, NARROW, step_widths_of(m));
+    step_of(m, rows, ROWS == 1 ? 1 : n, (struct step_weights){scores, stride, 1}, room, NARROW,
+            step_widths_of(m));
 }
 
 static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
@@ -316,14 +316,14 @@ STEP_APART step_canonical_one(const struct fused_model *m, const struct fused_ro
                               float *scores, size_t stride)
 {
     _Alignas(64) float room[ROOM_CANONICAL];
-    step_of(m, row, 1, scores, stride, room, 16, canonical);
+    step_of(m, row, 1, (struct step_weights){scores, stride, 1}, room, 16, canonical);
 }
 
 STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *rows, size_t n,
                           float *scores, size_t stride)
 {
     _Alignas(64) float room[ROOM_CANONICAL];
-    step_of(m, rows, n, scores, stride, room, 16, canonical);
+    step_of(m, rows, n, (struct step_weights){scores, stride, 1}, room, 16, canonical);
 }
 
 static void fused_step(const struct fused_model *m, const struct fused_row *rows, size_t n,

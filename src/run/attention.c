@@ -45,15 +45,16 @@ struct query_block {
     float *scores;
 };
 
-/* The visible range of a query: keys [first, end). */
-struct visible {
+/* Keys, or columns of values: [first, end). */
+struct range {
     size_t first, end;
 };
 
-static struct visible visible_of(const struct attend_job *job, const struct segment *seg, size_t i)
+/* The keys that a query sees. */
+static struct range visible_of(const struct attend_job *job, const struct segment *seg, size_t i)
 {
     size_t end = seg->pos + i + 1;
-    return (struct visible){job->window && end > job->window ? end - job->window : 0, end};
+    return (struct range){job->window && end > job->window ? end - job->window : 0, end};
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -84,59 +85,74 @@ static void score(const struct attend_job *job, const struct query_block *b, siz
     const struct kv *kv = &b->seg->session->kv;
     float *q[BLOCK_ROWS];
     rows_of(job, b, r->s->q, 0, q);
-    r->kernels->scores[kv->type](b->scores, r->s->score_stride, kv_keys(kv, job->layer, b->kv_head),
-                                 (const float *const *)q, b->n_queries * b->n_heads, kv->head_dim,
-                                 r->model->attn_scale, p0, p1);
+    r->kernels->scores[kv->type](&(struct scores){.s = b->scores,
+                                                  .lds = r->s->score_stride,
+                                                  .keys = kv_keys(kv, job->layer, b->kv_head),
+                                                  .q = (const float *const *)q,
+                                                  .n = b->n_queries * b->n_heads,
+                                                  .d = kv->head_dim,
+                                                  .by = r->model->attn_scale,
+                                                  .p0 = p0,
+                                                  .p1 = p1});
 }
 
-/* o += weights . v for n rows of the block from `row`, keys [t0, t1), columns [j0, j1). */
+/* o += weights . v for n rows of the block from `row` and some keys and columns. */
 static void mix_keys(const struct attend_job *job, const struct query_block *b, float *const *o,
-                     size_t row, size_t n, size_t t0, size_t t1, size_t j0, size_t j1)
+                     size_t row, size_t n, struct range keys, struct range columns)
 {
     const pass *r = job->r;
     const struct kv *kv = &b->seg->session->kv;
-    if (t0 < t1)
-        r->kernels->mix[kv->type](o + row, b->scores + row * r->s->score_stride + t0,
-                                  r->s->score_stride, kv_values(kv, job->layer, b->kv_head, t0, j0),
-                                  kv->head_dim, n, t1 - t0, j1 - j0);
+    size_t lda = r->s->score_stride;
+    if (keys.first < keys.end)
+        r->kernels->mix[kv->type](&(struct mix){
+            .o = o + row,
+            .a = b->scores + row * lda + keys.first,
+            .lda = lda,
+            .values = kv_values(kv, job->layer, b->kv_head, keys.first, columns.first),
+            .ldv = kv->head_dim,
+            .n = n,
+            .n_keys = keys.end - keys.first,
+            .d = columns.end - columns.first});
 }
 
-/* The same for queries [i0, i1) of the block and the part of [t0, t1) that each sees, in key order:
- * keys before those visible to all, query by query; keys visible to all; keys after them. */
+/* The same for queries [i0, i1) of the block and the keys that each sees, in key order: keys before
+ * those visible to all, query by query; keys visible to all; keys after them. */
 static void mix_some(const struct attend_job *job, const struct query_block *b, float *const *o,
-                     size_t i0, size_t i1, size_t t0, size_t t1, size_t j0, size_t j1)
+                     size_t i0, size_t i1, struct range keys, struct range columns)
 {
     size_t H = b->n_heads;
-    size_t all0 = max_size(visible_of(job, b->seg, b->i + i1 - 1).first, t0);
-    size_t all1 = min_size(visible_of(job, b->seg, b->i + i0).end, t1);
-    if (all0 >= all1)
-        all0 = all1 = t1;
+    struct range all = {max_size(visible_of(job, b->seg, b->i + i1 - 1).first, keys.first),
+                        min_size(visible_of(job, b->seg, b->i + i0).end, keys.end)};
+    if (all.first >= all.end)
+        all.first = all.end = keys.end;
     for (size_t i = i0; i < i1; i++) {
-        struct visible s = visible_of(job, b->seg, b->i + i);
-        mix_keys(job, b, o, i * H, H, max_size(s.first, t0), min_size(s.end, all0), j0, j1);
+        struct range s = visible_of(job, b->seg, b->i + i);
+        struct range before = {max_size(s.first, keys.first), min_size(s.end, all.first)};
+        mix_keys(job, b, o, i * H, H, before, columns);
     }
-    mix_keys(job, b, o, i0 * H, (i1 - i0) * H, all0, all1, j0, j1);
+    mix_keys(job, b, o, i0 * H, (i1 - i0) * H, all, columns);
     for (size_t i = i0; i < i1; i++) {
-        struct visible s = visible_of(job, b->seg, b->i + i);
-        mix_keys(job, b, o, i * H, H, all1, min_size(s.end, t1), j0, j1);
+        struct range s = visible_of(job, b->seg, b->i + i);
+        struct range after = {all.end, min_size(s.end, keys.end)};
+        mix_keys(job, b, o, i * H, H, after, columns);
     }
 }
 
-/* o = weights . v for columns [j0, j1) of the values and of o. */
-static void mix_rows(const struct attend_job *job, const struct query_block *b, size_t j0,
-                     size_t j1)
+/* o = weights . v for some columns of the values and of o. */
+static void mix_rows(const struct attend_job *job, const struct query_block *b,
+                     struct range columns)
 {
     float *o[BLOCK_ROWS];
     size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
     size_t first = visible_of(job, b->seg, b->i).first;
     size_t end = visible_of(job, b->seg, b->i + b->n_queries - 1).end;
-    rows_of(job, b, job->r->s->o, j0, o);
+    rows_of(job, b, job->r->s->o, columns.first, o);
     for (size_t i = 0; i < rows; i++)
-        memset(o[i], 0, (j1 - j0) * sizeof **o);
+        memset(o[i], 0, (columns.end - columns.first) * sizeof **o);
     for (size_t t = first; t < end; t += MIX_KEYS)
         for (size_t i = 0; i < b->n_queries; i += queries)
-            mix_some(job, b, o, i, min_size(i + queries, b->n_queries), t,
-                     min_size(t + MIX_KEYS, end), j0, j1);
+            mix_some(job, b, o, i, min_size(i + queries, b->n_queries),
+                     (struct range){t, min_size(t + MIX_KEYS, end)}, columns);
 }
 
 /* ---- blocks ---- */
@@ -144,7 +160,7 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b, 
 static void attend_block(const struct attend_job *job, struct query_block *b)
 {
     const pass *r = job->r;
-    struct visible s = visible_of(job, b->seg, b->i + b->n_queries - 1);
+    struct range s = visible_of(job, b->seg, b->i + b->n_queries - 1);
     size_t first = visible_of(job, b->seg, b->i).first;
     score(job, b, first / PANEL, panels_of(s.end));
     for (size_t i = 0; i < b->n_queries; i++) {
@@ -153,7 +169,7 @@ static void attend_block(const struct attend_job *job, struct query_block *b)
             r->kernels->softmax(b->scores + (i * b->n_heads + h) * r->s->score_stride + s.first,
                                 s.end - s.first);
     }
-    mix_rows(job, b, 0, r->model->shape.head_dim);
+    mix_rows(job, b, (struct range){0, r->model->shape.head_dim});
 }
 
 /* A group with more heads than BLOCK_ROWS is split into several blocks. */
@@ -247,7 +263,7 @@ static void softmax_part(void *ctx, int worker, int n_workers)
     size_t row, end;
     pool_split(r->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
     for (; row < end; row++) {
-        struct visible s = visible_of(job, job->seg, job->i + row % job->n_queries);
+        struct range s = visible_of(job, job->seg, job->i + row % job->n_queries);
         r->kernels->softmax(r->s->scores + row * r->s->score_stride + s.first, s.end - s.first);
     }
 }
@@ -255,7 +271,8 @@ static void softmax_part(void *ctx, int worker, int n_workers)
 static void mix_columns(const struct attend_job *job, const struct query_block *b, size_t from,
                         size_t to)
 {
-    mix_rows(job, b, from * PANEL, min_size(to * PANEL, job->r->model->shape.head_dim));
+    size_t end = min_size(to * PANEL, job->r->model->shape.head_dim);
+    mix_rows(job, b, (struct range){from * PANEL, end});
 }
 
 static void mix_part(void *ctx, int worker, int n_workers)

@@ -106,17 +106,18 @@ static void put_value(const struct kv *kv, const struct kernels *kernels, void *
         memcpy(to, v, kv->head_dim * sizeof *v);
 }
 
-void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h, size_t t,
-            size_t n, const float *k, const float *v)
+void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
+            const float *v)
 {
     size_t d = kv->head_dim, row = kv->n_head_kv * d, panel_bytes = PANEL * d * kv->each;
-    uint8_t *keys = kv->k[layer * kv->n_head_kv + h], *values = kv->v[layer * kv->n_head_kv + h];
-    for (size_t i = 0; i < n; i++) {
-        uint8_t *panel = keys + (t + i) / PANEL * panel_bytes;
-        if ((t + i) % PANEL == 0)
+    size_t at = part.layer * kv->n_head_kv + part.head;
+    for (size_t i = 0; i < part.n; i++) {
+        size_t t = part.t + i, from = i * row + part.head * d;
+        uint8_t *panel = kv->k[at] + t / PANEL * panel_bytes;
+        if (t % PANEL == 0)
             memset(panel, 0, panel_bytes);
-        put_key(kv, kernels, panel, (t + i) % PANEL, k + i * row + h * d);
-        put_value(kv, kernels, values + (t + i) * d * kv->each, v + i * row + h * d);
+        put_key(kv, kernels, panel, t % PANEL, k + from);
+        put_value(kv, kernels, kv->v[at] + t * d * kv->each, v + from);
     }
 }
 
@@ -125,21 +126,21 @@ static float kv_stored_element(const struct kv *kv, const void *p, size_t i)
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
-void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
-            const uint32_t *order, float *k, float *v)
+void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v)
 {
-    if (n == 0)
+    if (part.n == 0)
         return;
-    const void *keys = kv_keys(kv, layer, head), *values = kv_values(kv, layer, head, 0, 0);
+    const void *keys = kv_keys(kv, part.layer, part.head);
+    const void *values = kv_values(kv, part.layer, part.head, 0, 0);
     size_t d = kv->head_dim;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < part.n; i++)
         for (size_t j = 0; j < d; j++) {
-            size_t panel = (t + i) / PANEL, lane = (t + i) % PANEL;
+            size_t t = part.t + i, from = order ? order[j] : j;
             if (k)
-                k[i * d + j] = kv_stored_element(
-                    kv, keys, (panel * d + (order ? order[j] : j)) * PANEL + lane);
+                k[i * d + j] =
+                    kv_stored_element(kv, keys, (t / PANEL * d + from) * PANEL + t % PANEL);
             if (v)
-                v[i * d + j] = kv_stored_element(kv, values, (t + i) * d + j);
+                v[i * d + j] = kv_stored_element(kv, values, t * d + j);
         }
 }
 

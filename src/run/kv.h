@@ -40,15 +40,19 @@ void kv_free(struct kv *kv);
  * the content is unchanged. */
 int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
 
-/* Writes the keys and values of tokens [t, t + n) of KV head h of a layer. k and v are those of
- * all its heads, [n][n_head_kv * head_dim]. Threads may write different heads. */
-void kv_put(struct kv *kv, const struct kernels *kernels, size_t layer, size_t h, size_t t,
-            size_t n, const float *k, const float *v);
+/* Tokens [t, t + n) of one KV head of a layer. */
+struct kv_part {
+    size_t layer, head, t, n;
+};
 
-/* Copies tokens [t, t + n) of one head as float32, [n][head_dim]; k or v may be NULL. Component i
- * of a key is stored component order[i], or i when order is NULL. */
-void kv_get(const struct kv *kv, size_t layer, size_t head, size_t t, size_t n,
-            const uint32_t *order, float *k, float *v);
+/* Writes the keys and values of a part. k and v are those of all heads of the layer,
+ * [n][n_head_kv * head_dim]. Threads may write different heads. */
+void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
+            const float *v);
+
+/* Copies a part as float32, [n][head_dim]; k or v may be NULL. Component i of a key is stored
+ * component order[i], or i when order is NULL. */
+void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v);
 
 /* Copies the first n tokens of `from` to `to`, which has the same shape. MGPT_OK or MGPT_EMEM. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);

@@ -174,7 +174,7 @@ static void kv_append_part(void *ctx, int worker, int n_workers)
         const struct segment *seg = &r->segments[i];
         for (size_t h = 0; h < r->model->shape.n_head_kv; h++)
             if (turn++ % (size_t)n_workers == (size_t)worker)
-                kv_put(&seg->session->kv, r->kernels, r->il, h, seg->pos, seg->n,
+                kv_put(&seg->session->kv, r->kernels, (struct kv_part){r->il, h, seg->pos, seg->n},
                        r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
     }
 }

@@ -274,7 +274,7 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: positions %zu to %zu, the session holds %zu", pos, pos + n,
                        held);
-    kv_get(kv, (size_t)layer, (size_t)head, pos, n, s->model->qk_order, k, v);
+    kv_get(kv, (struct kv_part){(size_t)layer, (size_t)head, pos, n}, s->model->qk_order, k, v);
     return MGPT_OK;
 }
 

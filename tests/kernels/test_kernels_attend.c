@@ -89,8 +89,8 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar,
     float *s = guard_last(&b->a, size * sizeof *s);
     memset(s, 0xAB, size * sizeof *s);
     memset(want, 0xAB, size * sizeof *s);
-    scalar->scores[type](want, lds, keys, q, n, d, 0.125f, p0, np);
-    k->scores[type](s, lds, keys, q, n, d, 0.125f, p0, np);
+    scalar->scores[type](&(struct scores){want, lds, keys, q, n, d, 0.125f, p0, np});
+    k->scores[type](&(struct scores){s, lds, keys, q, n, d, 0.125f, p0, np});
     same_bits(k->isa, "scores", s, want, size * sizeof *s);
 }
 
@@ -115,9 +115,10 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
         memset(got[i], 0, d * sizeof(float));
         memset(want[i], 0, d * sizeof(float));
     }
-    k->mix[type](got, a, lda, values, ldv, n, first, d);
-    k->mix[type](got, a + first, lda, values + first * ldv * each, ldv, n, keys - first, d);
-    scalar->mix[type](want, a, lda, values, ldv, n, keys, d);
+    const uint8_t *rest = values + first * ldv * each;
+    k->mix[type](&(struct mix){got, a, lda, values, ldv, n, first, d});
+    k->mix[type](&(struct mix){got, a + first, lda, rest, ldv, n, keys - first, d});
+    scalar->mix[type](&(struct mix){want, a, lda, values, ldv, n, keys, d});
     for (size_t i = 0; i < n; i++)
         same_bits(k->isa, "mixes", got[i], want[i], d * sizeof(float));
 }
@@ -154,8 +155,8 @@ static void test_scores_and_mix_by_hand(void **state)
     for (size_t i = 0; i < N * D; i++)
         q[i / D][i % D] = (float)toy_normal(&rng);
     k.pack[WEIGHT_F32](panels, keys, D, 48, 0, 3);
-    k.scores[KV_F32](s[0], 48, panels, rows, N, D, 0.3f, 0, 3);
-    k.mix[KV_F32](outs, s[0], 48, values, D, N, T, D);
+    k.scores[KV_F32](&(struct scores){s[0], 48, panels, rows, N, D, 0.3f, 0, 3});
+    k.mix[KV_F32](&(struct mix){outs, s[0], 48, values, D, N, T, D});
     for (size_t i = 0; i < N; i++) {
         for (size_t t = 0; t < 48; t++) {
             float sum = 0;

@@ -26,7 +26,7 @@ static void put(struct kv *kv, const struct kernels *kernels, size_t t, size_t n
             v[i] = element(1, layer, i / d % N_HEAD, t + i / (N_HEAD * d), i % d);
         }
         for (size_t head = 0; head < N_HEAD; head++)
-            kv_put(kv, kernels, layer, head, t, n, k, v);
+            kv_put(kv, kernels, (struct kv_part){layer, head, t, n}, k, v);
     }
 }
 
@@ -45,7 +45,7 @@ static void assert_holds(const struct kv *kv, size_t n)
         const void *keys = kv_keys(kv, layer, head), *values = kv_values(kv, layer, head, 0, 0);
         assert_int_equal((uintptr_t)keys % 64, 0);
         assert_int_equal((uintptr_t)values % 64, 0);
-        kv_get(kv, layer, head, from, n - from, NULL, k, v);
+        kv_get(kv, (struct kv_part){layer, head, from, n - from}, NULL, k, v);
         for (size_t t = 0; t < n; t++)
             for (size_t j = 0; j < d; j++) {
                 float key = element(0, layer, head, t, j), value = element(1, layer, head, t, j);
@@ -126,12 +126,12 @@ TEST(get_of_one_kind)
     float k[8] = {7}, v[8] = {7};
     assert_true(kernels_init(&kernels, "scalar"));
     assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
-    kv_get(&kv, 1, 2, 0, 0, NULL, k, v);
+    kv_get(&kv, (struct kv_part){1, 2, 0, 0}, NULL, k, v);
     assert_true(k[0] == 7 && v[0] == 7);
     assert_int_equal(kv_reserve(&kv, 3, &err), MGPT_OK);
     put(&kv, &kernels, 0, 3);
-    kv_get(&kv, 1, 2, 2, 1, NULL, k, NULL);
-    kv_get(&kv, 1, 2, 2, 1, NULL, NULL, v);
+    kv_get(&kv, (struct kv_part){1, 2, 2, 1}, NULL, k, NULL);
+    kv_get(&kv, (struct kv_part){1, 2, 2, 1}, NULL, NULL, v);
     for (size_t j = 0; j < 8; j++)
         assert_true(k[j] == element(0, 1, 2, 2, j) && v[j] == element(1, 1, 2, 2, j));
     kv_free(&kv);

@@ -121,7 +121,8 @@ static int scores(const struct job *job, size_t head, const float *keys, float b
     }
     for (size_t i = 0; i < n; i++) {
         const float *row = q->v + i * q->cols + head * d;
-        job->kernels->scores[KV_F32](wide, stride, keys, &row, 1, d, by, 0, panels_of(n));
+        job->kernels->scores[KV_F32](
+            &(struct scores){wide, stride, keys, &row, 1, d, by, 0, panels_of(n)});
         memcpy(s->v + i * n, wide, n * sizeof *wide);
     }
     free(wide);
@@ -158,8 +159,9 @@ static int attend_stages_mix(const struct job *job, size_t head, struct attend_h
         return MGPT_EMEM;
     for (size_t i = 0; i < n; i++) {
         float *o = h->out.v + i * d;
-        job->kernels->mix[KV_F32](&o, h->a.v + i * n, n, v->v + head * d, v->cols, 1, seen(job, i),
-                                  d);
+        const struct mix mix = {&o, h->a.v + i * n, n, v->v + head * d, v->cols,
+                                1,  seen(job, i),   d};
+        job->kernels->mix[KV_F32](&mix);
         memcpy(all->v + i * all->cols + head * d, o, d * sizeof *o);
     }
     return MGPT_OK;

@@ -13,61 +13,58 @@ static inline float kv_element(const void *p, size_t i, enum kv_type type)
     return wide;
 }
 
-static inline void scores_of(float *s, size_t lds, const void *keys, const float *const *q,
-                             size_t n, size_t d, float by, size_t p0, size_t p1, enum kv_type type)
+static inline void scores_of(const struct scores a, enum kv_type type)
 {
-    for (size_t p = p0; p < p1; p++)
-        for (size_t i = 0; i < n; i++) {
+    for (size_t p = a.p0; p < a.p1; p++)
+        for (size_t i = 0; i < a.n; i++) {
             float c[PANEL] = {0};
-            for (size_t j = 0; j < d; j++)
+            for (size_t j = 0; j < a.d; j++)
                 for (size_t l = 0; l < PANEL; l++)
-                    c[l] = fmaf(kv_element(keys, (p * d + j) * PANEL + l, type), q[i][j], c[l]);
+                    c[l] =
+                        fmaf(kv_element(a.keys, (p * a.d + j) * PANEL + l, type), a.q[i][j], c[l]);
             for (size_t l = 0; l < PANEL; l++)
-                s[i * lds + p * PANEL + l] = c[l] * by;
+                a.s[i * a.lds + p * PANEL + l] = c[l] * a.by;
         }
 }
 
-static void scores_f32(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
-                       size_t d, float by, size_t p0, size_t p1)
+static void scores_f32(const struct scores *s)
 {
-    scores_of(s, lds, keys, q, n, d, by, p0, p1, KV_F32);
+    scores_of(*s, KV_F32);
 }
 
-static void scores_f16(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
-                       size_t d, float by, size_t p0, size_t p1)
+static void scores_f16(const struct scores *s)
 {
-    scores_of(s, lds, keys, q, n, d, by, p0, p1, KV_F16);
+    scores_of(*s, KV_F16);
 }
 
-static inline void mix_of(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
-                          size_t n, size_t n_keys, size_t d, enum kv_type type)
+static inline void mix_of(const struct mix m, enum kv_type type)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < m.n; i++) {
         size_t j = 0;
-        for (; j + PANEL <= d; j += PANEL) {
+        for (; j + PANEL <= m.d; j += PANEL) {
             float c[PANEL];
-            memcpy(c, o[i] + j, sizeof c);
-            for (size_t t = 0; t < n_keys; t++)
+            memcpy(c, m.o[i] + j, sizeof c);
+            for (size_t t = 0; t < m.n_keys; t++)
                 for (size_t l = 0; l < PANEL; l++)
-                    c[l] = fmaf(a[i * lda + t], kv_element(v, t * ldv + j + l, type), c[l]);
-            memcpy(o[i] + j, c, sizeof c);
+                    c[l] = fmaf(m.a[i * m.lda + t], kv_element(m.values, t * m.ldv + j + l, type),
+                                c[l]);
+            memcpy(m.o[i] + j, c, sizeof c);
         }
-        for (; j < d; j++)
-            for (size_t t = 0; t < n_keys; t++)
-                o[i][j] = fmaf(a[i * lda + t], kv_element(v, t * ldv + j, type), o[i][j]);
+        for (; j < m.d; j++)
+            for (size_t t = 0; t < m.n_keys; t++)
+                m.o[i][j] =
+                    fmaf(m.a[i * m.lda + t], kv_element(m.values, t * m.ldv + j, type), m.o[i][j]);
     }
 }
 
-static void mix_f32(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
-                    size_t n, size_t n_keys, size_t d)
+static void mix_f32(const struct mix *m)
 {
-    mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F32);
+    mix_of(*m, KV_F32);
 }
 
-static void mix_f16(float *const *o, const float *a, size_t lda, const void *v, size_t ldv,
-                    size_t n, size_t n_keys, size_t d)
+static void mix_f16(const struct mix *m)
 {
-    mix_of(o, a, lda, v, ldv, n, n_keys, d, KV_F16);
+    mix_of(*m, KV_F16);
 }
 
 /* The same values as f16_from_f32 in dtype.c, without a branch: rounds to nearest even; a result of

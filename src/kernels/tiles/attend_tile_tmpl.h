@@ -64,24 +64,39 @@ ALWAYS_INLINE size_t last_of_line(enum kv_type type)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* nv vectors of tokens, starting at a panel, by nr rows. */
-ALWAYS_INLINE void scores_tile(float *s, size_t lds, const void *keys, const float *const *q,
-                               size_t d, float by, size_t nr, size_t nv, enum kv_type type)
+/* The same rows and the panels from p on. */
+ALWAYS_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv_type type)
+{
+    a.s += p * PANEL;
+    a.keys = kv_at(a.keys, p * PANEL * a.d, type);
+    return a;
+}
+
+/* The same panels and the rows from i on. */
+ALWAYS_INLINE struct scores scores_from_row(struct scores a, size_t i)
+{
+    a.s += i * a.lds;
+    a.q += i;
+    return a;
+}
+
+/* The first nr rows by the first nv vectors of tokens. nr, nv and type are constants. */
+ALWAYS_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv_type type)
 {
     VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     const float *x[ROWS_MOST];
     for (size_t i = 0; i < nr; i++) {
-        x[i] = q[i];
+        x[i] = a.q[i];
         for (size_t v = 0; v < nv; v++)
             c[i][v] = V_ZERO();
     }
-    for (size_t j = 0; j < d; j++) {
+    for (size_t j = 0; j < a.d; j++) {
         for (size_t v = 0; v < nv; v++) {
-            size_t at = v / VECTORS * PANEL * d + j * PANEL + v % VECTORS * LANES;
-            w[v] = load_kv(keys, at, type);
+            size_t at = v / VECTORS * PANEL * a.d + j * PANEL + v % VECTORS * LANES;
+            w[v] = load_kv(a.keys, at, type);
             V_KEEP(w[v]);
             if (fetches_ahead(nr, type) && (at & last_of_line(type)) == 0)
-                kv_fetch(keys, at + PANELS_MOST * PANEL * d, type);
+                kv_fetch(a.keys, at + PANELS_MOST * PANEL * a.d, type);
         }
         for (size_t i = 0; i < nr; i++) {
             VEC b = V_BROADCAST(x[i][j]);
@@ -91,141 +106,136 @@ ALWAYS_INLINE void scores_tile(float *s, size_t lds, const void *keys, const flo
     }
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            V_STORE(s + i * lds + v * LANES, V_MUL(c[i][v], V_BROADCAST(by)));
+            V_STORE(a.s + i * a.lds + v * LANES, V_MUL(c[i][v], V_BROADCAST(a.by)));
 }
 
-/* nr rows against np panels. */
-ALWAYS_INLINE void scores_rows(float *s, size_t lds, const void *keys, const float *const *q,
-                               size_t d, float by, size_t np, size_t nr, enum kv_type type)
+/* The first nr rows against the first np panels. */
+ALWAYS_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv_type type)
 {
     size_t nv = vectors_for(nr), p = 0;
     nv = nv < VECTORS ? VECTORS : nv;
     for (; p + nv / VECTORS <= np; p += nv / VECTORS)
-        scores_tile(s + p * PANEL, lds, kv_at(keys, p * PANEL * d, type), q, d, by, nr, nv, type);
+        scores_tile(scores_from_panel(a, p, type), nr, nv, type);
     for (; p < np; p++)
-        scores_tile(s + p * PANEL, lds, kv_at(keys, p * PANEL * d, type), q, d, by, nr, VECTORS,
-                    type);
+        scores_tile(scores_from_panel(a, p, type), nr, VECTORS, type);
 }
 
 /* The outer loop is over groups of panels: a group stays in L1 for all tiles of rows. */
-ALWAYS_INLINE void scores_all(float *s, size_t lds, const void *keys, const float *const *q,
-                              size_t n, size_t d, float by, size_t p0, size_t p1, enum kv_type type)
+ALWAYS_INLINE void scores_all(const struct scores all, enum kv_type type)
 {
-    for (size_t p = p0; p < p1; p += PANELS_MOST) {
-        size_t np = p1 - p < PANELS_MOST ? p1 - p : PANELS_MOST, i = 0;
-        const void *k = kv_at(keys, p * PANEL * d, type);
-        float *to = s + p * PANEL;
-        for (; i + 6 <= n; i += 6)
-            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 6, type);
-        for (; i + 4 <= n; i += 4)
-            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 4, type);
-        if (i + 3 == n)
-            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 3, type);
-        if (i + 2 == n)
-            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 2, type);
-        if (i + 1 == n)
-            scores_rows(to + i * lds, lds, k, q + i, d, by, np, 1, type);
+    for (size_t p = all.p0; p < all.p1; p += PANELS_MOST) {
+        size_t np = all.p1 - p < PANELS_MOST ? all.p1 - p : PANELS_MOST, i = 0;
+        const struct scores a = scores_from_panel(all, p, type);
+        for (; i + 6 <= a.n; i += 6)
+            scores_rows(scores_from_row(a, i), 6, np, type);
+        for (; i + 4 <= a.n; i += 4)
+            scores_rows(scores_from_row(a, i), 4, np, type);
+        if (i + 3 == a.n)
+            scores_rows(scores_from_row(a, i), 3, np, type);
+        if (i + 2 == a.n)
+            scores_rows(scores_from_row(a, i), 2, np, type);
+        if (i + 1 == a.n)
+            scores_rows(scores_from_row(a, i), 1, np, type);
     }
 }
 
-static void tile_scores_f32(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
-                            size_t d, float by, size_t p0, size_t p1)
+static void tile_scores_f32(const struct scores *s)
 {
-    scores_all(s, lds, keys, q, n, d, by, p0, p1, KV_F32);
+    scores_all(*s, KV_F32);
 }
 
-static void tile_scores_f16(float *s, size_t lds, const void *keys, const float *const *q, size_t n,
-                            size_t d, float by, size_t p0, size_t p1)
+static void tile_scores_f16(const struct scores *s)
 {
-    scores_all(s, lds, keys, q, n, d, by, p0, p1, KV_F16);
+    scores_all(*s, KV_F16);
 }
 
 /* ---- mix ------------------------------------------------------------------------------------- */
 
-/* nr rows by nv vectors of columns. */
-ALWAYS_INLINE void mix_tile(float *const *o, size_t j, const float *a, size_t lda,
-                            const void *values, size_t ldv, size_t n_keys, size_t nr, size_t nv,
-                            enum kv_type type)
+/* The rows from i on. */
+ALWAYS_INLINE struct mix mix_from_row(struct mix m, size_t i)
+{
+    m.o += i;
+    m.a += i * m.lda;
+    return m;
+}
+
+/* The first nr rows by nv vectors of columns from j on. nr, nv and type are constants. */
+ALWAYS_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
 {
     VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            c[i][v] = V_LOAD(o[i] + j + v * LANES);
-    for (size_t t = 0; t < n_keys; t++) {
+            c[i][v] = V_LOAD(m.o[i] + j + v * LANES);
+    for (size_t t = 0; t < m.n_keys; t++) {
         for (size_t v = 0; v < nv; v++) {
-            w[v] = load_kv(values, t * ldv + j + v * LANES, type);
+            w[v] = load_kv(m.values, t * m.ldv + j + v * LANES, type);
             V_KEEP(w[v]);
             if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
-                kv_fetch(values, (t + VALUES_AHEAD) * ldv + j + v * LANES, type);
+                kv_fetch(m.values, (t + VALUES_AHEAD) * m.ldv + j + v * LANES, type);
         }
         for (size_t i = 0; i < nr; i++) {
-            VEC b = V_BROADCAST(a[i * lda + t]);
+            VEC b = V_BROADCAST(m.a[i * m.lda + t]);
             for (size_t v = 0; v < nv; v++)
                 c[i][v] = V_FMA(w[v], b, c[i][v]);
         }
     }
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            V_STORE(o[i] + j + v * LANES, c[i][v]);
+            V_STORE(m.o[i] + j + v * LANES, c[i][v]);
 }
 
-/* The columns after the last whole vector, fewer than LANES. */
-ALWAYS_INLINE void mix_rest(float *const *o, size_t j, const float *a, size_t lda,
-                            const void *values, size_t ldv, size_t n_keys, size_t columns,
-                            size_t nr, enum kv_type type)
+/* The columns after the last whole vector: [j, d), fewer than LANES. */
+ALWAYS_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type type)
 {
     VEC c[ROWS_MOST];
+    size_t columns = m.d - j;
     for (size_t i = 0; i < nr; i++)
-        c[i] = V_LOAD_PART_f32(o[i] + j, columns);
-    for (size_t t = 0; t < n_keys; t++) {
-        const void *at = kv_at(values, t * ldv + j, type);
+        c[i] = V_LOAD_PART_f32(m.o[i] + j, columns);
+    for (size_t t = 0; t < m.n_keys; t++) {
+        const void *at = kv_at(m.values, t * m.ldv + j, type);
         VEC w = type == KV_F32 ? V_LOAD_PART_f32((const float *)at, columns)
                                : V_LOAD_PART_f16((const uint16_t *)at, columns);
         for (size_t i = 0; i < nr; i++)
-            c[i] = V_FMA(w, V_BROADCAST(a[i * lda + t]), c[i]);
+            c[i] = V_FMA(w, V_BROADCAST(m.a[i * m.lda + t]), c[i]);
     }
     for (size_t i = 0; i < nr; i++)
-        V_STORE_PART(o[i] + j, c[i], columns);
+        V_STORE_PART(m.o[i] + j, c[i], columns);
 }
 
-ALWAYS_INLINE void mix_rows(float *const *o, const float *a, size_t lda, const void *values,
-                            size_t ldv, size_t n_keys, size_t d, size_t nr, enum kv_type type)
+ALWAYS_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
 {
     size_t nv = vectors_for(nr), j = 0;
-    for (; j + nv * LANES <= d; j += nv * LANES)
-        mix_tile(o, j, a, lda, values, ldv, n_keys, nr, nv, type);
-    for (; j + LANES <= d; j += LANES)
-        mix_tile(o, j, a, lda, values, ldv, n_keys, nr, 1, type);
-    if (j < d)
-        mix_rest(o, j, a, lda, values, ldv, n_keys, d - j, nr, type);
+    for (; j + nv * LANES <= m.d; j += nv * LANES)
+        mix_tile(m, j, nr, nv, type);
+    for (; j + LANES <= m.d; j += LANES)
+        mix_tile(m, j, nr, 1, type);
+    if (j < m.d)
+        mix_rest(m, j, nr, type);
 }
 
-ALWAYS_INLINE void mix_all(float *const *o, const float *a, size_t lda, const void *values,
-                           size_t ldv, size_t n, size_t n_keys, size_t d, enum kv_type type)
+ALWAYS_INLINE void mix_all(const struct mix m, enum kv_type type)
 {
     size_t i = 0;
-    for (; i + 6 <= n; i += 6)
-        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 6, type);
-    for (; i + 4 <= n; i += 4)
-        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 4, type);
-    if (i + 3 == n)
-        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 3, type);
-    if (i + 2 == n)
-        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 2, type);
-    if (i + 1 == n)
-        mix_rows(o + i, a + i * lda, lda, values, ldv, n_keys, d, 1, type);
+    for (; i + 6 <= m.n; i += 6)
+        mix_rows(mix_from_row(m, i), 6, type);
+    for (; i + 4 <= m.n; i += 4)
+        mix_rows(mix_from_row(m, i), 4, type);
+    if (i + 3 == m.n)
+        mix_rows(mix_from_row(m, i), 3, type);
+    if (i + 2 == m.n)
+        mix_rows(mix_from_row(m, i), 2, type);
+    if (i + 1 == m.n)
+        mix_rows(mix_from_row(m, i), 1, type);
 }
 
-static void tile_mix_f32(float *const *o, const float *a, size_t lda, const void *values,
-                         size_t ldv, size_t n, size_t n_keys, size_t d)
+static void tile_mix_f32(const struct mix *m)
 {
-    mix_all(o, a, lda, values, ldv, n, n_keys, d, KV_F32);
+    mix_all(*m, KV_F32);
 }
 
-static void tile_mix_f16(float *const *o, const float *a, size_t lda, const void *values,
-                         size_t ldv, size_t n, size_t n_keys, size_t d)
+static void tile_mix_f16(const struct mix *m)
 {
-    mix_all(o, a, lda, values, ldv, n, n_keys, d, KV_F16);
+    mix_all(*m, KV_F16);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
