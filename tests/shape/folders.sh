@@ -48,6 +48,27 @@ for part in src tools; do
     fi
 done
 
+# Definitions and function types of more than seven parameters (mgpt_read_kv is public).
+long=$(python3 - "$root" <<'EOF'
+import pathlib, re, sys
+parameters = re.compile(r'(?:\b(?!if|for|while|switch)(\w[\w#]*)|\(\*(\w+)(?:\[\w+\])?\))'
+                        r'\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*(?=([{;]))')
+for path in sorted(pathlib.Path(sys.argv[1], 'src').rglob('*.[ch]')):
+    text = re.sub(r'/\*.*?\*/|\\\n', ' ', path.read_text(), flags=re.S)
+    for m in parameters.finditer(text):
+        name, before = m[1] or m[2], re.split('[;{}]', text[:m.start()][-200:])[-1]
+        is_type = m[2] or 'typedef' in before
+        if re.sub(r'\([^()]*\)', '', m[3]).count(',') >= 7 and (m[4] == '{' or is_type) and name != 'mgpt_read_kv':
+            print(path, name)
+EOF
+)
+if [ -n "$long" ]; then
+    printf 'not ok: more than seven parameters\n%s\n' "$long"
+    bad=1
+else
+    echo "ok no function of src/ has more than seven parameters"
+fi
+
 # Architectures are rows of a table: after binding nothing asks which one it is.
 if grep -rnE 'ARCH_[A-Z0-9]+|arch->(bit|name)|arch_(find|row)' "$root/src/run" "$root/src/page"; then
     echo "not ok: the lines above ask for an architecture"
