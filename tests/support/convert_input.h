@@ -2,23 +2,16 @@
 #ifndef TESTS_CONVERT_INPUT_H
 #define TESTS_CONVERT_INPUT_H
 
-#include "base/file.h"
-#include "base/mem.h"
 #include "convert/core/readers.h"
-#include "support/unit.h"
+#include "support/convert.h"
 
 #define FIXTURES "convert" /* the directory in tests/fixtures */
 
 static inline struct file fixture_in(const char *directory, const char *name)
 {
-    char path[512];
-    struct file f;
-    mgpt_error err;
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/tests/fixtures/%s/%s", root ? root : ".", directory, name);
-    if (file_open(&f, path, &err) < 0)
-        fail_msg("%s: %s", path, err.text);
-    return f;
+    char folder[64];
+    snprintf(folder, sizeof folder, "tests/fixtures/%s", directory);
+    return repo_file(folder, name);
 }
 
 static inline struct file fixture(const char *name)

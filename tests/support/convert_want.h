@@ -7,14 +7,6 @@
 
 #include <unistd.h>
 
-static inline int has_note(const struct checkpoint *c, const char *part)
-{
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strstr(c->notes[i], part))
-            return 1;
-    return 0;
-}
-
 /* ---- files written ----------------------------------------------------------------------------- */
 
 struct result {

@@ -2,18 +2,10 @@
 #ifndef TESTS_HF_DIR_H
 #define TESTS_HF_DIR_H
 
-#include "base/file.h"
-#include "base/mem.h"
 #include "convert/core/readers.h"
+#include "support/convert.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_FILES = 6 };
 
@@ -78,12 +70,11 @@ static inline struct dir golden(const char *model)
         "config.json", "model.safetensors", "model.safetensors.index.json",
         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
     struct dir d = {0};
-    const char *root = getenv("MGPT_SOURCE_ROOT");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[512];
+        char folder[64];
         struct file f;
-        snprintf(path, sizeof path, "%s/tests/golden/%s/%s", root ? root : ".", model, names[i]);
-        if (file_open(&f, path, NULL) < 0)
+        snprintf(folder, sizeof folder, "tests/golden/%s", model);
+        if (repo_open(&f, folder, names[i], NULL) < 0)
             continue;
         set_file(&d, names[i], copy_of(f.data, f.size));
         file_close(&f);
@@ -122,8 +113,7 @@ static inline void assert_read(struct dir *d, const char *input, const char *wha
     struct checkpoint c;
     mgpt_error err = {.text = ""};
     int status = read_dir(&c, d, input, &err);
-    if (expected ? status == MGPT_OK || !strstr(err.text, expected) : status != MGPT_OK)
-        fail_msg("%s: expected '%s', found '%s'", what, expected ? expected : "success", err.text);
+    must_say(what, status, &err, expected);
     ckpt_free(&c);
 }
 

@@ -2,10 +2,8 @@
 #ifndef TESTS_TORCH_INPUT_H
 #define TESTS_TORCH_INPUT_H
 
-#include "base/file.h"
-#include "base/mem.h"
 #include "convert/containers/pickle.h"
-#include "support/unit.h"
+#include "support/convert.h"
 
 /* Bytes of a string literal that may hold NULs. */
 #define BYTES(s) ((struct span){(const uint8_t *)(s), sizeof(s) - 1})
@@ -18,14 +16,7 @@
 
 static inline struct file torch_fixture(const char *name)
 {
-    char path[512];
-    struct file f;
-    mgpt_error err;
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/tests/fixtures/torch/%s", root ? root : ".", name);
-    if (file_open(&f, path, &err) < 0)
-        fail_msg("%s: %s", path, err.text);
-    return f;
+    return repo_file("tests/fixtures/torch", name);
 }
 
 static inline struct span span_of(const struct file *f)

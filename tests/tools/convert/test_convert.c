@@ -294,7 +294,6 @@ TEST(llama2c_tokens)
     };
     enum { N = COUNT(tokens) };
     uint8_t file[512] = {0}, *p = file + 4;
-    (void)state;
     for (int i = 0; i < N; i++) {
         float score = (float)-i;
         uint32_t n = (uint32_t)strlen(tokens[i].text);

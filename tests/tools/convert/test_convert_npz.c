@@ -42,16 +42,7 @@ static void read_it(struct checkpoint *c, const struct bytes *b, const struct ck
     mgpt_error err = {.text = ""};
     int status =
         read_bytes(c, (struct span){b->data, arr_len(b->data)}, o ? o : &none, &no_sides, &err);
-    if (expected ? status == MGPT_OK || !strstr(err.text, expected) : status != MGPT_OK)
-        fail_msg("expected '%s', found '%s'", expected ? expected : "success", err.text);
-}
-
-static int has_note(const struct checkpoint *c, const char *text)
-{
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strstr(c->notes[i], text))
-            return 1;
-    return 0;
+    must_say("npz", status, &err, expected);
 }
 
 /* A bigram model with one head and with one entry more. */

@@ -5,25 +5,17 @@
 #include "base/fnv.h"
 #include "common/nfc.h"
 #include "convert/core/write.h"
+#include "support/convert.h"
 #include "support/tok_directory.h"
+#include "support/unit.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- golden files ---------------------------------------------------------------------------- */
 
-static const char *source_path(const char *name, char *buf, size_t cap)
-{
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(buf, cap, "%s/%s", root ? root : ".", name);
-    return buf;
-}
-
 static char *read_text(const char *name, size_t *n)
 {
-    char path[512];
-    struct file file;
-    assert_int_equal(file_open(&file, source_path(name, path, sizeof path), NULL), MGPT_OK);
+    struct file file = repo_file("tests/vectors", name);
     char *text = calloc(file.size + 1, 1);
     assert_non_null(text);
     memcpy(text, file.data, file.size);
@@ -75,7 +67,7 @@ static void check_family(char *line, const struct gguf_str *texts)
     mgpt_error err = {0};
     mgpt_info info;
     size_t n_json;
-    snprintf(path, sizeof path, "tests/vectors/tok/%s.json", name);
+    snprintf(path, sizeof path, "tok/%s.json", name);
     char *json = read_text(path, &n_json);
     struct directory d = {.n = 0};
     add_bytes(&d, "tokenizer.json", json, n_json);
@@ -103,11 +95,10 @@ static struct gguf_str from_hex(char *hex)
     return text;
 }
 
-static void test_families(void **state)
+TEST(families)
 {
-    (void)state;
     size_t n, n_families = 0;
-    char *vectors = read_text("tests/vectors/tok_split.txt", &n), *rest = vectors;
+    char *vectors = read_text("tok_split.txt", &n), *rest = vectors;
     struct gguf_str *texts = NULL;
     for (char *line; (line = strtok_r(rest, "\n", &rest));) {
         if (strncmp(line, "text ", 5) == 0)
@@ -120,12 +111,4 @@ static void test_families(void **state)
     assert_int_equal(n_families, 18);
     arr_free(texts);
     free(vectors);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Tools: what hf_tokenizer_read makes of tokenizer.json, vocab.json and the files next to them, or the line with
  * which it refuses them: the rows of hf_tokenizers.json. And hostile files: cut anywhere, any bit changed. */
-#include "support/convert_input.h"
+#include "support/convert.h"
 #include "support/tok_directory.h"
 #include "support/unit.h"
 
@@ -117,14 +117,6 @@ static int falls(const float *scores, const json_t *ids)
     return 1;
 }
 
-static int is_noted(const struct checkpoint *c, const char *part)
-{
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strstr(c->notes[i], part))
-            return 1;
-    return 0;
-}
-
 /* The first key whose expected value is not what was read, or NULL. */
 static const char *other_fact(const struct checkpoint *c, const json_t *expected)
 {
@@ -132,7 +124,7 @@ static const char *other_fact(const struct checkpoint *c, const json_t *expected
     const char *key, *wrong = NULL;
     json_object_foreach((json_t *)(uintptr_t)expected, key, value)
     {
-        int same = strcmp(key, "note") == 0 ? is_noted(c, json_string_value(value))
+        int same = strcmp(key, "note") == 0 ? has_note(c, json_string_value(value))
                    : strcmp(key, "scores_fall") == 0
                        ? falls(c->vocab.scores, value)
                        : json_equal(value, json_object_get(facts, key));
@@ -165,7 +157,7 @@ static void check_row(const json_t *base, const json_t *row)
 
 static json_t *load_groups(void)
 {
-    struct file f = fixture_in("../tools/convert", "hf_tokenizers.json");
+    struct file f = repo_file("tests/tools/convert", "hf_tokenizers.json");
     json_error_t e;
     json_t *groups = json_loadb((const char *)f.data, f.size, 0, &e);
     if (!groups)

@@ -121,7 +121,6 @@ static void check_types(struct opened *o)
 TEST(views)
 {
     static const char *const names[] = {"views/views.pt", "views/legacy.pt"};
-    (void)state;
     for (size_t i = 0; i < COUNT(names); i++) {
         struct opened o = open_fixture(names[i]);
         fill(&o);
@@ -156,7 +155,6 @@ TEST(in_place)
 TEST(row_orders)
 {
     static const float pairs[] = {0, 12, 6, 18}, swapped[] = {12, 18, 0, 6};
-    (void)state;
     struct opened o = open_fixture("views/views.pt");
     fill(&o);
     const struct state_tensor *whole = state_find(&o.state, "whole");
@@ -246,7 +244,6 @@ TEST(names)
     struct state s;
     mgpt_error err;
     char name[64];
-    (void)state;
     ckpt_init(&c);
     state_init(&s, &c);
     assert_int_equal(add_named(&s, "module._orig_mod.h.0.w", &err), MGPT_OK);
@@ -305,7 +302,6 @@ TEST(extents)
     struct checkpoint c;
     struct state s;
     mgpt_error err;
-    (void)state;
     ckpt_init(&c);
     state_init(&s, &c);
     for (size_t i = 0; i < COUNT(all); i++) {

@@ -18,14 +18,12 @@ static int find_beside(void *user, enum ckpt_option option, const char *const *c
                        struct ckpt_side *side, mgpt_error *err)
 {
     struct beside *b = user;
-    char path[512];
-    const char *root = getenv("MGPT_SOURCE_ROOT");
+    char folder[128];
     (void)option;
+    snprintf(folder, sizeof folder, "tests/fixtures/torch/%s", b->directory);
     for (size_t i = 0; i < n; i++) {
         struct file f;
-        snprintf(path, sizeof path, "%s/tests/fixtures/torch/%s/%s", root ? root : ".",
-                 b->directory, candidates[i]);
-        if (b->n == COUNT(b->files) || file_open(&f, path, err) < 0)
+        if (b->n == COUNT(b->files) || repo_open(&f, folder, candidates[i], err) < 0)
             continue;
         b->files[b->n++] = f;
         *side = (struct ckpt_side){candidates[i], {f.data, f.size}};
@@ -63,14 +61,6 @@ static const struct ckpt_tensor *tensor(const struct checkpoint *c, const char *
         if (strcmp(c->tensors[i].name, name) == 0)
             return &c->tensors[i];
     return NULL;
-}
-
-static int has_note(const struct checkpoint *c, const char *text)
-{
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strstr(c->notes[i], text))
-            return 1;
-    return 0;
 }
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -162,7 +152,6 @@ static void check_model(const struct model *m, const struct checkpoint *c)
 TEST(models)
 {
     char path[128];
-    (void)state;
     for (size_t i = 0; i < COUNT(models); i++) {
         struct ckpt_options o = options_of(&models[i]);
         struct checkpoint c;
@@ -183,7 +172,6 @@ TEST(zeros)
     struct checkpoint c;
     mgpt_error err;
     float v[24];
-    (void)state;
     struct file f = torch_fixture("nanogpt-nobias/ckpt.pt");
     assert_int_equal(read_model(&c, span_of(&f), "nanogpt-nobias", "ckpt", &no_options, &err),
                      MGPT_OK);
@@ -202,7 +190,6 @@ TEST(nanochat_rows)
 {
     struct checkpoint c;
     mgpt_error err;
-    (void)state;
     struct file f = torch_fixture("nanochat-2026-01/model_000010.pt");
     assert_int_equal(
         read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010", &no_options, &err),
@@ -234,7 +221,6 @@ TEST(overrides)
                              .n_ctx = 64};
     struct checkpoint c;
     mgpt_error err;
-    (void)state;
     struct file f = torch_fixture("nanochat-2026-01/model_000010.pt");
     assert_int_equal(read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010", &o, &err),
                      MGPT_OK);
@@ -314,7 +300,6 @@ TEST(stated_otherwise)
         {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt-none\"}}", "--heads"},
         {"mingpt/model.pt", "{\"n_head\": 3}", "n_head is 3, it must divide n_embd = 8"},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct checkpoint c;
         mgpt_error err;
@@ -329,7 +314,6 @@ TEST(stated_otherwise)
 TEST(pattern_too_long)
 {
     static char text[2 * CKPT_MAX_LAYERS];
-    (void)state;
     for (int n = CKPT_MAX_LAYERS; n <= CKPT_MAX_LAYERS + 1; n++) {
         struct checkpoint c;
         mgpt_error err;
@@ -346,7 +330,6 @@ TEST(stated_by_half)
 {
     struct checkpoint c;
     mgpt_error err;
-    (void)state;
     assert_int_equal(read_beside(&c, NANOCHAT, "model_000010", META(""), &err), MGPT_OK);
     assert_true(c.hp.n_ctx == 2048 && c.hp.n_vocab == 320);
     assert_true(has_note(&c, "inferred: context = 2048"));
@@ -373,7 +356,6 @@ TEST(flipped)
 {
     uint32_t random = 3;
     char path[128];
-    (void)state;
     for (size_t i = 0; i < COUNT(models); i++) {
         struct ckpt_options o = options_of(&models[i]);
         path_of(&models[i], path);

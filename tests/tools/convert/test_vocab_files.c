@@ -106,7 +106,6 @@ TEST(sentencepiece_settings)
         "tokenizer.model: model_type: unigram is not supported, only BPE",
         "tokenizer.model: normalizer: remove_extra_whitespaces is not supported",
         "tokenizer.model: normalizer: escape_whitespaces is off"};
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
         struct directory d = {.n = 0};
@@ -294,7 +293,6 @@ TEST(known_ranks)
         {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
          "<|reserved_special_token_247|>"},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(all); i++) {
         struct checkpoint c;
         mgpt_error err = {0};
