@@ -52,7 +52,7 @@ awk -F, '
         if (name ~ /^(hf_tokenizer|sentencepiece|tiktoken|pattern|vocab_slots)/) return "hf tokenizers"
         if (name ~ /^(hf_|from_hf|safetensors)/) return "safetensors, hf"
         if (name ~ /^json_/) return "json"
-        if (name ~ /^(microgpt|pickle_matrix|pickle_model|raw_floats)/) return "microgpt"
+        if (name ~ /^(microgpt|tree|pickle_model|raw_floats)/) return "microgpt"
         if (name ~ /^llama2c/) return "llama2.c"
         return "convert, the rest"
     }

@@ -172,7 +172,10 @@ TEST_ON_FILE(matrices)
         {{"lm_head.npy", "<f4", "(5, 2, 1)", rows5, sizeof rows5},
          "tensor lm_head: 3 dimensions, expected 1 or 2",
          ""},
-        {{"lm_head.npy", "<f4", "()", rows5, 4}, NULL, "ignored: lm_head (element type <f4)"},
+        {{"scale.npy", "<f4", "()", rows5, 4}, NULL, "ignored: scale (element type <f4)"},
+        {{"lm_head.npy", "<f4", "()", rows5, 4},
+         "tensor lm_head: element type <f4, expected a matrix",
+         ""},
         {{"lm_head.npy", "<f4", "(0, 2)", NULL, 0}, "tensor lm_head: it has no values", ""},
         {{"lm_head.npy", "<f4", "(10,)", rows5, sizeof rows5},
          "lm_head: a list of 10 numbers, expected a matrix",
@@ -184,7 +187,9 @@ TEST_ON_FILE(matrices)
         {{"readme.txt", NULL, NULL, LITERAL("hello")}, NULL, "readme.txt"},
         {{".npy", NULL, NULL, LITERAL("hello")}, NULL, ".npy"},
         {{"other.npy", NULL, NULL, LITERAL("hello")}, "other", ""},
-        {{"params.npy", "<f4", "(2,)", row1, sizeof row1}, "2 numbers do not fit n_embd 16", ""},
+        {{"params.npy", "<f4", "(2,)", row1, sizeof row1},
+         "tensor params: not part of a microgpt",
+         ""},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct checkpoint c;
@@ -232,9 +237,9 @@ TEST_ON_FILE(unnamed)
     } rows[] = {
         {{{"arr_0.npy", "<f4", "(10,)", rows5, sizeof rows5}}, NULL},
         {{{"arr_0.npy", "<f4", "(5, 2)", rows5, sizeof rows5}},
-         "one array of 2 dimensions of '<f4', expected all parameters in one list"},
+         "parameter list: a matrix, expected all numbers in one list"},
         {{{"arr_0.npy", "<i4", "(10,)", rows5, sizeof rows5}},
-         "one array of 1 dimensions of '<i4'"},
+         "tensor params: element type '<i4', expected <f4, <f8 or <f2"},
         {{{"arr_0.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
           {"arr_1.npy", "<f4", "(1, 2)", row1, sizeof row1}},
          "parameter list: 2 matrices, expected 3 and 6 for each layer"},

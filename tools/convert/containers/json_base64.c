@@ -1,11 +1,11 @@
-/* Matrices in JSON as base64 of their bytes. See json_model.h.
+/* Matrices as base64 of their bytes. See tree.h.
  *
  * The text is checked once, whole: its alphabet, its padding, its length against the shape. Values are
  * decoded where they stand when the writer asks for them, so nothing is held twice.
  */
 #include "base/check.h"
 #include "base/error.h"
-#include "convert/families/json_model.h"
+#include "convert/families/tree.h"
 #include "dtype/dtype.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static float value_at(const struct base64 *b, uint64_t i)
 static void base64_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = value_at(t->source, first + i);
+        out[i] = value_at(t->source, t->at + first + i);
 }
 
 /* ---- checking ---------------------------------------------------------------------------------- */
@@ -88,26 +88,24 @@ static uint64_t decoded_size(const char *text, size_t n)
     return (uint64_t)n / 4 * 3 + (n % 4 ? n % 4 - 1 : 0);
 }
 
-static unsigned width_of(const json_t *v)
+static unsigned width_of(struct gguf_str name)
 {
-    const char *name = json_string_value(json_object_get(v, "dtype"));
-    if (name && strncmp(name, "torch.", 6) == 0)
-        name += 6;
-    for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
-        if (strcasecmp(types[i].name, name) == 0)
+    size_t skip = name.n > 6 && memcmp(name.p, "torch.", 6) == 0 ? 6 : 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strlen(types[i].name) == name.n - skip &&
+            strncasecmp(types[i].name, name.p + skip, name.n - skip) == 0)
             return types[i].width;
     return 0;
 }
 
-int json_add_base64(struct mg_parts *m, const char *name, const json_t *v, uint64_t rows,
-                    uint64_t cols)
+int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
+               uint64_t rows, uint64_t cols)
 {
-    const json_t *data = json_object_get(v, "data");
-    unsigned width = width_of(v);
+    unsigned width = width_of(dtype);
     uint64_t n, expected, found;
     if (!width)
         return mg_refuse(m, name, "base64 needs a dtype of f32, f64 or f16 (little-endian)");
-    found = decoded_size(json_string_value(data), json_string_length(data));
+    found = decoded_size(data.p, data.n);
     if (found == UINT64_MAX)
         return mg_refuse(m, name, "data: not base64");
     if (!ck_mul(rows ? rows : 1, cols, &n) || !ck_mul(n, width, &expected) || found != expected)
@@ -117,7 +115,7 @@ int json_add_base64(struct mg_parts *m, const char *name, const json_t *v, uint6
     struct base64 *b = ckpt_alloc(m->c, 1, sizeof *b);
     if (!b)
         return err_memory(m->err, "a matrix", sizeof *b);
-    *b = (struct base64){json_string_value(data), width};
+    *b = (struct base64){data.p, width};
     struct mg_matrix matrix = {.rows = rows,
                                .cols = cols,
                                .type = dtype_find(width == 2 ? DTYPE_F16 : DTYPE_F32),

@@ -27,7 +27,7 @@ static int from_microgpt_state_map(struct torch_model *m, mgpt_error *err)
 {
     int status = MGPT_OK;
     if (arr_len(m->state.tensors) == 0)
-        return microgpt_pickle(m->c, &m->file.pickle, m->root, m->in->bytes.size, m->in, err);
+        return microgpt_pickle(m->c, &m->file.pickle, m->root, m->in, err);
     for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
         status = mg_add_tensor(&m->parts, &m->state.tensors[i]);
     return mg_parts_build(&m->parts, status);

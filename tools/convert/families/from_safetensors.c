@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "convert/containers/safetensors.h"
 #include "convert/families/hf.h"
-#include "convert/families/json_model.h"
 #include "convert/families/torch_model.h"
+#include "convert/families/tree.h"
 
 #include <string.h>
 
-struct reading {
+struct named_file {
     const struct ckpt_input *in;
     struct mg_parts parts;
     struct state state;
@@ -34,7 +34,15 @@ static json_t *decoded(const json_t *v, mgpt_error *err)
     return inside ? inside : json_incref((json_t *)(uintptr_t)v);
 }
 
-static int read_metadata(struct reading *r)
+static int take_facts(struct named_file *r, const json_t *object)
+{
+    struct tree_file file;
+    uint64_t left;
+    struct tree t = tree_of_json(&file, &left, object, r->in->bytes.size);
+    return tree_facts(&r->parts, t, (struct tree){0}, 1);
+}
+
+static int read_metadata(struct named_file *r)
 {
     const char *key;
     json_t *v;
@@ -49,22 +57,22 @@ static int read_metadata(struct reading *r)
     }
     if (!r->said || json_has_lost())
         return err_memory(r->parts.err, "the metadata", 1);
-    return json_facts(&r->parts, r->said);
+    return take_facts(r, r->said);
 }
 
-static int read_side(struct reading *r)
+static int read_side(struct named_file *r)
 {
     static const char *const names[] = {"config.json"};
     struct torch_model m = {.c = r->parts.c, .in = r->in};
     const char *name;
     int found = torch_json(&m, names, 1, &r->side, &name, r->parts.err);
-    return found > 0 ? json_facts(&r->parts, r->side) : found;
+    return found > 0 ? take_facts(r, r->side) : found;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
 /* 1; 0: the names are nobody's; negative */
-static int read_named(struct reading *r, mgpt_error *err)
+static int read_named(struct named_file *r, mgpt_error *err)
 {
     int status = st_parse(&r->st, r->in->bytes, err);
     if (status == MGPT_OK)
@@ -85,7 +93,7 @@ static int read_named(struct reading *r, mgpt_error *err)
 int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     mgpt_error local = {0};
-    struct reading r = {.in = in};
+    struct named_file r = {.in = in};
     int is_hf = hf_is_beside(in, err);
     if (is_hf < 0)
         return is_hf;

@@ -97,6 +97,7 @@ struct mg_parts {
     struct mg_matrix *matrices; /* stb_ds arrays */
     struct gguf_str *entries;
     struct mg_facts facts;
+    uint64_t room;  /* values that lists and arrays of the file may still have */
     int first_wins; /* a fact that is stated twice, differently, is no error: the first counts */
     mgpt_error *err;
 };
@@ -115,6 +116,12 @@ int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matr
 /* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes must
  * live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
 int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t);
+
+/* Contiguous values in memory as a vector of n: F32, F16, BF16 or F64. */
+struct mg_matrix mg_flat(const uint8_t *data, uint64_t n, enum state_type type);
+
+/* Takes n values from m->room: shared objects can make a file look larger than it is. */
+int mg_use_room(struct mg_parts *m, const char *name, uint64_t n);
 
 /* A scalar next to a key, in whatever container. Text may hold a number. */
 struct mg_value {
@@ -137,11 +144,9 @@ __attribute__((format(printf, 3, 4))) int mg_refuse(struct mg_parts *m, const ch
 
 /* ---- parameter lists (microgpt_params.c) ------------------------------------------------------- */
 
-/* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes. `add` adds
- * the numbers from `at` on as a matrix; facts and options give the sizes, which must need all n. */
-typedef int mg_cut_fn(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                      uint64_t rows, uint64_t cols);
-int mg_add_params(struct mg_parts *m, uint64_t n, mg_cut_fn *add, const void *list);
+/* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the vector into
+ * matrices. Facts and options give the sizes, which must need all its numbers. */
+int mg_add_params(struct mg_parts *m, const struct mg_matrix *all);
 
 /* 1 when the facts, the options and the usual sizes need exactly n numbers; says nothing. */
 int mg_params_fit(const struct mg_parts *m, uint64_t n);
@@ -157,18 +162,9 @@ enum { MG_N_GLOBAL = 3, MG_N_PER_LAYER = 6 };
 
 /* ---- pickles (pickle_model.c) ------------------------------------------------------------------ */
 
-/* A microgpt in a pickle: named matrices as numpy arrays or lists of rows of numbers or Value objects,
- * flat or wrapped as in JSON, or a parameter list. What is described does not need the pickle any more,
- * only the bytes it was read from, of which there are n_bytes. */
-int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root, size_t n_bytes,
+/* A microgpt in a pickle: see tree_model.c. What is described does not need the pickle any more, only the bytes it
+ * was read from, of which there are in->bytes.size. */
+int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
                     const struct ckpt_input *in, mgpt_error *err);
-
-/* The same for an object that another container holds under a key: the weights, the vocabulary, ... */
-int mg_add_pickled(struct mg_parts *m, const char *key, const struct pickle *p, pickle_id id,
-                   size_t n_bytes);
-
-/* What the keys of a dict or object, and of those in it, say, but for the weights. */
-int mg_add_facts(struct mg_parts *m, const struct pickle *p, pickle_id dict, pickle_id weights,
-                 size_t n_bytes);
 
 #endif

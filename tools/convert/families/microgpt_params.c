@@ -9,13 +9,14 @@
 #include "convert/families/microgpt.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define USUAL_EMBD 16
 #define USUAL_LAYERS 1
 #define USUAL_CONTEXT 16
 #define MAX_SIZE (1 << 24) /* of each: keeps the products below within 64 bits */
 
-struct sizes {
+struct param_sizes {
     int64_t v, e, l, t; /* -1: not known */
     int notes[3];       /* assumed: e, l, t */
     int solved;         /* enum mg_size of what the count gave, or -1 */
@@ -77,7 +78,7 @@ static void assume(int64_t *size, int64_t usual, int *noted)
 }
 
 /* Settles the sizes so that they need exactly n numbers; 0 when none do. */
-static int solve(uint64_t n, struct sizes *s)
+static int solve(uint64_t n, struct param_sizes *s)
 {
     s->solved = -1;
     assume(&s->e, USUAL_EMBD, &s->notes[0]);
@@ -103,22 +104,22 @@ static int solve(uint64_t n, struct sizes *s)
     return 1;
 }
 
-static struct sizes stated(const struct mg_parts *m)
+static struct param_sizes stated(const struct mg_parts *m)
 {
     const struct ckpt_options *o = m->in->options;
-    return (struct sizes){.v = mg_stated(&m->facts, o, MG_VOCAB),
-                          .e = mg_stated(&m->facts, o, MG_EMBD),
-                          .l = mg_stated(&m->facts, o, MG_LAYERS),
-                          .t = mg_stated(&m->facts, o, MG_CONTEXT)};
+    return (struct param_sizes){.v = mg_stated(&m->facts, o, MG_VOCAB),
+                                .e = mg_stated(&m->facts, o, MG_EMBD),
+                                .l = mg_stated(&m->facts, o, MG_LAYERS),
+                                .t = mg_stated(&m->facts, o, MG_CONTEXT)};
 }
 
 int mg_params_fit(const struct mg_parts *m, uint64_t n)
 {
-    struct sizes s = stated(m);
+    struct param_sizes s = stated(m);
     return solve(n, &s);
 }
 
-static void say(struct mg_parts *m, uint64_t n, const struct sizes *s)
+static void say(struct mg_parts *m, uint64_t n, const struct param_sizes *s)
 {
     static const char *const options[] = {"--embd", "--layers", "--context"};
     const int64_t values[] = {s->e, s->l, s->t};
@@ -137,8 +138,8 @@ static void say(struct mg_parts *m, uint64_t n, const struct sizes *s)
 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
-static int microgpt_params_cut(struct mg_parts *m, const struct sizes *s, mg_cut_fn *add,
-                               const void *list)
+static int microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
+                               const struct mg_matrix *all)
 {
     uint64_t v = (uint64_t)s->v, t = (uint64_t)s->t, e = (uint64_t)s->e, at = 0;
     const uint64_t rows[N_KINDS] = {v, t, v, e, e, e, e, 4 * e, e};
@@ -147,23 +148,29 @@ static int microgpt_params_cut(struct mg_parts *m, const struct sizes *s, mg_cut
     size_t n = MG_N_GLOBAL + (size_t)s->l * MG_N_PER_LAYER;
     for (size_t i = 0; i < n; i++) {
         size_t layer, k = kind_at(m, i, n, &layer);
+        struct mg_matrix matrix = *all;
+        matrix.rows = rows[k];
+        matrix.cols = cols[k];
+        matrix.at += at;
+        if (all->bytes)
+            matrix.bytes += at * all->type->block_bytes;
         mg_name_in_order(m, i, n, name);
-        int status = add(m, name, list, at, rows[k], cols[k]);
-        if (status < 0)
-            return status;
+        if (mg_add(m, name, strlen(name), matrix) < 0)
+            return MGPT_EMEM;
         at += rows[k] * cols[k];
     }
     return MGPT_OK;
 }
 
-int mg_add_params(struct mg_parts *m, uint64_t n, mg_cut_fn *add, const void *list)
+int mg_add_params(struct mg_parts *m, const struct mg_matrix *all)
 {
-    struct sizes s = stated(m);
+    uint64_t n = all->cols;
+    struct param_sizes s = stated(m);
     if (!solve(n, &s))
         return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "parameter list: %llu numbers do not fit n_embd %llu, n_layer %llu; give "
                        "--embd --layers --vocab-size --context",
                        (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
     say(m, n, &s);
-    return microgpt_params_cut(m, &s, add, list);
+    return microgpt_params_cut(m, &s, all);
 }

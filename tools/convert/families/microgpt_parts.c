@@ -15,7 +15,7 @@
 void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
                    mgpt_error *err)
 {
-    *m = (struct mg_parts){.c = c, .in = in, .err = err};
+    *m = (struct mg_parts){.c = c, .in = in, .err = err, .room = in->bytes.size};
     mg_facts_init(&m->facts);
 }
 
@@ -57,18 +57,26 @@ int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matr
     return MGPT_OK;
 }
 
+int mg_use_room(struct mg_parts *m, const char *name, uint64_t n)
+{
+    if (n > m->room)
+        return mg_refuse(m, name, "more values than the file can hold");
+    m->room -= n;
+    return MGPT_OK;
+}
+
 /* ---- tensors of other containers --------------------------------------------------------------- */
 
-struct view { /* of bytes, by rows and columns; strides in bytes */
+struct mg_view { /* of bytes, by rows and columns; strides in bytes */
     const uint8_t *data;
-    uint64_t row, column;
-    const struct dtype *type; /* NULL: float64 */
+    uint64_t row, column, cols; /* cols: values of a row */
+    const struct dtype *type;   /* NULL: float64 */
 };
 
 static void view_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
 {
-    const struct view *v = t->source;
-    uint64_t row = first / t->dims[0], column = first % t->dims[0];
+    const struct mg_view *v = t->source;
+    uint64_t row = (t->at + first) / v->cols, column = (t->at + first) % v->cols;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *at = v->data + row * v->row + column * v->column;
         double wide;
@@ -78,7 +86,7 @@ static void view_values(const struct ckpt_tensor *t, uint64_t first, size_t n, f
             memcpy(&wide, at, sizeof wide);
             out[i] = (float)wide;
         }
-        if (++column == t->dims[0]) {
+        if (++column == v->cols) {
             column = 0;
             row++;
         }
@@ -98,6 +106,24 @@ static const struct dtype *gguf_type(enum state_type type)
     default:
         return NULL;
     }
+}
+
+static void wide_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    const uint8_t *at = (const uint8_t *)t->source + (t->at + first) * sizeof(double);
+    double wide;
+    for (size_t i = 0; i < n; i++, at += sizeof wide) {
+        memcpy(&wide, at, sizeof wide);
+        out[i] = (float)wide;
+    }
+}
+
+struct mg_matrix mg_flat(const uint8_t *data, uint64_t n, enum state_type type)
+{
+    const struct dtype *own = gguf_type(type);
+    if (!own)
+        return (struct mg_matrix){.cols = n, .values = wide_values, .source = data};
+    return (struct mg_matrix){.cols = n, .type = own, .bytes = data};
 }
 
 /* The last element lies within the bytes; all products that reading needs fit. */
@@ -141,10 +167,10 @@ int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t)
     if (in_order && type) {
         matrix.bytes = t->bytes.data;
     } else {
-        struct view *v = ckpt_alloc(m->c, 1, sizeof *v);
+        struct mg_view *v = ckpt_alloc(m->c, 1, sizeof *v);
         if (!v)
             return err_memory(m->err, "a matrix", sizeof *v);
-        *v = (struct view){t->bytes.data, row * each, column * each, type};
+        *v = (struct mg_view){t->bytes.data, row * each, column * each, matrix.cols, type};
         matrix.values = view_values;
         matrix.source = v;
     }

@@ -60,25 +60,11 @@ static int read_objects(struct checkpoint *c, struct span data, const struct ckp
     pickle_id root = npy_objects(&p);
     c->format = "microgpt .npy, pickled";
     if (root)
-        status = microgpt_pickle(c, &p, root, data.size, in, err);
+        status = microgpt_pickle(c, &p, root, in, err);
     else
         status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npy: an array of objects without them");
     pickle_free(&p);
     return status;
-}
-
-static int npy_model_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                             uint64_t rows, uint64_t cols)
-{
-    struct state_tensor t = *(const struct state_tensor *)list;
-    size_t skip = (size_t)at * state_type_bytes(t.type); /* within the file: mg_add_params */
-    t.name = name;
-    t.n_dims = 2;
-    t.shape[0] = rows;
-    t.shape[1] = cols;
-    state_contiguous(&t);
-    t.bytes = (struct span){t.bytes.data + skip, t.bytes.size - skip};
-    return mg_add_tensor(m, &t);
 }
 
 static int read_flat(struct checkpoint *c, const struct npy *npy, struct span data,
@@ -98,11 +84,10 @@ static int read_flat(struct checkpoint *c, const struct npy *npy, struct span da
                        "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
                        "list of all its parameters",
                        npy->n_dims);
-    struct state_tensor all = npy_tensor(npy, type);
-    all.bytes = data;
+    struct mg_matrix all = mg_flat(data.data, npy->dims[0], type);
     c->format = "microgpt .npy, flat";
     mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, npy->dims[0], npy_model_add_cut, &all));
+    return mg_parts_build(&m, mg_add_params(&m, &all));
 }
 
 enum ckpt_match npy_sniff(struct span bytes)

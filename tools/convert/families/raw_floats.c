@@ -22,27 +22,6 @@
 
 #define MAX_VOCAB (1u << 20) /* of the formats without a magic number */
 
-struct numbers {
-    const uint8_t *data;
-    uint64_t n;
-    enum state_type type;
-};
-
-static int raw_floats_add_cut(struct mg_parts *m, const char *name, const void *list, uint64_t at,
-                              uint64_t rows, uint64_t cols)
-{
-    const struct numbers *all = list;
-    size_t each = state_type_bytes(all->type);
-    struct state_tensor t = {
-        .name = name,
-        .type = all->type,
-        .n_dims = 2,
-        .shape = {rows, cols},
-        .bytes = {all->data + (size_t)at * each, (size_t)(all->n - at) * each}};
-    state_contiguous(&t);
-    return mg_add_tensor(m, &t);
-}
-
 /* ---- no header --------------------------------------------------------------------------------- */
 
 enum ckpt_match raw_sniff(struct span bytes)
@@ -58,21 +37,21 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         enum state_type type;
     } types[] = {{"f32", STATE_F32}, {"f64", STATE_F64}, {"f16", STATE_F16}};
     struct mg_parts m;
-    struct numbers all = {in->bytes.data, 0, STATE_OTHER};
+    enum state_type type = STATE_OTHER;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(in->options->raw, types[i].name) == 0)
-            all.type = types[i].type;
-    if (all.type == STATE_OTHER)
+            type = types[i].type;
+    if (type == STATE_OTHER)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "--raw: expected f32, f64 or f16, found '%.*s'",
                        CKPT_CLIP(in->options->raw, strlen(in->options->raw)));
-    all.n = in->bytes.size / state_type_bytes(all.type);
-    if (in->bytes.size % state_type_bytes(all.type))
+    if (in->bytes.size % state_type_bytes(type))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu bytes are not a whole number of %s",
                        in->bytes.size, in->options->raw);
     c->format = "microgpt numbers without a header";
+    struct mg_matrix all = mg_flat(in->bytes.data, in->bytes.size / state_type_bytes(type), type);
     mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, all.n, raw_floats_add_cut, &all));
+    return mg_parts_build(&m, mg_add_params(&m, &all));
 }
 
 /* ---- microgpt-bin ------------------------------------------------------------------------------ */
@@ -110,13 +89,13 @@ static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
     cursor_take(&in, (8 - in.pos % 8) % 8);
     if (in.failed)
         return err_set(m->err, MGPT_EFILE, in.where, "microgpt-bin: the file ends in its header");
-    struct numbers all = {bytes.data + in.pos, cursor_left(&in) / 8, STATE_F64};
-    if (!ck_mul(all.n, 8, &expected) || expected != cursor_left(&in))
+    struct mg_matrix all = mg_flat(bytes.data + in.pos, cursor_left(&in) / 8, STATE_F64);
+    if (!ck_mul(all.cols, 8, &expected) || expected != cursor_left(&in))
         return err_set(m->err, MGPT_EFILE, in.pos,
                        "microgpt-bin: %zu bytes of data are not a whole number of f64",
                        cursor_left(&in));
     int status = add_characters(m, chars, n_chars);
-    return status < 0 ? status : mg_add_params(m, all.n, raw_floats_add_cut, &all);
+    return status < 0 ? status : mg_add_params(m, &all);
 }
 
 int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -153,15 +132,15 @@ enum ckpt_match microgpt_c_sniff(struct span bytes)
 }
 
 /* float64 unless the numbers fit only as float32 (its MICROGPT_USE_FLOAT). */
-static int choose_type(struct mg_parts *m, size_t n_bytes, struct numbers *all)
+static int choose_type(struct mg_parts *m, const uint8_t *data, size_t n_bytes,
+                       struct mg_matrix *all)
 {
     static const enum state_type types[] = {STATE_F64, STATE_F32};
     for (size_t i = 0; i < 2; i++) {
         size_t each = state_type_bytes(types[i]);
         if (n_bytes % each || !mg_params_fit(m, n_bytes / each))
             continue;
-        all->type = types[i];
-        all->n = n_bytes / each;
+        *all = mg_flat(data, n_bytes / each, types[i]);
         ckpt_note(m->c, "inferred: the numbers are %s", i ? "float32" : "float64");
         return MGPT_OK;
     }
@@ -176,7 +155,7 @@ static int read_microgpt_c(struct mg_parts *m, struct span bytes)
     const struct ckpt_options *o = m->in->options;
     uint64_t vocab;
     size_t header = microgpt_c_header(bytes, &vocab), n_bytes = bytes.size - header;
-    struct numbers all = {bytes.data + header, 0, STATE_F64};
+    struct mg_matrix all;
     m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
     if (!(o->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
         m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */
@@ -186,9 +165,9 @@ static int read_microgpt_c(struct mg_parts *m, struct span bytes)
                            "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
         n_bytes /= 3;
     }
-    if (choose_type(m, n_bytes, &all) < 0)
+    if (choose_type(m, bytes.data + header, n_bytes, &all) < 0)
         return MGPT_EFILE;
-    return mg_add_params(m, all.n, raw_floats_add_cut, &all);
+    return mg_add_params(m, &all);
 }
 
 int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/json_read.h"
+#include "convert/families/tree.h"
 
 #include <string.h>
 
@@ -172,13 +173,15 @@ float torch_eps(struct torch_model *m, double usual)
 int torch_facts(struct torch_model *m)
 {
     static const char *const first[] = {"model_args", "model_config", "gpt_config"};
-    const struct pickle *p = &m->file.pickle;
+    struct tree_file file;
+    uint64_t left;
+    struct tree root = tree_of_pickle(&file, &left, &m->file.pickle, m->root, m->in->bytes.size);
     int status = MGPT_OK;
     m->parts.first_wins = 1;
     for (size_t i = 0; status == MGPT_OK && i < sizeof first / sizeof *first; i++)
-        status = mg_add_facts(&m->parts, p, torch_member(m, first[i]), 0, m->in->bytes.size);
+        status = tree_facts(&m->parts, tree_get(root, first[i]), (struct tree){0}, 0);
     if (status == MGPT_OK && m->weights != m->root)
-        status = mg_add_facts(&m->parts, p, m->root, m->weights, m->in->bytes.size);
+        status = tree_facts(&m->parts, root, (struct tree){&file, m->weights}, 0);
     return status;
 }
 

@@ -1,0 +1,178 @@
+/* Facts and vocabularies in a tree: every dict next to the weights is searched. See tree.h. */
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "convert/families/microgpt_impl.h"
+#include "convert/families/tree.h"
+
+#include <string.h>
+
+/* ---- vocabulary -------------------------------------------------------------------------------- */
+
+static int bad_entry(struct mg_parts *m, const char *key, const char *what, struct tree found)
+{
+    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: expected %s, found %s",
+                   CKPT_CLIP(key, strlen(key)), what, tree_describe(found));
+}
+
+static int entries_of_list(struct mg_parts *m, const char *key, struct tree list)
+{
+    for (struct tree_iter i = tree_items(list); tree_next(&i);) {
+        if (tree_kind(i.value) != TREE_TEXT)
+            return bad_entry(m, key, "a list of characters", i.value);
+        arr_put(m->entries, tree_text(i.value));
+    }
+    return MGPT_OK;
+}
+
+static int entries_of_text(struct mg_parts *m, const char *key, struct tree text)
+{
+    struct gguf_str all = tree_text(text);
+    for (size_t i = 0; i < all.n;) {
+        uint32_t code;
+        struct gguf_str s = {all.p + i, 0};
+        s.n = utf8_next(s.p, all.n - i, &code);
+        if (code == UTF8_BAD)
+            return bad_entry(m, key, "characters in UTF-8", text);
+        arr_put(m->entries, s);
+        i += s.n;
+    }
+    return MGPT_OK;
+}
+
+/* {"a": 0, ...}, {"0": "a", ...} or {0: "a", ...}; the ids must be 0 to n - 1, each once. */
+static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        arr_put(m->entries, ((struct gguf_str){NULL, 0}));
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
+        int by_id = tree_kind(i.value) == TREE_TEXT;
+        struct gguf_str text = by_id ? tree_text(i.value) : i.key;
+        int64_t id = i.id;
+        if (!text.p || (!by_id && !tree_integer(i.value, &id)))
+            return bad_entry(m, key, "characters and ids", i.value);
+        if (id < 0 || (uint64_t)id >= n || m->entries[id].p)
+            return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
+                           CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);
+        m->entries[id] = text;
+    }
+    return MGPT_OK;
+}
+
+int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v)
+{
+    enum tree_kind kind = tree_kind(v);
+    size_t n = kind == TREE_TEXT ? tree_text(v).n : tree_size(v);
+    if (m->entries)
+        return MGPT_OK;
+    if (kind != TREE_TEXT && kind != TREE_LIST && kind != TREE_DICT)
+        return bad_entry(m, key, "the characters as a list, a string or an object", v);
+    if (!arr_reserve(m->entries, n + 1))
+        return err_memory(m->err, "the vocabulary", n * sizeof *m->entries);
+    if (kind == TREE_TEXT)
+        return entries_of_text(m, key, v);
+    return kind == TREE_LIST ? entries_of_list(m, key, v) : entries_of_dict(m, key, v, n);
+}
+
+/* ---- facts ------------------------------------------------------------------------------------- */
+
+static int take_fact(struct mg_parts *m, const char *key, struct tree v, int note, int nesting);
+
+int tree_names_matrices(struct tree dict)
+{
+    char key[TREE_MAX_NAME];
+    uint32_t layer;
+    if (tree_kind(dict) != TREE_DICT)
+        return 0;
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
+        tree_key(&i, key);
+        if (tree_is_container(i.value) && mg_recognise(key, &layer) == MG_WTE)
+            return 1;
+    }
+    return 0;
+}
+
+void tree_ignore(struct mg_parts *m, const char *key, struct tree v)
+{
+    ckpt_note(m->c, "ignored: %.*s (%s)", CKPT_CLIP(key, strlen(key)), tree_describe(v));
+}
+
+/* {"uchars": [...], "bos": 2}, and not {"a": 0, "b": 1} or {"0": "a"}, which are the vocabulary. */
+static int holds_facts(struct tree dict)
+{
+    char key[TREE_MAX_NAME];
+    enum mg_size size;
+    int64_t id;
+    int has_fact = 0, only_ids = 1;
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
+        tree_key(&i, key);
+        has_fact |= mg_kind_of(key, &size) != MG_OTHER;
+        only_ids &= tree_integer(i.value, &id);
+    }
+    return has_fact && !only_ids;
+}
+
+static int facts_of(struct mg_parts *m, struct tree dict, struct tree but, int note, int nesting)
+{
+    char key[TREE_MAX_NAME];
+    if (nesting > TREE_MAX_NESTING)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "the facts are nested too deeply");
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
+        if (tree_same(i.value, but))
+            continue;
+        tree_key(&i, key);
+        int status = take_fact(m, key, i.value, note, nesting);
+        if (status < 0)
+            return status;
+        if (status == 0 && note)
+            tree_ignore(m, key, i.value);
+    }
+    return MGPT_OK;
+}
+
+static int take_scalar(struct mg_parts *m, const char *key, struct tree v, enum mg_kind kind)
+{
+    struct mg_value value = {.kind = MG_NONE};
+    enum tree_kind is = tree_kind(v);
+    if (is == TREE_NUMBER || is == TREE_FLAG) {
+        value.kind = is == TREE_FLAG ? MG_FLAG : MG_NUMBER;
+        tree_number(v, &value.number);
+    } else if (is == TREE_TEXT && kind != MG_OTHER && kind != MG_VOCABULARY) {
+        struct gguf_str text = tree_text(v);
+        value = (struct mg_value){.kind = MG_TEXT, .text = ckpt_text(m->c, text.p, text.n)};
+        if (!value.text)
+            return err_memory(m->err, "a text", text.n);
+    }
+    return mg_take(m, key, value);
+}
+
+/* What is another part of a program's state is not looked into. */
+static int take_fact(struct mg_parts *m, const char *key, struct tree v, int note, int nesting)
+{
+    enum mg_size size;
+    enum mg_kind kind = mg_kind_of(key, &size);
+    enum tree_kind is = tree_kind(v);
+    const struct tree none = {0};
+    int status = take_scalar(m, key, v, kind);
+    if (status != 0)
+        return status;
+    int is_vocabulary = kind == MG_VOCABULARY && is != TREE_NUMBER && is != TREE_NONE;
+    if (is_vocabulary && !(is == TREE_DICT && holds_facts(v)))
+        status = tree_vocabulary(m, key, v);
+    else if (is == TREE_DICT && kind != MG_OPTIMIZER && (is_vocabulary || !tree_names_matrices(v)))
+        status = facts_of(m, v, none, note, nesting + 1);
+    else
+        return 0;
+    return status < 0 ? status : 1;
+}
+
+int tree_take(struct mg_parts *m, const char *key, struct tree v)
+{
+    return take_fact(m, key, v, 1, 0);
+}
+
+int tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note)
+{
+    return facts_of(m, dict, but, note, 0);
+}

@@ -1,0 +1,234 @@
+/* Matrices and parameter lists in a tree. See tree.h.
+ *
+ * Arrays are referenced in place. Numbers in lists are gathered into memory once and rounded from double to
+ * float32: a value of 17 digits can differ by one unit in the last place from a direct conversion, but this is
+ * what every Python program gets. Values beyond float32 become infinite; the writer counts them.
+ */
+#include "base/check.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/tree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- lists of numbers -------------------------------------------------------------------------- */
+
+/* Memory for values that lives as long as the checkpoint; NULL with *m->err. */
+static float *reserve(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols)
+{
+    uint64_t n;
+    if (!ck_mul(rows, cols, &n))
+        n = UINT64_MAX;
+    if (mg_use_room(m, name, n) < 0)
+        return NULL;
+    float *values = ckpt_alloc(m->c, (size_t)n, sizeof *values);
+    if (!values)
+        err_memory(m->err, "a matrix", (size_t)n * sizeof *values);
+    return values;
+}
+
+/* The numbers of a list; row: its number in the matrix, -1: it is no row. */
+static int gather(struct mg_parts *m, const char *name, struct tree list, int64_t row, float *out)
+{
+    struct tree_iter i = tree_items(list);
+    double v;
+    for (; tree_next(&i); *out++ = (float)v) {
+        if (tree_kind(i.value) == TREE_NUMBER && tree_number(i.value, &v))
+            continue;
+        const char *found = tree_describe(i.value);
+        if (row < 0)
+            return mg_refuse(m, name, "number %zu: expected a number, found %s", i.n - 1, found);
+        return mg_refuse(m, name, "row %llu, column %zu: expected a number, found %s",
+                         (unsigned long long)row, i.n - 1, found);
+    }
+    return MGPT_OK;
+}
+
+static int add_values(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
+                      const float *values)
+{
+    struct mg_matrix matrix = mg_flat((const uint8_t *)values, cols, STATE_F32);
+    matrix.rows = rows;
+    return mg_add(m, name, strlen(name), matrix);
+}
+
+/* A list of n numbers as a matrix of rows x cols, or with rows 0 as a vector. */
+static int add_list(struct mg_parts *m, const char *name, struct tree list, uint64_t rows,
+                    uint64_t cols)
+{
+    float *values = reserve(m, name, 1, tree_size(list));
+    if (!values || gather(m, name, list, -1, values) < 0)
+        return m->err->status;
+    return add_values(m, name, rows, cols, values);
+}
+
+static int check_row(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
+{
+    if (tree_kind(row) != TREE_LIST)
+        return mg_refuse(m, name, "row %zu: expected a list of numbers, found %s", i,
+                         tree_describe(row));
+    if (tree_size(row) == 0)
+        return mg_refuse(m, name, "row %zu is empty", i);
+    if (tree_size(row) != cols)
+        return mg_refuse(m, name, "row %zu has %zu numbers, row 0 has %zu", i, tree_size(row),
+                         cols);
+    return MGPT_OK;
+}
+
+static int add_rows(struct mg_parts *m, const char *name, struct tree list)
+{
+    size_t rows = tree_size(list), cols = tree_size(tree_first(list));
+    if (rows == 0)
+        return mg_refuse(m, name, "it has no rows");
+    float *values = NULL;
+    for (struct tree_iter i = tree_items(list); tree_next(&i);) {
+        if (check_row(m, name, i.n - 1, i.value, cols) < 0 ||
+            (!values && !(values = reserve(m, name, rows, cols))) ||
+            gather(m, name, i.value, (int64_t)i.n - 1, values + (i.n - 1) * cols) < 0)
+            return m->err->status;
+    }
+    return add_values(m, name, rows, cols, values);
+}
+
+/* ---- a shape and data -------------------------------------------------------------------------- */
+
+static uint64_t size_at(struct tree t)
+{
+    int64_t v = 0;
+    return tree_integer(t, &v) && v > 0 ? (uint64_t)v : 0;
+}
+
+/* The shape of {"shape": [rows, cols]}, {"shape": [cols]} or {"nout": rows, "nin": cols}; rows is 0
+ * for a vector. */
+static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_t *rows,
+                    uint64_t *cols)
+{
+    struct tree shape = tree_get(t, "shape");
+    uint64_t sizes[2] = {size_at(tree_get(t, "nout")), size_at(tree_get(t, "nin"))};
+    size_t n = shape.file ? tree_size(shape) : 2;
+    for (struct tree_iter i = tree_items(shape); n >= 1 && n <= 2 && tree_next(&i);)
+        sizes[i.n - 1] = size_at(i.value);
+    if (n < 1 || n > 2 || sizes[0] < 1 || sizes[n - 1] < 1)
+        return mg_refuse(m, name, "shape: expected two numbers above 0");
+    *rows = n == 2 ? sizes[0] : 0;
+    *cols = sizes[n - 1];
+    return MGPT_OK;
+}
+
+static int wrong_shape(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
+                       const char *found)
+{
+    return mg_refuse(m, name, "shape is [%llu, %llu], data has %s", (unsigned long long)rows,
+                     (unsigned long long)cols, found);
+}
+
+/* A dict with a shape and data: numbers, in one list or in rows, or base64. */
+static int add_shaped(struct mg_parts *m, const char *name, struct tree t)
+{
+    struct tree data = tree_get(t, "data"), row = tree_first(data);
+    uint64_t rows = 0, cols = 1, n = tree_size(data);
+    char found[64];
+    if (shape_of(m, name, t, &rows, &cols) < 0)
+        return MGPT_EFILE;
+    if (tree_kind(data) == TREE_TEXT)
+        return base64_add(m, name, tree_text(data), tree_text(tree_get(t, "dtype")), rows, cols);
+    if (tree_kind(data) != TREE_LIST)
+        return mg_refuse(m, name, "data: expected a list of numbers or base64, found %s",
+                         tree_describe(data));
+    snprintf(found, sizeof found, "%llu numbers", (unsigned long long)n);
+    if (tree_kind(row) != TREE_LIST)
+        return n % cols || n / cols != (rows ? rows : 1) ? wrong_shape(m, name, rows, cols, found)
+                                                         : add_list(m, name, data, rows, cols);
+    snprintf(found, sizeof found, "%llu rows of %zu numbers", (unsigned long long)n,
+             tree_size(row));
+    return n != rows || tree_size(row) != cols ? wrong_shape(m, name, rows, cols, found)
+                                               : add_rows(m, name, data);
+}
+
+static int is_shaped(struct tree t)
+{
+    return tree_kind(t) == TREE_DICT && tree_get(t, "data").file &&
+           (tree_get(t, "shape").file || tree_get(t, "nout").file);
+}
+
+/* ---- collections ------------------------------------------------------------------------------- */
+
+static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting);
+
+/* Each member under the name, `join`, and its key or number. */
+static int add_members(struct mg_parts *m, const char *name, char join, struct tree t, int nesting)
+{
+    char key[TREE_MAX_NAME], path[2 * TREE_MAX_NAME];
+    int status = MGPT_OK;
+    for (struct tree_iter i = tree_items(t); status == MGPT_OK && tree_next(&i);) {
+        if (tree_kind(t) == TREE_DICT)
+            tree_key(&i, key);
+        else
+            snprintf(key, sizeof key, "%zu", i.n - 1);
+        snprintf(path, sizeof path, "%.*s%c%s", TREE_MAX_NAME - 2, name, join, key);
+        status = add_any(m, path, i.value, nesting + 1);
+    }
+    return status;
+}
+
+static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting)
+{
+    struct tree first = tree_first(t);
+    enum tree_kind kind = tree_kind(t), inner = tree_kind(first);
+    if (nesting > TREE_MAX_NESTING)
+        return mg_refuse(m, name, "nested too deeply");
+    if (kind == TREE_ARRAY)
+        return t.file->ops->array(t, m, name);
+    if (is_shaped(t))
+        return add_shaped(m, name, t);
+    if (kind == TREE_DICT || inner == TREE_DICT)
+        return add_members(m, name, '.', t, nesting);
+    if (inner == TREE_ARRAY || tree_kind(tree_first(first)) == TREE_LIST)
+        return add_members(m, name, '_', t, nesting);
+    if (inner == TREE_NUMBER) /* a gain */
+        return add_list(m, name, t, 0, tree_size(t));
+    if (kind == TREE_LIST)
+        return add_rows(m, name, t);
+    return mg_refuse(m, name, "expected rows of numbers, found %s", tree_describe(t));
+}
+
+int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
+{
+    return add_any(m, name, t, 0);
+}
+
+/* ---- parameter lists --------------------------------------------------------------------------- */
+
+static int add_in_order(struct mg_parts *m, struct tree list)
+{
+    char name[32];
+    size_t n = tree_size(list);
+    int status = mg_check_order(m, n);
+    for (struct tree_iter i = tree_items(list); status == MGPT_OK && tree_next(&i);) {
+        mg_name_in_order(m, i.n - 1, n, name);
+        status = tree_add_matrices(m, name, i.value);
+    }
+    return status;
+}
+
+int tree_add_params(struct mg_parts *m, struct tree list)
+{
+    struct tree first = tree_first(list);
+    if (tree_kind(first) == TREE_ARRAY && tree_size(list) == 1)
+        return tree_add_params(m, first);
+    if (tree_kind(list) == TREE_LIST && tree_size(list) == 0)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "parameter list: it is empty");
+    if (tree_kind(list) == TREE_LIST && tree_kind(first) != TREE_NUMBER)
+        return add_in_order(m, list);
+    int status = tree_add_matrices(m, "params", list);
+    if (status < 0)
+        return status;
+    size_t last = arr_len(m->matrices) - 1;
+    struct mg_matrix all = m->matrices[last];
+    arr_set_len(m->matrices, last);
+    if (all.rows)
+        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "parameter list: a matrix, expected all numbers in one list");
+    return mg_add_params(m, &all);
+}
