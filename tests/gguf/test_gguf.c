@@ -1,45 +1,35 @@
 /* GGUF, what is accepted and what is written. What is refused: test_gguf_bad.c. */
-#include "base/file.h"
 #include "base/mem.h"
 #include "support/gguf_bytes.h"
+#include "support/place.h"
 #include "support/unit.h"
 
 #include <math.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- reading: the file of gguf_bytes.h with every type ---------------------------------------- */
 
-struct fixture {
-    struct bytes b;
-    struct gguf g;
-    char path[300];
-};
+static struct bytes everything;
+static struct gguf parsed; /* of `everything` */
 
-static int make_fixture(void **state)
+static int make_everything(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    const char *tmp = getenv("TMPDIR");
-    put_everything(&f->b);
-    snprintf(f->path, sizeof f->path, "%s/mgpt-gguf-XXXXXX", tmp ? tmp : "/tmp");
-    int fd = mkstemp(f->path);
-    *state = f;
-    return fd < 0 || close(fd) < 0 ? -1 : gguf_parse(&f->g, f->b.p, f->b.n, NULL);
+    put_everything(&everything);
+    int status = place_make(state);
+    *state = &parsed;
+    return status < 0 ? status : gguf_parse(&parsed, everything.p, everything.n, NULL);
 }
 
-static int free_fixture(void **state)
+static int free_everything(void **state)
 {
-    struct fixture *f = *state;
-    gguf_free(&f->g);
-    gguf_free(&f->g); /* a second time is allowed */
-    unlink(f->path);
-    free(f);
-    return 0;
+    gguf_free(&parsed);
+    gguf_free(&parsed); /* a second time is allowed */
+    return place_remove(state);
 }
 
 TEST(structure)
 {
-    const struct gguf *g = &((struct fixture *)*state)->g;
+    const struct gguf *g = *state;
     assert_int_equal(g->version, 3);
     assert_int_equal(g->alignment, 16);
     assert_int_equal(arr_len(g->kv), 26);
@@ -64,7 +54,7 @@ TEST(structure)
 
 TEST(uint)
 {
-    const struct gguf *g = &((struct fixture *)*state)->g;
+    const struct gguf *g = *state;
     static const char *const integers[] = {"scalar.A", "scalar.B", "scalar.C", "scalar.D",
                                            "scalar.E", "scalar.F", "scalar.K", "scalar.L"};
     mgpt_error err;
@@ -76,17 +66,19 @@ TEST(uint)
     }
     assert_int_equal(gguf_uint(g, "absent", 9, &v, &err), 0);
     assert_int_equal(gguf_uint(g, "scalar.E", 0, &v, &err), MGPT_EFILE);
-    assert_string_equal(err.text, "key scalar.E: 1, the limit is 0");
     assert_true(err.offset == gguf_find(g, "scalar.E")->offset);
-    assert_int_equal(gguf_uint(g, "scalar.I", 9, &v, &err), MGPT_EFILE);
-    assert_string_equal(err.text, "key scalar.I: expected an unsigned integer, found a string");
-    assert_int_equal(gguf_uint(g, "scalar.H", 9, &v, &err), MGPT_EFILE);
-    assert_string_equal(err.text, "key scalar.H: expected an unsigned integer, found a bool");
-    assert_int_equal(gguf_uint(g, "array.G", 9, &v, &err), MGPT_EFILE);
-    assert_string_equal(err.text,
-                        "key array.G: expected an unsigned integer, found an array of f32");
-    assert_int_equal(gguf_uint(g, "array.E", 9, &v, &err), MGPT_EFILE); /* 0, 1, 0 */
-    assert_string_equal(err.text, "key array.E: expected one value, or an array of equal ones");
+    static const char *const refused[][2] = {
+        {"scalar.E", "1, the limit is 0"},
+        {"scalar.I", "expected an unsigned integer, found a string"},
+        {"scalar.H", "expected an unsigned integer, found a bool"},
+        {"array.G", "expected an unsigned integer, found an array of f32"},
+        {"array.E", "expected one value, or an array of equal ones"}}; /* 0, 1, 0 */
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "key %s: %s", refused[i][0], refused[i][1]);
+        assert_int_equal(gguf_uint(g, refused[i][0], 0, &v, &err), MGPT_EFILE);
+        assert_string_equal(err.text, line);
+    }
     assert_int_equal(gguf_uint(g, "scalar.I", 9, &v, NULL), MGPT_EFILE);
 }
 
@@ -119,8 +111,7 @@ TEST(uint_signs_and_arrays)
 
 TEST(other_getters)
 {
-    struct fixture *f = *state;
-    const struct gguf *g = &f->g;
+    const struct gguf *g = *state;
     mgpt_error err;
     double d = 0;
     int b = 7;
@@ -146,7 +137,7 @@ TEST(other_getters)
 
 TEST(arrays)
 {
-    const struct gguf *g = &((struct fixture *)*state)->g;
+    const struct gguf *g = *state;
     static const char *const strings[] = {"", "b", "ccc"};
     const struct gguf_kv *kv;
     mgpt_error err;
@@ -262,12 +253,11 @@ static const uint8_t golden[] = {
 
 TEST(golden)
 {
-    struct fixture *f = *state;
     static const uint8_t data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     for (size_t piece = 1; piece <= sizeof data; piece++) { /* any pieces, the same bytes */
         struct gguf_writer w;
         struct file file;
-        assert_int_equal(gguf_create(&w, f->path, NULL), MGPT_OK);
+        assert_int_equal(gguf_create(&w, place.path, NULL), MGPT_OK);
         gguf_put_string(&w, "s", "hi", 2);
         gguf_put_i32s(&w, "a", &(int32_t){-2}, 1);
         gguf_put_tensor(&w, "m", dtype_find(DTYPE_F16), 4, (const uint64_t[]){2, 2, 1, 1});
@@ -275,7 +265,7 @@ TEST(golden)
         for (size_t at = 0; at < sizeof data; at += piece)
             gguf_data(&w, data + at, piece < sizeof data - at ? piece : sizeof data - at);
         assert_int_equal(gguf_commit(&w, NULL), MGPT_OK);
-        assert_int_equal(file_open(&file, f->path, NULL), MGPT_OK);
+        assert_int_equal(file_open(&file, place.path, NULL), MGPT_OK);
         assert_int_equal(file.size, sizeof golden);
         assert_memory_equal(file.data, golden, sizeof golden);
         file_close(&file);
@@ -303,15 +293,21 @@ static void assert_same_tensor(const struct gguf_tensor *a, const struct gguf_te
     assert_memory_equal(a->data, b->data, a->size);
 }
 
+static void parse_written(struct gguf_writer *w, struct file *file, struct gguf *g)
+{
+    assert_int_equal(gguf_commit(w, NULL), MGPT_OK);
+    assert_int_equal(file_open(file, place.path, NULL), MGPT_OK);
+    assert_int_equal(gguf_parse(g, file->data, file->size, NULL), MGPT_OK);
+}
+
 /* read(write(x)) = x for every value type and several tensors. */
 TEST(round_trip)
 {
-    struct fixture *f = *state;
-    const struct gguf *in = &f->g;
+    const struct gguf *in = *state;
     struct gguf out;
     struct gguf_writer w;
     struct file file;
-    assert_int_equal(gguf_create(&w, f->path, NULL), MGPT_OK);
+    assert_int_equal(gguf_create(&w, place.path, NULL), MGPT_OK);
     for (size_t i = 0; i < arr_len(in->kv); i++)
         gguf_put_kv(&w, &in->kv[i]);
     for (size_t i = 0; i < arr_len(in->tensors); i++)
@@ -319,9 +315,7 @@ TEST(round_trip)
                         in->tensors[i].dims);
     for (size_t i = 0; i < arr_len(in->tensors); i++)
         gguf_data(&w, in->tensors[i].data, in->tensors[i].size);
-    assert_int_equal(gguf_commit(&w, NULL), MGPT_OK);
-    assert_int_equal(file_open(&file, f->path, NULL), MGPT_OK);
-    assert_int_equal(gguf_parse(&out, file.data, file.size, NULL), MGPT_OK);
+    parse_written(&w, &file, &out);
     assert_int_equal(out.version, 3);
     assert_int_equal(out.alignment, 32); /* the writer's own, last of the keys as it was */
     assert_int_equal(file.size % 32, 0);
@@ -337,7 +331,6 @@ TEST(round_trip)
 
 TEST(puts)
 {
-    struct fixture *f = *state;
     struct gguf_writer w;
     struct gguf g;
     struct file file;
@@ -345,7 +338,7 @@ TEST(puts)
     uint64_t u;
     double d;
     int b;
-    assert_int_equal(gguf_create(&w, f->path, NULL), MGPT_OK);
+    assert_int_equal(gguf_create(&w, place.path, NULL), MGPT_OK);
     gguf_put_u32(&w, "u", UINT32_MAX);
     gguf_put_f32(&w, "f", -0.15625f);
     gguf_put_bool(&w, "b", 256); /* any non-zero int is true */
@@ -354,9 +347,7 @@ TEST(puts)
     gguf_put_i32s(&w, "empty", NULL, 0);
     gguf_put_tensor(&w, "scalar", dtype_find(DTYPE_F32), 0, NULL);
     gguf_data(&w, "1234", 4);
-    assert_int_equal(gguf_commit(&w, NULL), MGPT_OK);
-    assert_int_equal(file_open(&file, f->path, NULL), MGPT_OK);
-    assert_int_equal(gguf_parse(&g, file.data, file.size, NULL), MGPT_OK);
+    parse_written(&w, &file, &g);
     assert_true(gguf_uint(&g, "u", UINT64_MAX, &u, NULL) == 1 && u == UINT32_MAX);
     assert_true(gguf_float(&g, "f", &d, NULL) == 1 && d == -0.15625);
     assert_true(gguf_bool(&g, "b", &b, NULL) == 1 && b == 1);
@@ -371,4 +362,4 @@ TEST(puts)
     file_close(&file);
 }
 
-GROUP(make_fixture, free_fixture)
+GROUP(make_everything, free_everything)

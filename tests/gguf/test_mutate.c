@@ -7,6 +7,7 @@
  * the process 1 MiB of address space more and no further (not possible under those two tools).
  */
 #include "base/mem.h"
+#include "support/build_model.h"
 #include "support/gguf_bytes.h"
 #include "support/sanitized.h"
 #include "support/unit.h"
@@ -160,14 +161,6 @@ TEST(field_changes)
     assert_true(count.accepted > 100 && count.refused > 1000);
 }
 
-static uint64_t next_random(uint64_t *x)
-{
-    uint64_t z = *x += UINT64_C(0x9E3779B97F4A7C15); /* SplitMix64 */
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
-}
-
 /* Several changes at once get past checks that stop each of them alone. Same seed, same files. */
 TEST(random_changes)
 {
@@ -177,8 +170,8 @@ TEST(random_changes)
     for (int round = 0; round < 20000; round++) {
         uint8_t copy[sizeof b->p];
         memcpy(copy, b->p, b->n);
-        for (uint64_t n = 1 + next_random(&x) % 4; n > 0; n--) {
-            uint64_t r = next_random(&x);
+        for (uint64_t n = 1 + toy_random(&x) % 4; n > 0; n--) {
+            uint64_t r = toy_random(&x);
             if (r & 1) {
                 copy[(r >> 8) % b->n] = (uint8_t)(r >> 48);
             } else { /* fields hold small numbers: so do these */
@@ -186,7 +179,7 @@ TEST(random_changes)
                 copy[b->fields[field].at] = (uint8_t)((r >> 48) % 20);
             }
         }
-        size_t n = next_random(&x) % 8 ? b->n : (size_t)(next_random(&x) % b->n);
+        size_t n = toy_random(&x) % 8 ? b->n : (size_t)(toy_random(&x) % b->n);
         try_file(copy, n, &count);
     }
     print_count("random changes", &count);
