@@ -337,8 +337,8 @@ def tokenizers():
 
 def lines():
     """Each command's own example, and scripts that use several."""
-    source = get(os.path.join(ROOT, "tools/repl/repl_commands.c")).decode()
-    examples = re.findall(r'"(/[a-z]+ ?(?:[^"\\]|\\.)*)",\s*(?:repl_run|view|run)_\w+\}', source)
+    source = get(os.path.join(ROOT, "tools/repl/commands.inc")).decode()
+    examples = re.findall(r'"(/[a-z]+ ?(?:[^"\\]|\\.)*)"\)$', source, re.M)
     examples = [e.replace('\\"', '"').replace("\\\\", "\\") for e in examples]
     for i, example in enumerate(examples):
         put("repl", "example-%02d" % i, ("anna\n/branch try\n/b\n%s\n" % example).encode())

@@ -1,4 +1,4 @@
-/* The repl: its state and its table of commands. A command is a row in repl_commands.c. */
+/* The repl: its state and its table of commands. A command is a row in commands.inc. */
 #ifndef MGPT_REPL_H
 #define MGPT_REPL_H
 
@@ -33,21 +33,26 @@ struct repl {
     int quit;
 };
 
-/* A row of the table; one without a name is a heading, its help the title. */
-enum { REPL_ALSO = 2 };
+/* A row of commands.inc; one without a name is a heading, its help the title. */
+enum { REPL_NAMES = 4 };
+struct repl_args;
+typedef void repl_run_fn(struct repl *repl, struct repl_args *args);
 struct repl_command {
-    const char *name;            /* "/a" */
-    const char *also[REPL_ALSO]; /* "/attention": other names, or NULL */
-    const char *args;            /* "[N]" */
-    const char *help;            /* one line */
-    const char *
-        example; /* a line to type: tests run each, with a text, a timeline `try` and names.session */
-    /* args: what follows the name, n bytes and a NUL; may be changed. */
-    void (*run)(struct repl *repl, char *args, size_t n);
+    const char *names[REPL_NAMES]; /* "/a", "/attention", NULL: its own, then others */
+    const char *usage, *types;     /* "[N]", "[count]" */
+    repl_run_fn *run;
+    const char *help; /* one line */
+    const char *example;
 };
 
 extern const struct repl_command repl_commands[];
 extern const size_t repl_n_commands;
+
+#define HEADING(title)
+#define COMMAND(names, usage, types, run, help, example) repl_run_fn run;
+#include "repl/commands.inc"
+#undef HEADING
+#undef COMMAND
 
 /* The row with this name of n bytes, or NULL. */
 const struct repl_command *repl_named(const char *name, size_t n);
@@ -58,7 +63,7 @@ const struct repl_command *repl_find(const char *name);
 /* One line of input, n bytes and a NUL, without its line end; may be changed. */
 void repl_line(struct repl *repl, char *line, size_t n);
 
-/* ---- messages and arguments: repl_args.c ---- */
+/* ---- messages: repl_message.c ---- */
 
 /* A message about a command that failed; what was printed before it comes out first. */
 __attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
@@ -72,22 +77,6 @@ void repl_file_failed(const char *file, const mgpt_error *err);
 void repl_no_memory(void);
 void repl_bad_escape(void);
 
-/* Cuts the next word off: *at moves behind it and the spaces there. "" at the end. */
-char *repl_word(char **at);
-
-/* Reads the whole of args as a number from min on; `otherwise` when there is none. 0: said so. */
-int repl_count(const char *args, int32_t min, int32_t otherwise, int32_t *n);
-
-/* Reads a word as one of 0 .. n - 1; `what` names it in messages, which say the range. 0: said so. */
-int repl_read_index(const char *what, const char *word, size_t n, int32_t *index);
-
-/* Reads "L.H", a head, or "mlp.L", an MLP (head -1). The word may be changed. 0: said so. */
-int repl_read_part(const struct repl *repl, char *word, int32_t *layer, int32_t *head);
-
-/* Reads a token: an id, or anything else, or anything in quotes, as the text of one token. The text may be
- * changed. 0: said so. */
-int repl_read_token(const struct repl *repl, char *args, size_t n, int32_t *token);
-
 /* ---- the timelines: repl_timeline.c ---- */
 
 /* Makes the first branch, of the engine's session. 0: said so. */
@@ -99,6 +88,9 @@ void repl_end(struct repl *repl);
 /* 1 for what may be a branch's name. The place of the branch called so; their number without one. */
 int repl_is_name(const char *name);
 size_t repl_find_branch(const struct repl_branch *branches, const char *name);
+
+/* Finds a branch by name; returns 0 after an error that names the nearest. */
+int repl_choose_branch(const struct repl *repl, const char *name, size_t *branch);
 
 /* How many tokens a branch holds, awake or not, which ones, and how many are ahead of them. */
 size_t repl_branch_tokens(const struct repl_branch *branch, const int32_t **held, size_t *n_ahead);
@@ -172,38 +164,5 @@ void repl_complete(const char *before, const char *begin, struct line_words *wor
  * frees it. repl_replay.c */
 int repl_replay(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
 mgpt_session *repl_replay_kept(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
-
-/* ---- commands, by file ---- */
-
-void repl_run_feed(struct repl *repl, char *args, size_t n); /* repl_run.c */
-void repl_run_ids(struct repl *repl, char *args, size_t n);
-void repl_run_steps(struct repl *repl, char *args, size_t n);
-void repl_run_generate(struct repl *repl, char *args, size_t n);
-void repl_run_back(struct repl *repl, char *args, size_t n);
-void repl_run_goto(struct repl *repl, char *args, size_t n);
-void repl_run_reset(struct repl *repl, char *args, size_t n);
-void repl_run_top(struct repl *repl, char *args, size_t n); /* repl_look.c */
-void repl_run_p(struct repl *repl, char *args, size_t n);
-void repl_run_tokens_held(struct repl *repl, char *args, size_t n);
-void repl_run_branch(struct repl *repl, char *args, size_t n); /* repl_branch.c */
-void repl_run_switch(struct repl *repl, char *args, size_t n);
-void repl_run_branches(struct repl *repl, char *args, size_t n);
-void repl_run_diff(struct repl *repl, char *args, size_t n);
-void repl_run_edit(struct repl *repl, char *args, size_t n); /* repl_edit.c */
-void repl_run_ablate(struct repl *repl, char *args, size_t n);
-void repl_run_scale(struct repl *repl, char *args, size_t n);
-void repl_run_save(struct repl *repl, char *args, size_t n);  /* repl_save.c */
-void repl_run_load(struct repl *repl, char *args, size_t n);  /* repl_load.c */
-void repl_run_trace(struct repl *repl, char *args, size_t n); /* repl_trace.c */
-void view_attention(struct repl *repl, char *args, size_t n); /* view_attend.c */
-void view_heads(struct repl *repl, char *args, size_t n);
-void view_dot(struct repl *repl, char *args, size_t n); /* view_head.c */
-void view_mix(struct repl *repl, char *args, size_t n);
-void view_lens(struct repl *repl, char *args, size_t n);    /* view_lens.c */
-void view_dla(struct repl *repl, char *args, size_t n);     /* view_dla.c */
-void view_norms(struct repl *repl, char *args, size_t n);   /* view_resid.c */
-void view_neurons(struct repl *repl, char *args, size_t n); /* view_mlp.c */
-void view_cache(struct repl *repl, char *args, size_t n);   /* view_kv.c */
-void view_tensor(struct repl *repl, char *args, size_t n);  /* view_tensor.c */
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +25,7 @@ size_t repl_find_branch(const struct repl_branch *branches, const char *name)
     return i;
 }
 
-/* Finds a branch by name; 0 after telling the user which one may have been meant. */
-static int repl_branch_choose(const struct repl *r, const char *name, size_t *branch)
+int repl_choose_branch(const struct repl *r, const char *name, size_t *branch)
 {
     const char *names[REPL_BRANCHES], *near;
     size_t n = arr_len(r->branches);
@@ -52,6 +52,13 @@ static void use(struct repl *r, size_t branch)
 
 /* ---- making and switching ---- */
 
+static void go_to_branch(struct repl *r, size_t branch)
+{
+    use(r, branch);
+    printf("on %s: ", r->branches[branch].name);
+    repl_print_place(r);
+}
+
 static int may_branch(const struct repl *r, const char *name)
 {
     if (!repl_is_name(name))
@@ -76,39 +83,32 @@ static int copy_tokens(int32_t **to, const int32_t *from)
     return 1;
 }
 
-void repl_run_branch(struct repl *r, char *args, size_t n)
+void repl_run_branch(struct repl *r, struct repl_args *args)
 {
     struct repl_branch copy = {.resume = 0};
     mgpt_error err;
-    (void)n;
-    if (!may_branch(r, args))
+    const char *name = args->rest;
+    if (!may_branch(r, name))
         return;
     copy.session = mgpt_fork(r->engine.session, &err);
     if (!copy.session) {
         repl_failed(&err);
         return;
     }
-    memcpy(copy.name, args, strlen(args) + 1);
+    memcpy(copy.name, name, strlen(name) + 1);
     if (!copy_tokens(&copy.ahead, r->branches[r->current].ahead) || !arr_push(r->branches, copy)) {
         repl_no_memory();
         arr_free(copy.ahead);
         mgpt_session_free(copy.session);
         return;
     }
-    use(r, arr_len(r->branches) - 1);
-    printf("on %s: ", args);
-    repl_print_place(r);
+    go_to_branch(r, arr_len(r->branches) - 1);
 }
 
-void repl_run_switch(struct repl *r, char *args, size_t n)
+void repl_run_switch(struct repl *r, struct repl_args *args)
 {
-    size_t branch;
-    (void)n;
-    if (!repl_branch_choose(r, args, &branch) || !repl_wake(r, branch))
-        return;
-    use(r, branch);
-    printf("on %s: ", args);
-    repl_print_place(r);
+    if (repl_wake(r, args->branch))
+        go_to_branch(r, args->branch);
 }
 
 /* ---- the list ---- */
@@ -121,10 +121,9 @@ size_t repl_branch_tokens(const struct repl_branch *b, const int32_t **held, siz
     return n;
 }
 
-void repl_run_branches(struct repl *r, char *args, size_t n)
+void repl_run_branches(struct repl *r, struct repl_args *args)
 {
     (void)args;
-    (void)n;
     for (size_t i = 0; i < arr_len(r->branches); i++) {
         const struct repl_branch *b = &r->branches[i];
         const int32_t *held;
@@ -183,13 +182,11 @@ static int settle_other(struct repl *r, size_t branch)
     return settled;
 }
 
-void repl_run_diff(struct repl *r, char *args, size_t n)
+void repl_run_diff(struct repl *r, struct repl_args *args)
 {
-    size_t branch;
-    (void)n;
-    if (!repl_branch_choose(r, args, &branch) || !repl_settle(r) || !settle_other(r, branch))
+    const struct repl_branch *here = &r->branches[r->current], *there = &r->branches[args->branch];
+    if (!repl_settle(r) || !settle_other(r, args->branch))
         return;
-    const struct repl_branch *here = &r->branches[r->current], *there = &r->branches[branch];
     const float *a = mgpt_logits(here->session), *b = mgpt_logits(there->session);
     print_parting(r, here, there);
     if (a && b)

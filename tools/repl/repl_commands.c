@@ -2,6 +2,7 @@
  * help. What is printed is the same in a terminal and through a pipe. */
 #include "base/mem.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,12 +76,12 @@ static int change(struct sampling *s, const char *name, const char *value)
     return 0;
 }
 
-static void run_set(struct repl *r, char *args, size_t n)
+void repl_run_set(struct repl *r, struct repl_args *args)
 {
-    char *value = args, *name = repl_word(&value);
-    if (n == 0) {
+    const char *name = repl_word(args);
+    if (!*name) {
         print_settings(r);
-    } else if (change(&r->sampling, name, value)) {
+    } else if (change(&r->sampling, name, args->rest)) {
         sampling_apply(&r->sampling);
         if (strcmp(name, "seed") == 0)
             sampling_seed(&r->sampling, r->sampling.seed);
@@ -91,27 +92,27 @@ static void run_set(struct repl *r, char *args, size_t n)
 
 static void print_one(const struct repl_command *c)
 {
-    printf("%s%s%s\n  %s\n  example: %s\n", c->name, *c->args ? " " : "", c->args, c->help,
+    printf("%s%s%s\n  %s\n  example: %s\n", c->names[0], *c->usage ? " " : "", c->usage, c->help,
            c->example);
 }
 
 /* In the list: names and arguments, what it does, wrapped. */
 static void list_one(const struct repl_command *c)
 {
-    enum { NAMES = 22, WIDTH = 76 };
-    int at = printf("  %s", c->name), room = WIDTH - NAMES;
-    for (int i = 0; i < REPL_ALSO && c->also[i]; i++)
-        at += printf(" %s", c->also[i]);
-    at += printf(" %s", c->args);
+    enum { COLUMN = 22, WIDTH = 76 };
+    int at = printf(" "), room = WIDTH - COLUMN;
+    for (const char *const *name = c->names; *name; name++)
+        at += printf(" %s", *name);
+    at += printf(" %s", c->usage);
     const char *rest = c->help;
-    if (at >= NAMES)
+    if (at >= COLUMN)
         at = printf("\n") - 1;
     for (;;) {
         int n = (int)strlen(rest);
         if (n > room)
             for (n = room; n > 0 && rest[n] != ' ';)
                 n--;
-        printf("%*s%.*s\n", NAMES - at, "", n, rest);
+        printf("%*s%.*s\n", COLUMN - at, "", n, rest);
         if (!rest[n])
             return;
         rest += n + 1;
@@ -131,20 +132,20 @@ static void list_all(void)
 {
     for (size_t i = 0; i < repl_n_commands; i++) {
         const struct repl_command *c = &repl_commands[i];
-        if (!c->name)
+        if (!c->names[0])
             printf("%s:\n", c->help);
         else
             list_one(c);
     }
 }
 
-static void run_help(struct repl *r, char *args, size_t n)
+void repl_run_help(struct repl *r, struct repl_args *args)
 {
     char name[32];
-    int all = strcmp(args, "all") == 0;
+    int all = strcmp(args->rest, "all") == 0;
     (void)r;
-    if (n > 0 && !all) {
-        snprintf(name, sizeof name, "%s%s", *args == '/' ? "" : "/", args);
+    if (*args->rest && !all) {
+        snprintf(name, sizeof name, "%s%s", *args->rest == '/' ? "" : "/", args->rest);
         const struct repl_command *c = repl_find(name);
         if (c)
             print_one(c);
@@ -159,260 +160,71 @@ static void run_help(struct repl *r, char *args, size_t n)
         list_first();
 }
 
-static void run_quit(struct repl *r, char *args, size_t n)
+void repl_run_quit(struct repl *r, struct repl_args *args)
 {
     (void)args;
-    (void)n;
     r->quit = 1;
 }
 
 /* ---- the table ---- */
 
+#define NAMES(...)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define HEADING(title) {.help = title},
+#define COMMAND(names, usage, types, run, help, example) {names, usage, types, run, help, example},
 const struct repl_command repl_commands[] = {
-    {NULL, {NULL}, NULL, "moving", NULL, NULL},
-    {"/feed",
-     {NULL},
-     "TEXT",
-     "feed text with escapes: \\n \\t \\\\ \\xFF \\u{1F600}",
-     "/feed ann\\x61",
-     repl_run_feed},
-    {"/ids",
-     {NULL},
-     "TOKEN...",
-     "feed tokens by id, or by their text in quotes",
-     "/ids 11 \"e\" 0",
-     repl_run_ids},
-    {"/s",
-     {"/step", "/sample"},
-     "[N]",
-     "step: draw N tokens and keep them (default 1)",
-     "/s 2",
-     repl_run_steps},
-    {"/g",
-     {"/generate"},
-     "[N]",
-     "generate text until its end, the context, or N tokens",
-     "/g 3",
-     repl_run_generate},
-    {"/b",
-     {"/back"},
-     "[N]",
-     "back N tokens (default 1); they stay ahead until others are fed or drawn",
-     "/b 3",
-     repl_run_back},
-    {"/goto", {NULL}, "P", "go to position P, back or forward again", "/goto 4", repl_run_goto},
-    {"/reset",
-     {NULL},
-     "",
-     "forget this timeline's tokens, start the random numbers anew",
-     "/reset",
-     repl_run_reset},
-    {"/quit", {"/exit"}, "", "end the session", "/quit", run_quit},
-    {NULL, {NULL}, NULL, "the next token", NULL, NULL},
-    {"/top",
-     {NULL},
-     "[K]",
-     "the K likeliest next tokens (default 10) and the entropy",
-     "/top 3",
-     repl_run_top},
-    {"/p",
-     {"/probability"},
-     "TOKEN",
-     "one next token by id or text (in quotes if it is a number): its probability",
-     "/p \"n\"",
-     repl_run_p},
-    {"/set",
-     {NULL},
-     "[NAME X]",
-     "choose by temp, top-k, top-p, min-p, seed; alone: show them",
-     "/set temp 0.8",
-     run_set},
-    {NULL, {NULL}, NULL, "timelines", NULL, NULL},
-    {"/tokens",
-     {NULL},
-     "",
-     "the tokens held so far, and those ahead",
-     "/tokens",
-     repl_run_tokens_held},
-    {"/edit",
-     {NULL},
-     "P TOKEN",
-     "replace the token at position P, run the rest again: what changes?",
-     "/edit 2 \"m\"",
-     repl_run_edit},
-    {"/branch",
-     {NULL},
-     "NAME",
-     "copy this timeline under a new name and go on there",
-     "/branch other",
-     repl_run_branch},
-    {"/sw", {"/switch"}, "NAME", "switch to another timeline", "/sw main", repl_run_switch},
-    {"/branches",
-     {NULL},
-     "",
-     "all timelines; a star marks the current one",
-     "/branches",
-     repl_run_branches},
-    {"/diff",
-     {NULL},
-     "NAME",
-     "where another timeline differs, and how its next token does",
-     "/diff try",
-     repl_run_diff},
-    {"/save",
-     {NULL},
-     "FILE",
-     "write timelines, settings and edits to a file",
-     "/save names.session",
-     repl_run_save},
-    {"/load",
-     {NULL},
-     "FILE",
-     "read them back, in place of those here",
-     "/load names.session",
-     repl_run_load},
-    {NULL, {NULL}, NULL, "taking parts out", NULL, NULL},
-    {"/ab",
-     {"/ablate"},
-     "[L.H|mlp.L zero|mean|off]",
-     "ablate: head H of layer L, or an MLP, gives zeros, or its mean over this timeline as it is "
-     "without edits; for all tokens and timelines. off: end it; alone: list",
-     "/ab 0.1 zero",
-     repl_run_ablate},
-    {"/scale",
-     {NULL},
-     "L.H|mlp.L X",
-     "multiply what a head or an MLP gives by X; 1 ends it",
-     "/scale mlp.0 0.5",
-     repl_run_scale},
-    {NULL, {NULL}, NULL, "looking inside (each takes -o FILE: its numbers as text)", NULL, NULL},
-    {"/a",
-     {"/attention"},
-     "L H [scores|log] [future]",
-     "attention of a head: weights, or scores before softmax; future: scores that keys would have "
-     "which are not seen",
-     "/a 0 3",
-     view_attention},
-    {"/h",
-     {"/heads"},
-     "L",
-     "all heads of a layer side by side, and what the last token looks at most",
-     "/h 0",
-     view_heads},
-    {"/qk",
-     {"/dot"},
-     "L H I J",
-     "query I times key J, dimension by dimension; -1 is the last position",
-     "/qk 0 0 -1 1",
-     view_dot},
-    {"/v",
-     {"/value", "/values"},
-     "L H I",
-     "the values that a head mixes for query I",
-     "/v 0 3 -1",
-     view_mix},
-    {"/lens",
-     {NULL},
-     "[P]",
-     "what the model would say at position P after every half layer",
-     "/lens -1",
-     view_lens},
-    {"/dla",
-     {"/attribution"},
-     "[P [TOKEN [OTHER]]]",
-     "what each head and MLP adds to the logit of TOKEN (default: the likeliest), less that of "
-     "OTHER (default: the mean)",
-     "/dla -1 n a",
-     view_dla},
-    {"/r", {"/residual"}, "", "length of the residual by layer and position", "/r", view_norms},
-    {"/m",
-     {"/mlp", "/neurons"},
-     "L [P]",
-     "the strongest neurons of an MLP at a position",
-     "/m 0 -1",
-     view_neurons},
-    {"/kv",
-     {"/cache"},
-     "L H",
-     "the cache: bytes, positions, keys and values of a KV head",
-     "/kv 0 0",
-     view_cache},
-    {"/w",
-     {"/weight", "/tensor"},
-     "NAME",
-     "a tensor of the file: shape, range, mean, histogram",
-     "/w blk.0.attn_q.weight",
-     view_tensor},
-    {"/trace",
-     {NULL},
-     "[on HOOKS FILE|off]",
-     "write these hooks (with * and ?) of the tokens of the timeline to a .npz or .safetensors "
-     "file when it is ended; alone: is one on?",
-     "/trace on blocks.*.attn.hook_pattern names.npz",
-     repl_run_trace},
-    {NULL, {NULL}, NULL, "help", NULL, NULL},
-    {"/help",
-     {"/?"},
-     "[COMMAND|all]",
-     "the most used commands, one command with an example, or all",
-     "/help top",
-     run_help},
+#include "repl/commands.inc"
 };
 const size_t repl_n_commands = sizeof repl_commands / sizeof *repl_commands;
 
-static int has_name(const char *own, const char *name, size_t n)
-{
-    return own && strlen(own) == n && memcmp(own, name, n) == 0;
-}
-
 const struct repl_command *repl_named(const char *name, size_t n)
 {
-    for (size_t i = 0; i < repl_n_commands; i++) {
-        const struct repl_command *c = &repl_commands[i];
-        if (has_name(c->name, name, n))
-            return c;
-        for (int k = 0; k < REPL_ALSO; k++)
-            if (has_name(c->also[k], name, n))
-                return c;
-    }
+    for (size_t i = 0; i < repl_n_commands; i++)
+        for (const char *const *own = repl_commands[i].names; *own; own++)
+            if (strlen(*own) == n && memcmp(*own, name, n) == 0)
+                return &repl_commands[i];
     return NULL;
 }
 
 const struct repl_command *repl_find(const char *name)
 {
-    const char *names[(1 + REPL_ALSO) * sizeof repl_commands / sizeof *repl_commands], *near;
+    const char *names[REPL_NAMES * sizeof repl_commands / sizeof *repl_commands], *near;
     const struct repl_command *found = repl_named(name, strlen(name));
     size_t n = 0;
     if (found)
         return found;
-    for (size_t i = 0; i < repl_n_commands; i++) {
-        if (repl_commands[i].name)
-            names[n++] = repl_commands[i].name;
-        for (int k = 0; k < REPL_ALSO && repl_commands[i].also[k]; k++)
-            names[n++] = repl_commands[i].also[k];
-    }
+    for (size_t i = 0; i < repl_n_commands; i++)
+        for (const char *const *own = repl_commands[i].names; *own; own++)
+            names[n++] = *own;
     near = cli_nearest(name, names, n);
-    if (near)
-        repl_error("unknown command %s, did you mean %s? (/help all lists them)", name, near);
-    else
-        repl_error("unknown command %s (/help all lists them)", name);
+    repl_error("unknown command %s%s%s%s (/help all lists them)", name,
+               near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
     return NULL;
 }
 
 /* ---- lines ---- */
 
-static void run_command(struct repl *r, char *line, size_t n)
+static void run_command(struct repl *r, const struct repl_command *command, char *rest, size_t n)
 {
-    char *args = line + strcspn(line, " \t");
-    while (*args == ' ' || *args == '\t')
-        *args++ = 0;
+    struct repl_args args = {.repl = r, .command = command, .rest = rest, .end = rest + n};
+    if (repl_args_read(&args))
+        command->run(r, &args);
+}
+
+static void command_line(struct repl *r, char *line, size_t n)
+{
+    char *rest = line + strcspn(line, " \t");
+    while (*rest == ' ' || *rest == '\t')
+        *rest++ = 0;
     const struct repl_command *command = repl_find(line);
     if (!command)
         return;
-    n -= (size_t)(args - line);
-    while (command->run != repl_run_feed && n > 0 && (args[n - 1] == ' ' || args[n - 1] == '\t'))
-        args[--n] = 0; /* in a text they count */
-    command->run(r, args, n);
+    n -= (size_t)(rest - line);
+    while (command->run != repl_run_feed && n > 0 && (rest[n - 1] == ' ' || rest[n - 1] == '\t'))
+        rest[--n] = 0; /* in a text they count */
+    run_command(r, command, rest, n);
 }
 
 /* Lines that people type before they know that commands have a slash. */
@@ -425,9 +237,9 @@ void repl_line(struct repl *r, char *line, size_t n)
     if (n == 0)
         repl_step(r);
     else if (meant)
-        repl_find(meant)->run(r, line + n, 0);
+        run_command(r, repl_find(meant), line + n, 0);
     else if (line[0] == '/' && line[1] != '/')
-        run_command(r, line, n);
+        command_line(r, line, n);
     else if (line[0] == '/')
         repl_feed(r, line + 1, n - 1);
     else

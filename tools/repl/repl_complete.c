@@ -34,10 +34,8 @@ static void offer_all(const struct completion *c, const char *const *words, size
 static void fill_commands(const struct completion *c)
 {
     for (size_t i = 0; i < repl_n_commands; i++) {
-        if (repl_commands[i].name)
-            offer(c, repl_commands[i].name);
-        for (int k = 0; k < REPL_ALSO && repl_commands[i].also[k]; k++)
-            offer(c, repl_commands[i].also[k]);
+        for (const char *const *name = repl_commands[i].names; *name; name++)
+            offer(c, *name);
     }
 }
 
@@ -166,17 +164,16 @@ static void fill_tokens(const struct completion *c)
 
 /* ---- which of them ---- */
 
-/* For an argument of a command, counted from 1; 0: for each of them. */
+/* What the words of an argument are, by the type that commands.inc gives it. */
 static const struct {
-    const char *command;
-    size_t argument;
+    const char *type;
     fill_fn *fill;
-} rows[] = {
-    {"/p", 1, fill_tokens},    {"/ids", 0, fill_tokens},    {"/edit", 2, fill_tokens},
-    {"/sw", 1, fill_branches}, {"/diff", 1, fill_branches}, {"/set", 1, fill_settings},
-    {"/ab", 1, fill_parts},    {"/ab", 2, fill_kinds},      {"/scale", 1, fill_parts},
-    {"/trace", 2, fill_hooks}, {"/trace", 3, fill_files},   {"/w", 1, fill_tensors},
-    {"/save", 1, fill_files},  {"/load", 1, fill_files},    {"/help", 1, fill_commands},
+} fills[] = {
+    {"tokens", fill_tokens},    {"token", fill_tokens},    {"[token]", fill_tokens},
+    {"[other]", fill_tokens},   {"branch", fill_branches}, {"setting", fill_settings},
+    {"part", fill_parts},       {"[part]", fill_parts},    {"kind", fill_kinds},
+    {"hooks", fill_hooks},      {"file", fill_files},      {"tensor", fill_tensors},
+    {"command", fill_commands},
 };
 
 /* Words in front of the one to complete; *last is the last of them, of *length bytes. */
@@ -192,6 +189,19 @@ static size_t count_words(const char *line, const char **last, size_t *length)
     return n;
 }
 
+/* The n-th type of a command, counted from 1; of "tokens" there are any number. */
+static const char *type_at(const struct repl_command *command, size_t n)
+{
+    const char *at = command->types;
+    if (strncmp(at, "-o ", 3) == 0)
+        at += 3;
+    for (; n > 1 && *at && strcmp(at, "tokens") != 0; n--) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return at;
+}
+
 void repl_complete(const char *before, const char *begin, struct line_words *words, void *user)
 {
     const struct completion c = {user, begin, words};
@@ -204,8 +214,9 @@ void repl_complete(const char *before, const char *begin, struct line_words *wor
         fill_files(&c);
         return;
     }
-    for (size_t i = 0; n > 0 && command && i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].command, command->name) == 0 &&
-            (rows[i].argument == n || rows[i].argument == 0))
-            rows[i].fill(&c);
+    const char *type = n > 0 && command ? type_at(command, n) : "";
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
+        if (strlen(fills[i].type) == strcspn(type, " ") &&
+            memcmp(fills[i].type, type, strlen(fills[i].type)) == 0)
+            fills[i].fill(&c);
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static int32_t *replaced(const mgpt_session *session, size_t pos, int32_t token)
     return rest;
 }
 
-static void replace(struct repl *r, size_t pos, int32_t token)
+static void replace_token(struct repl *r, size_t pos, int32_t token)
 {
     mgpt_session *old = r->engine.session, *changed;
     int32_t *rest = replaced(old, pos, token), was = mgpt_tokens(old)[pos];
@@ -44,13 +45,10 @@ static void replace(struct repl *r, size_t pos, int32_t token)
     repl_adopt(r, changed);
 }
 
-void repl_run_edit(struct repl *r, char *args, size_t n)
+void repl_run_edit(struct repl *r, struct repl_args *args)
 {
-    char *rest = args, *word = repl_word(&rest);
-    int32_t pos, token;
-    if (repl_read_index("position", word, mgpt_pos(r->engine.session), &pos) &&
-        repl_read_token(r, rest, n - (size_t)(rest - args), &token) && repl_settle(r))
-        replace(r, (size_t)pos, token);
+    if (repl_settle(r))
+        replace_token(r, args->pos, args->token);
 }
 
 /* ---- parts of the model ---- */
@@ -67,7 +65,7 @@ static void print_edit(const struct edit *e)
         puts(e->kind == EDIT_MEAN ? "mean" : "zero");
 }
 
-static void list(const struct repl *r)
+static void list_edits(const struct repl *r)
 {
     for (size_t i = 0; i < arr_len(r->edits.list); i++)
         print_edit(&r->edits.list[i]);
@@ -134,7 +132,7 @@ static void repl_edit_add(struct repl *r, struct edit edit)
 }
 
 /* Ends one edit, or with layer -1 all. */
-static void end(struct repl *r, int32_t layer, int32_t head)
+static void end_edits(struct repl *r, int32_t layer, int32_t head)
 {
     struct edits next;
     if (!edits_copy(&next, &r->edits)) {
@@ -148,48 +146,41 @@ static void end(struct repl *r, int32_t layer, int32_t head)
     if (arr_len(next.list) == arr_len(r->edits.list))
         edits_clear(&next);
     else if (repl_set_edits(r, next))
-        list(r);
+        list_edits(r);
 }
 
-void repl_run_ablate(struct repl *r, char *args, size_t n)
+static void ablate(struct repl *r, const struct repl_args *args)
 {
-    char *rest = args, *part = repl_word(&rest);
-    struct edit edit = {.kind = EDIT_ZERO};
-    if (n == 0 || (strcmp(part, "off") == 0 && arr_len(r->edits.list) == 0)) {
-        list(r);
-    } else if (strcmp(part, "off") == 0) {
-        end(r, -1, -1);
-    } else if (repl_read_part(r, part, &edit.layer, &edit.head)) {
-        if (strcmp(rest, "off") == 0) {
-            end(r, edit.layer, edit.head);
-        } else if (strcmp(rest, "zero") == 0) {
+    struct edit edit = {EDIT_ZERO, args->layer, args->head, 0, NULL};
+    if (strcmp(args->rest, "off") == 0) {
+        end_edits(r, edit.layer, edit.head);
+    } else if (strcmp(args->rest, "zero") == 0) {
+        repl_edit_add(r, edit);
+    } else if (strcmp(args->rest, "mean") == 0) {
+        edit.kind = EDIT_MEAN;
+        if (find_mean(r, &edit))
             repl_edit_add(r, edit);
-        } else if (strcmp(rest, "mean") == 0) {
-            edit.kind = EDIT_MEAN;
-            if (find_mean(r, &edit))
-                repl_edit_add(r, edit);
-        } else {
-            repl_error("expected zero, mean or off, found '%s'", rest);
-        }
+    } else {
+        repl_error("expected zero, mean or off, found '%s'", args->rest);
     }
 }
 
-void repl_run_scale(struct repl *r, char *args, size_t n)
+void repl_run_ablate(struct repl *r, struct repl_args *args)
 {
-    char *rest = args, *part = repl_word(&rest);
-    struct edit edit = {.kind = EDIT_SCALE};
-    double factor;
-    const struct cli_option row = {.kind = CLI_REAL, .to = &factor, .min = -1e30, .max = 1e30};
-    (void)n;
-    if (!repl_read_part(r, part, &edit.layer, &edit.head))
-        return;
-    if (!cli_set_number(&row, rest)) {
-        repl_error("by which factor? Expected a number, found '%s'", rest);
-        return;
-    }
-    edit.factor = (float)factor;
+    int off = strncmp(args->rest, "off", 3) == 0 && strcspn(args->rest, " \t") == 3;
+    if (!*args->rest || (off && arr_len(r->edits.list) == 0))
+        list_edits(r);
+    else if (off)
+        end_edits(r, -1, -1);
+    else if (repl_read_part(args))
+        ablate(r, args);
+}
+
+void repl_run_scale(struct repl *r, struct repl_args *args)
+{
+    const struct edit edit = {EDIT_SCALE, args->layer, args->head, (float)args->factor, NULL};
     if (edit.factor == 1)
-        end(r, edit.layer, edit.head);
+        end_edits(r, edit.layer, edit.head);
     else
         repl_edit_add(r, edit);
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "common/json_read.h"
+#include "repl/repl_args.h"
 #include "repl/repl_session.h"
 
 #include <errno.h>
@@ -330,17 +331,18 @@ static void exchange(struct load *l)
     l->sampling = old.sampling;
 }
 
-void repl_run_load(struct repl *r, char *args, size_t n)
+void repl_run_load(struct repl *r, struct repl_args *args)
 {
+    const char *path = args->rest;
     struct load l = {.repl = r, .sampling = r->sampling};
     mgpt_error err;
-    if (n == 0) {
+    if (!*path) {
         repl_error("from which file? /load FILE");
         return;
     }
     l.edits = (struct edits){.head_dim = r->edits.head_dim, .n_embd = r->edits.n_embd};
-    if (repl_load_read_all(&l, args, &err) < 0) {
-        repl_file_failed(args, &err);
+    if (repl_load_read_all(&l, path, &err) < 0) {
+        repl_file_failed(path, &err);
         repl_load_release(&l);
         return;
     }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,14 +37,13 @@ static void print_candidate(const struct repl *r, size_t rank, int32_t token, do
     putchar('\n');
 }
 
-void repl_run_top(struct repl *r, char *args, size_t n)
+void repl_run_top(struct repl *r, struct repl_args *args)
 {
-    int32_t k;
-    const float *logits;
-    (void)n;
-    if (!repl_count(args, 1, 10, &k) || !(logits = repl_logits(r)))
+    const float *logits = repl_logits(r);
+    size_t cap = args->count ? (size_t)args->count : 10;
+    if (!logits)
         return;
-    size_t cap = (size_t)k < repl_n_logits(r) ? (size_t)k : repl_n_logits(r);
+    cap = cap < repl_n_logits(r) ? cap : repl_n_logits(r);
     mgpt_candidate *top = mem_new(cap, sizeof *top);
     if (!top) {
         repl_no_memory();
@@ -60,23 +60,22 @@ void repl_run_top(struct repl *r, char *args, size_t n)
     free(top);
 }
 
-void repl_run_p(struct repl *r, char *args, size_t n)
+void repl_run_p(struct repl *r, struct repl_args *args)
 {
-    int32_t token;
-    const float *logits;
-    if (!repl_read_token(r, args, n, &token) || !(logits = repl_logits(r)))
+    const float *logits = repl_logits(r);
+    size_t n = repl_n_logits(r);
+    if (!logits)
         return;
     puts(" rank      id  probability      logit   token");
-    print_candidate(r, repl_rank(logits, repl_n_logits(r), token), token,
-                    mgpt_logprob(logits, repl_n_logits(r), token), logits[token]);
+    print_candidate(r, repl_rank(logits, n, args->token), args->token,
+                    mgpt_logprob(logits, n, args->token), logits[args->token]);
 }
 
-void repl_run_tokens_held(struct repl *r, char *args, size_t n)
+void repl_run_tokens_held(struct repl *r, struct repl_args *args)
 {
     const int32_t *tokens = mgpt_tokens(r->engine.session);
     size_t pos = mgpt_pos(r->engine.session);
     (void)args;
-    (void)n;
     for (size_t i = 0; i < pos; i++) {
         printf("%4zu: %6d  ", i, (int)tokens[i]);
         text_print_token(stdout, r->engine.model, tokens[i]);

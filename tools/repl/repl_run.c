@@ -4,6 +4,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,40 +59,21 @@ void repl_feed(struct repl *r, const char *text, size_t n)
     free(tokens);
 }
 
-void repl_run_feed(struct repl *r, char *args, size_t n)
+void repl_run_feed(struct repl *r, struct repl_args *args)
 {
-    int64_t length = text_unescape(args, n);
+    int64_t length = text_unescape(args->rest, (size_t)(args->end - args->rest));
     if (length < 0)
         repl_bad_escape();
     else
-        repl_feed(r, args, (size_t)length);
+        repl_feed(r, args->rest, (size_t)length);
 }
 
-/* Cuts the next token of a list off: a number, or a text in quotes. Returns its length, 0 at the end. */
-static size_t next_item(char **at, char **item)
-{
-    char *p = *at + strspn(*at, " \t,"), *end = p + 1;
-    *item = p;
-    if (*p != '"')
-        end = p + strcspn(p, " \t,");
-    while (*p == '"' && *end && *end != '"')
-        end += end[0] == '\\' && end[1] ? 2 : 1;
-    if (*p == '"' && *end)
-        end++;
-    *at = *end ? end + 1 : end;
-    *end = 0;
-    return (size_t)(end - p);
-}
-
-void repl_run_ids(struct repl *r, char *args, size_t n)
+void repl_run_ids(struct repl *r, struct repl_args *args)
 {
     int32_t *ids = NULL, id;
-    char *item;
-    size_t length;
     int good = 1;
-    (void)n;
-    while (good && (length = next_item(&args, &item)) > 0) {
-        good = repl_read_token(r, item, length, &id);
+    for (char *item; good && *(item = repl_cut(&args->rest, " \t,"));) {
+        good = repl_read_token(r, item, strlen(item), &id);
         if (good && !arr_push(ids, id)) {
             repl_no_memory();
             good = 0;
@@ -156,12 +138,9 @@ void repl_step(struct repl *r)
     repl_run_step(r);
 }
 
-void repl_run_steps(struct repl *r, char *args, size_t n)
+void repl_run_steps(struct repl *r, struct repl_args *args)
 {
-    int32_t count;
-    (void)n;
-    if (!repl_count(args, 1, 1, &count))
-        return;
+    int32_t count = args->count ? args->count : 1;
     for (int32_t i = 0; i < count && !interrupted() && !ferror(stdout); i++)
         if (!repl_run_step(r))
             return;
@@ -177,13 +156,12 @@ static void resume_text(const struct repl *r, struct text_out *out)
         text_out_token(out, tokens[i], 1);
 }
 
-void repl_run_generate(struct repl *r, char *args, size_t n)
+void repl_run_generate(struct repl *r, struct repl_args *args)
 {
     struct text_out out;
     const float *logits;
-    int32_t limit, token, drawn = 0, end = 0;
-    (void)n;
-    if (!repl_count(args, 1, INT32_MAX, &limit) || !repl_logits(r))
+    int32_t limit = args->count ? args->count : INT32_MAX, token, drawn = 0, end = 0;
+    if (!repl_logits(r))
         return;
     resume_text(r, &out);
     while (drawn < limit && !end && !interrupted() && !ferror(stdout)) {
@@ -204,7 +182,7 @@ void repl_run_generate(struct repl *r, char *args, size_t n)
            mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
 }
 
-static void go(struct repl *r, size_t pos)
+static void go_to_position(struct repl *r, size_t pos)
 {
     mgpt_error err;
     if (repl_go(r, pos, &err) < 0)
@@ -212,33 +190,24 @@ static void go(struct repl *r, size_t pos)
     repl_print_place(r);
 }
 
-void repl_run_back(struct repl *r, char *args, size_t n)
+void repl_run_back(struct repl *r, struct repl_args *args)
 {
-    size_t pos = mgpt_pos(r->engine.session);
-    int32_t count;
-    (void)n;
-    if (!repl_count(args, 1, 1, &count))
-        return;
-    if ((size_t)count > pos)
-        repl_error("back %d, but only %zu tokens are held", (int)count, pos);
+    size_t pos = mgpt_pos(r->engine.session), count = args->count ? (size_t)args->count : 1;
+    if (count > pos)
+        repl_error("back %zu, but only %zu tokens are held", count, pos);
     else
-        go(r, pos - (size_t)count);
+        go_to_position(r, pos - count);
 }
 
-void repl_run_goto(struct repl *r, char *args, size_t n)
+void repl_run_goto(struct repl *r, struct repl_args *args)
 {
-    size_t held = mgpt_pos(r->engine.session), ahead = arr_len(r->branches[r->current].ahead);
-    int32_t pos;
-    (void)n;
-    if (repl_read_index("position", args, held + ahead + 1, &pos))
-        go(r, (size_t)pos);
+    go_to_position(r, args->pos);
 }
 
-void repl_run_reset(struct repl *r, char *args, size_t n)
+void repl_run_reset(struct repl *r, struct repl_args *args)
 {
     mgpt_error err;
     (void)args;
-    (void)n;
     struct repl_branch *b = &r->branches[r->current];
     if (mgpt_rewind(r->engine.session, 0, &err) < 0)
         repl_failed(&err);

@@ -12,6 +12,7 @@
  *
  * Numbers have 17 digits, so that floats come back to the bit.
  */
+#include "repl/repl_args.h"
 #include "repl/repl_session.h"
 
 #include "base/error.h"
@@ -176,11 +177,12 @@ static int write_tree(const json_t *tree, const char *path, mgpt_error *err)
     return outfile_commit(&out, err);
 }
 
-void repl_run_save(struct repl *r, char *args, size_t n)
+void repl_run_save(struct repl *r, struct repl_args *args)
 {
+    const char *path = args->rest;
     uint64_t hash;
     mgpt_error err;
-    if (n == 0) {
+    if (!*path) {
         repl_error("to which file? /save FILE");
         return;
     }
@@ -190,10 +192,10 @@ void repl_run_save(struct repl *r, char *args, size_t n)
     }
     json_watch();
     json_t *tree = session_tree(r, hash);
-    int status = tree ? write_tree(tree, args, &err) : err_memory(&err, "the session", 0);
+    int status = tree ? write_tree(tree, path, &err) : err_memory(&err, "the session", 0);
     json_decref(tree);
     if (status < 0)
-        repl_file_failed(args, &err);
+        repl_file_failed(path, &err);
     else
         printf("saved %zu timelines\n", arr_len(r->branches));
 }

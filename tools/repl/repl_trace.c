@@ -3,6 +3,7 @@
  * values go to the file. */
 #include "base/mem.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 #include "trace/trace_values.h"
 
 #include <stdio.h>
@@ -96,17 +97,17 @@ static void repl_trace_begin(struct repl *r, const char *globs, const char *path
     arr_free(hooks);
 }
 
-void repl_run_trace(struct repl *r, char *args, size_t n)
+void repl_run_trace(struct repl *r, struct repl_args *args)
 {
-    char *rest = args, *what = repl_word(&rest);
+    const char *what = repl_word(args);
     if (strcmp(what, "on") == 0) {
-        char *globs = repl_word(&rest);
-        repl_trace_begin(r, globs, rest);
-    } else if (n > 0 && strcmp(what, "off") != 0) {
+        const char *globs = repl_word(args);
+        repl_trace_begin(r, globs, args->rest);
+    } else if (*what && strcmp(what, "off") != 0) {
         repl_error("expected on or off, found '%s'", what);
     } else if (!r->trace_path) {
         puts("no trace is on");
-    } else if (n > 0) {
+    } else if (*what) {
         repl_trace_end(r);
     } else {
         repl_say("tracing to %s", r->trace_path);

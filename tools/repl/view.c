@@ -10,116 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- arguments ------------------------------------------------------------------------------- */
-
-/* "-o FILE" ends a line: a file name may hold spaces. */
-static int take_path(struct view *v)
+struct view view_of(struct repl *r, const struct repl_args *args)
 {
-    char *at = v->rest;
-    while ((at = strstr(at, "-o")) != NULL) {
-        int begins = at == v->rest || at[-1] == ' ' || at[-1] == '\t';
-        if (begins && (at[2] == ' ' || at[2] == '\t' || at[2] == 0))
-            break;
-        at += 2;
-    }
-    if (!at)
-        return 1;
-    *at = 0;
-    at += 2;
-    at += strspn(at, " \t");
-    v->path = at;
-    if (!*at)
-        repl_error("%s: -o, but no file name behind it", v->command);
-    return *at != 0;
-}
-
-int view_open(struct view *v, struct repl *r, const char *command, char *args)
-{
-    *v = (struct view){.repl = r, .command = command, .rest = args};
-    v->n_pos = mgpt_pos(r->engine.session);
-    screen_look(&v->screen, r->screen_mode, r->width);
-    return take_path(v);
-}
-
-/* A token in quotes may hold spaces. */
-static char *end_of_quoted(char *at)
-{
-    char *end = at + 1;
-    while (*end && *end != '"')
-        end += end[0] == '\\' && end[1] ? 2 : 1;
-    return *end ? end + 1 : at;
-}
-
-char *view_word(struct view *v)
-{
-    char *word = v->rest + strspn(v->rest, " \t");
-    char *end = *word == '"' ? end_of_quoted(word) : word;
-    v->rest = end + strcspn(end, " \t");
-    if (*v->rest)
-        *v->rest++ = 0;
-    return word;
-}
-
-int view_flag(struct view *v, const char *word)
-{
-    char *at = v->rest + strspn(v->rest, " \t");
-    size_t n = strcspn(at, " \t");
-    if (n != strlen(word) || strncmp(at, word, n) != 0)
-        return 0;
-    view_word(v);
-    return 1;
-}
-
-/* How the command is to be typed. */
-static const char *usage(const struct view *v)
-{
-    const struct repl_command *command = repl_find(v->command);
-    return command ? command->args : "";
-}
-
-int view_end(struct view *v)
-{
-    char *word = view_word(v);
-    if (*word)
-        repl_error("unexpected '%.40s': %s %s", word, v->command, usage(v));
-    return !*word;
-}
-
-/* The next word as one of 0 to n - 1. */
-static int read_index(struct view *v, const char *what, size_t n, int32_t *index)
-{
-    char *word = view_word(v);
-    if (*word)
-        return repl_read_index(what, word, n, index);
-    repl_error("which %s? %s %s", what, v->command, usage(v));
-    return 0;
-}
-
-int view_layer(struct view *v, int32_t *layer)
-{
-    return read_index(v, "layer", (size_t)v->repl->engine.info.n_layer, layer);
-}
-
-int view_head(struct view *v, int32_t *head, int32_t n_heads, const char *what)
-{
-    return read_index(v, what, (size_t)n_heads, head);
-}
-
-int view_position(struct view *v, const char *what, int optional, size_t *pos)
-{
-    int32_t p;
-    int none = v->rest[strspn(v->rest, " \t")] == 0;
-    if (v->n_pos == 0) {
-        repl_error("nothing to look at yet: type a text first");
-        return 0;
-    }
-    *pos = v->n_pos - 1;
-    if ((optional && none) || view_flag(v, "-1"))
-        return 1;
-    if (!read_index(v, what, v->n_pos, &p))
-        return 0;
-    *pos = (size_t)p;
-    return 1;
+    struct view v = {.repl = r, .path = args->path, .n_pos = mgpt_pos(r->engine.session)};
+    screen_look(&v.screen, r->screen_mode, r->width);
+    return v;
 }
 
 void *view_new(size_t n, size_t each)
@@ -209,6 +104,50 @@ void view_file_close(struct view *v)
         return;
     }
     repl_say("wrote %llu bytes to %s", n, v->path);
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+void view_picture(const struct view *v, struct view_matrix *m)
+{
+    struct heat *h = &m->heat;
+    size_t max_rows, max_cols;
+    heat_room(&v->screen, &max_rows, &max_cols);
+    if (!heat_open(h, max_rows, max_cols)) {
+        repl_error("out of memory: a picture of %zu rows", h->rows.n);
+        return;
+    }
+    for (size_t i = 0; i < h->rows.n; i++)
+        for (size_t j = 0; j < h->cols.n; j++)
+            heat_put(h, i, j, m->value(m->user, i, j));
+    heat_end(h);
+    heat_print(h, &v->screen, stdout);
+    heat_close(h);
+}
+
+void view_file_matrix(struct view *v, const struct view_matrix *m)
+{
+    for (size_t i = 0; i < m->heat.rows.n; i++) {
+        for (size_t j = 0; j < m->heat.cols.n; j++)
+            view_file_put(v, "%s%.9g", j ? "\t" : "", m->value(m->user, i, j));
+        view_file_put(v, "\n");
+    }
+    view_file_close(v);
+}
+
+size_t view_take_largest(const struct view_matrix *m, uint8_t *taken)
+{
+    size_t cols = m->heat.cols.n, n = m->heat.rows.n * cols, best = n;
+    double largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double size = fabs(m->value(m->user, i / cols, i % cols));
+        if (taken[i] || !(best == n || size > largest))
+            continue;
+        best = i;
+        largest = size;
+    }
+    taken[best] = 1;
+    return best;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* What the looking commands of the repl share: their arguments, labels, tables, files of numbers,
- * and values gathered from a replay.
+/* What the looking commands of the repl share: labels, tables, pictures, files of numbers, and
+ * values gathered from a replay.
  *
  * A view prints what a person can read. With `-o FILE` it writes all its numbers as text instead (a
  * line that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), whatever their
@@ -10,35 +10,18 @@
 #include "base/outfile.h"
 #include "repl/heat.h"
 #include "repl/repl.h"
+#include "repl/repl_args.h"
 
 struct view {
     struct repl *repl;
-    const char *command; /* "/a" */
-    char *rest;          /* words not read yet */
     const char *path;    /* of -o, or NULL */
     struct outfile file; /* while it is written */
     struct screen screen;
     size_t n_pos; /* tokens held */
 };
 
-/* Begins a command. 0 when there is nothing to look at (the user knows). */
-int view_open(struct view *v, struct repl *repl, const char *command, char *args);
-
-/* The next word as a layer, a head of n, or a position (-1 is the last one). Each tells the user
- * what is wrong, with the range, and returns 0. view_position with optional != 0 takes the last one
- * when no word is left. */
-int view_layer(struct view *v, int32_t *layer);
-int view_head(struct view *v, int32_t *head, int32_t n_heads, const char *what);
-int view_position(struct view *v, const char *what, int optional, size_t *pos);
-
-/* 1 and takes the next word when it is this one. */
-int view_flag(struct view *v, const char *word);
-
-/* The next word, "" when there is none; one that begins with a quote ends with it. */
-char *view_word(struct view *v);
-
-/* Nothing may be left: 0 after saying what is. */
-int view_end(struct view *v);
+/* A view of the session as it is now, on the screen or in the file of -o. */
+struct view view_of(struct repl *repl, const struct repl_args *args);
 
 /* ---- labels ---- */
 
@@ -57,6 +40,20 @@ void view_file_put(struct view *v, const char *fmt, ...) __attribute__((format(p
 void view_file_row(struct view *v, const double *values, size_t n);
 /* Commits and says so. */
 void view_file_close(struct view *v);
+
+/* ---- matrices ---- */
+
+/* A matrix that a command shows as a picture, or writes to the file of -o after its line of titles. */
+struct view_matrix {
+    struct heat heat; /* rows, cols and cell are set */
+    double (*value)(const void *user, size_t row, size_t col);
+    const void *user;
+};
+void view_picture(const struct view *v, struct view_matrix *m);
+void view_file_matrix(struct view *v, const struct view_matrix *m);
+
+/* The place (row * columns + column) of the value that is largest in size and not taken; takes it. */
+size_t view_take_largest(const struct view_matrix *m, uint8_t *taken);
 
 /* ---- tables ---- */
 

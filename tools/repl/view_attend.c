@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum what { WEIGHTS, LOG_WEIGHTS, SCORES };
+enum what { WEIGHTS, SCORES, LOG_WEIGHTS }; /* as /a counts its words */
 
 struct attention {
     struct view view;
@@ -165,24 +165,6 @@ static int view_attend_run(struct attention *a)
 
 /* ---- /a -------------------------------------------------------------------------------------- */
 
-static int parse_one(struct attention *a)
-{
-    struct view *v = &a->view;
-    size_t last;
-    if (!view_layer(v, &a->layer) || !view_head(v, &a->head, v->repl->engine.info.n_head, "head"))
-        return 0;
-    if (view_flag(v, "scores"))
-        a->what = SCORES;
-    else if (view_flag(v, "log"))
-        a->what = LOG_WEIGHTS;
-    a->future = view_flag(v, "future");
-    if (!view_end(v) || !view_position(v, "position", 1, &last))
-        return 0;
-    if (a->future && a->what == LOG_WEIGHTS)
-        repl_error("log is of weights, and keys not seen have only scores: /a L H scores future");
-    return !(a->future && a->what == LOG_WEIGHTS);
-}
-
 static void print_title(const struct attention *a)
 {
     const char *what = a->what == SCORES || a->future ? "scores before softmax" : "weights";
@@ -192,13 +174,19 @@ static void print_title(const struct attention *a)
                (double)a->view.repl->engine.info.attn_scale);
 }
 
-void view_attention(struct repl *r, char *args, size_t n)
+void view_attention(struct repl *r, struct repl_args *args)
 {
-    struct attention a = {.n_heads = 1};
+    struct attention a = {.view = view_of(r, args),
+                          .layer = args->layer,
+                          .head = args->head,
+                          .n_heads = 1,
+                          .what = (enum what)args->words[0],
+                          .future = args->words[1]};
     size_t rows, cols;
-    (void)n;
-    if (!view_open(&a.view, r, "/a", args) || !parse_one(&a))
+    if (a.future && a.what == LOG_WEIGHTS) {
+        repl_error("log is of weights, and keys not seen have only scores: /a L H scores future");
         return;
+    }
     heat_room(&a.view.screen, &rows, &cols);
     if (a.view.path &&
         !view_file_open(&a.view, "layer %d head %d %s [query][key], %zu tokens", (int)a.layer,
@@ -272,14 +260,12 @@ static void print_heads(struct attention *a, size_t per_line, size_t slot)
     heat_legend(a->heats, &a->view.screen, stdout);
 }
 
-void view_heads(struct repl *r, char *args, size_t n)
+void view_heads(struct repl *r, struct repl_args *args)
 {
-    struct attention a = {.head = -1, .n_heads = (size_t)r->engine.info.n_head};
-    size_t last;
-    (void)n;
-    if (!view_open(&a.view, r, "/h", args) || !view_layer(&a.view, &a.layer) ||
-        !view_end(&a.view) || !view_position(&a.view, "position", 1, &last))
-        return;
+    struct attention a = {.view = view_of(r, args),
+                          .layer = args->layer,
+                          .head = -1,
+                          .n_heads = (size_t)r->engine.info.n_head};
     size_t per_line = (a.view.screen.width + GAP) / (CAPTION + GAP);
     per_line = per_line < 1 ? 1 : per_line;
     per_line = per_line < a.n_heads ? per_line : a.n_heads;

@@ -14,23 +14,6 @@ struct attribution {
     double logit; /* the engine's own difference, after a cap */
 };
 
-/* ---- arguments ------------------------------------------------------------------------------- */
-
-static int parse(struct attribution *a)
-{
-    char *word;
-    a->token = a->other = DLA_MEAN;
-    if (!view_position(&a->view, "position", 1, &a->dla.pos))
-        return 0;
-    word = view_word(&a->view);
-    if (*word && !repl_read_token(a->view.repl, word, strlen(word), &a->token))
-        return 0;
-    word = view_word(&a->view);
-    if (*word && !repl_read_token(a->view.repl, word, strlen(word), &a->other))
-        return 0;
-    return view_end(&a->view);
-}
-
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Chooses the token when none was named, and keeps what the engine says. */
@@ -101,29 +84,19 @@ static void column_label(const void *user, size_t i, size_t columns, char *out)
         snprintf(out, HEAT_LABEL, "mlp");
 }
 
-static double part(const struct dla *d, size_t layer, size_t column)
+static double part_of(const void *user, size_t layer, size_t column)
 {
+    const struct dla *d = user;
     return column < d->n_head ? d->heads[layer * d->n_head + column] : d->mlps[layer];
 }
 
-static void print_layers(const struct attribution *a)
+static struct view_matrix parts_of(const struct dla *d)
 {
-    const struct dla *d = &a->dla;
-    struct heat heat = {.rows = {d->n_layer, "layer", NULL, NULL, 0},
-                        .cols = {d->n_head + 1, "head", column_label, d, 1},
-                        .cell = HEAT_LARGEST_SIZE};
-    size_t rows, cols;
-    heat_room(&a->view.screen, &rows, &cols);
-    if (!heat_open(&heat, rows, cols)) {
-        repl_error("out of memory: a picture of %zu layers", d->n_layer);
-        return;
-    }
-    for (size_t i = 0; i < d->n_layer; i++)
-        for (size_t h = 0; h <= d->n_head; h++)
-            heat_put(&heat, i, h, part(d, i, h));
-    heat_end(&heat);
-    heat_print(&heat, &a->view.screen, stdout);
-    heat_close(&heat);
+    return (struct view_matrix){.heat = {.rows = {d->n_layer, "layer", NULL, NULL, 0},
+                                         .cols = {d->n_head + 1, "head", column_label, d, 1},
+                                         .cell = HEAT_LARGEST_SIZE},
+                                .value = part_of,
+                                .user = d};
 }
 
 /* By the name that /ab takes. */
@@ -134,7 +107,7 @@ static void print_part(const struct dla *d, size_t layer, size_t column)
         snprintf(name, sizeof name, "%zu.%zu", layer, column);
     else
         snprintf(name, sizeof name, "mlp.%zu", layer);
-    printf("  %-6s %+8.4f", name, part(d, layer, column));
+    printf("  %-6s %+8.4f", name, part_of(d, layer, column));
 }
 
 /* The strongest parts, for models with more of them than eyes take in. */
@@ -142,17 +115,13 @@ static void print_strongest(const struct attribution *a)
 {
     enum { SHOWN = 12 };
     const struct dla *d = &a->dla;
+    const struct view_matrix parts = parts_of(d);
     size_t columns = d->n_head + 1, n = d->n_layer * columns;
     uint8_t *taken = n > 2 * SHOWN ? view_new(n, 1) : NULL;
     if (taken)
         puts("the strongest (head L.H, MLP mlp.L):");
     for (size_t k = 0; taken && k < SHOWN; k++) {
-        size_t best = n;
-        for (size_t i = 0; i < n; i++)
-            if (!taken[i] && (best == n || fabs(part(d, i / columns, i % columns)) >
-                                               fabs(part(d, best / columns, best % columns))))
-                best = i;
-        taken[best] = 1;
+        size_t best = view_take_largest(&parts, taken);
         print_part(d, best / columns, best % columns);
         if (k % 3 == 2)
             putchar('\n');
@@ -194,32 +163,30 @@ static void view_dla_put_file(struct attribution *a)
                         text, d->n_head, d->token_part, d->position_part, d->biases, d->rest,
                         d->total))
         return;
-    for (size_t i = 0; i < d->n_layer; i++) {
-        for (size_t h = 0; h <= d->n_head; h++)
-            view_file_put(&a->view, "%s%.9g", h ? "\t" : "", part(d, i, h));
-        view_file_put(&a->view, "\n");
-    }
-    view_file_close(&a->view);
+    const struct view_matrix parts = parts_of(d);
+    view_file_matrix(&a->view, &parts);
 }
 
-void view_dla(struct repl *r, char *args, size_t n)
+static void print_attribution(const struct attribution *a)
 {
-    struct attribution a = {0};
     char text[4 * HEAT_LABEL];
-    (void)n;
-    if (!view_open(&a.view, r, "/dla", args) || !parse(&a))
-        return;
+    struct view_matrix parts = parts_of(&a->dla);
+    title(a, text, sizeof text);
+    puts(text);
+    if (a->dla.n_layer > 0)
+        view_picture(&a->view, &parts);
+    print_strongest(a);
+    print_sum(a);
+}
+
+void view_dla(struct repl *r, struct repl_args *args)
+{
+    struct attribution a = {view_of(r, args), {.pos = args->pos}, args->token, args->other, 0};
     if (compute(&a)) {
-        title(&a, text, sizeof text);
-        if (a.view.path) {
+        if (a.view.path)
             view_dla_put_file(&a);
-        } else {
-            puts(text);
-            if (a.dla.n_layer > 0)
-                print_layers(&a);
-            print_strongest(&a);
-            print_sum(&a);
-        }
+        else
+            print_attribution(&a);
     }
     dla_free(&a.dla);
 }

@@ -17,12 +17,14 @@ struct query {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static int parse_head(struct query *p)
+static struct query query_of(struct repl *r, const struct repl_args *args)
 {
-    const mgpt_info *info = &p->view.repl->engine.info;
-    p->d = (size_t)info->head_dim;
-    return view_layer(&p->view, &p->layer) && view_head(&p->view, &p->head, info->n_head, "head") &&
-           view_position(&p->view, "query", 0, &p->i);
+    return (struct query){.view = view_of(r, args),
+                          .layer = args->layer,
+                          .head = args->head,
+                          .d = (size_t)r->engine.info.head_dim,
+                          .i = args->pos,
+                          .j = args->key};
 }
 
 /* Keys and values as the engine uses them: from the cache, which may hold halves. */
@@ -126,13 +128,9 @@ static void print_dot(struct query *p)
     free(products);
 }
 
-void view_dot(struct repl *r, char *args, size_t n)
+void view_dot(struct repl *r, struct repl_args *args)
 {
-    struct query p = {0};
-    (void)n;
-    if (!view_open(&p.view, r, "/qk", args) || !parse_head(&p) ||
-        !view_position(&p.view, "key", 0, &p.j) || !view_end(&p.view))
-        return;
+    struct query p = query_of(r, args);
     if (view_head_gather(&p))
         print_dot(&p);
     free(p.q);
@@ -223,13 +221,10 @@ static void print_mix(struct query *p, const uint8_t *shown)
         print_vectors(p);
 }
 
-void view_mix(struct repl *r, char *args, size_t n)
+void view_mix(struct repl *r, struct repl_args *args)
 {
-    struct query p = {0};
+    struct query p = query_of(r, args);
     char token[HEAT_LABEL];
-    (void)n;
-    if (!view_open(&p.view, r, "/v", args) || !parse_head(&p) || !view_end(&p.view))
-        return;
     double *sizes = view_head_gather(&p) ? view_new(p.i + 1, sizeof *sizes) : NULL;
     for (size_t t = 0; sizes && t <= p.i; t++)
         sizes[t] = (double)p.weights[t];

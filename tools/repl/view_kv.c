@@ -33,65 +33,68 @@ static void print_size(const struct cache *c)
            each * n_ctx);
 }
 
-static void print_rows(const struct cache *c, const char *title, const float *rows)
+static double key_of(const void *user, size_t pos, size_t dim)
 {
-    struct heat heat = {.rows = {c->view.n_pos, "pos", view_token_label, &c->view, 0},
-                        .cols = {c->d, "dim", NULL, NULL, 0},
-                        .cell = HEAT_LARGEST_SIZE};
-    size_t max_rows, max_cols;
-    heat_room(&c->view.screen, &max_rows, &max_cols);
-    if (!heat_open(&heat, max_rows, max_cols)) {
-        repl_error("out of memory: a picture of %zu tokens", c->view.n_pos);
+    const struct cache *c = user;
+    return (double)c->k[pos * c->d + dim];
+}
+
+static double value_of(const void *user, size_t pos, size_t dim)
+{
+    const struct cache *c = user;
+    return (double)c->v[pos * c->d + dim];
+}
+
+/* A row of the file: the key, then the value. */
+static double key_or_value(const void *user, size_t pos, size_t i)
+{
+    const struct cache *c = user;
+    return i < c->d ? key_of(user, pos, i) : value_of(user, pos, i - c->d);
+}
+
+static void print_cache(const struct cache *c)
+{
+    struct view_matrix m = {.heat = {.rows = {c->view.n_pos, "pos", view_token_label, &c->view, 0},
+                                     .cols = {c->d, "dim", NULL, NULL, 0},
+                                     .cell = HEAT_LARGEST_SIZE},
+                            .value = key_of,
+                            .user = c};
+    print_size(c);
+    if (c->view.n_pos == 0)
         return;
-    }
-    for (size_t i = 0; i < c->view.n_pos; i++)
-        for (size_t e = 0; e < c->d; e++)
-            heat_put(&heat, i, e, (double)rows[i * c->d + e]);
-    heat_end(&heat);
-    printf("layer %d, KV head %d: %s\n", (int)c->layer, (int)c->head, title);
-    heat_print(&heat, &c->view.screen, stdout);
-    heat_close(&heat);
+    printf("layer %d, KV head %d: keys, as scores see them\n", (int)c->layer, (int)c->head);
+    view_picture(&c->view, &m);
+    m.value = value_of;
+    printf("layer %d, KV head %d: values\n", (int)c->layer, (int)c->head);
+    view_picture(&c->view, &m);
 }
 
 static void view_kv_put_file(struct cache *c)
 {
-    if (!view_file_open(&c->view,
-                        "layer %d KV head %d [position][%zu of the key, %zu of the value]",
-                        (int)c->layer, (int)c->head, c->d, c->d))
-        return;
-    for (size_t i = 0; i < c->view.n_pos; i++) {
-        for (size_t e = 0; e < 2 * c->d; e++)
-            view_file_put(&c->view, "%s%.9g", e ? "\t" : "",
-                          (double)(e < c->d ? c->k[i * c->d + e] : c->v[i * c->d + e - c->d]));
-        view_file_put(&c->view, "\n");
-    }
-    view_file_close(&c->view);
+    const struct view_matrix m = {
+        {.rows = {.n = c->view.n_pos}, .cols = {.n = 2 * c->d}}, key_or_value, c};
+    if (view_file_open(&c->view, "layer %d KV head %d [position][%zu of the key, %zu of the value]",
+                       (int)c->layer, (int)c->head, c->d, c->d))
+        view_file_matrix(&c->view, &m);
 }
 
-void view_cache(struct repl *r, char *args, size_t n)
+void view_cache(struct repl *r, struct repl_args *args)
 {
-    const mgpt_info *info = &r->engine.info;
-    struct cache c = {.d = (size_t)info->head_dim};
-    mgpt_error err;
-    (void)n;
-    if (!view_open(&c.view, r, "/kv", args) || !view_layer(&c.view, &c.layer) ||
-        !view_head(&c.view, &c.head, info->n_head_kv, "KV head") || !view_end(&c.view))
-        return;
+    struct cache c = {.view = view_of(r, args),
+                      .layer = args->layer,
+                      .head = args->head,
+                      .d = (size_t)r->engine.info.head_dim};
     size_t n_pos = c.view.n_pos;
+    mgpt_error err;
     c.k = view_new(2 * n_pos * c.d, sizeof *c.k);
     c.v = c.k ? c.k + n_pos * c.d : NULL;
     if (!c.k)
         return;
-    if (mgpt_read_kv(r->engine.session, c.layer, c.head, 0, n_pos, c.k, c.v, &err) < 0) {
+    if (mgpt_read_kv(r->engine.session, c.layer, c.head, 0, n_pos, c.k, c.v, &err) < 0)
         repl_failed(&err);
-    } else if (c.view.path) {
+    else if (c.view.path)
         view_kv_put_file(&c);
-    } else {
-        print_size(&c);
-        if (n_pos > 0) {
-            print_rows(&c, "keys, as scores see them", c.k);
-            print_rows(&c, "values", c.v);
-        }
-    }
+    else
+        print_cache(&c);
     free(c.k);
 }

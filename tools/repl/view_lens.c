@@ -126,13 +126,9 @@ static void print_lens(struct lens *l)
     outfile_discard(&l->view.file);
 }
 
-void view_lens(struct repl *r, char *args, size_t n)
+void view_lens(struct repl *r, struct repl_args *args)
 {
-    struct lens l = {0};
-    (void)n;
-    if (!view_open(&l.view, r, "/lens", args) || !view_position(&l.view, "position", 1, &l.pos) ||
-        !view_end(&l.view))
-        return;
+    struct lens l = {.view = view_of(r, args), .pos = args->pos};
     if (r->engine.info.n_layer == 0) {
         repl_error(
             "the model has no layers: there is nothing between embedding and head to look at");

@@ -33,14 +33,11 @@ static int view_mlp_gather(struct mlp *m)
     return repl_replay(m->view.repl, view_points(&all), view_gather, &all);
 }
 
-/* The index of the strongest neuron that is not taken yet. */
-static size_t strongest(const struct mlp *m, const uint8_t *taken)
+static double fired(const void *user, size_t row, size_t neuron)
 {
-    size_t best = m->n_ff;
-    for (size_t i = 0; i < m->n_ff; i++)
-        if (!taken[i] && (best == m->n_ff || fabsf(m->values[0][i]) > fabsf(m->values[0][best])))
-            best = i;
-    return best;
+    const struct mlp *m = user;
+    (void)row;
+    return (double)m->values[0][neuron];
 }
 
 static void view_mlp_put_row(struct mlp *m, size_t i)
@@ -76,15 +73,13 @@ static void print_strongest(struct mlp *m)
 {
     size_t n = m->n_ff < SHOWN ? m->n_ff : SHOWN;
     uint8_t *taken = view_new(m->n_ff, 1);
+    const struct view_matrix neurons = {{.rows = {.n = 1}, .cols = {.n = m->n_ff}}, fired, m};
     if (!taken || !open_table(m)) {
         free(taken);
         return;
     }
-    for (size_t k = 0; k < n; k++) {
-        size_t i = strongest(m, taken);
-        taken[i] = 1;
-        view_mlp_put_row(m, i);
-    }
+    for (size_t k = 0; k < n; k++)
+        view_mlp_put_row(m, view_take_largest(&neurons, taken));
     if (n < m->n_ff)
         printf("the strongest %zu of %zu; -o FILE writes all\n", n, m->n_ff);
     free(taken);
@@ -99,20 +94,20 @@ static void print_all(struct mlp *m)
     view_table_close(&m->view);
 }
 
-void view_neurons(struct repl *r, char *args, size_t n)
+void view_neurons(struct repl *r, struct repl_args *args)
 {
-    struct mlp m = {.n_ff = (size_t)r->engine.info.n_ff, .gated = r->engine.info.gated};
-    (void)n;
-    if (!view_open(&m.view, r, "/m", args) || !view_layer(&m.view, &m.layer) ||
-        !view_position(&m.view, "position", 1, &m.pos) || !view_end(&m.view))
-        return;
+    struct mlp m = {.view = view_of(r, args),
+                    .layer = args->layer,
+                    .pos = args->pos,
+                    .n_ff = (size_t)r->engine.info.n_ff,
+                    .gated = r->engine.info.gated};
     if (view_mlp_gather(&m)) {
-        if (!m.view.path)
-            print_summary(&m);
-        if (m.view.path)
+        if (m.view.path) {
             print_all(&m);
-        else
+        } else {
+            print_summary(&m);
             print_strongest(&m);
+        }
     }
     free(m.values[0]);
 }

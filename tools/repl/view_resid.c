@@ -54,33 +54,27 @@ static void row_label(const void *user, size_t i, size_t columns, char *out)
                  (i - 1) % halves + 1 == halves ? "post" : "mid");
 }
 
-static void view_resid_put_file(struct norms *m)
+static double length_at(const void *user, size_t row, size_t pos)
 {
-    if (!view_file_open(&m->view, "length of the residual [%s][position]",
-                        m->has_mid ? "0 pre, 0 mid, 0 post, 1 mid, ..." : "0 pre, 0 post, ..."))
-        return;
-    for (size_t i = 0; i < m->n_rows; i++)
-        view_file_row(&m->view, m->lengths + i * m->view.n_pos, m->view.n_pos);
-    view_file_close(&m->view);
+    const struct norms *m = user;
+    return m->lengths[row * m->view.n_pos + pos];
 }
 
-static void print_norms(struct norms *m)
+static void put_norms(struct norms *m)
 {
-    struct heat heat = {.rows = {m->n_rows, "layer", row_label, m, 1},
-                        .cols = {m->view.n_pos, "pos", view_token_label, &m->view, 0}};
-    size_t rows, cols;
-    heat_room(&m->view.screen, &rows, &cols);
-    if (!heat_open(&heat, rows, cols)) {
-        repl_error("out of memory: a picture of %zu tokens", m->view.n_pos);
-        return;
+    struct view_matrix lengths = {
+        .heat = {.rows = {m->n_rows, "layer", row_label, m, 1},
+                 .cols = {m->view.n_pos, "pos", view_token_label, &m->view, 0}},
+        .value = length_at,
+        .user = m};
+    if (!m->view.path) {
+        puts("length of the residual");
+        view_picture(&m->view, &lengths);
+    } else if (view_file_open(&m->view, "length of the residual [%s][position]",
+                              m->has_mid ? "0 pre, 0 mid, 0 post, 1 mid, ..."
+                                         : "0 pre, 0 post, ...")) {
+        view_file_matrix(&m->view, &lengths);
     }
-    for (size_t i = 0; i < m->n_rows; i++)
-        for (size_t j = 0; j < m->view.n_pos; j++)
-            heat_put(&heat, i, j, m->lengths[i * m->view.n_pos + j]);
-    heat_end(&heat);
-    puts("length of the residual");
-    heat_print(&heat, &m->view.screen, stdout);
-    heat_close(&heat);
 }
 
 /* Models whose branches run side by side have no middle. */
@@ -91,15 +85,10 @@ static int see_mid(const mgpt_value *value, void *user)
     return 0;
 }
 
-void view_norms(struct repl *r, char *args, size_t n)
+void view_norms(struct repl *r, struct repl_args *args)
 {
-    struct norms m = {0};
-    size_t last;
+    struct norms m = {.view = view_of(r, args)};
     uint64_t all = 0;
-    (void)n;
-    if (!view_open(&m.view, r, "/r", args) || !view_end(&m.view) ||
-        !view_position(&m.view, "position", 1, &last))
-        return;
     if (r->engine.info.n_layer == 0) {
         repl_error("the model has no layers");
         return;
@@ -110,12 +99,8 @@ void view_norms(struct repl *r, char *args, size_t n)
     m.lengths = view_new(m.n_rows * m.view.n_pos, sizeof *m.lengths);
     for (int i = 0; i < HALVES; i++)
         all |= MGPT_POINT_BIT(points[i]);
-    if (m.lengths && repl_replay(r, all, watch, &m)) {
-        if (m.view.path)
-            view_resid_put_file(&m);
-        else
-            print_norms(&m);
-    }
+    if (m.lengths && repl_replay(r, all, watch, &m))
+        put_norms(&m);
     outfile_discard(&m.view.file);
     free(m.lengths);
 }

@@ -162,18 +162,14 @@ static void view_tensor_run(struct tensor *t)
     }
 }
 
-void view_tensor(struct repl *r, char *args, size_t n)
+void view_tensor(struct repl *r, struct repl_args *args)
 {
-    struct tensor t = {0};
-    (void)n;
-    if (!view_open(&t.view, r, "/w", args))
-        return;
-    char *name = view_word(&t.view);
-    if (!*name) {
+    struct tensor t = {.view = view_of(r, args)};
+    if (!*args->name) {
         repl_error("which tensor? For example: /w token_embd.weight");
         return;
     }
-    if (!view_end(&t.view) || !view_tensor_find(&t, name))
+    if (!view_tensor_find(&t, args->name))
         return;
     t.piece = view_new(PIECE, sizeof *t.piece);
     if (t.piece)

@@ -1,0 +1,53 @@
+/* Messages of the repl's commands. */
+#include "base/error.h"
+#include "common/text.h"
+#include "repl/repl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void repl_error(const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+    cli_note("%s", line);
+}
+
+void repl_say(const char *fmt, ...)
+{
+    char line[1024], clean[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    text_format(clean, sizeof clean, "%s", line);
+    puts(clean);
+}
+
+void repl_file_failed(const char *file, const mgpt_error *err)
+{
+    fflush(stdout);
+    if (err->status == MGPT_ESTOP)
+        cli_note("stopped");
+    else
+        cli_fail(file, err);
+}
+
+void repl_failed(const mgpt_error *err)
+{
+    repl_file_failed(NULL, err);
+}
+
+void repl_no_memory(void)
+{
+    repl_error("out of memory");
+}
+
+void repl_bad_escape(void)
+{
+    repl_error("a backslash begins one of \\n \\t \\r \\\\ \\\" \\xFF \\u{1F600}");
+}
