@@ -104,7 +104,7 @@ static int unknown_command(const char *word)
     return EXIT_USAGE;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int run_command(const struct command *command, int argc, char **argv)
 {
     int code = command->run(argc, argv);
     interrupt_die();
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     if (command && is_help(argc, argv))
         return help(3, (char *[]){argv[0], argv[2], argv[1], NULL});
     if (command)
-        return run(command, argc - 1, argv + 1);
+        return run_command(command, argc - 1, argv + 1);
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         return help(argc, argv);
     if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0 && strcmp(word, "version") != 0)

@@ -74,7 +74,7 @@ def read_slots(root):
     code = re.sub(r"/\*.*?\*/", "", source("bind.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
                                   re.search(r"enum \{(.*?\};)", code, re.S).group(1)):
-        sets[name] = eval(value, {}, sets)
+        sets[name] = eval(value, {"INT_MAX": 2**31 - 1}, sets)
     tables = re.split(r"static const struct tensor_slot (\w+)\[\] = ", code)
     rows = []
     for table, body in zip(tables[1::2], tables[2::2]):

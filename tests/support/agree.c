@@ -84,7 +84,7 @@ int agree(const struct toy_spec *s, const struct trace *ours, const struct trace
     return 1;
 }
 
-static void check_complete(const struct toy_spec *s, const struct trace *t)
+static void check_all_seen(const struct toy_spec *s, const struct trace *t)
 {
     if (t->fault[0])
         fail_msg("%s: %s", s->label, t->fault);
@@ -112,14 +112,14 @@ struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32
     if (mgpt_feed(session, tokens, n, &err) != MGPT_OK)
         fail_msg("%s: %s", s->label, err.text);
     mgpt_session_free(session);
-    check_complete(s, t);
+    check_all_seen(s, t);
     return t;
 }
 
 /* ---- beside the engine -------------------------------------------------------------------------
  */
 
-struct beside {
+struct agree_with {
     const struct trace *ours;
     struct trace *own; /* what the oracle made of the engine's values */
     size_t n_heads;
@@ -129,7 +129,7 @@ struct beside {
 /* Rows come in order: positions, and at points of attention the heads of each. */
 static void take_ours(mgpt_point point, int layer, double *row, size_t n, void *user)
 {
-    struct beside *b = user;
+    struct agree_with *b = user;
     size_t n_rows = trace_is_attention(point) ? b->n_heads : 1;
     size_t i = b->n_rows[(size_t)(layer + 1) * MGPT_N_POINTS + point]++;
     size_t pos = i / n_rows, at = i % n_rows;
@@ -153,8 +153,8 @@ struct trace *agree_oracle(const struct toy *m, const struct trace *ours, const 
     if (!has_blocks(m))
         return oracle_run(m, tokens, n, NULL, NULL);
     size_t n_counts = (size_t)(m->spec.n_layer + 1) * MGPT_N_POINTS;
-    struct beside b = {ours, trace_new(m->spec.n_layer, n), (size_t)m->spec.n_head,
-                       toy_alloc(n_counts, sizeof *b.n_rows)};
+    struct agree_with b = {ours, trace_new(m->spec.n_layer, n), (size_t)m->spec.n_head,
+                           toy_alloc(n_counts, sizeof *b.n_rows)};
     trace_free(oracle_run(m, tokens, n, take_ours, &b));
     free(b.n_rows);
     return b.own;

@@ -46,12 +46,12 @@ void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n)
 /* ---- metadata ----------------------------------------------------------------------------------
  */
 
-struct bytes {
+struct byte_buffer {
     uint8_t *p;
     size_t n;
 };
 
-static void put_bytes(struct bytes *b, const void *p, size_t n)
+static void build_put_bytes(struct byte_buffer *b, const void *p, size_t n)
 {
     b->p = grow(b->p, b->n + n + 1, 1);
     if (n)
@@ -59,18 +59,18 @@ static void put_bytes(struct bytes *b, const void *p, size_t n)
     b->n += n;
 }
 
-static void put_uint(struct bytes *b, uint64_t v, unsigned n_bytes)
+static void put_uint(struct byte_buffer *b, uint64_t v, unsigned n_bytes)
 {
     for (unsigned i = 0; i < n_bytes; i++) {
         uint8_t byte = (uint8_t)(v >> (8 * i));
-        put_bytes(b, &byte, 1);
+        build_put_bytes(b, &byte, 1);
     }
 }
 
-static void put_text(struct bytes *b, const char *p, size_t n)
+static void build_put_text(struct byte_buffer *b, const char *p, size_t n)
 {
     put_uint(b, n, 8);
-    put_bytes(b, p, n);
+    build_put_bytes(b, p, n);
 }
 
 static uint32_t float_bits(float v)
@@ -81,7 +81,7 @@ static uint32_t float_bits(float v)
 }
 
 /* Takes over the bytes of value. */
-static void put_kv(struct toy *m, const char *key, uint32_t type, struct bytes value)
+static void put_kv(struct toy *m, const char *key, uint32_t type, struct byte_buffer value)
 {
     toy_drop_key(m, key);
     m->kv = grow(m->kv, m->n_kv + 1, sizeof *m->kv);
@@ -92,45 +92,45 @@ static void put_kv(struct toy *m, const char *key, uint32_t type, struct bytes v
 
 void toy_put_u32(struct toy *m, const char *key, uint32_t v)
 {
-    struct bytes b = {0};
+    struct byte_buffer b = {0};
     put_uint(&b, v, 4);
     put_kv(m, key, KV_U32, b);
 }
 
 void toy_put_f32(struct toy *m, const char *key, float v)
 {
-    struct bytes b = {0};
+    struct byte_buffer b = {0};
     put_uint(&b, float_bits(v), 4);
     put_kv(m, key, KV_F32, b);
 }
 
 void toy_put_bool(struct toy *m, const char *key, int v)
 {
-    struct bytes b = {0};
+    struct byte_buffer b = {0};
     put_uint(&b, (uint64_t)(v != 0), 1);
     put_kv(m, key, KV_BOOL, b);
 }
 
 void toy_put_string(struct toy *m, const char *key, const char *v)
 {
-    struct bytes b = {0};
-    put_text(&b, v, strlen(v));
+    struct byte_buffer b = {0};
+    build_put_text(&b, v, strlen(v));
     put_kv(m, key, KV_STRING, b);
 }
 
 void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
                    size_t n_bytes)
 {
-    struct bytes b = {0};
+    struct byte_buffer b = {0};
     put_uint(&b, element, 4);
     put_uint(&b, n, 8);
-    put_bytes(&b, data, n_bytes);
+    build_put_bytes(&b, data, n_bytes);
     put_kv(m, key, KV_ARRAY, b);
 }
 
 void toy_put_windows(struct toy *m, const int32_t *windows, size_t n)
 {
-    struct bytes b = {0};
+    struct byte_buffer b = {0};
     for (size_t i = 0; i < n; i++)
         put_uint(&b, (uint32_t)windows[i], 4);
     toy_put_array(m, "mgpt.attention.windows", KV_I32, n, b.p, b.n);
@@ -185,7 +185,7 @@ static uint32_t character(int i)
 
 static void put_vocabulary(struct toy *m)
 {
-    struct bytes texts = {0}, types = {0}, merges = {0};
+    struct byte_buffer texts = {0}, types = {0}, merges = {0};
     int n_vocab = m->spec.n_vocab;
     uint64_t n_merges = 0;
     for (int i = 0; i < n_vocab - 1; i++) {
@@ -195,16 +195,16 @@ static void put_vocabulary(struct toy *m)
             split = n;
             n += put_utf8(byte_letter((uint8_t)utf8[j]), letters + n);
         }
-        put_text(&texts, letters, n);
+        build_put_text(&texts, letters, n);
         if (n_utf8 == 2) {
             char merge[16];
             int length = snprintf(merge, sizeof merge, "%.*s %.*s", (int)split, letters,
                                   (int)(n - split), letters + split);
-            put_text(&merges, merge, (size_t)length);
+            build_put_text(&merges, merge, (size_t)length);
             n_merges++;
         }
     }
-    put_text(&texts, "<BOS>", 5);
+    build_put_text(&texts, "<BOS>", 5);
     for (int i = 0; i < n_vocab; i++)
         put_uint(&types, i == n_vocab - 1 ? 3 : 1, 4);
     toy_put_string(m, "tokenizer.ggml.model", "gpt2");
@@ -213,7 +213,7 @@ static void put_vocabulary(struct toy *m)
         const char *key;
         uint32_t type;
         uint64_t n;
-        struct bytes *items;
+        struct byte_buffer *items;
     } arrays[] = {{"tokenizer.ggml.tokens", KV_STRING, (uint64_t)n_vocab, &texts},
                   {"tokenizer.ggml.token_type", KV_I32, (uint64_t)n_vocab, &types},
                   {"tokenizer.ggml.merges", KV_STRING, n_merges, &merges}};
@@ -246,7 +246,7 @@ static void put_arch_f32(struct toy *m, const char *key, double v)
     toy_put_f32(m, name, (float)v);
 }
 
-static void put_numbers(struct toy *m)
+static void build_put_numbers(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
     put_arch_u32(m, "block_count", s->n_layer);
@@ -347,7 +347,7 @@ struct toy *toy_build(const struct toy_spec *spec)
     toy_put_string(m, "general.name", "toy");
     if (spec->alignment)
         toy_put_u32(m, "general.alignment", spec->alignment);
-    put_numbers(m);
+    build_put_numbers(m);
     put_windows(m);
     put_rarities(m);
     if (spec->characters)

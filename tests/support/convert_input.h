@@ -19,14 +19,14 @@ static inline struct file fixture(const char *name)
     return fixture_in(FIXTURES, name);
 }
 
-struct sides {
+struct convert_sides {
     struct span tokenizer, chars;
 };
 
-static inline int find_side(void *user, enum ckpt_option option, const char *const *candidates,
-                            size_t n, struct ckpt_side *side, mgpt_error *err)
+static inline int convert_side(void *user, enum ckpt_option option, const char *const *candidates,
+                               size_t n, struct ckpt_side *side, mgpt_error *err)
 {
-    const struct sides *s = user;
+    const struct convert_sides *s = user;
     struct span bytes = option == OPT_CHARS ? s->chars : s->tokenizer;
     (void)candidates;
     (void)n;
@@ -36,10 +36,10 @@ static inline int find_side(void *user, enum ckpt_option option, const char *con
 }
 
 static inline int read_bytes(struct checkpoint *c, struct span bytes,
-                             const struct ckpt_options *options, const struct sides *sides,
+                             const struct ckpt_options *options, const struct convert_sides *sides,
                              mgpt_error *err)
 {
-    struct ckpt_input in = {bytes, "name", options, find_side, (void *)(uintptr_t)sides, NULL};
+    struct ckpt_input in = {bytes, "name", options, convert_side, (void *)(uintptr_t)sides, NULL};
     ckpt_init(c);
     return ckpt_read(c, &in, err);
 }

@@ -30,7 +30,7 @@ static inline void convert(struct result *r, struct span bytes, const struct ckp
     static const struct ckpt_options none = {0};
     mgpt_error err;
     struct file tokenizer = fixture("tokenizer.bin");
-    struct sides sides = {{tokenizer.data, tokenizer.size}, {NULL, 0}};
+    struct convert_sides sides = {{tokenizer.data, tokenizer.size}, {NULL, 0}};
     strcpy(r->path, "/tmp/mgpt-convert-XXXXXX");
     close(mkstemp(r->path));
     if (read_bytes(&r->c, bytes, options ? options : &none, &sides, &err) < 0 ||

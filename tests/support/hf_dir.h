@@ -83,8 +83,8 @@ static inline struct dir golden(const char *model)
     return d;
 }
 
-static inline int find_side(void *user, enum ckpt_option option, const char *const *candidates,
-                            size_t n, struct ckpt_side *side, mgpt_error *err)
+static inline int find_in_dir(void *user, enum ckpt_option option, const char *const *candidates,
+                              size_t n, struct ckpt_side *side, mgpt_error *err)
 {
     (void)option;
     (void)err;
@@ -101,7 +101,7 @@ static inline int find_side(void *user, enum ckpt_option option, const char *con
 static inline int read_dir(struct checkpoint *c, struct dir *d, const char *input, mgpt_error *err)
 {
     static const struct ckpt_options options = {.given = OPT_NO_TOKENIZER};
-    struct ckpt_input in = {*file_in(d, input), "model", &options, find_side, d, "directory"};
+    struct ckpt_input in = {*file_in(d, input), "model", &options, find_in_dir, d, "directory"};
     ckpt_init(c);
     return ckpt_read(c, &in, err);
 }

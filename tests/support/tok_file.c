@@ -13,7 +13,7 @@
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-static void add(uint8_t **to, const void *p, size_t n)
+static void append_bytes(uint8_t **to, const void *p, size_t n)
 {
     if (!arr_reserve(*to, arr_len(*to) + n))
         abort();
@@ -24,13 +24,13 @@ static void add(uint8_t **to, const void *p, size_t n)
 static void add_uint(uint8_t **to, uint64_t v, unsigned width)
 {
     for (unsigned i = 0; i < width; i++)
-        add(to, &(uint8_t){(uint8_t)(v >> (8 * i))}, 1);
+        append_bytes(to, &(uint8_t){(uint8_t)(v >> (8 * i))}, 1);
 }
 
 static void add_text(uint8_t **to, const char *p, size_t n)
 {
     add_uint(to, n, 8);
-    add(to, p, n);
+    append_bytes(to, p, n);
 }
 
 static void add_key(struct tok_file *f, const char *key, uint32_t type)
@@ -176,7 +176,7 @@ static uint64_t add_array(uint8_t **to, const char *key, uint32_t element, uint6
     add_uint(to, GGUF_ARRAY, 4);
     add_uint(to, element, 4);
     add_uint(to, n, 8);
-    add(to, p, n_bytes);
+    append_bytes(to, p, n_bytes);
     return 1;
 }
 
@@ -185,7 +185,7 @@ void tok_file_encode(struct tok_file *f)
 {
     uint8_t *kv = NULL, *file = NULL;
     uint64_t n = f->n_entries;
-    add(&kv, f->entries, arr_len(f->entries));
+    append_bytes(&kv, f->entries, arr_len(f->entries));
     if (f->n_tokens)
         n += add_array(&kv, "tokenizer.ggml.tokens", GGUF_STRING, f->n_tokens, f->tokens,
                        arr_len(f->tokens));
@@ -198,11 +198,11 @@ void tok_file_encode(struct tok_file *f)
     if (f->n_tokens && !f->no_merges)
         n += add_array(&kv, "tokenizer.ggml.merges", GGUF_STRING, f->n_merges, f->merges,
                        arr_len(f->merges));
-    add(&file, "GGUF", 4);
+    append_bytes(&file, "GGUF", 4);
     add_uint(&file, 3, 4);
     add_uint(&file, 0, 8);
     add_uint(&file, n, 8);
-    add(&file, kv, arr_len(kv));
+    append_bytes(&file, kv, arr_len(kv));
     close_tok(f);
     f->bytes = malloc(arr_len(file));
     if (!f->bytes)
@@ -389,7 +389,7 @@ void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes)
     assert_int_equal(at, n_bytes);
 }
 
-struct job {
+struct tok_job {
     const struct tok *t;
     const struct tok_case *cases;
     size_t n_wrong;
@@ -397,7 +397,7 @@ struct job {
 
 static void *encode_all(void *p)
 {
-    struct job *job = p;
+    struct tok_job *job = p;
     int32_t ids[1024];
     for (int round = 0; round < 20; round++)
         for (size_t i = 0; i < arr_len(job->cases); i++) {
@@ -414,7 +414,7 @@ static void *encode_all(void *p)
 void tok_two_threads(const struct tok *t, const struct tok_case *cases)
 {
     pthread_t threads[2];
-    struct job jobs[2] = {{t, cases, 0}, {t, cases, 0}};
+    struct tok_job jobs[2] = {{t, cases, 0}, {t, cases, 0}};
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, encode_all, &jobs[i]), 0);
     for (int i = 0; i < 2; i++)

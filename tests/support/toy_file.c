@@ -23,31 +23,31 @@ struct sink {
     size_t n;
 };
 
-static void put_bytes(struct sink *s, const void *bytes, size_t n)
+static void toy_put_bytes(struct sink *s, const void *bytes, size_t n)
 {
     if (s->p && n)
         memcpy(s->p + s->n, bytes, n);
     s->n += n;
 }
 
-static void put_uint(struct sink *s, uint64_t v, unsigned n_bytes)
+static void toy_put_uint(struct sink *s, uint64_t v, unsigned n_bytes)
 {
     uint8_t bytes[8];
     for (unsigned i = 0; i < n_bytes; i++)
         bytes[i] = (uint8_t)(v >> (8 * i));
-    put_bytes(s, bytes, n_bytes);
+    toy_put_bytes(s, bytes, n_bytes);
 }
 
-static void put_text(struct sink *s, const char *text)
+static void toy_put_text(struct sink *s, const char *text)
 {
-    put_uint(s, strlen(text), 8);
-    put_bytes(s, text, strlen(text));
+    toy_put_uint(s, strlen(text), 8);
+    toy_put_bytes(s, text, strlen(text));
 }
 
 static void put_padding(struct sink *s, size_t alignment)
 {
     while (s->n % alignment)
-        put_uint(s, 0, 1);
+        toy_put_uint(s, 0, 1);
 }
 
 /* The value is representable (toy_add saw to that), so this only rearranges bits. */
@@ -78,34 +78,34 @@ static uint64_t padded(uint64_t n, uint64_t alignment)
 
 static void put_info(struct sink *s, const struct toy_tensor *t, uint64_t offset)
 {
-    put_text(s, t->name);
-    put_uint(s, t->n_dims, 4);
+    toy_put_text(s, t->name);
+    toy_put_uint(s, t->n_dims, 4);
     for (uint32_t i = 0; i < t->n_dims; i++)
-        put_uint(s, t->dims[i], 8);
-    put_uint(s, t->type, 4);
-    put_uint(s, offset, 8);
+        toy_put_uint(s, t->dims[i], 8);
+    toy_put_uint(s, t->type, 4);
+    toy_put_uint(s, offset, 8);
 }
 
 static void put_data(struct sink *s, const struct toy_tensor *t)
 {
     unsigned width = t->type == TOY_F32 ? 4 : 2;
     for (uint64_t i = 0; !t->blocks && i < dims_values(t); i++)
-        put_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
+        toy_put_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
     for (uint64_t i = 0; t->blocks && i < toy_bytes(t->type, dims_values(t)); i++)
-        put_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
+        toy_put_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
 }
 
 static void put_file(struct sink *s, const struct toy *m)
 {
     size_t alignment = m->spec.alignment ? m->spec.alignment : 32;
-    put_bytes(s, "GGUF", 4);
-    put_uint(s, 3, 4);
-    put_uint(s, m->n_tensors, 8);
-    put_uint(s, m->n_kv, 8);
+    toy_put_bytes(s, "GGUF", 4);
+    toy_put_uint(s, 3, 4);
+    toy_put_uint(s, m->n_tensors, 8);
+    toy_put_uint(s, m->n_kv, 8);
     for (size_t i = 0; i < m->n_kv; i++) {
-        put_text(s, m->kv[i].key);
-        put_uint(s, m->kv[i].type, 4);
-        put_bytes(s, m->kv[i].bytes, m->kv[i].n);
+        toy_put_text(s, m->kv[i].key);
+        toy_put_uint(s, m->kv[i].type, 4);
+        toy_put_bytes(s, m->kv[i].bytes, m->kv[i].n);
     }
     uint64_t offset = 0;
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -164,7 +164,7 @@ void toy_check_refused(struct toy *m, const char *a, const char *b, const char *
 /* ---- loading -----------------------------------------------------------------------------------
  */
 
-static uint8_t *read_file(const char *path, size_t *size)
+static uint8_t *read_toy_file(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
@@ -288,7 +288,7 @@ static void copy_tensor(struct toy_tensor *to, const struct gguf_tensor *t)
 struct toy *toy_load(const char *path)
 {
     size_t size;
-    uint8_t *data = read_file(path, &size);
+    uint8_t *data = read_toy_file(path, &size);
     if (!data)
         return NULL;
     struct gguf g;

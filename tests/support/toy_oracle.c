@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct job {
+struct oracle_job {
     const struct toy *m;
     struct trace *trace;
     oracle_patch *patch;
@@ -49,7 +49,7 @@ static int read_values(void *user, const char *name, size_t row, size_t n, float
 static int keep(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
                 void *user)
 {
-    struct job *job = user;
+    struct oracle_job *job = user;
     size_t heads = trace_is_attention(point) ? (size_t)job->m->spec.n_head : 1;
     if (job->patch)
         job->patch(point, layer, row, n, job->user);
@@ -106,13 +106,13 @@ static double frequency(const struct toy *m, int layer, size_t i)
     return divisors ? f / (double)divisors->values[i] : f;
 }
 
-static int chosen(enum toy_choice choice, int row)
+static int is_chosen(enum toy_choice choice, int row)
 {
     return choice == TOY_DEFAULT ? row : choice == TOY_YES;
 }
 
 /* Files for adjacent pairs are written from programs that rotate halves, whose order is the one shown. */
-static enum oracle_components stored(const struct toy_arch *row)
+static enum oracle_components is_stored(const struct toy_arch *row)
 {
     if (row->place == PLACE_ADJACENT)
         return ORACLE_PAIRS;
@@ -137,14 +137,14 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                                  .keep = keep ? (double)keep->values[layer] : 1,
                                  .blend = mix ? (double)mix->values[layer] : 0,
                                  .halves = row->place == PLACE_HALVES,
-                                 .stored = stored(row),
+                                 .stored = is_stored(row),
                                  .attn_norm = row->norms != NORMS_AFTER,
                                  .mlp_norm = row->norms != NORMS_AFTER,
                                  .shared_norm = row->norms == NORMS_SHARED,
-                                 .parallel = chosen(s->parallel, row->parallel)};
+                                 .parallel = is_chosen(s->parallel, row->parallel)};
 }
 
-static enum oracle_qk qk_norm(const struct toy_arch *row)
+static enum oracle_qk toy_qk_norm(const struct toy_arch *row)
 {
     if (row->qk == QK_PLAIN)
         return ORACLE_QK_PLAIN;
@@ -169,10 +169,10 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .clamp = (double)(float)s->clamp,
                                 .softcap = (double)(float)s->softcap,
                                 .layer_norm = s->row->layer_norm,
-                                .embd_norm = chosen(s->embedding_norm, s->row->embd_norm),
-                                .final_norm = chosen(s->final_norm, s->row->final_norm),
+                                .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
+                                .final_norm = is_chosen(s->final_norm, s->row->final_norm),
                                 .gated = s->row->gated,
-                                .qk_norm = qk_norm(s->row),
+                                .qk_norm = toy_qk_norm(s->row),
                                 .int8_inputs = 1};
 }
 
@@ -185,7 +185,7 @@ struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, o
     for (size_t i = 0; i < n_layer; i++)
         layers[i] = describe_layer(m, (int)i, freq + i * n_freq);
     struct oracle_spec spec = describe(m, layers);
-    struct job job = {m, trace_new(m->spec.n_layer, n), patch, user};
+    struct oracle_job job = {m, trace_new(m->spec.n_layer, n), patch, user};
     mgpt_error err;
     if (oracle_pass(&spec, tokens, n, keep, &job, &err) != MGPT_OK)
         fail_msg("%s: %s", m->spec.label, err.text);

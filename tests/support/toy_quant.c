@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static uint8_t below(uint64_t *rng, unsigned n)
+static uint8_t random_below(uint64_t *rng, unsigned n)
 {
     return (uint8_t)(toy_random(rng) % n);
 }
@@ -39,9 +39,9 @@ static int exponent(double v)
 /* f16 d, int8 q[32]: y = q d. Uniform in [-127, 127]: of size 73 d. */
 static void fill_q8_0(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
-    float d = put_half(block, exponent(scale / 73), below(rng, 256) * 4u);
+    float d = put_half(block, exponent(scale / 73), random_below(rng, 256) * 4u);
     for (int i = 0; i < 32; i++) {
-        int q = (int)below(rng, 255) - 127;
+        int q = (int)random_below(rng, 255) - 127;
         block[2 + i] = (uint8_t)q;
         y[i] = (float)q * d;
     }
@@ -52,7 +52,7 @@ static void fill_q8_0(uint8_t *block, float *y, double scale, uint64_t *rng)
 static void put_numbers(uint8_t *nibbles, uint8_t *high, int bits, unsigned *n, uint64_t *rng)
 {
     for (int i = 0; i < 32; i++) {
-        n[i] = below(rng, 1u << bits);
+        n[i] = random_below(rng, 1u << bits);
         unsigned low = n[i] & 15;
         if (i < 16)
             nibbles[i] = (uint8_t)low;
@@ -68,7 +68,7 @@ static void fill_centred(uint8_t *block, float *y, int bits, double scale, uint6
 {
     unsigned n[32], high = bits == 5 ? 4 : 0;
     int middle = 1 << (bits - 1);
-    float d = put_half(block, exponent(scale / (0.58 * middle)), below(rng, 256) * 4u);
+    float d = put_half(block, exponent(scale / (0.58 * middle)), random_below(rng, 256) * 4u);
     memset(block + 2, 0, high + 16);
     put_numbers(block + 2 + high, block + 2, bits, n, rng);
     for (int i = 0; i < 32; i++)
@@ -88,7 +88,7 @@ static void fill_q5_0(uint8_t *block, float *y, double scale, uint64_t *rng)
 /* Q4_1, Q5_1: f16 d, f16 m, high bits, nibbles: y = n d + m. m is about -d times the middle. */
 static void fill_with_minimum(uint8_t *block, float *y, int bits, double scale, uint64_t *rng)
 {
-    unsigned n[32], high = bits == 5 ? 4 : 0, mantissa = below(rng, 128) * 4u;
+    unsigned n[32], high = bits == 5 ? 4 : 0, mantissa = random_below(rng, 128) * 4u;
     int middle = 1 << (bits - 1), e = exponent(scale / (0.58 * middle));
     float d = put_half(block, e, mantissa), m = -put_half(block + 2, e + bits - 1, mantissa + 9);
     block[3] |= 0x80; /* the sign */
@@ -114,15 +114,15 @@ static void fill_q5_1(uint8_t *block, float *y, double scale, uint64_t *rng)
  * d sc (n - 2^(bits - 1)). */
 static void fill_k(uint8_t *block, float *y, int bits, double scale, uint64_t *rng)
 {
-    unsigned mantissa = below(rng, 256) * 2u, sc[8], mn[8], n_high = bits == 5 ? 32 : 0;
+    unsigned mantissa = random_below(rng, 256) * 2u, sc[8], mn[8], n_high = bits == 5 ? 32 : 0;
     int e = exponent(scale / (0.58 * (1 << (bits - 1)) * 40));
     float d = put_half(block, e, mantissa);
     float dmin = put_half(block + 2, e + bits - 1, mantissa + 9);
     uint8_t *packed = block + 4, *high = block + 16, *nibbles = high + n_high;
     memset(packed, 0, 12 + n_high + 128);
     for (int s = 0; s < 8; s++) {
-        sc[s] = 20 + below(rng, 44);
-        mn[s] = sc[s] - below(rng, 3);
+        sc[s] = 20 + random_below(rng, 44);
+        mn[s] = sc[s] - random_below(rng, 3);
     }
     for (int s = 0; s < 4; s++) {
         packed[s] = (uint8_t)(sc[s] | sc[s + 4] >> 4 << 6);
@@ -130,7 +130,7 @@ static void fill_k(uint8_t *block, float *y, int bits, double scale, uint64_t *r
         packed[s + 8] = (uint8_t)((sc[s + 4] & 15) | (mn[s + 4] & 15) << 4);
     }
     for (int i = 0; i < 256; i++) {
-        unsigned n = below(rng, 1u << bits), s = (unsigned)i / 32, low = n & 15;
+        unsigned n = random_below(rng, 1u << bits), s = (unsigned)i / 32, low = n & 15;
         nibbles[32 * (i / 64) + i % 32] |= (uint8_t)(s % 2 ? low << 4 : low);
         if (bits == 5)
             high[i % 32] |= (uint8_t)(n >> 4 << s);
@@ -155,13 +155,13 @@ static void fill_q5_k(uint8_t *block, float *y, double scale, uint64_t *rng)
 static void fill_q6_k(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     memset(block, 0, 192);
-    float d = put_half(block + 208, exponent(scale / (18.5 * 90)), below(rng, 256) * 4u);
+    float d = put_half(block + 208, exponent(scale / (18.5 * 90)), random_below(rng, 256) * 4u);
     for (int s = 0; s < 16; s++) {
-        int sign = below(rng, 2) ? 1 : -1;
-        block[192 + s] = (uint8_t)(sign * (60 + (int)below(rng, 68)));
+        int sign = random_below(rng, 2) ? 1 : -1;
+        block[192 + s] = (uint8_t)(sign * (60 + (int)random_below(rng, 68)));
     }
     for (int i = 0; i < 256; i++) {
-        unsigned n = below(rng, 64), low = n & 15, at = (unsigned)i % 128;
+        unsigned n = random_below(rng, 64), low = n & 15, at = (unsigned)i % 128;
         block[64 * (i / 128) + i % 64] |= (uint8_t)(at < 64 ? low : low << 4);
         block[128 + 32 * (i / 128) + i % 32] |= (uint8_t)(n >> 4 << 2 * (at / 32));
         int sc = (int8_t)block[192 + i / 16];

@@ -232,7 +232,7 @@ void subject_feed(mgpt_session *session, const int32_t *tokens, size_t n)
 }
 
 /* Collects the logits of every position through a tap. */
-static int collect(const mgpt_value *value, void *user)
+static int collect_logits(const mgpt_value *value, void *user)
 {
     float *to = (float *)user + (size_t)value->pos * (size_t)value->cols;
     for (int32_t i = 0; i < value->rows; i++)
@@ -245,7 +245,7 @@ void subject_check_feed(const struct subject *s, mgpt_session *session, const ch
 {
     size_t pos = mgpt_pos(session);
     float *logits = toy_alloc(s->n * s->n_vocab, sizeof *logits);
-    mgpt_tap(session, MGPT_POINT_BIT(MGPT_LOGITS), collect, logits, NULL);
+    mgpt_tap(session, MGPT_POINT_BIT(MGPT_LOGITS), collect_logits, logits, NULL);
     subject_feed(session, s->tokens + pos, s->n - pos);
     mgpt_tap(session, 0, NULL, NULL, NULL);
     subject_check(s, pos, s->n - pos, logits + pos * s->n_vocab, what, v);

@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct archive {
+struct npz_archive {
     struct file file;
     zip_t *zip;
 };
 
-struct array {
+struct npz_array {
     struct npy npy;
     size_t n;
     uint8_t *data;
@@ -33,9 +33,9 @@ static void die(const char *what, const mgpt_error *err)
     exit(2);
 }
 
-static struct archive open_archive(const char *path)
+static struct npz_archive open_archive(const char *path)
 {
-    struct archive a;
+    struct npz_archive a;
     mgpt_error err;
     if (file_open(&a.file, path, &err) < 0)
         die(path, &err);
@@ -45,15 +45,15 @@ static struct archive open_archive(const char *path)
     return a;
 }
 
-static void close_archive(struct archive *a)
+static void close_archive(struct npz_archive *a)
 {
     zip_discard(a->zip);
     file_close(&a->file);
 }
 
-static struct array read_array(zip_t *zip, zip_uint64_t index)
+static struct npz_array read_array(zip_t *zip, zip_uint64_t index)
 {
-    struct array a = {.n = 0};
+    struct npz_array a = {.n = 0};
     const char *name = zip_get_name(zip, index, 0);
     mgpt_error err;
     zip_file_t *stream = npz_open(zip, index, &a.npy, &err);
@@ -73,14 +73,14 @@ static void print_tokens(zip_t *zip)
     zip_int64_t index = zip_name_locate(zip, "tokens.npy", 0);
     if (index < 0)
         die("no tokens", NULL);
-    struct array a = read_array(zip, (zip_uint64_t)index);
+    struct npz_array a = read_array(zip, (zip_uint64_t)index);
     for (size_t i = 0; i < a.n; i++)
         printf("%s%lld", i > 0 ? "," : "", (long long)npy_integer(&a.npy, a.data, i));
     putchar('\n');
     free(a.data);
 }
 
-static int same_shape(const struct array *a, const struct array *b)
+static int same_shape(const struct npz_array *a, const struct npz_array *b)
 {
     return a->npy.n_dims == b->npy.n_dims &&
            memcmp(a->npy.dims, b->npy.dims, a->npy.n_dims * sizeof *a->npy.dims) == 0;
@@ -91,7 +91,7 @@ struct distance {
     double error, power, largest;
 };
 
-static void add(struct distance *d, double ref, double ours)
+static void add_npz_name(struct distance *d, double ref, double ours)
 {
     if (isinf(ref) && ref == ours)
         return;
@@ -106,7 +106,7 @@ static void print_distance(const struct distance *d, const char *name)
     printf("%.3g %.3g %s\n", d->error == 0 ? 0.0 : d->error / d->power, d->largest, name);
 }
 
-static int compare_archives(const struct archive *ref, const struct archive *ours)
+static int compare_archives(const struct npz_archive *ref, const struct npz_archive *ours)
 {
     size_t n_common = 0;
     for (zip_uint64_t i = 0; i < (zip_uint64_t)zip_get_num_entries(ref->zip, 0); i++) {
@@ -115,11 +115,12 @@ static int compare_archives(const struct archive *ref, const struct archive *our
         struct distance d = {0};
         if (other < 0)
             continue;
-        struct array a = read_array(ref->zip, i), b = read_array(ours->zip, (zip_uint64_t)other);
+        struct npz_array a = read_array(ref->zip, i),
+                         b = read_array(ours->zip, (zip_uint64_t)other);
         if (!same_shape(&a, &b))
             die(name, &(mgpt_error){.text = "the shapes differ"});
         for (size_t j = 0; j < a.n; j++)
-            add(&d, npy_real(&a.npy, a.data, j), npy_real(&b.npy, b.data, j));
+            add_npz_name(&d, npy_real(&a.npy, a.data, j), npy_real(&b.npy, b.data, j));
         print_distance(&d, name);
         free(a.data);
         free(b.data);
@@ -155,7 +156,7 @@ static const struct capture captures[] = {
     {"logits", 0, "logits", NULL},
 };
 
-static struct array read_named(zip_t *zip, const char *hook)
+static struct npz_array read_npz_name(zip_t *zip, const char *hook)
 {
     char name[80];
     snprintf(name, sizeof name, "%s.npy", hook);
@@ -167,7 +168,7 @@ static struct array read_named(zip_t *zip, const char *hook)
 
 /* A capture of step t: a row, the heads' parts of a row, or [heads][t + 1] of attention. */
 static void compare_step(struct distance *d, const json_t *value, size_t t, size_t n_steps,
-                         int attention, const struct array *a, const struct array *plus)
+                         int attention, const struct npz_array *a, const struct npz_array *plus)
 {
     int nested = json_is_array(json_array_get(value, 0));
     size_t n_rows = nested ? json_array_size(value) : 1;
@@ -178,21 +179,21 @@ static void compare_step(struct distance *d, const json_t *value, size_t t, size
         if (n == 0 || at + n > a->n)
             die("a capture of another size", NULL);
         for (size_t i = 0; i < n; i++)
-            add(d, json_number_value(json_array_get(row, i)),
-                npy_real(&a->npy, a->data, at + i) +
-                    (plus->data ? npy_real(&plus->npy, plus->data, at + i) : 0));
+            add_npz_name(d, json_number_value(json_array_get(row, i)),
+                         npy_real(&a->npy, a->data, at + i) +
+                             (plus->data ? npy_real(&plus->npy, plus->data, at + i) : 0));
     }
 }
 
-static int compare_captures(const char *path, const struct archive *ours)
+static int compare_captures(const char *path, const struct npz_archive *ours)
 {
     json_t *root = json_load_file(path, 0, NULL), *steps = json_object_get(root, "steps");
     for (size_t i = 0; i < sizeof captures / sizeof *captures; i++) {
         const struct capture *c = &captures[i];
-        struct array a = read_named(ours->zip, c->hook), plus = {.n = 0};
+        struct npz_array a = read_npz_name(ours->zip, c->hook), plus = {.n = 0};
         struct distance d = {0};
         if (c->plus)
-            plus = read_named(ours->zip, c->plus);
+            plus = read_npz_name(ours->zip, c->plus);
         int attention = !strncmp(c->name, "attention", strlen("attention"));
         for (size_t t = 0; t < json_array_size(steps); t++) {
             json_t *step = json_array_get(steps, t);
@@ -214,14 +215,14 @@ int main(int argc, char **argv)
 {
     if (argc != 2 && argc != 3)
         return fprintf(stderr, "usage: npz_compare REF [OURS]\n"), 2;
-    struct archive ours = open_archive(argv[argc - 1]);
+    struct npz_archive ours = open_archive(argv[argc - 1]);
     int failed = 0;
     if (argc == 2) {
         print_tokens(ours.zip);
     } else if (strstr(argv[1], ".json")) {
         failed = compare_captures(argv[1], &ours);
     } else {
-        struct archive ref = open_archive(argv[1]);
+        struct npz_archive ref = open_archive(argv[1]);
         failed = compare_archives(&ref, &ours);
         close_archive(&ref);
     }

@@ -55,7 +55,7 @@ static void set_diagonal(struct toy *m, const char *name, double v)
 }
 
 /* Feeds tokens 0..n-1 through the tap. */
-static void run(struct toy *m, size_t n, mgpt_tap_fn *tap, void *user)
+static void run_example(struct toy *m, size_t n, mgpt_tap_fn *tap, void *user)
 {
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *session = mgpt_session_new(model, NULL, NULL);
@@ -98,7 +98,7 @@ TEST(worked_example_by_weights)
     for (size_t i = 0; i < T * D; i++)
         token->values[i] = (float)X[i / D][i % D];
     struct trace *t = trace_new(1, T);
-    run(m, T, trace_tap, t);
+    run_example(m, T, trace_tap, t);
     check_worked_example(t);
     trace_free(t);
     toy_free(m);
@@ -130,7 +130,7 @@ static int write_qkv(const mgpt_value *value, void *user)
 static struct trace *run_writer(struct toy *m, size_t n, struct writer w)
 {
     w.trace = trace_new(1, n);
-    run(m, n, write_qkv, &w);
+    run_example(m, n, write_qkv, &w);
     assert_string_equal(w.trace->fault, "");
     return w.trace;
 }
@@ -220,7 +220,7 @@ TEST(first_token_attends_to_itself)
 {
     struct toy *m = one_head();
     struct trace *t = trace_new(1, 1);
-    run(m, 1, trace_tap, t);
+    run_example(m, 1, trace_tap, t);
     assert_true(trace_at(t, MGPT_WEIGHTS, 0)->data[0] == 1.0);
     assert_memory_equal(trace_at(t, MGPT_HEADS, 0)->data, trace_at(t, MGPT_V, 0)->data,
                         D * sizeof(double));

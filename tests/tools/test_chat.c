@@ -9,8 +9,8 @@
 static const struct cli_command command = {.name = "generate"};
 
 /* A vocabulary of bytes and these control tokens, as a model; the caller frees f and closes e. */
-static void open_model(struct tok_file *f, struct engine *e, const char *template,
-                       const char *const *tokens, int sentencepiece)
+static void open_chat_model(struct tok_file *f, struct engine *e, const char *template,
+                            const char *const *tokens, int sentencepiece)
 {
     const mgpt_model_params params = {.vocab_only = 1};
     mgpt_error err = {0};
@@ -137,7 +137,7 @@ static void check_format(const struct format *f, const char *system, const char 
     struct engine e;
     struct chat c;
     size_t n;
-    open_model(&file, &e, f->template, f->tokens, f->sentencepiece);
+    open_chat_model(&file, &e, f->template, f->tokens, f->sentencepiece);
     assert_int_equal(chat_open(&c, &e, &command, NULL, system), EXIT_OK);
     assert_string_equal(chat_format_name(&c), f->name);
     assert_memory_equal(mgpt_token_text(e.model, c.end, &n), f->end, strlen(f->end));
@@ -165,7 +165,7 @@ TEST(injection)
     struct engine e;
     struct chat c;
     int n_control = 0;
-    open_model(&file, &e, formats[0].template, formats[0].tokens, 0);
+    open_chat_model(&file, &e, formats[0].template, formats[0].tokens, 0);
     assert_int_equal(chat_open(&c, &e, &command, NULL, evil), EXIT_OK);
     assert_int_equal(chat_user(&c, evil, sizeof evil - 1), EXIT_OK);
     for (size_t i = 0; i < arr_len(c.tokens); i++)
@@ -184,7 +184,7 @@ TEST(trimming)
         struct engine e;
         struct chat c;
         char text[256];
-        open_model(&file, &e, formats[i].template, formats[i].tokens, 0);
+        open_chat_model(&file, &e, formats[i].template, formats[i].tokens, 0);
         assert_int_equal(chat_open(&c, &e, &command, NULL, NULL), EXIT_OK);
         assert_int_equal(chat_user(&c, " \n x \t", 6), EXIT_OK);
         snprintf(text, sizeof text,

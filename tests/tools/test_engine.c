@@ -49,14 +49,14 @@ TEST(clean_models_pass)
 }
 
 /* The first value that is not finite, in the order in which points fire. */
-struct seen {
+struct finite_seen {
     int windows; /* the model has some: minus infinity is a score as well */
     char hook[80], position[40];
 };
 
-static int look(const mgpt_value *v, void *user)
+static int watch_values(const mgpt_value *v, void *user)
 {
-    struct seen *seen = user;
+    struct finite_seen *seen = user;
     const int one_query = v->point == MGPT_SCORES || v->point == MGPT_WEIGHTS;
     for (int i = 0; i < v->rows; i++) {
         for (int j = 0; j < v->cols; j++) {
@@ -74,7 +74,7 @@ static int look(const mgpt_value *v, void *user)
 
 static const uint64_t everywhere = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
-static void check_same_place(const char *told, const struct seen *seen)
+static void check_same_place(const char *told, const struct finite_seen *seen)
 {
     size_t n = strlen(seen->hook);
     if (strncmp(told, seen->hook, n) != 0 || told[n] != ',' || !strstr(told, seen->position) ||
@@ -85,14 +85,14 @@ static void check_same_place(const char *told, const struct seen *seen)
 static void check_poisoned(struct toy *m, const struct toy_tensor *t)
 {
     struct engine e;
-    struct seen seen = {m->spec.window > 0, "", ""};
+    struct finite_seen seen = {m->spec.window > 0, "", ""};
     mgpt_error err = {0};
     int32_t tokens[N];
     for (int i = 0; i < N; i++)
         tokens[i] = i % m->spec.n_vocab;
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *plain = mgpt_session_new(model, NULL, NULL);
-    assert_int_equal(mgpt_tap(plain, everywhere, look, &seen, NULL), MGPT_OK);
+    assert_int_equal(mgpt_tap(plain, everywhere, watch_values, &seen, NULL), MGPT_OK);
     int stopped = mgpt_feed(plain, tokens, N, NULL);
     open_engine(&e, model, 0, 1);
     int status = engine_feed(&e, e.session, tokens, N, NULL, &err);

@@ -56,7 +56,7 @@ TEST(shapes)
 }
 
 /* The list is what fires, each once, in the order of the enum within a layer. */
-static void check_complete(size_t zoo)
+static void check_hook_list(size_t zoo)
 {
     struct toy *m = toy_build(&toy_zoo[zoo]);
     mgpt_model *model = toy_open(m, NULL);
@@ -92,7 +92,7 @@ static void check_complete(size_t zoo)
 TEST(complete)
 {
     for (size_t i = 0; i < ZOO_SIZE; i++)
-        check_complete(i);
+        check_hook_list(i);
 }
 
 TEST(patterns)

@@ -93,16 +93,16 @@ TEST(fmaf_random)
 
 enum { N = 9 };
 
-struct opened {
+struct opened_page {
     struct toy *toy;
     const mgpt_model *model;
     mgpt_info info;
     int32_t tokens[N];
 };
 
-static struct opened open_lab(int zoo)
+static struct opened_page open_lab(int zoo)
 {
-    struct opened o = {.toy = toy_build(&toy_zoo[zoo])};
+    struct opened_page o = {.toy = toy_build(&toy_zoo[zoo])};
     mgpt_model *model = toy_open(o.toy, NULL);
     assert_int_equal(lab_adopt(model), MGPT_OK);
     assert_int_equal(mgpt_get_info(model, &o.info, NULL), MGPT_OK);
@@ -111,13 +111,13 @@ static struct opened open_lab(int zoo)
     return o;
 }
 
-static void close_lab(struct opened *o)
+static void close_lab(struct opened_page *o)
 {
     lab_close();
     toy_free(o->toy);
 }
 
-static void check_logits(const struct opened *o, int lane, size_t n)
+static void check_lab_logits(const struct opened_page *o, int lane, size_t n)
 {
     mgpt_session *session = subject_session(o->model, 1, 1);
     size_t n_vocab = (size_t)o->info.n_vocab;
@@ -132,12 +132,12 @@ static void check_logits(const struct opened *o, int lane, size_t n)
 TEST(every_model)
 {
     for (int zoo = 0; zoo < ZOO_SIZE; zoo++) {
-        struct opened o = open_lab(zoo);
+        struct opened_page o = open_lab(zoo);
         for (size_t n = 1; n <= N; n += 4)
             assert_int_equal(lab_run(LAB_SHOWN, o.tokens, n), MGPT_OK);
-        check_logits(&o, LAB_SHOWN, N);
+        check_lab_logits(&o, LAB_SHOWN, N);
         assert_int_equal(lab_run(LAB_SHOWN, o.tokens, 3), MGPT_OK); /* back */
-        check_logits(&o, LAB_SHOWN, 3);
+        check_lab_logits(&o, LAB_SHOWN, 3);
         const double *parts = lab_dla(LAB_SHOWN, 2, 1);
         assert_non_null(parts);
         double sum = 0;
@@ -167,7 +167,7 @@ static int silence(const mgpt_value *value, void *user)
 
 TEST(edits)
 {
-    struct opened o = open_lab(ZOO_LLAMA_DEEP);
+    struct opened_page o = open_lab(ZOO_LLAMA_DEEP);
     struct silence s = {1, 1, o.info.head_dim, 0.25f};
     mgpt_session *session = subject_session(o.model, 4, 1);
     assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
@@ -194,10 +194,10 @@ TEST(edits)
         for (size_t pos = 0; pos < N; pos++)
             assert_true(out[pos * E + i] == (float)(sum / N));
     }
-    check_logits(&o, LAB_PLAIN, N);
+    check_lab_logits(&o, LAB_PLAIN, N);
     lab_edits_clear();
     assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
-    check_logits(&o, LAB_SHOWN, N);
+    check_lab_logits(&o, LAB_SHOWN, N);
     close_lab(&o);
 }
 
@@ -212,7 +212,7 @@ TEST(refusals)
     memcpy(bytes, "GGUF", 4);
     assert_int_equal(lab_open(bytes, 4), MGPT_EFILE); /* still the caller's */
     lab_free(bytes);
-    struct opened o = open_lab(ZOO_GPT2);
+    struct opened_page o = open_lab(ZOO_GPT2);
     assert_null(lab_value(LAB_SHOWN, MGPT_LOGITS, 0)); /* nothing has run */
     assert_int_equal(lab_open(NULL, 0), MGPT_EARG);
     assert_int_equal(lab_run(LAB_SHOWN, (const int32_t[]){o.info.n_vocab}, 1), MGPT_EARG);

@@ -6,7 +6,7 @@
 
 enum { CAP = 8 };
 
-static void add(struct lookup *l, const char *text)
+static void add_text_of(struct lookup *l, const char *text)
 {
     for (; *text; text++)
         lookup_add(l, *text);
@@ -36,14 +36,14 @@ TEST(follows_a_repetition)
     char got[CAP + 1];
     open_eager(&l);
     assert_string_equal(proposal(&l, CAP, got), ""); /* no text */
-    add(&l, "a");
+    add_text_of(&l, "a");
     assert_string_equal(proposal(&l, CAP, got), "");
-    add(&l, "bcdefghij, ab");
+    add_text_of(&l, "bcdefghij, ab");
     assert_string_equal(proposal(&l, CAP, got), "cdefghij");
     assert_int_equal(l.length, 2);
     assert_string_equal(proposal(&l, 3, got), "cde");
     assert_string_equal(proposal(&l, 0, got), "");
-    add(&l, "x"); /* "bx" is new */
+    add_text_of(&l, "x"); /* "bx" is new */
     assert_string_equal(proposal(&l, CAP, got), "");
     lookup_close(&l);
 }
@@ -53,10 +53,10 @@ TEST(longest_then_latest)
     struct lookup l;
     char got[CAP + 1];
     open_eager(&l);
-    add(&l, "the cat1 he cat2 a cat");
+    add_text_of(&l, "the cat1 he cat2 a cat");
     assert_string_equal(proposal(&l, 1, got), "2"); /* both have " cat", the latest counts */
     lookup_clear(&l);
-    add(&l, "the cat1 a cat2 the cat");
+    add_text_of(&l, "the cat1 a cat2 the cat");
     assert_string_equal(proposal(&l, 1, got), "1"); /* "the cat" is longer than " cat" */
     assert_int_equal(l.length, 7);
     lookup_close(&l);
@@ -67,10 +67,10 @@ TEST(goes_on_into_itself)
     struct lookup l;
     char got[CAP + 1];
     open_eager(&l);
-    add(&l, "xabcabc");
+    add_text_of(&l, "xabcabc");
     assert_string_equal(proposal(&l, CAP, got), "abcabcab");
     lookup_clear(&l);
-    add(&l, "aaa");
+    add_text_of(&l, "aaa");
     assert_string_equal(proposal(&l, 5, got), "aaaaa");
     lookup_clear(&l);
     assert_string_equal(proposal(&l, CAP, got), "");
@@ -84,7 +84,7 @@ TEST(learns)
     int32_t tokens[CAP];
     size_t silent = 0, tries = 0, n;
     assert_true(lookup_open(&l, 0.3));
-    add(&l, "abcdefghijab");
+    add_text_of(&l, "abcdefghijab");
     assert_true(lookup_propose(&l, tokens, CAP) > 0);
     for (int i = 0; i < 100; i++) {
         n = lookup_propose(&l, tokens, CAP);

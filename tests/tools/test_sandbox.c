@@ -21,10 +21,10 @@ static const char *const files[] = {"in/model",       "in/config", "in/sub/deep"
                                     "named/other",    "out/old",   "secret/key",  "secret/blob",
                                     "hf/config.json", "hf/weights"};
 
-enum act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST, CONNECT, SEND_SIGNAL };
+enum sandbox_act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST, CONNECT, SEND_SIGNAL };
 
 /* 0 or errno. */
-static int attempt(enum act act, const char *path)
+static int attempt(enum sandbox_act act, const char *path)
 {
     struct outfile out;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = 1};
@@ -64,7 +64,7 @@ static int attempt(enum act act, const char *path)
     return status < 0 ? errno : 0;
 }
 
-static int try_inside(enum act act, const char *path)
+static int try_inside(enum sandbox_act act, const char *path)
 {
     int status;
     pid_t child = fork();
@@ -81,7 +81,7 @@ static int try_inside(enum act act, const char *path)
 TEST(what_is_possible)
 {
     static const struct {
-        enum act act;
+        enum sandbox_act act;
         const char *path;
         int want;
     } rows[] = {

@@ -23,7 +23,7 @@ static int make_place(void **state)
     return 0;
 }
 
-static float value_at(size_t h, size_t t, size_t j)
+static float trace_value_at(size_t h, size_t t, size_t j)
 {
     return (float)(100 * h + 10 * t + j) + 0.5f;
 }
@@ -49,7 +49,7 @@ static void fill_three(struct trace_file *f)
     for (size_t t = 0; t < T; t++) {
         for (size_t h = 0; h < H; h++) {
             for (size_t j = 0; j < T; j++)
-                row[j] = value_at(h, t, j);
+                row[j] = trace_value_at(h, t, j);
             trace_file_put(f, 0, h, row, T);
         }
         for (size_t j = 0; j < 30; j++)
@@ -76,7 +76,7 @@ static void write_three(enum trace_format format, uint64_t zip32_max)
 static void check_heads(const struct npy *npy, const uint8_t *data)
 {
     for (size_t i = 0; i < H * T * T; i++)
-        assert_true(npy_real(npy, data, i) == (double)value_at(i / T / T, i / T % T, i % T));
+        assert_true(npy_real(npy, data, i) == (double)trace_value_at(i / T / T, i / T % T, i % T));
 }
 
 static void check_rows(const struct npy *npy, const uint8_t *data)

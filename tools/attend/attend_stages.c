@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct job {
+struct stage_job {
     const struct attend_input *in;
     const struct kernels *kernels;
     struct attend_stages *out;
@@ -30,7 +30,7 @@ static int check_rows(const char *name, const struct matrix *w, size_t n, mgpt_e
                    w->cols, n);
 }
 
-static int check_heads(const char *name, const struct matrix *w, size_t n, mgpt_error *err)
+static int check_n_heads(const char *name, const struct matrix *w, size_t n, mgpt_error *err)
 {
     if (w->cols % n == 0)
         return MGPT_OK;
@@ -39,7 +39,7 @@ static int check_heads(const char *name, const struct matrix *w, size_t n, mgpt_
                    w->cols, n);
 }
 
-static int check_sizes(const struct attend_input *in, mgpt_error *err)
+static int check_matrices(const struct attend_input *in, mgpt_error *err)
 {
     int status = check_rows("W_Q", in->wq, in->x->cols, err);
     if (status == MGPT_OK)
@@ -51,14 +51,14 @@ static int check_sizes(const struct attend_input *in, mgpt_error *err)
                          "W_Q has %zu columns and W_K %zu: a query and a key must be as long",
                          in->wq->cols, in->wk->cols);
     if (status == MGPT_OK)
-        status = check_heads("W_Q", in->wq, in->n_heads, err);
-    return status < 0 ? status : check_heads("W_V", in->wv, in->n_heads, err);
+        status = check_n_heads("W_Q", in->wq, in->n_heads, err);
+    return status < 0 ? status : check_n_heads("W_V", in->wv, in->n_heads, err);
 }
 
 /* ---- products ---- */
 
 /* Rows [n_out][n_in], n_in of them every ld floats, in the panels that the kernels take; NULL. */
-static float *pack(const struct job *job, const float *rows, size_t n_out, size_t n_in,
+static float *pack(const struct stage_job *job, const float *rows, size_t n_out, size_t n_in,
                    size_t row_step, size_t column_step)
 {
     float *packed = mem_new(panels_of(n_out) * PANEL * n_in, sizeof *packed);
@@ -78,7 +78,7 @@ static float *pack(const struct job *job, const float *rows, size_t n_out, size_
 }
 
 /* y = X W. The kernel's rows are W's columns. */
-static int project(const struct job *job, struct matrix *y, const struct matrix *w)
+static int project(const struct stage_job *job, struct matrix *y, const struct matrix *w)
 {
     const struct matrix *x = job->in->x;
     int status = matrix_new(y, x->rows, w->cols, job->err);
@@ -110,7 +110,8 @@ static int project(const struct job *job, struct matrix *y, const struct matrix 
 /* ---- one head ---- */
 
 /* s = by Q K^T of a head. Kernels write whole panels, so the last may need more room than there is. */
-static int scores(const struct job *job, size_t head, const float *keys, float by, struct matrix *s)
+static int scores(const struct stage_job *job, size_t head, const float *keys, float by,
+                  struct matrix *s)
 {
     const struct matrix *q = &job->out->q;
     size_t n = q->rows, d = q->cols / job->in->n_heads, stride = panels_of(n) * PANEL;
@@ -130,12 +131,12 @@ static int scores(const struct job *job, size_t head, const float *keys, float b
 }
 
 /* The keys that query i sees: the first of them. */
-static size_t seen(const struct job *job, size_t i)
+static size_t is_seen(const struct stage_job *job, size_t i)
 {
     return job->in->causal ? i + 1 : job->in->x->rows;
 }
 
-static int soften(const struct job *job, struct attend_head *h)
+static int soften(const struct stage_job *job, struct attend_head *h)
 {
     size_t n = h->scaled.rows;
     if (matrix_new(&h->masked, n, n, job->err) < 0 || matrix_new(&h->a, n, n, job->err) < 0)
@@ -143,15 +144,15 @@ static int soften(const struct job *job, struct attend_head *h)
     for (size_t i = 0; i < n; i++) {
         float *masked = h->masked.v + i * n, *a = h->a.v + i * n;
         memcpy(masked, h->scaled.v + i * n, n * sizeof *masked);
-        for (size_t j = seen(job, i); j < n; j++)
+        for (size_t j = is_seen(job, i); j < n; j++)
             masked[j] = -INFINITY;
-        memcpy(a, masked, seen(job, i) * sizeof *a);
-        job->kernels->softmax(a, seen(job, i));
+        memcpy(a, masked, is_seen(job, i) * sizeof *a);
+        job->kernels->softmax(a, is_seen(job, i));
     }
     return MGPT_OK;
 }
 
-static int attend_stages_mix(const struct job *job, size_t head, struct attend_head *h)
+static int attend_stages_mix(const struct stage_job *job, size_t head, struct attend_head *h)
 {
     struct matrix *v = &job->out->v, *all = &job->out->out;
     size_t n = v->rows, d = v->cols / job->in->n_heads;
@@ -159,8 +160,8 @@ static int attend_stages_mix(const struct job *job, size_t head, struct attend_h
         return MGPT_EMEM;
     for (size_t i = 0; i < n; i++) {
         float *o = h->out.v + i * d;
-        const struct mix mix = {&o, h->a.v + i * n, n, v->v + head * d, v->cols,
-                                1,  seen(job, i),   d};
+        const struct mix mix = {&o, h->a.v + i * n,  n, v->v + head * d, v->cols,
+                                1,  is_seen(job, i), d};
         job->kernels->mix[KV_F32](&mix);
         memcpy(all->v + i * all->cols + head * d, o, d * sizeof *o);
     }
@@ -178,7 +179,7 @@ static int check_finite(const struct matrix *m, const char *name, mgpt_error *er
     return MGPT_OK;
 }
 
-static int run_head(const struct job *job, size_t head)
+static int run_head(const struct stage_job *job, size_t head)
 {
     struct attend_head *h = &job->out->heads[head];
     const struct matrix *k = &job->out->k;
@@ -203,7 +204,7 @@ static int run_head(const struct job *job, size_t head)
 
 /* ---- all ---- */
 
-static int run_all(const struct job *job)
+static int run_all(const struct stage_job *job)
 {
     const struct attend_input *in = job->in;
     struct attend_stages *out = job->out;
@@ -222,9 +223,9 @@ static int run_all(const struct job *job)
 int attend_run(struct attend_stages *stages, const struct attend_input *in,
                const struct kernels *kernels, mgpt_error *err)
 {
-    struct job job = {in, kernels, stages, err};
+    struct stage_job job = {in, kernels, stages, err};
     *stages = (struct attend_stages){.tau = in->tau, .n_heads = in->n_heads};
-    int status = check_sizes(in, err);
+    int status = check_matrices(in, err);
     if (status < 0)
         return status;
     if (in->tau == 0)

@@ -47,8 +47,8 @@ static int32_t bench_run_token_at(const mgpt_info *info, size_t i)
     return (int32_t)((i * 7 + 1) % (size_t)info->n_vocab);
 }
 
-static int feed(struct bench *b, mgpt_session *session, const int32_t *tokens, size_t n,
-                mgpt_error *err)
+static int bench_feed(struct bench *b, mgpt_session *session, const int32_t *tokens, size_t n,
+                      mgpt_error *err)
 {
     if (b->engine.info.n_params < WATCHED_PARAMS)
         return mgpt_feed(session, tokens, n, err);
@@ -97,8 +97,9 @@ static int prefill(struct running *r)
 {
     const struct test *t = r->test;
     int status = back(t, &r->err);
-    return status == MGPT_OK ? feed(r->bench, t->sessions[0], r->tokens, (size_t)t->n, &r->err)
-                             : status;
+    return status == MGPT_OK
+               ? bench_feed(r->bench, t->sessions[0], r->tokens, (size_t)t->n, &r->err)
+               : status;
 }
 
 /* Draws a token of one text, writes it, and begins a new text behind an end. */
@@ -206,15 +207,15 @@ int test_sample(struct bench *b, struct test *t)
 /* ---- sessions ---- */
 
 /* A session of the options' kind that holds `depth` tokens. Returns an exit code. */
-static int new_session(struct bench *b, int n_threads, const int32_t *tokens, size_t depth,
-                       mgpt_session **session)
+static int bench_session(struct bench *b, int n_threads, const int32_t *tokens, size_t depth,
+                         mgpt_session **session)
 {
     mgpt_error err;
     struct engine e = b->engine;
     e.n_threads = n_threads;
     int code = engine_session(&e);
     *session = e.session;
-    if (code == EXIT_OK && feed(b, e.session, tokens, depth, &err) < 0)
+    if (code == EXIT_OK && bench_feed(b, e.session, tokens, depth, &err) < 0)
         code = cli_fail(e.path, &err);
     return code;
 }
@@ -226,8 +227,8 @@ static int bench_run_fill(struct bench *b, struct test *t, const int32_t *tokens
     int code = EXIT_OK;
     for (int32_t i = 0; i < t->n_sessions && code == EXIT_OK; i++) {
         if (i < 2)
-            code = new_session(b, i == 0 ? t->limits->n_threads : 1, tokens, (size_t)t->depth,
-                               &t->sessions[i]);
+            code = bench_session(b, i == 0 ? t->limits->n_threads : 1, tokens, (size_t)t->depth,
+                                 &t->sessions[i]);
         else if (!(t->sessions[i] = mgpt_fork(t->sessions[1], &err)))
             code = cli_fail(b->engine.path, &err);
     }

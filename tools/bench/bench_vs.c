@@ -48,7 +48,7 @@ static double rate_of(const json_t *o)
 }
 
 /* Bytes of a string that may go to a terminal. */
-static const char *plain(const json_t *o, const char *key, char *buf, size_t cap)
+static const char *plain_number(const json_t *o, const char *key, char *buf, size_t cap)
 {
     const char *text = json_string_value(json_object_get(o, key));
     size_t n = 0;
@@ -61,8 +61,8 @@ static const char *plain(const json_t *o, const char *key, char *buf, size_t cap
 static void label_of(const json_t *o, struct vs_row *row)
 {
     char type[64], isa[16];
-    plain(o, "model_type", type, sizeof type);
-    plain(o, "isa", isa, sizeof isa);
+    plain_number(o, "model_type", type, sizeof type);
+    plain_number(o, "isa", isa, sizeof isa);
     snprintf(row->label, sizeof row->label, "%s%s%s%s%s", *type ? type : "?", *isa ? " " : "", isa,
              truthy(o, "flash_attn") ? " fa" : "", truthy(o, "repack") ? " repack" : "");
 }

@@ -33,14 +33,14 @@ static const char notes[] =
     "exit codes: 0 ok, 2 usage, 3 model or results refused, 4 out of memory or context,\n"
     "5 input/output, 130 interrupted\n";
 
-struct list {
+struct numbers {
     const char *text; /* as given; NULL: not */
     int32_t v[MAX_LIST];
     size_t n;
 };
 
-struct request {
-    struct list prompts, gens, depths, threads, batches, draws;
+struct bench_request {
+    struct numbers prompts, gens, depths, threads, batches, draws;
     int32_t rounds;
     int json, kernels;
     const char *vs, *from;
@@ -50,7 +50,7 @@ struct request {
 /* ---- options ---- */
 
 /* Whole numbers with commas between them, each as strict as an option of its own. */
-static int read_list(const struct cli_command *command, const char *name, struct list *list,
+static int read_list(const struct cli_command *command, const char *name, struct numbers *list,
                      int32_t min, int32_t max)
 {
     char word[16];
@@ -74,11 +74,11 @@ static int read_list(const struct cli_command *command, const char *name, struct
                      name, MAX_LIST, min, max, list->text);
 }
 
-static int read_lists(const struct cli_command *command, struct request *q)
+static int read_lists(const struct cli_command *command, struct bench_request *q)
 {
     const struct {
         const char *name;
-        struct list *list;
+        struct numbers *list;
         int32_t min, max;
     } all[] = {{"-p", &q->prompts, 0, 1000000},         {"-n", &q->gens, 0, 1000000},
                {"-g", &q->draws, 0, 1000000},           {"-d", &q->depths, 0, 100000000},
@@ -89,7 +89,7 @@ static int read_lists(const struct cli_command *command, struct request *q)
     return code;
 }
 
-static void list_default(struct list *list, int32_t value)
+static void list_default(struct numbers *list, int32_t value)
 {
     if (!list->text)
         list->v[list->n++] = value;
@@ -101,7 +101,7 @@ static int32_t least(int32_t a, int32_t b)
 }
 
 /* What was not said: as llama-bench, as far as the context allows. */
-static void choose_sizes(struct request *q, int32_t n_ctx)
+static void choose_sizes(struct bench_request *q, int32_t n_ctx)
 {
     int32_t half = n_ctx > 1 ? n_ctx / 2 : 1, n = least(128, half);
     list_default(&q->prompts, least(512, half));
@@ -159,9 +159,9 @@ static int bench_add(struct bench *b, const struct test *t, int32_t n_ctx)
     return EXIT_OK;
 }
 
-static int add_all(struct bench *b, enum test_kind kind, const struct list *sizes,
-                   const struct list *depths, const struct list *batches, struct limits *limits,
-                   int32_t n_ctx)
+static int add_all(struct bench *b, enum test_kind kind, const struct numbers *sizes,
+                   const struct numbers *depths, const struct numbers *batches,
+                   struct limits *limits, int32_t n_ctx)
 {
     int code = EXIT_OK;
     for (size_t k = 0; k < batches->n; k++)
@@ -177,10 +177,10 @@ static int add_all(struct bench *b, enum test_kind kind, const struct list *size
     return code;
 }
 
-static int plan(struct bench *b, const struct request *q, int32_t n_ctx)
+static int plan(struct bench *b, const struct bench_request *q, int32_t n_ctx)
 {
-    const struct list one = {.v = {1}, .n = 1}, start = {.n = 1};
-    struct list many = {0}, single = {0}, first = {.v = {q->depths.v[0]}, .n = 1};
+    const struct numbers one = {.v = {1}, .n = 1}, start = {.n = 1};
+    struct numbers many = {0}, single = {0}, first = {.v = {q->depths.v[0]}, .n = 1};
     int code = EXIT_OK;
     for (size_t i = 0; i < q->batches.n; i++)
         if (q->batches.v[i] > 1)
@@ -208,7 +208,7 @@ static int plan(struct bench *b, const struct request *q, int32_t n_ctx)
 
 /* Opens the model, runs a first token, and notes what that took. Learns the context's length and, when
  * nobody chose it, the number of threads. */
-static int open_model(struct bench *b, struct request *q, int32_t *n_ctx)
+static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n_ctx)
 {
     mgpt_error err;
     double start = bench_now();
@@ -231,7 +231,7 @@ static int open_model(struct bench *b, struct request *q, int32_t *n_ctx)
     return EXIT_OK;
 }
 
-static int open_limits(struct bench *b, const struct request *q)
+static int open_limits(struct bench *b, const struct bench_request *q)
 {
     const mgpt_info *info = &b->engine.info;
     b->limits = calloc(q->threads.n, sizeof *b->limits);
@@ -273,7 +273,7 @@ static int rounds(struct bench *b)
     return code;
 }
 
-static int bench_report(struct bench *b, struct request *q)
+static int bench_report(struct bench *b, struct bench_request *q)
 {
     int code = EXIT_OK;
     if (q->json)
@@ -287,10 +287,10 @@ static int bench_report(struct bench *b, struct request *q)
     return code;
 }
 
-static int bench_measure(struct bench *b, struct request *q)
+static int bench_measure(struct bench *b, struct bench_request *q)
 {
     int32_t n_ctx = 0;
-    int code = open_model(b, q, &n_ctx);
+    int code = bench_open_model(b, q, &n_ctx);
     if (code == EXIT_OK) {
         machine_look(&b->machine);
         work_of(&b->work, b->engine.model, &b->engine.info);
@@ -314,8 +314,8 @@ static int bench_measure(struct bench *b, struct request *q)
     return code;
 }
 
-static int cmd_bench_run(struct bench *b, struct request *q, const struct cli_command *command,
-                         const char **operands, int n)
+static int cmd_bench_run(struct bench *b, struct bench_request *q,
+                         const struct cli_command *command, const char **operands, int n)
 {
     int code = read_lists(command, q);
     if (code != EXIT_OK)
@@ -342,7 +342,7 @@ static int cmd_bench_run(struct bench *b, struct request *q, const struct cli_co
 int cmd_bench(int argc, char **argv)
 {
     struct bench b = {0};
-    struct request q = {.rounds = 5};
+    struct bench_request q = {.rounds = 5};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(b.engine),
         {"-p, --prompt", "N,N,...", CLI_TEXT, &q.prompts.text, 0, 0,

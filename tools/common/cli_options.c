@@ -64,7 +64,7 @@ static const char *long_name(const struct cli_option *o)
     return at ? at + 2 : NULL;
 }
 
-static int value_of(const struct cli_option *o)
+static int has_value(const struct cli_option *o)
 {
     if (o->kind == CLI_FLAG)
         return no_argument;
@@ -89,7 +89,7 @@ static void build_tables(struct parser *p, const struct cli_command *command)
     p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
     for (size_t i = 0; i < p->n_options; i++) {
         const struct cli_option *o = &command->options[i];
-        int has_arg = value_of(o);
+        int has_arg = has_value(o);
         if (short_name(o))
             *s++ = short_name(o);
         if (short_name(o) && has_arg == required_argument)
@@ -305,7 +305,7 @@ static int parse_word(struct parser *p, int id, const char *word, const char **o
 static void take_optional_number(const struct parser *p, int id, int argc, char **argv)
 {
     const struct cli_option *o = id >= LONG_ID ? find_option(p, id) : NULL;
-    if (o && value_of(o) == optional_argument && !optarg && optind < argc &&
+    if (o && has_value(o) == optional_argument && !optarg && optind < argc &&
         plain_number(argv[optind], "0123456789"))
         optarg = argv[optind++];
 }

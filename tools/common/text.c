@@ -61,13 +61,13 @@ int text_next_id(const char **at, int32_t *id)
 
 /* ---- escaping -------------------------------------------------------------------------------- */
 
-struct range {
+struct text_range {
     uint32_t first, last;
 };
 
 /* Harmless but invisible: soft hyphen, fillers, zero width, variation selectors, byte order
  * mark, tags, noncharacters. */
-static const struct range invisible[] = {
+static const struct text_range invisible[] = {
     {0xAD, 0xAD},       {0x34F, 0x34F},     {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
     {0x200B, 0x200D},   {0x2060, 0x2065},   {0x206A, 0x206F}, {0x3164, 0x3164}, {0xFDD0, 0xFDEF},
     {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3},

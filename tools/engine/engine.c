@@ -31,8 +31,8 @@ int engine_choose(struct engine *e, const struct cli_command *command, const cha
     return EXIT_OK;
 }
 
-static mgpt_model *open_model(const struct engine *e, const mgpt_model_params *params,
-                              mgpt_error *err)
+static mgpt_model *engine_open_model(const struct engine *e, const mgpt_model_params *params,
+                                     mgpt_error *err)
 {
     if (e->converted)
         return mgpt_open_bytes(e->converted, e->n_converted, params, err);
@@ -42,7 +42,7 @@ static mgpt_model *open_model(const struct engine *e, const mgpt_model_params *p
 mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err)
 {
     mgpt_model_params params = {.isa = isa};
-    return open_model(e, &params, err);
+    return engine_open_model(e, &params, err);
 }
 
 int engine_open(struct engine *e)
@@ -57,7 +57,7 @@ int engine_open(struct engine *e)
         code = in_memory_convert(e->path, e->vocab_only, &e->converted, &e->n_converted);
     if (code != EXIT_OK)
         return code;
-    e->model = open_model(e, &params, &err);
+    e->model = engine_open_model(e, &params, &err);
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
         return cli_fail(err.status == MGPT_EARG ? "--isa" : e->path, &err);
     return EXIT_OK;
@@ -263,8 +263,8 @@ static void put_bos(int32_t *tokens, size_t *n, int32_t bos)
         ++*n;
 }
 
-static int encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
-                  int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
+static int encode_prompt(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
+                         int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
 {
     size_t front = bos >= 0, cap = n_bytes + 4; /* enough but for odd vocabularies */
     for (;;) {
@@ -292,7 +292,7 @@ int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, 
     *n = 0;
     if (e->info.nfc && !normal)
         return err_memory(err, "a copy of the text", n_bytes);
-    int status = encode(e, normal ? normal : text, n_normal, flags, bos, tokens, n, err);
+    int status = encode_prompt(e, normal ? normal : text, n_normal, flags, bos, tokens, n, err);
     free(normal);
     return status;
 }

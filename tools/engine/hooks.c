@@ -49,7 +49,7 @@ static void set_shape(struct hook *hook, const mgpt_value *value, const mgpt_inf
     }
 }
 
-static int collect(const mgpt_value *value, void *user)
+static int collect_hook(const mgpt_value *value, void *user)
 {
     struct collector *c = user;
     struct hook hook = {.point = value->point, .layer = value->layer};
@@ -66,9 +66,10 @@ struct hook *hooks_list(const mgpt_model *model, mgpt_error *err)
     if (mgpt_get_info(model, &c.info, err) < 0)
         return NULL;
     mgpt_session *session = mgpt_session_new(model, &params, err);
-    int done = session &&
-               mgpt_tap(session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, collect, &c, err) == MGPT_OK &&
-               mgpt_step(session, 0, err);
+    int done =
+        session &&
+        mgpt_tap(session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, collect_hook, &c, err) == MGPT_OK &&
+        mgpt_step(session, 0, err);
     mgpt_session_free(session);
     if (done)
         return c.hooks;

@@ -240,7 +240,7 @@ static int advance(struct batch *b)
     return EXIT_OK;
 }
 
-static int run(struct batch *b)
+static int run_samples(struct batch *b)
 {
     int code = EXIT_OK;
     for (;;) {
@@ -338,7 +338,7 @@ int samples_run(struct samples *s)
     b.n_choices = engine_n_choices(s->engine);
     int code = samples_allocate(&b, &err) < 0 ? cli_fail(NULL, &err) : open_slots(&b);
     if (code == EXIT_OK)
-        code = run(&b);
+        code = run_samples(&b);
     samples_release(&b);
     return code;
 }

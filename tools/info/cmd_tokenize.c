@@ -26,7 +26,7 @@ static const char notes[] =
     "exit codes: 0 ok, 2 usage or text that the vocabulary lacks, 3 model refused, 5 "
     "input/output\n";
 
-static int print_tokens(const struct tokenize *t, const char *bytes, size_t n_bytes)
+static int print_ids(const struct tokenize *t, const char *bytes, size_t n_bytes)
 {
     int32_t *tokens;
     size_t n;
@@ -79,7 +79,7 @@ static int tokenize_run(struct tokenize *t, const struct cli_command *command)
     int code = text_prompt(command, t->text, t->file, &bytes, &n);
     if (code != EXIT_OK)
         return code;
-    code = t->decode ? print_text(t, bytes) : print_tokens(t, bytes, n);
+    code = t->decode ? print_text(t, bytes) : print_ids(t, bytes, n);
     free(bytes);
     return cli_finish(code);
 }

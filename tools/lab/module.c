@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* All rows of one point of one layer. */
-struct record {
+struct lab_record {
     float *rows; /* stb_ds array */
     size_t cols; /* of a row; 0: nothing has been kept */
 };
@@ -29,7 +29,7 @@ struct lane {
     struct edits edits;
     int edited; /* the edits are not those of the last run */
     int no_memory;
-    struct record *records; /* [MGPT_N_POINTS][n_layer, at least 1] */
+    struct lab_record *records; /* [MGPT_N_POINTS][n_layer, at least 1] */
 };
 
 /* A page has one engine, and nobody else sees this. */
@@ -75,19 +75,19 @@ static size_t n_records(void)
     return (size_t)MGPT_N_POINTS * (size_t)(lab.info.n_layer > 0 ? lab.info.n_layer : 1);
 }
 
-static struct record *record_of(struct lane *lane, int point, int layer)
+static struct lab_record *record_of(struct lane *lane, int point, int layer)
 {
     size_t per_point = n_records() / MGPT_N_POINTS;
     return &lane->records[(size_t)point * per_point + (size_t)(layer > 0 ? layer : 0)];
 }
 
 /* NULL for what the model has not, or nobody has run. */
-static const struct record *record_find(int lane, int point, int layer)
+static const struct lab_record *record_find(int lane, int point, int layer)
 {
     if (!lab.model || lane < 0 || lane >= LAB_LANES || point < 0 || point >= MGPT_N_POINTS ||
         layer < 0 || (layer > 0 && layer >= lab.info.n_layer))
         return NULL;
-    const struct record *r = record_of(&lab.lanes[lane], point, layer);
+    const struct lab_record *r = record_of(&lab.lanes[lane], point, layer);
     return r->cols > 0 && lab_n_tokens(lane) > 0 ? r : NULL;
 }
 
@@ -201,7 +201,7 @@ int lab_edit(int layer, int head, float factor, int mean)
 /* The mean over the unedited run of the same tokens. */
 static void take_mean(const struct edits *edits, struct edit *edit, size_t n)
 {
-    const struct record *r = record_find(LAB_PLAIN, (int)edit_point(edit), edit->layer);
+    const struct lab_record *r = record_find(LAB_PLAIN, (int)edit_point(edit), edit->layer);
     const float *rows = r->rows + edit_first(edits, edit);
     for (size_t i = 0; i < edit_width(edits, edit); i++) {
         double sum = 0;
@@ -231,7 +231,7 @@ static int take_means(struct lane *lane, const int32_t *tokens, size_t n)
 
 /* Where a value goes, or NULL. Attention has a row per head for one query, as long as there are keys: 1
  * for the first query, 2 for the second. */
-static float *room_of(struct record *r, const mgpt_value *value)
+static float *room_of(struct lab_record *r, const mgpt_value *value)
 {
     size_t pos = (size_t)value->pos, rows = (size_t)value->rows, cols = (size_t)value->cols;
     size_t first = pos * cols, last = first + rows * cols;
@@ -289,7 +289,7 @@ int lab_n_tokens(int lane)
 
 const float *lab_value(int lane, int point, int layer)
 {
-    const struct record *r = record_find(lane, point, layer);
+    const struct lab_record *r = record_find(lane, point, layer);
     if (!r)
         module_refuse("the model has no such value, or nothing has run");
     return r ? r->rows : NULL;
@@ -298,7 +298,7 @@ const float *lab_value(int lane, int point, int layer)
 /* A row of a point that is no attention. */
 static const float *module_row_of(int lane, int point, int layer, size_t pos)
 {
-    const struct record *r = record_find(lane, point, layer);
+    const struct lab_record *r = record_find(lane, point, layer);
     return r && pos < (size_t)lab_n_tokens(lane) ? r->rows + pos * r->cols : NULL;
 }
 
@@ -390,7 +390,7 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
 
 uint64_t lab_hash(int lane)
 {
-    const struct record *r = record_find(lane, MGPT_LOGITS, 0);
+    const struct lab_record *r = record_find(lane, MGPT_LOGITS, 0);
     return xxh64(r ? r->rows : NULL, r ? (size_t)lab_n_tokens(lane) * r->cols * sizeof(float) : 0);
 }
 

@@ -10,7 +10,7 @@
 
 enum { GZIP_WINDOW = 15 + 16, ZIP_LEVEL = 9, CHUNK = 3 << 14 };
 
-static void put_text(struct page_out *page, const char *text)
+static void page_put_text(struct page_out *page, const char *text)
 {
     outfile_write(&page->file, text, strlen(text));
 }
@@ -28,11 +28,11 @@ static void put_escaped(struct page_out *page, const char *text)
         uint32_t code;
         length = utf8_next(text + i, n - i, &code);
         if (code == '<')
-            put_text(page, "&lt;");
+            page_put_text(page, "&lt;");
         else if (code == '&')
-            put_text(page, "&amp;");
+            page_put_text(page, "&amp;");
         else if (utf8_dangerous(code))
-            put_text(page, "?");
+            page_put_text(page, "?");
         else
             outfile_write(&page->file, text + i, length);
     }
@@ -100,15 +100,15 @@ static void end_base64(struct page_out *page)
 
 static void open_block(struct page_out *page, const char *id)
 {
-    put_text(page, "<script type=\"application/octet-stream\" id=\"");
-    put_text(page, id);
-    put_text(page, "\">");
+    page_put_text(page, "<script type=\"application/octet-stream\" id=\"");
+    page_put_text(page, id);
+    page_put_text(page, "\">");
 }
 
 static void close_block(struct page_out *page)
 {
     end_base64(page);
-    put_text(page, "</script>\n");
+    page_put_text(page, "</script>\n");
 }
 
 void page_put_gzip(struct page_out *page, const char *id, const void *data, size_t n)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct work {
+struct dla_work {
     struct dla *d;
     const mgpt_model *model;
     mgpt_info info;
@@ -37,7 +37,8 @@ static int has_tensor(const mgpt_model *model, const char *name)
 }
 
 /* Reads n numbers of a tensor; `absent` everywhere when there is none. */
-static int read_vector(const struct work *w, const char *name, size_t n, float absent, float *out)
+static int read_vector(const struct dla_work *w, const char *name, size_t n, float absent,
+                       float *out)
 {
     if (has_tensor(w->model, name))
         return mgpt_read_tensor(w->model, name, 0, n, out, w->err);
@@ -46,7 +47,7 @@ static int read_vector(const struct work *w, const char *name, size_t n, float a
     return MGPT_OK;
 }
 
-static int read_of_layer(const struct work *w, size_t layer, const char *name, float absent,
+static int read_of_layer(const struct dla_work *w, size_t layer, const char *name, float absent,
                          float *out)
 {
     char full[64];
@@ -66,8 +67,8 @@ static double dot(const double *a, const float *b, size_t n)
 
 /* The direction before a norm of x whose scale is frozen: to' such that to . norm(x) = to' . x +
  * bias. `to` and `from` may be the same. */
-static void pull_norm(const struct work *w, const double *x, const float *gain, const double *from,
-                      double *to)
+static void pull_norm(const struct dla_work *w, const double *x, const float *gain,
+                      const double *from, double *to)
 {
     size_t n = w->d->n_embd;
     int layer_norm = strcmp(w->info.norm, "layernorm") == 0;
@@ -87,7 +88,7 @@ static void pull_norm(const struct work *w, const double *x, const float *gain, 
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static int add_head_row(const struct work *w, const char *name, size_t token, double factor)
+static int add_head_row(const struct dla_work *w, const char *name, size_t token, double factor)
 {
     size_t n = w->d->n_embd;
     int status = mgpt_read_tensor(w->model, name, token * n, n, w->row, w->err);
@@ -96,7 +97,7 @@ static int add_head_row(const struct work *w, const char *name, size_t token, do
     return status;
 }
 
-static int bias_of(const struct work *w, size_t token, double factor)
+static int bias_of(const struct dla_work *w, size_t token, double factor)
 {
     float bias;
     int status = mgpt_read_tensor(w->model, "output.bias", token, 1, &bias, w->err);
@@ -106,7 +107,7 @@ static int bias_of(const struct work *w, size_t token, double factor)
 }
 
 /* w->direction: from the normed residual to the difference of logits. */
-static int head_direction(const struct work *w, int32_t token, int32_t other, size_t n_choices)
+static int head_direction(const struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
 {
     const char *name = w->info.tied ? "token_embd.weight" : "output.weight";
     int has_bias = has_tensor(w->model, "output.bias"), status = MGPT_OK;
@@ -123,7 +124,7 @@ static int head_direction(const struct work *w, int32_t token, int32_t other, si
 }
 
 /* Goes before the final norm; the total is then direction . final + biases. */
-static int pull_final(const struct work *w)
+static int pull_final(const struct dla_work *w)
 {
     struct dla *d = w->d;
     if (d->has_final_norm) {
@@ -144,7 +145,7 @@ static int pull_final(const struct work *w)
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 /* What each head adds to the residual (parts), and their sum with the bias (sums). */
-static int split_heads(const struct work *w, size_t layer)
+static int split_heads(const struct dla_work *w, size_t layer)
 {
     struct dla *d = w->d;
     char name[64];
@@ -167,7 +168,7 @@ static int split_heads(const struct work *w, size_t layer)
 }
 
 /* factor: what later layers make of this layer's output (1, or products of resid_lambdas). */
-static int attribute_layer(const struct work *w, size_t layer, double factor)
+static int attribute_layer(const struct dla_work *w, size_t layer, double factor)
 {
     struct dla *d = w->d;
     char name[64];
@@ -190,7 +191,7 @@ static int attribute_layer(const struct work *w, size_t layer, double factor)
 }
 
 /* Without blending keep is 1 and blend is 0. */
-static int read_blending(const struct work *w)
+static int read_blending(const struct dla_work *w)
 {
     size_t n = w->d->n_layer;
     float *v = mem_new(n, sizeof *v);
@@ -207,7 +208,7 @@ static int read_blending(const struct work *w)
     return status;
 }
 
-static int attribute_layers(const struct work *w)
+static int attribute_layers(const struct dla_work *w)
 {
     double factor = 1;
     int status = read_blending(w);
@@ -220,7 +221,7 @@ static int attribute_layers(const struct work *w)
 
 /* ---- the embedding --------------------------------------------------------------------------- */
 
-static void attribute_embedding(const struct work *w)
+static void attribute_embedding(const struct dla_work *w)
 {
     struct dla *d = w->d;
     double factor = 1;
@@ -323,7 +324,7 @@ int dla_find_norm(struct dla *d, mgpt_session *s, mgpt_error *err)
     return status == MGPT_OK ? mgpt_rewind(s, 0, err) : status;
 }
 
-static int run(const struct work *w, int32_t token, int32_t other, size_t n_choices)
+static int run_attribution(const struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
 {
     struct dla *d = w->d;
     int status = head_direction(w, token, other, n_choices);
@@ -345,7 +346,7 @@ static int run(const struct work *w, int32_t token, int32_t other, size_t n_choi
 int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other, size_t n_choices,
             mgpt_error *err)
 {
-    struct work w = {.d = d, .model = model, .err = err};
+    struct dla_work w = {.d = d, .model = model, .err = err};
     size_t E = d->n_embd, widest = d->n_q > E ? d->n_q : E;
     int status = mgpt_get_info(model, &w.info, err);
     if (status != MGPT_OK)
@@ -365,7 +366,7 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
         w.gain = w.vector + E;
         d->biases = 0;
         memset(d->heads, 0, d->n_layer * d->n_head * sizeof *d->heads);
-        status = run(&w, token, other, n_choices);
+        status = run_attribution(&w, token, other, n_choices);
     } else {
         status = err_memory(err, "an attribution", n * sizeof *memory);
     }

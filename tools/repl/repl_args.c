@@ -324,7 +324,7 @@ static const struct arg_type types[] = {
     {"branch", "timeline", read_branch, TO(branch), 0},
 };
 
-static const struct arg_type *type_of(const char *name, size_t n)
+static const struct arg_type *arg_type_of(const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strlen(types[i].name) == n && memcmp(types[i].name, name, n) == 0)
@@ -343,7 +343,7 @@ int repl_args_read(struct repl_args *a)
     int n_words = 0, any = *at != 0;
     for (size_t n; *at; at += n + strspn(at + n, " ")) {
         n = strcspn(at, " ");
-        const struct arg_type *type = type_of(at, n);
+        const struct arg_type *type = arg_type_of(at, n);
         if (*at == '=')
             a->words[n_words++] = take_one_of(a, at + 1, n - 1);
         else if (!type)

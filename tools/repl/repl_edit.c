@@ -73,7 +73,7 @@ static void list_edits(const struct repl *r)
         puts("no edits");
 }
 
-struct sums {
+struct mean_sums {
     const struct edits *edits;
     const struct edit *edit;
     double *sums; /* one per column */
@@ -81,7 +81,7 @@ struct sums {
 
 static int add_value(const mgpt_value *value, void *user)
 {
-    const struct sums *s = user;
+    const struct mean_sums *s = user;
     if (value->layer != s->edit->layer)
         return 0;
     const float *at = value->data + edit_first(s->edits, s->edit);
@@ -96,7 +96,7 @@ static int find_mean(struct repl *r, struct edit *edit)
 {
     struct edits kept = r->edits;
     size_t n = edit_width(&kept, edit), n_rows = mgpt_pos(r->engine.session);
-    struct sums s = {&kept, edit, mem_new(n, sizeof *s.sums)};
+    struct mean_sums s = {&kept, edit, mem_new(n, sizeof *s.sums)};
     edit->mean = mem_new(n, sizeof *edit->mean);
     int found = s.sums && edit->mean;
     if (!found)

@@ -79,7 +79,7 @@ static int other_model(uint64_t theirs, uint64_t ours, mgpt_error *err)
     return bad(err, "made with the model of hash %s, this one has %s", hashes[0], hashes[1]);
 }
 
-static int check_model(struct load *l, mgpt_error *err)
+static int check_same_model(struct load *l, mgpt_error *err)
 {
     const json_t *model = json_object_get(l->tree, "model");
     const char *kv = json_string_value(json_object_get(l->tree, "kv"));
@@ -301,7 +301,7 @@ static int read_tree(struct load *l, const char *path, mgpt_error *err)
 
 static int repl_load_read_all(struct load *l, const char *path, mgpt_error *err)
 {
-    if (read_tree(l, path, err) < 0 || check_format(l, err) < 0 || check_model(l, err) < 0 ||
+    if (read_tree(l, path, err) < 0 || check_format(l, err) < 0 || check_same_model(l, err) < 0 ||
         read_sampling(l, err) < 0 || read_edits(l, err) < 0)
         return err->status;
     return read_branches(l, err);

@@ -93,7 +93,7 @@ int repl_settle(struct repl *r)
 /* ---- sessions ---- */
 
 /* An empty session with the settings of all. */
-static mgpt_session *new_session(struct repl *r)
+static mgpt_session *engine_settings_session(struct repl *r)
 {
     mgpt_session *session;
     return engine_new_session(&r->engine, &session) == EXIT_OK ? session : NULL;
@@ -105,7 +105,7 @@ int repl_wake(struct repl *r, size_t branch)
     mgpt_error err;
     if (b->session)
         return 1;
-    b->session = new_session(r);
+    b->session = engine_settings_session(r);
     if (!b->session)
         return 0;
     if (forward(r, b, b->resume, &err) == MGPT_OK)
@@ -130,7 +130,7 @@ mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, s
     mgpt_error err;
     mgpt_session *session;
     if (keep == 0) {
-        session = new_session(r);
+        session = engine_settings_session(r);
         if (!session)
             return NULL;
     } else {

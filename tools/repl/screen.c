@@ -136,7 +136,7 @@ void screen_reset(const struct screen *s, FILE *to)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static size_t width_of(uint32_t code)
+static size_t char_width(uint32_t code)
 {
     int width = code == UTF8_BAD ? 1 : utf8proc_charwidth((utf8proc_int32_t)code);
     return width > 0 ? (size_t)width : 0;
@@ -148,7 +148,7 @@ size_t screen_columns(const char *text)
     uint32_t code;
     for (size_t i = 0; i < n;) {
         i += utf8_next(text + i, n - i, &code);
-        columns += width_of(code);
+        columns += char_width(code);
     }
     return columns;
 }
@@ -163,12 +163,12 @@ void screen_cut(char *text, size_t columns)
         return;
     for (size_t i = 0; i < n;) { /* one column is for the mark */
         size_t length = utf8_next(text + i, n - i, &code);
-        if (used + width_of(code) > columns - 1) {
+        if (used + char_width(code) > columns - 1) {
             text[i] = '~';
             text[i + 1] = 0;
             return;
         }
-        used += width_of(code);
+        used += char_width(code);
         i += length;
     }
 }

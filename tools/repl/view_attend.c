@@ -53,7 +53,7 @@ static void keep_top(struct attention *a, size_t shown, size_t query)
         }
 }
 
-static int watch(const mgpt_value *value, void *user)
+static int watch_attention(const mgpt_value *value, void *user)
 {
     struct attention *a = user;
     size_t query = (size_t)value->pos;
@@ -157,7 +157,7 @@ static int view_attend_run(struct attention *a)
     uint64_t points = MGPT_POINT_BIT(MGPT_SCORES);
     if (a->what != SCORES)
         points |= MGPT_POINT_BIT(MGPT_WEIGHTS);
-    int done = a->future ? all_scores(a) : repl_replay(a->view.repl, points, watch, a);
+    int done = a->future ? all_scores(a) : repl_replay(a->view.repl, points, watch_attention, a);
     for (size_t h = 0; done && a->heats && h < a->n_heads; h++)
         heat_end(&a->heats[h]);
     return done;

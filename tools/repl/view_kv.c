@@ -33,13 +33,13 @@ static void print_size(const struct cache *c)
            each * n_ctx);
 }
 
-static double key_of(const void *user, size_t pos, size_t dim)
+static double cached_key(const void *user, size_t pos, size_t dim)
 {
     const struct cache *c = user;
     return (double)c->k[pos * c->d + dim];
 }
 
-static double value_of(const void *user, size_t pos, size_t dim)
+static double cached_value(const void *user, size_t pos, size_t dim)
 {
     const struct cache *c = user;
     return (double)c->v[pos * c->d + dim];
@@ -49,7 +49,7 @@ static double value_of(const void *user, size_t pos, size_t dim)
 static double key_or_value(const void *user, size_t pos, size_t i)
 {
     const struct cache *c = user;
-    return i < c->d ? key_of(user, pos, i) : value_of(user, pos, i - c->d);
+    return i < c->d ? cached_key(user, pos, i) : cached_value(user, pos, i - c->d);
 }
 
 static void print_cache(const struct cache *c)
@@ -57,14 +57,14 @@ static void print_cache(const struct cache *c)
     struct view_matrix m = {.heat = {.rows = {c->view.n_pos, "pos", view_token_label, &c->view, 0},
                                      .cols = {c->d, "dim", NULL, NULL, 0},
                                      .cell = HEAT_LARGEST_SIZE},
-                            .value = key_of,
+                            .value = cached_key,
                             .user = c};
     print_size(c);
     if (c->view.n_pos == 0)
         return;
     printf("layer %d, KV head %d: keys, as scores see them\n", (int)c->layer, (int)c->head);
     view_picture(&c->view, &m);
-    m.value = value_of;
+    m.value = cached_value;
     printf("layer %d, KV head %d: values\n", (int)c->layer, (int)c->head);
     view_picture(&c->view, &m);
 }

@@ -52,7 +52,7 @@ static int is_shown(const struct lens *l, size_t i)
            memcmp(w->to, l->wants[i - 1].to, l->n_embd * sizeof *w->to) != 0;
 }
 
-static int unembed(const struct lens *l, size_t i)
+static int unembed_row(const struct lens *l, size_t i)
 {
     mgpt_error err;
     if (mgpt_unembed(l->session, l->wants[i].to, l->logits, &err) == MGPT_OK)
@@ -103,7 +103,7 @@ static void put_title(struct lens *l)
 static void print_lens(struct lens *l)
 {
     mgpt_candidate top;
-    if (!unembed(l, l->n_wants - 1)) /* the last residual: the model's own logits */
+    if (!unembed_row(l, l->n_wants - 1)) /* the last residual: the model's own logits */
         return;
     mgpt_top(l->logits, l->n_vocab, &top, 1);
     l->final = top.token;
@@ -117,7 +117,7 @@ static void print_lens(struct lens *l)
     int done = 1;
     for (size_t i = 0; done && i < l->n_wants; i++)
         if (is_shown(l, i)) {
-            done = !interrupted() && unembed(l, i);
+            done = !interrupted() && unembed_row(l, i);
             if (done)
                 view_lens_put_row(l, i);
         }

@@ -25,7 +25,7 @@ static size_t view_resid_row_of(const struct norms *m, mgpt_point point, int32_t
     return 1 + (size_t)layer * halves + (point == MGPT_RESID_POST ? halves - 1 : 0);
 }
 
-static int watch(const mgpt_value *value, void *user)
+static int watch_residual(const mgpt_value *value, void *user)
 {
     struct norms *m = user;
     if (value->point == MGPT_RESID_PRE && value->layer > 0)
@@ -99,7 +99,7 @@ void view_norms(struct repl *r, struct repl_args *args)
     m.lengths = view_new(m.n_rows * m.view.n_pos, sizeof *m.lengths);
     for (int i = 0; i < HALVES; i++)
         all |= MGPT_POINT_BIT(points[i]);
-    if (m.lengths && repl_replay(r, all, watch, &m))
+    if (m.lengths && repl_replay(r, all, watch_residual, &m))
         put_norms(&m);
     outfile_discard(&m.view.file);
     free(m.lengths);

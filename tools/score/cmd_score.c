@@ -27,7 +27,7 @@ enum {
     MOST_LINE = 64 << 20
 }; /* bytes; a longer text is cut at the context, but somewhere it ends */
 
-struct score {
+struct score_run {
     struct engine engine;
     struct scorer scorer;
     struct scored_text window[WINDOW];
@@ -60,7 +60,7 @@ static const char notes[] =
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
     "refused, or logits not finite, 4 out of memory, 5 input/output, 130 interrupted\n";
 
-static int print_text(struct score *s, size_t i)
+static int print_text(struct score_run *s, size_t i)
 {
     const struct scored_text *t = &s->window[i];
     if (s->json)
@@ -74,7 +74,7 @@ static int print_text(struct score *s, size_t i)
 }
 
 /* Scores the texts in hand and counts them, in their order. */
-static int score_window(struct score *s)
+static int score_window(struct score_run *s)
 {
     int code = score_texts(&s->scorer, s->window, s->n_window);
     for (size_t i = 0; i < s->n_window; i++) {
@@ -93,7 +93,7 @@ static int score_window(struct score *s)
 }
 
 /* The tokens of a text, from BOS to the end token, as far as the context goes. */
-static int score_read_tokens(struct score *s, struct scored_text *t, int *cut, mgpt_error *err)
+static int score_read_tokens(struct score_run *s, struct scored_text *t, int *cut, mgpt_error *err)
 {
     const mgpt_info *info = &s->engine.info;
     size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
@@ -112,14 +112,14 @@ static int score_read_tokens(struct score *s, struct scored_text *t, int *cut, m
 }
 
 /* Puts the text in hand at the end of the window. */
-static int keep_text(struct score *s)
+static int keep_text(struct score_run *s)
 {
     s->n_waiting += s->window[s->n_window].n_scored;
     s->n_window++;
     return s->n_window == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
 }
 
-static int score_add_text(struct score *s, size_t line, const char *text, size_t n_bytes)
+static int score_add_text(struct score_run *s, size_t line, const char *text, size_t n_bytes)
 {
     struct scored_text *t = &s->window[s->n_window];
     mgpt_error err;
@@ -133,7 +133,7 @@ static int score_add_text(struct score *s, size_t line, const char *text, size_t
     return cli_fail(what, &err);
 }
 
-static int add_json(struct score *s, size_t number, const char *text, size_t n_bytes)
+static int add_json(struct score_run *s, size_t number, const char *text, size_t n_bytes)
 {
     struct scored_text *t = &s->window[s->n_window];
     struct score_line *line = &s->lines[s->n_window];
@@ -157,7 +157,7 @@ static int add_json(struct score *s, size_t number, const char *text, size_t n_b
     return keep_text(s);
 }
 
-static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
+static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
 {
     int code = EXIT_OK;
     size_t line = 1;
@@ -176,7 +176,7 @@ static int score_lines(struct score *s, const char *bytes, size_t n_bytes)
     return code == EXIT_OK ? rest : code;
 }
 
-static int score_report(const struct score *s)
+static int score_report(const struct score_run *s)
 {
     if (s->n_cut > 0)
         cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
@@ -199,7 +199,7 @@ static int score_report(const struct score *s)
     return EXIT_OK;
 }
 
-static int score_run(struct score *s)
+static int score_run(struct score_run *s)
 {
     mgpt_error err;
     size_t n;
@@ -218,7 +218,7 @@ static int score_run(struct score *s)
 
 int cmd_score(int argc, char **argv)
 {
-    struct score s = {0};
+    struct score_run s = {0};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(s.engine),
         {"-f, --file", "FILE", CLI_TEXT, &s.file, 0, 0,

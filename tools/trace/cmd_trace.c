@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct trace {
+struct trace_run {
     struct engine engine;
     const char *path, *globs, *type_name;
     int list;
@@ -50,7 +50,7 @@ static const char notes[] =
 
 /* ---- what to trace ---- */
 
-static int trace_read_tokens(struct trace *t, const struct cli_command *command)
+static int trace_read_tokens(struct trace_run *t, const struct cli_command *command)
 {
     int code = input_read(&t->input, &t->engine, command);
     if (code != EXIT_OK)
@@ -60,7 +60,7 @@ static int trace_read_tokens(struct trace *t, const struct cli_command *command)
     return engine_fits(&t->engine, "prompt", t->input.n_tokens);
 }
 
-static int choose_hooks(struct trace *t)
+static int choose_hooks(struct trace_run *t)
 {
     mgpt_error err;
     struct hook *all = hooks_list(t->engine.model, &err);
@@ -73,7 +73,7 @@ static int choose_hooks(struct trace *t)
 
 /* ---- the list ---- */
 
-static int print_list(const struct trace *t)
+static int print_list(const struct trace_run *t)
 {
     for (size_t i = 0; i < arr_len(t->hooks); i++) {
         const struct hook *hook = &t->hooks[i];
@@ -92,7 +92,7 @@ static int print_list(const struct trace *t)
 /* ---- the run ---- */
 
 /* Passes the tokens through. */
-static int pass(struct trace *t, mgpt_error *err)
+static int pass(struct trace_run *t, mgpt_error *err)
 {
     struct watcher store = {hooks_points(t->hooks), trace_values_store, &t->values, NULL};
     int status =
@@ -100,7 +100,7 @@ static int pass(struct trace *t, mgpt_error *err)
     return status == MGPT_ESTOP && trace_file_failed(&t->values.out) ? MGPT_OK : status;
 }
 
-static int write_trace(struct trace *t)
+static int write_trace(struct trace_run *t)
 {
     mgpt_error err;
     if (trace_file_may_write(t->path, t->format, &err) < 0)
@@ -120,7 +120,7 @@ static int write_trace(struct trace *t)
     return trace_values_commit(&t->values, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
 }
 
-static int trace_run(struct trace *t, const struct cli_command *command)
+static int trace_run(struct trace_run *t, const struct cli_command *command)
 {
     sandbox_enter(&(struct sandbox){
         .checkpoints = {t->engine.path}, .files = {t->input.file}, .output = t->path});
@@ -137,7 +137,7 @@ static int trace_run(struct trace *t, const struct cli_command *command)
 
 /* ---- options ---- */
 
-static int check_options(struct trace *t, const struct cli_command *command)
+static int check_options(struct trace_run *t, const struct cli_command *command)
 {
     if (strcmp(t->type_name, "f16") == 0)
         t->type = TRACE_F16;
@@ -160,11 +160,11 @@ static int check_options(struct trace *t, const struct cli_command *command)
 
 int cmd_trace(int argc, char **argv)
 {
-    struct trace t = {.globs = "*",
-                      .type_name = "f32",
-                      .format = TRACE_NPZ,
-                      .type = TRACE_F32,
-                      .engine.kv = "f32"}; /* as references are */
+    struct trace_run t = {.globs = "*",
+                          .type_name = "f32",
+                          .format = TRACE_NPZ,
+                          .type = TRACE_F32,
+                          .engine.kv = "f32"}; /* as references are */
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(t.engine),
         INPUT_OPTIONS(t.input),

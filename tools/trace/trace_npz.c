@@ -60,12 +60,12 @@ static size_t npy_header_of(const struct trace_array *a, uint8_t out[NPY_BYTES])
 /* ---- records ---- */
 
 /* A record on its way: little-endian numbers one behind the other. */
-struct record {
+struct tensor_record {
     uint8_t bytes[128];
     size_t n;
 };
 
-static void trace_npz_put(struct record *r, unsigned width, uint64_t value)
+static void trace_npz_put(struct tensor_record *r, unsigned width, uint64_t value)
 {
     for (unsigned i = 0; i < width; i++)
         r->bytes[r->n++] = (uint8_t)(value >> 8 * i);
@@ -90,8 +90,8 @@ static uint64_t stored_bytes(const struct trace_file *f, const struct trace_arra
 }
 
 /* From the version on, what a local header and a directory record have in common. */
-static void put_common(struct record *r, const struct trace_array *a, int zip64, uint64_t size,
-                       uint32_t crc, size_t extra)
+static void put_common(struct tensor_record *r, const struct trace_array *a, int zip64,
+                       uint64_t size, uint32_t crc, size_t extra)
 {
     trace_npz_put(r, 2, zip64 ? VERSION_ZIP64 : VERSION);
     trace_npz_put(r, 2, 0); /* flags */
@@ -113,7 +113,7 @@ static uint64_t put_name(struct trace_file *f, const struct trace_array *a, uint
     return at + n + strlen(".npy");
 }
 
-static uint64_t put_record(struct trace_file *f, const struct record *r, uint64_t at)
+static uint64_t put_record(struct trace_file *f, const struct tensor_record *r, uint64_t at)
 {
     outfile_put(&f->out, at, r->bytes, r->n);
     return at + r->n;
@@ -123,7 +123,7 @@ static void put_local(struct trace_file *f, const struct trace_array *a, uint32_
 {
     int large = is_large(f, a);
     uint64_t size = stored_bytes(f, a);
-    struct record r = {.n = 0}, extra = {.n = 0};
+    struct tensor_record r = {.n = 0}, extra = {.n = 0};
     trace_npz_put(&r, 4, 0x04034B50);
     put_common(&r, a, large, large ? UINT32_MAX : size, crc, large ? LOCAL_ZIP64_BYTES : 0);
     if (large) {
@@ -146,7 +146,7 @@ static uint64_t put_entry(struct trace_file *f, const struct trace_array *a, uin
 {
     int far = is_far(f, a);
     uint64_t size = stored_bytes(f, a);
-    struct record r = {.n = 0}, extra = {.n = 0};
+    struct tensor_record r = {.n = 0}, extra = {.n = 0};
     trace_npz_put(&r, 4, 0x02014B50);
     trace_npz_put(&r, 2, far ? VERSION_ZIP64 : VERSION); /* made by */
     put_common(&r, a, far, far ? UINT32_MAX : size, crc, far ? ENTRY_ZIP64_BYTES : 0);
@@ -190,7 +190,7 @@ static int end_is_far(const struct trace_file *f)
            directory_bytes(f) > f->zip32_max;
 }
 
-static void put_end64(struct record *r, uint64_t n, uint64_t size, uint64_t directory)
+static void put_end64(struct tensor_record *r, uint64_t n, uint64_t size, uint64_t directory)
 {
     trace_npz_put(r, 4, 0x06064B50);
     trace_npz_put(r, 8, 44); /* bytes that follow in this record */
@@ -211,7 +211,7 @@ static void put_end64(struct record *r, uint64_t n, uint64_t size, uint64_t dire
 static void put_end(struct trace_file *f, uint64_t at)
 {
     uint64_t n = arr_len(f->arrays), directory = directory_at(f), size = at - directory;
-    struct record r = {.n = 0};
+    struct tensor_record r = {.n = 0};
     int far = end_is_far(f);
     if (far)
         put_end64(&r, n, size, directory);

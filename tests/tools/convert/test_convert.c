@@ -241,7 +241,7 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
     struct checkpoint c;
     mgpt_error err = {.text = ""};
     struct ckpt_options options = {.given = OPT_CHARS};
-    struct sides sides = {{NULL, 0}, text(chars)};
+    struct convert_sides sides = {{NULL, 0}, text(chars)};
     if (read_bytes(&c, text(BIGRAM5 "}"), &options, &sides, &err) < 0) {
         assert_null(tokens);
         assert_non_null(strstr(err.text, "chars.txt: "));

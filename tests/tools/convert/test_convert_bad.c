@@ -11,7 +11,7 @@
 static void assert_json(const char *json, const struct ckpt_options *options, const char *expected)
 {
     static const struct ckpt_options none = {0};
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     struct checkpoint c;
     mgpt_error err = {.text = ""};
     int status = read_bytes(&c, text(json), options ? options : &none, &no_sides, &err);
@@ -68,7 +68,7 @@ TEST(bos)
 TEST(odd_json)
 {
     static const struct ckpt_options none = {0};
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     static const char *const texts[] = {
         "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5 ",\"head_dim\":1,\"activation\":3}",
         "{\"model\":{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5 "},\"hparams\":"
@@ -138,7 +138,7 @@ TEST(layers_json)
 /* A microgpt that rotates: without gains its norms have ones; the numbers are those of the file. */
 TEST(rotated_json)
 {
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     static const struct ckpt_options half = {.given = OPT_POSITIONS, .positions = "half"};
     static const char bare[] =
         HEADS4(SQUARE4) ",\"mlp_gate\":[[[1,2,3,4]]],\"rms_final\":[1,2,3,4],"
@@ -260,7 +260,7 @@ TEST(bad_json)
 static void assert_bin(const struct span bytes, struct span tokenizer, const char *expected)
 {
     static const struct ckpt_options none = {0};
-    struct sides sides = {tokenizer, {NULL, 0}};
+    struct convert_sides sides = {tokenizer, {NULL, 0}};
     struct checkpoint c;
     mgpt_error err = {.text = ""};
     if (read_bytes(&c, bytes, &none, &sides, &err) == MGPT_OK || !strstr(err.text, expected))
@@ -339,7 +339,7 @@ TEST(bad_tokenizers)
 /* ---- hostile bytes ----------------------------------------------------------------------------- */
 
 /* Reads; when that succeeds, every value as well. */
-static int exercise(struct span bytes, const struct sides *sides)
+static int exercise(struct span bytes, const struct convert_sides *sides)
 {
     static const struct ckpt_options none = {0}, heads = {.given = OPT_HEADS, .n_head = 4};
     struct checkpoint c;
@@ -371,8 +371,8 @@ static int exercise_sample(const char *name, const uint8_t *data, size_t n, cons
     memcpy(exact, data, n);
     int is_tokenizer = strcmp(name, "tokenizer.bin") == 0;
     struct span bytes = {exact, n}, model = {good->data, good->size};
-    struct sides sides = {is_tokenizer ? bytes : (struct span){tokenizer->data, tokenizer->size},
-                          {NULL, 0}};
+    struct convert_sides sides = {
+        is_tokenizer ? bytes : (struct span){tokenizer->data, tokenizer->size}, {NULL, 0}};
     int status = exercise(is_tokenizer ? model : bytes, &sides);
     free(exact);
     return status;

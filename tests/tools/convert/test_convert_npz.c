@@ -37,7 +37,7 @@ static struct bytes archive(const char *path, const struct entry *entries)
 static void read_it(struct checkpoint *c, const struct bytes *b, const struct ckpt_options *o,
                     const char *expected)
 {
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     static const struct ckpt_options none;
     mgpt_error err = {.text = ""};
     int status =

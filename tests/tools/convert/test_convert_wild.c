@@ -105,7 +105,7 @@ TEST(dialects)
 {
     static const struct ckpt_options none = {.given = FORK, .activation = "relu", .eps = 1e-5};
     static const struct ckpt_options half = ROTATES("half");
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     struct checkpoint c;
     mgpt_error err;
     struct file gains = fixture_in(WILD, "gains.json"), gate = fixture_in(WILD, "rotated.json");
@@ -129,7 +129,7 @@ TEST(dialects)
 static void assert_refused(struct span bytes, const struct ckpt_options *options,
                            const char *expected)
 {
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     struct checkpoint c;
     mgpt_error err = {.text = ""};
     if (read_bytes(&c, bytes, options, &no_sides, &err) == MGPT_OK || !strstr(err.text, expected))
@@ -244,7 +244,7 @@ TEST(not_a_number)
 /* Reads a copy of exactly this size; when that succeeds, every value as well. */
 static int exercise(const struct layout *l, const uint8_t *data, size_t n)
 {
-    static const struct sides no_sides;
+    static const struct convert_sides no_sides;
     struct checkpoint c;
     mgpt_error err = {0};
     float v[64];

@@ -15,14 +15,14 @@ enum { N_CTX = 16, N_VOCAB = 27, N_HEADS = 4, WIDTH = 16, HEAD_DIM = 4, MOST_BRA
 
 /* ---- a repl, and what it prints ---- */
 
-struct fixture {
+struct repl_fixture {
     struct repl repl;
     char path[512], directory[64], file[96];
     int out, err;      /* the real ones */
     FILE *said, *told; /* what commands wrote to them */
 };
 
-static void open_repl(struct fixture *f, const char *rng)
+static void open_repl(struct repl_fixture *f, const char *rng)
 {
     const struct cli_command none = {.name = "test"};
     memset(f, 0, sizeof *f);
@@ -40,7 +40,7 @@ static void open_repl(struct fixture *f, const char *rng)
     assert_true(f->said && f->told);
 }
 
-static void close_repl(struct fixture *f)
+static void close_repl(struct repl_fixture *f)
 {
     repl_end(&f->repl);
     engine_close(&f->repl.engine);
@@ -64,7 +64,7 @@ static void restore(int saved, int fd)
 }
 
 /* Types one line. */
-__attribute__((format(printf, 2, 3))) static void type(struct fixture *f, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void type(struct repl_fixture *f, const char *fmt, ...)
 {
     char line[256];
     va_list ap;
@@ -85,7 +85,7 @@ __attribute__((format(printf, 2, 3))) static void type(struct fixture *f, const 
 }
 
 /* What the last line wrote to stderr, as text. */
-static const char *told(struct fixture *f)
+static const char *told(struct repl_fixture *f)
 {
     static char text[2048];
     ssize_t n = pread(fileno(f->told), text, sizeof text - 1, 0);
@@ -152,7 +152,7 @@ static mgpt_session *fresh(struct shadow *s, const int32_t *tokens, size_t n, mg
     return session;
 }
 
-static void check(struct fixture *f, struct shadow *s)
+static void check(struct repl_fixture *f, struct shadow *s)
 {
     const mgpt_session *ours = f->repl.engine.session;
     const struct shadow_branch *b = &s->branches[s->current];
@@ -175,7 +175,7 @@ static void check(struct fixture *f, struct shadow *s)
 
 /* ---- random lines ---- */
 
-static size_t below(uint64_t *rng, size_t n)
+static size_t random_below(uint64_t *rng, size_t n)
 {
     return (size_t)(toy_random(rng) % n);
 }
@@ -186,16 +186,16 @@ static void append(struct shadow_branch *b, int32_t token)
     b->n = b->held;
 }
 
-static void type_ids(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_ids(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
     struct shadow_branch *b = &s->branches[s->current];
-    size_t n = 1 + below(rng, 5);
+    size_t n = 1 + random_below(rng, 5);
     char line[128] = "/ids";
     int32_t ids[5];
     for (size_t i = 0; i < n; i++) {
-        ids[i] = (int32_t)below(rng, N_VOCAB);
+        ids[i] = (int32_t)random_below(rng, N_VOCAB);
         size_t at = strlen(line);
-        if (ids[i] < 26 && below(rng, 2))
+        if (ids[i] < 26 && random_below(rng, 2))
             snprintf(line + at, sizeof line - at, " \"%c\"", 'a' + (int)ids[i]);
         else
             snprintf(line + at, sizeof line - at, " %d,", (int)ids[i]);
@@ -209,11 +209,11 @@ static void type_ids(struct fixture *f, struct shadow *s, uint64_t *rng)
         append(b, ids[i]);
 }
 
-static void type_goto(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_goto(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
     struct shadow_branch *b = &s->branches[s->current];
-    size_t pos = below(rng, b->n + 2), back = 1 + below(rng, 3);
-    if (below(rng, 2)) {
+    size_t pos = random_below(rng, b->n + 2), back = 1 + random_below(rng, 3);
+    if (random_below(rng, 2)) {
         type(f, "/b %zu", back);
         pos = back <= b->held ? b->held - back : b->n + 1;
     } else {
@@ -225,11 +225,11 @@ static void type_goto(struct fixture *f, struct shadow *s, uint64_t *rng)
         assert_true(is_one_line(told(f)));
 }
 
-static void type_edit(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_edit(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
     struct shadow_branch *b = &s->branches[s->current];
-    size_t pos = below(rng, b->held + 1);
-    int32_t token = (int32_t)below(rng, N_VOCAB);
+    size_t pos = random_below(rng, b->held + 1);
+    int32_t token = (int32_t)random_below(rng, N_VOCAB);
     type(f, "/edit %zu %d", pos, (int)token);
     if (pos < b->held)
         b->tokens[pos] = token;
@@ -252,7 +252,7 @@ static int hear_bos(struct shadow_branch *b)
     return 1;
 }
 
-static void type_step(struct fixture *f, struct shadow *s)
+static void type_step(struct repl_fixture *f, struct shadow *s)
 {
     struct shadow_branch *b = &s->branches[s->current];
     type(f, "%s", "");
@@ -267,9 +267,9 @@ static void type_step(struct fixture *f, struct shadow *s)
         append(b, token);
 }
 
-static void type_branch(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_branch(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
-    if (s->n_branches < MOST_BRANCHES && below(rng, 2)) {
+    if (s->n_branches < MOST_BRANCHES && random_below(rng, 2)) {
         struct shadow_branch *b = &s->branches[s->n_branches];
         *b = s->branches[s->current];
         snprintf(b->name, sizeof b->name, "b%zu", ++s->n_names);
@@ -277,7 +277,7 @@ static void type_branch(struct fixture *f, struct shadow *s, uint64_t *rng)
         s->current = s->n_branches++;
         return;
     }
-    s->current = below(rng, s->n_branches);
+    s->current = random_below(rng, s->n_branches);
     type(f, "/diff %s", s->branches[s->current].name);
     type(f, "/sw %s", s->branches[s->current].name);
 }
@@ -309,9 +309,9 @@ static void take_mean(struct shadow *s, struct shadow_edit *e, size_t head)
     }
 }
 
-static void type_ablation(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_ablation(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
-    size_t head = below(rng, N_HEADS + 1), kind = below(rng, 5);
+    size_t head = random_below(rng, N_HEADS + 1), kind = random_below(rng, 5);
     struct shadow_edit *e = head < N_HEADS ? &s->heads[head] : &s->mlp;
     char part[8] = "mlp.0";
     if (head < N_HEADS)
@@ -324,7 +324,8 @@ static void type_ablation(struct fixture *f, struct shadow *s, uint64_t *rng)
         type(f, "/ab %s off", part);
         e->used = 0;
     } else if (kind == 2) {
-        *e = (struct shadow_edit){.used = 1, .scale = 1, .factor = (float)below(rng, 300) / 100};
+        *e = (struct shadow_edit){
+            .used = 1, .scale = 1, .factor = (float)random_below(rng, 300) / 100};
         type(f, "/scale %s %.9g", part, (double)e->factor);
         e->used = e->factor != 1;
     } else if (kind == 3 && s->branches[s->current].held > 0) {
@@ -338,7 +339,7 @@ static void type_ablation(struct fixture *f, struct shadow *s, uint64_t *rng)
 }
 
 /* Saved, spoilt, and loaded: all is as it was. */
-static void type_session(struct fixture *f)
+static void type_session(struct repl_fixture *f)
 {
     type(f, "/save %s", f->file);
     assert_string_equal(told(f), "");
@@ -351,9 +352,9 @@ static void type_session(struct fixture *f)
     assert_string_equal(told(f), "");
 }
 
-static void type_random(struct fixture *f, struct shadow *s, uint64_t *rng)
+static void type_random(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
 {
-    switch (below(rng, 10)) {
+    switch (random_below(rng, 10)) {
     case 0:
     case 1:
         type_ids(f, s, rng);
@@ -386,7 +387,7 @@ TEST(random_lines)
     uint64_t rng = 5;
     (void)state;
     for (size_t i = 0; i < SEQUENCES; i++) {
-        struct fixture f;
+        struct repl_fixture f;
         open_repl(&f, NULL);
         struct shadow s = {.model = f.repl.engine.model,
                            .branches = {{.name = "main"}},
@@ -410,7 +411,7 @@ TEST(numbers_go_on)
     static const char *const kinds[] = {NULL, "python"};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        struct fixture f;
+        struct repl_fixture f;
         char first[256], again[256];
         open_repl(&f, kinds[i]);
         type(&f, "/set temp 2");
@@ -430,7 +431,7 @@ TEST(numbers_go_on)
     }
 }
 
-static void write_file(const char *path, const char *bytes, size_t n)
+static void write_session_file(const char *path, const char *bytes, size_t n)
 {
     FILE *to = fopen(path, "wb");
     assert_non_null(to);
@@ -439,7 +440,7 @@ static void write_file(const char *path, const char *bytes, size_t n)
 }
 
 /* A session with several timelines and edits; its file in a malloc'ed text. */
-static char *make_session(struct fixture *f, size_t *n)
+static char *make_session(struct repl_fixture *f, size_t *n)
 {
     mgpt_error err;
     open_repl(f, NULL);
@@ -456,7 +457,7 @@ static char *make_session(struct fixture *f, size_t *n)
 }
 
 /* Loads the file as it is now: 1 when it was taken; otherwise one line, and nothing has changed. */
-static int load(struct fixture *f)
+static int load(struct repl_fixture *f)
 {
     struct repl before = f->repl;
     float logits[N_VOCAB];
@@ -475,7 +476,7 @@ static int load(struct fixture *f)
 }
 
 /* The file with the first `from` replaced by `to`. */
-static void replace(struct fixture *f, const char *text, const char *from, const char *to)
+static void replace(struct repl_fixture *f, const char *text, const char *from, const char *to)
 {
     char changed[4096];
     const char *at = strstr(text, from);
@@ -483,7 +484,7 @@ static void replace(struct fixture *f, const char *text, const char *from, const
     int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
                      at + strlen(from));
     assert_in_range(n, 0, sizeof changed - 1);
-    write_file(f->file, changed, (size_t)n);
+    write_session_file(f->file, changed, (size_t)n);
 }
 
 TEST(bad_sessions)
@@ -521,7 +522,7 @@ TEST(bad_sessions)
         {"\"branches\":[", "\"branches\":[],\"x\":[", "0 timelines"},
         {"\"kv\"", "\"version\":1,\"kv\"", "bad JSON"},
     };
-    struct fixture f;
+    struct repl_fixture f;
     size_t n;
     char *text = make_session(&f, &n);
     (void)state;
@@ -540,7 +541,7 @@ TEST(bad_sessions)
 TEST(mutated_sessions)
 {
     static const char others[] = "0\"[{,9-";
-    struct fixture f;
+    struct repl_fixture f;
     size_t n;
     char *text = make_session(&f, &n);
     (void)state;
@@ -548,12 +549,12 @@ TEST(mutated_sessions)
         char was = text[i];
         for (size_t k = 0; k < sizeof others - 1; k++) {
             text[i] = others[k];
-            write_file(f.file, text, n);
+            write_session_file(f.file, text, n);
             load(&f);
             type(&f, "/goto 1");
         }
         text[i] = was;
-        write_file(f.file, text, i);
+        write_session_file(f.file, text, i);
         assert_true(i == n - 1 || !load(&f)); /* the last byte is the line end */
     }
     free(text);

@@ -19,11 +19,11 @@ enum { TOKENS = 16, VECTORS = 4 }; /* with their sums, four fit into 16 register
 
 #define EACH_VECTOR _Pragma("clang loop unroll(full)") for (size_t v = 0; v < VECTORS; v++)
 
-struct columns {
+struct panel_columns {
     double w[WIDEN * PANEL];
 };
 
-struct sums {
+struct panel_sums {
     double c[4][PANEL]; /* floats, one row per chain */
 };
 
@@ -35,7 +35,7 @@ static int has_tiny(const float *x, size_t n)
     return tiny;
 }
 
-static int load_columns(struct columns *to, widen_fn *widen, const void *from, size_t n)
+static int load_columns(struct panel_columns *to, widen_fn *widen, const void *from, size_t n)
 {
     float wide[WIDEN * PANEL];
     widen(wide, from, n * PANEL);
@@ -80,15 +80,15 @@ static void add_columns(double *c, const double *w, const float *x, size_t n, si
         wasm_v128_store(c + 2 * v, a[v]);
 }
 
-static void add_chains(struct sums *s, size_t n_chains, const struct columns *w, const float *x,
-                       size_t n, int careful)
+static void add_chains(struct panel_sums *s, size_t n_chains, const struct panel_columns *w,
+                       const float *x, size_t n, int careful)
 {
     for (size_t i = 0; i < n_chains && i < n; i++)
         for (size_t l = 0; l < PANEL; l += 2 * VECTORS)
             add_columns(s->c[i] + l, w->w + i * PANEL + l, x + i, n - i, n_chains, careful);
 }
 
-static void store_sums(float *y, const struct sums *s, size_t n_chains, size_t rows)
+static void store_sums(float *y, const struct panel_sums *s, size_t n_chains, size_t rows)
 {
     struct chains floats;
     for (size_t i = 0; i < n_chains; i++)
@@ -108,8 +108,8 @@ static void multiply(const struct matmul *m, const struct pairs_type type, size_
                      const int careful[TOKENS])
 {
     size_t n_chains = m->n_out > NARROW ? 1 : 4;
-    struct sums sums[TOKENS] = {{{{0}}}};
-    struct columns w;
+    struct panel_sums sums[TOKENS] = {{{{0}}}};
+    struct panel_columns w;
     for (size_t k = 0; k < m->n_in; k += WIDEN) {
         size_t n_columns = m->n_in - k < WIDEN ? m->n_in - k : WIDEN;
         const char *from = (const char *)m->w + (p * m->n_in + k) * PANEL * type.bytes;
