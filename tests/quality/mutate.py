@@ -7,14 +7,15 @@ has survived: it asks for a test, or for simpler code, or for a line in tests/qu
 changes nothing.
 
     tests/quality/mutate.py                      25 mutants of each file
-    tests/quality/mutate.py -n 0 src/run/kv.c        all of one file
+    tests/quality/mutate.py -n 0 src/run/kv.c    all of one file
     tests/quality/mutate.py --slice 140          stops after 140 s; the next run goes on where this one stopped
     tests/quality/mutate.py --again              tries the survivors of earlier runs again
     tests/quality/mutate.py --report             the figures so far, and the survivors
 
 Which mutants a sample holds depends on --seed, the lines and the mutations, not on the rest of the file.
 Objects are compiled without optimisation; what is linked with them is the release (build-mutants/, made when
-missing). A survivor whose optimised objects are those of the code is no mutant. Needs Python 3, no packages, and Linux.
+missing). A survivor whose optimised objects are those of the code is no mutant. groups.txt lists files and tests,
+mutations.py the changes. Needs Python 3, no packages, and Linux.
 """
 import argparse
 import hashlib
@@ -30,164 +31,25 @@ import sys
 import tempfile
 import time
 
+from mutations import mutants_of
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
 
-# The files, and the tests of each group, quickest first: of tests/, of tests/cli/, or the sweeps of tests/faults/
-# that a word picks.
-GROUPS = [
-    ('kernels', ['kernels', 'kernels_linear', 'kernels_attend', 'sample_few', 'fused', 'told_apart', 'forward',
-                 'kernels_int', 'sample', 'session', 'cli/golden'],
-     ['src/kernels/ladder.c', 'src/kernels/spec/float_tmpl.h', 'src/kernels/spec/attend_tmpl.h', 'src/kernels/tiles/float_tile_tmpl.h',
-      'src/kernels/tiles/attend_tile_tmpl.h', 'src/kernels/simd/lanes.h', 'src/kernels/simd/lanes_plain.h', 'src/kernels/simd/lanes_avx2.h',
-      'src/kernels/simd/lanes_avx512.h', 'src/kernels/isa/avx2.c', 'src/kernels/isa/avx512.c', 'src/base/dmath.h']),
-    ('fused step', ['fused', 'session', 'timelines', 'cli/golden'],
-     ['src/page/fused_tmpl.h', 'src/page/fused_matmul_tmpl.h', 'src/page/fused_attend_tmpl.h',
-      'src/kernels/tiles/float_small_tmpl.h', 'src/model/fused_model.c', 'src/run/fused_rows.c']),
-    ('integer kernels', ['kernels', 'pack', 'kernels_int', 'kernels_linear', 'dtype', 'cli/convert_quant'],
-     ['src/kernels/pack/pack_float.c', 'src/kernels/pack/pack_int.c', 'src/kernels/spec/int_scalar.c', 'src/kernels/tiles/int_tile_tmpl.h',
-      'src/kernels/simd/int_256.h', 'src/kernels/simd/int_512.h', 'src/kernels/spec/quantize_tmpl.h', 'src/kernels/simd/int_pairs.h',
-      'src/kernels/tiles/int_weights_tmpl.h', 'src/kernels/isa/int_amx.c']),
-    ('gguf', ['gguf_bad', 'gguf', 'files', 'base', 'mutate', 'no_memory', 'model_files'],
-     ['src/gguf/gguf_read.c', 'src/gguf/gguf_get.c', 'src/base/cursor.h', 'src/base/check.h']),
-    ('tokenizers', ['tok_char', 'stream', 'tok', 'tok_dialect', 'utf8', 'tok_bpe', 'tok_rules', 'tok_spm',
-                    'no_memory', 'model_files'],
-     ['src/tokenizer/tok.c', 'src/tokenizer/tok_bpe.c', 'src/tokenizer/tok_char.c', 'src/tokenizer/tok_merge.c', 'src/tokenizer/tok_pairs.c', 'src/tokenizer/tok_special.c',
-      'src/tokenizer/tok_split.c', 'src/tokenizer/tok_spm.c', 'src/tokenizer/tok_vocab.c', 'src/base/utf8.c']),
-    ('sampling', ['sample_few', 'sample', 'kernels'], ['src/run/sample.c', 'src/kernels/spec/sample_tmpl.h']),
-    ('sessions', ['kv', 'session', 'files', 'taps', 'kernels_attend', 'no_memory', 'fused', 'forward', 'timelines',
-                  'inspect', 'threads', 'told_apart', 'equal_bits', 'attention'],
-     ['src/run/kv.c', 'src/run/session.c', 'src/base/threads.c']),
-    ('safetensors', ['safetensors', 'hf', 'hf_files', 'reference'], ['tools/convert/containers/safetensors.c']),
-    ('arrays', ['npy', 'convert_npz', 'reference_others', 'torch', 'convert', 'trace_file', 'reference_hooks',
-                'reference', 'convert_bad', 'convert_wild', 'faults:stored.npz', 'faults:object.npy'],
-     ['tools/common/npy.c', 'tools/common/npz.c', 'tools/convert/families/npy_model.c', 'tools/convert/families/npz_model.c',
-      'tools/convert/families/npz_stream.c']),
-    ('pickle', ['pickle', 'torch', 'torch_bad', 'pickle_bad', 'torch_models', 'convert_bad', 'convert_wild'],
-     ['tools/convert/containers/pickle.c', 'tools/convert/containers/pickle_call.c', 'tools/convert/containers/pickle_data.c',
-      'tools/convert/containers/pickle_globals.c', 'tools/convert/containers/pickle_numpy.c', 'tools/convert/containers/pickle_walk.c',
-      'tools/convert/containers/zip_dir.c', 'tools/convert/containers/torch.c', 'tools/convert/containers/torch_legacy.c',
-      'tools/convert/containers/torch_zip.c']),
-    ('llama2.c', ['convert', 'convert_bad'], ['tools/convert/families/llama2c.c', 'tools/convert/vocab/llama2c_tokens.c']),
-    ('microgpt', ['convert', 'convert_bad', 'convert_wild'],
-     ['tools/convert/families/tree.c', 'tools/convert/families/tree_facts.c', 'tools/convert/families/tree_matrix.c',
-      'tools/convert/families/tree_model.c']),
-    ('hf tokenizers', ['hf_tokenizer_bad', 'hf_tokenizer', 'vocab_files', 'torch_meta', 'hf', 'torch_models', 'hf_files'],
-     ['tools/convert/vocab/hf_tokenizer.c', 'tools/convert/vocab/hf_tokenizer_json.c', 'tools/convert/vocab/hf_tokenizer_lists.c',
-      'tools/convert/vocab/hf_tokenizer_shape.c', 'tools/convert/vocab/sentencepiece.c', 'tools/convert/vocab/tiktoken.c']),
-]
 
-# ---- mutations ------------------------------------------------------------------------------------
+def read_groups():
+    """[(name, tests, files)] of groups.txt."""
+    groups = []
+    with open(os.path.join(ROOT, 'tests/quality/groups.txt')) as f:
+        for line in f:
+            if line.startswith('    '):
+                groups[-1][2].append(line.strip())
+            elif ':' in line and not line.startswith('#'):
+                name, tests = line.split(':', 1)
+                groups.append((name, tests.split(), []))
+    return groups
 
 
-def masked(text):
-    """The text with comments, strings and preprocessor lines blanked out, so that offsets stay the same."""
-    blank = lambda m: re.sub(r'[^\n]', ' ', m.group())
-    text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', blank, text, flags=re.S)
-    return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', blank, text, flags=re.M)
-
-
-SWAPS = {'<': ['<=', '>='], '<=': ['<', '>'], '>': ['>=', '<='], '>=': ['>', '<'], '==': ['!='], '!=': ['=='],
-         '+': ['-'], '-': ['+'], '*': ['/'], '/': ['*'], '%': ['/'], '&&': ['||'], '||': ['&&'], '&': ['|'],
-         '|': ['&'], '^': ['|'], '<<': ['>>'], '>>': ['<<'], '+=': ['-=', '='], '-=': ['+=', '='], '*=': ['/='],
-         '|=': ['&='], '&=': ['|='], '<<=': ['>>='], '>>=': ['<<=']}
-OPERATOR = re.compile(r'(?<=\s)(<<=|>>=|<=|>=|==|!=|&&|\|\||<<|>>|\+=|-=|\*=|\|=|&=|[<>+*/%&|^-])(?=\s)')
-NUMBER = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])')
-REAL = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)'
-                  r'[fF]?(?![\w.])')
-DECLARES = re.compile(r'(return|break|continue|goto|case|default|else|do|for|while|if|switch|typedef|static|const|'
-                      r'unsigned|struct|enum|int|char|float|double|void|size_t|long|mgpt_\w+|\w+_t)\b')
-
-
-def closing(code, at):
-    """The offset of the parenthesis that closes the one at `at`."""
-    depth = 0
-    for i in range(at, len(code)):
-        depth += {'(': 1, ')': -1}.get(code[i], 0)
-        if depth == 0:
-            return i
-    return -1
-
-
-def statements(code):
-    """Spans of statements that can go: calls, assignments, break and continue, each from the start of a line."""
-    for m in re.finditer(r'^[ \t]+([A-Za-z_*(][^;{}]*;)[ \t]*$', code, flags=re.M):
-        text = m.group(1)
-        if re.fullmatch(r'(break|continue);', text):
-            yield m.span(1)
-        elif not DECLARES.match(text) and text.count('(') == text.count(')') and ('=' in text or '(' in text):
-            if not re.match(r'\w+ \**\w+( =|;|\[)', text):
-                yield m.span(1)
-
-
-def mutations(text):
-    """(offset, old, new) of every mutation of a file."""
-    code = masked(text)
-    depth = 0
-    inside = []  # per offset: within braces
-    for c in code:
-        depth += {'{': 1, '}': -1}.get(c, 0)
-        inside.append(depth > 0)
-    found = set()
-
-    def add(at, end, new):
-        if inside[at]:
-            found.add((at, text[at:end], new))
-
-    for m in OPERATOR.finditer(code):
-        for new in SWAPS[m.group(1)]:
-            add(m.start(), m.end(), new)
-    for m in NUMBER.finditer(code):
-        value = int(m.group(1), 0)
-        flag = re.search(r'return -?$|[^\w)\] ] ?-$|= -$|[?:] -$', code[:m.start()][-12:]) and value == 1
-        for new in ([] if flag else [value + 1]) + ([value - 1] if value else []):
-            add(m.start(), m.end(), str(new) + m.group(2))
-    for m in REAL.finditer(code):
-        add(m.start(), m.end(), '(%s * 1.01f)' % m.group() if float.fromhex(m.group().rstrip('fF'))
-            else '1.0f')
-    for m in re.finditer(r'\b(if|while) \(', code):
-        end = closing(code, m.end() - 1)
-        if end > 0:
-            add(m.end() - 1, end + 1, '(!' + text[m.end() - 1:end + 1] + ')')
-    for m in re.finditer(r'(?<![\w)])!(?=[\w(*])', code):
-        add(m.start(), m.end(), '')
-    for m in re.finditer(r'(\+\+|--)', code):
-        add(m.start(), m.end(), '--' if m.group() == '++' else '++')
-    for m in re.finditer(r'\bck_(add|mul|align|size|bytes)\(', code):
-        end = closing(code, m.end() - 1)
-        if end > 0:
-            add(m.start(), end + 1, '(%s | 1)' % text[m.start():end + 1])
-    for m in re.finditer(r'\breturn ([^;]+);', code):
-        if m.group(1) != 'NULL':
-            add(m.start(1), m.end(1), {'0': '1', 'MGPT_OK': '-1'}.get(m.group(1), '0'))
-    for at, end in statements(code):
-        add(at, end, ';' + '\n' * text.count('\n', at, end))
-    return sorted(found)
-
-
-class Mutant:
-    def __init__(self, file, text, at, old, new, nth):
-        self.file, self.at, self.old, self.new = file, at, old, new
-        self.number = text.count('\n', 0, at) + 1
-        self.line = text.split('\n')[self.number - 1].strip()
-        change = '%s -> %s' % (' '.join(old.split()), ' '.join(new.split()) or 'nothing')
-        self.change = change if nth == 1 else '%s #%d' % (change, nth)
-        self.id = '%s | %s | %s' % (file, self.change, self.line)
-
-    def text(self, text):
-        return text[:self.at] + self.new + text[self.at + len(self.old):]
-
-
-def mutants_of(file, seed):
-    """All mutants of a file in the order in which samples take them."""
-    with open(os.path.join(ROOT, file)) as f:
-        text = f.read()
-    seen, all_of_them = {}, []
-    for at, old, new in mutations(text):
-        m = Mutant(file, text, at, old, new, 1)
-        seen[m.id] = seen.get(m.id, 0) + 1
-        all_of_them.append(Mutant(file, text, at, old, new, seen[m.id]))
-    rank = lambda m: hashlib.sha256(('%s|%s' % (seed, m.id)).encode()).digest()
-    return text, sorted(all_of_them, key=rank)
+GROUPS = read_groups()
 
 
 def known_equivalents():
@@ -460,7 +322,9 @@ def chosen(args):
     for group in GROUPS:
         for file in group[2]:
             if not args.files or file in args.files or group[0] in args.files:
-                text, mutants = mutants_of(file, args.seed)
+                with open(os.path.join(ROOT, file)) as f:
+                    text = f.read()
+                mutants = mutants_of(file, text, args.seed)
                 out.append((file, text, mutants[:args.n] if args.n else mutants, group))
     if not out:
         sys.exit('no such file or group')

@@ -1,0 +1,112 @@
+"""The mutations of a C file: one small fault each. See mutate.py."""
+import hashlib
+import re
+
+
+def masked(text):
+    """The text with comments, strings and preprocessor lines blanked out, so that offsets stay the same."""
+    blank = lambda m: re.sub(r'[^\n]', ' ', m.group())
+    text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', blank, text, flags=re.S)
+    return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', blank, text, flags=re.M)
+
+
+SWAPS = {'<': ['<=', '>='], '<=': ['<', '>'], '>': ['>=', '<='], '>=': ['>', '<'], '==': ['!='], '!=': ['=='],
+         '+': ['-'], '-': ['+'], '*': ['/'], '/': ['*'], '%': ['/'], '&&': ['||'], '||': ['&&'], '&': ['|'],
+         '|': ['&'], '^': ['|'], '<<': ['>>'], '>>': ['<<'], '+=': ['-=', '='], '-=': ['+=', '='], '*=': ['/='],
+         '|=': ['&='], '&=': ['|='], '<<=': ['>>='], '>>=': ['<<=']}
+OPERATOR = re.compile(r'(?<=\s)(<<=|>>=|<=|>=|==|!=|&&|\|\||<<|>>|\+=|-=|\*=|\|=|&=|[<>+*/%&|^-])(?=\s)')
+NUMBER = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])')
+REAL = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)'
+                  r'[fF]?(?![\w.])')
+DECLARES = re.compile(r'(return|break|continue|goto|case|default|else|do|for|while|if|switch|typedef|static|const|'
+                      r'unsigned|struct|enum|int|char|float|double|void|size_t|long|mgpt_\w+|\w+_t)\b')
+
+
+def closing(code, at):
+    """The offset of the parenthesis that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += {'(': 1, ')': -1}.get(code[i], 0)
+        if depth == 0:
+            return i
+    return -1
+
+
+def statements(code):
+    """Spans of statements that can go: calls, assignments, break and continue, each from the start of a line."""
+    for m in re.finditer(r'^[ \t]+([A-Za-z_*(][^;{}]*;)[ \t]*$', code, flags=re.M):
+        text = m.group(1)
+        if re.fullmatch(r'(break|continue);', text):
+            yield m.span(1)
+        elif not DECLARES.match(text) and text.count('(') == text.count(')') and ('=' in text or '(' in text):
+            if not re.match(r'\w+ \**\w+( =|;|\[)', text):
+                yield m.span(1)
+
+
+def mutations(text):
+    """(offset, old, new) of every mutation of a file."""
+    code = masked(text)
+    depth = 0
+    inside = []  # per offset: within braces
+    for c in code:
+        depth += {'{': 1, '}': -1}.get(c, 0)
+        inside.append(depth > 0)
+    found = set()
+
+    def add(at, end, new):
+        if inside[at]:
+            found.add((at, text[at:end], new))
+
+    for m in OPERATOR.finditer(code):
+        for new in SWAPS[m.group(1)]:
+            add(m.start(), m.end(), new)
+    for m in NUMBER.finditer(code):
+        value = int(m.group(1), 0)
+        flag = re.search(r'return -?$|[^\w)\] ] ?-$|= -$|[?:] -$', code[:m.start()][-12:]) and value == 1
+        for new in ([] if flag else [value + 1]) + ([value - 1] if value else []):
+            add(m.start(), m.end(), str(new) + m.group(2))
+    for m in REAL.finditer(code):
+        add(m.start(), m.end(), '(%s * 1.01f)' % m.group() if float.fromhex(m.group().rstrip('fF'))
+            else '1.0f')
+    for m in re.finditer(r'\b(if|while) \(', code):
+        end = closing(code, m.end() - 1)
+        if end > 0:
+            add(m.end() - 1, end + 1, '(!' + text[m.end() - 1:end + 1] + ')')
+    for m in re.finditer(r'(?<![\w)])!(?=[\w(*])', code):
+        add(m.start(), m.end(), '')
+    for m in re.finditer(r'(\+\+|--)', code):
+        add(m.start(), m.end(), '--' if m.group() == '++' else '++')
+    for m in re.finditer(r'\bck_(add|mul|align|size|bytes)\(', code):
+        end = closing(code, m.end() - 1)
+        if end > 0:
+            add(m.start(), end + 1, '(%s | 1)' % text[m.start():end + 1])
+    for m in re.finditer(r'\breturn ([^;]+);', code):
+        if m.group(1) != 'NULL':
+            add(m.start(1), m.end(1), {'0': '1', 'MGPT_OK': '-1'}.get(m.group(1), '0'))
+    for at, end in statements(code):
+        add(at, end, ';' + '\n' * text.count('\n', at, end))
+    return sorted(found)
+
+
+class Mutant:
+    def __init__(self, file, text, at, old, new, nth):
+        self.file, self.at, self.old, self.new = file, at, old, new
+        self.number = text.count('\n', 0, at) + 1
+        self.line = text.split('\n')[self.number - 1].strip()
+        change = '%s -> %s' % (' '.join(old.split()), ' '.join(new.split()) or 'nothing')
+        self.change = change if nth == 1 else '%s #%d' % (change, nth)
+        self.id = '%s | %s | %s' % (file, self.change, self.line)
+
+    def text(self, text):
+        return text[:self.at] + self.new + text[self.at + len(self.old):]
+
+
+def mutants_of(file, text, seed):
+    """All mutants of a file with this text, in the order in which samples take them."""
+    seen, all_of_them = {}, []
+    for at, old, new in mutations(text):
+        m = Mutant(file, text, at, old, new, 1)
+        seen[m.id] = seen.get(m.id, 0) + 1
+        all_of_them.append(Mutant(file, text, at, old, new, seen[m.id]))
+    rank = lambda m: hashlib.sha256(('%s|%s' % (seed, m.id)).encode()).digest()
+    return sorted(all_of_them, key=rank)
