@@ -76,90 +76,47 @@ TEST(unreadable)
 
 /* ---- decoding ---------------------------------------------------------------------------------- */
 
-/* FORMATS.md 1.4: bytes (37 i + 11) mod 256, d = 0.09375, dmin or m = 0.046875, MXFP4: exponent 126. */
-static const int places32[] = {0, 1, 15, 16, 31};
-static const int places256[] = {0, 1, 31, 32, 63, 64, 100, 128, 200, 255};
-
-static const struct expected {
-    const char *type;
-    size_t d_at, m_at; /* of the half-precision fields; 0 behind m_at: none */
-    double sum, values[10];
-} stated[] = {
-    {"Q4_0", 0, 0, -1.96875, {-.28125, .1875, -.75, -.28125, 0}},
-    {"Q4_1", 0, 2, 24.46875, {1.453125, .421875, .984375, .890625, 1.171875}},
-    {"Q5_0", 0, 0, 1.40625, {.84375, -.1875, -1.125, 1.3125, .09375}},
-    {"Q5_1", 0, 2, 48.84375, {1.828125, 2.296875, 2.859375, 1.828125, .515625}},
-    {"Q8_0", 0, 0, -16.5, {7.96875, 11.4375, -12, -8.53125, -4.5}},
-    {"IQ4_NL", 0, 0, -24.09375, {-3.28125, 2.34375, -11.90625, -3.28125, .09375}},
-    {"MXFP4", 0, 0, 6.25, {0, 1.5, -.75, .75, 1.5}},
-    {"Q4_K",
-     0,
-     2,
-     5103.75,
-     {29.578125, -2.390625, 15.046875, .75, 3.75, 39.421875, 8.90625, 39.65625, 12.984375,
-      4.546875}},
-    {"Q5_K",
-     0,
-     2,
-     10895.25,
-     {76.078125, -2.390625, 15.046875, 10.5, 7.5, 39.421875, 22.03125, 98.15625, 12.984375,
-      10.171875}},
-    {"Q6_K",
-     208,
-     0,
-     432.375,
-     {-134.15625, 159, -9, 21.65625, -54.375, -285, 236.53125, -32.90625, 102.09375, -5.625}},
-    {"Q2_K",
-     80,
-     82,
-     193.03125,
-     {3.09375, 0, -.140625, .703125, .609375, .984375, 1.875, .703125, .75, .421875}},
-    {"Q3_K",
-     108,
-     0,
-     89.8125,
-     {7.59375, -10.125, 6, -2.0625, .9375, 3.1875, 0, .1875, 2.34375, 3.9375}},
-    {"IQ4_XS",
-     0,
-     0,
-     -1031.71875,
-     {6.09375, -.09375, 3.28125, 42.65625, -16.40625, 73.125, 3.75, -54.84375, 106.875, -1.5}},
-};
-
 static void put_half(uint8_t *p, unsigned h)
 {
     p[0] = (uint8_t)h;
     p[1] = (uint8_t)(h >> 8);
 }
 
+/* A row of quant_stated.txt. */
+static void check_stated(char *row, void *user)
+{
+    static const int places32[] = {0, 1, 15, 16, 31},
+                     places256[] = {0, 1, 31, 32, 63, 64, 100, 128, 200, 255};
+    const struct dtype *d = dtype_named(strtok(row, " "));
+    size_t d_at = strtoul(strtok(NULL, " "), NULL, 10), m_at = strtoul(strtok(NULL, " "), NULL, 10);
+    double want_sum = strtod(strtok(NULL, " "), NULL), sum = 0;
+    uint8_t b[MAX_BYTES];
+    float y[MAX_BLOCK];
+    (void)user;
+    for (size_t j = 0; j < MAX_BYTES; j++)
+        b[j] = (uint8_t)(37 * j + 11);
+    put_half(b + d_at, 0x2E00);
+    if (m_at)
+        put_half(b + m_at, 0x2A00);
+    if (d->id == DTYPE_MXFP4) { /* a byte where the others have d */
+        b[0] = 126;
+        b[1] = 37 + 11;
+    }
+    d->to_float(b, y, d->block);
+    for (size_t j = 0; j < (d->block == 32 ? COUNT(places32) : COUNT(places256)); j++) {
+        int at = d->block == 32 ? places32[j] : places256[j];
+        double want = strtod(strtok(NULL, " "), NULL);
+        if ((double)y[at] != want)
+            fail_msg("%s: value %d is %g, expected %g", d->name, at, (double)y[at], want);
+    }
+    for (size_t j = 0; j < d->block; j++)
+        sum += (double)y[j];
+    assert_true(sum == want_sum); /* multiples of 2^-6 below 2^14: exact */
+}
+
 TEST(stated_values)
 {
-    for (size_t i = 0; i < COUNT(stated); i++) {
-        const struct expected *e = &stated[i];
-        const struct dtype *d = dtype_named(e->type);
-        uint8_t b[MAX_BYTES];
-        float y[MAX_BLOCK];
-        double sum = 0;
-        for (size_t j = 0; j < MAX_BYTES; j++)
-            b[j] = (uint8_t)(37 * j + 11);
-        put_half(b + e->d_at, 0x2E00);
-        if (e->m_at)
-            put_half(b + e->m_at, 0x2A00);
-        if (d->id == DTYPE_MXFP4) { /* a byte where the others have d */
-            b[0] = 126;
-            b[1] = 37 + 11;
-        }
-        d->to_float(b, y, d->block);
-        for (size_t j = 0; j < (d->block == 32 ? 5 : 10); j++) {
-            int at = d->block == 32 ? places32[j] : places256[j];
-            if ((double)y[at] != e->values[j])
-                fail_msg("%s: value %d is %g, expected %g", d->name, at, (double)y[at],
-                         e->values[j]);
-        }
-        for (size_t j = 0; j < d->block; j++)
-            sum += (double)y[j];
-        assert_true(sum == e->sum); /* multiples of 2^-6 below 2^14: exact */
-    }
+    assert_int_equal(unit_rows("tests/vectors/quant_stated.txt", check_stated, NULL), 13);
 }
 
 /* The generator of quant.py. */
@@ -296,101 +253,97 @@ static void floats_of(const char *hex, float x[32])
     }
 }
 
+struct vectors_read {
+    float x[32]; /* the last input */
+    int n_decoded, n_encoded, n_errors;
+};
+
+static void check_vector(char *row, void *user)
+{
+    struct vectors_read *v = user;
+    char what[16], type[16], third[512], fourth[512];
+    int n = sscanf(row, "%15s %15s %511s %511s", what, type, third, fourth);
+    if (n == 3 && strcmp(what, "input") == 0) {
+        floats_of(third, v->x);
+    } else if (n == 4 && strcmp(what, "decode") == 0) {
+        decodes(type, strtoul(third, NULL, 10), strtoull(fourth, NULL, 16));
+        v->n_decoded++;
+    } else if (n == 4 && strcmp(what, "encode") == 0) {
+        encodes(type, third, v->x, fourth);
+        v->n_encoded++;
+    } else if (n == 4 && strcmp(what, "error") == 0) {
+        errs_less(type, third, strtod(fourth, NULL));
+        v->n_errors++;
+    } else {
+        fail_msg("quant.txt: %s", row);
+    }
+}
+
 TEST(vectors)
 {
-    char path[4096], line[1024], what[16], type[16], third[512], fourth[512];
-    int n_decoded = 0, n_encoded = 0, n_errors = 0;
-    float x[32] = {0};
-    snprintf(path, sizeof path, "%s/tests/vectors/quant.txt", getenv("MGPT_SOURCE_ROOT"));
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        int n = sscanf(line, "%15s %15s %511s %511s", what, type, third, fourth);
-        if (line[0] == '#')
-            continue;
-        if (n == 3 && strcmp(what, "input") == 0) {
-            floats_of(third, x);
-        } else if (n == 4 && strcmp(what, "decode") == 0) {
-            decodes(type, strtoul(third, NULL, 10), strtoull(fourth, NULL, 16));
-            n_decoded++;
-        } else if (n == 4 && strcmp(what, "encode") == 0) {
-            encodes(type, third, x, fourth);
-            n_encoded++;
-        } else if (n == 4 && strcmp(what, "error") == 0) {
-            errs_less(type, third, strtod(fourth, NULL));
-            n_errors++;
-        } else {
-            fail_msg("quant.txt: %s", line);
-        }
-    }
-    fclose(f);
-    assert_int_equal(n_decoded, 13);
-    assert_true(n_encoded >= 100);
-    assert_int_equal(n_errors, 8);
+    struct vectors_read v = {.n_decoded = 0};
+    unit_rows("tests/vectors/quant.txt", check_vector, &v);
+    assert_int_equal(v.n_decoded, 13);
+    assert_true(v.n_encoded >= 100);
+    assert_int_equal(v.n_errors, 8);
 }
 
 /* ---- round trips ------------------------------------------------------------------------------- */
+
+/* lo, hi: levels. steps: the error allowed, relative to the largest |x|: of Q8_0 half a step. The symmetric 4 and
+ * 5-bit types lack a level at one end: a step. Those with an offset have half a step of a range that is at most
+ * twice |x|. Rounding scale and offset to 11 bits adds at most 2^-11 each. */
+static const struct {
+    uint32_t id;
+    int lo, hi;
+    double steps;
+} levels[] = {{DTYPE_Q8_0, -127, 127, 0.5 / 127},
+              {DTYPE_Q4_0, -8, 7, 1.0 / 8},
+              {DTYPE_Q4_1, 0, 15, 1.0 / 15},
+              {DTYPE_Q5_0, -16, 15, 1.0 / 16},
+              {DTYPE_Q5_1, 0, 31, 1.0 / 31}};
+
+static void round_trip32(const struct dtype *d, const float x[32], float y[32])
+{
+    uint8_t bytes[MAX_BYTES];
+    d->from_float(x, bytes, 32);
+    d->to_float(bytes, y, 32);
+}
 
 /* Blocks whose integers span the type's range and whose scale is exact come back as they were: the
  * encoder finds the scale that made them. */
 TEST(exact_blocks)
 {
-    const struct {
-        uint32_t id;
-        int lo, hi; /* levels */
-    } types[] = {{DTYPE_Q8_0, -127, 127},
-                 {DTYPE_Q4_0, -8, 7},
-                 {DTYPE_Q4_1, 0, 15},
-                 {DTYPE_Q5_0, -16, 15},
-                 {DTYPE_Q5_1, 0, 31}};
     uint64_t rng = seeded(3);
-    for (size_t t = 0; t < COUNT(types); t++) {
-        const struct dtype *d = dtype_find(types[t].id);
+    for (size_t t = 0; t < COUNT(levels); t++)
         for (int turn = 0; turn < 1000; turn++) {
             float x[32], y[32], scale = ldexpf(1, (int)(draw(&rng) % 20) - 12);
-            uint8_t bytes[MAX_BYTES];
-            int span = types[t].hi - types[t].lo + 1;
+            int lo = levels[t].lo, span = levels[t].hi - lo + 1;
             for (int j = 0; j < 32; j++)
-                x[j] = scale * (float)(types[t].lo + (int)(draw(&rng) >> 33) % span);
-            x[draw(&rng) % 16] = scale * (float)types[t].lo;
-            x[16 + draw(&rng) % 16] = scale * (float)types[t].hi;
-            d->from_float(x, bytes, 32);
-            d->to_float(bytes, y, 32);
+                x[j] = scale * (float)(lo + (int)(draw(&rng) >> 33) % span);
+            x[draw(&rng) % 16] = scale * (float)lo;
+            x[16 + draw(&rng) % 16] = scale * (float)levels[t].hi;
+            round_trip32(dtype_find(levels[t].id), x, y);
             assert_memory_equal(x, y, sizeof x); /* Q8_0 has no -128, so no -0 is made */
         }
-    }
 }
 
-/* Errors relative to the largest |x|: of Q8_0 half a step. The symmetric 4 and 5-bit types lack a level
- * at one end: a step. Those with an offset have half a step of a range that is at most twice |x|.
- * Rounding scale and offset to 11 bits adds at most 2^-11 each. */
 TEST(bounds)
 {
-    const struct {
-        uint32_t id;
-        double steps;
-    } types[] = {{DTYPE_Q8_0, 0.5 / 127},
-                 {DTYPE_Q4_0, 1.0 / 8},
-                 {DTYPE_Q4_1, 1.0 / 15},
-                 {DTYPE_Q5_0, 1.0 / 16},
-                 {DTYPE_Q5_1, 1.0 / 31}};
     uint64_t rng = seeded(4);
-    for (size_t t = 0; t < COUNT(types); t++) {
-        const struct dtype *d = dtype_find(types[t].id);
+    for (size_t t = 0; t < COUNT(levels); t++)
         for (int turn = 0; turn < 500; turn++) {
             float x[32], y[32];
-            uint8_t bytes[MAX_BYTES];
             double most = 0;
             for (int j = 0; j < 32; j++) {
                 x[j] = gauss(&rng);
                 most = fmax(most, fabs((double)x[j]));
             }
-            d->from_float(x, bytes, 32);
-            d->to_float(bytes, y, 32);
+            round_trip32(dtype_find(levels[t].id), x, y);
             for (int j = 0; j < 32; j++)
-                assert_true(fabs((double)y[j] - (double)x[j]) <= most * (types[t].steps + 0x1p-10));
+                assert_true(fabs((double)y[j] - (double)x[j]) <=
+                            most * (levels[t].steps + 0x1p-10));
         }
-    }
 }
 
 /* K types: blocks of zeros stay zero, one value alone survives, constant blocks are kept closely. */

@@ -136,8 +136,9 @@ static void put_word(struct refused_file *f, char *text)
 }
 
 /* FILE | BYTE | LINE */
-static void check_row(char *row)
+static void check_row(char *row, void *user)
 {
+    (void)user;
     struct refused_file f = {.zeros = 0};
     char *offset = strstr(row, " | ") + 3, *line = strstr(offset, " | ") + 3;
     offset[-3] = line[-3] = 0;
@@ -152,21 +153,7 @@ static void check_row(char *row)
 
 TEST(refused_files)
 {
-    char row[512], path[512];
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    size_t n_rows = 0;
-    snprintf(path, sizeof path, "%s/tests/gguf/refused.txt", root ? root : ".");
-    FILE *in = fopen(path, "r");
-    assert_non_null(in);
-    while (fgets(row, sizeof row, in)) {
-        row[strcspn(row, "\n")] = 0;
-        if (row[0] == '#' || !row[0])
-            continue;
-        check_row(row);
-        n_rows++;
-    }
-    fclose(in);
-    assert_int_equal(n_rows, 68);
+    assert_int_equal(unit_rows("tests/gguf/refused.txt", check_row, NULL), 68);
 }
 
 /* ---- the writer -------------------------------------------------------------------------------- */

@@ -82,26 +82,19 @@ static void check_row(const struct toy_spec *spec, char *row)
         check_refused(m, line);
 }
 
+static void take_line(char *line, void *user)
+{
+    const struct toy_spec **spec = user;
+    if (strncmp(line, "model ", 6) == 0)
+        *spec = spec_named(line + 6);
+    else
+        check_row(*spec, line);
+}
+
 TEST(models)
 {
-    char row[512], path[512];
-    const char *root = getenv("MGPT_SOURCE_ROOT");
     const struct toy_spec *spec = NULL;
-    size_t n_rows = 0;
-    snprintf(path, sizeof path, "%s/tests/model/models.txt", root ? root : ".");
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(row, sizeof row, f)) {
-        row[strcspn(row, "\n")] = 0;
-        if (strncmp(row, "model ", 6) == 0)
-            spec = spec_named(row + 6);
-        if (row[0] == ' ') {
-            check_row(spec, row);
-            n_rows++;
-        }
-    }
-    fclose(f);
-    assert_true(n_rows > 200);
+    assert_true(unit_rows("tests/model/models.txt", take_line, &spec) > 200);
 }
 
 /* ---- every tensor ------------------------------------------------------------------------------ */

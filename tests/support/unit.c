@@ -34,6 +34,32 @@ int unit_run(const char *group)
     return _cmocka_run_group_tests(group, tests, n_tests, group_setup, group_teardown);
 }
 
+const char *unit_path(const char *name)
+{
+    static char path[1024];
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/%s", root ? root : ".", name);
+    return path;
+}
+
+size_t unit_rows(const char *name, void row(char *line, void *user), void *user)
+{
+    char line[8192];
+    size_t n = 0;
+    FILE *f = fopen(unit_path(name), "r");
+    if (!f)
+        fail_msg("%s: cannot open", name);
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[0] == '#' || !line[0])
+            continue;
+        row(line, user);
+        n++;
+    }
+    fclose(f);
+    return n;
+}
+
 /* A file of tests may have a main of its own. */
 __attribute__((weak)) int main(int argc, char **argv)
 {

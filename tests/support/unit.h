@@ -44,4 +44,11 @@ void unit_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 /* Runs all tests under the name of a group; returns the number that failed. */
 int unit_run(const char *group);
 
+/* The path of a file of the source tree; good until the next call. */
+const char *unit_path(const char *name);
+
+/* Calls row for every line of such a file that is neither empty nor a comment (#), without its line end. Returns how
+ * many there are. */
+size_t unit_rows(const char *name, void row(char *line, void *user), void *user);
+
 #endif
