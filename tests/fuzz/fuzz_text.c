@@ -29,7 +29,7 @@ static mgpt_model *open_vectors(void)
     static struct tok_file file;
     const mgpt_model_params params = {.vocab_only = 1};
     tok_file_begin(&file, "llama", NULL);
-    tok_cases_free(tok_file_vectors(&file, "tok_spm.txt"));
+    tok_cases_free(tok_file_vectors(&file, "tests/vectors/tok_spm.txt"));
     tok_file_encode(&file);
     return mgpt_open_bytes(file.bytes, file.g.size, &params, NULL);
 }

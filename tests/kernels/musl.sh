@@ -38,7 +38,7 @@ quoted() { # FILE...: as Meson's list
 cd "$root"
 # shellcheck disable=SC2046,SC2086  # the files are words of their own
 {
-    support=$(quoted $(ls tests/support/*.c | grep -v 'filter\|planted\|ref_file'))
+    support=$(quoted $(ls tests/support/*.c | grep -v 'planted\|ref_file'))
     programs=$(quoted $(for folder in $folders; do ls tests/$folder/test_*.c; done))
 }
 cd "$dir"

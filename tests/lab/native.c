@@ -76,8 +76,8 @@ static int write_models(const char *directory)
         toy_free(m);
     }
     if (!bad)
-        bad = write_vocabulary(directory, "bpe", "tok_bpe.txt", "gpt2", "gpt-2");
-    return bad ? bad : write_vocabulary(directory, "spm", "tok_spm.txt", "llama", NULL);
+        bad = write_vocabulary(directory, "bpe", "tests/vectors/tok_bpe.txt", "gpt2", "gpt-2");
+    return bad ? bad : write_vocabulary(directory, "spm", "tests/vectors/tok_spm.txt", "llama", NULL);
 }
 
 /* ---- logits ---- */

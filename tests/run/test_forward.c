@@ -336,11 +336,8 @@ static void check_shipped(const char *path)
 
 TEST(models_of_weights)
 {
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    char pattern[512];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/weights/*.gguf", root ? root : ".");
-    if (glob(pattern, 0, NULL, &found) != 0)
+    if (glob(unit_path("weights/*.gguf"), 0, NULL, &found) != 0)
         skip();
     for (size_t i = 0; i < found.gl_pathc; i++)
         check_shipped(found.gl_pathv[i]);

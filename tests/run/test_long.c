@@ -13,10 +13,7 @@ struct subject {
 static int open_names(void **state)
 {
     static struct subject s;
-    char path[1024];
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/weights/names.gguf", root ? root : ".");
-    s.model = mgpt_open(path, NULL, NULL);
+    s.model = mgpt_open(unit_path("weights/names.gguf"), NULL, NULL);
     *state = &s;
     return s.model ? mgpt_get_info(s.model, &s.info, NULL) : -1;
 }

@@ -15,10 +15,7 @@ enum { MAX_TOKENS = 1024 };
 /* The bytes of a file and a NUL; NULL when there is none. */
 static char *slurp(const char *name, size_t *size)
 {
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    char path[512];
-    snprintf(path, sizeof path, "%s/weights/%s", root ? root : ".", name);
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen(unit_path(name), "rb");
     if (!f)
         return NULL;
     char *text = toy_alloc((size_t)1 << 20, 1);
@@ -26,14 +23,6 @@ static char *slurp(const char *name, size_t *size)
     assert_true(feof(f));
     fclose(f);
     return text;
-}
-
-static struct toy *load(const char *name)
-{
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    char path[512];
-    snprintf(path, sizeof path, "%s/weights/%s", root ? root : ".", name);
-    return toy_load(path);
 }
 
 /* Both sides sum in float64, in different orders: 1e-12 is some thousand units in the last place of a
@@ -71,8 +60,8 @@ static double next_number(const char **p, int depth, int *end_of_list)
 TEST(names_reference)
 {
     size_t size, n_sequences = 0;
-    char *text = slurp("names.ref.json", &size);
-    struct toy *m = load("names.gguf");
+    char *text = slurp("weights/names.ref.json", &size);
+    struct toy *m = toy_load(unit_path("weights/names.gguf"));
     if (!text || !m)
         skip();
     size_t n_vocab = (size_t)m->spec.n_vocab;
@@ -113,8 +102,8 @@ TEST(shakespeare_reference)
 {
     enum { N = 50 };
     size_t size;
-    char *file = slurp("shakespeare.ref.npz", &size);
-    struct toy *m = load("shakespeare.gguf");
+    char *file = slurp("weights/shakespeare.ref.npz", &size);
+    struct toy *m = toy_load(unit_path("weights/shakespeare.gguf"));
     if (!file || !m)
         skip();
     const char *ids = find_array(file, size, "<i4"), *values = find_array(file, size, "<f8");

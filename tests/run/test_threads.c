@@ -134,8 +134,7 @@ static void try_model(const char *name, const char *isa, size_t n_counts)
     struct shared s;
     mgpt_info info;
     mgpt_error err;
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(s.path, sizeof s.path, "%s/weights/%s", root ? root : ".", name);
+    snprintf(s.path, sizeof s.path, "%s", unit_path(name));
     s.model = mgpt_open(s.path, &(mgpt_model_params){.isa = isa}, &err);
     if (!s.model)
         fail_msg("%s", err.text);
@@ -160,12 +159,13 @@ static void try_model(const char *name, const char *isa, size_t n_counts)
 
 TEST(narrow)
 {
-    try_model("names.gguf", NULL, 3);
-    try_model("names.gguf", "scalar", 3);
+    try_model("weights/names.gguf", NULL, 3);
+    try_model("weights/names.gguf", "scalar", 3);
 }
 
 TEST(wide)
 {
-    try_model("shakespeare.gguf", NULL, 3);
-    try_model("shakespeare.gguf", "scalar", 1); /* slow, and the ISA level that sanitizers see */
+    try_model("weights/shakespeare.gguf", NULL, 3);
+    try_model("weights/shakespeare.gguf", "scalar",
+              1); /* slow, and the ISA level that sanitizers see */
 }

@@ -1,15 +1,9 @@
 /* Tests: vocabularies as GGUF files in memory. See tok_file.h. The encoder shares nothing with
  * src/gguf/gguf_write.c. */
 #include "support/tok_file.h"
+#include "support/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
@@ -237,13 +231,6 @@ void tok_file_refused(struct tok_file *f, const char *message)
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-const char *tok_source_path(const char *name, char *buf, size_t cap)
-{
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(buf, cap, "%s/%s", root ? root : ".", name);
-    return buf;
-}
-
 /* Decodes hex digits in place; returns what follows them. */
 static char *unhex(char *p, size_t *n)
 {
@@ -273,31 +260,34 @@ static struct tok_case read_case(char *hex)
     }
 }
 
+struct vector_file {
+    struct tok_file *f;
+    struct tok_case *cases;
+};
+
+static void take_vector(char *line, void *user)
+{
+    struct vector_file *v = user;
+    int type, at = 0;
+    float score;
+    size_t n;
+    if (sscanf(line, "token %d %f %n", &type, &score, &at) == 2 && at) {
+        unhex(line + at, &n);
+        tok_file_token_n(v->f, line + at, n, type, score);
+    } else if (strncmp(line, "merge ", 6) == 0) {
+        unhex(line + 6, &n);
+        tok_file_merge_n(v->f, line + 6, n);
+    } else if (strncmp(line, "case ", 5) == 0 && !arr_push(v->cases, read_case(line + 5))) {
+        abort();
+    }
+}
+
 struct tok_case *tok_file_vectors(struct tok_file *f, const char *name)
 {
-    char line[8192], path[512], relative[64];
-    struct tok_case *cases = NULL;
-    snprintf(relative, sizeof relative, "tests/vectors/%s", name);
-    FILE *in = fopen(tok_source_path(relative, path, sizeof path), "r");
-    if (!in)
-        fail_msg("cannot open %s", path);
-    while (fgets(line, sizeof line, in)) {
-        int type, at = 0;
-        float score;
-        size_t n;
-        if (sscanf(line, "token %d %f %n", &type, &score, &at) == 2 && at) {
-            unhex(line + at, &n);
-            tok_file_token_n(f, line + at, n, type, score);
-        } else if (strncmp(line, "merge ", 6) == 0) {
-            unhex(line + 6, &n);
-            tok_file_merge_n(f, line + 6, n);
-        } else if (strncmp(line, "case ", 5) == 0 && !arr_push(cases, read_case(line + 5))) {
-            abort();
-        }
-    }
-    fclose(in);
-    assert_true(arr_len(cases) > 100);
-    return cases;
+    struct vector_file v = {f, NULL};
+    unit_rows(name, take_vector, &v);
+    assert_true(arr_len(v.cases) > 100);
+    return v.cases;
 }
 
 void tok_cases_free(struct tok_case *cases)

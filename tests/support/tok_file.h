@@ -58,7 +58,7 @@ void tok_file_encode(struct tok_file *f);
 struct tok *tok_file_open(struct tok_file *f);
 void tok_file_refused(struct tok_file *f, const char *message);
 
-/* Reads tests/vectors/NAME into f (tokens and merges) and a stb_ds array of cases. */
+/* Reads a file of tests/vectors into f (tokens and merges) and a stb_ds array of cases. */
 struct tok_case *tok_file_vectors(struct tok_file *f, const char *name);
 void tok_cases_free(struct tok_case *cases);
 
@@ -80,8 +80,5 @@ void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes);
 
 /* Two threads encode all cases with one tokenizer and get the ids of the cases. */
 void tok_two_threads(const struct tok *t, const struct tok_case *cases);
-
-/* The path of a file of the source tree. */
-const char *tok_source_path(const char *name, char *buf, size_t cap);
 
 #endif

@@ -3,7 +3,7 @@
  *     TEST(windows_end) { ... }     a test; the tests of a file run in the order of their lines
  *     GROUP(setup, teardown)        cmocka's fixture around all tests of the file; they find it in *state
  *
- * unit.c has main: build/tests/test_forward '*windows*' runs the tests whose names match.
+ * unit_main.c has main: build/tests/test_forward '*windows*' runs the tests whose names match.
  */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H

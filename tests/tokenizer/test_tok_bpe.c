@@ -21,7 +21,7 @@ static int load_vectors(void **state)
         return -1;
     *state = v;
     tok_file_begin(&v->f, "gpt2", "gpt-2");
-    v->cases = tok_file_vectors(&v->f, "tok_bpe.txt");
+    v->cases = tok_file_vectors(&v->f, "tests/vectors/tok_bpe.txt");
     v->t = tok_file_open(&v->f);
     return 0;
 }

@@ -83,12 +83,12 @@ TEST(llama_cpp)
     static const char *const names[] = {
         "gpt-2",     "llama-spm",      "phi-3",     "qwen2",        "starcoder", "falcon", "mpt",
         "llama-bpe", "deepseek-coder", "command-r", "deepseek-llm", "refact",    "qwen35"};
-    char directory[512], path[600];
+    char path[600];
     const char *given = getenv("MGPT_VOCABS");
     int n_found = 0;
-    tok_source_path("../shared/cases/gpt2-tokenizer", directory, sizeof directory);
     for (size_t i = 0; i < COUNT(names); i++) {
-        snprintf(path, sizeof path, "%s/ggml-vocab-%s.gguf", given ? given : directory, names[i]);
+        snprintf(path, sizeof path, "%s/ggml-vocab-%s.gguf",
+                 given ? given : unit_path("../shared/cases/gpt2-tokenizer"), names[i]);
         n_found += check_vocabulary(path);
     }
     if (n_found == 0)

@@ -21,7 +21,7 @@ struct vectors {
 
 static int load_vectors(void **state)
 {
-    const char *const names[] = {"tok_spm.txt", "tok_spm_loose.txt"};
+    const char *const names[] = {"tests/vectors/tok_spm.txt", "tests/vectors/tok_spm_loose.txt"};
     struct vectors *v = calloc(1, sizeof *v);
     if (!v)
         return -1;
@@ -86,10 +86,8 @@ TEST(stories)
 {
     const char *const prompts[] = {"Lily and Tom", "The dog", "Zo\xC3\xAB said \"hi\"",
                                    "  two spaces", "\xE6\x97\xA5\xE6\x9C\xAC"};
-    char path[512];
     struct file file;
-    if (file_open(&file, tok_source_path("../shared/cases/stories260K/tok512.bin", path, 512),
-                  NULL) < 0)
+    if (file_open(&file, unit_path("../shared/cases/stories260K/tok512.bin"), NULL) < 0)
         skip();
     struct tok_file f;
     tok_file_begin(&f, "llama", NULL);
@@ -97,8 +95,8 @@ TEST(stories)
     file_close(&file);
     struct tok *t = tok_file_open(&f);
     assert_int_equal(tok_count(t), 512);
-    tok_source_path("../shared/cases/stories260K/ref.json", path, 512);
-    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    assert_int_equal(file_open(&file, unit_path("../shared/cases/stories260K/ref.json"), NULL),
+                     MGPT_OK);
     char *json = calloc(file.size + 1, 1), *p = json;
     assert_non_null(json);
     memcpy(json, file.data, file.size);
