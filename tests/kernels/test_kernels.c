@@ -8,28 +8,22 @@
 #include "dtype/dtype.h"
 #include "support/build_model.h"
 #include "support/isa_levels.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX = 10240 };
 
-static uint64_t state = 1;
+static uint64_t rng = 1;
 
 static size_t entry_below(size_t n)
 {
-    return (size_t)(toy_random(&state) % n);
+    return (size_t)(toy_random(&rng) % n);
 }
 
 static float entry_real(float scale)
 {
-    return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
+    return ((float)(toy_random(&rng) >> 40) / 8388608.0f - 1.0f) * scale;
 }
 
 static void entry_fill(float *x, size_t n, float scale)
@@ -44,7 +38,7 @@ static void fill_hard(float *x, size_t n)
     static const float hard[] = {0.0f,   -0.0f,   1e-40f, -3e-39f, 1e30f,    -1e30f,
                                  88.72f, -88.72f, 103.9f, -104.1f, INFINITY, -INFINITY};
     for (size_t i = 0; i < n; i++)
-        x[i] = entry_below(4) ? entry_real(20) : hard[entry_below(sizeof hard / sizeof *hard)];
+        x[i] = entry_below(4) ? entry_real(20) : hard[entry_below(COUNT(hard))];
 }
 
 static void same_bits(const char *isa, const char *what, const float *a, const float *b, size_t n)
@@ -129,9 +123,8 @@ ACT(2)
 ACT(3)
 ACT(4)
 
-static void test_rows(void **unused)
+TEST(rows)
 {
-    (void)unused;
     static const struct {
         const char *name;
         row_fn *fn;
@@ -146,7 +139,7 @@ static void test_rows(void **unused)
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (int round = 0; round < 200; round++)
-        for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
+        for (size_t e = 0; e < COUNT(entries); e++) {
             size_t n = 1 + entry_below(300);
             if (entries[e].hard && entry_below(2))
                 fill_hard(x, n);
@@ -182,9 +175,8 @@ static double exact_act(int act, double x)
 /* Our polynomials against libm in float64. The exponents of the GELUs reach 18 at |x| = 6 and lose
  * their last bits to rounding before exp: 18 * 2^-24 = 1.1e-6 and a few ulps (gelu_tanh, cubic, twice
  * that). SiLU's exponent is exact. */
-static void test_accuracy(void **unused)
+TEST(accuracy)
 {
-    (void)unused;
     static const double bound[ACT_N_KINDS] = {0, 0x1p-24, 3e-7, 4e-6, 2e-6};
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
@@ -210,13 +202,12 @@ static void test_accuracy(void **unused)
 
 /* cap tanh(x / cap). The quotient and the last product are rounded once each; tanh itself is within 5 u
  * on either side of its seam at 0.625, where 1 - 2 / (e^2z + 1) magnifies the error of exp most. */
-static void test_softcap(void **unused)
+TEST(softcap)
 {
-    (void)unused;
     static const float caps[] = {0.5f, 1, 2.5f, 15, 30, 50};
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
-    for (size_t c = 0; c < sizeof caps / sizeof *caps; c++) {
+    for (size_t c = 0; c < COUNT(caps); c++) {
         double cap = (double)caps[c];
         for (double z = 1e-7; z < 25; z *= 1.0003) {
             float pair[2] = {(float)(z * cap), -(float)(z * cap)}, x = pair[0];
@@ -236,9 +227,8 @@ static void test_softcap(void **unused)
 }
 
 /* axpby is fma(b, y, a x), and clamp keeps NaN. */
-static void test_blend_and_clamp(void **unused)
+TEST(blend_and_clamp)
 {
-    (void)unused;
     struct kernels k;
     float x[300], y[300], z[300];
     assert_true(kernels_init(&k, NULL));
@@ -262,11 +252,10 @@ static void test_blend_and_clamp(void **unused)
 }
 
 /* float64 functions with a fixed order of operations, against libm. */
-static void test_dmath(void **unused)
+TEST(dmath)
 {
-    (void)unused;
     for (int i = 0; i < 200000; i++) {
-        double u = (double)(toy_random(&state) >> 11) * 0x1p-53, x = (u - 0.5) * 1400, s, c;
+        double u = (double)(toy_random(&rng) >> 11) * 0x1p-53, x = (u - 0.5) * 1400, s, c;
         /* Taylor series to the last term that counts: 3 ulps is generous */
         assert_true(fabs(d_exp(x) / exp(x) - 1) <= 3 * 0x1p-52);
         double y = exp((u - 0.5) * 600);
@@ -280,9 +269,8 @@ static void test_dmath(void **unused)
 }
 
 /* Round trip of all 65,536 halves; rounding of float32 between them to nearest even. */
-static void test_halves(void **unused)
+TEST(halves)
 {
-    (void)unused;
     for (uint32_t h = 0; h < 65536; h++) {
         int exponent = (int)(h >> 10 & 31);
         double m = (double)(h & 1023), sign = h & 0x8000 ? -1 : 1;
@@ -310,9 +298,8 @@ static void test_halves(void **unused)
     assert_true(bf16_from_f32(NAN) > 0x7F80);
 }
 
-static void test_ladder(void **unused)
+TEST(ladder)
 {
-    (void)unused;
     struct kernels k;
     assert_int_equal(kernels_init(&k, "sse9"), 0);
     assert_int_equal(kernels_init(&k, "scalar"), 1);
@@ -321,15 +308,4 @@ static void test_ladder(void **unused)
     assert_string_equal(kernels_isa_level(0, &runs), "scalar");
     assert_true(runs);
     assert_null(kernels_isa_level(99, &runs));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ladder),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_dmath),
-        cmocka_unit_test(test_softcap),  cmocka_unit_test(test_blend_and_clamp),
-        cmocka_unit_test(test_halves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,9 @@
 #include "dtype/dtype.h"
 #include "support/isa_levels.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static uint64_t rng = 1;
 
@@ -123,9 +118,8 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
         same_bits(k->isa, "mixes", got[i], want[i], d * sizeof(float));
 }
 
-static void test_kernels_agree(void **state)
+TEST(kernels_agree)
 {
-    (void)state;
     struct kernels k[ISA_LEVELS_MOST];
     struct attend_buffers b = buffers_new();
     size_t n = isa_levels_here(k); /* k[0] is scalar, which the guard page tests too */
@@ -139,9 +133,8 @@ static void test_kernels_agree(void **state)
 }
 
 /* The specification of kernels.h, written independently. */
-static void test_scores_and_mix_by_hand(void **state)
+TEST(scores_and_mix_by_hand)
 {
-    (void)state;
     enum { D = 20, T = 37, N = 3 };
     static float keys[48 * D], panels[48 * D], values[T * D], q[N][D], s[N][48], o[N][D];
     const float *rows[N] = {q[0], q[1], q[2]};
@@ -174,9 +167,8 @@ static void test_scores_and_mix_by_hand(void **state)
 }
 
 /* Values around all 65,536 halves, rounding boundaries, and random bits. */
-static void test_halve(void **state)
+TEST(halve)
 {
-    (void)state;
     enum { EACH = 8, N = 65536 * EACH };
     struct guarded values = guard_new(N * sizeof(float)), halves = guard_new(N * sizeof(uint16_t));
     float *x = values.at;
@@ -206,14 +198,4 @@ static void test_halve(void **state)
     }
     guard_free(&values);
     guard_free(&halves);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels_agree),
-        cmocka_unit_test(test_scores_and_mix_by_hand),
-        cmocka_unit_test(test_halve),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

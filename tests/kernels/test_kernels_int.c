@@ -8,28 +8,22 @@
 #include "kernels/pack/int_layout.h"
 #include "support/build_model.h"
 #include "support/isa_levels.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- random arguments ---------------------------------------------------------------------------- */
 
-static uint64_t state = 7;
+static uint64_t rng = 7;
 
 static size_t int_below(size_t n)
 {
-    return (size_t)(toy_random(&state) % n);
+    return (size_t)(toy_random(&rng) % n);
 }
 
 static float int_real(float scale)
 {
-    return ((float)(toy_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
+    return ((float)(toy_random(&rng) >> 40) / 8388608.0f - 1.0f) * scale;
 }
 
 /* ---- one problem ----------------------------------------------------------------------------------- */
@@ -65,7 +59,7 @@ static void fill_weights(struct problem *p, enum content content)
     size_t d, min, bytes = p->n_out * p->row_bytes;
     halves_at(p->type, &d, &min);
     for (size_t i = 0; i < bytes; i++)
-        b[i] = (uint8_t)toy_random(&state);
+        b[i] = (uint8_t)toy_random(&rng);
     for (size_t i = 0; i < bytes && content != WILD; i += p->d->block_bytes) {
         if (content == EXTREME)
             memset(b + i, int_below(2) ? 0xFF : int_below(2) ? 0x80 : 0x7F, p->d->block_bytes);
@@ -85,7 +79,7 @@ static void fill_floats(float *x, size_t n, enum content content)
         if (content == EXTREME)
             x[i] = i / 64 % 3 == 0 ? 0.0f : (int_below(2) ? 2.0f : -2.0f);
         if (content == WILD && i / 64 % 4 == 1)
-            x[i] = hard[int_below(sizeof hard / sizeof *hard)];
+            x[i] = hard[int_below(COUNT(hard))];
         if (content == WILD && i / 64 % 4 == 2)
             x[i] = int_real(1e-36f);
     }
@@ -175,9 +169,8 @@ static void one_shape(const struct kernels *k, size_t n_levels, enum weight_type
     drop(&p);
 }
 
-static void test_random(void **unused)
+TEST(random)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
     for (int round = 0; round < 150; round++)
@@ -190,9 +183,8 @@ static void test_random(void **unused)
 }
 
 /* Every number of remaining tokens and panels of a tile. */
-static void test_tails(void **unused)
+TEST(tails)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
     for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
@@ -204,22 +196,20 @@ static void test_tails(void **unused)
 }
 
 /* Several groups of tokens and of columns, with and without a rest. */
-static void test_groups(void **unused)
+TEST(groups)
 {
     static const size_t tokens[] = {48, 61, 192, 193, 221, 390};
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
     for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
-        for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        for (size_t i = 0; i < COUNT(tokens); i++)
             one_shape(k, n, (enum weight_type)t, tokens[i],
                       1024 + columns((enum weight_type)t, 512), 1 + int_below(40),
                       (enum content)(i % 3));
 }
 
-static void test_quantize(void **unused)
+TEST(quantize)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (int round = 0; round < 3000; round++) {
@@ -248,9 +238,8 @@ static void test_quantize(void **unused)
 }
 
 /* Row i of many tokens has the bits of that token alone, so prefill equals decode. */
-static void test_rows(void **unused)
+TEST(rows)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (size_t r = 0; r < n_levels; r++)
@@ -303,9 +292,8 @@ static void against_exact(const struct problem *p, size_t i, size_t r, const flo
     assert_true(fabs((double)got - ideal) <= rounding + lost);
 }
 
-static void test_exact(void **unused)
+TEST(exact)
 {
-    (void)unused;
     struct kernels k;
     assert_true(kernels_init(&k, NULL));
     for (int round = 0; round < 10; round++)
@@ -328,9 +316,8 @@ static void test_exact(void **unused)
 }
 
 /* An infinity or a NaN among the activations, or in a scale, must not vanish. */
-static void test_not_a_number(void **unused)
+TEST(not_a_number)
 {
-    (void)unused;
     static const float bad[] = {INFINITY, -INFINITY, NAN};
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
@@ -352,9 +339,8 @@ static void test_not_a_number(void **unused)
 }
 
 /* A decode step reads no more than 3 % above the file's bytes. */
-static void test_sizes(void **unused)
+TEST(sizes)
 {
-    (void)unused;
     for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
         for (size_t n_in = 256; n_in <= 4096; n_in += 256) {
             const struct dtype *d = dtype_of_weight((enum weight_type)t);
@@ -366,15 +352,4 @@ static void test_sizes(void **unused)
     assert_int_equal(kernels_panel_bytes(WEIGHT_F32, 10), 640);
     assert_int_equal(kernels_panel_bytes(WEIGHT_BF16, 10), 320);
     assert_int_equal(kernels_x_bytes(WEIGHT_F16, 10), 40);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_not_a_number),
-        cmocka_unit_test(test_tails),    cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_quantize), cmocka_unit_test(test_random),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,20 +8,15 @@
 #include "dtype/dtype.h"
 #include "support/build_model.h"
 #include "support/isa_levels.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-static uint64_t state = 1;
+static uint64_t rng = 1;
 
 static size_t matmul_below(size_t n)
 {
-    return (size_t)(toy_random(&state) % n);
+    return (size_t)(toy_random(&rng) % n);
 }
 
 static void matmul_fill(float *x, size_t n)
@@ -133,9 +128,8 @@ static void one_linear(const struct kernels *k, size_t n_levels, enum weight_typ
     guard_free(&b.want);
 }
 
-static void test_linear(void **unused)
+TEST(linear)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (size_t kind = 0; kind < 240; kind++)
@@ -145,9 +139,8 @@ static void test_linear(void **unused)
 
 /* matmul of n tokens equals n calls with one token, for all panels at once or one at a time. Prefill =
  * decode, batches and threads depend on it. */
-static void test_rows_and_panels(void **unused)
+TEST(rows_and_panels)
 {
-    (void)unused;
     enum { N = 29, IN = 600, OUT = 90 };
     static float w[IN * OUT], packed[IN * 96], x[N * IN], y[N * OUT], one[OUT];
     struct guarded work = guard_new(kernels_work_bytes(N));
@@ -172,9 +165,8 @@ static void test_rows_and_panels(void **unused)
 }
 
 /* Every half and every bfloat16 as a weight of one input, which is 1: the product is its value. */
-static void test_every_weight(void **unused)
+TEST(every_weight)
 {
-    (void)unused;
     enum { OUT = 65536 };
     static const enum weight_type types[] = {WEIGHT_F16, WEIGHT_BF16};
     static uint16_t raw[OUT], packed[OUT];
@@ -199,9 +191,8 @@ static void test_every_weight(void **unused)
 }
 
 /* The order of summation: one chain for a wide matrix, four for a narrow one. */
-static void test_order(void **unused)
+TEST(order)
 {
-    (void)unused;
     enum { IN = 37, WIDE = NARROW + 1 };
     static float w[IN * WIDE], packed[IN * 80], x[IN], y[WIDE];
     struct kernels k;
@@ -224,9 +215,8 @@ static void test_order(void **unused)
 }
 
 /* The layout of a panel: 16 rows, column by column; padding rows are zero. */
-static void test_pack(void **unused)
+TEST(pack)
 {
-    (void)unused;
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
     for (size_t i = 0; i < n_levels; i++)
@@ -249,14 +239,4 @@ static void test_pack(void **unused)
             guard_free(&src);
             guard_free(&dst);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),       cmocka_unit_test(test_rows_and_panels),
-        cmocka_unit_test(test_every_weight), cmocka_unit_test(test_order),
-        cmocka_unit_test(test_pack),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

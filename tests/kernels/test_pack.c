@@ -4,14 +4,8 @@
 #include "base/file.h"
 #include "model/model.h"
 #include "support/toy_zoo.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -108,17 +102,15 @@ static void check_ways(const struct toy_spec *spec)
     remove_toy(&place);
 }
 
-static void test_threads_and_files_do_not_matter(void **state)
+TEST(threads_and_files_do_not_matter)
 {
-    (void)state;
     check_ways(&large);
     for (size_t i = 0; i < ZOO_SIZE; i++)
         check_ways(&toy_zoo[i]);
 }
 
-static void test_threads_out_of_range(void **state)
+TEST(threads_out_of_range)
 {
-    (void)state;
     struct pack_place place = write_toy(&toy_zoo[ZOO_MICROGPT]);
     const int32_t wrong[] = {-1, 257};
     for (size_t i = 0; i < 2; i++) {
@@ -157,9 +149,8 @@ static int reset_peak(void)
 
 /* Peak while the file is open, less what was there before: the panels, the token table, and buffers of a
  * unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less than 8 MiB. */
-static void test_opening_needs_the_file_once(void **state)
+TEST(opening_needs_the_file_once)
 {
-    (void)state;
     struct pack_place place = write_toy(&large);
     size_t before = memory_of("VmRSS:");
     if (SANITIZED || before == 0 || !reset_peak()) {
@@ -177,9 +168,8 @@ static void test_opening_needs_the_file_once(void **state)
 /* ---- the file afterwards ------------------------------------------------------------------------
  */
 
-static void test_a_file_that_became_shorter(void **state)
+TEST(a_file_that_became_shorter)
 {
-    (void)state;
     struct pack_place place = write_toy(&large);
     mgpt_model *model = open_with(&place, 2);
     const struct toy_tensor *t = toy_find(place.m, "blk.1.ffn_down.weight");
@@ -202,9 +192,8 @@ static void test_a_file_that_became_shorter(void **state)
 }
 
 /* A truncated file is refused before packing, with the message for the same bytes in memory. */
-static void test_a_file_cut_short(void **state)
+TEST(a_file_cut_short)
 {
-    (void)state;
     struct pack_place place = write_toy(&large);
     mgpt_error err = {0}, whole = {0};
     assert_null(mgpt_open_bytes(place.m->file, place.m->size - 4000, NULL, &whole));
@@ -213,16 +202,4 @@ static void test_a_file_cut_short(void **state)
     assert_int_equal(err.status, MGPT_EFILE);
     assert_string_equal(err.text, whole.text);
     remove_toy(&place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_and_files_do_not_matter),
-        cmocka_unit_test(test_threads_out_of_range),
-        cmocka_unit_test(test_opening_needs_the_file_once),
-        cmocka_unit_test(test_a_file_that_became_shorter),
-        cmocka_unit_test(test_a_file_cut_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,8 @@ static int write_models(const char *directory)
     }
     if (!bad)
         bad = write_vocabulary(directory, "bpe", "tests/vectors/tok_bpe.txt", "gpt2", "gpt-2");
-    return bad ? bad : write_vocabulary(directory, "spm", "tests/vectors/tok_spm.txt", "llama", NULL);
+    return bad ? bad
+               : write_vocabulary(directory, "spm", "tests/vectors/tok_spm.txt", "llama", NULL);
 }
 
 /* ---- logits ---- */
