@@ -3,8 +3,6 @@
 # awk computes in double precision from the same matrices, a second program of a few lines, and some are
 # also there in full, derived by hand.
 # shellcheck disable=SC2016,SC2059,SC2154
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1

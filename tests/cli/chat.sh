@@ -2,8 +2,6 @@
 # mgpt generate --chat: what the model sees is what its format writes, turn by turn, and what a user types
 # is never more than text. The model is tests/golden/qwen3 with a vocabulary of 33 letters and marks.
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
 mkdir "$tmp/qwen" && cp "$MGPT_SOURCE_ROOT"/tests/golden/qwen3/* "$tmp/qwen" || exit 1
@@ -21,8 +19,7 @@ cat >"$tmp/qwen/tokenizer_config.json" <<'END'
  "chat_template":"{% for m in messages %}{{ '<|im_start|>' + m.role }}{% endfor %}"}
 END
 
-run convert "$tmp/qwen" "$tmp/chat.gguf"
-check "convert" [ "$code" -eq 0 ]
+runs "convert" convert "$tmp/qwen" "$tmp/chat.gguf"
 tells "the vocabulary is that of tokenizer.json" 'vocabulary: 33 tokens of tokenizer.json'
 
 # continues TEXT: what the model continues this with, control tokens counting, 6 tokens at most.
@@ -41,8 +38,7 @@ prints "the format by its name" "$first" generate "$tmp/chat.gguf" --chat --chat
 second=$(continues "$turn$first<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
 printf 'hi there\n\nwhy?\n' >"$tmp/turns"
 prints "two turns of a file" "$first$nl$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/turns"
-code=0
-"$MGPT" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 <"$tmp/turns" >"$tmp/out" 2>"$tmp/err" || code=$?
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 <"$tmp/turns"
 printf '%s\n' "$first$nl$second" >"$tmp/want"
 check "two turns of stdin" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
 

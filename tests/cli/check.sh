@@ -11,15 +11,12 @@ halves=$(awk 'BEGIN { for (i = 0; i < 26; i++) printf "0.5," }') # all of a row 
 # ---- the same ----
 
 # float32 against float64 on values up to about 10: 1e-5 is some ten times what is seen.
-run check "$names" "$json" --tol 1e-5
-check "JSON: same" [ "$code" -eq 0 ]
+runs "JSON: same" check "$names" "$json" --tol 1e-5
 says "the verdict is said" "verdict     same"
 says "... and the bounds" "bounds      max|diff| 1e-05"
 check "a line per position" eval '[ "$(grep -c "^ *[0-9]* *[0-9]* .* same  " "$tmp/out")" -eq 52 ]'
-run check "$lines" "$npz"
-check "npz: same" [ "$code" -eq 0 ]
-run check -m "$lines" "$npz" --isa scalar -t 2 --tokens 5
-says "--tokens limits the positions" "positions   5"
+runs "npz: same" check "$lines" "$npz"
+says "--tokens limits the positions" "positions   5" check -m "$lines" "$npz" --isa scalar -t 2 --tokens 5
 
 # ---- different ----
 
@@ -48,10 +45,8 @@ check "Q8_0 is not F32" [ "$code" -eq 1 ]
 says "... by which bounds" "DIFFERENT (max/rms, NMSE, KL)"
 run check "$tmp/q8.gguf" "$npz" --tol f16
 check "... nor F16" [ "$code" -eq 1 ]
-run check "$tmp/q8.gguf" "$npz" --tol q8
-check "--tol q8" [ "$code" -eq 0 ]
-run check "$tmp/q8.gguf" "$npz" --tol q8 --max-nmse 1e-6
-says "a bound of a preset changed" "DIFFERENT (NMSE)"
+runs "--tol q8" check "$tmp/q8.gguf" "$npz" --tol q8
+says "a bound of a preset changed" "DIFFERENT (NMSE)" check "$tmp/q8.gguf" "$npz" --tol q8 --max-nmse 1e-6
 run check "$tmp/q8.gguf" "$npz" --max-kl 0.01
 check "a bound alone is all there is" eval '[ $code -eq 0 ] && grep -qx "bounds      KL 0.01" "$tmp/out"'
 check "100 columns" awk 'length($0) > 100 { exit 1 }' "$tmp/out"

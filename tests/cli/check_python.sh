@@ -13,8 +13,6 @@ has()
 }
 # shellcheck disable=SC2086
 has $packages || { echo "skipped: $python has no $packages"; exit 77; }
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
@@ -30,8 +28,7 @@ check "three blocks in the help" [ "$(ls block?.py | wc -l)" -eq 3 ]
 # the reader wants.
 passes()
 {
-    run check "$2" ref.npz --tol f32 --max-nmse 1e-10
-    check "$1" [ "$code" -eq 0 ]
+    runs "$1" check "$2" ref.npz --tol f32 --max-nmse 1e-10
     rm -f ref.npz
 }
 

@@ -62,11 +62,9 @@ both '"$MGPT" bench -n 2 -p 2 -r 1 --json "$M" | cut -c 1-20'
 
 # ---- references stay references ----
 
-run check nanogpt/ckpt.pt nanogpt/ref.npz
-check "check: the model is converted, the reference is not" [ "$code" -eq 0 ]
+runs "check: the model is converted, the reference is not" check nanogpt/ckpt.pt nanogpt/ref.npz
 tells "... and it is said" "nanogpt/ckpt.pt: nanoGPT (PyTorch zip), converted in memory"
-run check nanogpt/ckpt.pt ckpt.gguf -p a
-check "check: a model that is GGUF second" [ "$code" -eq 0 ]
+runs "check: a model that is GGUF second" check nanogpt/ckpt.pt ckpt.gguf -p a
 
 # ---- what cannot be converted without an option ----
 
@@ -74,10 +72,8 @@ run generate scratch/model.pth
 check "an option is needed: exit 3, two lines" eval '[ $code -eq 3 ] && [ "$(wc -l <"$tmp/err")" -eq 2 ]'
 tells "... the command is named" "mgpt convert scratch/model.pth model.gguf --heads N"
 tells "... after the reason" "the number of heads is not in the file"
-run convert scratch/model.pth model.gguf --heads 2
-check "... and works" [ "$code" -eq 0 ]
-run generate "it's flat.json" -n 1
-tells "what was assumed is in the line" "assuming activation = relu"
+runs "... and works" convert scratch/model.pth model.gguf --heads 2
+tells "what was assumed is in the line" "assuming activation = relu" generate "it's flat.json" -n 1
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/gains.json" .
 run generate gains.json
 tells "all options that are needed are named" "mgpt convert gains.json gains.gguf --activation NAME --eps X"

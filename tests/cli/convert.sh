@@ -2,8 +2,6 @@
 # mgpt convert as a user types it: every layout, every option, every error line, exit codes, atomicity.
 # That the tensors are right to the bit is tested in tests/tools/convert/test_convert.c.
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
 mkdir "$tmp/work" && cd "$tmp/work" || exit 1
@@ -47,23 +45,6 @@ planned()
     text=$1
     shift
     convert 0 --dry-run "$@" && grep -qF -- "$text" "$tmp/out"
-}
-
-# denies CODE TEXT ARGS...: this exit code, TEXT on stderr in the only line that is not a note, nothing
-# on stdout, no OUT left behind.
-denies()
-{
-    check "convert: exit $*" denied "$@"
-}
-
-denied()
-{
-    deny_code=$1 text=$2
-    shift 2
-    rm -f no.gguf
-    convert "$deny_code" "$@" && [ ! -s "$tmp/out" ] && [ ! -e no.gguf ] &&
-        grep -qF -- "$text" "$tmp/err" &&
-        [ "$(grep -vc 'inferred:\|vocabulary:\|ignored:\|no vocabulary\|no BOS' "$tmp/err")" -eq 1 ]
 }
 
 # as NAME FILE ARGS...: converts a copy of FILE that is called NAME, so that general.name is equal.

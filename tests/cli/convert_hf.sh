@@ -2,8 +2,6 @@
 # Hugging Face directories: what transformers computes is what mgpt computes from the converted file, for
 # every golden model; each file of a directory may be the input; error lines and exit codes.
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
 golden=$MGPT_SOURCE_ROOT/tests/golden

@@ -3,8 +3,6 @@
 # JSON of the same weights gives; forks compute what float64 computes; what is wrong is refused.
 # That the tensors are right to the bit is tested in tests/tools/convert/test_convert_wild.c.
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
 mkdir "$tmp/work" "$tmp/work/in" && cd "$tmp/work" || exit 1
@@ -28,22 +26,6 @@ gave()
     cp "$2" in/x
     shift 2
     run convert in/x x.gguf "$@" && [ "$code" -eq 0 ] && cmp -s x.gguf "$gave_want"
-}
-
-# denies CODE TEXT ARGS...: this exit code, TEXT on stderr, no OUT left behind.
-denies()
-{
-    check "convert: exit $*" denied "$@"
-}
-
-denied()
-{
-    deny_code=$1 text=$2
-    shift 2
-    rm -f no.gguf
-    run convert "$@"
-    [ "$code" -eq "$deny_code" ] && [ ! -s "$tmp/out" ] && [ ! -e no.gguf ] &&
-        grep -qF -- "$text" "$tmp/err"
 }
 
 # ---- the same weights, the same file ----
@@ -100,20 +82,6 @@ tells_of 'norm after the embedding, norm before the head' gains.json --embedding
     --activation relu --eps 1e-5
 
 # ---- forks compute what their programs do ----
-
-# computes REF FILE ARGS...: the logits are those of the float64 reference.
-computes()
-{
-    check "convert $* computes $1" computed "$@"
-}
-
-computed()
-{
-    computes_ref=$1
-    shift
-    run convert "$@" shape.gguf && [ "$code" -eq 0 ] &&
-        run check shape.gguf "$computes_ref" --tol 1e-5 && [ "$code" -eq 0 ]
-}
 
 computes gains.ref.json gains.json --activation relu --eps 1e-5
 # shellcheck disable=SC2086

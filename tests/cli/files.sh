@@ -3,8 +3,6 @@
 # of its own kind.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1
 

@@ -48,8 +48,7 @@ run generate "$lines" -p "ROMEO:
 But" -n 40 --temp 0
 cp "$tmp/out" "$tmp/want"
 printf 'ROMEO:\nBut\n' >"$tmp/prompt"
-run generate "$lines" -f "$tmp/prompt" -n 40 --temp 0
-check "-f drops one line end" cmp -s "$tmp/out" "$tmp/want"
+equals "-f drops one line end" generate "$lines" -f "$tmp/prompt" -n 40 --temp 0
 "$MGPT" generate "$lines" -f - -n 40 --temp 0 <"$tmp/prompt" >"$tmp/out" 2>"$tmp/err"
 check "-f - reads stdin" cmp -s "$tmp/out" "$tmp/want"
 run generate "$lines" --temp 0 -n 0 -p "ROMEO:"
@@ -62,8 +61,7 @@ check "-n 7 draws seven characters" eval '[ "$(wc -c <"$tmp/out")" -eq 8 ]'
 run generate "$names" --temp 0 -c 5
 check "context full: exit 0" eval '[ $code -eq 0 ] && [ "$(cat "$tmp/out")" = alexi ]'
 tells "context full: said on stderr" "the context is full (5 positions)"
-run generate "$names" -c 3 --samples 4
-tells "context full in several samples: counted" "4 of 4 samples end there"
+tells "context full in several samples: counted" "4 of 4 samples end there" generate "$names" -c 3 --samples 4
 refuses "prompt too long: both numbers" 4 "19 tokens, but the context holds 16" \
     generate "$names" -p abcdefghijklmnopqr
 

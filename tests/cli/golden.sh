@@ -2,8 +2,6 @@
 # Golden models: every directory of tests/golden is converted as its program wrote it, and its logits are
 # compared with those of the program (ref.npz). Prints a table.
 # shellcheck disable=SC2016,SC2154
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 # shellcheck source=tests/cli/golden_models.sh

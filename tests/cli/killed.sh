@@ -3,8 +3,6 @@
 # nothing. A target is absent, as before, or complete; what cannot be printed is an error.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1
 moments=30

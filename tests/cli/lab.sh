@@ -3,8 +3,6 @@
 # not meant to, and what is refused. What the engine in it computes: tests/lab.
 # shellcheck disable=SC2016,SC2034,SC2154  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1
 
@@ -72,14 +70,12 @@ cat >hostile.json <<EOF
  "wpe": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]],
  "lm_head": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1],[1,1,0,0],[0,1,1,0]]}
 EOF
-run convert hostile.json hostile.gguf
-check "a model whose tokens are markup and controls" [ "$code" -eq 0 ]
+runs "a model whose tokens are markup and controls" convert hostile.json hostile.gguf
 # The title is its path: one that ends the element, turns the writing and sends an escape.
 directory="$tmp/</title><script>alert(1)<"
 mkdir -p "$directory"
 cp hostile.gguf "$directory/script>$override$escape.gguf"
-run lab "$directory/script>$override$escape.gguf" -p "<$override\"" -o hostile.html
-check "it makes a page" [ "$code" -eq 0 ]
+runs "it makes a page" lab "$directory/script>$override$escape.gguf" -p "<$override\"" -o hostile.html
 check "no token and no name is markup in it" eval '[ "$(grep -c "<script>" hostile.html)" -eq 1 ] &&
     ! grep -q "alert(1)<" hostile.html && ! grep -qF "$override" hostile.html && ! grep -qF "$escape" hostile.html'
 block mgpt-about hostile.html >about
@@ -88,8 +84,7 @@ says_about "its bytes as numbers" '"bytes":["<","\u00E2\u0080\u00AE","\u001B","\
 
 # ---- recorded ----
 
-run lab "$names" -p anna --static -o static.html
-check "--static" [ "$code" -eq 0 ]
+runs "--static" lab "$names" -p anna --static -o static.html
 tells "says so" "static.html: recorded, "
 tells "and why" "5 tokens: it was asked for with --static"
 block mgpt-about static.html >about
@@ -131,7 +126,6 @@ check "and nothing is left over" eval '[ -z "$(find . -name ".*.tmp")" ]'
 if [ -w /dev/full ]; then
     refuses "no room on the disk" 5 "/dev/full: cannot write" lab "$names" -p a -o /dev/full
 fi
-run lab --help
-says "help" "usage: mgpt lab"
+says "help" "usage: mgpt lab" lab --help
 
 finish

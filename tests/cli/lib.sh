@@ -4,6 +4,8 @@
 # MGPT is the binary, MGPT_SOURCE_ROOT the repository. A result is a line "ok N name" or "not ok N
 # name", the latter with what was seen. After the last test call `finish`.
 : "${MGPT:?the mgpt binary}" "${MGPT_SOURCE_ROOT:?the repository}"
+case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
+MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/mgpt-cli-XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -76,15 +78,90 @@ one_line()
     [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ "$(wc -c <"$tmp/err")" -le $longest ]
 }
 
-# says NAME TEXT / tells NAME TEXT: the last run printed this on stdout / stderr.
+# says NAME TEXT [ARGS...] / tells NAME TEXT [ARGS...]: mgpt ARGS, or the last run, printed this on stdout /
+# stderr.
 says()
 {
-    check "$1" grep -qF -- "$2" "$tmp/out"
+    printed out "$@"
 }
 
 tells()
 {
-    check "$1" grep -qF -- "$2" "$tmp/err"
+    printed err "$@"
+}
+
+printed()
+{
+    printed_to=$1 printed_name=$2 printed_text=$3
+    shift 3
+    [ $# -eq 0 ] || run "$@"
+    check "$printed_name" grep -qF -- "$printed_text" "$tmp/$printed_to"
+}
+
+# runs NAME ARGS...: exit code 0.
+runs()
+{
+    runs_name=$1
+    shift
+    run "$@"
+    check "$runs_name" [ "$code" -eq 0 ]
+}
+
+# want ARGS...: what mgpt prints is what `equals NAME ARGS...` expects on stdout, with exit code 0.
+want()
+{
+    run "$@"
+    cp "$tmp/out" "$tmp/want"
+}
+
+equals()
+{
+    equals_name=$1
+    shift
+    run "$@"
+    check "$equals_name" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
+}
+
+# denies CODE TEXT ARGS...: mgpt convert ARGS ends with this exit code and TEXT in the only line on stderr that is
+# not a note, prints nothing on stdout and leaves no no.gguf.
+denies()
+{
+    check "convert: exit $*" denied "$@"
+}
+
+denied()
+{
+    want_code=$1 want_text=$2
+    shift 2
+    rm -f no.gguf
+    run convert "$@"
+    [ "$code" -eq "$want_code" ] && [ ! -s "$tmp/out" ] && [ ! -e no.gguf ] && grep -qF -- "$want_text" "$tmp/err" &&
+        [ "$(grep -vc 'inferred:\|vocabulary:\|ignored:\|no vocabulary\|no BOS' "$tmp/err")" -eq 1 ]
+}
+
+# computes REF FILE ARGS...: FILE is converted, with its notes in `said`, and has the logits of REF. References
+# are float64; models of one or two layers reach 2e-6 in float32, so 1e-5 leaves room for other orders of sums.
+computes()
+{
+    check "convert: the logits of $*" computed "$@"
+}
+
+computed()
+{
+    computes_ref=$1
+    shift
+    run convert "$@" x.gguf
+    cp "$tmp/err" said
+    [ "$code" -eq 0 ] && run check x.gguf "$computes_ref" --tol 1e-5 && [ "$code" -eq 0 ]
+}
+
+# feed TEXT ARGS...: mgpt ARGS with this on stdin, a format of printf.
+feed()
+{
+    # shellcheck disable=SC2059
+    printf "$1" >"$tmp/in"
+    shift
+    run "$@" <"$tmp/in"
 }
 
 finish()

@@ -53,15 +53,12 @@ check "score: the same bytes" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/p
 run trace "$names" -p anna -o "$tmp/plain.npz"
 run trace "$names" -p anna -o "$tmp/checked.npz" --check-finite
 check "trace: the same bytes" eval '[ $code -eq 0 ] && cmp -s "$tmp/plain.npz" "$tmp/checked.npz"'
-run check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" --tol 1e-5 --check-finite
-check "check: the same verdict" [ "$code" -eq 0 ]
+runs "check: the same verdict" check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" --tol 1e-5 --check-finite
 printf 'anna\n/top 3\n\n/a 0 1\n/ab 0.1 zero\n/lens\n/dla\n' >"$tmp/script"
 "$MGPT" repl "$names" <"$tmp/script" >"$tmp/plain" 2>&1
-code=0
-"$MGPT" repl "$names" --check-finite <"$tmp/script" >"$tmp/out" 2>"$tmp/err" || code=$?
+run repl "$names" --check-finite <"$tmp/script"
 check "repl: the same bytes" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/plain"'
-run generate "$tmp/tiny.gguf" --samples 3 --check-finite
-check "subnormal weights are numbers" [ "$code" -eq 0 ]
+runs "subnormal weights are numbers" generate "$tmp/tiny.gguf" --samples 3 --check-finite
 
 # ---- ... and where it is not, one line says where ----
 
@@ -101,14 +98,11 @@ check "check of two models: the second" eval '[ $code -eq 3 ] && one_line'
 tells "... which one" "v.gguf: blocks.0.attn.hook_v"
 refuses "check --self has sessions of its own" 2 "--check-finite" \
     check --self "$names" --check-finite
-code=0
-printf 'anna\n/scale mlp.0 1e30\nb\n/tokens\n' |
-    "$MGPT" repl "$tmp/large.gguf" --check-finite >"$tmp/out" 2>"$tmp/err" || code=$?
+feed 'anna\n/scale mlp.0 1e30\nb\n/tokens\n' repl "$tmp/large.gguf" --check-finite
 check "repl: exit 3 at the end" [ "$code" -eq 3 ]
 tells "repl: an edit that gives infinity is told" ", expected a finite number"
 says "repl: the session goes on as it was" '"n"'
-code=0
-printf 'anna\n' | "$MGPT" repl "$tmp/v.gguf" --check-finite >"$tmp/out" 2>"$tmp/err" || code=$?
+feed 'anna\n' repl "$tmp/v.gguf" --check-finite
 check "repl: one line, exit 3" eval '[ $code -eq 3 ] && one_line && [ ! -s "$tmp/out" ]'
 
 # ---- drawing, whatever the logits ----
@@ -130,17 +124,15 @@ done
 for options in "--temp 0" "--top-k 1" "--temp 1e30 --top-k 1" "--top-p 1e-30" "--temp 0 --top-k 28"; do
     # shellcheck disable=SC2086
     prints "all equal, $options: the lowest id" aaaaaa generate "$tmp/equal.gguf" -n 6 $options
-    printf 'zz\n/top 2\n\n' >"$tmp/script"
     # shellcheck disable=SC2086
-    code=0 && "$MGPT" repl "$tmp/equal.gguf" $options <"$tmp/script" >"$tmp/out" 2>"$tmp/err" || code=$?
+    feed 'zz\n/top 2\n\n' repl "$tmp/equal.gguf" $options
     check "... in the repl" eval '[ $code -eq 0 ] && grep -q "^   3: *0 " "$tmp/out"'
 done
 run generate "$tmp/equal.gguf" --temp 1e30 --samples 40
 check "all equal, no filter: every letter may come" \
     eval '[ $(tr -d "\n" <"$tmp/out" | fold -w 1 | sort -u | wc -l) -gt 20 ]'
 for script in 'anna\n/top 27\n\n/p a\n' 'b\n/generate 5\n/lens\n'; do
-    code=0
-    printf "$script" | "$MGPT" repl "$tmp/equal.gguf" >"$tmp/out" 2>"$tmp/err" || code=$?
+    feed "$script" repl "$tmp/equal.gguf"
     check "repl on equal.gguf" [ "$code" -eq 0 ]
 done
 
@@ -161,8 +153,7 @@ for model in nans out v k; do
         check "score $model.gguf, $texts: refused" no_numbers
         check "... no perplexity" eval '! grep -q perplexity "$tmp/out"'
     done
-    code=0
-    printf 'anna\n/top\n' | "$MGPT" repl "$tmp/$model.gguf" >"$tmp/out" 2>"$tmp/err" || code=$?
+    feed 'anna\n/top\n' repl "$tmp/$model.gguf"
     check "repl on $model.gguf: refused at the end" [ "$code" -eq 3 ]
     tells "... with the reason" "--check-finite finds where"
     check "... and shows no nan" eval '! grep -q nan "$tmp/out"'
@@ -171,10 +162,8 @@ refuses "the position and the id" 3 "logits after position 0, id 12: " generate 
 refuses "a token's own row" 3 "logits after position 2, id 0: nan, expected a finite number" \
     generate "$tmp/a.gguf" -p ba
 printf 'bbbbb\n' >"$tmp/last"
-run score "$tmp/a.gguf" -f "$tmp/last"
-check "score: a row that no text uses does not matter" [ "$code" -eq 0 ]
-run trace "$tmp/v.gguf" -p anna -o "$tmp/shown.npz"
-check "trace still shows them" [ "$code" -eq 0 ]
+runs "score: a row that no text uses does not matter" score "$tmp/a.gguf" -f "$tmp/last"
+runs "trace still shows them" trace "$tmp/v.gguf" -p anna -o "$tmp/shown.npz"
 
 # ---- --slide ----
 
@@ -192,18 +181,13 @@ printf '%s\n' "$text" >"$tmp/want"
 run generate "$lines" -c 16 -p "ROMEO:" --temp 0 -n 40 --slide
 check "--slide is a window recomputed for each token" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ] &&
     cmp -s "$tmp/out" "$tmp/want"'
-run generate "$lines" -c 256 -p "ROMEO:" -n 30 --slide
-cp "$tmp/out" "$tmp/want"
-run generate "$lines" -p "ROMEO:" -n 30
-check "before the context is full it changes nothing" cmp -s "$tmp/out" "$tmp/want"
-run generate "$names" -c 6 --slide --samples 12 -n 20 --batch 1
-cp "$tmp/out" "$tmp/want"
-run generate "$names" -c 6 --slide --samples 12 -n 20 --batch 5 -t 2
-check "sample N is the same in any batch" cmp -s "$tmp/out" "$tmp/want"
+want generate "$lines" -c 256 -p "ROMEO:" -n 30 --slide
+equals "before the context is full it changes nothing" generate "$lines" -p "ROMEO:" -n 30
+want generate "$names" -c 6 --slide --samples 12 -n 20 --batch 1
+equals "sample N is the same in any batch" generate "$names" -c 6 --slide --samples 12 -n 20 --batch 5 -t 2
 run generate "$names" -c 6 --slide --first 7 -n 20
 check "... and alone" eval '[ "$(cat "$tmp/out")" = "$(sed -n 8p "$tmp/want")" ]'
-run generate "$lines" -c 4 -p "What is" --temp 0 -n 9 --slide --no-prompt
-cp "$tmp/out" "$tmp/want"
+want generate "$lines" -c 4 -p "What is" --temp 0 -n 9 --slide --no-prompt
 run generate "$lines" -c 4 -p "t is" --temp 0 -n 9 --slide --no-prompt
 check "a prompt beyond the context is cropped as well" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
 run generate "$lines" -c 1 -p "R" --temp 0 -n 5 --slide --check-finite

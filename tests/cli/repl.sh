@@ -4,13 +4,14 @@
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
-# script LINES [MODEL]: lines (a format of printf) through the repl.
+# script LINES [MODEL] [COMMAND...]: lines (a format of printf) through the repl; then the command.
 script()
 {
-    # shellcheck disable=SC2059
-    printf "$1" >"$tmp/in"
-    code=0
-    "$MGPT" repl "${2:-$names}" <"$tmp/in" >"$tmp/out" 2>"$tmp/err" || code=$?
+    script_lines=$1 script_model=$names
+    shift
+    case ${1-} in *.gguf) script_model=$1 && shift ;; esac
+    feed "$script_lines" repl "$script_model"
+    [ $# -eq 0 ] || "$@"
 }
 
 # gives NAME EXPECTED: the last script printed exactly this, nothing on stderr, exit 0.
@@ -29,28 +30,21 @@ gives_out()
 
 # ---- feeding and stepping ----
 
-script 'ann\n'
-gives "text is fed, BOS first" 'fed 4: <BOS> "a" "n" "n" (4 of 16)'
-script 'a\nnn\n'
-gives "the next text goes on" 'fed 2: <BOS> "a" (2 of 16)
+script 'ann\n' gives "text is fed, BOS first" 'fed 4: <BOS> "a" "n" "n" (4 of 16)'
+script 'a\nnn\n' gives "the next text goes on" 'fed 2: <BOS> "a" (2 of 16)
 fed 2: "n" "n" (4 of 16)'
-script '/ids 26, 0 13\n'
-gives "ids are fed as they are" 'fed 3: <BOS> "a" "n" (3 of 16)'
-script '/g\n'
-gives "/g begins with BOS and ends at the end" 'alexin
+script '/ids 26, 0 13\n' gives "ids are fed as they are" 'fed 3: <BOS> "a" "n" (3 of 16)'
+script '/g\n' gives "/g begins with BOS and ends at the end" 'alexin
 drew 6, end of the text (7 of 16)'
-script 'a\n/g 3\n'
-gives "/g N stops after N" 'fed 2: <BOS> "a" (2 of 16)
+script 'a\n/g 3\n' gives "/g N stops after N" 'fed 2: <BOS> "a" (2 of 16)
 lex
 drew 3 (5 of 16)'
 script 'a\n\n\n/s 2\n'
 sed '1d; s/p 0\.[0-9]*/p/' "$tmp/out" >"$tmp/short"
 printf '%4d: %6d  p  rank 1    "%s"\n' 2 11 l 3 4 e 4 23 x 5 8 i >"$tmp/want"
 check "Enter and /s draw tokens" cmp -s "$tmp/short" "$tmp/want"
-script 'alexin\n\n'
-says "an end token is shown" "<BOS>  the end, not kept"
-script '/s 3\n/reset\n/tokens\n'
-says "/reset forgets all" "0 of 16"
+script 'alexin\n\n' says "an end token is shown" "<BOS>  the end, not kept"
+script '/s 3\n/reset\n/tokens\n' says "/reset forgets all" "0 of 16"
 
 # ---- back ----
 
@@ -59,10 +53,8 @@ tail -n 5 "$tmp/out" >"$tmp/direct"
 script 'annaxyz\n/b 3\n/top 3\n'
 tail -n 5 "$tmp/out" >"$tmp/back"
 check "/b gives the logits of before" cmp -s "$tmp/direct" "$tmp/back"
-script 'an\n/b 3\n/tokens\n/g\n'
-says "/b to the beginning" "alexin"
-script 'an\n/b 4\n/tokens\n'
-tells "/b too far" "back 4, but only 3 tokens are held"
+script 'an\n/b 3\n/tokens\n/g\n' says "/b to the beginning" "alexin"
+script 'an\n/b 4\n/tokens\n' tells "/b too far" "back 4, but only 3 tokens are held"
 says "... and nothing changed" "3 of 16"
 
 script 'anna\n/b 3\n/tokens\n/goto 4\n/goto 6\n/b 2\nx\n/goto 5\n'
@@ -134,8 +126,7 @@ check "another model's session, both hashes" \
 says "... and nothing changed" "1 of 256"
 script '/load '"$tmp"'/none\n/load\n/save\n/save '"$tmp"'/none/s\n/load '"$names"'\n/load /dev/zero\n'
 check "six failures, six lines" [ "$(wc -l <"$tmp/err")" -eq 6 ]
-code=0
-printf '/load %s/s\n' "$tmp" | "$MGPT" repl "$names" --kv f16 >"$tmp/out" 2>"$tmp/err" || code=$?
+feed "/load $tmp/s\n" repl "$names" --kv f16
 tells "another type of cache" "start with --kv f32"
 
 # ---- traces ----
@@ -146,14 +137,12 @@ check "/trace off writes what mgpt trace does" cmp -s "$tmp/off.npz" "$tmp/want.
 says "... and ends it" "no trace is on"
 script 'anna\n/trace on * '"$tmp"'/end.npz\n'
 check "a trace that is on is written at the end" cmp -s "$tmp/end.npz" "$tmp/want.npz"
-script 'anna\n/trace on * '"$tmp"'/quit.npz\n/quit\n'
-check "... and by /quit" cmp -s "$tmp/quit.npz" "$tmp/want.npz"
+script 'anna\n/trace on * '"$tmp"'/quit.npz\n/quit\n' check "... and by /quit" cmp -s "$tmp/quit.npz" "$tmp/want.npz"
 script 'anna\n/ab 0.1 zero\n/trace on * '"$tmp"'/edited.npz\n'
 check "edits are in the trace" eval '[ -s "$tmp/edited.npz" ] && ! cmp -s "$tmp/edited.npz" "$tmp/want.npz"'
 script '/trace on nothook '"$tmp"'/x.npz\n/trace on * x.txt\n/trace on\n/trace up\n/trace on * '"$tmp"'/no/x.npz\na\n'
 check "five mistakes, five lines" [ "$(wc -l <"$tmp/err")" -eq 5 ]
-script '/trace on * '"$tmp"'/x.npz\n'
-tells "a trace of nothing" "nothing to trace, the timeline is empty"
+script '/trace on * '"$tmp"'/x.npz\n' tells "a trace of nothing" "nothing to trace, the timeline is empty"
 
 # ---- every example ----
 
@@ -188,30 +177,22 @@ for line in quit exit /exit; do
 done
 script 'help\n?\n/?\n'
 check "help, ? and /? are /help" eval '[ "$(grep -c "/help all" "$tmp/out")" -eq 3 ] && [ ! -s "$tmp/err" ]'
-script '/attenton 0 0\n'
-tells "a near miss of a long name" "did you mean /attention?"
-script '/feed quit\n' "$lines"
-says "/feed takes the word" 'fed '
+script '/attenton 0 0\n' tells "a near miss of a long name" "did you mean /attention?"
+script '/feed quit\n' "$lines" says "/feed takes the word" 'fed '
 
 # ---- looking ----
 
-script 'ann\n/top 2\n'
-says "/top shows rank and id" "    1       0     "
+script 'ann\n/top 2\n' says "/top shows rank and id" "    1       0     "
 check "/top ends with the entropy" \
     eval 'tail -n 1 "$tmp/out" | grep -q "^entropy [0-9.]* nats, [0-9.]* bits$"'
 script 'ann\n/p a\n'
 cp "$tmp/out" "$tmp/text"
-script 'ann\n/p 0\n'
-check "/p takes text or id" cmp -s "$tmp/out" "$tmp/text"
-script 'ann\n/p "a"\n'
-check "/p takes quoted text" cmp -s "$tmp/out" "$tmp/text"
-script 'ann\n/p <BOS>\n'
-says "/p takes a control token" "<BOS>"
-script 'ann\n/p an\n/p 99\n'
-tells "/p refuses two tokens" "this is 2 tokens"
+script 'ann\n/p 0\n' check "/p takes text or id" cmp -s "$tmp/out" "$tmp/text"
+script 'ann\n/p "a"\n' check "/p takes quoted text" cmp -s "$tmp/out" "$tmp/text"
+script 'ann\n/p <BOS>\n' says "/p takes a control token" "<BOS>"
+script 'ann\n/p an\n/p 99\n' tells "/p refuses two tokens" "this is 2 tokens"
 tells "/p refuses an id out of range" "token 99: expected 0 to 26"
-script 'ab\n/tokens\n'
-gives "/tokens" 'fed 3: <BOS> "a" "b" (3 of 16)
+script 'ab\n/tokens\n' gives "/tokens" 'fed 3: <BOS> "a" "b" (3 of 16)
    0:     26  <BOS>
    1:      0  "a"
    2:      1  "b"
@@ -235,8 +216,7 @@ tells "a setting out of range" "top-p: expected a number from 0 to 1, found '2'"
 
 # ---- errors end nothing ----
 
-script '/tpo 3\nAnn\nannie\n'
-tells "a misspelt command" "unknown command /tpo, did you mean /top?"
+script '/tpo 3\nAnn\nannie\n' tells "a misspelt command" "unknown command /tpo, did you mean /top?"
 tells "a character outside the vocabulary" "'A'"
 check "... and the session goes on, exit 0" \
     eval '[ $code -eq 0 ] && grep -qF "(6 of 16)" "$tmp/out"'
@@ -246,8 +226,7 @@ tells "a full context" "the context is full (16 positions)"
 says "/b works when it is full" "15 of 16"
 script '/ids 27\n/ids xy\n/ids\n/s 0\n/s 1x\n'
 check "five bad lines, five messages" eval '[ "$(wc -l <"$tmp/err")" -eq 5 ] && [ ! -s "$tmp/out" ]'
-script '/g\n' "$lines"
-tells "nothing to continue without BOS" "type a text first"
+script '/g\n' "$lines" tells "nothing to continue without BOS" "type a text first"
 
 # ---- numbers of a session file ----
 
@@ -268,21 +247,15 @@ skipped "as many as took 50 s" 10000000000 'skip is above 100000000'
 
 # ---- text ----
 
-script '/feed A\\n\\tB\n' "$lines"
-tells "/feed takes escapes (no tab in this vocabulary)" "U+0009"
-script '/feed A\\nB\n//\n/feed x\\q\n' "$lines"
-says "a line end is shown escaped" 'fed 3: "A" "\n" "B"'
+script '/feed A\\n\\tB\n' "$lines" tells "/feed takes escapes (no tab in this vocabulary)" "U+0009"
+script '/feed A\\nB\n//\n/feed x\\q\n' "$lines" says "a line end is shown escaped" 'fed 3: "A" "\n" "B"'
 tells "an unknown escape" 'a backslash begins one of'
 tells "two slashes are a text" "'/'"
-script 'ann\r\n'
-says "a Windows line end is dropped" 'fed 4'
-script '/help\n/help top\n/help s\n/quit\nann\n'
-says "/help lists the commands" "/top [K]"
-script '/help\n'
-check "... eight of them at first" [ "$(grep -c '^  /' "$tmp/out")" -eq 8 ]
+script 'ann\r\n' says "a Windows line end is dropped" 'fed 4'
+script '/help\n/help top\n/help s\n/quit\nann\n' says "/help lists the commands" "/top [K]"
+script '/help\n' check "... eight of them at first" [ "$(grep -c '^  /' "$tmp/out")" -eq 8 ]
 says "... and says how to see the others" "/help all lists the others"
-script '/help top\n/quit\n'
-says "/help COMMAND gives an example" "example: /top 3"
+script '/help top\n/quit\n' says "/help COMMAND gives an example" "example: /top 3"
 check "/quit ends the session" eval '! grep -q "^fed" "$tmp/out"'
 refuses "an operand too many" 2 "unexpected argument" repl "$names" "$names"
 

@@ -4,55 +4,41 @@
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
-# same NAME ARGS...: stdout is $tmp/want.
-same()
-{
-    same_name=$1
-    shift
-    run "$@"
-    check "$same_name" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
-}
-
 # ---- in a batch ----
 
-run generate "$names" --samples 500 --batch 1
-cp "$tmp/out" "$tmp/want"
+want generate "$names" --samples 500 --batch 1
 for batch in 2 7 64 600; do
     for threads in 1 2; do
-        same "names in batches of $batch, threads $threads" \
+        equals "names in batches of $batch, threads $threads" \
             generate "$names" --samples 500 --batch $batch -t $threads
     done
 done
-same "... of the default size" generate "$names" --samples 500
+equals "... of the default size" generate "$names" --samples 500
 for i in 0 1 17 499; do
     run generate "$names" --first $i
     check "sample $i alone is sample $i of many" \
         eval '[ "$(cat "$tmp/out")" = "$(sed -n "$((i + 1))p" "$tmp/want")" ]'
 done
 sed -n '201,300p' "$tmp/want" >"$tmp/part" && mv "$tmp/part" "$tmp/want"
-same "--first goes on with a list" generate "$names" --first 200 --samples 100 --batch 9
+equals "--first goes on with a list" generate "$names" --first 200 --samples 100 --batch 9
 check "samples differ" eval '[ "$(sort -u "$tmp/want" | wc -l)" -gt 60 ]'
 
-run generate "$lines" -p "ROMEO:" --samples 7 -n 60 --batch 1 --json
-cp "$tmp/out" "$tmp/want"
+want generate "$lines" -p "ROMEO:" --samples 7 -n 60 --batch 1 --json
 for options in "--batch 3" "--batch 7 -t 2" "--batch 64 --isa scalar" "--batch 5 --no-fused"; do
     # shellcheck disable=SC2086
-    same "a prompt, JSON, $options" generate "$lines" -p "ROMEO:" --samples 7 -n 60 --json $options
+    equals "a prompt, JSON, $options" generate "$lines" -p "ROMEO:" --samples 7 -n 60 --json $options
 done
 run generate "$lines" -p "ROMEO:" -n 60 --json --first 5
 check "json: the index is the sample's number" eval '[ "$(cat "$tmp/out")" = "$(sed -n 6p "$tmp/want")" ]'
-run generate "$names" --samples 40 -c 4 --batch 1
-cp "$tmp/out" "$tmp/want"
-same "the end of the context in a batch" generate "$names" --samples 40 -c 4 --batch 16
+want generate "$names" --samples 40 -c 4 --batch 1
+equals "the end of the context in a batch" generate "$names" --samples 40 -c 4 --batch 16
 tells "... is counted as before" "of 40 samples end there"
 run generate "$names" --samples 30 -n 0 -p an
 check "-n 0 in a batch prints prompts" eval '[ "$(sort -u "$tmp/out")" = an ]'
-run generate "$names" --samples 60 -n 3 --no-prompt -p an --batch 1
-cp "$tmp/out" "$tmp/want"
-same "-n, --no-prompt in a batch" generate "$names" --samples 60 -n 3 --no-prompt -p an
-run generate "$names" --rng python --seed 42 --samples 20
-cp "$tmp/out" "$tmp/want"
-same "--rng python: one stream through all samples, whatever the batch" \
+want generate "$names" --samples 60 -n 3 --no-prompt -p an --batch 1
+equals "-n, --no-prompt in a batch" generate "$names" --samples 60 -n 3 --no-prompt -p an
+want generate "$names" --rng python --seed 42 --samples 20
+equals "--rng python: one stream through all samples, whatever the batch" \
     generate "$names" --rng python --seed 42 --samples 20 --batch 8
 refuses "... so there is no --first" 2 "--rng python" generate "$names" --rng python --first 3
 
@@ -70,11 +56,10 @@ prompt='All: the king, the queen.
 All: the king, the queen.
 All:'
 for temperature in 0 0.3 0.8; do
-    run generate "$lines" -p "$prompt" -n 400 --temp $temperature -s 5
-    cp "$tmp/out" "$tmp/want"
+    want generate "$lines" -p "$prompt" -n 400 --temp $temperature -s 5
     for options in "" "1 -t 2" "2" "=5 --isa scalar" "64 -t 2"; do
         # shellcheck disable=SC2086
-        same "--lookup $options, temperature $temperature" generate "$lines" -p "$prompt" \
+        equals "--lookup $options, temperature $temperature" generate "$lines" -p "$prompt" \
             -n 400 --temp $temperature -s 5 --lookup$(case $options in =*) ;; *) echo " " ;; esac)$options
     done
 done
@@ -85,17 +70,14 @@ check "a repetitive text needs fewer passes than tokens" awk '
     /accepted/ { for (i = 1; i < NF; i++) if ($(i + 1) == "passes") passes = $i }
     END { exit !(passes > 0 && passes < 130) }' "$tmp/err"
 for n in 0 1 2 3; do
-    run generate "$lines" -p "$prompt" -n $n --temp 0
-    cp "$tmp/out" "$tmp/want"
-    same "--lookup -n $n" generate "$lines" -p "$prompt" -n $n --temp 0 --lookup
+    want generate "$lines" -p "$prompt" -n $n --temp 0
+    equals "--lookup -n $n" generate "$lines" -p "$prompt" -n $n --temp 0 --lookup
 done
-run generate "$names" --samples 300 --temp 0.4
-cp "$tmp/out" "$tmp/want"
-same "--lookup with samples that end: one after the other" \
+want generate "$names" --samples 300 --temp 0.4
+equals "--lookup with samples that end: one after the other" \
     generate "$names" --samples 300 --temp 0.4 --lookup
-run generate "$names" --samples 30 --rng python -s 42
-cp "$tmp/out" "$tmp/want"
-same "--lookup with CPython's numbers" generate "$names" --samples 30 --rng python -s 42 --lookup 3
+want generate "$names" --samples 30 --rng python -s 42
+equals "--lookup with CPython's numbers" generate "$names" --samples 30 --rng python -s 42 --lookup 3
 refuses "--lookup 0" 2 "from 1 to 64" generate "$names" --lookup 0
 refuses "--lookup=x" 2 "whole number" generate "$names" --lookup=x
 refuses "--chat and --lookup" 2 "--chat goes with none" generate "$lines" --chat -p a --lookup

@@ -22,8 +22,7 @@ printf 'To be,\n\nor not\n' >"$tmp/text"
 run tokenize "$lines" -f "$tmp/text"
 "$MGPT" tokenize "$lines" --decode <"$tmp/out" >"$tmp/back" 2>"$tmp/err"
 check "every byte of a file counts, and comes back" cmp -s "$tmp/text" "$tmp/back"
-run tokenize "$lines" -f "$tmp/text" --pieces
-says "a line end is shown escaped" '"\n"'
+says "a line end is shown escaped" '"\n"' tokenize "$lines" -f "$tmp/text" --pieces
 
 # ---- score: by the float64 reference (see cli_names.py) ----
 
@@ -66,8 +65,7 @@ sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
 check "short and long texts together" cmp -s "$tmp/alone" "$tmp/together"
 
 echo abcdefghijklmnopqrstuvwxyz >"$tmp/long"
-run score "$names" -f "$tmp/long"
-says "a long text is cut to the context" "tokens      16"
+says "a long text is cut to the context" "tokens      16" score "$names" -f "$tmp/long"
 tells "... and that is said" "1 of 1 texts are longer than the context of 16"
 printf 'anna\nann3\n' >"$tmp/bad"
 run score "$names" -f "$tmp/bad"
@@ -79,11 +77,9 @@ refuses "no texts" 2 "-f FILE" score "$names"
 
 # ---- info ----
 
-run info "$names"
-says "info: the architecture" "microgpt"
+says "info: the architecture" "microgpt" info "$names"
 says "info: the parameters" "4,192"
-run info "$names" --tensors
-says "info --tensors" "blk.0.ffn_up.weight"
+says "info --tensors" "blk.0.ffn_up.weight" info "$names" --tensors
 run info "$names" --json --tensors
 check "info --json is one line" eval '[ "$(wc -l <"$tmp/out")" -eq 1 ]'
 says "info --json: numbers" '"n_params":4192'

@@ -2,9 +2,7 @@
 # mgpt trace as a user types it: what is in the file, against PyTorch and against other ways of running;
 # what is refused. $1 is npz_compare.
 # shellcheck disable=SC2016,SC2034,SC2154
-case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
 case $1 in /*) compare=$1 ;; *) compare=$PWD/$1 ;; esac
-MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 # shellcheck source=tests/cli/golden_models.sh

@@ -21,8 +21,7 @@ for command in generate repl check score tokenize info convert bench; do
     check "$command --help: an example" grep -q 'example' "$tmp/out"
     says "$command --help: the exit codes" "exit codes"
     check "$command --help: at most 100 columns" eval '! grep -q "^.\{101\}" "$tmp/out"'
-    run "$command" -h --nonsense
-    check "$command -h is --help" [ "$code" -eq 0 ]
+    runs "$command -h is --help" "$command" -h --nonsense
     run "$command"
     check "$command without operands: exit 2, one line" eval '[ $code -eq 2 ] && one_line'
 done
@@ -51,24 +50,18 @@ refuses "an underscore" 2 "did you mean --top-k?" generate "$names" --top_k 1
 # ---- help as a word, aliases ----
 
 for command in generate repl check trace attend lab score tokenize info convert bench; do
-    run "$command" --help
-    cp "$tmp/out" "$tmp/want"
-    run help "$command"
-    check "help $command is $command --help" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
-    run "$command" help
-    check "... and $command help" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
+    want "$command" --help
+    equals "help $command is $command --help" help "$command"
+    equals "... and $command help" "$command" help
 done
-run --help
-cp "$tmp/out" "$tmp/want"
-run help
-check "help is --help" cmp -s "$tmp/out" "$tmp/want"
+want --help
+equals "help is --help" help
 refuses "help of an unknown command" 2 "did you mean 'generate'" help generat
 (cd "$tmp" && cp "$names" help && "$MGPT" info help >"$tmp/out" 2>"$tmp/err")
 says "a model called help is a model" "microgpt"
 for option in -n --tokens --predict; do
     prints "generate $option" al generate "$names" --temp 0 "$option" 2
-    run check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$option" 2
-    check "check $option" [ "$code" -eq 0 ]
+    runs "check $option" check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$option" 2
 done
 for command in generate "check --self" score bench trace repl; do
     # shellcheck disable=SC2086
@@ -98,8 +91,7 @@ done
 refuses "a range is said" 2 "from 1 to 256, found '0'" generate "$names" -t 0
 run generate "$names" -s 18446744073709551615 --temp=1e-30 -n2
 check "the largest seed, a value after =, a value after the letter" [ "$code" -eq 0 ]
-run generate --temp 0 -- "$names"
-check "-- ends the options" [ "$code" -eq 0 ]
+runs "-- ends the options" generate --temp 0 -- "$names"
 POSIXLY_CORRECT=1 "$MGPT" generate "$names" --temp 0 -n 1 >"$tmp/out" 2>"$tmp/err"
 check "options may follow operands" eval '[ "$(cat "$tmp/out")" = a ]'
 refuses "an operand too many" 2 "unexpected argument 'two'" info "$names" two

@@ -22,8 +22,7 @@ script()
 
 run_script()
 {
-    code=0
-    "$MGPT" repl "$@" <"$tmp/in" >"$tmp/out" 2>"$tmp/err" || code=$?
+    run repl "$@" <"$tmp/in"
 }
 
 # ---- a session ----
