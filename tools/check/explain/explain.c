@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +15,17 @@
  * no more are tried once one has restored agreement. */
 enum { POSITIONS = 12, POSITIONS_MOST = 300, CONFIRMED = 12 };
 static const double enough_work = 5e9, most_work = 4e12;
+static const uint64_t anywhere = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
 /* ---- the search -------------------------------------------------------------------------------- */
 
-/* One suspect in one layer or all; a trial that fits is noted. */
-static int try_one(struct search *s, size_t i, int layer, size_t target, int feed, double *nmse)
+/* One suspect in one layer or all. */
+static int try_suspect(struct search *s, size_t i, int layer, size_t target, int feed, double *nmse)
 {
-    struct whatif w;
-    const struct suspect *suspect = i < arr_len(s->suspects) ? &s->suspects[i] : NULL;
-    int status = whatif_open(&w, s->model, s->a->tokens, s->n, s->err);
-    if (status != MGPT_OK)
-        return status;
-    w.n_behind = s->a->n - s->n;
-    *nmse = INFINITY;
-    if (!suspect || suspect->apply(&w, suspect, layer)) {
-        struct score score = {.a = s->a, .l = s->l, .target = target, .feed = feed};
-        score.input = MGPT_N_POINTS;
-        status = explain_score(&score, &w, s->err);
-        s->work += (double)w.info.n_params * (double)s->n;
-        if (status == MGPT_OK)
-            *nmse = score.nmse;
-        else if (status == MGPT_EARG)
-            status = MGPT_OK; /* does not fit */
-    }
-    whatif_close(&w);
-    return status;
+    return search_score(s, &s->suspects[i].edit, layer, target, feed, nmse);
 }
 
-static int explain_note(struct search *s, size_t i, int layer, double nmse)
+static int note_trial(struct search *s, size_t i, int layer, double nmse)
 {
     struct explain_trial trial = {.nmse = nmse, .suspect = i, .layer = layer};
     size_t n = text_format(trial.cause, sizeof trial.cause, "%s", s->suspects[i].cause);
@@ -62,21 +46,26 @@ void *search_new(struct search *s, size_t n, size_t each)
     return NULL;
 }
 
-size_t search_positions(const struct search *s, size_t wish)
+size_t search_positions(const struct search *s, size_t n)
 {
-    size_t n = wish > s->n ? wish : s->n;
+    n = n > s->n ? n : s->n;
     return n < s->a->n ? n : s->a->n;
 }
 
-int search_propose(struct search *s, const struct suspect *suspect)
+int search_propose(struct search *s, struct whatif_edit edit, const char *cause, ...)
 {
-    double nmse;
+    struct suspect suspect = {.edit = edit};
     size_t i = arr_len(s->suspects);
-    if (!arr_push(s->suspects, *suspect))
-        return err_memory(s->err, "suspects", sizeof *suspect);
-    int status = try_one(s, i, -1, s->target, s->feed, &nmse);
+    double nmse;
+    va_list args;
+    va_start(args, cause);
+    vsnprintf(suspect.cause, sizeof suspect.cause, cause, args);
+    va_end(args);
+    if (!arr_push(s->suspects, suspect))
+        return err_memory(s->err, "suspects", sizeof suspect);
+    int status = try_suspect(s, i, -1, s->target, s->feed, &nmse);
     if (status == MGPT_OK && nmse <= s->e->bound)
-        return explain_note(s, i, -1, nmse);
+        return note_trial(s, i, -1, nmse);
     arr_set_len(s->suspects, i);
     return status;
 }
@@ -101,9 +90,9 @@ static int try_points(struct search *s, uint64_t points, uint64_t before, int la
         if (!(suspect->points & points) || suspect->points & before ||
             (layer >= 0 && !suspect->per_layer))
             continue;
-        status = try_one(s, i, layer, s->target, s->feed, &nmse);
+        status = try_suspect(s, i, layer, s->target, s->feed, &nmse);
         if (status == MGPT_OK && !isinf(nmse))
-            status = explain_note(s, i, layer, nmse);
+            status = note_trial(s, i, layer, nmse);
     }
     return status;
 }
@@ -114,7 +103,7 @@ static int better(double a, double b)
 }
 
 /* Best first; a stable order among equals, for the list begins with the likeliest. */
-static void sort(struct explain_trial *trials)
+static void sort_trials(struct explain_trial *trials)
 {
     for (size_t i = 1; i < arr_len(trials); i++) {
         struct explain_trial t = trials[i];
@@ -185,24 +174,23 @@ static double position_error(const struct locate_at *at)
 static uint64_t explain_read_shape(struct explain *e, const struct locate *l)
 {
     const struct locate_hook *logits = &l->hooks[l->n_hooks];
-    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     size_t first = 0;
     while (first < l->n && position_error(&logits->own[first]) <= l->bound &&
            !isnan(logits->own[first].worst))
         first++;
     if (first >= l->n) {
         text_format(e->shape, sizeof e->shape, "the logits agree at every position");
-        return all;
+        return anywhere;
     }
     if (isnan(logits->own[first].worst)) {
         text_format(e->shape, sizeof e->shape,
                     "not finite from position %zu on: a weight that is NaN or infinite", first);
-        return all;
+        return anywhere;
     }
     if (first == 0) {
         text_format(e->shape, sizeof e->shape,
                     "position 0 differs already: not q, k, their rotation or the mask");
-        return all & ~seen_from_one();
+        return anywhere & ~seen_from_one();
     }
     if (first == 1)
         text_format(e->shape, sizeof e->shape,
@@ -234,15 +222,15 @@ static int same_hook_everywhere_bad(const struct locate *l)
 /* The suspects that are listed, at one hook. */
 static int try_listed(struct search *s, uint64_t first)
 {
-    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-    struct locate_layers layers = locate_layers(s->l, s->n_layer);
+    struct locate_layers layers = locate_layers(s->l, s->as_is.info.n_layer);
     int status = try_points(s, first, 0, -1);
     for (int i = layers.to; s->feed && i >= layers.from && status == MGPT_OK; i--)
         if (!s->e->restored)
             status = try_points(s, first, 0, i);
-    if (status == MGPT_OK && !s->e->restored && first != all)
+    if (status == MGPT_OK && !s->e->restored && first != anywhere)
         status = try_points(s, ~UINT64_C(0), first, -1);
-    for (int i = 0; !s->feed && i < s->n_layer && status == MGPT_OK && !s->e->restored; i++)
+    for (int i = 0; !s->feed && i < s->as_is.info.n_layer && status == MGPT_OK && !s->e->restored;
+         i++)
         status = try_points(s, first, 0, i);
     return status;
 }
@@ -252,19 +240,14 @@ static int explain_is_norm(mgpt_point point)
     return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_FINAL;
 }
 
-/* What no list holds: the numbers are solved for. A norm's values by factors of their own are its gain. */
-static int try_solved(struct search *s, uint64_t points)
+/* What no list holds: the numbers are solved for. A norm's values times factors are its gain. */
+static int try_solved(struct search *s)
 {
-    int norm = explain_is_norm(answer_hook(s->a, s->target).point);
-    int status = norm ? solve_vectors(s) : solve_columns(s);
-    if (status == MGPT_OK && !s->e->restored)
-        status = norm ? solve_columns(s) : solve_vectors(s);
-    if (status == MGPT_OK && !s->e->restored)
-        status = solve_matrix(s);
-    if (status == MGPT_OK && !s->e->restored)
-        status = solve_numbers(s, points);
-    if (status == MGPT_OK && !s->e->restored)
-        status = solve_fits(s);
+    static int (*const solvers[])(struct search *) = {solve_columns, solve_vectors, solve_matrix,
+                                                      solve_numbers, solve_fits};
+    int norm = explain_is_norm(answer_hook(s->a, s->target).point), status = MGPT_OK;
+    for (size_t i = 0; i < 5 && status == MGPT_OK && !s->e->restored; i++)
+        status = solvers[norm && i < 2 ? 1 - i : i](s);
     return status;
 }
 
@@ -272,13 +255,13 @@ static int try_solved(struct search *s, uint64_t points)
 static int search_all(struct search *s)
 {
     struct explain *e = s->e;
-    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     uint64_t shape = explain_read_shape(e, s->l),
-             first = s->feed ? points_of(s->l, s->n_layer) : shape;
+             first = s->feed ? points_of(s->l, s->as_is.info.n_layer) : shape;
+    s->points = s->feed ? first : anywhere;
     int status = try_listed(s, first);
     if (status == MGPT_OK && !e->restored)
-        status = try_solved(s, s->feed ? first : all);
-    sort(e->trials);
+        status = try_solved(s);
+    sort_trials(e->trials);
     prefer_likeliest(e);
     return status;
 }
@@ -287,14 +270,14 @@ static int search_all(struct search *s)
  * wrong, in the layer that was looked at. */
 static int whole_pass(struct search *s, struct explain_trial *trial, double *logits)
 {
-    struct locate_layers layers = locate_layers(s->l, s->n_layer);
+    struct locate_layers layers = locate_layers(s->l, s->as_is.info.n_layer);
     int only = layers.from == layers.to ? layers.to : -1;
     double alone;
-    int status = try_one(s, trial->suspect, trial->layer, s->a->n_hooks, 0, logits);
+    int status = try_suspect(s, trial->suspect, trial->layer, s->a->n_hooks, 0, logits);
     if (status != MGPT_OK || *logits <= s->e->bound || trial->layer >= 0 || only < 0 ||
         !s->suspects[trial->suspect].per_layer || same_hook_everywhere_bad(s->l))
         return status;
-    status = try_one(s, trial->suspect, only, s->a->n_hooks, 0, &alone);
+    status = try_suspect(s, trial->suspect, only, s->a->n_hooks, 0, &alone);
     if (status == MGPT_OK && better(alone, *logits)) {
         size_t n = strlen(trial->cause);
         text_format(trial->cause + n, sizeof trial->cause - n, ", in layer %d only", only);
@@ -354,7 +337,7 @@ static int without_hooks(struct search *s)
 static int search_run(struct search *s)
 {
     struct explain *e = s->e;
-    int status = try_one(s, SIZE_MAX, -1, s->target, s->feed, &e->as_is);
+    int status = search_score(s, NULL, -1, s->target, s->feed, &e->as_is);
     if (status != MGPT_OK || e->as_is <= e->bound) {
         e->kernels = status == MGPT_OK;
         return status;
@@ -371,7 +354,6 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
                 const struct locate *l, mgpt_error *err)
 {
     mgpt_error local;
-    struct whatif as_is;
     *e = (struct explain){.bound = l->bound, .as_is = (double)NAN, .logits = (double)NAN};
     struct search s = {.e = e, .model = model, .a = a, .l = l, .err = err ? err : &local};
     *s.err = (mgpt_error){.status = MGPT_OK};
@@ -380,15 +362,14 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     s.target = (size_t)l->first_bad;
     s.feed = a->n_hooks > 0;
     s.n = positions(l, a);
-    int status = whatif_open(&as_is, model, a->tokens, s.n, s.err);
+    int status = whatif_open(&s.as_is, model, a->tokens, s.n, s.err);
     if (status != MGPT_OK)
         return status;
-    s.n_layer = as_is.info.n_layer;
-    s.suspects = suspects_list(&as_is, s.err);
-    whatif_close(&as_is);
-    status = s.suspects ? explain_weights(&e->weight, model, a, l, s.n, s.err) : MGPT_EMEM;
+    s.suspects = suspects_list(&s.as_is, s.err);
+    status = s.suspects ? solve_weights(&s, &e->weight) : MGPT_EMEM;
     if (status == MGPT_OK && !e->weight.found)
         status = search_run(&s);
+    whatif_close(&s.as_is);
     arr_free(s.suspects);
     for (size_t i = 0; i < arr_len(s.owned); i++)
         free(s.owned[i]);

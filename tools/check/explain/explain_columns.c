@@ -8,7 +8,7 @@
 #include "check/explain/explain_impl.h"
 
 #include "base/error.h"
-#include "check/explain/suspects_impl.h"
+#include "check/explain/solve.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct ranked {
     uint32_t i;
 };
 
-struct columns {
+struct column_match {
     size_t n, T;           /* columns, positions */
     double *theirs, *ours; /* [n][T] */
     struct ranked *ranked; /* ours by their squares */
@@ -34,33 +34,26 @@ struct columns {
 
 /* ---- matching ----------------------------------------------------------------------------------- */
 
-static double product(const double *x, const double *y, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
-}
-
 /* Whether column i of theirs is `times` column j of ours. */
-static int equal(const struct columns *c, size_t i, size_t j, double times)
+static int equal(const struct column_match *c, size_t i, size_t j, double times)
 {
     const double *x = c->theirs + i * c->T, *y = c->ours + j * c->T;
     double left = 0;
     for (size_t t = 0; t < c->T; t++)
         left += (x[t] - times * y[t]) * (x[t] - times * y[t]);
-    return left <= close_enough * product(x, x, c->T);
+    return left <= close_enough * solve_dot(x, x, c->T);
 }
 
 /* All by one factor, or each by its own. */
-static int match_factors(struct columns *c)
+static int match_factors(struct column_match *c)
 {
-    double xy = product(c->theirs, c->ours, c->n * c->T);
-    double all = xy / product(c->ours, c->ours, c->n * c->T);
+    double xy = solve_dot(c->theirs, c->ours, c->n * c->T);
+    double all = xy / solve_dot(c->ours, c->ours, c->n * c->T);
     int one = 1, each = 1;
     for (size_t i = 0; i < c->n && (one || each); i++) {
         const double *x = c->theirs + i * c->T, *y = c->ours + i * c->T;
-        double square = product(y, y, c->T), own = square > 0 ? product(x, y, c->T) / square : 0;
+        double square = solve_dot(y, y, c->T),
+               own = square > 0 ? solve_dot(x, y, c->T) / square : 0;
         one = one && equal(c, i, i, all);
         each = each && equal(c, i, i, own);
         c->from[i] = (uint32_t)i;
@@ -72,7 +65,7 @@ static int match_factors(struct columns *c)
 }
 
 /* The first of ours in order of squares that has at least `square`. */
-static size_t lower(const struct columns *c, double square)
+static size_t lower(const struct column_match *c, double square)
 {
     size_t low = 0, high = c->n;
     while (low < high) {
@@ -85,9 +78,9 @@ static size_t lower(const struct columns *c, double square)
     return low;
 }
 
-static int match_one(struct columns *c, size_t i)
+static int match_one(struct column_match *c, size_t i)
 {
-    double square = product(c->theirs + i * c->T, c->theirs + i * c->T, c->T);
+    double square = solve_dot(c->theirs + i * c->T, c->theirs + i * c->T, c->T);
     size_t k = lower(c, square * (1 - 1e-3));
     for (; k < c->n && c->ranked[k].square <= square * (1 + 1e-3); k++)
         for (int sign = 1; sign >= -1; sign -= 2)
@@ -99,7 +92,7 @@ static int match_one(struct columns *c, size_t i)
     return 0;
 }
 
-static int match_places(struct columns *c)
+static int match_places(struct column_match *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         int sign = equal(c, i, i, -1) ? -1 : 1;
@@ -114,7 +107,7 @@ static int match_places(struct columns *c)
 /* ---- saying it ---------------------------------------------------------------------------------- */
 
 /* By one factor, by factors, or with another sign. */
-static void say_factors(const struct columns *c, const char *what, char *text, size_t cap)
+static void say_factors(const struct column_match *c, const char *what, char *text, size_t cap)
 {
     double least = c->times[0], most = c->times[0];
     char a[NUMBER], b[NUMBER];
@@ -160,7 +153,8 @@ static int say_simple(const uint32_t *from, size_t n, const char *what, const ch
 }
 
 /* The same of whole heads of d rows: 0 when they are not moved as such. */
-static int say_heads(const struct columns *c, size_t d, const char *what, char *text, size_t cap)
+static int say_heads(const struct column_match *c, size_t d, const char *what, char *text,
+                     size_t cap)
 {
     uint32_t heads[64] = {0};
     size_t n = d > 0 ? c->n / d : 0;
@@ -179,7 +173,8 @@ static int say_heads(const struct columns *c, size_t d, const char *what, char *
     return 1;
 }
 
-static void say_places(const struct columns *c, size_t d, const char *what, char *text, size_t cap)
+static void say_places(const struct column_match *c, size_t d, const char *what, char *text,
+                       size_t cap)
 {
     size_t first = 0, moved = 0;
     for (size_t i = c->n; i-- > 0;) {
@@ -203,10 +198,10 @@ static int by_square(const void *a, const void *b)
 }
 
 /* Columns as rows, less what is added at each (NULL: nothing). */
-static int open_columns(struct search *s, struct columns *c, const struct seen *seen,
+static int open_columns(struct search *s, struct column_match *c, const struct search_view *seen,
                         const float *added)
 {
-    *c = (struct columns){.n = seen->cols, .T = seen->n};
+    *c = (struct column_match){.n = seen->cols, .T = seen->n};
     c->theirs = search_new(s, c->n * c->T, sizeof *c->theirs);
     c->ours = search_new(s, c->n * c->T, sizeof *c->ours);
     c->ranked = search_new(s, c->n, sizeof *c->ranked);
@@ -220,41 +215,46 @@ static int open_columns(struct search *s, struct columns *c, const struct seen *
             ours[t] = seen->ours[t * c->n + i] - (added ? (double)added[i] : 0);
             c->theirs[i * c->T + t] = ours[t] + seen->diff[t * c->n + i];
         }
-        c->ranked[i] = (struct ranked){product(ours, ours, c->T), (uint32_t)i};
+        c->ranked[i] = (struct ranked){solve_dot(ours, ours, c->T), (uint32_t)i};
     }
     qsort(c->ranked, c->n, sizeof *c->ranked, by_square);
     return MGPT_OK;
 }
 
 /* The same moves, of the rows of a matrix instead of the columns they are shown in. */
-static int as_rows(struct search *s, struct columns *c, const struct explain_product *p)
+static int as_rows(struct search *s, struct column_match *c, const struct stage_product *p)
 {
-    const struct columns shown = *c;
+    const struct column_match shown = *c;
     c->from = search_new(s, c->n, sizeof *c->from);
     c->times = search_new(s, c->n, sizeof *c->times);
     for (size_t i = 0; c->from && c->times && i < c->n; i++) {
-        size_t row = explain_product_row(p, i) - p->first_row;
-        c->from[row] = (uint32_t)(explain_product_row(p, shown.from[i]) - p->first_row);
+        size_t row = stage_product_row(p, i) - p->first_row;
+        c->from[row] = (uint32_t)(stage_product_row(p, shown.from[i]) - p->first_row);
         c->times[row] = shown.times[i];
     }
     return c->from && c->times;
 }
 
-/* Matches and proposes: values at the point or, with a product, rows of its matrix. */
-static int try_columns(struct search *s, const struct seen *seen, const float *added,
-                       const struct explain_product *p)
+static int propose_columns(struct search *s, const struct whatif_columns *columns,
+                           const char *cause)
 {
-    struct columns c;
+    struct whatif_edit edit = {.apply = edit_given, .columns = columns};
+    return search_propose(s, edit, "%s", cause);
+}
+
+/* Matches and proposes: values at the point or, with a product, rows of its matrix. */
+static int try_columns(struct search *s, const struct search_view *seen, const float *added,
+                       const struct stage_product *p)
+{
+    struct column_match c;
     struct ref_hook hook = answer_hook(s->a, s->target);
-    struct suspect suspect = {.apply = suspect_given};
+    char cause[sizeof s->suspects->cause];
     struct whatif_columns *move = search_new(s, 1, sizeof *move);
-    mgpt_info info;
     int status = open_columns(s, &c, seen, added);
     if (status != MGPT_OK || !move)
         return MGPT_EMEM;
     if (!match_factors(&c) && !match_places(&c))
         return MGPT_OK;
-    mgpt_get_info(s->model, &info, NULL);
     int heads = (hook.point >= MGPT_Q && hook.point <= MGPT_ROT_K) || hook.point == MGPT_HEADS;
     *move = (struct whatif_columns){
         .point = hook.point, .layer = hook.layer, .n = c.n, .from = c.from, .times = c.times};
@@ -265,14 +265,13 @@ static int try_columns(struct search *s, const struct seen *seen, const float *a
         text_format(move->tensor, sizeof move->tensor, "%s", p->name);
         move->first = p->first_row;
     }
-    suspect.columns = move;
-    say_places(&c, heads ? (size_t)info.head_dim : 0, p ? p->name : locate_stage(hook.point),
-               suspect.cause, sizeof suspect.cause);
-    return search_propose(s, &suspect);
+    say_places(&c, heads ? s->as_is.spec.head_dim : 0, p ? p->name : locate_stage(hook.point),
+               cause, sizeof cause);
+    return propose_columns(s, move, cause);
 }
 
 /* The bias of a product, a value for each of the hook's columns; NULL: none. */
-static const float *bias_of(struct search *s, const struct explain_product *p, size_t cols)
+static const float *bias_of(struct search *s, const struct stage_product *p, size_t cols)
 {
     char name[80];
     mgpt_tensor t;
@@ -283,12 +282,12 @@ static const float *bias_of(struct search *s, const struct explain_product *p, s
     struct whatif_tensor *bias = given_new(s, name, (size_t)t.dims[0]);
     float *shown = bias ? search_new(s, cols, sizeof *shown) : NULL;
     for (size_t i = 0; shown && i < cols; i++)
-        shown[i] = bias->values[explain_product_row(p, i)];
+        shown[i] = bias->values[stage_product_row(p, i)];
     return shown;
 }
 
 /* Whether each position's differences are the same in all columns, as those of log-probabilities are. */
-static int all_by_one(const struct seen *seen)
+static int all_by_one(const struct search_view *seen)
 {
     double all = 0, left = 0;
     for (size_t t = 0; t < seen->n; t++) {
@@ -307,23 +306,21 @@ static int try_probabilities(struct search *s)
     if (!change)
         return MGPT_EMEM;
     *change = (struct whatif_columns){.point = MGPT_LOGITS, .layer = -1, .log_softmax = 1};
-    struct suspect suspect = {.columns = change, .apply = suspect_given};
-    text_format(suspect.cause, sizeof suspect.cause,
-                "the reference holds logarithms of probabilities, not logits");
-    return search_propose(s, &suspect);
+    return propose_columns(s, change,
+                           "the reference holds logarithms of probabilities, not logits");
 }
 
 int solve_columns(struct search *s)
 {
     struct ref_hook hook = answer_hook(s->a, s->target);
-    struct explain_product p;
-    struct seen seen;
+    struct stage_product p;
+    struct search_view seen;
     size_t n = search_positions(s, SEEN);
     if (answer_is_attention(hook.point) || n < LEAST)
         return MGPT_OK;
     if (hook.point == MGPT_RESID_PRE && hook.layer == 0)
         return MGPT_OK; /* of embeddings' scale, which the logits tell */
-    int product = explain_product(&p, s->model, hook);
+    int product = stage_product(&p, s->model, hook);
     int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &seen);
     if (status != MGPT_OK)
         return status;
@@ -334,6 +331,6 @@ int solve_columns(struct search *s)
     const float *bias = product && !s->e->restored ? bias_of(s, &p, seen.cols) : NULL;
     if (status == MGPT_OK && bias)
         status = try_columns(s, &seen, bias, &p);
-    seen_free(&seen);
+    view_free(&seen);
     return status;
 }

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/solve.h"
-#include "check/explain/suspects_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,21 +30,18 @@ struct fit {
     double square;
 };
 
-/* Differences with the values as they stand. */
-static int explain_fits_look(struct fit *f, double *diff, double *square)
+/* Differences with the values as they are now. */
+static int look_fit(struct fit *f, double *diff, double *square)
 {
-    struct seen seen;
-    struct suspect suspect = {.given = f->given, .apply = suspect_given};
+    struct search_view view;
+    struct whatif_edit edit = given_edit(f->given);
     *square = INFINITY;
-    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->s->n, &suspect, &seen);
+    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->s->n, &edit, &view);
     if (status != MGPT_OK)
         return status;
-    *square = 0;
-    for (size_t i = 0; i < f->m; i++) {
-        diff[i] = seen.diff[i];
-        *square += diff[i] * diff[i];
-    }
-    seen_free(&seen);
+    memcpy(diff, view.diff, f->m * sizeof *diff);
+    *square = view.square;
+    view_free(&view);
     return MGPT_OK;
 }
 
@@ -58,7 +54,7 @@ static int derivatives(struct fit *f)
         double *j = f->J + k * f->m, ignored;
         *value = was + 1e-3F * (1 + fabsf(was));
         double h = (double)*value - (double)was;
-        status = explain_fits_look(f, j, &ignored);
+        status = look_fit(f, j, &ignored);
         for (size_t i = 0; i < f->m; i++)
             j[i] = (j[i] - f->r[i]) / h;
         *value = was;
@@ -71,16 +67,9 @@ static void solve_step(struct fit *f, double damping)
 {
     for (size_t k = 0; k < f->n; k++) {
         const double *x = f->J + k * f->m;
-        f->b[k] = 0;
-        for (size_t i = 0; i < f->m; i++)
-            f->b[k] -= x[i] * f->r[i];
-        for (size_t l = 0; l <= k; l++) {
-            const double *y = f->J + l * f->m;
-            double sum = 0;
-            for (size_t i = 0; i < f->m; i++)
-                sum += x[i] * y[i];
-            f->A[k * f->n + l] = sum;
-        }
+        f->b[k] = -solve_dot(x, f->r, f->m);
+        for (size_t l = 0; l <= k; l++)
+            f->A[k * f->n + l] = solve_dot(x, f->J + l * f->m, f->m);
         f->A[k * f->n + k] *= 1 + damping;
     }
     solve_factor(f->A, f->n);
@@ -88,7 +77,7 @@ static void solve_step(struct fit *f, double damping)
 }
 
 /* A step that comes nearer, damped until it does. */
-static int explain_fits_step(struct fit *f, double *damping, int *moved)
+static int step_fit(struct fit *f, double *damping, int *moved)
 {
     double *new_r = f->J; /* derivatives are taken anew behind every step */
     float *x = f->given->values + f->first;
@@ -99,7 +88,7 @@ static int explain_fits_step(struct fit *f, double *damping, int *moved)
         double square, by = k == 0 ? 1 : (k == 1 ? 0.3 : 0.1);
         for (size_t i = 0; i < f->n; i++)
             x[i] = f->old[i] + (float)(by * f->b[i]);
-        int status = explain_fits_look(f, new_r, &square);
+        int status = look_fit(f, new_r, &square);
         if (status != MGPT_OK)
             return status;
         *moved = square < f->square;
@@ -135,7 +124,7 @@ static void close_fit(struct fit *f)
 }
 
 /* Fits the unknown values. *restored: nothing is left of the differences. */
-static int run_fit(struct fit *f, int *restored)
+static int solve_fit(struct fit *f, int *restored)
 {
     double damping = 1e-3, first;
     int moved = 1, status;
@@ -144,7 +133,7 @@ static int run_fit(struct fit *f, int *restored)
         close_fit(f);
         return MGPT_OK;
     }
-    status = explain_fits_look(f, f->r, &f->square);
+    status = look_fit(f, f->r, &f->square);
     first = f->square;
     for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
         *restored = f->square <= 1e-12 * first;
@@ -152,7 +141,7 @@ static int run_fit(struct fit *f, int *restored)
             break;
         status = derivatives(f);
         if (status == MGPT_OK)
-            status = explain_fits_step(f, &damping, &moved);
+            status = step_fit(f, &damping, &moved);
     }
     *restored = f->square <= 1e-8 * first;
     close_fit(f);
@@ -176,39 +165,29 @@ struct fits {
 /* Whether passes for n unknowns are still affordable. */
 static int pays(struct fits *f, size_t n)
 {
-    mgpt_info info;
-    mgpt_get_info(f->s->model, &info, NULL);
-    f->work -= (double)(n + 2) * 4 * (double)info.n_params * (double)f->s->n;
+    f->work -= (double)(n + 2) * 4 * (double)f->s->as_is.info.n_params * (double)f->s->n;
     return f->work > 0;
 }
 
 static int keep_found(struct fits *f, struct whatif_tensor *given)
 {
     struct found one = {given, 0};
-    struct whatif_tensor *ours = given_new(f->s, given->name, given->n);
-    if (!ours)
-        return f->s->err->status;
-    for (size_t i = 0; i < given->n; i++)
-        one.differ += fabs((double)given->values[i] - (double)ours->values[i]) > 1e-4;
+    int status = given_differ(f->s, given, &one.differ);
     for (int i = 0; i < FOUND; i++)
         if (one.given && (!f->found[i].given || one.differ < f->found[i].differ)) {
             struct found t = f->found[i];
             f->found[i] = one;
             one = t;
         }
-    return MGPT_OK;
+    return status;
 }
 
 /* A bias of v and one of attention's output can do the same: what changes fewest values comes first. */
 static int propose_found(struct fits *f)
 {
     int status = MGPT_OK;
-    for (int i = 0; i < FOUND && f->found[i].given && status == MGPT_OK; i++) {
-        struct suspect suspect = {.given = f->found[i].given, .apply = suspect_given};
-        status = given_text(f->s, suspect.given, 0, suspect.cause, sizeof suspect.cause);
-        if (status == MGPT_OK)
-            status = search_propose(f->s, &suspect);
-    }
+    for (int i = 0; i < FOUND && f->found[i].given && status == MGPT_OK; i++)
+        status = given_propose(f->s, f->found[i].given, 0);
     return status;
 }
 
@@ -218,7 +197,7 @@ static int fit_vector(struct fits *f, const char *name, size_t n)
         return MGPT_OK;
     struct whatif_tensor *given = given_new(f->s, name, n);
     struct fit fit = {.s = f->s, .given = given, .n = n};
-    int restored, status = given ? run_fit(&fit, &restored) : f->s->err->status;
+    int restored, status = given ? solve_fit(&fit, &restored) : f->s->err->status;
     return status == MGPT_OK && restored ? keep_found(f, given) : status;
 }
 
@@ -232,7 +211,7 @@ static int in_layer(const struct fits *f, const char *name)
 }
 
 /* Whether all values are the same. */
-static int constant(struct fits *f, const mgpt_tensor *t, int *is)
+static int is_constant(struct fits *f, const mgpt_tensor *t, int *is)
 {
     size_t n = (size_t)t->dims[0];
     float *x = mem_new(n, sizeof *x);
@@ -254,7 +233,7 @@ static int fit_vectors(struct fits *f, int constants)
         status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
         if (status != MGPT_OK || t.n_dims != 1 || !in_layer(f, t.name))
             continue;
-        status = constant(f, &t, &is);
+        status = is_constant(f, &t, &is);
         if (status == MGPT_OK && is == constants)
             status = fit_vector(f, t.name, (size_t)t.dims[0]);
     }
@@ -264,16 +243,14 @@ static int fit_vectors(struct fits *f, int constants)
 /* Vectors that other layers have and this one lacks. */
 static int fit_missing(struct fits *f)
 {
-    mgpt_info info;
-    int status = MGPT_OK;
-    mgpt_get_info(f->s->model, &info, NULL);
+    int status = MGPT_OK, n_layer = f->s->as_is.info.n_layer;
     for (size_t i = 0; i < mgpt_n_tensors(f->s->model) && status == MGPT_OK; i++) {
         mgpt_tensor t, other;
         char name[80];
         status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
         const char *stem =
             status == MGPT_OK && strncmp(t.name, "blk.", 4) == 0 ? strchr(t.name + 4, '.') : NULL;
-        for (int l = 0; stem && t.n_dims == 1 && l < info.n_layer && status == MGPT_OK; l++) {
+        for (int l = 0; stem && t.n_dims == 1 && l < n_layer && status == MGPT_OK; l++) {
             text_format(name, sizeof name, "blk.%d%s", l, stem);
             if (in_layer(f, name) && !oracle_tensor_find(f->s->model, name, &other))
                 status = fit_vector(f, name, (size_t)t.dims[0]);
@@ -291,7 +268,7 @@ struct far_out {
 };
 
 /* Keeps the farthest, in order. */
-static void explain_fits_keep(struct far_out *list, struct far_out one)
+static void keep_far_out(struct far_out *list, struct far_out one)
 {
     for (int i = 0; i < FAR_OUT; i++)
         if (one.times > list[i].times) {
@@ -301,7 +278,7 @@ static void explain_fits_keep(struct far_out *list, struct far_out one)
         }
 }
 
-static int scan(struct fits *f, const mgpt_tensor *t, struct far_out *list)
+static int scan_far_out(struct fits *f, const mgpt_tensor *t, struct far_out *list)
 {
     size_t n = (size_t)(t->dims[0] * t->dims[1]);
     struct whatif_tensor *all = n <= most_values ? given_new(f->s, t->name, n) : NULL;
@@ -315,29 +292,26 @@ static int scan(struct fits *f, const mgpt_tensor *t, struct far_out *list)
         one.times = squares > 0 ? fabs((double)all->values[i]) / sqrt(squares) : 0;
         text_format(one.tensor, sizeof one.tensor, "%s", t->name);
         if (one.times > TIMES)
-            explain_fits_keep(list, one);
+            keep_far_out(list, one);
     }
     return MGPT_OK;
 }
 
 static int fit_weight(struct fits *f, const struct far_out *one)
 {
-    struct suspect suspect = {.apply = suspect_given};
     char ours[NUMBER], theirs[NUMBER];
     if (!pays(f, 1))
         return MGPT_OK;
     struct whatif_tensor *given = given_new(f->s, one->tensor, one->n);
     struct fit fit = {.s = f->s, .given = given, .first = one->at, .n = 1};
     double was = given ? (double)given->values[one->at] : 0;
-    int restored, status = given ? run_fit(&fit, &restored) : f->s->err->status;
+    int restored, status = given ? solve_fit(&fit, &restored) : f->s->err->status;
     if (status != MGPT_OK || !restored)
         return status;
-    suspect.given = given;
-    text_format(suspect.cause, sizeof suspect.cause,
-                "%s row %zu column %zu: %s here, %s in the reference", one->tensor,
-                one->at / one->cols, one->at % one->cols, say_number(was, ours),
-                say_number((double)given->values[one->at], theirs));
-    return search_propose(f->s, &suspect);
+    return search_propose(f->s, given_edit(given),
+                          "%s row %zu column %zu: %s here, %s in the reference", one->tensor,
+                          one->at / one->cols, one->at % one->cols, say_number(was, ours),
+                          say_number((double)given->values[one->at], theirs));
 }
 
 static int fit_weights(struct fits *f)
@@ -348,7 +322,7 @@ static int fit_weights(struct fits *f)
         mgpt_tensor t;
         status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
         if (status == MGPT_OK && t.n_dims == 2 && in_layer(f, t.name))
-            status = scan(f, &t, list);
+            status = scan_far_out(f, &t, list);
     }
     for (int i = 0; i < FAR_OUT && list[i].times > 0 && status == MGPT_OK && !f->s->e->restored;
          i++)
@@ -359,10 +333,8 @@ static int fit_weights(struct fits *f)
 int solve_fits(struct search *s)
 {
     struct fits f = {.s = s, .work = most_work};
-    mgpt_info info;
     f.layer = s->feed ? answer_hook(s->a, s->target).layer : -1;
-    mgpt_get_info(s->model, &info, NULL);
-    if ((double)info.n_params * (double)s->n * 8 > most_work)
+    if ((double)s->as_is.info.n_params * (double)s->n * 8 > most_work)
         return MGPT_OK; /* not even one */
     int status = fit_missing(&f);
     for (int constants = 1; constants >= 0 && status == MGPT_OK && !f.found[0].given; constants--)

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/solve.h"
-#include "check/explain/suspects_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +60,7 @@ int solve_tied(struct search *s)
 /* ---- least squares ------------------------------------------------------------------------------ */
 
 /* x'x of the inputs, factored. Returns whether all of a row's values are determined. */
-static int factor_inputs(const struct seen *seen, double *a)
+static int factor_inputs(const struct search_view *seen, double *a)
 {
     size_t D = seen->n_in;
     for (size_t i = 0; i < D; i++)
@@ -74,73 +73,58 @@ static int factor_inputs(const struct seen *seen, double *a)
     return solve_factor(a, D) == D;
 }
 
-/* The column's differences that change `w` does not explain, and x' times them into b. */
-static double explain_matrix_rest(const struct seen *seen, size_t column, const double *w,
-                                  double *b)
+/* One column of the differences. */
+struct column {
+    const struct search_view *view;
+    size_t at;
+    double left; /* squares that the last change does not explain */
+};
+
+/* x' times the column's differences that change w of its row does not explain. */
+static void column_rest(void *user, const double *w, double *rest)
 {
-    size_t D = seen->n_in;
-    double left = 0;
-    memset(b, 0, D * sizeof *b);
-    for (size_t t = 0; t < seen->n; t++) {
-        const double *x = seen->in + t * D;
-        double d = seen->diff[t * seen->cols + column];
+    struct column *c = user;
+    const struct search_view *v = c->view;
+    size_t D = v->n_in;
+    c->left = 0;
+    memset(rest, 0, D * sizeof *rest);
+    for (size_t t = 0; t < v->n; t++) {
+        const double *x = v->in + t * D;
+        double d = v->diff[t * v->cols + c->at];
         for (size_t i = 0; i < D; i++)
             d -= w[i] * x[i];
         for (size_t i = 0; i < D; i++)
-            b[i] += d * x[i];
-        left += d * d;
+            rest[i] += d * x[i];
+        c->left += d * d;
     }
-    return left;
-}
-
-/* One row's change, with what rounding left of it mended; returns what is left of its squares. */
-static double solve_row(const struct seen *seen, const double *factor, size_t column, double *w,
-                        double *b)
-{
-    double left = 0;
-    memset(w, 0, seen->n_in * sizeof *w);
-    explain_matrix_rest(seen, column, w, b);
-    for (int k = 0; k < 3; k++) {
-        solve_with(factor, seen->n_in, b);
-        for (size_t i = 0; i < seen->n_in; i++)
-            w[i] += b[i];
-        left = explain_matrix_rest(seen, column, w, b);
-    }
-    return left;
 }
 
 /* Adds each row's change to `given`; the squares that are left of all. */
-static double solve_rows(struct search *s, const struct seen *seen, const struct explain_product *p,
-                         struct whatif_tensor *given)
+static double solve_rows(struct search *s, const struct search_view *view,
+                         const struct stage_product *p, struct whatif_tensor *given)
 {
-    size_t D = seen->n_in;
+    size_t D = view->n_in;
     double *a = search_new(s, D * D, sizeof *a), *w = search_new(s, 2 * D, sizeof *w), left = 0;
-    if (!a || !w || !factor_inputs(seen, a))
+    if (!a || !w || !factor_inputs(view, a))
         return INFINITY;
-    for (size_t r = 0; r < seen->cols; r++) {
-        left += solve_row(seen, a, r, w, w + D);
-        float *row = given->values + explain_product_row(p, r) * D;
+    for (size_t r = 0; r < view->cols; r++) {
+        struct column column = {.view = view, .at = r};
+        solve_refined(a, D, w, w + D, column_rest, &column);
+        left += column.left;
+        float *row = given->values + stage_product_row(p, r) * D;
         for (size_t i = 0; i < D; i++)
             row[i] += (float)w[i];
     }
     return left;
 }
 
-static double squares(const double *x, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sum;
-}
-
 int solve_matrix(struct search *s)
 {
-    struct explain_product p;
-    struct seen seen;
+    struct stage_product p;
+    struct search_view seen;
     const char *how;
     struct ref_hook hook = answer_hook(s->a, s->target);
-    if (!explain_product(&p, s->model, hook))
+    if (!stage_product(&p, s->model, hook))
         return MGPT_OK;
     size_t n = search_positions(s, p.n_in + 3 * BEYOND), rows = (size_t)p.tensor.dims[1];
     if (n < p.n_in + BEYOND || p.n_in * p.n_in > most_values || rows > most_values / p.n_in)
@@ -152,14 +136,12 @@ int solve_matrix(struct search *s)
     if (status != MGPT_OK)
         return status;
     double left = solve_rows(s, &seen, &p, given);
-    int solved = left <= s->e->bound * squares(seen.diff, seen.n * seen.cols);
-    seen_free(&seen);
+    int solved = left <= s->e->bound * seen.square;
+    view_free(&seen);
     s->not_linear = !solved && hook.point == MGPT_LOGITS;
     if (!solved)
         return MGPT_OK;
-    struct suspect suspect = {.given = given, .apply = suspect_given};
     int tied = hook.point == MGPT_LOGITS && head_is_embedding(s, &how);
-    text_format(suspect.cause, sizeof suspect.cause, "%s is another matrix in the reference%s%s%s",
-                p.name, tied ? " (tied head: " : "", tied ? how : "", tied ? ")" : "");
-    return search_propose(s, &suspect);
+    return search_propose(s, given_edit(given), "%s is another matrix in the reference%s%s%s",
+                          p.name, tied ? " (tied head: " : "", tied ? how : "", tied ? ")" : "");
 }

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "check/explain/solve.h"
-#include "check/explain/suspects_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static const double small = 1e-5;
 /* ---- the bias of a product ---------------------------------------------------------------------- */
 
 /* The mean difference, 0 when it is not the same at every position. */
-static int same_everywhere(const struct seen *seen, double *mean)
+static int same_everywhere(const struct search_view *seen, double *mean)
 {
     double all = 0, left = 0;
     for (size_t i = 0; i < seen->cols; i++) {
@@ -40,20 +39,20 @@ static int same_everywhere(const struct seen *seen, double *mean)
 }
 
 /* The product whose bias a point holds, also when it was added to the residual. */
-static int product_of(const struct search *s, struct ref_hook hook, struct explain_product *p)
+static int product_of(const struct search *s, struct ref_hook hook, struct stage_product *p)
 {
     if (hook.point == MGPT_RESID_MID)
         hook.point = MGPT_ATTN_OUT;
     else if (hook.point == MGPT_RESID_POST)
         hook.point = MGPT_MLP_OUT;
-    return explain_product(p, s->model, hook);
+    return stage_product(p, s->model, hook);
 }
 
 /* What one hook says of its part of the bias. */
 static int explain_vectors_add_part(struct search *s, size_t hook, struct whatif_tensor *given)
 {
-    struct seen seen;
-    struct explain_product p;
+    struct search_view seen;
+    struct stage_product p;
     if (!product_of(s, answer_hook(s->a, hook), &p))
         return MGPT_OK;
     size_t n = search_positions(s, SEEN);
@@ -64,9 +63,9 @@ static int explain_vectors_add_part(struct search *s, size_t hook, struct whatif
     if (!mean)
         status = MGPT_EMEM;
     for (size_t i = 0; mean && same_everywhere(&seen, mean) && i < seen.cols; i++)
-        if (explain_product_row(&p, i) < given->n)
-            given->values[explain_product_row(&p, i)] += (float)mean[i];
-    seen_free(&seen);
+        if (stage_product_row(&p, i) < given->n)
+            given->values[stage_product_row(&p, i)] += (float)mean[i];
+    view_free(&seen);
     return status;
 }
 
@@ -82,19 +81,9 @@ static int add_parts(struct search *s, int layer, struct whatif_tensor *given)
     return status;
 }
 
-static int propose(struct search *s, struct whatif_tensor *given)
-{
-    struct suspect suspect = {.points = 0, .given = given, .apply = suspect_given};
-    int status = given_text(s, given, 1, suspect.cause, sizeof suspect.cause);
-    if (status == MGPT_OK && given->next)
-        text_format(suspect.cause + strlen(suspect.cause),
-                    sizeof suspect.cause - strlen(suspect.cause), ", and its bias");
-    return status == MGPT_OK ? search_propose(s, &suspect) : status;
-}
-
 static int solve_bias(struct search *s, struct ref_hook hook)
 {
-    struct explain_product p;
+    struct stage_product p;
     char name[80];
     if (!product_of(s, hook, &p))
         return MGPT_OK;
@@ -107,7 +96,7 @@ static int solve_bias(struct search *s, struct ref_hook hook)
     int fused = strcmp(p.stem, "attn_qkv") == 0;
     int status =
         fused ? add_parts(s, hook.layer, given) : explain_vectors_add_part(s, s->target, given);
-    return status == MGPT_OK ? propose(s, given) : status;
+    return status == MGPT_OK ? given_propose(s, given, 1) : status;
 }
 
 /* ---- a norm ------------------------------------------------------------------------------------- */
@@ -137,15 +126,6 @@ static const struct {
              {MGPT_MLP_OUT, MGPT_MLP_OUT, "post_ffw_norm"}};
 enum { N_SHOWS = sizeof shows / sizeof *shows };
 
-static void name_vectors(struct norm_stage *st, const char *stem)
-{
-    char layer[16] = "";
-    if (st->layer >= 0)
-        text_format(layer, sizeof layer, "blk.%d.", st->layer);
-    text_format(st->gain, sizeof st->gain, "%s%s.weight", layer, stem);
-    text_format(st->bias, sizeof st->bias, "%s%s.bias", layer, stem);
-}
-
 static int has_norm(const struct whatif *w, const struct norm_stage *st)
 {
     const struct oracle_layer *l = st->layer >= 0 ? &w->layers[st->layer] : NULL;
@@ -160,23 +140,25 @@ static int has_norm(const struct whatif *w, const struct norm_stage *st)
 /* The norm that the target shows, by itself or through a product. 0: none that could be changed. */
 static int find_norm(struct search *s, struct norm_stage *st, struct ref_hook hook)
 {
-    struct whatif w;
+    const struct whatif *w = &s->as_is;
+    mgpt_tensor t;
     size_t i = 0;
     while (i < N_SHOWS && shows[i].point != hook.point)
         i++;
-    if (i == N_SHOWS || whatif_open(&w, s->model, s->a->tokens, s->n, s->err) != MGPT_OK)
+    if (i == N_SHOWS)
         return 0;
     st->at = shows[i].at;
     st->layer = hook.layer;
     st->direct = st->at == hook.point;
-    st->D = w.spec.n_embd;
-    int shared = st->at == MGPT_MLP_IN && w.layers[hook.layer].shared_norm;
-    name_vectors(st, shared ? "attn_norm" : shows[i].stem);
+    st->D = w->spec.n_embd;
+    int shared = st->at == MGPT_MLP_IN && w->layers[hook.layer].shared_norm;
+    const char *stem = shared ? "attn_norm" : shows[i].stem;
+    stage_tensor(s->model, st->layer, stem, ".weight", st->gain, &t);
+    stage_tensor(s->model, st->layer, stem, ".bias", st->bias, &t);
     int64_t recorded = answer_find(s->a, st->at, hook.layer);
     int fed = !st->direct && s->feed && recorded >= 0 && !s->l->hooks[recorded].elsewhere;
-    int found = has_norm(&w, st) && !fed && !(hook.point == MGPT_LOGITS && w.spec.softcap != 0);
-    whatif_close(&w);
-    return found && st->D <= WIDEST;
+    int capped = hook.point == MGPT_LOGITS && w->spec.softcap != 0;
+    return has_norm(w, st) && !fed && !capped && st->D <= WIDEST;
 }
 
 /* The normalised residual: what the norm gives with gains of one and no bias. */
@@ -184,28 +166,28 @@ static int look_normalised(struct search *s, struct norm_stage *st)
 {
     struct whatif_tensor *ones = given_new(s, st->gain, st->D);
     struct whatif_tensor *zeros = given_new(s, st->bias, st->D);
-    struct seen seen;
+    struct search_view seen;
     if (!ones || !zeros)
         return s->err->status;
     for (size_t i = 0; i < st->D; i++)
         ones->values[i] = 1, zeros->values[i] = 0;
     ones->next = zeros;
-    struct suspect plain = {.given = ones, .apply = suspect_given};
+    struct whatif_edit plain = given_edit(ones);
     int status = search_look(s, s->target, st->at, st->direct ? 0 : st->D, st->n, &plain, &seen);
     if (status != MGPT_OK)
         return status;
     memcpy(st->N, st->direct ? seen.ours : seen.in, st->n * st->D * sizeof *st->N);
-    seen_free(&seen);
+    view_free(&seen);
     return MGPT_OK;
 }
 
 /* Some rows of the product behind one hook: at most about twice as many as there are unknowns. */
 static int add_product(struct search *s, struct norm_stage *st, size_t hook)
 {
-    struct seen seen;
-    struct explain_product p;
+    struct search_view seen;
+    struct stage_product p;
     size_t D = st->D;
-    if (!explain_product(&p, s->model, answer_hook(s->a, hook)) || p.n_in != D)
+    if (!stage_product(&p, s->model, answer_hook(s->a, hook)) || p.n_in != D)
         return MGPT_OK;
     float *row = search_new(s, D, sizeof *row);
     int status = row ? search_look(s, hook, MGPT_N_POINTS, 0, st->n, NULL, &seen) : MGPT_EMEM;
@@ -213,7 +195,7 @@ static int add_product(struct search *s, struct norm_stage *st, size_t hook)
         return status;
     size_t step = seen.cols / (2 * D) + 1;
     for (size_t r = 0; r < seen.cols && status == MGPT_OK; r += step) {
-        uint64_t first = (uint64_t)explain_product_row(&p, r) * D;
+        uint64_t first = (uint64_t)stage_product_row(&p, r) * D;
         status = mgpt_read_tensor(s->model, p.name, first, D, row, s->err);
         for (size_t i = 0; i < D && status == MGPT_OK; i++)
             for (size_t j = 0; j <= i; j++)
@@ -225,14 +207,14 @@ static int add_product(struct search *s, struct norm_stage *st, size_t hook)
                 st->P[t * D + i] += (double)row[i] * d;
         }
     }
-    seen_free(&seen);
+    view_free(&seen);
     return status;
 }
 
 /* The norm itself is the target: W is one. */
 static int add_norm(struct search *s, struct norm_stage *st)
 {
-    struct seen seen;
+    struct search_view seen;
     int status = search_look(s, s->target, MGPT_N_POINTS, 0, st->n, NULL, &seen);
     for (size_t i = 0; i < st->D && status == MGPT_OK; i++)
         st->G[i * st->D + i] = 1;
@@ -241,7 +223,7 @@ static int add_norm(struct search *s, struct norm_stage *st)
         st->squares += seen.diff[i] * seen.diff[i];
     }
     if (status == MGPT_OK)
-        seen_free(&seen);
+        view_free(&seen);
     return status;
 }
 
@@ -265,94 +247,79 @@ static int add_products(struct search *s, struct norm_stage *st)
 
 /* ---- its normal equations ----------------------------------------------------------------------- */
 
-/* Which vectors are unknown: their parts of an unknown stand one behind the other. */
+/* Which vectors are unknown. The unknown values of the gain come first, then those of the bias. */
 struct unknown {
+    const struct norm_stage *st;
     int gain, bias;
     size_t n;
-    double *matrix, *x, *step;
-    double left; /* of the squares of the differences */
+    double *matrix, *x, *rest, *first_rest, *change;
 };
 
 /* What unknown vector `part` is multiplied with at position t, column i. */
-static double feature(const struct norm_stage *st, const struct unknown *u, size_t part, size_t t,
-                      size_t i)
+static double feature(const struct unknown *u, size_t part, size_t t, size_t i)
 {
-    return u->gain && part == 0 ? st->N[t * st->D + i] : 1;
+    return u->gain && part == 0 ? u->st->N[t * u->st->D + i] : 1;
 }
 
-static void fill_matrix(const struct norm_stage *st, struct unknown *u)
+static void fill_matrix(struct unknown *u)
 {
+    const struct norm_stage *st = u->st;
     size_t D = st->D;
     for (size_t r = 0; r < u->n; r++)
         for (size_t c = 0; c <= r; c++) {
             double sum = 0;
             for (size_t t = 0; t < st->n; t++)
-                sum += feature(st, u, r / D, t, r % D) * feature(st, u, c / D, t, c % D);
+                sum += feature(u, r / D, t, r % D) * feature(u, c / D, t, c % D);
             u->matrix[r * u->n + c] = u->matrix[c * u->n + r] = sum * st->G[r % D * D + c % D];
         }
 }
 
-/* The right-hand side that is left with x, into u->step. */
-static void explain_vectors_rest(const struct norm_stage *st, const struct unknown *u,
-                                 double *change)
+/* The right-hand side that is left with x. */
+static void norm_rest(void *user, const double *x, double *rest)
 {
+    struct unknown *u = user;
+    const struct norm_stage *st = u->st;
     size_t D = st->D;
-    memset(u->step, 0, u->n * sizeof *u->step);
+    memset(rest, 0, u->n * sizeof *rest);
     for (size_t t = 0; t < st->n; t++) {
         for (size_t i = 0; i < D; i++) {
-            change[i] = 0;
+            u->change[i] = 0;
             for (size_t r = i; r < u->n; r += D)
-                change[i] += feature(st, u, r / D, t, i) * u->x[r];
+                u->change[i] += feature(u, r / D, t, i) * x[r];
         }
         for (size_t i = 0; i < D; i++) {
             double left = st->P[t * D + i];
             for (size_t j = 0; j < D; j++)
-                left -= st->G[i * D + j] * change[j];
+                left -= st->G[i * D + j] * u->change[j];
             for (size_t r = i; r < u->n; r += D)
-                u->step[r] += feature(st, u, r / D, t, i) * left;
+                rest[r] += feature(u, r / D, t, i) * left;
         }
     }
 }
 
-/* What the solution leaves of the squares of the differences: |d|^2 - x'b - x'(b - Ax). */
-static double left_of(const struct norm_stage *st, const struct unknown *u, const double *b)
+/* What the solution leaves of the squares of the differences: |d|^2 - x'b - x'(b - Ax), of |d|^2. */
+static double left_of(const struct unknown *u)
 {
-    double left = st->squares;
-    for (size_t r = 0; r < u->n; r++)
-        left -= u->x[r] * (b[r] + u->step[r]);
-    return left / st->squares;
-}
-
-/* Solves, and mends what rounding left of it twice. */
-static int solve_unknown(struct search *s, const struct norm_stage *st, struct unknown *u)
-{
-    double *b = search_new(s, u->n, sizeof *b), *change = search_new(s, st->D, sizeof *change);
-    u->matrix = search_new(s, u->n * u->n, sizeof *u->matrix);
-    u->x = search_new(s, u->n, sizeof *u->x);
-    u->step = search_new(s, u->n, sizeof *u->step);
-    if (!b || !change || !u->matrix || !u->x || !u->step)
-        return MGPT_EMEM;
-    fill_matrix(st, u);
-    solve_factor(u->matrix, u->n);
-    explain_vectors_rest(st, u, change);
-    memcpy(b, u->step, u->n * sizeof *b);
-    for (int k = 0; k < 3; k++) {
-        solve_with(u->matrix, u->n, u->step);
-        for (size_t r = 0; r < u->n; r++)
-            u->x[r] += u->step[r];
-        explain_vectors_rest(st, u, change);
-    }
-    u->left = left_of(st, u, b);
-    return MGPT_OK;
+    double all = u->st->squares;
+    double explained = solve_dot(u->x, u->first_rest, u->n) + solve_dot(u->x, u->rest, u->n);
+    return (all - explained) / all;
 }
 
 static int try_unknown(struct search *s, const struct norm_stage *st, int gain, int bias)
 {
-    struct unknown u = {.gain = gain, .bias = bias, .n = st->D * (size_t)(gain + bias)};
+    struct unknown u = {.st = st, .gain = gain, .bias = bias, .n = st->D * (size_t)(gain + bias)};
     struct whatif_tensor *given[2] = {NULL, NULL};
-    int status = solve_unknown(s, st, &u);
-    if (status != MGPT_OK || !(u.left <= small))
-        return status;
+    u.matrix = search_new(s, u.n * u.n, sizeof *u.matrix);
+    u.x = search_new(s, 3 * u.n + st->D, sizeof *u.x);
+    if (!u.matrix || !u.x)
+        return MGPT_EMEM;
+    u.rest = u.x + u.n, u.first_rest = u.rest + u.n, u.change = u.first_rest + u.n;
+    fill_matrix(&u);
+    solve_factor(u.matrix, u.n);
+    norm_rest(&u, u.x, u.first_rest);
+    solve_refined(u.matrix, u.n, u.x, u.rest, norm_rest, &u);
+    if (!(left_of(&u) <= small))
+        return MGPT_OK;
     for (int part = 0; part < gain + bias; part++) {
         given[part] = given_new(s, gain && part == 0 ? st->gain : st->bias, st->D);
         if (!given[part])
@@ -361,7 +328,7 @@ static int try_unknown(struct search *s, const struct norm_stage *st, int gain, 
             given[part]->values[i] += (float)u.x[(size_t)part * st->D + i];
     }
     given[0]->next = given[1];
-    return propose(s, given[0]);
+    return given_propose(s, given[0], 1);
 }
 
 static int solve_norm(struct search *s, struct ref_hook hook)

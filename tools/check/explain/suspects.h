@@ -8,14 +8,31 @@ struct suspect {
     char cause[144]; /* "rope base 10000, not 500000": what the reference does */
     uint64_t points; /* where its effect shows first, bits of mgpt_point */
     int per_layer;   /* may be wrong in one layer only */
-    double x;
-    int a, b;
-    const char *s, *t;
-    const struct whatif_tensor *given; /* what solved ones put in the file's place */
-    const struct whatif_columns *columns;
-    /* Makes the change, in one layer or (-1) in all. 0: it would change nothing, or does not apply. */
-    int (*apply)(struct whatif *w, const struct suspect *suspect, int layer);
+    struct whatif_edit edit;
 };
+
+/* A row of the table: one cause, or one for each of its numbers or lists of tensors. */
+struct suspect_row {
+    const char
+        *text; /* printf format of the number or the tensors; "A|B": B where the member is set */
+    uint64_t points; /* 0: those of the tensors */
+    int per_layer;
+    struct whatif_edit edit;
+    const double *numbers;      /* n of them, one suspect each */
+    const char *const *tensors; /* n of them, one suspect each: "attn_q attn_k=q and k" */
+    size_t n;
+    size_t size;      /* the number is edit.x times this member of oracle_spec ... */
+    double power;     /* ... to this power */
+    double starts[4]; /* the number is also solved for, from these; 0 ends them */
+};
+
+/* The table, for what solves for numbers. */
+extern const struct suspect_row suspect_rows[];
+extern const size_t n_suspect_rows;
+
+/* The cause that row is with number x. */
+struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
+                          const char *tensors);
 
 /* All that could apply to the model, the commonest first: an stb_ds array, NULL when out of memory. */
 struct suspect *suspects_list(const struct whatif *model, mgpt_error *err);

@@ -1,4 +1,4 @@
-/* Models that are not. See whatif.h. */
+/* Models with one thing changed. See whatif.h. */
 #include "check/explain/whatif.h"
 
 #include "base/error.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 
 /* "blk.3.attn_q.weight": layer 3, stem "attn_q", kind ".weight". */
-struct parts {
+struct tensor_name {
     int layer;
     const char *stem, *kind;
     size_t n_stem;
 };
 
-static struct parts split(const char *name)
+static struct tensor_name split(const char *name)
 {
-    struct parts p = {-1, name, "", 0};
+    struct tensor_name p = {-1, name, "", 0};
     if (strncmp(name, "blk.", 4) == 0) {
         p.layer = 0;
         for (p.stem = name + 4; *p.stem >= '0' && *p.stem <= '9'; p.stem++)
@@ -32,8 +32,8 @@ static struct parts split(const char *name)
 
 int whatif_lists(const char *list, const char *name, size_t n)
 {
-    for (const char *at = list; at && *at;) {
-        size_t word = strcspn(at, " ");
+    for (const char *at = list; at && *at && *at != '=';) {
+        size_t word = strcspn(at, " =");
         if (word == n && memcmp(at, name, n) == 0)
             return 1;
         at += word + (at[word] == ' ');
@@ -41,47 +41,57 @@ int whatif_lists(const char *list, const char *name, size_t n)
     return 0;
 }
 
-static int concerns(const struct whatif *w, struct parts p)
+static int is_listed(const char *list, struct tensor_name p)
 {
-    return w->layer < 0 || p.layer < 0 || p.layer == w->layer;
+    return whatif_lists(list, p.stem, p.n_stem);
+}
+
+static int is_weight(struct tensor_name p)
+{
+    return strcmp(p.kind, ".weight") == 0;
+}
+
+static int is_gain(struct tensor_name p)
+{
+    return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_norm", 5) == 0 && is_weight(p);
+}
+
+/* Whether this change is made to tensors of that layer. */
+static int changes(const struct whatif *w, struct tensor_name p, enum whatif_change change)
+{
+    return w->edit.change == change && (w->layer < 0 || p.layer < 0 || p.layer == w->layer);
 }
 
 /* ---- names ------------------------------------------------------------------------------------- */
 
-static int layer_read(const struct whatif *w, int layer)
+static int file_layer(const struct whatif *w, int layer)
 {
     int n = (int)w->spec.n_layer;
-    if (w->layer_step == -n)
-        return n - 1 - layer;
-    return ((layer + w->layer_step) % n + n) % n;
+    if (w->edit.change != LAYERS_MOVED)
+        return layer;
+    return w->edit.a ? (layer + w->edit.a + n) % n : n - 1 - layer;
 }
 
-/* The name that stands in the file for what the pass calls `name`. */
+/* The file's name of the tensor that the pass calls `name`. */
 static void file_name(const struct whatif *w, const char *name, char *out, size_t cap)
 {
-    struct parts p = split(name);
+    struct tensor_name p = split(name);
     const char *stem = p.stem;
     size_t n = p.n_stem;
-    for (int i = 0; i < 2 && concerns(w, p); i++)
-        if (w->swap[i] && whatif_lists(w->swap[i], p.stem, p.n_stem)) {
-            stem = w->swap[!i];
-            n = strlen(stem);
-        }
+    if (changes(w, p, TENSORS_SWAPPED) &&
+        (is_listed(w->edit.names, p) || is_listed(w->edit.other, p))) {
+        stem = is_listed(w->edit.names, p) ? w->edit.other : w->edit.names;
+        n = strlen(stem);
+    }
     if (p.layer < 0)
         text_format(out, cap, "%.*s%s", (int)n, stem, p.kind);
     else
-        text_format(out, cap, "blk.%d.%.*s%s", layer_read(w, p.layer), (int)n, stem, p.kind);
+        text_format(out, cap, "blk.%d.%.*s%s", file_layer(w, p.layer), (int)n, stem, p.kind);
 }
 
-static int hidden(const struct whatif *w, const char *name)
+static const struct whatif_tensor *given_tensor(const struct whatif *w, const char *name)
 {
-    struct parts p = split(name);
-    return w->hide && concerns(w, p) && strcmp(w->hide, p.stem) == 0;
-}
-
-static const struct whatif_tensor *given(const struct whatif *w, const char *name)
-{
-    const struct whatif_tensor *t = w->given;
+    const struct whatif_tensor *t = w->edit.given;
     while (t && strcmp(t->name, name) != 0)
         t = t->next;
     return t;
@@ -90,19 +100,23 @@ static const struct whatif_tensor *given(const struct whatif *w, const char *nam
 static enum oracle_tensor whatif_find(void *user, const char *name)
 {
     const struct whatif *w = user;
+    struct tensor_name p = split(name);
     char other[80];
     file_name(w, name, other, sizeof other);
-    if (given(w, name))
+    if (given_tensor(w, name))
         return ORACLE_FLOATS;
-    return hidden(w, name) ? ORACLE_ABSENT : w->source.find(w->source.user, other);
+    if (changes(w, p, TENSOR_HIDDEN) && strcmp(w->edit.names, p.stem) == 0)
+        return ORACLE_ABSENT;
+    return w->source.find(w->source.user, other);
 }
 
-/* ---- order ------------------------------------------------------------------------------------- */
+/* ---- order of rows ------------------------------------------------------------------------------ */
 
 static size_t order_head(const struct whatif *w, size_t h, size_t n)
 {
     size_t groups = w->spec.n_head_kv, each = n / groups ? n / groups : 1;
-    switch (w->order) {
+    size_t a = (size_t)w->edit.a, b = (size_t)w->edit.b;
+    switch (w->edit.change) {
     case ORDER_REVERSED:
         return n - 1 - h;
     case ORDER_NEXT:
@@ -114,16 +128,14 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
     case ORDER_UNGROUPED:
         return h % groups * each + h / groups;
     case ORDER_SWAPPED:
-        if (h == (size_t)w->a)
-            return (size_t)w->b;
-        return h == (size_t)w->b ? (size_t)w->a : h;
+        return h == a ? b : h == b ? a : h;
     default:
         return h;
     }
 }
 
-/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order in heads of
- * the width that is tried, and from there as the converter went. */
+/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order in
+ * heads of the width that is tried, and from there as the converter went. */
 static size_t reblocked(const struct whatif *w, size_t row)
 {
     size_t d = w->spec.head_dim, b = w->block, j = row % d, i;
@@ -136,7 +148,7 @@ static size_t reblocked(const struct whatif *w, size_t row)
     return row - i + (i < b / 2 ? 2 * i : 2 * (i - b / 2) + 1);
 }
 
-/* The same of rows of q, k and v that stood head by head. */
+/* The same for rows of q, k and v that were stored head by head. */
 static size_t regrouped(const struct whatif *w, size_t row)
 {
     size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;
@@ -147,68 +159,99 @@ static size_t regrouped(const struct whatif *w, size_t row)
 static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
 {
     size_t d = w->spec.head_dim, half = w->spec.n_rot / 2, h = row / d, j = row % d;
-    if (w->order == ORDER_REBLOCKED)
+    if (w->edit.change == ORDER_REBLOCKED)
         return reblocked(w, row);
-    if (w->order == ORDER_TO_PAIRS && j < 2 * half)
+    if (w->edit.change == ORDER_TO_PAIRS && j < 2 * half)
         j = j % 2 ? j / 2 + half : j / 2;
-    else if (w->order == ORDER_FROM_PAIRS && j < 2 * half)
+    else if (w->edit.change == ORDER_FROM_PAIRS && j < 2 * half)
         j = j < half ? 2 * j : 2 * (j - half) + 1;
     return order_head(w, h, n_heads) * d + j;
 }
 
-/* Row `row` of q, k and v in one: the list says which of the three are ordered. */
-static size_t order_fused(const struct whatif *w, size_t row)
+static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
+
+/* The part of attn_qkv that is exchanged with part `part`, or `part` itself. */
+static size_t swapped_part(const struct whatif *w, size_t part)
 {
-    size_t d = w->spec.head_dim, H = w->spec.n_head, G = w->spec.n_head_kv;
-    size_t first[4] = {0, H * d, (H + G) * d, (H + 2 * G) * d}, part = 0;
-    static const char *const names[3] = {"attn_q", "attn_k", "attn_v"};
-    static const size_t turns[2][3] = {{1, 2, 0}, {2, 0, 1}};
-    if (w->order == ORDER_QKV_NEXT || w->order == ORDER_QKV_PREVIOUS)
-        return H == G ? turns[w->order == ORDER_QKV_PREVIOUS][row / (H * d)] * H * d + row % (H * d)
-                      : row;
-    if (w->order == ORDER_REGROUPED)
-        return regrouped(w, row);
-    if (w->order == ORDER_QKV_BY_HEAD)
-        return H == G ? (row % (H * d) / d * 3 + row / (H * d)) * d + row % d : row;
+    const char *names[2] = {w->edit.names, w->edit.other};
+    for (size_t i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            if (strcmp(names[j], qkv[part]) == 0 && strcmp(names[!j], qkv[i]) == 0)
+                return i;
+    return part;
+}
+
+/* Row `row` of attn_qkv. */
+static size_t fused_row(const struct whatif *w, size_t row)
+{
+    size_t d = w->spec.head_dim, n = w->spec.n_head * d, G = w->spec.n_head_kv;
+    size_t first[4] = {0, n, n + G * d, n + 2 * G * d}, part = 0, in_part;
+    int equal = w->spec.n_head == G;
     while (part < 2 && row >= first[part + 1])
         part++;
-    for (size_t i = 0; i < 3 && w->swap[0]; i++)
-        for (int j = 0; j < 2; j++)
-            if (strcmp(w->swap[j], names[part]) == 0 && strcmp(w->swap[!j], names[i]) == 0)
-                return first[i] + row - first[part];
-    if (!whatif_lists(w->ordered, names[part], strlen(names[part])))
-        return row;
-    return first[part] + order_row(w, row - first[part], part ? G : H);
+    in_part = row - first[part];
+    switch (w->edit.change) {
+    case ORDER_QKV_NEXT:
+        return equal ? (part + 1) % 3 * n + in_part : row;
+    case ORDER_QKV_PREVIOUS:
+        return equal ? (part + 2) % 3 * n + in_part : row;
+    case ORDER_QKV_BY_HEAD:
+        return equal ? (in_part / d * 3 + part) * d + row % d : row;
+    case ORDER_REGROUPED:
+        return regrouped(w, row);
+    case TENSORS_SWAPPED:
+        return first[swapped_part(w, part)] + in_part;
+    default:
+        if (!whatif_lists(w->edit.names, qkv[part], strlen(qkv[part])))
+            return row;
+        return first[part] + order_row(w, in_part, part ? G : w->spec.n_head);
+    }
 }
 
-/* Whether rows of projections stand elsewhere than they should: by heads, or q, k and v as a whole. */
+/* Whether rows of projections are read in another order: by heads, or q, k and v as a whole. */
 static int moves_rows(const struct whatif *w)
 {
-    return (w->order != ORDER_SAME && w->order < ORDER_ROW_NEXT) || w->swap[0];
+    return w->edit.change == TENSORS_SWAPPED ||
+           (w->edit.change >= ORDER_TO_PAIRS && w->edit.change < ORDER_ROW_NEXT);
 }
 
-static size_t file_row(const struct whatif *w, struct parts p, size_t row)
+/* The file's row that row `row` of a projection is read from. */
+static size_t projection_row(const struct whatif *w, struct tensor_name p, size_t row)
 {
-    if (!moves_rows(w) || !concerns(w, p) || p.layer < 0)
+    enum whatif_change change = w->edit.change;
+    if (!moves_rows(w) || !changes(w, p, change) || p.layer < 0)
         return row;
-    if (p.n_stem == 8 && memcmp(p.stem, "attn_qkv", 8) == 0)
-        return order_fused(w, row);
-    if ((w->order >= ORDER_QKV_BY_HEAD && w->order <= ORDER_QKV_PREVIOUS) ||
-        w->order == ORDER_REGROUPED || !whatif_lists(w->ordered, p.stem, p.n_stem))
+    if (whatif_lists("attn_qkv", p.stem, p.n_stem))
+        return fused_row(w, row);
+    if (change == TENSORS_SWAPPED ||
+        (change >= ORDER_QKV_BY_HEAD && change <= ORDER_QKV_PREVIOUS) ||
+        change == ORDER_REGROUPED || !is_listed(w->edit.names, p))
         return row;
-    int query = p.n_stem == 6 && memcmp(p.stem, "attn_q", 6) == 0;
+    int query = whatif_lists("attn_q", p.stem, p.n_stem);
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
+}
+
+/* The same for any matrix of n rows. */
+static size_t matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n)
+{
+    if (is_weight(p) && is_listed(w->edit.names, p)) {
+        if (changes(w, p, ORDER_ROW_NEXT))
+            return (row + 1) % n;
+        if (changes(w, p, ORDER_ROW_PREVIOUS))
+            return (row + n - 1) % n;
+    }
+    return projection_row(w, p, row);
 }
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-/* Row `row` of a matrix that stands in the file with its columns as rows. */
-static int read_turned(struct whatif *w, const char *name, size_t row, size_t n, float *out,
-                       mgpt_error *err)
+/* Row `row` of a matrix that the file has transposed. */
+static int read_transposed(struct whatif *w, const char *name, size_t row, size_t n, float *out,
+                           mgpt_error *err)
 {
     mgpt_tensor t;
     if (!oracle_tensor_find(w->model, name, &t) || t.dims[0] != n || row >= t.dims[1])
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s cannot be turned", name);
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s cannot be transposed", name);
     size_t n_rows = (size_t)t.dims[1];
     if (strcmp(w->matrix_name, name) != 0) {
         free(w->matrix);
@@ -227,15 +270,15 @@ static int read_turned(struct whatif *w, const char *name, size_t row, size_t n,
 }
 
 /* The first n values of a vector, each from where its row is. */
-static int read_vector(struct whatif *w, const char *name, struct parts p, size_t n_all, size_t n,
-                       float *out, mgpt_error *err)
+static int read_vector(struct whatif *w, const char *name, struct tensor_name p, size_t n_all,
+                       size_t n, float *out, mgpt_error *err)
 {
     float *all = mem_new(n_all, sizeof *all);
     if (!all)
         return err_memory(err, name, n_all * sizeof *all);
     int status = w->source.read(w->source.user, name, 0, n_all, all, err);
     for (size_t i = 0; i < n && status == MGPT_OK; i++) {
-        size_t at = file_row(w, p, i);
+        size_t at = projection_row(w, p, i);
         out[i] = all[at < n_all ? at : i];
     }
     free(all);
@@ -253,70 +296,49 @@ static void order_columns(const struct whatif *w, size_t n, float *row)
     free(copy);
 }
 
-static int whatif_is_norm(struct parts p)
+/* Row `row` of the file's tensor, or what takes its place. */
+static int read_row_as(struct whatif *w, const char *name, struct tensor_name p, size_t row,
+                       size_t n, float *out, mgpt_error *err)
 {
-    return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_norm", 5) == 0 &&
-           strcmp(p.kind, ".weight") == 0;
-}
-
-static size_t next_row(enum whatif_order order, size_t row, size_t n)
-{
-    return order == ORDER_ROW_NEXT ? (row + 1) % n : (row + n - 1) % n;
-}
-
-struct moved {
-    size_t row;
-    double times;
-};
-
-static struct moved moved_row(const struct whatif *w, const char *name, size_t row)
-{
-    const struct whatif_columns *c = w->columns;
-    if (!c || strcmp(c->tensor, name) != 0 || row < c->first || row - c->first >= c->n)
-        return (struct moved){row, 1};
-    return (struct moved){c->first + c->from[row - c->first], c->times[row - c->first]};
-}
-
-static int whatif_read_values(void *user, const char *called, size_t row, size_t n, float *out,
-                              mgpt_error *err)
-{
-    struct whatif *w = user;
-    struct parts p = split(called);
-    char name[80];
-    int status, weight = strcmp(p.kind, ".weight") == 0, mine = concerns(w, p);
-    const struct whatif_tensor *instead = given(w, called);
-    if (instead && (row + 1) * n > instead->n)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
-    if (instead) {
-        memcpy(out, instead->values + row * n, n * sizeof *out);
-        return MGPT_OK;
-    }
-    file_name(w, called, name, sizeof name);
     mgpt_tensor t;
     if (!oracle_tensor_find(w->model, name, &t) || n > t.dims[0] || (row && t.dims[0] != n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", name);
-    if (w->order >= ORDER_ROW_NEXT && weight && mine && t.n_dims > 1 &&
-        whatif_lists(w->ordered, p.stem, p.n_stem))
-        row = next_row(w->order, row, (size_t)t.dims[1]);
-    struct moved moved = moved_row(w, called, row);
-    row = moved.row;
-    if (weight && mine && whatif_lists(w->turn, p.stem, p.n_stem))
-        status = read_turned(w, name, file_row(w, p, row), n, out, err);
-    else if (t.n_dims == 1 && moves_rows(w) && !whatif_is_norm(p))
-        status = read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
-    else
-        status = w->source.read(w->source.user, name, t.n_dims == 1 ? 0 : file_row(w, p, row), n,
-                                out, err);
-    if (status == MGPT_OK && weight && mine && w->order != ORDER_SAME &&
-        w->order < ORDER_ROW_NEXT && p.layer >= 0 && p.n_stem == 11 &&
-        whatif_lists(w->ordered, "attn_output", 11) && memcmp(p.stem, "attn_output", 11) == 0)
+    if (changes(w, p, TENSORS_TRANSPOSED) && is_weight(p) && is_listed(w->edit.names, p))
+        return read_transposed(w, name, row, n, out, err);
+    if (t.n_dims == 1 && moves_rows(w) && !is_gain(p))
+        return read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
+    size_t at = t.n_dims == 1 ? 0 : matrix_row(w, p, row, (size_t)t.dims[1]);
+    int status = w->source.read(w->source.user, name, at, n, out, err);
+    if (status == MGPT_OK && moves_rows(w) && changes(w, p, w->edit.change) && is_weight(p) &&
+        is_listed("attn_output", p) && is_listed(w->edit.names, p) &&
+        w->edit.change != TENSORS_SWAPPED)
         order_columns(w, n, out);
-    for (size_t i = 0; status == MGPT_OK && moved.times != 1 && i < n; i++)
-        out[i] *= (float)moved.times;
-    for (size_t i = 0; status == MGPT_OK && w->gain != 0 && whatif_is_norm(p) && i < n; i++)
-        out[i] += (float)w->gain;
-    if (w->patched && strcmp(w->patched, name) == 0 && w->patch_at / n == row)
-        out[w->patch_at % n] = w->patch;
+    return status;
+}
+
+static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
+                       mgpt_error *err)
+{
+    struct whatif *w = user;
+    const struct whatif_tensor *given = given_tensor(w, called);
+    const struct whatif_columns *c = w->edit.columns;
+    struct tensor_name p = split(called);
+    char name[80];
+    double times = 1, more = w->edit.change == GAINS_SHIFTED && is_gain(p) ? w->edit.x : 0;
+    if (given && (row + 1) * n > given->n)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
+    if (given) {
+        memcpy(out, given->values + row * n, n * sizeof *out);
+        return MGPT_OK;
+    }
+    if (c && strcmp(c->tensor, called) == 0 && row >= c->first && row - c->first < c->n) {
+        times = c->times[row - c->first];
+        row = c->first + c->from[row - c->first];
+    }
+    file_name(w, called, name, sizeof name);
+    int status = read_row_as(w, name, p, row, n, out, err);
+    for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
+        out[i] = out[i] * (float)times + (float)more;
     return status;
 }
 
@@ -333,17 +355,15 @@ static void log_softmax(double *row, size_t n)
         row[i] -= most + log(sum);
 }
 
-void whatif_edit(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
-                 double *scratch)
+void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+                       double *scratch)
 {
-    const struct whatif_columns *c = w->columns;
+    const struct whatif_columns *c = w->edit.columns;
     if (!c || c->tensor[0] || c->point != point || c->layer != layer)
         return;
-    if (c->log_softmax) {
+    if (c->log_softmax)
         log_softmax(row, n);
-        return;
-    }
-    if (c->n != n)
+    if (c->log_softmax || c->n != n)
         return;
     memcpy(scratch, row, n * sizeof *row);
     for (size_t i = 0; i < n; i++)
@@ -374,8 +394,8 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
             w->layers[i].freq = w->freq + i * half;
         }
     w->source = w->spec.source;
-    w->spec.source = (struct oracle_source){whatif_find, whatif_read_values, w};
-    w->spec.int8_inputs = 0; /* the reference has no such thing */
+    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w};
+    w->spec.int8_inputs = 0; /* the reference does not quantise activations */
     return MGPT_OK;
 }
 
@@ -385,8 +405,5 @@ void whatif_close(struct whatif *w)
     free(w->freq);
     free(w->storage);
     free(w->matrix);
-    w->layers = NULL;
-    w->freq = NULL;
-    w->storage = NULL;
-    w->matrix = NULL;
+    *w = (struct whatif){0};
 }

@@ -1,35 +1,41 @@
-/* What a model would be if one thing about it were different: a description for the float64 oracle that
- * can be changed, and a source of tensors that reads them otherwise than they stand in the file.
+/* A model with one thing changed: a description for the float64 oracle, and a source of tensors that
+ * reads the file with the change applied.
  *
- * Nothing is written anywhere; the model itself stays as it is. What does not fit (two tensors of
- * different shapes exchanged, say) fails when it is read, with MGPT_EARG.
+ * Nothing is written anywhere; the model itself stays as it is. A change that does not fit (two tensors
+ * of different shapes exchanged, say) fails with MGPT_EARG when the tensor is read.
  */
 #ifndef MGPT_WHATIF_H
 #define MGPT_WHATIF_H
 
 #include "check/oracle/oracle_model.h"
 
-/* Another order of the rows of a projection (or the columns of attention's output), head by head. */
-enum whatif_order {
-    ORDER_SAME,
-    ORDER_TO_PAIRS,   /* row 2i holds what stands at i, 2i + 1 what stands at i + n_rot / 2 */
+/* How the tensors of an edit are read. The orders permute the rows of projections head by head, and
+ * the columns of attn_output. */
+enum whatif_change {
+    TENSORS_AS_THEY_ARE,
+    TENSORS_SWAPPED, /* `names` and `other` have each other's name */
+    TENSOR_HIDDEN,   /* names: "attn_q.bias" */
+    TENSORS_TRANSPOSED,
+    LAYERS_MOVED,     /* layer n is the file's n + a; a 0: in reverse */
+    GAINS_SHIFTED,    /* x is added to the gains of norms */
+    ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2 */
     ORDER_FROM_PAIRS, /* the reverse */
     ORDER_REVERSED,   /* heads, last first */
-    ORDER_NEXT,       /* head h holds what stands at head h + 1 */
+    ORDER_NEXT,       /* head h is the file's h + 1 */
     ORDER_PREVIOUS,
     ORDER_GROUPED, /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,     /* heads `a` and `b` exchanged */
     ORDER_QKV_BY_HEAD, /* one matrix holds q, k and v of head 0, then of head 1, ... */
-    ORDER_QKV_NEXT,    /* where q, k, v are expected stand v, q, k */
+    ORDER_QKV_NEXT,    /* one matrix holds v, q, k */
     ORDER_QKV_PREVIOUS,
-    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) in heads of width `block` */
-    ORDER_REGROUPED, /* q, k, v of one head after another were taken apart for heads of that width */
-    ORDER_ROW_NEXT,  /* row r holds what stands at row r + 1, whatever matrix it is */
+    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) in heads of `block` */
+    ORDER_REGROUPED, /* q, k, v stored head by head were separated for heads of width `block` */
+    ORDER_ROW_NEXT,  /* row r is the file's r + 1, of any matrix */
     ORDER_ROW_PREVIOUS
 };
 
-/* Values to stand for a tensor of the file, or for one that it lacks. */
+/* Values used instead of a tensor of the file, or for one that the file lacks. */
 struct whatif_tensor {
     char name[80];
     float *values; /* [n] */
@@ -37,7 +43,7 @@ struct whatif_tensor {
     const struct whatif_tensor *next; /* another one, or NULL */
 };
 
-/* What becomes of the values at a point, or of n rows of a tensor: i is times[i] * what stands at from[i]. */
+/* Permutes and scales the values at a point, or n rows of a tensor: i becomes times[i] * from[i]. */
 struct whatif_columns {
     mgpt_point point;
     int layer;
@@ -45,7 +51,25 @@ struct whatif_columns {
     size_t first, n; /* the rows begin at `first`, from which `from` counts */
     uint32_t *from;
     double *times;
-    int log_softmax; /* nothing of that: less the logarithm of the sum of their exponentials */
+    int log_softmax; /* instead: the values become log-probabilities */
+};
+
+struct whatif;
+struct whatif_edit;
+
+/* Makes an edit in one layer or (-1) in all. 0: it changes nothing, or does not apply. */
+typedef int whatif_fn(struct whatif *w, const struct whatif_edit *e, int layer);
+
+/* One thing changed. `apply` is one of the functions below; each says which members it reads. */
+struct whatif_edit {
+    whatif_fn *apply;
+    enum whatif_change change;
+    const char *names, *other; /* stems, separated by spaces: "attn_q attn_k" */
+    double x;
+    int a, b;
+    size_t member; /* offset in struct oracle_spec or oracle_layer */
+    const struct whatif_tensor *given;
+    const struct whatif_columns *columns;
 };
 
 struct whatif {
@@ -55,26 +79,14 @@ struct whatif {
     struct oracle_layer *layers;
     double *freq;                /* [n_layer][n_rot / 2], what the layers' freq point into */
     struct oracle_source source; /* the file as it is */
-    int layer;                   /* the one that what follows is about; -1: all */
-    const char *swap[2];         /* these two tensors have each other's name */
-    const char *hide;            /* is not there: "output.weight", "attn_q.bias" */
-    const char *turn;            /* matrices whose columns stand as rows, "name name" */
-    const char *ordered;         /* projections whose rows stand in another order, "name name" */
-    enum whatif_order order;
-    size_t block; /* width of a head in ORDER_REBLOCKED and ORDER_REGROUPED */
-    int a, b;
-    double gain;         /* added to the gains of norms */
-    int layer_step;      /* layer n is what stands at n + step; -n_layer: in reverse */
-    const char *patched; /* one value of this tensor is another one */
-    uint64_t patch_at;
-    float patch;
-    const struct whatif_tensor *given;    /* NULL: none */
-    const struct whatif_columns *columns; /* NULL: none */
-    const int32_t *tokens;                /* n of them */
-    size_t n, n_behind; /* there are so many more of the same text behind these n */
-    int offset;         /* our position p answers to the reference's p - offset */
-    int32_t *storage;   /* of changed tokens */
-    float *matrix;      /* the last one that was turned */
+    struct whatif_edit edit;     /* of tensors */
+    int layer;                   /* of the edit; -1: all */
+    size_t block;                /* width of a head in ORDER_REBLOCKED and ORDER_REGROUPED */
+    const int32_t *tokens;       /* n of them */
+    size_t n, n_more;            /* n_more tokens of the same text follow them */
+    int offset;                  /* our position p is the reference's p - offset */
+    int32_t *storage;            /* of changed tokens */
+    float *matrix;               /* the last one that was transposed */
     char matrix_name[80];
 };
 
@@ -83,11 +95,28 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
                 mgpt_error *err);
 void whatif_close(struct whatif *w);
 
-/* Applies w->columns to a row at a point; `scratch` has room for n. */
-void whatif_edit(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
-                 double *scratch);
+/* Applies whatif_columns to a row at a point; `scratch` has room for n. */
+void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+                       double *scratch);
 
-/* Whether `name` is one of the words of `list`. */
+/* Whether `name` is one of the words of `list`, which ends at '=' or its end. */
 int whatif_lists(const char *list, const char *name, size_t n);
+
+/* ---- edits (whatif_edit.c) ---- */
+
+whatif_fn edit_tensors,                                 /* change, names, other, x, a, b */
+    edit_spec, edit_layers,                             /* member becomes x */
+    flip_spec, flip_layers,                             /* member is negated */
+    edit_activation,                                    /* names */
+    edit_window,                                        /* larger by a; a 0: none */
+    edit_pairs, edit_as_stored,                         /* order of rotated components */
+    edit_kv_heads,                                      /* query head h reads KV head h % G */
+    edit_head_width,                                    /* width a, rows in order `change` */
+    edit_rope_base, edit_rope_factor, edit_rope_llama3, /* x */
+    edit_rope_unscaled, edit_no_rope, edit_positions,   /* shifted by a */
+    edit_bos_added, edit_first_dropped,                 /* tokens */
+    edit_tokens_moved,                                  /* by a; b: BOS comes first */
+    edit_ids_shifted, edit_rows_shifted,                /* by a */
+    edit_given;                                         /* given, columns */
 
 #endif

@@ -1,0 +1,83 @@
+/* Values used instead of a tensor of the file, and what is said of them. See explain_impl.h. */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int is_gain(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 12 && strcmp(name + n - 12, "_norm.weight") == 0;
+}
+
+struct whatif_tensor *given_new(struct search *s, const char *name, size_t n)
+{
+    struct whatif_tensor *given = search_new(s, 1, sizeof *given);
+    mgpt_tensor t;
+    if (!given)
+        return NULL;
+    text_format(given->name, sizeof given->name, "%s", name);
+    given->n = n;
+    given->values = search_new(s, n, sizeof *given->values);
+    if (!given->values)
+        return NULL;
+    if (oracle_tensor_find(s->model, name, &t)) {
+        if (mgpt_read_tensor(s->model, name, 0, n, given->values, s->err) != MGPT_OK)
+            return NULL;
+        return given;
+    }
+    for (size_t i = 0; i < n; i++)
+        given->values[i] = is_gain(name) ? 1 : 0;
+    return given;
+}
+
+/* Whether all are this value. float32 on both sides leaves about 1e-6 of a value that was solved for. */
+static int all_about(const float *x, size_t n, double value, double within)
+{
+    size_t i = 0;
+    while (i < n && fabs((double)x[i] - value) <= within)
+        i++;
+    return i == n;
+}
+
+int given_differ(struct search *s, const struct whatif_tensor *given, size_t *differ)
+{
+    struct whatif_tensor *ours = given_new(s, given->name, given->n);
+    *differ = 0;
+    for (size_t i = 0; ours && i < given->n; i++)
+        *differ += fabs((double)given->values[i] - (double)ours->values[i]) > 1e-4;
+    return ours ? MGPT_OK : s->err->status;
+}
+
+int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
+{
+    mgpt_tensor t;
+    size_t differ, n = given->n;
+    float plain = is_gain(given->name) ? 1 : 0;
+    const char *all = plain > 0 ? "all ones" : "all zeros",
+               *more = given->next ? ", and its bias" : "";
+    char how[64] = "";
+    int status = given_differ(s, given, &differ);
+    struct whatif_tensor *ours = status == MGPT_OK ? given_new(s, given->name, n) : NULL;
+    if (!ours)
+        return s->err->status;
+    if (!oracle_tensor_find(s->model, given->name, &t))
+        text_format(how, sizeof how, " (here missing)");
+    else if (all_about(ours->values, n, (double)plain, 0))
+        text_format(how, sizeof how, " (here %s)", all);
+    else if (all_about(given->values, n, (double)plain, 1e-3))
+        text_format(how, sizeof how, " (there %s)", all);
+    else if (sure)
+        text_format(how, sizeof how, " (%zu of %zu values differ)", differ, n);
+    return search_propose(s, given_edit(given), "%s is another in the reference%s%s", given->name,
+                          how, more);
+}
+
+const char *say_number(double x, char text[NUMBER])
+{
+    snprintf(text, NUMBER, "%.6g", x);
+    return text;
+}
