@@ -104,14 +104,15 @@ int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struc
     unsigned width = width_of(dtype);
     uint64_t n, expected, found;
     if (!width)
-        return mg_refuse(m, name, "base64 needs a dtype of f32, f64 or f16 (little-endian)");
+        return ckpt_refuse_tensor(m->err, name,
+                                  "base64 needs a dtype of f32, f64 or f16 (little-endian)");
     found = decoded_size(data.p, data.n);
     if (found == UINT64_MAX)
-        return mg_refuse(m, name, "data: not base64");
+        return ckpt_refuse_tensor(m->err, name, "data: not base64");
     if (!ck_mul(rows ? rows : 1, cols, &n) || !ck_mul(n, width, &expected) || found != expected)
-        return mg_refuse(m, name, "shape is [%llu, %llu], data has %llu bytes of %u each",
-                         (unsigned long long)rows, (unsigned long long)cols,
-                         (unsigned long long)found, width);
+        return ckpt_refuse_tensor(
+            m->err, name, "shape is [%llu, %llu], data has %llu bytes of %u each",
+            (unsigned long long)rows, (unsigned long long)cols, (unsigned long long)found, width);
     struct base64 *b = ckpt_alloc(m->c, 1, sizeof *b);
     if (!b)
         return err_memory(m->err, "a matrix", sizeof *b);

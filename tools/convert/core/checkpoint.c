@@ -64,6 +64,25 @@ int ckpt_clip(const char *p, size_t n)
     return (int)n;
 }
 
+int ckpt_refuse_tensor(mgpt_error *err, const char *name, const char *fmt, ...)
+{
+    char why[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return ckpt_refuse(err, "tensor %.*s: %s", CKPT_CLIP(name, strlen(name)), why);
+}
+
+int ckpt_is_one_of(const char *word, const char *list)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; n && p && (p = strstr(p, word)); p++)
+        if (p > list && p[-1] == ' ' && p[n] == ' ')
+            return strchr(word, ' ') == NULL;
+    return 0;
+}
+
 /* n bytes of the newest block, or of a new one. */
 static char *checkpoint_take(struct checkpoint *c, size_t n)
 {
@@ -126,8 +145,7 @@ int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_o
     const uint64_t dims[4] = {n_in, n_out ? n_out : 1, 1, 1};
     size_t n = strlen(name);
     if (n > CKPT_MAX_NAME || !ck_mul(dims[0], dims[1], &from.n_values))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: name or shape too large",
-                       CKPT_CLIP(name, n));
+        return ckpt_refuse(err, "tensor %.*s: name or shape too large", CKPT_CLIP(name, n));
     memcpy(from.name, name, n + 1);
     memcpy(from.dims, dims, sizeof dims);
     from.n_dims = n_out ? 2 : 1;
@@ -157,8 +175,8 @@ void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *o
 int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err)
 {
     if (v < 1 || v > INT32_MAX)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s is %llu, expected 1 to %d", what,
-                       (unsigned long long)v, INT32_MAX);
+        return ckpt_refuse(err, "%s is %llu, expected 1 to %d", what, (unsigned long long)v,
+                           INT32_MAX);
     *to = (uint32_t)v;
     return MGPT_OK;
 }

@@ -11,6 +11,7 @@
 #ifndef MGPT_CHECKPOINT_H
 #define MGPT_CHECKPOINT_H
 
+#include "base/error.h"
 #include "dtype/dtype.h"
 #include "gguf/gguf.h"
 #include "mgpt.h"
@@ -34,6 +35,16 @@ struct span {
 
 /* How much of a text to show: at most CKPT_SHOW bytes, whole characters. */
 int ckpt_clip(const char *p, size_t n);
+
+/* MGPT_EFILE with an error that is at no byte of the file. */
+#define ckpt_refuse(err, ...) err_set((err), MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)
+
+/* The same as "tensor NAME: why", with the name clipped. */
+__attribute__((format(printf, 3, 4))) int ckpt_refuse_tensor(mgpt_error *err, const char *name,
+                                                             const char *fmt, ...);
+
+/* Whether the word is in a list of words, each between spaces. */
+int ckpt_is_one_of(const char *word, const char *list);
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 

@@ -153,8 +153,8 @@ static int only_weights(const struct listing *l, const char **file, mgpt_error *
         first_two(l, 2, two);
     *file = two[0];
     if (two[1])
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "is a directory of several models (%.40s, %.40s): name one", two[0], two[1]);
+        return ckpt_refuse(err, "is a directory of several models (%.40s, %.40s): name one", two[0],
+                           two[1]);
     if (!two[0])
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
                        "is a directory without config.json: name the file that has the weights");
@@ -170,7 +170,7 @@ static int directory_choose(const struct listing *l, const char **file, mgpt_err
         return MGPT_OK;
     what = refusal(l);
     if (what)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "is %s", what);
+        return ckpt_refuse(err, "is %s", what);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         *file = known[i];
         if (listing_has(l, *file))

@@ -92,8 +92,7 @@ static size_t strip_wrappers(char *name, size_t n)
 
 static int state_bad(const struct state_tensor *t, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
-                   CKPT_CLIP(t->name, strlen(t->name)), what);
+    return ckpt_refuse_tensor(err, t->name, "%s", what);
 }
 
 /* The stride of a dimension of one means nothing, and files hold anything there: make it the one of
@@ -127,10 +126,9 @@ static int check_extent(const struct state_tensor *t, mgpt_error *err)
         return MGPT_OK;
     held = t->bytes.size / types[t->type].bytes;
     if (last >= held)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor %.*s: its last element is number %llu, its storage holds %llu",
-                       CKPT_CLIP(t->name, strlen(t->name)), (unsigned long long)last,
-                       (unsigned long long)held);
+        return ckpt_refuse_tensor(err, t->name,
+                                  "its last element is number %llu, its storage holds %llu",
+                                  (unsigned long long)last, (unsigned long long)held);
     if (n > held && n > SMALL)
         return state_bad(t, "more values than its storage holds", err);
     return MGPT_OK;
@@ -280,17 +278,15 @@ int state_check_shape(const struct state_tensor *t, uint64_t n_out, uint64_t n_i
         at += (size_t)snprintf(found + at, sizeof found - at, "%s%llu", i ? ", " : "",
                                (unsigned long long)t->shape[i]);
     if (n_out)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor %.*s: shape [%s], expected [%llu, %llu]",
-                       CKPT_CLIP(t->name, strlen(t->name)), found, (unsigned long long)n_out,
-                       (unsigned long long)n_in);
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: shape [%s], expected [%llu]",
-                   CKPT_CLIP(t->name, strlen(t->name)), found, (unsigned long long)n_in);
+        return ckpt_refuse_tensor(err, t->name, "shape [%s], expected [%llu, %llu]", found,
+                                  (unsigned long long)n_out, (unsigned long long)n_in);
+    return ckpt_refuse_tensor(err, t->name, "shape [%s], expected [%llu]", found,
+                              (unsigned long long)n_in);
 }
 
 int state_missing(const char *name, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: missing", name);
+    return ckpt_refuse(err, "tensor %s: missing", name);
 }
 
 void state_skip_suffix(struct state *s, const char *suffix)
@@ -309,8 +305,7 @@ int state_check_used(const struct state *s, const char *what, mgpt_error *err)
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
         if (!t->used)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: not part of a %s",
-                           CKPT_CLIP(t->name, strlen(t->name)), what);
+            return ckpt_refuse_tensor(err, t->name, "not part of a %s", what);
     }
     return MGPT_OK;
 }

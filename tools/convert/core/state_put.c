@@ -100,8 +100,7 @@ static void stack_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
 static int does_not_fit(const struct state_part *part, const char *gguf_name, mgpt_error *err)
 {
     const char *name = part->tensor ? part->tensor->name : gguf_name;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: its shape does not give %s",
-                   CKPT_CLIP(name, strlen(name)), gguf_name);
+    return ckpt_refuse_tensor(err, name, "its shape does not give %s", gguf_name);
 }
 
 /* Every row that the part names exists, and has the width. n_rows is at least 1. */
@@ -138,9 +137,8 @@ static int set_part(struct part *p, const struct state_part *part, const char *g
     if (!t)
         return MGPT_OK;
     if (t->type > STATE_F64)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor %.*s: element type %s, expected F32, F16, BF16 or F64",
-                       CKPT_CLIP(t->name, strlen(t->name)), state_type_name(t->type));
+        return ckpt_refuse_tensor(err, t->name, "element type %s, expected F32, F16, BF16 or F64",
+                                  state_type_name(t->type));
     p->data = t->bytes.data;
     p->type = t->type;
     p->row = t->strides[rows_at] * state_type_bytes(t->type);

@@ -76,8 +76,8 @@ static int gpt_missing(struct gpt_name n, mgpt_error *err)
     char where[32] = "";
     if (n.role >= GPT_NORM_1)
         snprintf(where, sizeof where, "layer %u: ", n.layer);
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s%s%s: no tensor has a name for it", where,
-                   whats[n.role], n.is_bias ? " (bias)" : "");
+    return ckpt_refuse(err, "%s%s%s: no tensor has a name for it", where, whats[n.role],
+                       n.is_bias ? " (bias)" : "");
 }
 
 /* A parameter [1, T, E] is the table [T, E]. */
@@ -113,9 +113,7 @@ static int from_gpt_fill(struct gpt *g, mgpt_error *err)
     for (size_t i = 1; i < arr_len(g->places); i++) {
         const char *name = g->places[i].tensor->name;
         if (g->places[i].key == g->places[i - 1].key)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tensor %.*s: another tensor has a name of the same meaning",
-                           CKPT_CLIP(name, strlen(name)));
+            return ckpt_refuse_tensor(err, name, "another tensor has a name of the same meaning");
     }
     return MGPT_OK;
 }
@@ -154,7 +152,7 @@ static int gpt_sizes(struct gpt *g, mgpt_error *err)
     hp->arch = "gpt2";
     hp->n_layer = count_layers(g);
     if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "more than %d layers", CKPT_MAX_LAYERS);
+        return ckpt_refuse(err, "more than %d layers", CKPT_MAX_LAYERS);
     if (shape_of(g, (struct gpt_name){.role = GPT_TOKENS}, &V, &E, err) < 0 ||
         shape_of(g, (struct gpt_name){.role = GPT_POSITIONS}, &T, &E2, err) < 0 ||
         shape_of(g, (struct gpt_name){.role = GPT_UP}, &F, &E2, err) < 0)

@@ -38,9 +38,8 @@ static int find_family(struct hf_model *m, mgpt_error *err)
             if (at < sizeof names)
                 at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
         }
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "config.json: model_type %.24s is not supported; these are:%s",
-                   m->cfg.model_type, names);
+    return ckpt_refuse(err, "config.json: model_type %.24s is not supported; these are:%s",
+                       m->cfg.model_type, names);
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
@@ -79,8 +78,7 @@ static int read_activation(struct hf_model *m, mgpt_error *err)
             m->c->hp.activation = usual ? NULL : names[i].ours;
             return MGPT_OK;
         }
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s: %.40s is not supported", key,
-                   name);
+    return ckpt_refuse(err, "config.json: %s: %.40s is not supported", key, name);
 }
 
 static int read_sizes(struct hf_model *m, mgpt_error *err)
@@ -110,9 +108,8 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
         if (hf_size(cfg, sizes[i].key, sizes[i].absent, sizes[i].to, err) < 0)
             return MGPT_EFILE;
         if (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "config.json: %s is %u, expected %u to %u", sizes[i].key, *sizes[i].to,
-                           sizes[i].min, sizes[i].max);
+            return ckpt_refuse(err, "config.json: %s is %u, expected %u to %u", sizes[i].key,
+                               *sizes[i].to, sizes[i].min, sizes[i].max);
     }
     if (!hp->n_ff)
         hp->n_ff = k->n_ff_absent * hp->n_embd;
@@ -127,11 +124,11 @@ static int check_heads(struct hf_model *m, mgpt_error *err)
     if (!hp->n_head_kv)
         hp->n_head_kv = hp->n_head;
     if (hp->n_head % hp->n_head_kv)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s %u does not divide %s %u",
-                       k->n_head_kv, hp->n_head_kv, k->n_head, hp->n_head);
+        return ckpt_refuse(err, "config.json: %s %u does not divide %s %u", k->n_head_kv,
+                           hp->n_head_kv, k->n_head, hp->n_head);
     if (!hp->head_dim && hp->n_embd % hp->n_head)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %s %u does not divide %s %u",
-                       k->n_head, hp->n_head, k->n_embd, hp->n_embd);
+        return ckpt_refuse(err, "config.json: %s %u does not divide %s %u", k->n_head, hp->n_head,
+                           k->n_embd, hp->n_embd);
     if (!hp->head_dim)
         hp->head_dim = hp->n_embd / hp->n_head;
     if (!m->family->states_head_dim && (uint64_t)hp->head_dim * hp->n_head == hp->n_embd)
@@ -151,18 +148,17 @@ static int read_rope(struct hf_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (strcmp(m->rope.type, "default") != 0 && strcmp(m->rope.type, "linear") != 0 &&
         !(llama && strcmp(m->rope.type, "llama3") == 0))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "config.json: rope_type %.40s is not supported for model_type %s",
-                       m->rope.type, m->family->model_type);
+        return ckpt_refuse(err, "config.json: rope_type %.40s is not supported for model_type %s",
+                           m->rope.type, m->family->model_type);
     if (keys->rotated_absent == 1 && m->rope.rotated != 1)
         return hf_refuse(keys->rotated, "only 1 is supported for this model type", err);
     uint64_t hd = state_size(hp, 'H');
     hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
     if (hp->n_rot % 2 || hp->n_rot == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "config.json: %u rotary components of %llu in a head: an even number is "
-                       "expected",
-                       hp->n_rot, (unsigned long long)hd);
+        return ckpt_refuse(err,
+                           "config.json: %u rotary components of %llu in a head: an even number is "
+                           "expected",
+                           hp->n_rot, (unsigned long long)hd);
     hp->rope_base = (float)m->rope.theta;
     hp->rope_factor = strcmp(m->rope.type, "linear") == 0 ? (float)m->rope.factor : 0;
     return MGPT_OK;
@@ -326,8 +322,8 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
     if (found < 0)
         return found;
     if (!found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "side file config.json: not beside the input; it has the model's numbers");
+        return ckpt_refuse(
+            err, "side file config.json: not beside the input; it has the model's numbers");
     if (in->directory && *in->directory)
         c->name = in->directory;
     state_init(&m.state, c);

@@ -80,8 +80,8 @@ static void yaml_get(struct span yaml, const char *key, char value[MAX_VALUE + 1
 
 static int bad_value(const char *key, const char *value, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file model_config.yaml: %s is %.40s%s",
-                   key, *value ? value : "absent", what);
+    return ckpt_refuse(err, "side file model_config.yaml: %s is %.40s%s", key,
+                       *value ? value : "absent", what);
 }
 
 /* A number from min to max; absent < 0: it must be there. */
@@ -219,10 +219,11 @@ static int read_heads(struct lit *l, mgpt_error *err)
     if (ckpt_sizes(wanted, 4, err) < 0)
         return MGPT_EFILE;
     if (hp->n_head % hp->n_head_kv || (double)hp->head_dim < hd || (double)hp->head_dim > hd)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "side file model_config.yaml: n_query_groups %u and head_size %u do not fit "
-                       "n_head %u and n_embd %u",
-                       hp->n_head_kv, hp->head_dim, hp->n_head, hp->n_embd);
+        return ckpt_refuse(
+            err,
+            "side file model_config.yaml: n_query_groups %u and head_size %u do not fit "
+            "n_head %u and n_embd %u",
+            hp->n_head_kv, hp->head_dim, hp->n_head, hp->n_embd);
     uint64_t width = hp->head_dim;
     hp->norm_eps = (float)eps;
     if (width * hp->n_head == hp->n_embd)
@@ -359,9 +360,9 @@ static int from_litgpt_map(struct torch_model *m, mgpt_error *err)
     if (status < 0)
         return status;
     if (!status)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "side file model_config.yaml: not next to the input; it has the model's "
-                       "numbers");
+        return ckpt_refuse(err,
+                           "side file model_config.yaml: not next to the input; it has the model's "
+                           "numbers");
     l.yaml = side.bytes;
     status = from_litgpt_refuse(l.yaml, err);
     if (status == MGPT_OK)

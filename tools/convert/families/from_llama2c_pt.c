@@ -69,10 +69,11 @@ static int from_model_args(const struct torch_model *m, pickle_id args, struct s
 static int from_json(const json_t *root, struct stated *s, mgpt_error *err)
 {
     if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: use_scaled_rope does not say by how much; convert the model's Hugging "
-                       "Face form instead",
-                       s->source);
+        return ckpt_refuse(
+            err,
+            "%s: use_scaled_rope does not say by how much; convert the model's Hugging "
+            "Face form instead",
+            s->source);
     s->dim = json_integer_value(json_object_get(root, "dim"));
     s->n_layers = json_integer_value(json_object_get(root, "n_layers"));
     s->n_heads = json_integer_value(json_object_get(root, "n_heads"));

@@ -56,8 +56,7 @@ static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
     s->n_kv_head = json_integer_value(json_object_get(at, "n_kv_head"));
     s->n_embd = json_integer_value(json_object_get(at, "n_embd"));
     if (pattern && strlen(pattern) >= sizeof s->pattern)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: window_pattern is too long",
-                       s->source);
+        return ckpt_refuse(err, "%s: window_pattern is too long", s->source);
     if (pattern)
         memcpy(s->pattern, pattern, strlen(pattern) + 1);
     return MGPT_OK;
@@ -108,9 +107,8 @@ static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
         for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
             const char *name = m->state.tensors[i].name;
             if (strstr(name, features[k].part))
-                return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                               "tensor %.*s: nanochat %s are not supported",
-                               CKPT_CLIP(name, strlen(name)), features[k].what);
+                return ckpt_refuse_tensor(err, name, "nanochat %s are not supported",
+                                          features[k].what);
         }
     return MGPT_OK;
 }
@@ -135,9 +133,8 @@ static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint
 {
     uint64_t V = s->vocab_size > 0 ? (uint64_t)s->vocab_size : rows_of_wte;
     if (V > rows_of_wte)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: vocab_size is stated as %llu, the embedding has %llu rows", s->source,
-                       (unsigned long long)V, (unsigned long long)rows_of_wte);
+        return ckpt_refuse(err, "%s: vocab_size is stated as %llu, the embedding has %llu rows",
+                           s->source, (unsigned long long)V, (unsigned long long)rows_of_wte);
     if (V < rows_of_wte)
         ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
                   (unsigned long long)(rows_of_wte - V));
@@ -204,8 +201,8 @@ static int check_known(const struct torch_model *m, const struct stated *s, mgpt
     int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
     if (is_nanochat(m, s) || (heads && base && cap))
         return MGPT_OK;
-    return err_set(
-        err, MGPT_EFILE, MGPT_NO_OFFSET,
+    return ckpt_refuse(
+        err,
         "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
         "the logits depend on it: set%s%s%s",
         heads ? "" : " --heads N", base ? "" : " --rope BASE", cap ? "" : " --softcap X (0: none)");
@@ -219,9 +216,8 @@ static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_er
     size_t n = strlen(s->pattern);
     int any = 0;
     if (strspn(s->pattern, "SLsl") != n)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: window_pattern %.*s: expected letters S and L", s->source,
-                       CKPT_CLIP(s->pattern, n));
+        return ckpt_refuse(err, "%s: window_pattern %.*s: expected letters S and L", s->source,
+                           CKPT_CLIP(s->pattern, n));
     /* W positions back, and the token itself */
     uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : hp->n_ctx / 2 + 1;
     int32_t *windows = ckpt_alloc(m->c, hp->n_layer, sizeof *windows);

@@ -82,18 +82,17 @@ static int no_weights(const struct torch_model *m, mgpt_error *err)
 {
     const struct pickle *p = &m->file.pickle;
     int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: no state dict in it: it holds %s%s",
-                   m->file.container, pickle_kind_name(p, m->root),
-                   is_object ? "; save model.state_dict(), not the model" : "");
+    return ckpt_refuse(err, "%s: no state dict in it: it holds %s%s", m->file.container,
+                       pickle_kind_name(p, m->root),
+                       is_object ? "; save model.state_dict(), not the model" : "");
 }
 
 static int from_torch_unknown(const struct torch_model *m, mgpt_error *err)
 {
     const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "tensor %.*s: not a name of a model that mgpt knows (mgpt convert --help lists "
-                   "the programs)",
-                   CKPT_CLIP(first, strlen(first)));
+    return ckpt_refuse_tensor(err, first,
+                              "not a name of a model that mgpt knows (mgpt convert --help lists "
+                              "the programs)");
 }
 
 static int run_mapping(struct torch_model *m, const struct torch_mapping *mapping, mgpt_error *err)

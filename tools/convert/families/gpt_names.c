@@ -9,123 +9,58 @@
  */
 #include "convert/families/gpt_names.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WORDS = 12, MAX_NAME = 255 };
 
-struct word {
-    const char *word;
-    enum gpt_role role;
+/* The words of each role, between spaces. */
+typedef const char *const word_table[GPT_N_ROLES];
+
+static word_table global_words = {
+    [GPT_TOKENS] =
+        " wte tok_emb token_emb tok_embd tok_embed token_embed embed_tokens tok_embedding "
+        "tok_embeddings token_embedding token_embeddings token_embedding_table ",
+    [GPT_POSITIONS] =
+        " wpe pos_emb pos_embd pos_embed embed_positions pos_embedding pos_embeddings "
+        "position_emb position_embed position_embedding position_embeddings "
+        "positional_embedding position_embedding_table ",
+    [GPT_FINAL_NORM] =
+        " ln_f lnf ln norm norm_f ln_final final_ln final_norm layer_norm final_layer_norm ",
+    [GPT_HEAD] = " head lm_head out_head output unembed to_logits fc_out ",
 };
 
-static const struct word global_words[] = {
-    {"wte", GPT_TOKENS},
-    {"tok_emb", GPT_TOKENS},
-    {"token_emb", GPT_TOKENS},
-    {"tok_embd", GPT_TOKENS},
-    {"tok_embed", GPT_TOKENS},
-    {"token_embed", GPT_TOKENS},
-    {"embed_tokens", GPT_TOKENS},
-    {"tok_embedding", GPT_TOKENS},
-    {"tok_embeddings", GPT_TOKENS},
-    {"token_embedding", GPT_TOKENS},
-    {"token_embeddings", GPT_TOKENS},
-    {"token_embedding_table", GPT_TOKENS},
-    {"wpe", GPT_POSITIONS},
-    {"pos_emb", GPT_POSITIONS},
-    {"pos_embd", GPT_POSITIONS},
-    {"pos_embed", GPT_POSITIONS},
-    {"embed_positions", GPT_POSITIONS},
-    {"pos_embedding", GPT_POSITIONS},
-    {"pos_embeddings", GPT_POSITIONS},
-    {"position_emb", GPT_POSITIONS},
-    {"position_embed", GPT_POSITIONS},
-    {"position_embedding", GPT_POSITIONS},
-    {"position_embeddings", GPT_POSITIONS},
-    {"positional_embedding", GPT_POSITIONS},
-    {"position_embedding_table", GPT_POSITIONS},
-    {"ln_f", GPT_FINAL_NORM},
-    {"lnf", GPT_FINAL_NORM},
-    {"ln", GPT_FINAL_NORM},
-    {"norm", GPT_FINAL_NORM},
-    {"norm_f", GPT_FINAL_NORM},
-    {"ln_final", GPT_FINAL_NORM},
-    {"final_ln", GPT_FINAL_NORM},
-    {"final_norm", GPT_FINAL_NORM},
-    {"layer_norm", GPT_FINAL_NORM},
-    {"final_layer_norm", GPT_FINAL_NORM},
-    {"head", GPT_HEAD},
-    {"lm_head", GPT_HEAD},
-    {"out_head", GPT_HEAD},
-    {"output", GPT_HEAD},
-    {"unembed", GPT_HEAD},
-    {"to_logits", GPT_HEAD},
-    {"fc_out", GPT_HEAD},
+static word_table layer_words = {
+    [GPT_NORM_1] = " ln_1 ln1 norm1 norm_1 attn_norm ln_attn layer_norm1 layer_norm_1 layernorm1 ",
+    [GPT_NORM_2] = " ln_2 ln2 norm2 norm_2 mlp_norm ffn_norm ln_mlp layer_norm2 layer_norm_2 "
+                   "layernorm2 ",
 };
 
-static const struct word layer_words[] = {
-    {"ln_1", GPT_NORM_1},        {"ln1", GPT_NORM_1},          {"norm1", GPT_NORM_1},
-    {"norm_1", GPT_NORM_1},      {"attn_norm", GPT_NORM_1},    {"ln_attn", GPT_NORM_1},
-    {"layer_norm1", GPT_NORM_1}, {"layer_norm_1", GPT_NORM_1}, {"layernorm1", GPT_NORM_1},
-    {"ln_2", GPT_NORM_2},        {"ln2", GPT_NORM_2},          {"norm2", GPT_NORM_2},
-    {"norm_2", GPT_NORM_2},      {"mlp_norm", GPT_NORM_2},     {"ffn_norm", GPT_NORM_2},
-    {"ln_mlp", GPT_NORM_2},      {"layer_norm2", GPT_NORM_2},  {"layer_norm_2", GPT_NORM_2},
-    {"layernorm2", GPT_NORM_2},
+static word_table attention_words = {
+    [GPT_QKV] = " c_attn qkv qkv_proj to_qkv ",
+    [GPT_Q] = " query q q_proj wq W_query to_q W_q q_linear ",
+    [GPT_K] = " key k k_proj wk W_key to_k W_k k_linear ",
+    [GPT_V] = " value v v_proj wv W_value to_v W_v v_linear ",
+    [GPT_O] = " c_proj proj out_proj o_proj wo out W_o to_out out_linear projection ",
 };
 
-static const struct word attention_words[] = {
-    {"c_attn", GPT_QKV},   {"qkv", GPT_QKV},      {"qkv_proj", GPT_QKV}, {"to_qkv", GPT_QKV},
-    {"query", GPT_Q},      {"q", GPT_Q},          {"q_proj", GPT_Q},     {"wq", GPT_Q},
-    {"W_query", GPT_Q},    {"to_q", GPT_Q},       {"W_q", GPT_Q},        {"q_linear", GPT_Q},
-    {"key", GPT_K},        {"k", GPT_K},          {"k_proj", GPT_K},     {"wk", GPT_K},
-    {"W_key", GPT_K},      {"to_k", GPT_K},       {"W_k", GPT_K},        {"k_linear", GPT_K},
-    {"value", GPT_V},      {"v", GPT_V},          {"v_proj", GPT_V},     {"wv", GPT_V},
-    {"W_value", GPT_V},    {"to_v", GPT_V},       {"W_v", GPT_V},        {"v_linear", GPT_V},
-    {"c_proj", GPT_O},     {"proj", GPT_O},       {"out_proj", GPT_O},   {"o_proj", GPT_O},
-    {"wo", GPT_O},         {"out", GPT_O},        {"W_o", GPT_O},        {"to_out", GPT_O},
-    {"out_linear", GPT_O}, {"projection", GPT_O},
+static word_table mlp_words = {
+    [GPT_UP] = " c_fc fc1 fc_1 net.0 0 layers.0 fc linear1 linear_1 up up_proj ",
+    [GPT_DOWN] = " c_proj fc2 fc_2 net.2 2 layers.2 proj linear2 linear_2 down down_proj ",
 };
 
-static const struct word mlp_words[] = {
-    {"c_fc", GPT_UP},       {"fc1", GPT_UP},         {"fc_1", GPT_UP},      {"net.0", GPT_UP},
-    {"0", GPT_UP},          {"layers.0", GPT_UP},    {"fc", GPT_UP},        {"linear1", GPT_UP},
-    {"linear_1", GPT_UP},   {"up", GPT_UP},          {"up_proj", GPT_UP},   {"c_proj", GPT_DOWN},
-    {"fc2", GPT_DOWN},      {"fc_2", GPT_DOWN},      {"net.2", GPT_DOWN},   {"2", GPT_DOWN},
-    {"layers.2", GPT_DOWN}, {"proj", GPT_DOWN},      {"linear2", GPT_DOWN}, {"linear_2", GPT_DOWN},
-    {"down", GPT_DOWN},     {"down_proj", GPT_DOWN},
-};
+static const char attention_parts[] =
+    " attn sa self_attn attention att mha self_attention sa_head sa_heads ";
+static const char mlp_parts[] = " mlp ffwd ffn ff feed_forward feedforward feed_fwd ";
+static const char layer_parts[] =
+    " h blocks layers block layer trf_blocks transformer_blocks decoder_layers ";
+static const char wrappers[] = " transformer model gpt decoder backbone ";
 
-static const char *const attention_parts[] = {
-    "attn", "sa", "self_attn", "attention", "att", "mha", "self_attention", "sa_head", "sa_heads"};
-static const char *const mlp_parts[] = {"mlp",          "ffwd",        "ffn",     "ff",
-                                        "feed_forward", "feedforward", "feed_fwd"};
-static const char *const layer_parts[] = {"h",
-                                          "blocks",
-                                          "layers",
-                                          "block",
-                                          "layer",
-                                          "trf_blocks",
-                                          "transformer_blocks",
-                                          "decoder_layers"};
-static const char *const wrappers[] = {"transformer", "model", "gpt", "decoder", "backbone"};
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
-static int is_one_of(const char *word, const char *const *list, size_t n)
+static enum gpt_role role_of(word_table words, const char *word)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], word) == 0)
-            return 1;
-    return 0;
-}
-
-static enum gpt_role role_of(const struct word *words, size_t n, const char *word)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(words[i].word, word) == 0)
-            return words[i].role;
+    for (enum gpt_role role = GPT_NONE; role < GPT_N_ROLES; role++)
+        if (ckpt_is_one_of(word, words[role]))
+            return role;
     return GPT_NONE;
 }
 
@@ -176,10 +111,10 @@ static const char *gpt_names_rest(struct words *w)
 /* The word behind the last dot: of a norm or a matrix; a parameter of its own has none. */
 static int take_end(struct words *w)
 {
-    static const char *const weights[] = {"weight", "scale", "gamma"};
-    static const char *const biases[] = {"bias", "shift", "beta"};
-    int is_bias = is_one_of(w->word[w->n - 1], biases, COUNT(biases));
-    if (w->n > 1 && (is_bias || is_one_of(w->word[w->n - 1], weights, COUNT(weights))))
+    static const char weights[] = " weight scale gamma ";
+    static const char biases[] = " bias shift beta ";
+    int is_bias = ckpt_is_one_of(w->word[w->n - 1], biases);
+    if (w->n > 1 && (is_bias || ckpt_is_one_of(w->word[w->n - 1], weights)))
         w->n--;
     return is_bias;
 }
@@ -189,19 +124,19 @@ static enum gpt_role in_layer(struct words *w, struct gpt_name *to)
 {
     size_t left = w->n - w->at;
     if (left == 1)
-        return role_of(layer_words, COUNT(layer_words), w->word[w->at]);
-    int is_mlp = is_one_of(w->word[w->at], mlp_parts, COUNT(mlp_parts));
-    if (!is_mlp && !is_one_of(w->word[w->at], attention_parts, COUNT(attention_parts)))
+        return role_of(layer_words, w->word[w->at]);
+    int is_mlp = ckpt_is_one_of(w->word[w->at], mlp_parts);
+    if (!is_mlp && !ckpt_is_one_of(w->word[w->at], attention_parts))
         return GPT_NONE;
     w->at++;
     if (is_mlp)
-        return role_of(mlp_words, COUNT(mlp_words), gpt_names_rest(w));
+        return role_of(mlp_words, gpt_names_rest(w));
     if (left == 4 && strcmp(w->word[w->at], "heads") == 0 &&
         gpt_names_number(w->word[w->at + 1], &to->head)) {
         to->is_head = 1;
         w->at += 2;
     }
-    enum gpt_role role = role_of(attention_words, COUNT(attention_words), gpt_names_rest(w));
+    enum gpt_role role = role_of(attention_words, gpt_names_rest(w));
     return to->is_head && role != GPT_Q && role != GPT_K && role != GPT_V ? GPT_NONE : role;
 }
 
@@ -211,26 +146,25 @@ int gpt_name_read(const char *name, struct gpt_name *to)
     *to = (struct gpt_name){.role = GPT_NONE};
     if (!split(&w, name))
         return 0;
-    while (w.n - w.at > 1 && is_one_of(w.word[w.at], wrappers, COUNT(wrappers)))
+    while (w.n - w.at > 1 && ckpt_is_one_of(w.word[w.at], wrappers))
         w.at++;
     to->is_bias = take_end(&w);
-    to->in_layer = w.n - w.at > 2 && is_one_of(w.word[w.at], layer_parts, COUNT(layer_parts)) &&
+    to->in_layer = w.n - w.at > 2 && ckpt_is_one_of(w.word[w.at], layer_parts) &&
                    gpt_names_number(w.word[w.at + 1], &to->layer);
     if (to->in_layer) {
         w.at += 2;
         to->role = in_layer(&w, to);
     } else if (w.n > w.at) {
-        to->role = role_of(global_words, COUNT(global_words), gpt_names_rest(&w));
+        to->role = role_of(global_words, gpt_names_rest(&w));
     }
     return to->role != GPT_NONE;
 }
 
 int gpt_name_is_mask(const struct state_tensor *t)
 {
-    static const char *const words[] = {"mask",        "tril",        "bias",
-                                        "masked_bias", "causal_mask", "attn_mask"};
+    static const char words[] = " mask tril bias masked_bias causal_mask attn_mask ";
     const char *dot = strrchr(t->name, '.'), *last = dot ? dot + 1 : t->name;
     int is_square = t->n_dims >= 2 && t->shape[t->n_dims - 1] == t->shape[t->n_dims - 2];
     int is_scalar = t->n_dims == 0; /* masked_bias */
-    return (is_square || is_scalar) && is_one_of(last, words, COUNT(words));
+    return (is_square || is_scalar) && ckpt_is_one_of(last, words);
 }

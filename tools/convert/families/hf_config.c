@@ -16,8 +16,7 @@ static json_t *hf_config_load(struct span bytes, const char *file, size_t flags,
 {
     json_error_t e;
     if (bytes.size > MAX_JSON) {
-        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.40s: %zu bytes, the limit is %d", file,
-                bytes.size, MAX_JSON);
+        ckpt_refuse(err, "%.40s: %zu bytes, the limit is %d", file, bytes.size, MAX_JSON);
         return NULL;
     }
     json_t *root = json_read(bytes.data, bytes.size, flags, &e);
@@ -71,7 +70,7 @@ const json_t *hf_value(const json_t *object, const char *key)
 
 int hf_refuse(const char *key, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "config.json: %.60s: %.80s", key, what);
+    return ckpt_refuse(err, "config.json: %.60s: %.80s", key, what);
 }
 
 static int missing(const char *key, mgpt_error *err)
@@ -92,8 +91,8 @@ int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to,
     if (!json_is_numeric(v) || floor(x) != x)
         return hf_refuse(key, "expected a whole number", err);
     if (!(x >= 0 && x <= INT32_MAX))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "config.json: %.60s: the number is not one of 0 to %d", key, INT32_MAX);
+        return ckpt_refuse(err, "config.json: %.60s: the number is not one of 0 to %d", key,
+                           INT32_MAX);
     *to = (uint32_t)x;
     return MGPT_OK;
 }

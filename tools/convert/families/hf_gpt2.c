@@ -97,8 +97,8 @@ static int gpt_neo(struct hf_model *m, mgpt_error *err)
             return hf_refuse("attention_types", "expected [[[\"global\", \"local\"], n], ...]",
                              err);
     if (n != hp->n_layer)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "config.json: attention_types: %u kinds for %u layers", n, hp->n_layer);
+        return ckpt_refuse(err, "config.json: attention_types: %u kinds for %u layers", n,
+                           hp->n_layer);
     return MGPT_OK;
 }
 

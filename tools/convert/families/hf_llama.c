@@ -189,10 +189,11 @@ static int smollm3(struct hf_model *m, mgpt_error *err)
     for (uint32_t i = 0; list && i < n_layer; i++) {
         const json_t *on = json_array_get(list, i);
         if (!json_is(on, JSON_INTEGER) || json_integer_value(on) != ((i + 1) % 4 != 0))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "config.json: no_rope_layers: entry %u: only a 0 in every fourth layer "
-                           "is supported",
-                           i);
+            return ckpt_refuse(
+                err,
+                "config.json: no_rope_layers: entry %u: only a 0 in every fourth layer "
+                "is supported",
+                i);
     }
     return refuse_used_window(m, err);
 }

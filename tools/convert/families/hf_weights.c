@@ -106,14 +106,13 @@ static int list_shards(struct hf_model *m, json_t *map, char ***names, mgpt_erro
     {
         const char *name = json_string_value(value);
         if (!name || !is_plain(name))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "weight_map: %.*s: expected the plain name of a file, found %.40s",
-                           CKPT_CLIP(tensor, strlen(tensor)), name ? name : "none");
+            return ckpt_refuse(err,
+                               "weight_map: %.*s: expected the plain name of a file, found %.40s",
+                               CKPT_CLIP(tensor, strlen(tensor)), name ? name : "none");
         if (has_name(*names, name))
             continue;
         if (arr_len(*names) == MAX_SHARDS)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "weight_map: more than %d files",
-                           MAX_SHARDS);
+            return ckpt_refuse(err, "weight_map: more than %d files", MAX_SHARDS);
         char *copy = ckpt_text(m->c, name, strlen(name));
         if (!copy || !arr_push(*names, copy))
             return err_memory(err, "the list of files", strlen(name));
@@ -129,9 +128,7 @@ static int take_listed(struct hf_model *m, json_t *map, const char *name, const 
         const struct state_tensor *t = &s->tensors[i];
         const char *listed = json_string_value(json_object_get(map, t->name));
         if (!listed || strcmp(listed, name) != 0)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tensor %.*s: in the file, but not by the index",
-                           CKPT_CLIP(t->name, strlen(t->name)));
+            return ckpt_refuse_tensor(err, t->name, "in the file, but not by the index");
         if (state_add(&m->state, t->name, strlen(t->name), *t, err) < 0)
             return err ? err->status : MGPT_EFILE;
         json_object_del(map, t->name);
@@ -148,8 +145,8 @@ static int open_shard(struct hf_model *m, json_t *map, const char *name, mgpt_er
     if (found < 0)
         return found;
     if (!found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "side file %.60s, which the index names: there is no such file", name);
+        return ckpt_refuse(err, "side file %.60s, which the index names: there is no such file",
+                           name);
     state_init(&s, m->c);
     int status = read_file(&s, side.bytes, &why);
     if (status == MGPT_OK)
@@ -164,9 +161,8 @@ static int check_complete(json_t *map, mgpt_error *err)
     const char *tensor = json_object_iter_key(json_object_iter(map));
     if (!tensor)
         return MGPT_OK;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: missing from %.40s",
-                   CKPT_CLIP(tensor, strlen(tensor)),
-                   json_string_value(json_object_get(map, tensor)));
+    return ckpt_refuse_tensor(err, tensor, "missing from %.40s",
+                              json_string_value(json_object_get(map, tensor)));
 }
 
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
@@ -178,8 +174,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
     json_t *map = json_object_get(root, "weight_map");
     int status = MGPT_OK;
     if (!json_is(map, JSON_OBJECT))
-        status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                         "the index: weight_map: expected an object of tensors and files");
+        status = ckpt_refuse(err, "the index: weight_map: expected an object of tensors and files");
     if (status == MGPT_OK)
         status = list_shards(m, map, &names, err);
     for (size_t i = 0; status == MGPT_OK && i < arr_len(names); i++)
@@ -200,8 +195,8 @@ static int hf_weights_find_weights(struct hf_model *m, struct ckpt_side *side, m
     int found = m->in->side(m->in->user, 0, names, HF_COUNT(names), side, err);
     if (found)
         return found;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "no weights: looked for %s, %s and their .index.json", names[0], names[2]);
+    return ckpt_refuse(err, "no weights: looked for %s, %s and their .index.json", names[0],
+                       names[2]);
 }
 
 int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err)

@@ -107,7 +107,8 @@ static int map_other(struct mg_parts *m)
     if (status == MGPT_OK)
         status = torch_map_state(&s, m, "JSON", m->err);
     if (status == 0)
-        status = mg_refuse(m, m->matrices[0].name, "JSON of a model that mgpt does not know");
+        status = ckpt_refuse_tensor(m->err, m->matrices[0].name,
+                                    "JSON of a model that mgpt does not know");
     state_free(&s);
     return status < 0 ? status : MGPT_OK;
 }
@@ -126,8 +127,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     struct span text = without_bom(in->bytes);
     json_error_t e;
     if (text.size > MAX_BYTES)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "JSON of %zu bytes, the limit is %zu",
-                       text.size, MAX_BYTES);
+        return ckpt_refuse(err, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
     json_t *root = json_read(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);

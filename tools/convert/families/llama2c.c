@@ -135,17 +135,14 @@ static int check_sizes(const struct llama2c *m, mgpt_error *err)
     };
     for (size_t i = 0; i < COUNT(sizes); i++)
         if (sizes[i].value < sizes[i].min || sizes[i].value > sizes[i].max)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "llama2.c header: %s is %d, expected %d to %d", sizes[i].name,
-                           sizes[i].value, sizes[i].min, sizes[i].max);
+            return ckpt_refuse(err, "llama2.c header: %s is %d, expected %d to %d", sizes[i].name,
+                               sizes[i].value, sizes[i].min, sizes[i].max);
     if (m->dim % m->n_heads || m->dim / m->n_heads % 2)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "llama2.c header: dim %d does not give %d heads of an even width", m->dim,
-                       m->n_heads);
+        return ckpt_refuse(err, "llama2.c header: dim %d does not give %d heads of an even width",
+                           m->dim, m->n_heads);
     if (m->n_heads % m->n_kv)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "llama2.c header: n_kv_heads %d does not divide n_heads %d", m->n_kv,
-                       m->n_heads);
+        return ckpt_refuse(err, "llama2.c header: n_kv_heads %d does not divide n_heads %d",
+                           m->n_kv, m->n_heads);
     return MGPT_OK;
 }
 
@@ -205,8 +202,7 @@ static int lay_out(struct llama2c *m, mgpt_error *err)
         a->start = m->size;
         if (!ck_mul(a->each, kinds[order[i]].per_layer ? (uint64_t)m->n_layers : 1, &bytes) ||
             !ck_add(m->size, bytes, &m->size))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "llama2.c header: the sizes exceed 2^64 bytes");
+            return ckpt_refuse(err, "llama2.c header: the sizes exceed 2^64 bytes");
     }
     return MGPT_OK;
 }
@@ -215,11 +211,12 @@ static int check_file_size(const struct llama2c *m, mgpt_error *err)
 {
     if (m->size == m->bytes.size)
         return MGPT_OK;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "llama2.c version %d, dim %d, hidden %d, layers %d, heads %d/%d, vocab %d, seq "
-                   "%d: expected %llu bytes, found %zu",
-                   m->version, m->dim, m->hidden, m->n_layers, m->n_heads, m->n_kv, m->n_vocab,
-                   m->n_ctx, (unsigned long long)m->size, m->bytes.size);
+    return ckpt_refuse(
+        err,
+        "llama2.c version %d, dim %d, hidden %d, layers %d, heads %d/%d, vocab %d, seq "
+        "%d: expected %llu bytes, found %zu",
+        m->version, m->dim, m->hidden, m->n_layers, m->n_heads, m->n_kv, m->n_vocab, m->n_ctx,
+        (unsigned long long)m->size, m->bytes.size);
 }
 
 /* ---- values ------------------------------------------------------------------------------------ */
@@ -307,10 +304,10 @@ static int set_vocabulary(struct checkpoint *c, const struct llama2c *m,
     if (found < 0)
         return found;
     if (found == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "no tokenizer: neither %s nor tokenizer.bin is beside it; give one with "
-                       "--tokenizer FILE",
-                       own);
+        return ckpt_refuse(err,
+                           "no tokenizer: neither %s nor tokenizer.bin is beside it; give one with "
+                           "--tokenizer FILE",
+                           own);
     if (!(in->options->given & OPT_TOKENIZER))
         ckpt_note(c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
     return llama2c_vocabulary(c, side.bytes, side.name, (uint64_t)m->n_vocab, err);

@@ -181,7 +181,7 @@ static int is_tokens(struct span bytes)
 
 static int bad_tokens(const struct ckpt_side *side, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tokenizer %.60s: %s", side->name, what);
+    return ckpt_refuse(err, "tokenizer %.60s: %s", side->name, what);
 }
 
 /* All tokens but the end of text into *ranks, an stb_ds array. */

@@ -26,15 +26,13 @@ static int bind(struct mg_build *b, const struct mg_matrix *matrices, size_t n)
         uint32_t layer;
         int role = mg_recognise(name, &layer);
         if (role < 0)
-            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tensor %.*s: not part of a microgpt (wte, wpe, lm_head, layerN.attn_wq "
-                           "wk wv wo, mlp_fc1 fc2)",
-                           CKPT_CLIP(name, strlen(name)));
+            return ckpt_refuse_tensor(b->err, name,
+                                      "not part of a microgpt (wte, wpe, lm_head, layerN.attn_wq "
+                                      "wk wv wo, mlp_fc1 fc2)");
         const struct mg_matrix **slot = &b->slots[mg_slot((enum mg_role)role, layer)];
         if (*slot)
-            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tensor %.*s: the same matrix as %.*s", CKPT_CLIP(name, strlen(name)),
-                           CKPT_CLIP((*slot)->name, strlen((*slot)->name)));
+            return ckpt_refuse_tensor(b->err, name, "the same matrix as %.*s",
+                                      CKPT_CLIP((*slot)->name, strlen((*slot)->name)));
         *slot = &matrices[i];
         if (role >= MG_OF_LAYER && layer >= b->n_layer)
             b->n_layer = layer + 1;
@@ -46,7 +44,7 @@ static int missing(struct mg_build *b, enum mg_role role, uint32_t layer, const 
 {
     char name[32];
     mg_role_name(role, layer, name);
-    return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: missing%s", name, why);
+    return ckpt_refuse(b->err, "tensor %s: missing%s", name, why);
 }
 
 /* A layer has all its matrices; the optional ones are there in every layer or in none. */
@@ -115,13 +113,11 @@ static int check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
     if (!m || (m->cols == cols && (is_vector ? m->rows <= 1 : m->rows == rows && rows > 0)))
         return MGPT_OK;
     if (!is_vector && m->rows == 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor %.*s: a list of %llu numbers, expected a matrix",
-                       CKPT_CLIP(m->name, strlen(m->name)), (unsigned long long)m->cols);
+        return ckpt_refuse_tensor(b->err, m->name, "a list of %llu numbers, expected a matrix",
+                                  (unsigned long long)m->cols);
     print_shape(found, m->rows, m->cols);
     print_shape(expected, rows, cols);
-    return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: shape %s, expected %s",
-                   CKPT_CLIP(m->name, strlen(m->name)), found, expected);
+    return ckpt_refuse_tensor(b->err, m->name, "shape %s, expected %s", found, expected);
 }
 
 static void settle_context(struct mg_build *b)
@@ -198,9 +194,9 @@ static int check_stated(struct mg_build *b)
     for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
         int64_t stated = mg_stated(b->facts, b->in->options, i);
         if (stated >= 0 && (uint64_t)stated != found[i])
-            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "%s is stated as %llu, the matrices say %llu", mg_size_name(i),
-                           (unsigned long long)stated, (unsigned long long)found[i]);
+            return ckpt_refuse(b->err, "%s is stated as %llu, the matrices say %llu",
+                               mg_size_name(i), (unsigned long long)stated,
+                               (unsigned long long)found[i]);
     }
     return MGPT_OK;
 }
@@ -234,18 +230,16 @@ static int find_heads(struct mg_build *b, int64_t *heads)
     *heads = mg_stated(b->facts, b->in->options, MG_HEADS);
     if (*heads < 0 && (dim || b->facts->sizes[MG_HEAD_DIM] == 0)) {
         if (dim == 0 || b->E % dim)
-            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "head_dim is %llu, it must divide n_embd = %llu",
-                           (unsigned long long)dim, (unsigned long long)b->E);
+            return ckpt_refuse(b->err, "head_dim is %llu, it must divide n_embd = %llu",
+                               (unsigned long long)dim, (unsigned long long)b->E);
         *heads = (int64_t)(b->E / dim);
         ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %llu)", (long long)*heads,
                   (unsigned long long)dim);
     } else if (*heads >= 0 && b->facts->sizes[MG_HEAD_DIM] >= 0 &&
                !(b->in->options->given & OPT_HEADS) && (uint64_t)*heads * dim != b->E) {
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "n_head %llu times head_dim %llu is not n_embd = %llu",
-                       (unsigned long long)*heads, (unsigned long long)dim,
-                       (unsigned long long)b->E);
+        return ckpt_refuse(b->err, "n_head %llu times head_dim %llu is not n_embd = %llu",
+                           (unsigned long long)*heads, (unsigned long long)dim,
+                           (unsigned long long)b->E);
     }
     return MGPT_OK;
 }
@@ -267,9 +261,8 @@ static int microgpt_settle_heads(struct mg_build *b)
         return MGPT_OK;
     }
     if (heads < 1 || b->E % (uint64_t)heads)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "n_head is %llu, it must divide n_embd = %llu", (unsigned long long)heads,
-                       (unsigned long long)b->E);
+        return ckpt_refuse(b->err, "n_head is %llu, it must divide n_embd = %llu",
+                           (unsigned long long)heads, (unsigned long long)b->E);
     return ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->err);
 }
 
@@ -284,8 +277,7 @@ static int check_wanted(struct mg_build *b)
 {
     if (!*b->wanted)
         return MGPT_OK;
-    return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "not in the file, and the logits depend on it: set %s", b->wanted);
+    return ckpt_refuse(b->err, "not in the file, and the logits depend on it: set %s", b->wanted);
 }
 
 /* Fewer rows in wk and wv than in wq are fewer heads of the same width, each for a group of queries. */
@@ -297,16 +289,15 @@ static int settle_kv_heads(struct mg_build *b)
     uint64_t head_dim = b->E / heads, kv = b->K / head_dim;
     int64_t stated = b->facts->sizes[MG_KV_HEADS];
     if (stated >= 0 && (uint64_t)stated * head_dim != b->K && b->n_layer > 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
-                       (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
+        return ckpt_refuse(
+            b->err, "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
+            (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
     if (b->K == b->E)
         return MGPT_OK;
     if (b->K % head_dim || heads % kv)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "attn_wk has %llu rows, which %llu heads of %llu cannot share",
-                       (unsigned long long)b->K, (unsigned long long)heads,
-                       (unsigned long long)head_dim);
+        return ckpt_refuse(b->err, "attn_wk has %llu rows, which %llu heads of %llu cannot share",
+                           (unsigned long long)b->K, (unsigned long long)heads,
+                           (unsigned long long)head_dim);
     return ckpt_size(&b->c->hp.n_head_kv, "the number of KV heads", kv, b->err);
 }
 

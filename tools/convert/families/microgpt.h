@@ -138,10 +138,6 @@ int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
              enum mg_size size);
 
-/* "tensor NAME: why". */
-__attribute__((format(printf, 3, 4))) int mg_refuse(struct mg_parts *m, const char *name,
-                                                    const char *fmt, ...);
-
 /* ---- parameter lists (microgpt_params.c) ------------------------------------------------------- */
 
 /* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the vector into

@@ -24,7 +24,7 @@ static int vocab_from_option(struct mg_build *b, int64_t bos)
     struct gguf_str *entries = NULL;
     int status = b->in->side(b->in->user, OPT_CHARS, NULL, 0, &side, b->err);
     if (status == 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "--chars: no such file");
+        return ckpt_refuse(b->err, "--chars: no such file");
     if (status > 0)
         status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->V, b->err);
     if (status == MGPT_OK)
@@ -138,12 +138,10 @@ static int check_others(struct mg_build *b)
 {
     const struct mg_facts *f = b->facts;
     if (f->norm && !strstr(f->norm, "rms") && !strstr(f->norm, "RMS") && !strstr(f->norm, "Rms"))
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "the norm is stated as %.*s: a microgpt's is RMSNorm",
-                       CKPT_CLIP(f->norm, strlen(f->norm)));
+        return ckpt_refuse(b->err, "the norm is stated as %.*s: a microgpt's is RMSNorm",
+                           CKPT_CLIP(f->norm, strlen(f->norm)));
     if (f->softcap > 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "softcap is stated: the logits of a microgpt have no limit");
+        return ckpt_refuse(b->err, "softcap is stated: the logits of a microgpt have no limit");
     return MGPT_OK;
 }
 
@@ -157,8 +155,7 @@ static int settle_norms(struct mg_build *b)
     hp->final_norm =
         mg_has(b, MG_FINAL_NORM) || (o->given & OPT_FINAL_NORM) != 0 || b->facts->final_norm > 0;
     if (mg_has(b, MG_FINAL_NORM) && b->facts->final_norm == 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "final_norm is stated as false, the file has a gain for it");
+        return ckpt_refuse(b->err, "final_norm is stated as false, the file has a gain for it");
     if (o->given & (OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM))
         hp->embedding_norm = (o->given & OPT_EMBEDDING_NORM) != 0;
     else if (b->facts->embedding_norm >= 0)
@@ -180,8 +177,8 @@ static int settle_llama(struct mg_build *b)
     hp->n_rot = hp->n_head ? hp->n_embd / hp->n_head : 0;
     hp->final_norm = 1;
     if (b->facts->embedding_norm > 0)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "embedding_norm is stated as true: not with rotated q and k (rope)");
+        return ckpt_refuse(b->err,
+                           "embedding_norm is stated as true: not with rotated q and k (rope)");
     if (b->in->options->given & OPT_EMBEDDING_NORM)
         return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "--embedding-norm: not with rotated q and k (rope)");

@@ -71,31 +71,24 @@ static const struct {
      "sampler generation generationconfig adamm adamv "},
 };
 
-/* Lower case letters and digits only; 0: nothing is left, or too much. */
-static size_t plain(const char *key, char out[MAX_KEY + 2])
+/* Lower case letters and digits only; "" when too many are left. */
+static void plain(const char *key, char out[MAX_KEY])
 {
     size_t n = 0;
-    out[n++] = ' ';
-    for (; *key; key++) {
+    for (; *key && n < MAX_KEY - 1; key++) {
         char c = *key >= 'A' && *key <= 'Z' ? (char)(*key + 32) : *key;
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
-            continue;
-        if (n == MAX_KEY)
-            return 0;
-        out[n++] = c;
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            out[n++] = c;
     }
-    out[n] = ' ';
-    out[n + 1] = 0;
-    return n - 1;
+    out[*key ? 0 : n] = 0;
 }
 
 enum mg_kind mg_kind_of(const char *key, enum mg_size *size)
 {
-    char word[MAX_KEY + 2];
-    if (!plain(key, word))
-        return MG_OTHER;
+    char word[MAX_KEY];
+    plain(key, word);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strstr(keys[i].spellings, word)) {
+        if (ckpt_is_one_of(word, keys[i].spellings)) {
             *size = keys[i].size;
             return keys[i].kind;
         }
@@ -116,7 +109,7 @@ const char *mg_activation(const char *name)
                       "geluapprox geluapproximate approxgelu approximategelu tanhgelu "},
         {"gelu_erf", " gelu geluerf geluexact exactgelu erfgelu gelupython geluapproximatenone "},
     };
-    char text[MAX_KEY], word[MAX_KEY + 2];
+    char text[MAX_KEY], word[MAX_KEY];
     const char *dot = strrchr(name, '.'), *square = strstr(name, "\xC2\xB2"); /* U+00B2 */
     size_t n = strlen(dot ? dot + 1 : name);
     if (n + 2 > sizeof text)
@@ -124,10 +117,9 @@ const char *mg_activation(const char *name)
     memcpy(text, dot ? dot + 1 : name, n + 1);
     if (square)
         memcpy(text + n, "2", 2);
-    if (!plain(text, word))
-        return NULL;
+    plain(text, word);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(rows[i].spellings, word))
+        if (ckpt_is_one_of(word, rows[i].spellings))
             return rows[i].ours;
     return NULL;
 }
@@ -137,13 +129,11 @@ const char *mg_activation(const char *name)
 static int state_real(struct mg_parts *m, const char *key, double number, double *to)
 {
     if (!(number >= 0 && number < 1e9))
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: out of range",
-                       CKPT_CLIP(key, strlen(key)));
+        return ckpt_refuse(m->err, "%.*s: out of range", CKPT_CLIP(key, strlen(key)));
     if (*to >= 0 && (*to < number || *to > number))
-        return m->first_wins
-                   ? MGPT_OK
-                   : err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                             "%.*s is stated twice, differently", CKPT_CLIP(key, strlen(key)));
+        return m->first_wins ? MGPT_OK
+                             : ckpt_refuse(m->err, "%.*s is stated twice, differently",
+                                           CKPT_CLIP(key, strlen(key)));
     *to = number;
     return MGPT_OK;
 }
@@ -153,15 +143,14 @@ int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind ki
 {
     int64_t *to = kind == MG_BOS ? &m->facts.bos : &m->facts.sizes[size];
     if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.*s: expected a whole number from 0 to %d", CKPT_CLIP(key, strlen(key)),
-                       INT32_MAX);
+        return ckpt_refuse(m->err, "%.*s: expected a whole number from 0 to %d",
+                           CKPT_CLIP(key, strlen(key)), INT32_MAX);
     if (*to >= 0 && m->first_wins)
         return MGPT_OK;
     if (*to >= 0 && *to != (int64_t)number)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is %llu here and %llu elsewhere",
-                       CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
-                       (unsigned long long)*to);
+        return ckpt_refuse(m->err, "%.*s is %llu here and %llu elsewhere",
+                           CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
+                           (unsigned long long)*to);
     *to = (int64_t)number;
     return MGPT_OK;
 }
@@ -209,9 +198,9 @@ static int take_text(struct mg_parts *m, const char *key, const char *text, enum
     if (!to)
         return 1;
     if (*to && strcmp(*to, text) != 0 && !m->first_wins)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s is %.*s here and %.*s elsewhere",
-                       CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text, strlen(text)),
-                       CKPT_CLIP(*to, strlen(*to)));
+        return ckpt_refuse(m->err, "%.*s is %.*s here and %.*s elsewhere",
+                           CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text, strlen(text)),
+                           CKPT_CLIP(*to, strlen(*to)));
     if (!*to && !(*to = ckpt_text(m->c, text, strlen(text))))
         return err_memory(m->err, "a name", strlen(text));
     return MGPT_OK;

@@ -25,84 +25,29 @@ const struct mg_role_row mg_roles[MG_N_ROLES] = {
     [MG_FC2] = {"mlp_fc2", "ffn_down.weight", 'E', 'F', 0},
 };
 
-static const struct {
-    const char *word;
-    enum mg_role role;
-} words[] = {
-    {"wte", MG_WTE},
-    {"tok_emb", MG_WTE},
-    {"token_emb", MG_WTE},
-    {"token_embd", MG_WTE},
-    {"token_embedding", MG_WTE},
-    {"wpe", MG_WPE},
-    {"pos_emb", MG_WPE},
-    {"position_emb", MG_WPE},
-    {"position_embd", MG_WPE},
-    {"position_embedding", MG_WPE},
-    {"lm_head", MG_LM_HEAD},
-    {"output", MG_LM_HEAD},
-    {"rms_final", MG_FINAL_NORM},
-    {"rms_f", MG_FINAL_NORM},
-    {"ln_f", MG_FINAL_NORM},
-    {"norm_f", MG_FINAL_NORM},
-    {"final_norm", MG_FINAL_NORM},
-    {"norm_final", MG_FINAL_NORM},
-    {"output_norm", MG_FINAL_NORM},
-    {"norm", MG_FINAL_NORM},
-    {"rms_1", MG_ATTN_NORM},
-    {"rms1", MG_ATTN_NORM},
-    {"ln_1", MG_ATTN_NORM},
-    {"ln1", MG_ATTN_NORM},
-    {"norm_1", MG_ATTN_NORM},
-    {"norm1", MG_ATTN_NORM},
-    {"attn_norm", MG_ATTN_NORM},
-    {"rms_att", MG_ATTN_NORM},
-    {"rms_attn", MG_ATTN_NORM},
-    {"rms_2", MG_FFN_NORM},
-    {"rms2", MG_FFN_NORM},
-    {"ln_2", MG_FFN_NORM},
-    {"ln2", MG_FFN_NORM},
-    {"norm_2", MG_FFN_NORM},
-    {"norm2", MG_FFN_NORM},
-    {"ffn_norm", MG_FFN_NORM},
-    {"mlp_norm", MG_FFN_NORM},
-    {"rms_ffn", MG_FFN_NORM},
-    {"rms_mlp", MG_FFN_NORM},
-    {"attn_wq", MG_WQ},
-    {"attn_q", MG_WQ},
-    {"wq", MG_WQ},
-    {"attn_wk", MG_WK},
-    {"attn_k", MG_WK},
-    {"wk", MG_WK},
-    {"attn_wv", MG_WV},
-    {"attn_v", MG_WV},
-    {"wv", MG_WV},
-    {"attn_wo", MG_WO},
-    {"attn_o", MG_WO},
-    {"attn_output", MG_WO},
-    {"wo", MG_WO},
-    {"mlp_gate", MG_GATE},
-    {"ffn_gate", MG_GATE},
-    {"gate", MG_GATE},
-    {"mlp_fc1", MG_FC1},
-    {"mlp_up", MG_FC1},
-    {"ffn_up", MG_FC1},
-    {"fc1", MG_FC1},
-    {"up", MG_FC1},
-    {"mlp_fc2", MG_FC2},
-    {"mlp_down", MG_FC2},
-    {"ffn_down", MG_FC2},
-    {"fc2", MG_FC2},
-    {"down", MG_FC2},
+static const char *const words[MG_N_ROLES] = {
+    [MG_WTE] = " wte tok_emb token_emb token_embd token_embedding ",
+    [MG_WPE] = " wpe pos_emb position_emb position_embd position_embedding ",
+    [MG_LM_HEAD] = " lm_head output ",
+    [MG_FINAL_NORM] = " rms_final rms_f ln_f norm_f final_norm norm_final output_norm norm ",
+    [MG_ATTN_NORM] = " rms_1 rms1 ln_1 ln1 norm_1 norm1 attn_norm rms_att rms_attn ",
+    [MG_FFN_NORM] = " rms_2 rms2 ln_2 ln2 norm_2 norm2 ffn_norm mlp_norm rms_ffn rms_mlp ",
+    [MG_WQ] = " attn_wq attn_q wq ",
+    [MG_WK] = " attn_wk attn_k wk ",
+    [MG_WV] = " attn_wv attn_v wv ",
+    [MG_WO] = " attn_wo attn_o attn_output wo ",
+    [MG_GATE] = " mlp_gate ffn_gate gate ",
+    [MG_FC1] = " mlp_fc1 mlp_up ffn_up fc1 up ",
+    [MG_FC2] = " mlp_fc2 mlp_down ffn_down fc2 down ",
 };
 
 enum { MAX_WORD = 63 };
 
 static int role_of(const char *word)
 {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].word, word) == 0)
-            return (int)words[i].role;
+    for (int role = 0; role < MG_N_ROLES; role++)
+        if (ckpt_is_one_of(word, words[role]))
+            return role;
     return -1;
 }
 

@@ -58,8 +58,8 @@ int mg_check_order(struct mg_parts *m, size_t n)
 {
     if (n < MG_N_GLOBAL || (n - MG_N_GLOBAL) % MG_N_PER_LAYER ||
         (n - MG_N_GLOBAL) / MG_N_PER_LAYER > CKPT_MAX_LAYERS)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "parameter list: %zu matrices, expected 3 and 6 for each layer", n);
+        return ckpt_refuse(m->err, "parameter list: %zu matrices, expected 3 and 6 for each layer",
+                           n);
     int last = (m->in->options->given & OPT_HEAD_LAST) != 0;
     ckpt_note(m->c,
               "inferred: the matrices are wte, wpe,%s then wq wk wv wo fc1 fc2 of each layer%s "
@@ -167,10 +167,11 @@ int mg_add_params(struct mg_parts *m, const struct mg_matrix *all)
     uint64_t n = all->cols;
     struct param_sizes s = stated(m);
     if (!solve(n, &s))
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "parameter list: %llu numbers do not fit n_embd %llu, n_layer %llu; give "
-                       "--embd --layers --vocab-size --context",
-                       (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
+        return ckpt_refuse(
+            m->err,
+            "parameter list: %llu numbers do not fit n_embd %llu, n_layer %llu; give "
+            "--embd --layers --vocab-size --context",
+            (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
     say(m, n, &s);
     return microgpt_params_cut(m, &s, all);
 }

@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "convert/families/microgpt.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
@@ -24,8 +22,8 @@ int mg_parts_build(struct mg_parts *m, int status)
     m->facts.entries = m->entries;
     m->facts.n_entries = arr_len(m->entries);
     if (status == MGPT_OK && !m->matrices)
-        status = err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                         "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
+        status =
+            ckpt_refuse(m->err, "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
     if (status == MGPT_OK)
         status = microgpt_build(m->c, m->matrices, arr_len(m->matrices), &m->facts, m->in, m->err);
     mg_parts_free(m);
@@ -36,17 +34,6 @@ void mg_parts_free(struct mg_parts *m)
 {
     arr_free(m->matrices);
     arr_free(m->entries);
-}
-
-int mg_refuse(struct mg_parts *m, const char *name, const char *fmt, ...)
-{
-    char why[160];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: %s",
-                   CKPT_CLIP(name, strlen(name)), why);
 }
 
 int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix)
@@ -60,7 +47,7 @@ int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matr
 int mg_use_room(struct mg_parts *m, const char *name, uint64_t n)
 {
     if (n > m->room)
-        return mg_refuse(m, name, "more values than the file can hold");
+        return ckpt_refuse_tensor(m->err, name, "more values than the file can hold");
     m->room -= n;
     return MGPT_OK;
 }
@@ -132,18 +119,18 @@ static int check_extent(struct mg_parts *m, const struct state_tensor *t)
     uint64_t last = 0, step, bytes, n = 1;
     for (uint32_t i = 0; i < t->n_dims; i++) {
         if (t->shape[i] == 0)
-            return mg_refuse(m, t->name, "it has no values");
+            return ckpt_refuse_tensor(m->err, t->name, "it has no values");
         if (!ck_mul(n, t->shape[i], &n) || !ck_mul(t->shape[i] - 1, t->strides[i], &step) ||
             !ck_add(last, step, &last))
-            return mg_refuse(m, t->name, "its shape is too large");
+            return ckpt_refuse_tensor(m->err, t->name, "its shape is too large");
     }
     if (!ck_add(last, 1, &last) || !ck_mul(last, state_type_bytes(t->type), &bytes) ||
         bytes > t->bytes.size)
-        return mg_refuse(m, t->name, "%llu values, %zu bytes are there", (unsigned long long)n,
-                         t->bytes.size);
+        return ckpt_refuse_tensor(m->err, t->name, "%llu values, %zu bytes are there",
+                                  (unsigned long long)n, t->bytes.size);
     if (n > t->bytes.size) /* the rows of a broadcast view */
-        return mg_refuse(m, t->name, "%llu values out of %zu bytes", (unsigned long long)n,
-                         t->bytes.size);
+        return ckpt_refuse_tensor(m->err, t->name, "%llu values out of %zu bytes",
+                                  (unsigned long long)n, t->bytes.size);
     return MGPT_OK;
 }
 
@@ -152,10 +139,11 @@ int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t)
     size_t each = state_type_bytes(t->type);
     const struct dtype *type = gguf_type(t->type);
     if (!type && t->type != STATE_F64)
-        return mg_refuse(m, t->name, "element type %s, expected F32, F16, BF16 or F64",
-                         state_type_name(t->type));
+        return ckpt_refuse_tensor(m->err, t->name,
+                                  "element type %s, expected F32, F16, BF16 or F64",
+                                  state_type_name(t->type));
     if (t->n_dims > 2)
-        return mg_refuse(m, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
+        return ckpt_refuse_tensor(m->err, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
     if (check_extent(m, t) < 0)
         return MGPT_EFILE;
     uint32_t last = t->n_dims ? t->n_dims - 1 : 0;

@@ -39,13 +39,13 @@ static int find_positions(const char *said, enum mg_positions *to)
 static int check_llama(struct mg_build *b)
 {
     if (b->n_layer > 0 && !mg_has(b, MG_GATE))
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor layer0.mlp_gate: missing (a microgpt that rotates q and k needs a "
-                       "gate; --positions none?)");
+        return ckpt_refuse(
+            b->err, "tensor layer0.mlp_gate: missing (a microgpt that rotates q and k needs a "
+                    "gate; --positions none?)");
     if (!mg_has(b, MG_FINAL_NORM))
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tensor rms_final: missing (a microgpt that rotates q and k needs a final "
-                       "norm; --positions none?)");
+        return ckpt_refuse(
+            b->err, "tensor rms_final: missing (a microgpt that rotates q and k needs a final "
+                    "norm; --positions none?)");
     return MGPT_OK;
 }
 
@@ -59,9 +59,9 @@ static int settle_rotation(struct mg_build *b)
                        CKPT_CLIP(o->positions, strlen(o->positions)));
     if (!(o->given & OPT_POSITIONS) && !find_positions(b->facts->positions, &b->positions)) {
         if (!mg_has(b, MG_ATTN_NORM) && !mg_has(b, MG_FINAL_NORM) && !mg_has(b, MG_GATE))
-            return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tensor wpe: missing (say --positions half, adjacent or none if the "
-                           "model has no such table)");
+            return ckpt_refuse(b->err,
+                               "tensor wpe: missing (say --positions half, adjacent or none if the "
+                               "model has no such table)");
         b->positions = MG_POS_HALF;
         mg_want(b, "--positions half, adjacent or none (no wpe)");
     }
@@ -120,12 +120,10 @@ int mg_add_rotated(struct mg_build *b, const char *gguf_name, const struct mg_ma
 {
     uint64_t head_dim = b->E / b->c->hp.n_head, n;
     if (head_dim % 2)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "heads of %llu values cannot be rotated in pairs",
-                       (unsigned long long)head_dim);
+        return ckpt_refuse(b->err, "heads of %llu values cannot be rotated in pairs",
+                           (unsigned long long)head_dim);
     if (!ck_mul(head_dim, m->cols, &n) || n > MAX_HEAD_VALUES)
-        return err_set(b->err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %.*s: too large",
-                       CKPT_CLIP(m->name, strlen(m->name)));
+        return ckpt_refuse_tensor(b->err, m->name, "too large");
     struct rotated *s = ckpt_alloc(b->c, 1, sizeof *s);
     float *rows = ckpt_alloc(b->c, (size_t)n, sizeof *rows);
     if (!s || !rows)

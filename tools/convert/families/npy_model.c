@@ -62,7 +62,7 @@ static int read_objects(struct checkpoint *c, struct span data, const struct ckp
     if (root)
         status = microgpt_pickle(c, &p, root, in, err);
     else
-        status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npy: an array of objects without them");
+        status = ckpt_refuse(err, "npy: an array of objects without them");
     pickle_free(&p);
     return status;
 }
@@ -73,17 +73,17 @@ static int read_flat(struct checkpoint *c, const struct npy *npy, struct span da
     enum state_type type;
     struct mg_parts m;
     if (!npy_weights(npy, &type))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
+        return ckpt_refuse(err, "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
     if (npy->n_bytes != data.size)
         return err_set(err, MGPT_EFILE, npy->header,
                        "npy: the header says %llu bytes of data, %zu are there",
                        (unsigned long long)npy->n_bytes, data.size);
     if (npy->n_dims != 1)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
-                       "list of all its parameters",
-                       npy->n_dims);
+        return ckpt_refuse(
+            err,
+            "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
+            "list of all its parameters",
+            npy->n_dims);
     struct mg_matrix all = mg_flat(data.data, npy->dims[0], type);
     c->format = "microgpt .npy, flat";
     mg_parts_init(&m, c, in, err);

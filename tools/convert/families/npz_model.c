@@ -92,7 +92,7 @@ static int load_number(struct npz *z, struct npz_entry *e, mgpt_error *err)
     if (e->npy.kind != 'f')
         return MGPT_OK;
     if (!npy_weights(&e->npy, &type))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz: element type '%s'", e->npy.descr);
+        return ckpt_refuse(err, "npz: element type '%s'", e->npy.descr);
     float value;
     npz_decode(type, data.data, 1, &value);
     e->number = (double)value;
@@ -163,8 +163,7 @@ static int load_entries(struct npz *z, struct mg_parts *m)
     zip_uint64_t n = (zip_uint64_t)zip_get_num_entries(z->stream.zip, 0);
     int status = MGPT_OK;
     if (n > MAX_ENTRIES)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "npz: more than %d entries",
-                       (int)MAX_ENTRIES);
+        return ckpt_refuse(m->err, "npz: more than %d entries", (int)MAX_ENTRIES);
     z->entries = ckpt_alloc(z->stream.c, (size_t)n + 1, sizeof *z->entries);
     if (!z->entries)
         return err_memory(m->err, "the entries", (size_t)n * sizeof *z->entries);
@@ -252,13 +251,14 @@ static int npz_tree_array(struct tree value, struct mg_parts *m, const char *nam
     struct npz *z = (struct npz *)(uintptr_t)value.file->data;
     enum state_type type;
     if (!npy_weights(npy, &type))
-        return mg_refuse(m, name, "element type '%s', expected <f4, <f8 or <f2", npy->descr);
+        return ckpt_refuse_tensor(m->err, name, "element type '%s', expected <f4, <f8 or <f2",
+                                  npy->descr);
     if (npy->n_dims < 1 || npy->n_dims > 2)
-        return mg_refuse(m, name, "%u dimensions, expected 1 or 2", npy->n_dims);
+        return ckpt_refuse_tensor(m->err, name, "%u dimensions, expected 1 or 2", npy->n_dims);
     struct state_tensor t = npy_tensor(npy, type);
     uint64_t n = npy->n_bytes / npy->width; /* npy_header has multiplied them */
     if (n == 0)
-        return mg_refuse(m, name, "it has no values");
+        return ckpt_refuse_tensor(m->err, name, "it has no values");
     if (!npy->fortran || npy->n_dims == 1)
         return npz_add(&z->stream, m, name, e->index, &t);
     t.name = name;

@@ -111,8 +111,8 @@ int npz_hold(struct npz_stream *z, zip_uint64_t index, struct span *bytes, mgpt_
     int status = MGPT_OK;
     uint8_t *data = n <= MAX_HELD ? ckpt_alloc(z->c, (size_t)n, 1) : NULL;
     if (n > MAX_HELD)
-        status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %llu bytes to hold",
-                         st.name, (unsigned long long)n);
+        status =
+            ckpt_refuse(err, "npz entry %.60s: %llu bytes to hold", st.name, (unsigned long long)n);
     else if (!data)
         status = err_memory(err, "an entry", (size_t)n);
     if (status == MGPT_OK)

@@ -46,8 +46,8 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
                        "--raw: expected f32, f64 or f16, found '%.*s'",
                        CKPT_CLIP(in->options->raw, strlen(in->options->raw)));
     if (in->bytes.size % state_type_bytes(type))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu bytes are not a whole number of %s",
-                       in->bytes.size, in->options->raw);
+        return ckpt_refuse(err, "%zu bytes are not a whole number of %s", in->bytes.size,
+                           in->options->raw);
     c->format = "microgpt numbers without a header";
     struct mg_matrix all = mg_flat(in->bytes.data, in->bytes.size / state_type_bytes(type), type);
     mg_parts_init(&m, c, in, err);
@@ -144,10 +144,10 @@ static int choose_type(struct mg_parts *m, const uint8_t *data, size_t n_bytes,
         ckpt_note(m->c, "inferred: the numbers are %s", i ? "float32" : "float64");
         return MGPT_OK;
     }
-    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "microgpt-c: %zu bytes of numbers for %lld tokens: give --embd --layers "
-                   "--context (they are not in the file)",
-                   n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
+    return ckpt_refuse(m->err,
+                       "microgpt-c: %zu bytes of numbers for %lld tokens: give --embd --layers "
+                       "--context (they are not in the file)",
+                       n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
 }
 
 static int read_microgpt_c(struct mg_parts *m, struct span bytes)
@@ -161,8 +161,8 @@ static int read_microgpt_c(struct mg_parts *m, struct span bytes)
         m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */
     if (header == 12) {
         if (n_bytes % 3)
-            return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
+            return ckpt_refuse(
+                m->err, "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
         n_bytes /= 3;
     }
     if (choose_type(m, bytes.data + header, n_bytes, &all) < 0)

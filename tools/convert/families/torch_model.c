@@ -23,8 +23,8 @@ int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int
     if (!id || pickle_at(p, id)->kind == PICKLE_NONE)
         return 0;
     if (!pickle_int(p, id, v) || *v < 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: expected a whole number, found %s",
-                       key, pickle_kind_name(p, id));
+        return ckpt_refuse(err, "%s: expected a whole number, found %s", key,
+                           pickle_kind_name(p, id));
     return 1;
 }
 
@@ -36,9 +36,8 @@ int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, ui
     if (stated < 0)
         return stated;
     if (stated && (uint64_t)v != found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s is stated as %lld, the tensors say %llu", key, (long long)v,
-                       (unsigned long long)found);
+        return ckpt_refuse(err, "%s is stated as %lld, the tensors say %llu", key, (long long)v,
+                           (unsigned long long)found);
     return MGPT_OK;
 }
 
@@ -51,8 +50,7 @@ int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, u
     if (!t)
         return state_missing(name, err);
     if (t->n_dims != 2)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "tensor %s: %u dimensions, expected 2",
-                       name, t->n_dims);
+        return ckpt_refuse(err, "tensor %s: %u dimensions, expected 2", name, t->n_dims);
     *rows = t->shape[0];
     *columns = t->shape[1];
     return MGPT_OK;
@@ -76,8 +74,7 @@ int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
     struct ckpt_hparams *hp = &m->c->hp;
     hp->n_layer = state_count_layers(&m->state, pattern);
     if (hp->n_layer > CKPT_MAX_LAYERS)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%u layers, expected up to %d", hp->n_layer,
-                       CKPT_MAX_LAYERS);
+        return ckpt_refuse(err, "%u layers, expected up to %d", hp->n_layer, CKPT_MAX_LAYERS);
     return MGPT_OK;
 }
 
@@ -86,9 +83,9 @@ int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgp
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t hd = hp->n_embd / hp->n_head;
     if (hd % 2 || k_rows == 0 || k_rows % hd || hp->n_head % (k_rows / hd))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s has %llu rows, which are no heads of width %llu that divide %u heads",
-                       name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+        return ckpt_refuse(
+            err, "%s has %llu rows, which are no heads of width %llu that divide %u heads", name,
+            (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
     return MGPT_OK;
@@ -112,12 +109,12 @@ int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const
         ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", published, why);
     }
     if (heads <= 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "the number of heads is not in the file (n_embd is %u): set it with --heads",
-                       hp->n_embd);
+        return ckpt_refuse(
+            err, "the number of heads is not in the file (n_embd is %u): set it with --heads",
+            hp->n_embd);
     if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "n_head is %lld, it must divide n_embd = %u", (long long)heads, hp->n_embd);
+        return ckpt_refuse(err, "n_head is %lld, it must divide n_embd = %u", (long long)heads,
+                           hp->n_embd);
     return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
 }
 
@@ -146,8 +143,8 @@ int torch_activation(struct torch_model *m, const char *usual, const char *own, 
                        "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
                        CKPT_CLIP(said, strlen(said)));
     if (!name)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "the activation is not in the file (%s): set it with --activation", why);
+        return ckpt_refuse(err, "the activation is not in the file (%s): set it with --activation",
+                           why);
     if (!said)
         ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
     if (strcmp(name, own) != 0)
@@ -201,9 +198,8 @@ int torch_check_sizes(const struct torch_model *m, mgpt_error *err)
     for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
         int64_t stated = torch_size(m, i, -1);
         if (stated >= 0 && (uint64_t)stated != found[i])
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "%s is stated as %lld, the tensors say %llu", mg_size_name(i),
-                           (long long)stated, (unsigned long long)found[i]);
+            return ckpt_refuse(err, "%s is stated as %lld, the tensors say %llu", mg_size_name(i),
+                               (long long)stated, (unsigned long long)found[i]);
     }
     return MGPT_OK;
 }
@@ -229,15 +225,14 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
         return MGPT_EMEM;
     json_decref(*root);
     *root = NULL;
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "side file %s: not a JSON object", side.name);
+    return ckpt_refuse(err, "side file %s: not a JSON object", side.name);
 }
 
 int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
                  mgpt_error *err)
 {
     if (stated > 0 && (uint64_t)stated != found)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: %s is stated as %lld, the tensors say %llu", source, key,
-                       (long long)stated, (unsigned long long)found);
+        return ckpt_refuse(err, "%s: %s is stated as %lld, the tensors say %llu", source, key,
+                           (long long)stated, (unsigned long long)found);
     return MGPT_OK;
 }

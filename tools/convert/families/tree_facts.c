@@ -11,8 +11,8 @@
 
 static int bad_entry(struct mg_parts *m, const char *key, const char *what, struct tree found)
 {
-    return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.*s: expected %s, found %s",
-                   CKPT_CLIP(key, strlen(key)), what, tree_describe(found));
+    return ckpt_refuse(m->err, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what,
+                       tree_describe(found));
 }
 
 static int entries_of_list(struct mg_parts *m, const char *key, struct tree list)
@@ -52,9 +52,9 @@ static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict
         if (!text.p || (!by_id && !tree_integer(i.value, &id)))
             return bad_entry(m, key, "characters and ids", i.value);
         if (id < 0 || (uint64_t)id >= n || m->entries[id].p)
-            return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
-                           CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);
+            return ckpt_refuse(m->err,
+                               "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
+                               CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);
         m->entries[id] = text;
     }
     return MGPT_OK;
@@ -117,7 +117,7 @@ static int facts_of(struct mg_parts *m, struct tree dict, struct tree but, int n
 {
     char key[TREE_MAX_NAME];
     if (nesting > TREE_MAX_NESTING)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "the facts are nested too deeply");
+        return ckpt_refuse(m->err, "the facts are nested too deeply");
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         if (tree_same(i.value, but))
             continue;

@@ -38,9 +38,10 @@ static int gather(struct mg_parts *m, const char *name, struct tree list, int64_
             continue;
         const char *found = tree_describe(i.value);
         if (row < 0)
-            return mg_refuse(m, name, "number %zu: expected a number, found %s", i.n - 1, found);
-        return mg_refuse(m, name, "row %llu, column %zu: expected a number, found %s",
-                         (unsigned long long)row, i.n - 1, found);
+            return ckpt_refuse_tensor(m->err, name, "number %zu: expected a number, found %s",
+                                      i.n - 1, found);
+        return ckpt_refuse_tensor(m->err, name, "row %llu, column %zu: expected a number, found %s",
+                                  (unsigned long long)row, i.n - 1, found);
     }
     return MGPT_OK;
 }
@@ -66,13 +67,13 @@ static int add_list(struct mg_parts *m, const char *name, struct tree list, uint
 static int check_row(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
 {
     if (tree_kind(row) != TREE_LIST)
-        return mg_refuse(m, name, "row %zu: expected a list of numbers, found %s", i,
-                         tree_describe(row));
+        return ckpt_refuse_tensor(m->err, name, "row %zu: expected a list of numbers, found %s", i,
+                                  tree_describe(row));
     if (tree_size(row) == 0)
-        return mg_refuse(m, name, "row %zu is empty", i);
+        return ckpt_refuse_tensor(m->err, name, "row %zu is empty", i);
     if (tree_size(row) != cols)
-        return mg_refuse(m, name, "row %zu has %zu numbers, row 0 has %zu", i, tree_size(row),
-                         cols);
+        return ckpt_refuse_tensor(m->err, name, "row %zu has %zu numbers, row 0 has %zu", i,
+                                  tree_size(row), cols);
     return MGPT_OK;
 }
 
@@ -80,7 +81,7 @@ static int add_rows(struct mg_parts *m, const char *name, struct tree list)
 {
     size_t rows = tree_size(list), cols = tree_size(tree_first(list));
     if (rows == 0)
-        return mg_refuse(m, name, "it has no rows");
+        return ckpt_refuse_tensor(m->err, name, "it has no rows");
     float *values = NULL;
     for (struct tree_iter i = tree_items(list); tree_next(&i);) {
         if (check_row(m, name, i.n - 1, i.value, cols) < 0 ||
@@ -110,7 +111,7 @@ static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_
     for (struct tree_iter i = tree_items(shape); n >= 1 && n <= 2 && tree_next(&i);)
         sizes[i.n - 1] = size_at(i.value);
     if (n < 1 || n > 2 || sizes[0] < 1 || sizes[n - 1] < 1)
-        return mg_refuse(m, name, "shape: expected two numbers above 0");
+        return ckpt_refuse_tensor(m->err, name, "shape: expected two numbers above 0");
     *rows = n == 2 ? sizes[0] : 0;
     *cols = sizes[n - 1];
     return MGPT_OK;
@@ -119,8 +120,8 @@ static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_
 static int wrong_shape(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
                        const char *found)
 {
-    return mg_refuse(m, name, "shape is [%llu, %llu], data has %s", (unsigned long long)rows,
-                     (unsigned long long)cols, found);
+    return ckpt_refuse_tensor(m->err, name, "shape is [%llu, %llu], data has %s",
+                              (unsigned long long)rows, (unsigned long long)cols, found);
 }
 
 /* A dict with a shape and data: numbers, in one list or in rows, or base64. */
@@ -134,8 +135,9 @@ static int add_shaped(struct mg_parts *m, const char *name, struct tree t)
     if (tree_kind(data) == TREE_TEXT)
         return base64_add(m, name, tree_text(data), tree_text(tree_get(t, "dtype")), rows, cols);
     if (tree_kind(data) != TREE_LIST)
-        return mg_refuse(m, name, "data: expected a list of numbers or base64, found %s",
-                         tree_describe(data));
+        return ckpt_refuse_tensor(m->err, name,
+                                  "data: expected a list of numbers or base64, found %s",
+                                  tree_describe(data));
     snprintf(found, sizeof found, "%llu numbers", (unsigned long long)n);
     if (tree_kind(row) != TREE_LIST)
         return n % cols || n / cols != (rows ? rows : 1) ? wrong_shape(m, name, rows, cols, found)
@@ -177,7 +179,7 @@ static int add_any(struct mg_parts *m, const char *name, struct tree t, int nest
     struct tree first = tree_first(t);
     enum tree_kind kind = tree_kind(t), inner = tree_kind(first);
     if (nesting > TREE_MAX_NESTING)
-        return mg_refuse(m, name, "nested too deeply");
+        return ckpt_refuse_tensor(m->err, name, "nested too deeply");
     if (kind == TREE_ARRAY)
         return t.file->ops->array(t, m, name);
     if (is_shaped(t))
@@ -190,7 +192,7 @@ static int add_any(struct mg_parts *m, const char *name, struct tree t, int nest
         return add_list(m, name, t, 0, tree_size(t));
     if (kind == TREE_LIST)
         return add_rows(m, name, t);
-    return mg_refuse(m, name, "expected rows of numbers, found %s", tree_describe(t));
+    return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", tree_describe(t));
 }
 
 int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
@@ -218,7 +220,7 @@ int tree_add_params(struct mg_parts *m, struct tree list)
     if (tree_kind(first) == TREE_ARRAY && tree_size(list) == 1)
         return tree_add_params(m, first);
     if (tree_kind(list) == TREE_LIST && tree_size(list) == 0)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "parameter list: it is empty");
+        return ckpt_refuse(m->err, "parameter list: it is empty");
     if (tree_kind(list) == TREE_LIST && tree_kind(first) != TREE_NUMBER)
         return add_in_order(m, list);
     int status = tree_add_matrices(m, "params", list);
@@ -228,7 +230,6 @@ int tree_add_params(struct mg_parts *m, struct tree list)
     struct mg_matrix all = m->matrices[last];
     arr_set_len(m->matrices, last);
     if (all.rows)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "parameter list: a matrix, expected all numbers in one list");
+        return ckpt_refuse(m->err, "parameter list: a matrix, expected all numbers in one list");
     return mg_add_params(m, &all);
 }

@@ -67,7 +67,7 @@ static int read_weight(struct mg_parts *m, const char *key, struct tree v)
 {
     enum mg_size size;
     if (is_spoilt(key, v))
-        return mg_refuse(m, key, "%s, expected a matrix", tree_describe(v));
+        return ckpt_refuse_tensor(m->err, key, "%s, expected a matrix", tree_describe(v));
     if (tree_is_container(v) && mg_kind_of(key, &size) != MG_OPTIMIZER && !is_fact(key, v))
         return is_mask(key, v) ? MGPT_OK : tree_add_matrices(m, key, v);
     int status = tree_take(m, key, v);
@@ -213,8 +213,7 @@ static int read_layout(struct mg_parts *m, struct tree root, const char *const f
     if (tree_kind(root) == TREE_DICT)
         return read_dict(m, root, formats);
     if (tree_kind(root) != TREE_LIST)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET, "a pickle of %s: not a microgpt",
-                       tree_describe(root));
+        return ckpt_refuse(m->err, "a pickle of %s: not a microgpt", tree_describe(root));
     if (formats)
         m->c->format = formats[2];
     return holds_dicts(root) ? read_tuple(m, root) : tree_add_params(m, root);
@@ -224,8 +223,8 @@ int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]
 {
     int status = read_layout(m, root, formats);
     if (status == MGPT_OK && *root.file->left == 0)
-        return err_set(m->err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "its containers hold each other: more members than the file can hold");
+        return ckpt_refuse(m->err,
+                           "its containers hold each other: more members than the file can hold");
     return status;
 }
 

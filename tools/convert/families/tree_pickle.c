@@ -124,7 +124,8 @@ static int pickle_tree_array(struct tree t, struct mg_parts *m, const char *name
     if (is < 0)
         return is;
     if (!is)
-        return mg_refuse(m, name, "expected rows of numbers, found %s", pickle_describe(t));
+        return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s",
+                                  pickle_describe(t));
     size_t each = state_type_bytes(tensor.type);
     uint64_t n = each ? tensor.bytes.size / each : 0;
     tensor.name = name;
