@@ -173,6 +173,14 @@ static const char *const scratch[] = {"tok_emb.weight 5 4",  "pos_emb.weight 8 4
                                       "final_norm.scale 4",  "final_norm.shift 4",
                                       "out_head.weight 5 4", NULL};
 
+static const char *const no_shift[] = {"tok_emb.weight 5 4",
+                                       "pos_emb.weight 8 4",
+                                       "trf_blocks.0.norm1.scale 4",
+                                       "trf_blocks.0.ff.layers.0.weight 8 4",
+                                       "final_norm.scale 4",
+                                       "final_norm.shift 4",
+                                       NULL};
+
 static const char *const mingpt[] = {"transformer.wte.weight 5 48", "transformer.wpe.weight 8 48",
                                      "transformer.ln_f.weight 48",  "transformer.ln_f.bias 48",
                                      "lm_head.weight 5 48",         NULL};
@@ -201,17 +209,22 @@ TEST(others)
     } rows[] = {
         {&scratch_mapping, scratch, &heads2, NULL, NULL, NULL},
         {&scratch_mapping, scratch, &none, NULL, "the number of heads is not in the file", NULL},
-        {&scratch_mapping, scratch, &none, "tok_emb.weight", "tok_emb.weight", NULL},
-        {&scratch_mapping, scratch, &none, "pos_emb.weight", "pos_emb.weight", NULL},
-        {&scratch_mapping, scratch, &none, "pos_emb.weight 0 4", "context_length is 0", NULL},
-        {&scratch_mapping, scratch, &heads2, "out_head.weight 4 4", "out_head.weight", NULL},
+        {&scratch_mapping, scratch, &none, "tok_emb.weight", "tensor token_embd.weight: missing",
+         NULL},
+        {&scratch_mapping, scratch, &none, "pos_emb.weight", "tensor position_embd.weight: missing",
+         NULL},
+        {&scratch_mapping, scratch, &none, "pos_emb.weight 0 4", "block_size is 0", NULL},
+        {&scratch_mapping, scratch, &heads2, "out_head.weight 4 4",
+         "out_head.weight: shape [4, 4], expected [5, 4]", NULL},
+        {&scratch_mapping, no_shift, &heads2, NULL, "tensor blk.0.attn_norm.bias: missing", NULL},
         {&mingpt_mapping, mingpt, &heads2, NULL, NULL, NULL},
         {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"model\":{\"model_type\":\"gpt-nano\"}}"},
         {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"n_head\":3}"},
         {&mingpt_mapping, mingpt, &none, NULL, "the number of heads", "{\"model_type\":\"gpt-5\"}"},
         {&mingpt_mapping, mingpt, &none, NULL, "side file config.json: not a JSON object", "3"},
         {&mingpt_mapping, mingpt, &none, "transformer.wpe.weight 0 48", "block_size is 0", NULL},
-        {&mingpt_mapping, mingpt, &none, "transformer.wpe.weight", "wpe.weight", NULL},
+        {&mingpt_mapping, mingpt, &none, "transformer.wpe.weight",
+         "tensor position_embd.weight: missing", NULL},
         {&nanochat_mapping, nanochat, &none, NULL,
          "depend on it: set --heads N --rope BASE --softcap X (0: none)", NULL},
         {&nanochat_mapping, nanochat, &none, NULL, NULL,

@@ -184,17 +184,24 @@ void state_cut(struct state *s, ptrdiff_t n)
 int state_seal(struct state *s, mgpt_error *err)
 {
     size_t n = arr_len(s->tensors);
+    if (s->order)
+        arr_set_len(s->order, 0);
     if (!arr_reserve(s->order, n))
         return err_memory(err, "the list of tensors", n * sizeof *s->order);
     for (uint32_t i = 0; i < n; i++) {
-        struct state_name entry = {s->tensors[i].name, i};
+        const char *alias = s->tensors[i].alias;
+        struct state_name entry = {alias ? alias : s->tensors[i].name, i};
         arr_put(s->order, entry);
     }
     if (n)
         qsort(s->order, n, sizeof *s->order, compare_names);
     for (size_t i = 1; i < n; i++)
         if (compare_names(&s->order[i - 1], &s->order[i]) == 0)
-            return state_bad(&s->tensors[s->order[i].at], "the name occurs twice", err);
+            return state_bad(&s->tensors[s->order[i].at],
+                             s->tensors[s->order[i].at].alias
+                                 ? "another tensor has a name of the same meaning"
+                                 : "the name occurs twice",
+                             err);
     return MGPT_OK;
 }
 

@@ -43,6 +43,7 @@ struct state_tensor {
     uint64_t strides[STATE_MAX_DIMS]; /* in elements */
     struct span bytes; /* element [0, ..., 0] is at its start; holds the last one, too */
     int used;          /* by a mapping */
+    const char *alias; /* what state_find knows it by; NULL: its name */
 };
 
 struct state_name {
@@ -70,7 +71,7 @@ void state_contiguous(struct state_tensor *t);
  * Tensors without elements are allowed. Errors: MGPT_EFILE. */
 int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err);
 
-/* After the last state_add: sorts, refuses names that occur twice. */
+/* After the last state_add, or another change of names: sorts, refuses names that occur twice. */
 int state_seal(struct state *s, mgpt_error *err);
 
 /* Bytes of the first word and its dot when all names begin with it and go on; else 0. */
@@ -115,7 +116,7 @@ int state_check_used(const struct state *s, const char *what, mgpt_error *err);
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
-enum state_rows { /* order of the rows inside each block of `block` rows */
+enum state_rows { /* order of the rows of a head */
                   STATE_ROWS_KEEP,
                   STATE_ROWS_PAIRS, /* halves to pairs: new 2i is old i, 2i + 1 is i + block/2 */
                   STATE_ROWS_SWAP   /* the two halves change places */
@@ -123,14 +124,15 @@ enum state_rows { /* order of the rows inside each block of `block` rows */
 
 /* n_rows rows out of a tensor. Row r of the part is row
  *     first + r / block * step + order(r % block)
- * of the tensor. Zero stands for: block all rows, step = block, n_rows all from `first` on. Grouped
+ * of the tensor. Zero means: block all rows, step = block, n_rows all from `first` on. `order` is that of the rows
+ * inside each `head` rows of a block (0: of the block). Grouped
  * q, k, v of GPT-NeoX: {.tensor = t, .first = i * hd, .n_rows = H * hd, .block = hd, .step = 3 *
  * hd}. A vector is n rows of one value, so that biases are ordered with the same words as
  * matrices. */
 struct state_part {
     const struct state_tensor *tensor; /* NULL: n_rows of zeros */
     int transposed;                    /* the tensor is stored [n_in, n_out] (GPT-2's Conv1D) */
-    uint64_t first, n_rows, block, step;
+    uint64_t first, n_rows, block, step, head;
     enum state_rows order;
 };
 
@@ -151,11 +153,15 @@ enum {
     STATE_PAIRS = 1 << 3,      /* STATE_ROWS_PAIRS in blocks of head_dim */
     STATE_SWAP = 1 << 4,       /* STATE_ROWS_SWAP in blocks of head_dim */
     STATE_PLUS_ONE = 1 << 5,
-    STATE_FIRST_ROWS =
-        1 << 6 /* the tensor may have more rows than n_out: padding of the vocabulary */
+    STATE_FIRST_ROWS = 1 << 6, /* may have more rows than n_out: padding of the vocabulary */
+    STATE_Q = 1 << 7, /* rows of the queries, keys, values in a tensor of all of them (n_out P): */
+    STATE_K = 1 << 8, /* all q, all k, all v, or */
+    STATE_V = 1 << 9,
+    STATE_GROUPED = 1 << 10 /* of each KV head: its queries, its key, its value */
 };
 
-/* One tensor of the model, or one of every layer when `from` has an N. */
+/* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that follow each
+ * other are stacked; n_in and STATE_PLUS_ONE are the first one's. */
 struct state_row {
     const char *from, *to; /* to: "blk.N.attn_q.weight" */
     char n_out, n_in;      /* letters of struct state_sizes; n_out 0: a vector */

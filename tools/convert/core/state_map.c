@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "convert/core/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NAME = 256 };
@@ -35,8 +36,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
     }
 }
 
-static int state_map_check(const struct state_tensor *t, const struct state_row *row,
-                           uint64_t n_out, uint64_t n_in, mgpt_error *err)
+static int check_row(const struct state_tensor *t, const struct state_row *row, uint64_t n_out,
+                     uint64_t n_in, mgpt_error *err)
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
@@ -45,46 +46,96 @@ static int state_map_check(const struct state_tensor *t, const struct state_row 
     return state_check_shape(t, n_out, n_in, err);
 }
 
-static int map_one(struct state *s, const struct state_row *row, uint32_t layer, mgpt_error *err)
+/* The rows of q, of k or of v in a tensor of all three. */
+static void split(struct state_part *part, unsigned flags, const struct ckpt_hparams *hp)
+{
+    uint64_t hd = state_size(hp, 'H'), q = state_size(hp, 'Q'), k = state_size(hp, 'K');
+    uint64_t each = q / k * hd; /* rows of the queries of a group */
+    int grouped = (flags & STATE_GROUPED) != 0;
+    part->n_rows = flags & STATE_Q ? q : k;
+    if (flags & STATE_K)
+        part->first = grouped ? each : q;
+    if (flags & STATE_V)
+        part->first = grouped ? each + hd : q + k;
+    if (grouped) {
+        part->block = flags & STATE_Q ? each : hd;
+        part->step = each + 2 * hd;
+    }
+}
+
+/* What a row says: 1; 0: it is absent and may be; negative. */
+static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
+                   struct state_part *part, mgpt_error *err)
 {
     const struct ckpt_hparams *hp = &s->c->hp;
     uint64_t n_out = row->n_out ? state_size(hp, row->n_out) : 0, n_in = state_size(hp, row->n_in);
-    char to[MAX_NAME], from[MAX_NAME];
-    state_layer_name(to, sizeof to, row->to, layer);
+    char from[MAX_NAME];
     state_layer_name(from, sizeof from, row->from, layer);
-    struct state_part part = {.tensor = state_find(s, from), .n_rows = n_out ? n_out : n_in};
-    if (!part.tensor && row->flags & STATE_OPTIONAL)
-        return MGPT_OK;
-    if (!part.tensor && !(row->flags & STATE_ZEROS))
+    *part = (struct state_part){.tensor = state_find(s, from), .n_rows = n_out ? n_out : n_in};
+    if (!part->tensor && row->flags & STATE_OPTIONAL)
+        return 0;
+    if (!part->tensor && !(row->flags & STATE_ZEROS))
         return state_missing(from, err);
-    int status = part.tensor ? state_map_check(part.tensor, row, n_out, n_in, err) : MGPT_OK;
-    if (status < 0)
-        return status;
-    part.transposed = (row->flags & STATE_TRANSPOSED) != 0;
+    if (part->tensor && check_row(part->tensor, row, n_out, n_in, err) < 0)
+        return MGPT_EFILE;
+    part->transposed = n_out && row->flags & STATE_TRANSPOSED;
+    if (row->flags & (STATE_Q | STATE_K | STATE_V))
+        split(part, row->flags, hp);
     if (row->flags & (STATE_PAIRS | STATE_SWAP)) {
-        part.block = state_size(hp, 'H');
-        part.order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;
+        part->head = state_size(hp, 'H');
+        part->order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;
     }
-    float plus = row->flags & STATE_PLUS_ONE ? 1.0f : 0.0f;
-    return state_put(s->c, to, n_out ? n_in : 0, &part, 1, plus, err);
+    return 1;
+}
+
+/* n rows of one tensor, stacked. */
+static int map_rows(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
+                    mgpt_error *err)
+{
+    int status = 1;
+    char to[MAX_NAME];
+    struct state_part *parts = calloc(n, sizeof *parts);
+    if (!parts)
+        return err_memory(err, "the parts of a tensor", n * sizeof *parts);
+    for (size_t i = 0; status > 0 && i < n; i++)
+        status = part_of(s, &rows[i], layer, &parts[i], err);
+    state_layer_name(to, sizeof to, rows->to, layer);
+    float plus = rows->flags & STATE_PLUS_ONE ? 1.0f : 0.0f;
+    if (status > 0)
+        status = state_put(s->c, to, rows->n_out ? state_size(&s->c->hp, rows->n_in) : 0, parts, n,
+                           plus, err);
+    free(parts);
+    return status;
+}
+
+/* The number of rows from the first on that make one tensor. */
+static size_t same_tensor(const struct state_row *rows, size_t n)
+{
+    size_t i = 1;
+    while (i < n && strcmp(rows[i].to, rows->to) == 0)
+        i++;
+    return i;
 }
 
 static int map_layers(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err)
 {
     int status = MGPT_OK;
     for (uint32_t layer = 0; layer < s->c->hp.n_layer; layer++)
-        for (size_t i = 0; status == MGPT_OK && i < n_rows; i++)
+        for (size_t i = 0, n; status == MGPT_OK && i < n_rows; i += n) {
+            n = same_tensor(&rows[i], n_rows - i);
             if (state_is_pattern(rows[i].from))
-                status = map_one(s, &rows[i], layer, err);
+                status = map_rows(s, &rows[i], n, layer, err);
+        }
     return status;
 }
 
 int state_map(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err)
 {
     int status = MGPT_OK, layers_done = 0;
-    for (size_t i = 0; status == MGPT_OK && i < n_rows; i++) {
+    for (size_t i = 0, n; status == MGPT_OK && i < n_rows; i += n) {
+        n = same_tensor(&rows[i], n_rows - i);
         if (!state_is_pattern(rows[i].from)) {
-            status = map_one(s, &rows[i], 0, err);
+            status = map_rows(s, &rows[i], n, 0, err);
         } else if (!layers_done) {
             status = map_layers(s, rows, n_rows, err);
             layers_done = 1;

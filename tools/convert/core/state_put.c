@@ -14,9 +14,9 @@
 struct part {
     const uint8_t *data; /* NULL: zeros */
     enum state_type type;
-    uint64_t start, n_rows;      /* rows of the result */
-    uint64_t row, column;        /* strides in bytes */
-    uint64_t first, block, step; /* as in struct state_part */
+    uint64_t start, n_rows;            /* rows of the result */
+    uint64_t row, column;              /* strides in bytes */
+    uint64_t first, block, step, head; /* as in struct state_part */
     enum state_rows order;
 };
 
@@ -46,12 +46,13 @@ static const struct dtype *gguf_type(enum state_type type)
 
 static uint64_t source_row(const struct part *p, uint64_t r)
 {
-    uint64_t i = r % p->block, half = p->block / 2;
+    uint64_t i = r % p->block % p->head, half = p->head / 2;
+    uint64_t start = p->first + r / p->block * p->step + (r % p->block - i);
     if (p->order == STATE_ROWS_PAIRS)
         i = i / 2 + i % 2 * half;
     else if (p->order == STATE_ROWS_SWAP)
         i = i < half ? i + half : i - half;
-    return p->first + r / p->block * p->step + i;
+    return start + i;
 }
 
 /* n values of one row, from column `first` on. */
@@ -113,7 +114,8 @@ static int rows_exist(const struct state_part *part, const struct part *p, uint6
     if (t->n_dims != (is_vector ? 1 : 2) || (is_vector && part->transposed) ||
         (!is_vector && t->shape[1 - rows_at] != width))
         return 0;
-    if (part->order != STATE_ROWS_KEEP && (p->block % 2 || p->n_rows % p->block))
+    if (part->order != STATE_ROWS_KEEP &&
+        (p->head % 2 || p->block % p->head || p->n_rows % p->head))
         return 0;
     if (p->step < p->block)
         return 0;
@@ -131,6 +133,7 @@ static int set_part(struct part *p, const struct state_part *part, const char *g
         p->n_rows = t->shape[rows_at] - p->first;
     p->block = part->block ? part->block : p->n_rows;
     p->step = part->step ? part->step : p->block;
+    p->head = part->head ? part->head : p->block;
     p->order = part->order;
     if (!p->n_rows || (t && !rows_exist(part, p, n_in, is_vector)))
         return does_not_fit(part, gguf_name, err);

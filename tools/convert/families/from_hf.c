@@ -262,8 +262,6 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     struct state_row *rows = NULL;
     char what[48];
     strip_prefixes(m);
-    if (m->state.order)
-        arr_set_len(m->state.order, 0); /* sealed under the old names */
     int status = state_seal(&m->state, err);
     if (status == MGPT_OK)
         status = choose_rows(m, &rows, err);

@@ -52,6 +52,37 @@ static const struct state_row neox_rows[] = {
     {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
 };
 
+/* q, k or v of a matrix of all three, and of its bias. */
+#define SPLIT(from, to, flags)                                                                     \
+    {LAYER from ".weight", "blk.N." to ".weight", 'P', 'E', flags},                                \
+    {                                                                                              \
+        LAYER from ".bias", "blk.N." to ".bias", 0, 'P', STATE_OPTIONAL | (flags)                  \
+    }
+#define APART(from, how)                                                                           \
+    {                                                                                              \
+        SPLIT(from, "attn_q", STATE_Q | STATE_PAIRS | (how)),                                      \
+            SPLIT(from, "attn_k", STATE_K | STATE_PAIRS | (how)),                                  \
+            SPLIT(from, "attn_v", STATE_V | (how))                                                 \
+    }
+#define THIRDS(from, end, out, in, flags)                                                          \
+    {LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_Q | (flags)},                            \
+        {LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_K | (flags)},                        \
+    {                                                                                              \
+        LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_V | (flags)                           \
+    }
+#define TOGETHER(from, how)                                                                        \
+    {                                                                                              \
+        THIRDS(from, ".weight", 'P', 'E', how),                                                    \
+            THIRDS(from, ".bias", 0, 'P', STATE_OPTIONAL | (how))                                  \
+    }
+
+enum { N_QKV_ROWS = 6 };
+
+/* By architecture, and by whether the name is the one until December 2024. */
+static const struct state_row qkv_rows[2][2][N_QKV_ROWS] = {
+    {TOGETHER("attn.qkv", 0), TOGETHER("attn.attn", STATE_GROUPED)},
+    {APART("attn.qkv", 0), APART("attn.attn", STATE_GROUPED)}};
+
 /* ---- model_config.yaml ----------------------------------------------------------------------- */
 
 enum { MAX_VALUE = 63, MAX_HEADS = 1024 };
@@ -248,95 +279,13 @@ static int from_litgpt_sizes(struct lit *l, mgpt_error *err)
     return ckpt_sizes(wanted, 3, err) < 0 ? MGPT_EFILE : read_heads(l, err);
 }
 
-/* ---- q, k, v --------------------------------------------------------------------------------- */
-
-enum { Q, K, V };
-
-static int from_litgpt_add_part(const struct lit *l, const struct state_tensor *t, int which,
-                                uint64_t first, uint64_t n_heads, uint64_t step,
-                                struct state_part **parts, mgpt_error *err)
-{
-    uint64_t hd = state_size(&l->m->c->hp, 'H');
-    struct state_part part = {
-        .tensor = t, .first = first * hd, .n_rows = n_heads * hd, .block = hd, .step = step * hd};
-    if (l->is_llama && which != V)
-        part.order = STATE_ROWS_PAIRS;
-    return arr_push(*parts, part) ? MGPT_OK : err_memory(err, "the list of heads", sizeof part);
-}
-
-/* Appends the rows of q, k or v: stacked, or of each group in turn. Only several queries of a group need
- * a part for each group. */
-static int add_heads(const struct lit *l, const struct state_tensor *t, int which, int by_group,
-                     struct state_part **parts, mgpt_error *err)
-{
-    const struct ckpt_hparams *hp = &l->m->c->hp;
-    uint64_t H = hp->n_head, G = hp->n_head_kv, each = H / G, n = which == Q ? H : G;
-    int status = MGPT_OK;
-    if (!by_group)
-        return from_litgpt_add_part(l, t, which, (which == Q ? 0 : H) + (which == V ? G : 0), n, 1,
-                                    parts, err);
-    if (which != Q || each == 1)
-        return from_litgpt_add_part(l, t, which, which == Q ? 0 : each + (which == V), n, each + 2,
-                                    parts, err);
-    for (uint64_t g = 0; status == MGPT_OK && g < G; g++)
-        status = from_litgpt_add_part(l, t, which, g * (each + 2), each, 1, parts, err);
-    return status;
-}
-
-static int from_litgpt_put_parts(const struct lit *l, uint32_t layer, const char *to,
-                                 const char *end, struct state_part **parts, mgpt_error *err)
-{
-    char name[CKPT_MAX_NAME + 1];
-    uint64_t n_in = strcmp(end, "weight") == 0 ? l->m->c->hp.n_embd : 0;
-    snprintf(name, sizeof name, "blk.%u.%s.%s", layer, to, end);
-    int status = state_put(l->m->c, name, n_in, *parts, arr_len(*parts), 0, err);
-    if (*parts)
-        arr_set_len(*parts, 0);
-    return status;
-}
-
-static int from_litgpt_put_qkv(const struct lit *l, uint32_t layer, const char *end,
-                               mgpt_error *err)
-{
-    static const char *const own[] = {"attn_q", "attn_k", "attn_v"};
-    const struct ckpt_hparams *hp = &l->m->c->hp;
-    struct state_part *parts = NULL;
-    char from[CKPT_MAX_NAME + 1];
-    snprintf(from, sizeof from, "transformer.h.%u.attn.qkv.%s", layer, end);
-    const struct state_tensor *t = state_find(&l->m->state, from);
-    int by_group = t == NULL, is_weight = strcmp(end, "weight") == 0, status = MGPT_OK;
-    if (by_group) {
-        char old[CKPT_MAX_NAME + 1];
-        snprintf(old, sizeof old, "transformer.h.%u.attn.attn.%s", layer, end);
-        t = state_find(&l->m->state, old);
-    }
-    if (!t)
-        return is_weight ? state_missing(from, err) : MGPT_OK;
-    uint64_t rows = state_size(hp, 'P');
-    if (is_weight ? state_check_shape(t, rows, hp->n_embd, err) < 0
-                  : state_check_shape(t, 0, rows, err) < 0)
-        return MGPT_EFILE;
-    for (int which = Q; status == MGPT_OK && which <= V; which++) {
-        status = add_heads(l, t, which, by_group, &parts, err);
-        if (status == MGPT_OK && (l->is_llama || which == V))
-            status = from_litgpt_put_parts(l, layer, l->is_llama ? own[which] : "attn_qkv", end,
-                                           &parts, err);
-    }
-    arr_free(parts);
-    return status;
-}
-
 /* ---- the mapping ----------------------------------------------------------------------------- */
 
 static int from_litgpt_tensors(const struct lit *l, mgpt_error *err)
 {
     struct state *s = &l->m->state;
-    int status = MGPT_OK;
-    for (uint32_t i = 0; status == MGPT_OK && i < l->m->c->hp.n_layer; i++) {
-        status = from_litgpt_put_qkv(l, i, "weight", err);
-        if (status == MGPT_OK)
-            status = from_litgpt_put_qkv(l, i, "bias", err);
-    }
+    int old = state_has(s, "transformer.h.0.attn.attn.weight");
+    int status = state_map(s, qkv_rows[l->is_llama][old], N_QKV_ROWS, err);
     if (status == MGPT_OK)
         status = l->is_llama ? state_map(s, llama_rows, sizeof llama_rows / sizeof *llama_rows, err)
                              : state_map(s, neox_rows, sizeof neox_rows / sizeof *neox_rows, err);

@@ -9,6 +9,7 @@
  */
 #include "convert/families/gpt_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +159,30 @@ int gpt_name_read(const char *name, struct gpt_name *to)
         to->role = role_of(global_words, gpt_names_rest(&w));
     }
     return to->role != GPT_NONE;
+}
+
+void gpt_name_alias(const struct gpt_name *name, char buf[64])
+{
+    static const char *const parts[GPT_N_ROLES] = {[GPT_TOKENS] = "token_embd",
+                                                   [GPT_POSITIONS] = "position_embd",
+                                                   [GPT_FINAL_NORM] = "output_norm",
+                                                   [GPT_HEAD] = "output",
+                                                   [GPT_NORM_1] = "attn_norm",
+                                                   [GPT_QKV] = "attn_qkv",
+                                                   [GPT_Q] = "attn_q",
+                                                   [GPT_K] = "attn_k",
+                                                   [GPT_V] = "attn_v",
+                                                   [GPT_O] = "attn_output",
+                                                   [GPT_NORM_2] = "ffn_norm",
+                                                   [GPT_UP] = "ffn_up",
+                                                   [GPT_DOWN] = "ffn_down"};
+    char layer[16] = "", head[16] = "";
+    if (name->in_layer)
+        snprintf(layer, sizeof layer, "blk.%u.", name->layer);
+    if (name->is_head)
+        snprintf(head, sizeof head, ".%u", name->head);
+    snprintf(buf, 64, "%s%s%s.%s", layer, parts[name->role], head,
+             name->is_bias ? "bias" : "weight");
 }
 
 int gpt_name_is_mask(const struct state_tensor *t)

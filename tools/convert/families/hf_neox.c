@@ -17,9 +17,19 @@
         from ".bias", to ".bias", 0, n_out, 0                                                      \
     }
 
+/* q, k and v out of rows that are grouped by head. */
+#define FUSED(end, n_out, n_in)                                                                    \
+    {QKV end, "blk.N.attn_qkv" end, n_out, n_in, STATE_Q | STATE_GROUPED},                         \
+        {QKV end, "blk.N.attn_qkv" end, n_out, n_in, STATE_K | STATE_GROUPED},                     \
+    {                                                                                              \
+        QKV end, "blk.N.attn_qkv" end, n_out, n_in, STATE_V | STATE_GROUPED                        \
+    }
+#define QKV "layers.N.attention.query_key_value"
+
 static const struct state_row neox_rows[] = {
     {"embed_in.weight", "token_embd.weight", 'V', 'E', 0},
     BOTH("layers.N.input_layernorm", "blk.N.attn_norm", 'E'),
+    FUSED(".weight", 'P', 'E'),
     {"layers.N.attention.dense.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
     BOTH("layers.N.post_attention_layernorm", "blk.N.ffn_norm", 'E'),
     LINEAR("layers.N.mlp.dense_h_to_4h", "blk.N.ffn_up", 'F', 'E'),
@@ -27,7 +37,7 @@ static const struct state_row neox_rows[] = {
     BOTH("final_layer_norm", "output_norm", 'E'),
 };
 static const struct state_row neox_biases[] = {
-    {"layers.N.attention.dense.bias", "blk.N.attn_output.bias", 0, 'E', 0}};
+    FUSED(".bias", 0, 'P'), {"layers.N.attention.dense.bias", "blk.N.attn_output.bias", 0, 'E', 0}};
 
 static const struct state_row phi_rows[] = {
     {"embed_tokens.weight", "token_embd.weight", 'V', 'E', 0},
@@ -47,41 +57,6 @@ static const struct state_row phi_rows[] = {
 static int neox(struct hf_model *m, mgpt_error *err)
 {
     return hf_flag(m->cfg.text, "use_parallel_residual", 1, &m->c->hp.parallel, err);
-}
-
-/* The fused matrix or bias of one layer, as all of q, then of k, then of v. */
-static int put_fused(struct hf_model *m, uint32_t layer, const char *from, const char *to,
-                     uint64_t n_in, mgpt_error *err)
-{
-    const struct ckpt_hparams *hp = &m->c->hp;
-    uint64_t hd = hp->n_embd / hp->n_head;
-    struct state_part parts[3];
-    char name[CKPT_MAX_NAME + 1];
-    const struct state_tensor *t = state_find_layer(&m->state, from, layer);
-    state_layer_name(name, sizeof name, from, layer);
-    if (!t)
-        return state_missing(name, err);
-    if (state_check_shape(t, n_in ? 3 * (uint64_t)hp->n_embd : 0,
-                          n_in ? n_in : 3 * (uint64_t)hp->n_embd, err) < 0)
-        return MGPT_EFILE;
-    for (uint64_t i = 0; i < 3; i++)
-        parts[i] = (struct state_part){
-            .tensor = t, .first = i * hd, .n_rows = hp->n_embd, .block = hd, .step = 3 * hd};
-    state_layer_name(name, sizeof name, to, layer);
-    return state_put(m->c, name, n_in, parts, 3, 0, err);
-}
-
-static int put_neox(struct hf_model *m, mgpt_error *err)
-{
-    int biased, status = hf_flag(m->cfg.text, "attention_bias", 1, &biased, err);
-    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
-        status = put_fused(m, i, "layers.N.attention.query_key_value.weight",
-                           "blk.N.attn_qkv.weight", m->c->hp.n_embd, err);
-        if (status == MGPT_OK && biased)
-            status = put_fused(m, i, "layers.N.attention.query_key_value.bias",
-                               "blk.N.attn_qkv.bias", 0, err);
-    }
-    return status;
 }
 
 static int phi(struct hf_model *m, mgpt_error *err)
@@ -119,7 +94,7 @@ static const char *const phi_prefixes[] = {"model.", NULL};
 const struct hf_family hf_neox_families[] = {
     {"gpt_neox", "gptneox", &neox_keys, "gelu_erf", neox_prefixes, "embed_out.weight",
      .rope = &neox_rope, .groups = neox_groups, .n_groups = HF_COUNT(neox_groups),
-     .configure = neox, .put = put_neox},
+     .configure = neox},
     {"phi", "phi2", &phi_keys, "gelu_tanh", phi_prefixes, "lm_head.weight", .rope = &phi_rope,
      .groups = phi_groups, .n_groups = HF_COUNT(phi_groups), .configure = phi},
 };

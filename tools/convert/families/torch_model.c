@@ -50,7 +50,7 @@ int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, u
     if (!t)
         return state_missing(name, err);
     if (t->n_dims != 2)
-        return ckpt_refuse(err, "tensor %s: %u dimensions, expected 2", name, t->n_dims);
+        return ckpt_refuse_tensor(err, t->name, "%u dimensions, expected 2", t->n_dims);
     *rows = t->shape[0];
     *columns = t->shape[1];
     return MGPT_OK;

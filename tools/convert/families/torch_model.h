@@ -115,10 +115,4 @@ int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt
 int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
                  mgpt_error *err);
 
-/* ---- from_nanogpt.c: GPT-2 as nanoGPT and minGPT name it ------------------------------------- */
-
-/* Sizes from the shapes, tensors, the head, and the buffers that are skipped. */
-int nanogpt_sizes(struct torch_model *m, mgpt_error *err);
-int nanogpt_tensors(struct torch_model *m, mgpt_error *err);
-
 #endif
