@@ -73,7 +73,29 @@ static int swept(int status, const mgpt_error *err)
     return 0;
 }
 
-static void sweep_open(const struct subject *s)
+/* Members that between them allocate everything there is, one of them with a vocabulary. */
+static void over_some(void sweep(const struct subject *))
+{
+    const size_t chosen[] = {ZOO_MICROGPT,      ZOO_LLAMA_TIED,   ZOO_GPT2,
+                             ZOO_GEMMA3_PERIOD, ZOO_LLAMA_SCALED, ZOO_NANOCHAT_2026,
+                             ZOO_OLMO2,         ZOO_QWEN3_Q4_K,   ZOO_PHI2};
+    for (size_t i = 0; i < COUNT(chosen); i++) {
+        struct subject s = subject_new(&toy_zoo[chosen[i]], 3000 + i);
+        sweep(&s);
+        subject_free(&s);
+    }
+}
+
+/* A sweep over some of the zoo. */
+#define SWEEP(name)                                                                                \
+    static void sweep_##name(const struct subject *s);                                             \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        over_some(sweep_##name);                                                                   \
+    }                                                                                              \
+    static void sweep_##name(const struct subject *s)
+
+SWEEP(open)
 {
     mgpt_error err = {0};
     int done = 0;
@@ -86,7 +108,7 @@ static void sweep_open(const struct subject *s)
     }
 }
 
-static void sweep_sessions(const struct subject *s)
+SWEEP(sessions)
 {
     mgpt_session_params params = {.n_threads = 3, .n_chunk = 4};
     mgpt_error err = {0};
@@ -119,7 +141,7 @@ static int ignore(const mgpt_value *value, void *user)
 }
 
 /* A feed of everything from an empty session and from one that holds 5, with all points tapped. */
-static void sweep_feed(const struct subject *s)
+SWEEP(feed)
 {
     mgpt_error err = {0};
     for (size_t held = 0; held <= 5; held += 5) {
@@ -143,7 +165,7 @@ static void sweep_feed(const struct subject *s)
     }
 }
 
-static void sweep_batch(const struct subject *s)
+SWEEP(batch)
 {
     enum { N = 3 };
     mgpt_error err = {0};
@@ -167,7 +189,7 @@ static void sweep_batch(const struct subject *s)
 }
 
 /* After a failed sync the session holds some prefix of the tokens. */
-static void sweep_sync(const struct subject *s)
+SWEEP(sync)
 {
     mgpt_error err = {0};
     int done = 0;
@@ -184,44 +206,6 @@ static void sweep_sync(const struct subject *s)
         subject_check(s, s->n - 1, 1, mgpt_logits(session), "synced after failure", (size_t)k);
         mgpt_session_free(session);
     }
-}
-
-/* Members that between them allocate everything there is, one of them with a vocabulary. */
-static void over_some(void sweep(const struct subject *))
-{
-    const size_t chosen[] = {ZOO_MICROGPT,      ZOO_LLAMA_TIED,   ZOO_GPT2,
-                             ZOO_GEMMA3_PERIOD, ZOO_LLAMA_SCALED, ZOO_NANOCHAT_2026,
-                             ZOO_OLMO2,         ZOO_QWEN3_Q4_K,   ZOO_PHI2};
-    for (size_t i = 0; i < COUNT(chosen); i++) {
-        struct subject s = subject_new(&toy_zoo[chosen[i]], 3000 + i);
-        sweep(&s);
-        subject_free(&s);
-    }
-}
-
-TEST(open)
-{
-    over_some(sweep_open);
-}
-
-TEST(sessions)
-{
-    over_some(sweep_sessions);
-}
-
-TEST(feed)
-{
-    over_some(sweep_feed);
-}
-
-TEST(batch)
-{
-    over_some(sweep_batch);
-}
-
-TEST(sync)
-{
-    over_some(sweep_sync);
 }
 
 /* The line says how much was wanted. */

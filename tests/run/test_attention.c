@@ -23,46 +23,25 @@ enum { LONG = 150 };
 static const struct toy_spec specs[] = {
     {.label = "3 KV heads of 3",
      .arch = "llama",
-     .n_layer = 2,
-     .n_embd = 96,
-     .n_head = 9,
+     TOY_SIZES(2, 96, 9, 64, LONG, 64),
      .n_head_kv = 3,
-     .head_dim = 64,
-     .n_ff = 64,
-     .n_ctx = LONG,
-     .n_vocab = 64},
+     .head_dim = 64},
     {.label = "one KV head of 40, odd width",
      .arch = "llama",
-     .n_layer = 1,
-     .n_embd = 64,
-     .n_head = 40,
+     TOY_SIZES(1, 64, 40, 64, LONG, 64),
      .n_head_kv = 1,
-     .head_dim = 26,
-     .n_ff = 64,
-     .n_ctx = LONG,
-     .n_vocab = 64},
+     .head_dim = 26},
     {.label = "heads of their own, windows",
      .arch = "gemma3",
-     .n_layer = 3,
-     .n_embd = 64,
-     .n_head = 5,
-     .n_head_kv = 5,
+     TOY_SIZES(3, 64, 5, 64, LONG, 64),
      .head_dim = 80,
-     .n_ff = 64,
-     .n_ctx = LONG,
-     .n_vocab = 64,
      .window = 9,
      .full_every = 3},
     {.label = "a window of three panels",
      .arch = "gemma3",
-     .n_layer = 2,
-     .n_embd = 64,
-     .n_head = 8,
+     TOY_SIZES(2, 64, 8, 64, LONG, 64),
      .n_head_kv = 2,
      .head_dim = 64,
-     .n_ff = 64,
-     .n_ctx = LONG,
-     .n_vocab = 64,
      .window = 48,
      .full_every = 2},
 };
@@ -124,7 +103,26 @@ static void feed(const struct trial *t, mgpt_session *s, size_t n)
     assert_int_equal(mgpt_feed(s, t->tokens + mgpt_pos(s), n, NULL), MGPT_OK);
 }
 
-static void try_chunks_and_threads(const struct trial *t)
+static void each_trial(void test(const struct trial *t))
+{
+    for (size_t i = 0; i < N_SPECS; i++)
+        for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_F16; type++) {
+            struct trial t = trial_new(&specs[i], type);
+            test(&t);
+            trial_free(&t);
+        }
+}
+
+/* A test of every spec with caches of both types. */
+#define TEST_TRIAL(name)                                                                           \
+    static void try_##name(const struct trial *t);                                                 \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        each_trial(try_##name);                                                                    \
+    }                                                                                              \
+    static void try_##name(const struct trial *t)
+
+TEST_TRIAL(chunks_and_threads)
 {
     static const int32_t chunks[] = {1, 23, 48, LONG};
     for (size_t c = 0; c < COUNT(chunks); c++)
@@ -142,7 +140,7 @@ static void try_chunks_and_threads(const struct trial *t)
 }
 
 /* Growth by ones, and what copies or forgets a cache. */
-static void try_timelines(const struct trial *t)
+TEST_TRIAL(timelines)
 {
     mgpt_session *s = session_of(t, 7, 2);
     for (size_t i = 0; i < 40; i++)
@@ -167,7 +165,7 @@ static void try_timelines(const struct trial *t)
     mgpt_session_free(fork);
 }
 
-static void try_batches(const struct trial *t)
+TEST_TRIAL(batches)
 {
     enum { N = 6 };
     static const size_t held[N] = {90, 1, 33, 147, 16, 0};
@@ -227,7 +225,7 @@ static void feed_watched(struct watch *w, int32_t n_chunk, int32_t n_threads, fl
 }
 
 /* Chunks and threads show every row that single steps show, and take what is written into it. */
-static void try_taps(const struct trial *t)
+TEST_TRIAL(taps)
 {
     static const int32_t chunks[] = {7, 48, LONG};
     size_t size = t->n_vocab * sizeof(float);
@@ -252,36 +250,6 @@ static void try_taps(const struct trial *t)
     free(logits);
     free(steps);
     free(w);
-}
-
-static void each_trial(void test(const struct trial *t))
-{
-    for (size_t i = 0; i < N_SPECS; i++)
-        for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_F16; type++) {
-            struct trial t = trial_new(&specs[i], type);
-            test(&t);
-            trial_free(&t);
-        }
-}
-
-TEST(chunks_and_threads)
-{
-    each_trial(try_chunks_and_threads);
-}
-
-TEST(timelines)
-{
-    each_trial(try_timelines);
-}
-
-TEST(batches)
-{
-    each_trial(try_batches);
-}
-
-TEST(taps)
-{
-    each_trial(try_taps);
 }
 
 /* Rounds keys and values before they go into the cache. */
@@ -333,14 +301,7 @@ TEST(halves_are_rounded_floats)
 /* 0 chooses by the weights' type and the bytes per position: 64 layers of 2 * 64 floats are 32 KiB. */
 TEST(choice)
 {
-    struct toy_spec spec = {.label = "choice",
-                            .arch = "llama",
-                            .n_layer = 64,
-                            .n_embd = 64,
-                            .n_head = 1,
-                            .n_ff = 32,
-                            .n_ctx = 32,
-                            .n_vocab = 16};
+    struct toy_spec spec = {.label = "choice", .arch = "llama", TOY_SIZES(64, 64, 1, 32, 32, 16)};
     for (int narrow = 0; narrow < 2; narrow++)
         for (int below_it = 0; below_it < 2; below_it++) {
             spec.type = narrow ? TOY_F16 : TOY_F32;

@@ -18,7 +18,7 @@ static const int32_t chunks[] = {1, 2, 3, 5, 16, 64, 0};
 enum { N_CHUNKS = COUNT(chunks) };
 
 /* Without a tap only the last row gets logits, which is another path through the head. */
-static void by_chunks(const struct subject *s)
+TEST_ZOO(chunks)
 {
     size_t some = s->n < 19 ? s->n : 19;
     for (size_t i = 0; i < N_CHUNKS; i++) {
@@ -49,7 +49,7 @@ static void by_threads_in_chunks(const struct subject *s)
 }
 
 /* The cache grows by one token, by many, and by steps and feeds in turn. */
-static void by_pieces(const struct subject *s)
+TEST_ZOO(pieces)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
         uint64_t rng = seed;
@@ -84,7 +84,7 @@ static struct trace *traced(const struct subject *s, uint64_t points, size_t n, 
 
 /* Looking changes nothing, whether at all points or at one; and what is seen is the same in any
  * chunking and company. */
-static void by_tapping(const struct subject *s)
+TEST_ZOO(taps)
 {
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     char where[80];
@@ -110,7 +110,7 @@ static void by_tapping(const struct subject *s)
 }
 
 /* mgpt_unembed of what the head is given is the logits. */
-static void by_unembedding(const struct subject *s)
+TEST_ZOO(unembed)
 {
     const struct toy_spec *spec = &s->m->spec;
     struct trace *t = trace_new(spec->n_layer, s->n);
@@ -153,7 +153,7 @@ static void check_model(const struct subject *s, mgpt_model *model, const char *
 }
 
 /* From a path, and from memory at every alignment. */
-static void by_opening(const struct subject *s)
+TEST_ZOO(open)
 {
     char path[] = "/tmp/mgpt-test-XXXXXX";
     int fd = mkstemp(path);
@@ -178,7 +178,7 @@ static void by_opening(const struct subject *s)
 }
 
 /* Every ISA level that this machine has. */
-static void by_instruction_sets(const struct subject *s)
+TEST_ZOO(isa)
 {
     static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
     size_t n_open = 0;
@@ -197,7 +197,7 @@ static void by_instruction_sets(const struct subject *s)
 }
 
 /* A session that may hold less gives the same bits. */
-static void by_context(const struct subject *s)
+TEST_ZOO(context)
 {
     mgpt_session_params params = {.n_ctx = (int32_t)s->n};
     mgpt_session *session = mgpt_session_new(s->model, &params, NULL);
@@ -210,38 +210,21 @@ static void by_context(const struct subject *s)
 /* ---- the zoo -----------------------------------------------------------------------------------
  */
 
-TEST(chunks)
-{
-    subject_each(by_chunks);
-}
-
 /* The engine hands work to other threads from 65,536 multiply-adds on. The zoo's chunks get there, its
  * single steps do not: the wide models' heads do (64 * 1030), and the attention over 24 tokens. */
-static const struct toy_spec wide[] = {{.label = "wide llama",
-                                        .arch = "llama",
-                                        .n_layer = 1,
-                                        .n_embd = 64,
-                                        .n_head = 4,
-                                        .n_head_kv = 2,
-                                        .n_ff = 70,
-                                        .n_ctx = 24,
-                                        .n_vocab = 1030},
-                                       {.label = "wide gemma3, Q8_0",
-                                        .arch = "gemma3",
-                                        .n_layer = 2,
-                                        .n_embd = 64,
-                                        .n_head = 6,
-                                        .n_head_kv = 3,
-                                        .head_dim = 20,
-                                        .n_ff = 96,
-                                        .n_ctx = 40,
-                                        .n_vocab = 1030,
-                                        .window = 21,
-                                        .full_every = 2,
-                                        .softcap = 5,
-                                        .head_bias = 1,
-                                        .tied = 1,
-                                        .type = TOY_Q8_0}};
+static const struct toy_spec wide[] = {
+    {.label = "wide llama", .arch = "llama", TOY_SIZES(1, 64, 4, 70, 24, 1030), .n_head_kv = 2},
+    {.label = "wide gemma3, Q8_0",
+     .arch = "gemma3",
+     TOY_SIZES(2, 64, 6, 96, 40, 1030),
+     .n_head_kv = 3,
+     .head_dim = 20,
+     .window = 21,
+     .full_every = 2,
+     .softcap = 5,
+     .head_bias = 1,
+     .tied = 1,
+     .type = TOY_Q8_0}};
 
 TEST(threads)
 {
@@ -252,34 +235,4 @@ TEST(threads)
         subject_free(&s);
     }
     subject_each(by_threads_in_chunks);
-}
-
-TEST(pieces)
-{
-    subject_each(by_pieces);
-}
-
-TEST(taps)
-{
-    subject_each(by_tapping);
-}
-
-TEST(unembed)
-{
-    subject_each(by_unembedding);
-}
-
-TEST(open)
-{
-    subject_each(by_opening);
-}
-
-TEST(isa)
-{
-    subject_each(by_instruction_sets);
-}
-
-TEST(context)
-{
-    subject_each(by_context);
 }

@@ -11,38 +11,26 @@
 
 #define U 0x1p-24
 
-enum { N_TOKENS = 50 }; /* several chunks, several panels of the cache */
-
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
-
-static size_t fitting(const struct toy_spec *s)
-{
-    return s->n_ctx < N_TOKENS ? (size_t)s->n_ctx : N_TOKENS;
-}
 
 /* ---- the zoo -----------------------------------------------------------------------------------
  */
 
-TEST(zoo_at_every_point)
+static void check_agrees(const struct toy *m, mgpt_model *model, const int32_t *tokens, size_t n)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy_spec spec = toy_zoo[i];
-        spec.seed = 100 + i;
-        struct toy *m = toy_build(&spec);
-        mgpt_model *model = toy_open(m, NULL);
-        int32_t tokens[N_TOKENS];
-        size_t n = fitting(&spec);
-        toy_tokens(m, i, tokens, n);
-        struct trace *ours = agree_run(model, &m->spec, tokens, n);
-        struct trace *ref = agree_oracle(m, ours, tokens, n);
-        char what[256];
-        if (!agree(&m->spec, ours, ref, what, sizeof what))
-            fail_msg("%s", what);
-        trace_free(ours);
-        trace_free(ref);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    struct trace *ours = agree_run(model, &m->spec, tokens, n);
+    struct trace *ref = agree_oracle(m, ours, tokens, n);
+    char what[256];
+    if (!agree(&m->spec, ours, ref, what, sizeof what))
+        fail_msg("%s", what);
+    trace_free(ours);
+    trace_free(ref);
+}
+
+/* Several chunks, several panels of the cache. */
+TEST_ZOO(zoo_at_every_point)
+{
+    check_agrees(s->m, s->model, s->tokens, s->n);
 }
 
 /* Keys that a query of this layer may see, its own included: what the spec says, the row's period of
@@ -88,83 +76,75 @@ static void check_softmax(const struct toy_spec *s, const struct trace *t)
     }
 }
 
-TEST(softmax_rows_and_causal_mask)
+TEST_ZOO(softmax_rows_and_causal_mask)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy_spec spec = toy_zoo[i];
-        spec.seed = 200 + i;
-        struct toy *m = toy_build(&spec);
-        mgpt_model *model = toy_open(m, NULL);
-        int32_t tokens[80];
-        size_t n = (size_t)spec.n_ctx;
-        toy_tokens(m, i, tokens, n);
-        struct trace *t = agree_run(model, &m->spec, tokens, n);
-        check_softmax(&m->spec, t);
-        trace_free(t);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    int32_t tokens[80];
+    size_t n = (size_t)s->m->spec.n_ctx;
+    toy_tokens(s->m, 1, tokens, n);
+    struct trace *t = agree_run(s->model, &s->m->spec, tokens, n);
+    check_softmax(&s->m->spec, t);
+    trace_free(t);
 }
 
-/* What comes later does not change what came before: to the bit, at every point. */
-TEST(the_future_is_invisible)
+/* Two runs whose tokens differ from position `changed` on, or there only. */
+struct two_runs {
+    struct trace *a, *b;
+    const double *x, *y; /* logits, [n][cols] */
+    size_t cols;
+};
+
+static struct two_runs run_twice(const struct subject *s, size_t changed, size_t until)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy_spec spec = toy_zoo[i];
-        spec.seed = 300 + i;
-        struct toy *m = toy_build(&spec);
-        mgpt_model *model = toy_open(m, NULL);
-        int32_t tokens[N_TOKENS];
-        size_t n = fitting(&spec), half = n / 2;
-        toy_tokens(m, i, tokens, n);
-        struct trace *a = agree_run(model, &m->spec, tokens, n);
-        for (size_t j = half; j < n; j++)
-            tokens[j] = (tokens[j] + 1) % spec.n_vocab;
-        struct trace *b = agree_run(model, &m->spec, tokens, n);
-        const struct trace_value *x = trace_at(a, MGPT_LOGITS, -1),
-                                 *y = trace_at(b, MGPT_LOGITS, -1);
-        assert_memory_equal(x->data, y->data, half * x->cols * sizeof *x->data);
-        assert_memory_not_equal(x->data + half * x->cols, y->data + half * x->cols,
-                                x->cols * sizeof *x->data);
-        trace_free(a);
-        trace_free(b);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    int32_t tokens[MAX_TOKENS];
+    memcpy(tokens, s->tokens, sizeof tokens);
+    for (size_t i = changed; i < until; i++)
+        tokens[i] = (tokens[i] + 1) % (int32_t)s->n_vocab;
+    struct two_runs r = {.a = agree_run(s->model, &s->m->spec, s->tokens, s->n),
+                         .b = agree_run(s->model, &s->m->spec, tokens, s->n)};
+    r.x = trace_at(r.a, MGPT_LOGITS, -1)->data;
+    r.y = trace_at(r.b, MGPT_LOGITS, -1)->data;
+    r.cols = s->n_vocab;
+    return r;
+}
+
+static void free_runs(struct two_runs *r)
+{
+    trace_free(r->a);
+    trace_free(r->b);
+}
+
+/* What comes later does not change what came before: to the bit. */
+TEST_ZOO(the_future_is_invisible)
+{
+    size_t half = s->n / 2;
+    struct two_runs r = run_twice(s, half, s->n);
+    assert_memory_equal(r.x, r.y, half * r.cols * sizeof *r.x);
+    assert_memory_not_equal(r.x + half * r.cols, r.y + half * r.cols, r.cols * sizeof *r.x);
+    free_runs(&r);
 }
 
 /* A query of layer n sees what its window lets through of what layer n - 1 saw: with L layers and a
  * window of w nothing reaches further than L (w - 1) positions. To the bit; and that far it does reach. */
 static void check_horizon(size_t zoo, size_t horizon)
 {
-    struct toy_spec spec = toy_zoo[zoo];
-    spec.seed = 350;
-    struct toy *m = toy_build(&spec);
-    mgpt_model *model = toy_open(m, NULL);
-    int32_t tokens[N_TOKENS];
-    toy_tokens(m, zoo, tokens, N_TOKENS);
-    struct trace *a = agree_run(model, &m->spec, tokens, N_TOKENS);
-    tokens[0] = (tokens[0] + 1) % spec.n_vocab;
-    struct trace *b = agree_run(model, &m->spec, tokens, N_TOKENS);
-    const struct trace_value *x = trace_at(a, MGPT_LOGITS, -1), *y = trace_at(b, MGPT_LOGITS, -1);
-    for (size_t pos = 0; pos < N_TOKENS; pos++) {
-        int same = memcmp(x->data + pos * x->cols, y->data + pos * x->cols,
-                          x->cols * sizeof *x->data) == 0;
-        if (same != (pos > horizon))
-            fail_msg("%s: position %zu %s token 0", spec.label, pos,
-                     same ? "does not see" : "sees");
+    struct subject s = subject_zoo(zoo);
+    struct two_runs r = run_twice(&s, 0, 1);
+    for (size_t pos = 0; pos < s.n; pos++) {
+        size_t at = pos * r.cols;
+        int same_bits = memcmp(r.x + at, r.y + at, r.cols * sizeof *r.x) == 0;
+        if (same_bits != (pos > horizon))
+            fail_msg("%s: position %zu %s token 0", s.m->spec.label, pos,
+                     same_bits ? "does not see" : "sees");
     }
-    trace_free(a);
-    trace_free(b);
-    mgpt_close(model);
-    toy_free(m);
+    free_runs(&r);
+    subject_free(&s);
 }
 
 TEST(windows_have_a_horizon)
 {
     check_horizon(ZOO_NANOCHAT_ONE_KEY, 0);
     check_horizon(ZOO_LLAMA_WINDOW, (size_t)2 * 18);
-    check_horizon(ZOO_PHI2_SEPARATE, N_TOKENS);
+    check_horizon(ZOO_PHI2_SEPARATE, MAX_TOKENS);
 }
 
 /* ---- far positions -----------------------------------------------------------------------------
@@ -202,19 +182,11 @@ static void check_rotation(const struct rotation *r, size_t pos, size_t i)
 
 TEST(far_positions_rotate_as_exactly)
 {
-    const struct toy_spec spec = {.label = "far",
-                                  .arch = "llama",
-                                  .n_layer = 1,
-                                  .n_embd = ROPE_DIM,
-                                  .n_head = 1,
-                                  .n_ff = 1,
-                                  .n_ctx = FAR,
-                                  .n_vocab = 2,
-                                  .seed = 6};
+    const struct toy_spec spec = {
+        .label = "far", .arch = "llama", TOY_SIZES(1, ROPE_DIM, 1, 1, FAR, 2), .seed = 6};
     struct toy *m = toy_build(&spec);
     mgpt_model *model = toy_open(m, NULL);
-    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-    assert_non_null(session);
+    mgpt_session *session = subject_session(model, 0, 0);
     struct rotation *r = toy_alloc(1, sizeof *r);
     int32_t *tokens = toy_alloc(FAR, sizeof *tokens);
     toy_tokens(m, 1, tokens, FAR);
@@ -293,9 +265,7 @@ TEST(what_a_tap_writes_is_used)
         spec.n_layer = 2;
         struct toy *m = toy_build(&spec);
         mgpt_model *model = toy_open(m, NULL);
-        mgpt_session_params params = {.n_chunk = 4};
-        mgpt_session *session = mgpt_session_new(model, &params, NULL);
-        assert_non_null(session);
+        mgpt_session *session = subject_session(model, 4, 0);
         int32_t tokens[9];
         toy_tokens(m, c, tokens, 9);
         for (int p = 0; p < MGPT_N_POINTS; p++) {
@@ -315,21 +285,14 @@ TEST(what_a_tap_writes_is_used)
 static void check_shipped(const char *path)
 {
     struct toy *m = toy_load(path);
-    assert_non_null(m);
     mgpt_error err;
     mgpt_model *model = mgpt_open(path, NULL, &err);
-    if (!model)
+    int32_t tokens[MAX_TOKENS];
+    if (!m || !model)
         fail_msg("%s: %s", path, err.text);
-    int32_t tokens[N_TOKENS];
-    size_t n = fitting(&m->spec);
+    size_t n = m->spec.n_ctx < MAX_TOKENS ? (size_t)m->spec.n_ctx : MAX_TOKENS;
     toy_tokens(m, 1, tokens, n);
-    struct trace *ours = agree_run(model, &m->spec, tokens, n);
-    struct trace *ref = oracle_run(m, tokens, n, NULL, NULL);
-    char what[256];
-    if (!agree(&m->spec, ours, ref, what, sizeof what))
-        fail_msg("%s", what);
-    trace_free(ours);
-    trace_free(ref);
+    check_agrees(m, model, tokens, n);
     mgpt_close(model);
     toy_free(m);
 }

@@ -8,13 +8,6 @@
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
-static struct toy *build_zoo(size_t i)
-{
-    struct toy_spec spec = toy_zoo[i];
-    spec.seed = 50 + i;
-    return toy_build(&spec);
-}
-
 /* ---- infos -------------------------------------------------------------------------------------
  */
 
@@ -86,32 +79,27 @@ static void check_words(const struct toy *m, const mgpt_info *info)
     assert_int_equal(info->add_bos, s->characters);
 }
 
-TEST(info)
+TEST_ZOO(info)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy *m = build_zoo(i);
-        mgpt_model *model = toy_open(m, NULL);
-        mgpt_info info;
-        assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
-        check_sizes(m, &info);
-        check_words(m, &info);
-        if (m->spec.row->place != PLACE_LEARNED && m->spec.n_layer > 0)
-            assert_true(info.rope_base == (float)m->spec.rope_base);
-        double scale = m->spec.attn_scale;
-        if (scale == 0)
-            scale = 1 / sqrt((double)info.head_dim);
-        assert_true(info.attn_scale == (float)scale);
-        assert_true(info.logit_softcap == (float)m->spec.softcap);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    const struct toy_spec *spec = &s->m->spec;
+    mgpt_info info;
+    assert_int_equal(mgpt_get_info(s->model, &info, NULL), MGPT_OK);
+    check_sizes(s->m, &info);
+    check_words(s->m, &info);
+    if (spec->row->place != PLACE_LEARNED && spec->n_layer > 0)
+        assert_true(info.rope_base == (float)spec->rope_base);
+    double scale = spec->attn_scale;
+    if (scale == 0)
+        scale = 1 / sqrt((double)info.head_dim);
+    assert_true(info.attn_scale == (float)scale);
+    assert_true(info.logit_softcap == (float)spec->softcap);
 }
 
 /* The vocabulary of a toy: newline, space, '!', '"', ... in order of code point, BOS last. */
 TEST(characters)
 {
-    struct toy *m = build_zoo(ZOO_MICROGPT);
-    mgpt_model *model = toy_open(m, NULL);
+    struct subject s = subject_zoo(ZOO_MICROGPT);
+    const mgpt_model *model = s.model;
     mgpt_error err = {0};
     int32_t tokens[8];
     size_t n;
@@ -129,8 +117,7 @@ TEST(characters)
     assert_int_equal(mgpt_encode(model, "!~", 2, 0, tokens, 8, &err), MGPT_ETEXT);
     assert_true(err.offset == 1);
     assert_non_null(strchr(err.text, '~'));
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }
 
 /* ---- tensors -----------------------------------------------------------------------------------
@@ -161,42 +148,37 @@ static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
     free(values);
 }
 
-TEST(tensors)
+TEST_ZOO(tensors)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy *m = build_zoo(i);
-        mgpt_model *model = toy_open(m, NULL);
-        assert_int_equal(mgpt_n_tensors(model), m->n_tensors);
-        for (size_t j = 0; j < m->n_tensors; j++)
-            check_tensor(model, m, j);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    assert_int_equal(mgpt_n_tensors(s->model), s->m->n_tensors);
+    for (size_t i = 0; i < s->m->n_tensors; i++)
+        check_tensor(s->model, s->m, i);
 }
 
 TEST(tensors_out_of_range)
 {
-    struct toy *m = build_zoo(ZOO_MICROGPT);
-    mgpt_model *model = toy_open(m, NULL);
+    struct subject s = subject_zoo(ZOO_MICROGPT);
     mgpt_error err = {0};
     mgpt_tensor tensor;
     float out[16];
     const char *name = "token_embd.weight"; /* 16 * 27 = 432 values */
-    assert_int_equal(mgpt_get_tensor(model, m->n_tensors, &tensor, &err), MGPT_EARG);
-    assert_int_equal(mgpt_get_tensor(model, SIZE_MAX, &tensor, &err), MGPT_EARG);
-    assert_int_equal(mgpt_get_tensor(model, 0, NULL, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, "no.such", 0, 1, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_get_tensor(s.model, s.m->n_tensors, &tensor, &err), MGPT_EARG);
+    assert_int_equal(mgpt_get_tensor(s.model, SIZE_MAX, &tensor, &err), MGPT_EARG);
+    assert_int_equal(mgpt_get_tensor(s.model, 0, NULL, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(s.model, "no.such", 0, 1, out, &err), MGPT_EARG);
     assert_non_null(strstr(err.text, "no.such"));
-    assert_int_equal(mgpt_read_tensor(model, NULL, 0, 1, out, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, 0, 1, NULL, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, 432, 1, out, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, 420, 13, out, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, UINT64_MAX, 2, out, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, 2, SIZE_MAX, out, &err), MGPT_EARG);
-    assert_int_equal(mgpt_read_tensor(model, name, 420, 12, out, &err), MGPT_OK);
-    assert_int_equal(mgpt_read_tensor(model, name, 432, 0, out, &err), MGPT_OK);
-    mgpt_close(model);
-    toy_free(m);
+    assert_int_equal(mgpt_read_tensor(s.model, NULL, 0, 1, out, &err), MGPT_EARG);
+    assert_int_equal(mgpt_read_tensor(s.model, name, 0, 1, NULL, &err), MGPT_EARG);
+    const struct {
+        uint64_t first;
+        size_t n;
+        int status;
+    } ranges[] = {{432, 1, MGPT_EARG},      {420, 13, MGPT_EARG}, {UINT64_MAX, 2, MGPT_EARG},
+                  {2, SIZE_MAX, MGPT_EARG}, {420, 12, MGPT_OK},   {432, 0, MGPT_OK}};
+    for (size_t i = 0; i < COUNT(ranges); i++)
+        assert_int_equal(mgpt_read_tensor(s.model, name, ranges[i].first, ranges[i].n, out, &err),
+                         ranges[i].status);
+    subject_free(&s);
 }
 
 /* ---- the cache and the lens --------------------------------------------------------------------
@@ -227,52 +209,45 @@ static void check_kv(const mgpt_session *session, const struct toy *m, const str
     free(v);
 }
 
-TEST(cache_holds_what_the_taps_saw)
+TEST_ZOO(cache_holds_what_the_taps_saw)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy *m = build_zoo(i);
-        mgpt_model *model = toy_open(m, NULL);
-        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-        int32_t tokens[45];
-        size_t n = m->spec.n_ctx < 45 ? (size_t)m->spec.n_ctx : 45;
-        toy_tokens(m, i, tokens, n);
-        struct trace *t = trace_new(m->spec.n_layer, n);
-        mgpt_tap(session, all_points, trace_tap, t, NULL);
-        assert_int_equal(mgpt_feed(session, tokens, n, NULL), MGPT_OK);
-        for (int layer = 0; layer < m->spec.n_layer; layer++)
-            for (int head = 0; head < m->spec.n_head_kv; head++)
-                check_kv(session, m, t, layer, head);
-        trace_free(t);
-        mgpt_session_free(session);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    const struct toy_spec *spec = &s->m->spec;
+    mgpt_session *session = subject_session(s->model, 0, 0);
+    size_t n = s->n < 45 ? s->n : 45;
+    struct trace *t = trace_new(spec->n_layer, n);
+    mgpt_tap(session, all_points, trace_tap, t, NULL);
+    subject_feed(session, s->tokens, n);
+    for (int layer = 0; layer < spec->n_layer; layer++)
+        for (int head = 0; head < spec->n_head_kv; head++)
+            check_kv(session, s->m, t, layer, head);
+    trace_free(t);
+    mgpt_session_free(session);
 }
 
 TEST(cache_out_of_range)
 {
-    struct toy *m = build_zoo(ZOO_LLAMA_TIED); /* two layers, two KV heads of width 6 */
-    mgpt_model *model = toy_open(m, NULL);
-    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-    const int32_t tokens[5] = {1, 2, 3, 4, 5};
+    struct subject s = subject_zoo(ZOO_LLAMA_TIED); /* two layers, two KV heads of width 6 */
+    mgpt_session *session = subject_session(s.model, 0, 0);
+    const struct {
+        int32_t layer, head;
+        size_t pos, n;
+        int status;
+    } rows[] = {
+        {1, 1, 0, 5, MGPT_OK},   {2, 0, 0, 1, MGPT_EARG},        {-1, 0, 0, 1, MGPT_EARG},
+        {0, 2, 0, 1, MGPT_EARG}, {0, -1, 0, 1, MGPT_EARG},       {0, 0, 0, 6, MGPT_EARG},
+        {0, 0, 5, 1, MGPT_EARG}, {0, 0, SIZE_MAX, 2, MGPT_EARG}, {0, 0, 2, SIZE_MAX, MGPT_EARG}};
     float k[30], v[30];
     assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 0, k, v, NULL), MGPT_OK);
     assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_feed(session, tokens, 5, NULL), MGPT_OK);
-    assert_int_equal(mgpt_read_kv(session, 1, 1, 0, 5, k, v, NULL), MGPT_OK);
-    assert_int_equal(mgpt_read_kv(session, 2, 0, 0, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, -1, 0, 0, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, 2, 0, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, -1, 0, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, 0, 0, 6, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, 0, 5, 1, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, 0, SIZE_MAX, 2, k, v, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_read_kv(session, 0, 0, 2, SIZE_MAX, k, v, NULL), MGPT_EARG);
+    subject_feed(session, s.tokens, 5);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(
+            mgpt_read_kv(session, rows[i].layer, rows[i].head, rows[i].pos, rows[i].n, k, v, NULL),
+            rows[i].status);
     assert_int_equal(mgpt_rewind(session, 3, NULL), MGPT_OK);
     assert_int_equal(mgpt_read_kv(session, 0, 0, 3, 1, k, v, NULL), MGPT_EARG);
     mgpt_session_free(session);
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }
 
 static int count_calls(const mgpt_value *value, void *user)
@@ -285,9 +260,8 @@ static int count_calls(const mgpt_value *value, void *user)
 /* The lens fires no tap and leaves position and logits alone. */
 TEST(unembed_changes_nothing)
 {
-    struct toy *m = build_zoo(ZOO_LLAMA_DEEP);
-    mgpt_model *model = toy_open(m, NULL);
-    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
+    mgpt_session *session = subject_session(s.model, 0, 0);
     float residual[20] = {1, -1, 2}, logits[27], before[27];
     assert_int_equal(mgpt_unembed(session, residual, before, NULL), MGPT_OK); /* empty: no matter */
     assert_null(mgpt_logits(session));
@@ -300,6 +274,5 @@ TEST(unembed_changes_nothing)
     assert_int_equal(mgpt_pos(session), 1);
     assert_memory_equal(mgpt_logits(session), before, sizeof before);
     mgpt_session_free(session);
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }

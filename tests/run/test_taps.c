@@ -9,53 +9,35 @@
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
-static struct toy *build_zoo(size_t i)
-{
-    struct toy_spec spec = toy_zoo[i];
-    spec.seed = 50 + i;
-    return toy_build(&spec);
-}
-
 TEST(point_names)
 {
-    static const char *const names[MGPT_N_POINTS] = {"hook_embed",
-                                                     "hook_pos_embed",
-                                                     "ln_embed.hook_normalized",
-                                                     "blocks.12.hook_resid_pre",
-                                                     "blocks.12.ln1.hook_normalized",
-                                                     "blocks.12.attn.hook_q",
-                                                     "blocks.12.attn.hook_k",
-                                                     "blocks.12.attn.hook_v",
-                                                     "blocks.12.attn.hook_rot_q",
-                                                     "blocks.12.attn.hook_rot_k",
-                                                     "blocks.12.attn.hook_attn_scores",
-                                                     "blocks.12.attn.hook_pattern",
-                                                     "blocks.12.attn.hook_z",
-                                                     "blocks.12.hook_attn_out",
-                                                     "blocks.12.hook_resid_mid",
-                                                     "blocks.12.ln2.hook_normalized",
-                                                     "blocks.12.mlp.hook_pre",
-                                                     "blocks.12.mlp.hook_pre_linear",
-                                                     "blocks.12.mlp.hook_post",
-                                                     "blocks.12.hook_mlp_out",
-                                                     "blocks.12.hook_resid_post",
-                                                     "ln_final.hook_normalized",
-                                                     "logits"};
+    static const char all[] =
+        "hook_embed hook_pos_embed ln_embed.hook_normalized blocks.12.hook_resid_pre "
+        "blocks.12.ln1.hook_normalized blocks.12.attn.hook_q blocks.12.attn.hook_k "
+        "blocks.12.attn.hook_v blocks.12.attn.hook_rot_q blocks.12.attn.hook_rot_k "
+        "blocks.12.attn.hook_attn_scores blocks.12.attn.hook_pattern blocks.12.attn.hook_z "
+        "blocks.12.hook_attn_out blocks.12.hook_resid_mid blocks.12.ln2.hook_normalized "
+        "blocks.12.mlp.hook_pre blocks.12.mlp.hook_pre_linear blocks.12.mlp.hook_post "
+        "blocks.12.hook_mlp_out blocks.12.hook_resid_post ln_final.hook_normalized logits";
+    const char *name = all;
     char buf[64];
     for (int p = 0; p < MGPT_N_POINTS; p++) {
-        size_t n = strlen(names[p]);
+        size_t n = strcspn(name, " ");
         assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, sizeof buf), n);
-        assert_string_equal(buf, names[p]);
+        assert_int_equal(strlen(buf), n);
+        assert_memory_equal(buf, name, n);
         assert_int_equal(mgpt_point_name((mgpt_point)p, 12, NULL, 0), n);
         memset(buf, 'x', sizeof buf);
         assert_int_equal(mgpt_point_name((mgpt_point)p, 12, buf, 5), n);
-        assert_memory_equal(buf, names[p], 4);
+        assert_memory_equal(buf, name, 4);
         assert_int_equal(buf[4], 0);
         assert_int_equal(buf[5], 'x');
+        name += n + (name[n] == ' ');
     }
+    assert_int_equal(*name, 0);
 }
 
-static int chosen(enum toy_choice choice, int row)
+static int choice_of(enum toy_choice choice, int row)
 {
     return choice == TOY_DEFAULT ? row : choice == TOY_YES;
 }
@@ -67,10 +49,10 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
     for (int p = 0; p < MGPT_N_POINTS; p++)
         has[p] = 1;
     has[MGPT_POS_EMBD] = learned;
-    has[MGPT_EMBD_NORM] = chosen(s->embedding_norm, s->row->embd_norm);
-    has[MGPT_FINAL] = chosen(s->final_norm, s->row->final_norm);
+    has[MGPT_EMBD_NORM] = choice_of(s->embedding_norm, s->row->embd_norm);
+    has[MGPT_FINAL] = choice_of(s->final_norm, s->row->final_norm);
     has[MGPT_ROT_Q] = has[MGPT_ROT_K] = !learned; /* also in layers that do not rotate */
-    has[MGPT_RESID_MID] = !chosen(s->parallel, s->row->parallel);
+    has[MGPT_RESID_MID] = !choice_of(s->parallel, s->row->parallel);
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
@@ -83,27 +65,19 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
 }
 
 /* Which points a model has follows from what it is made of; the others never fire. */
-TEST(absent_points_never_fire)
+TEST_ZOO(absent_points_never_fire)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy *m = build_zoo(i);
-        const struct toy_spec *s = &m->spec;
-        mgpt_model *model = toy_open(m, NULL);
-        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-        struct trace *t = trace_new(s->n_layer, 3);
-        const int32_t tokens[3] = {0, 1, 0};
-        assert_int_equal(mgpt_tap(session, all_points, trace_tap, t, NULL), MGPT_OK);
-        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
-        assert_string_equal(t->fault, "");
-        check_points(s, t);
-        trace_free(t);
-        mgpt_session_free(session);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    mgpt_session *session = subject_session(s->model, 0, 0);
+    struct trace *t = trace_new(s->m->spec.n_layer, 3);
+    assert_int_equal(mgpt_tap(session, all_points, trace_tap, t, NULL), MGPT_OK);
+    subject_feed(session, s->tokens, 3);
+    assert_string_equal(t->fault, "");
+    check_points(&s->m->spec, t);
+    trace_free(t);
+    mgpt_session_free(session);
 }
 
-/* Remembers the last value that fired; fails when the next one does not come after it. Scores and
+/* The last value that fired; the test fails when the next one does not come after it. Scores and
  * weights come query by query: `scores` and `weights` are the next ones of this layer. */
 struct order {
     int layer, point, n;
@@ -139,21 +113,14 @@ static int check_order(const mgpt_value *value, void *user)
 }
 
 /* Points fire in the order of the enum, layer after layer. */
-TEST(points_fire_in_order)
+TEST_ZOO(points_fire_in_order)
 {
-    for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct toy *m = build_zoo(i);
-        mgpt_model *model = toy_open(m, NULL);
-        mgpt_session *session = mgpt_session_new(model, NULL, NULL);
-        struct order order = {-1, -1, 0, 0, 0};
-        const int32_t tokens[3] = {0, 1, 0};
-        assert_int_equal(mgpt_tap(session, all_points, check_order, &order, NULL), MGPT_OK);
-        assert_int_equal(mgpt_feed(session, tokens, 3, NULL), MGPT_OK);
-        assert_true(order.n >= 2);
-        mgpt_session_free(session);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    mgpt_session *session = subject_session(s->model, 0, 0);
+    struct order order = {-1, -1, 0, 0, 0};
+    assert_int_equal(mgpt_tap(session, all_points, check_order, &order, NULL), MGPT_OK);
+    subject_feed(session, s->tokens, 3);
+    assert_true(order.n >= 2);
+    mgpt_session_free(session);
 }
 
 /* Writes nonsense everywhere, then stops at one point of one layer and position. */
@@ -204,28 +171,23 @@ static void check_stop(mgpt_session *session, const int32_t *tokens, struct stop
 
 TEST(a_tap_stops_the_call)
 {
-    struct toy *m = build_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
-    mgpt_model *model = toy_open(m, NULL);
-    mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
-    int32_t tokens[16];
-    size_t n_vocab = (size_t)m->spec.n_vocab;
+    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
+    mgpt_session *session = subject_session(s.model, 4, 0);
     float logits[64], next[64];
-    toy_tokens(m, 5, tokens, 16);
-    assert_int_equal(mgpt_feed(session, tokens, 6, NULL), MGPT_OK);
-    memcpy(next, mgpt_logits(session), n_vocab * sizeof *next);
-    assert_int_equal(mgpt_sync(session, tokens, 5, NULL), MGPT_OK);
-    memcpy(logits, mgpt_logits(session), n_vocab * sizeof *logits);
+    subject_feed(session, s.tokens, 6);
+    memcpy(next, mgpt_logits(session), s.n_vocab * sizeof *next);
+    assert_int_equal(mgpt_sync(session, s.tokens, 5, NULL), MGPT_OK);
+    memcpy(logits, mgpt_logits(session), s.n_vocab * sizeof *logits);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         if (p == MGPT_POS_EMBD || p == MGPT_FINAL)
             continue;
         for (int pos = 5; pos <= 9; pos += 4)
-            check_stop(session, tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
-                       logits, next, n_vocab);
+            check_stop(session, s.tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
+                       logits, next, s.n_vocab);
     }
     mgpt_session_free(session);
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }
 
 /* A tap that tries to change `about`, a session that is running: each call is refused, reading is not. */
@@ -266,35 +228,26 @@ static int meddle(const mgpt_value *value, void *user)
  * chunk of 1 the other one's pass comes later. */
 static void check_meddling(size_t zoo, int32_t n_chunk)
 {
-    struct toy *t = build_zoo(zoo);
-    mgpt_model *model = toy_open(t, NULL);
-    const mgpt_session_params params = {.n_chunk = n_chunk};
-    mgpt_session *s[2] = {mgpt_session_new(model, &params, NULL),
-                          mgpt_session_new(model, NULL, NULL)};
-    mgpt_session *want = mgpt_session_new(model, NULL, NULL);
-    const int32_t tokens[6] = {3, 1, 4, 1, 5, 2}, next[2] = {2, 5};
+    struct subject t = subject_zoo(zoo);
+    mgpt_session *s[2] = {subject_session(t.model, n_chunk, 0), subject_session(t.model, 0, 0)};
+    const int32_t *next = t.tokens + 6;
     float row[256] = {0};
-    size_t n_bytes = (size_t)t->spec.n_vocab * sizeof(float);
     for (int other = 0; other < 2; other++) {
         struct meddler m = {s[other], row, 0};
-        assert_int_equal(mgpt_feed(s[1], tokens, 6, NULL), MGPT_OK);
+        subject_feed(s[1], t.tokens, 6);
         assert_int_equal(mgpt_tap(s[0], MGPT_POINT_BIT(MGPT_EMBD), meddle, &m, NULL), MGPT_OK);
         if (!other)
-            assert_int_equal(mgpt_feed(s[0], tokens, 6, NULL), MGPT_OK);
+            subject_feed(s[0], t.tokens, 6);
         assert_int_equal(mgpt_step_many(s, next, 2, NULL), MGPT_OK);
         assert_true(m.n > 0);
         assert_int_equal(mgpt_tap(s[0], 0, NULL, NULL, NULL), MGPT_OK);
-        assert_int_equal(mgpt_sync(s[1], tokens, 6, NULL), MGPT_OK);
-        assert_int_equal(mgpt_feed(want, tokens, 6, NULL), MGPT_OK);
-        assert_memory_equal(mgpt_logits(s[1]), mgpt_logits(want), n_bytes);
+        assert_int_equal(mgpt_sync(s[1], t.tokens, 6, NULL), MGPT_OK);
+        subject_check(&t, 5, 1, mgpt_logits(s[1]), "meddled with, other", (size_t)other);
         mgpt_rewind(s[1], 0, NULL);
-        mgpt_rewind(want, 0, NULL);
     }
     mgpt_session_free(s[0]);
     mgpt_session_free(s[1]);
-    mgpt_session_free(want);
-    mgpt_close(model);
-    toy_free(t);
+    subject_free(&t);
 }
 
 TEST(a_tap_cannot_change_its_session)
@@ -308,18 +261,17 @@ TEST(a_tap_cannot_change_its_session)
 /* In a batch every session's tap sees its own rows, as if alone. */
 static void check_batch(size_t zoo)
 {
-    struct toy *m = build_zoo(zoo);
-    mgpt_model *model = toy_open(m, NULL);
+    struct subject s = subject_zoo(zoo);
     mgpt_session *batch[3];
     struct trace *alone[3], *together[3];
-    const int32_t tokens[6] = {3, 1, 4, 1, 5, 9}, next[3] = {2, 6, 5};
+    const int32_t *next = s.tokens + 6;
     char where[80];
     for (size_t i = 0; i < 3; i++) {
         size_t n = 3 * i;
-        alone[i] = trace_new(m->spec.n_layer, n + 1);
-        together[i] = trace_new(m->spec.n_layer, n + 1);
-        batch[i] = mgpt_session_new(model, NULL, NULL);
-        assert_int_equal(mgpt_feed(batch[i], tokens, n, NULL), MGPT_OK);
+        alone[i] = trace_new(s.m->spec.n_layer, n + 1);
+        together[i] = trace_new(s.m->spec.n_layer, n + 1);
+        batch[i] = subject_session(s.model, 0, 0);
+        subject_feed(batch[i], s.tokens, n);
         mgpt_session *single = mgpt_fork(batch[i], NULL);
         mgpt_tap(single, all_points, trace_tap, alone[i], NULL);
         assert_non_null(mgpt_step(single, next[i], NULL));
@@ -336,8 +288,7 @@ static void check_batch(size_t zoo)
         trace_free(together[i]);
         mgpt_session_free(batch[i]);
     }
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }
 
 TEST(taps_in_a_batch)
@@ -357,24 +308,21 @@ static int stop_at_once(const mgpt_value *value, void *user)
 /* A session whose tap stops a batch stops it for the others too, whose taps have not been called. */
 TEST(one_stops_a_batch)
 {
-    struct toy *m = build_zoo(ZOO_GPT2);
-    mgpt_model *model = toy_open(m, NULL);
+    struct subject s = subject_zoo(ZOO_GPT2);
     mgpt_session *batch[3];
     int called[3] = {0};
-    const int32_t next[3] = {2, 6, 5};
     for (size_t i = 0; i < 3; i++) {
-        batch[i] = mgpt_session_new(model, NULL, NULL);
+        batch[i] = subject_session(s.model, 0, 0);
         assert_int_equal(
             mgpt_tap(batch[i], MGPT_POINT_BIT(MGPT_EMBD), stop_at_once, &called[i], NULL), MGPT_OK);
     }
-    assert_int_equal(mgpt_step_many(batch, next, 3, NULL), MGPT_ESTOP);
+    assert_int_equal(mgpt_step_many(batch, s.tokens, 3, NULL), MGPT_ESTOP);
     assert_true(called[0] == 1 && called[1] == 0 && called[2] == 0);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(mgpt_pos(batch[i]), 0);
         mgpt_session_free(batch[i]);
     }
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }
 
 static int count_rows(const mgpt_value *value, void *user)
@@ -389,22 +337,18 @@ static int count_rows(const mgpt_value *value, void *user)
 TEST(each_point_alone)
 {
     enum { N = 11 };
-    struct toy *m = build_zoo(ZOO_GPT2);
-    mgpt_model *model = toy_open(m, NULL);
-    int32_t tokens[N];
-    toy_tokens(m, 3, tokens, N);
+    struct subject s = subject_zoo(ZOO_GPT2);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
-        size_t rows = 0, each = inside ? (size_t)m->spec.n_layer : 1;
-        mgpt_session *session = mgpt_session_new(model, &(mgpt_session_params){.n_chunk = 4}, NULL);
+        size_t rows = 0, each = inside ? (size_t)s.m->spec.n_layer : 1;
+        mgpt_session *session = subject_session(s.model, 4, 0);
         assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(p), count_rows, &rows, NULL), MGPT_OK);
-        assert_int_equal(mgpt_feed(session, tokens, N, NULL), MGPT_OK);
+        subject_feed(session, s.tokens, N);
         if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR)
             each = 0; /* GPT-2 has none */
         if (rows != each * N)
             fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);
         mgpt_session_free(session);
     }
-    mgpt_close(model);
-    toy_free(m);
+    subject_free(&s);
 }

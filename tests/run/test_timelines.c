@@ -15,7 +15,7 @@ static void go_astray(const struct subject *s, mgpt_session *session, size_t n)
 }
 
 /* Back from the end and from a detour with other tokens. */
-static void by_rewinding(const struct subject *s)
+TEST_ZOO(rewind)
 {
     mgpt_session *session = subject_session(s->model, 5, 1);
     subject_feed(session, s->tokens, s->n);
@@ -29,7 +29,7 @@ static void by_rewinding(const struct subject *s)
 }
 
 /* A fork and its origin go on independently, whichever ends first. */
-static void by_forking(const struct subject *s)
+TEST_ZOO(fork)
 {
     for (size_t p = 0; p < N_POSITIONS && positions[p] < s->n; p++) {
         size_t pos = positions[p];
@@ -51,7 +51,7 @@ static void by_forking(const struct subject *s)
 }
 
 /* From any other text by mgpt_sync: random edits, shorter, longer, equal, and after a rewind. */
-static void by_syncing(const struct subject *s)
+TEST_ZOO(sync)
 {
     mgpt_session *session = subject_session(s->model, 0, 1);
     uint64_t rng = 7;
@@ -96,7 +96,7 @@ static void check_batch(const struct subject *s, int32_t n_chunk, size_t n_sessi
         mgpt_session_free(sessions[i]);
 }
 
-static void by_batches(const struct subject *s)
+TEST_ZOO(batches)
 {
     size_t each = s->n / 7 - 1; /* 7 sessions, 3 rounds, and something left to feed */
     check_batch(s, 0, 7, each);
@@ -107,7 +107,7 @@ static void by_batches(const struct subject *s)
 }
 
 /* mgpt_tokens() may be fed to the session it came from, although the array moves when it grows. */
-static void by_own_tokens(const struct subject *s)
+TEST_ZOO(own_tokens)
 {
     size_t half = s->n / 2;
     mgpt_session *own = subject_session(s->model, 3, 1), *fresh = subject_session(s->model, 3, 1);
@@ -122,29 +122,4 @@ static void by_own_tokens(const struct subject *s)
     subject_check(s, half - 1, 1, mgpt_logits(own), "synced to its own tokens, position", half - 1);
     mgpt_session_free(own);
     mgpt_session_free(fresh);
-}
-
-TEST(own_tokens)
-{
-    subject_each(by_own_tokens);
-}
-
-TEST(rewind)
-{
-    subject_each(by_rewinding);
-}
-
-TEST(fork)
-{
-    subject_each(by_forking);
-}
-
-TEST(sync)
-{
-    subject_each(by_syncing);
-}
-
-TEST(batches)
-{
-    subject_each(by_batches);
 }

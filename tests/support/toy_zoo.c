@@ -280,6 +280,11 @@ struct subject subject_new(const struct toy_spec *spec, uint64_t seed)
     return s;
 }
 
+struct subject subject_zoo(size_t zoo)
+{
+    return subject_new(&toy_zoo[zoo], 1000 + zoo);
+}
+
 void subject_free(struct subject *s)
 {
     free(s->logits);
@@ -290,7 +295,7 @@ void subject_free(struct subject *s)
 void subject_each(void test(const struct subject *))
 {
     for (size_t i = 0; i < ZOO_SIZE; i++) {
-        struct subject s = subject_new(&toy_zoo[i], 1000 + i);
+        struct subject s = subject_zoo(i);
         test(&s);
         subject_free(&s);
     }

@@ -6,6 +6,7 @@
 
 #include "mgpt.h"
 #include "support/build_model.h"
+#include "support/unit.h"
 
 /* Every architecture, every dialect, odd sizes, and the corners. */
 enum {
@@ -76,6 +77,18 @@ void subject_free(struct subject *s);
 
 /* Runs the test for every model of the zoo. */
 void subject_each(void test(const struct subject *));
+
+/* TEST_ZOO(name) { ... }: a test of every model of the zoo, s. */
+#define TEST_ZOO(name)                                                                             \
+    static void each_##name(const struct subject *s);                                              \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        subject_each(each_##name);                                                                 \
+    }                                                                                              \
+    static void each_##name(const struct subject *s)
+
+/* A member of the zoo as a subject. */
+struct subject subject_zoo(size_t zoo);
 
 /* A session, or the test fails. */
 mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads);
