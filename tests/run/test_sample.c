@@ -1,6 +1,5 @@
-/* Tests of the sampler and of mgpt_top and mgpt_logprob: exact where the contract is exact, chi-square
- * against the exact distribution where it is a distribution. Seeds are fixed, so nothing here is left
- * to chance: a test that passes, passes always. */
+/* The sampler: exact where the contract is exact, chi-square against the exact distribution where it is a
+ * distribution. Seeds are fixed, so a test that passes once passes always. mgpt_top, mgpt_logprob: test_top.c. */
 #include "kernels/sample_kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
@@ -83,7 +82,7 @@ static void check_distribution(mgpt_sampler sampler)
     memcpy(logits, logits12, sizeof logits);
     for (int i = 0; i < N_DRAWS; i++) {
         int32_t token = mgpt_sample(&sampler, logits, V);
-        assert_true(token >= 0 && token < V);
+        assert_in_range(token, 0, V - 1);
         counts[token]++;
     }
     assert_memory_equal(logits, logits12, sizeof logits);
@@ -103,42 +102,31 @@ static void check_distribution(mgpt_sampler sampler)
         fail_msg("chi-square %g with %g degrees of freedom", chi, k);
 }
 
-TEST(temperature)
+TEST(single_filters)
 {
     const float temperatures[] = {0.5f, 1.0f, 2.0f, 10.0f};
-    for (uint64_t i = 0; i < 4; i++)
+    const float ps[] = {0.0f, 1e-6f, 0.01f, 0.1f, 0.25f, 0.3f, 0.5f, 0.77f, 0.9f, 0.99f, 1.0f};
+    for (uint64_t i = 0; i < COUNT(temperatures); i++)
         check_distribution((mgpt_sampler){.temperature = temperatures[i], .rng = i});
-}
-
-TEST(top_k)
-{
     for (int32_t k = 0; k <= V + 1; k++)
         check_distribution((mgpt_sampler){.temperature = 1.5f, .top_k = k, .rng = (uint64_t)k});
-}
-
-TEST(top_p)
-{
-    const float ps[] = {0.0f, 1e-6f, 0.25f, 0.5f, 0.77f, 0.9f, 0.99f, 1.0f};
-    for (uint64_t i = 0; i < 8; i++)
+    for (uint64_t i = 0; i < COUNT(ps); i++) {
         check_distribution((mgpt_sampler){.temperature = 1.0f, .top_p = ps[i], .rng = i});
-}
-
-TEST(min_p)
-{
-    const float ps[] = {0.0f, 0.01f, 0.1f, 0.3f, 0.9f, 1.0f};
-    for (uint64_t i = 0; i < 6; i++)
         check_distribution((mgpt_sampler){.temperature = 1.0f, .min_p = ps[i], .rng = i});
+    }
 }
 
 /* Each filter works on what the one before left: top_p 0.5 of the whole keeps three tokens, of the
  * four that top-k leaves two. */
 TEST(filters_in_order)
 {
-    check_distribution((mgpt_sampler){.temperature = 1.0f, .top_k = 4, .top_p = 0.5f, .rng = 1});
-    check_distribution((mgpt_sampler){.temperature = 0.8f, .top_k = 6, .min_p = 0.4f, .rng = 2});
-    check_distribution((mgpt_sampler){.temperature = 1.2f, .top_p = 0.8f, .min_p = 0.2f, .rng = 3});
-    check_distribution(
-        (mgpt_sampler){.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .min_p = 0.1f, .rng = 4});
+    const mgpt_sampler rows[] = {
+        {.temperature = 1.0f, .top_k = 4, .top_p = 0.5f, .rng = 1},
+        {.temperature = 0.8f, .top_k = 6, .min_p = 0.4f, .rng = 2},
+        {.temperature = 1.2f, .top_p = 0.8f, .min_p = 0.2f, .rng = 3},
+        {.temperature = 0.7f, .top_k = 8, .top_p = 0.9f, .min_p = 0.1f, .rng = 4}};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        check_distribution(rows[i]);
 }
 
 /* ---- determinism -------------------------------------------------------------------------------
@@ -396,18 +384,9 @@ TEST(every_corner)
 TEST(wrong_arguments)
 {
     mgpt_sampler sampler = {.temperature = 1.0f};
-    mgpt_candidate top[1];
     assert_int_equal(mgpt_sample(NULL, logits12, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, NULL, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, logits12, 0), MGPT_EARG);
-    assert_int_equal(mgpt_top(logits12, V, NULL, 3), 0);
-    assert_int_equal(mgpt_top(NULL, V, top, 1), 0);
-    assert_int_equal(mgpt_top(logits12, 0, top, 1), 0);
-    assert_int_equal(mgpt_top(logits12, V, top, 0), 0);
-    assert_true(isnan(mgpt_logprob(NULL, V, 0)));
-    assert_true(isnan(mgpt_logprob(logits12, V, V)));
-    assert_true(isnan(mgpt_logprob(logits12, V, -1)));
-    assert_true(isnan(mgpt_logprob(logits12, 0, 0)));
 }
 
 /* A vocabulary of real size, every filter, against the same distribution computed here. */
@@ -431,9 +410,6 @@ TEST(large_vocabulary)
     free(logits);
 }
 
-/* ---- mgpt_top and mgpt_logprob -----------------------------------------------------------------
- */
-
 /* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14 steps
  * of Horner's rule, of which only the last ones count, and of the reduction. */
 TEST(sum_exp)
@@ -442,68 +418,4 @@ TEST(sum_exp)
         double expected = exp((double)x), found = kernels_sample()->sum_exp(&x, 1, 0);
         assert_true(fabs(found - expected) <= 1e-15 * expected);
     }
-}
-
-/* Float64 sums of 12 terms near 1: 1e-14 is about 50 units in the last place. */
-TEST(logprob)
-{
-    double p[V];
-    mgpt_sampler sampler = {.temperature = 1.0f};
-    distribution(&sampler, logits12, V, p);
-    for (int32_t i = 0; i < V; i++)
-        assert_true(fabs(mgpt_logprob(logits12, V, i) - log(p[i])) <=
-                    1e-14 * fabs(log(p[i])) + 1e-14);
-    const float far[2] = {3e38f, -3e38f}, odd[3] = {0.0f, -INFINITY, NAN};
-    assert_true(mgpt_logprob(far, 2, 0) == 0);
-    assert_true(mgpt_logprob(far, 2, 1) == (double)-3e38f - (double)3e38f);
-    assert_true(mgpt_logprob(odd, 3, 0) == 0);
-    assert_true(mgpt_logprob(odd, 3, 1) == -INFINITY);
-    assert_false(mgpt_logprob(odd, 3, 2) > -INFINITY); /* NaN has no probability */
-}
-
-TEST(top_is_sorted_and_sums_to_one)
-{
-    mgpt_candidate top[V + 3];
-    for (size_t k = 1; k <= V + 3; k++) {
-        double p[V], sum = 0;
-        int order[V];
-        size_t n = mgpt_top(logits12, V, top, k);
-        assert_int_equal(n, k < V ? k : V);
-        for (int i = 0; i < V; i++)
-            p[i] = (double)logits12[i];
-        ranked(p, V, order);
-        for (size_t i = 0; i < n; i++) {
-            assert_int_equal(top[i].token, order[i]);
-            assert_true(top[i].logit == logits12[top[i].token]);
-            assert_true(top[i].logprob == mgpt_logprob(logits12, V, top[i].token));
-            sum += exp(top[i].logprob);
-        }
-        if (n == V)
-            assert_true(fabs(sum - 1) <= 1e-14);
-    }
-}
-
-/* Many ties in a larger array: order of id among equals, whatever k is. */
-TEST(top_breaks_ties_by_id)
-{
-    enum { N = 1000 };
-    float logits[N];
-    mgpt_candidate top[N];
-    uint64_t rng = 3;
-    for (int i = 0; i < N; i++)
-        logits[i] = (float)(toy_random(&rng) % 10);
-    logits[17] = NAN;
-    logits[500] = -INFINITY;
-    for (size_t k = 1; k <= N; k = k * 2 + 1) {
-        assert_int_equal(mgpt_top(logits, N, top, k), k);
-        for (size_t i = 1; i < k; i++)
-            assert_true(top[i - 1].logit > top[i].logit ||
-                        (top[i - 1].logit == top[i].logit && top[i - 1].token < top[i].token));
-    }
-    assert_int_equal(mgpt_top(logits, N, top, N), N);
-    assert_int_equal(top[N - 2].token, 17); /* NaN counts as minus infinity, so by id */
-    assert_int_equal(top[N - 1].token, 500);
-    for (size_t i = 1; i < N - 2; i++)
-        assert_true(top[i - 1].logit > top[i].logit ||
-                    (top[i - 1].logit == top[i].logit && top[i - 1].token < top[i].token));
 }
