@@ -14,10 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef MGPT_VERSION
-#define MGPT_VERSION "0.1.0"
-#endif
-
 struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
@@ -157,6 +153,6 @@ int main(int argc, char **argv)
         return help(argc, argv);
     if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0 && strcmp(word, "version") != 0)
         return unknown_command(word);
-    puts("mgpt " MGPT_VERSION);
+    printf("mgpt %s\n", mgpt_version());
     return cli_finish(EXIT_OK);
 }

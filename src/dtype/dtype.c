@@ -86,6 +86,9 @@ void encode_BF16(const float *src, void *dst, size_t n)
     }
 }
 
+#define CHECK_ID(NAME, ID, ...) _Static_assert(ID < DTYPE_N_IDS, #NAME);
+READABLE_TYPES(CHECK_ID)
+
 #define ENCODER_RW(NAME) encode_##NAME
 #define ENCODER_R(NAME) NULL
 #define DTYPE(NAME, WEIGHT, ACCESS, FILE_TYPE, INSTEAD)                                            \

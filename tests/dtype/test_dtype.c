@@ -14,9 +14,9 @@ enum { MAX_BLOCK = 256, MAX_BYTES = 256, MANY = 16384 };
 
 static const struct dtype *const *quantised(size_t *n)
 {
-    static const struct dtype *found[64];
+    static const struct dtype *found[DTYPE_N_IDS];
     *n = 0;
-    for (uint32_t id = 0; id < 64; id++)
+    for (uint32_t id = 0; id < DTYPE_N_IDS; id++)
         if (dtype_find(id) && dtype_find(id)->block > 1)
             found[(*n)++] = dtype_find(id);
     return found;

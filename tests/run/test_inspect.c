@@ -95,6 +95,46 @@ TEST_ZOO(info)
     assert_true(info.logit_softcap == (float)spec->softcap);
 }
 
+/* Layer, window and rotated components of models that have layers of two kinds. */
+TEST(layers)
+{
+    static const struct {
+        size_t model, layer;
+        int32_t window, n_rot;
+    } want[] = {{ZOO_LLAMA_PATTERN, 1, 16, 8}, {ZOO_LLAMA_PATTERN, 2, 0, 8},
+                {ZOO_GPTNEOX, 1, 0, 4},        {ZOO_GPT2_NEO, 2, 33, 0},
+                {ZOO_SMOLLM3, 2, 0, 4},        {ZOO_SMOLLM3, 3, 0, 0}};
+    for (size_t i = 0; i < COUNT(want); i++) {
+        struct subject s = subject_zoo(want[i].model);
+        mgpt_layer got;
+        assert_int_equal(mgpt_get_layer(s.model, want[i].layer, &got, NULL), MGPT_OK);
+        assert_int_equal(got.window, want[i].window);
+        assert_int_equal(got.n_rot, want[i].n_rot);
+        assert_int_equal(mgpt_get_layer(s.model, (size_t)s.m->spec.n_layer, &got, NULL), MGPT_EARG);
+        assert_int_equal(mgpt_get_layer(s.model, 0, NULL, NULL), MGPT_EARG);
+        subject_free(&s);
+    }
+}
+
+/* The first instruction set runs everywhere; a model opens on those that run here, and on no other. */
+TEST(instruction_sets)
+{
+    struct subject s = subject_zoo(ZOO_MICROGPT);
+    const char *isa;
+    int runs = 0;
+    assert_string_equal(mgpt_isa(0, &runs), "scalar");
+    assert_true(runs);
+    for (size_t i = 0; (isa = mgpt_isa(i, &runs)); i++) {
+        const mgpt_model_params params = {.isa = isa};
+        mgpt_model *model = mgpt_open_bytes(s.m->file, s.m->size, &params, NULL);
+        assert_int_equal(model != NULL, runs);
+        assert_ptr_equal(mgpt_isa(i, NULL), isa);
+        mgpt_close(model);
+    }
+    assert_null(mgpt_isa(SIZE_MAX, NULL));
+    subject_free(&s);
+}
+
 /* The vocabulary of a toy: newline, space, '!', '"', ... in order of code point, BOS last. */
 TEST(characters)
 {
@@ -126,8 +166,11 @@ TEST(characters)
 static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
 {
     const struct toy_tensor *t = &m->tensors[i];
-    mgpt_tensor got;
+    mgpt_tensor got, found;
     assert_int_equal(mgpt_get_tensor(model, i, &got, NULL), MGPT_OK);
+    assert_int_equal(mgpt_find_tensor(model, t->name, &found, NULL), MGPT_OK);
+    assert_ptr_equal(found.name, got.name);
+    assert_true(found.offset == got.offset && found.n_bytes == got.n_bytes);
     assert_string_equal(got.name, t->name);
     assert_int_equal(got.n_dims, t->n_dims);
     assert_memory_equal(got.dims, t->dims, sizeof got.dims);
@@ -165,6 +208,10 @@ TEST(tensors_out_of_range)
     assert_int_equal(mgpt_get_tensor(s.model, s.m->n_tensors, &tensor, &err), MGPT_EARG);
     assert_int_equal(mgpt_get_tensor(s.model, SIZE_MAX, &tensor, &err), MGPT_EARG);
     assert_int_equal(mgpt_get_tensor(s.model, 0, NULL, &err), MGPT_EARG);
+    assert_int_equal(mgpt_find_tensor(s.model, "no.other", &tensor, &err), MGPT_EARG);
+    assert_non_null(strstr(err.text, "no.other"));
+    assert_int_equal(mgpt_find_tensor(s.model, NULL, &tensor, &err), MGPT_EARG);
+    assert_int_equal(mgpt_find_tensor(s.model, name, NULL, &err), MGPT_EARG);
     assert_int_equal(mgpt_read_tensor(s.model, "no.such", 0, 1, out, &err), MGPT_EARG);
     assert_non_null(strstr(err.text, "no.such"));
     assert_int_equal(mgpt_read_tensor(s.model, NULL, 0, 1, out, &err), MGPT_EARG);

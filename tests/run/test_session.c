@@ -109,6 +109,7 @@ TEST(null_objects)
     mgpt_error err = {0};
     mgpt_info info;
     mgpt_tensor tensor;
+    mgpt_layer layer;
     float x[4];
     int32_t token = 0;
     size_t n = 7;
@@ -125,7 +126,9 @@ TEST(null_objects)
     assert_null(mgpt_step(NULL, 0, &err));
     check_refusal(err.status, MGPT_EARG, &err, "");
     check_refusal(mgpt_get_info(NULL, &info, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_get_layer(NULL, 0, &layer, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_get_tensor(NULL, 0, &tensor, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_find_tensor(NULL, "x", &tensor, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_read_tensor(NULL, "x", 0, 1, x, &err), MGPT_EARG, &err, "");
     check_refusal((int)mgpt_encode(NULL, "x", 1, 0, &token, 1, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_feed(NULL, &token, 1, &err), MGPT_EARG, &err, "");

@@ -1,11 +1,14 @@
 #!/bin/sh
 # The folders of src/ and tools/ are in the order in which their meson.build names them: an #include points into
-# its own folder or one named before it. Architectures have names only up to binding. The library calls nothing
+# its own folder or one named before it. Tools include the headers of src/ that are listed here. Functions of src/
+# have at most seven parameters. Architectures have names only up to binding. The library calls nothing
 # that prints, exits, aborts, or reads the environment, and has no globals. Tools open files through files.c.
 set -eu
 root=${MGPT_SOURCE_ROOT:?}
 lib=${1:?library to look into}
 bad=0
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT INT TERM
 
 # place FOLDER FOLDERS...: its number in the list, none if it is not there.
 place() {
@@ -67,6 +70,28 @@ if [ -n "$long" ]; then
     bad=1
 else
     echo "ok no function of src/ has more than seven parameters"
+fi
+
+# The headers of src/ that tools include, most of them in the files named here only.
+cat >"$list" <<'END'
+tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8)\.h
+tools/[^:]*: dtype/dtype\.h
+tools/(bench/bench_limit|lab/wasm/system)\.c: base/threads\.h
+tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
+tools/(attend/attend_stages|bench/bench_cases)\.h: kernels/kernels\.h
+tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h
+tools/(convert/core/from_gguf|check/oracle/oracle_model)\.c: model/model\.h
+tools/(convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
+END
+inside=$(cd "$root" && grep -rE '^ *# *include "' tools --include='*.[ch]' --include='*.inc' |
+    sed 's/:.*"\(.*\)"/: \1/' | while read -r file header; do
+    [ ! -e "src/$header" ] || echo "$file $header"
+done | grep -vxEf "$list" || true)
+if [ -n "$inside" ]; then
+    printf 'not ok: these reach into src/ past the list in folders.sh\n%s\n' "$inside"
+    bad=1
+else
+    echo "ok tools include the headers of src/ that are listed"
 fi
 
 # Architectures are rows of a table: after binding nothing asks which one it is.

@@ -16,7 +16,6 @@
 #define MGPT_BENCH_H
 
 #include "engine/engine.h"
-#include "kernels/kernels.h"
 
 #include <jansson.h>
 

@@ -11,6 +11,7 @@
 #define MGPT_BENCH_CASES_H
 
 #include "bench/bench.h"
+#include "kernels/kernels.h"
 
 enum { MAX_CASES = 8 }; /* measured in the same rounds */
 

@@ -6,7 +6,6 @@
 #include "bench/bench_cases.h"
 #include "common/interrupt.h"
 #include "common/text.h"
-#include "model/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -154,7 +153,7 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     int runs, code = EXIT_OK;
     memset(&k, 0, sizeof k);
     if (isa && !kernels_init(&k, isa)) {
-        model_refuse_isa(isa, &err);
+        mgpt_close(mgpt_open_bytes("", 0, &(mgpt_model_params){.isa = isa}, &err)); /* says why */
         return cli_fail("--isa", &err);
     }
     machine_look(&m);
@@ -166,7 +165,7 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     if (code == EXIT_OK && !json)
         printf("%s, one thread, medians of %d\n\n%-10s %-14s %-27s %10s %8s %9s %8s %9s\n", m.cpu,
                rounds, "isa", "kernel", "size", "us/call", "G/s", "of peak", "GB/s", "of read");
-    for (size_t i = 0; code == EXIT_OK && (name = kernels_isa_level(i, &runs)) != NULL; i++) {
+    for (size_t i = 0; code == EXIT_OK && (name = mgpt_isa(i, &runs)) != NULL; i++) {
         memset(&k, 0, sizeof k);
         if (runs && (!isa || strcmp(isa, name) == 0) && kernels_init(&k, name))
             code = run_isa_level(&k, &bank, &m, &q);

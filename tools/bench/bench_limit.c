@@ -82,7 +82,7 @@ static const struct peak_loops *reader(void)
 {
     const char *name, *best = "scalar";
     int runs;
-    for (size_t i = 0; (name = kernels_isa_level(i, &runs)) != NULL; i++)
+    for (size_t i = 0; (name = mgpt_isa(i, &runs)) != NULL; i++)
         best = runs ? name : best;
     return peak_find(best);
 }

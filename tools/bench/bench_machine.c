@@ -184,18 +184,16 @@ uint64_t machine_peak_memory(void)
 
 /* ---- the model ---- */
 
-/* 1 when the kernels in use multiply this type as integers. */
-static int is_integer(const char *type, const char *isa)
+/* 1 when the kernels multiply this type as integers. */
+static int is_integer(const char *type)
 {
     const struct dtype *d = dtype_named(type);
-    struct kernels k;
-    memset(&k, 0, sizeof k);
-    return d && kernels_init(&k, isa) && weight_is_integer(d->weight) && k.matmul[d->weight];
+    return d && weight_is_integer(d->weight);
 }
 
 void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info)
 {
-    *w = (struct work){.is_integer = is_integer(info->type, info->isa)};
+    *w = (struct work){.is_integer = is_integer(info->type)};
     mgpt_tensor t;
     for (size_t i = 0; i < mgpt_n_tensors(model); i++) {
         if (mgpt_get_tensor(model, i, &t, NULL) < 0 || t.n_dims < 2)

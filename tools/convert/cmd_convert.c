@@ -56,7 +56,7 @@ static int choose_type(const struct cli_command *command, struct request *r)
     r->type = dtype_named(r->type_name);
     if (r->type && r->type->from_float)
         return EXIT_OK;
-    for (uint32_t id = 0; id < 64; id++)
+    for (uint32_t id = 0; id < DTYPE_N_IDS; id++)
         if (strcasecmp(dtype_name(id), r->type_name) == 0)
             return cli_usage(command, "--type: %s cannot be written; " WRITABLE, dtype_name(id));
     return cli_usage(command, "--type: expected " WRITABLE ", found '%s'", r->type_name);

@@ -2,7 +2,6 @@
 #include "engine/finite.h"
 
 #include "base/error.h"
-#include "model/model.h"
 
 #include <math.h>
 
@@ -17,9 +16,11 @@ static int32_t first_bad(const float *row, int32_t from, int32_t cols)
 /* How many keys, from the oldest on, the query at value->pos must not see. */
 static int32_t n_hidden(const struct finite *f, const mgpt_value *value)
 {
-    size_t window = value->point == MGPT_SCORES ? f->model->layers[value->layer].window : 0;
-    size_t n = (size_t)value->cols;
-    return window && n > window ? (int32_t)(n - window) : 0;
+    mgpt_layer layer;
+    if (value->point != MGPT_SCORES ||
+        mgpt_get_layer(f->model, (size_t)value->layer, &layer, NULL) < 0)
+        return 0;
+    return layer.window && value->cols > layer.window ? value->cols - layer.window : 0;
 }
 
 static int finite_check(const mgpt_value *value, void *user)
@@ -52,7 +53,8 @@ struct watcher finite_watcher(struct finite *f, const mgpt_model *model)
 /* "head 1, position 3, key 2", as the point's rows and columns are to be read. */
 static void say_where(const struct finite *f, char *buf, size_t cap)
 {
-    const int32_t d = (int32_t)f->model->shape.head_dim;
+    mgpt_info info;
+    const int32_t d = mgpt_get_info(f->model, &info, NULL) == MGPT_OK ? info.head_dim : 1;
     switch (f->point) {
     case MGPT_SCORES:
     case MGPT_WEIGHTS:

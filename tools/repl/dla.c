@@ -30,10 +30,7 @@ struct dla_work {
 static int has_tensor(const mgpt_model *model, const char *name)
 {
     mgpt_tensor t;
-    for (size_t i = 0; i < mgpt_n_tensors(model); i++)
-        if (mgpt_get_tensor(model, i, &t, NULL) == MGPT_OK && strcmp(t.name, name) == 0)
-            return 1;
-    return 0;
+    return mgpt_find_tensor(model, name, &t, NULL) == MGPT_OK;
 }
 
 /* Reads n numbers of a tensor; `absent` everywhere when there is none. */

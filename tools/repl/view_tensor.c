@@ -141,13 +141,12 @@ static void tell_nearest(const mgpt_model *model, const char *name)
 static int view_tensor_find(struct tensor *t, const char *name)
 {
     const mgpt_model *model = t->view.repl->engine.model;
-    for (size_t i = 0; i < mgpt_n_tensors(model); i++)
-        if (mgpt_get_tensor(model, i, &t->t, NULL) == MGPT_OK && strcmp(t->t.name, name) == 0) {
-            t->s.n = t->t.dims[0] * t->t.dims[1] * t->t.dims[2] * t->t.dims[3];
-            return 1;
-        }
-    tell_nearest(model, name);
-    return 0;
+    if (mgpt_find_tensor(model, name, &t->t, NULL) < 0) {
+        tell_nearest(model, name);
+        return 0;
+    }
+    t->s.n = t->t.dims[0] * t->t.dims[1] * t->t.dims[2] * t->t.dims[3];
+    return 1;
 }
 
 static void view_tensor_run(struct tensor *t)

@@ -104,6 +104,5 @@ int oracle_final_norm(const mgpt_model *m)
 
 int oracle_tensor_find(const mgpt_model *m, const char *name, mgpt_tensor *tensor)
 {
-    const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
-    return t && mgpt_get_tensor(m, (size_t)(t - m->gguf.tensors), tensor, NULL) == MGPT_OK;
+    return mgpt_find_tensor(m, name, tensor, NULL) == MGPT_OK;
 }

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { N_TYPE_IDS = 64 }; /* of which rows of dtype.h exist */
-
 static int is_vocabulary(const struct ckpt_tensor *t)
 {
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
@@ -56,13 +54,13 @@ void ckpt_note_types(struct checkpoint *c, const struct dtype *type)
 
 void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w)
 {
-    uint64_t totals[N_TYPE_IDS] = {0}, most = 0;
+    uint64_t totals[DTYPE_N_IDS] = {0}, most = 0;
     *w = (struct ckpt_written){.type = type ? type->name : "F32",
                                .file_type = type ? type->file_type : 0};
     for (size_t i = 0; i < arr_len(c->tensors); i++) {
         const struct ckpt_tensor *t = &c->tensors[i];
         const struct dtype *to = ckpt_type_of(t, type);
-        uint64_t *total = &totals[to->id % N_TYPE_IDS];
+        uint64_t *total = &totals[to->id % DTYPE_N_IDS];
         *total += t->n_values;
         if (*total > most) {
             most = *total;
