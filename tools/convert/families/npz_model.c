@@ -13,7 +13,6 @@
 #include "convert/families/npy_model.h"
 #include "convert/families/tree.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +25,9 @@ struct npz_entry {
     struct npy npy;
     char what[32];          /* for messages */
     struct gguf_str *texts; /* of type U: stb_ds array */
-    int is_number;          /* one element: */
-    double number;
-    struct pickle pickle; /* of type O */
+    struct pickle pickle;   /* of type O, and its tree */
     struct tree_file file;
-    struct tree objects;
+    struct tree value;
 };
 
 struct npz {
@@ -38,6 +35,7 @@ struct npz {
     struct npz_entry *entries;
     size_t n_entries;
     int in_order; /* they have numbers, not names */
+    struct tree_file file;
     uint64_t left;
 };
 
@@ -73,6 +71,9 @@ static int load_texts(struct npz *z, struct npz_entry *e, mgpt_error *err)
         text += s.n;
         arr_put(e->texts, s);
     }
+    e->value.kind = e->npy.n_dims ? TREE_LIST : TREE_TEXT;
+    e->value.text = arr_len(e->texts) ? e->texts[0] : e->value.text;
+    e->value.n = arr_len(e->texts);
     return MGPT_OK;
 }
 
@@ -84,20 +85,22 @@ static int load_number(struct npz *z, struct npz_entry *e, mgpt_error *err)
     enum state_type type;
     if (npz_hold(&z->stream, e->index, &data, err) < 0)
         return npz_status(err);
-    e->is_number = 1;
     for (size_t i = 0; i < e->npy.width; i++)
         bits |= (uint64_t)data.data[i] << (8 * i);
     int negative = e->npy.kind == 'i' && (bits >> (8 * e->npy.width - 1) & 1);
-    e->number = negative ? -1 : (double)bits; /* no fact is negative */
+    e->value.kind = e->npy.kind == 'b' ? TREE_FLAG : TREE_NUMBER;
+    e->value.is_whole = e->npy.kind == 'i' || e->npy.kind == 'u';
+    e->value.whole = negative ? -1 : (int64_t)bits; /* no fact is negative */
+    e->value.number = (double)e->value.whole;
     if (e->npy.kind != 'f')
         return MGPT_OK;
     if (!npy_weights(&e->npy, &type))
         return ckpt_refuse(err, "npz: element type '%s'", e->npy.descr);
     float value;
     npz_decode(type, data.data, 1, &value);
-    e->number = (double)value;
+    e->value.number = (double)value;
     if (type == STATE_F64)
-        memcpy(&e->number, &bits, sizeof e->number);
+        memcpy(&e->value.number, &bits, sizeof bits);
     return MGPT_OK;
 }
 
@@ -108,7 +111,7 @@ static int load_objects(struct npz *z, struct npz_entry *e, struct mg_parts *m)
         pickle_read(&e->pickle, data, m->err) < 0)
         return m->err->status;
     uint64_t left;
-    e->objects = tree_of_pickle(&e->file, &left, &e->pickle, npy_objects(&e->pickle), data.size);
+    e->value = tree_of_pickle(&e->file, &left, &e->pickle, npy_objects(&e->pickle), data.size);
     e->file.left = &z->left;
     z->left += left;
     m->room += data.size;
@@ -151,6 +154,10 @@ static int load_entry(struct npz *z, zip_uint64_t index, struct mg_parts *m)
     zip_fclose(stream);
     z->n_entries++;
     snprintf(e->what, sizeof e->what, "element type %s", e->npy.descr);
+    e->value = (struct tree){.kind = e->npy.kind == 'f' || z->in_order ? TREE_ARRAY : TREE_OPAQUE,
+                             .file = &z->file,
+                             .at = z->n_entries,
+                             .what = e->what};
     if (e->npy.kind == 'O')
         return load_objects(z, e, m);
     if (e->npy.kind == 'U' && (!e->npy.n_dims || mg_kind_of(e->key.p, &size) == MG_VOCABULARY))
@@ -175,80 +182,27 @@ static int load_entries(struct npz *z, struct mg_parts *m)
 
 /* ---- the tree ---------------------------------------------------------------------------------- */
 
-/* A value is the archive (0), an entry (its number + 1), or a text of an entry (and its number + 1 above). */
-enum { TEXT_SHIFT = 32 };
-
-static const struct npz_entry *entry_of(struct tree t)
-{
-    const struct npz *z = t.file->data;
-    return &z->entries[(uint32_t)t.at - 1];
-}
-
-static enum tree_kind npz_tree_kind(struct tree t)
-{
-    const struct npz *z = t.file->data;
-    if (t.at == 0)
-        return z->in_order ? TREE_LIST : TREE_DICT;
-    const struct npz_entry *e = entry_of(t);
-    if (t.at >> TEXT_SHIFT)
-        return TREE_TEXT;
-    if (e->texts)
-        return e->npy.n_dims ? TREE_LIST : TREE_TEXT;
-    if (e->is_number)
-        return e->npy.kind == 'b' ? TREE_FLAG : TREE_NUMBER;
-    return e->npy.kind == 'f' || z->in_order ? TREE_ARRAY : TREE_OPAQUE;
-}
-
-static const char *npz_describe(struct tree t)
-{
-    return t.at ? entry_of(t)->what : "an archive";
-}
-
-static size_t npz_tree_size(struct tree t)
-{
-    const struct npz *z = t.file->data;
-    return t.at ? arr_len(entry_of(t)->texts) : z->n_entries;
-}
-
+/* Members of the archive are its entries; those of a list of texts are its texts. */
 static int npz_tree_next(struct tree_iter *i)
 {
     const struct npz *z = i->of.file->data;
-    if (i->n >= npz_tree_size(i->of))
+    if (i->n >= i->of.n)
         return 0;
-    i->value = (struct tree){i->of.file, i->of.at | (uint64_t)(i->n + 1) << TEXT_SHIFT};
-    if (i->of.at)
+    if (i->of.at) {
+        i->value = (struct tree){
+            .kind = TREE_TEXT, .file = i->of.file, .text = z->entries[i->of.at - 1].texts[i->n]};
         return 1;
-    const struct npz_entry *e = &z->entries[i->n];
-    i->key = e->key;
-    i->value = e->npy.kind == 'O' ? e->objects : (struct tree){i->of.file, i->n + 1};
+    }
+    i->key = z->entries[i->n].key;
+    i->value = z->entries[i->n].value;
     return 1;
 }
 
-static int npz_tree_number(struct tree t, double *v)
+static int npz_tree_array(const struct tree *value, struct mg_parts *m, const char *name)
 {
-    *v = t.at ? entry_of(t)->number : 0;
-    return t.at && entry_of(t)->is_number;
-}
-
-static int npz_tree_integer(struct tree t, int64_t *v)
-{
-    double number;
-    int is = npz_tree_number(t, &number) && number == floor(number) && fabs(number) < 1e15;
-    *v = is ? (int64_t)number : 0;
-    return is;
-}
-
-static struct gguf_str npz_tree_text(struct tree t)
-{
-    uint64_t i = t.at >> TEXT_SHIFT;
-    return entry_of(t)->texts[i ? i - 1 : 0];
-}
-
-static int npz_tree_array(struct tree value, struct mg_parts *m, const char *name)
-{
-    const struct npz_entry *e = entry_of(value);
+    struct npz *z = (struct npz *)(uintptr_t)value->file->data;
+    const struct npz_entry *e = &z->entries[value->at - 1];
     const struct npy *npy = &e->npy;
-    struct npz *z = (struct npz *)(uintptr_t)value.file->data;
     enum state_type type;
     if (!npy_weights(npy, &type))
         return ckpt_refuse_tensor(m->err, name, "element type '%s', expected <f4, <f8 or <f2",
@@ -299,14 +253,16 @@ enum ckpt_match npz_sniff(struct span bytes)
 
 static int npz_model_read(struct npz *z, struct mg_parts *m)
 {
-    static const struct tree_ops ops = {npz_tree_kind, npz_describe,    npz_tree_size,
-                                        npz_tree_next, npz_tree_number, npz_tree_integer,
-                                        npz_tree_text, npz_tree_array};
-    const struct tree_file file = {&ops, z, &z->left};
+    static const struct tree_ops ops = {npz_tree_next, npz_tree_array};
+    z->file = (struct tree_file){&ops, z, &z->left};
     z->left = UINT64_MAX / 2;
     int status = load_entries(z, m);
+    struct tree root = {.kind = z->in_order ? TREE_LIST : TREE_DICT,
+                        .file = &z->file,
+                        .n = z->n_entries,
+                        .what = "an archive"};
     if (status == MGPT_OK)
-        status = tree_read(m, (struct tree){&file, 0}, NULL);
+        status = tree_read(m, root, NULL);
     status = mg_parts_build(m, status);
     free_entries(z);
     return status;

@@ -178,7 +178,7 @@ int torch_facts(struct torch_model *m)
     for (size_t i = 0; status == MGPT_OK && i < sizeof first / sizeof *first; i++)
         status = tree_facts(&m->parts, tree_get(root, first[i]), (struct tree){0}, 0);
     if (status == MGPT_OK && m->weights != m->root)
-        status = tree_facts(&m->parts, root, (struct tree){&file, m->weights}, 0);
+        status = tree_facts(&m->parts, root, (struct tree){.file = &file, .at = m->weights}, 0);
     return status;
 }
 

@@ -5,36 +5,6 @@
 
 /* ---- any file ---------------------------------------------------------------------------------- */
 
-enum tree_kind tree_kind(struct tree t)
-{
-    return t.file ? t.file->ops->kind(t) : TREE_NONE;
-}
-
-const char *tree_describe(struct tree t)
-{
-    return t.file ? t.file->ops->describe(t) : "nothing";
-}
-
-size_t tree_size(struct tree t)
-{
-    return t.file ? t.file->ops->size(t) : 0;
-}
-
-int tree_number(struct tree t, double *v)
-{
-    return t.file && t.file->ops->number(t, v);
-}
-
-int tree_integer(struct tree t, int64_t *v)
-{
-    return t.file && t.file->ops->integer(t, v);
-}
-
-struct gguf_str tree_text(struct tree t)
-{
-    return tree_kind(t) == TREE_TEXT ? t.file->ops->text(t) : (struct gguf_str){"", 0};
-}
-
 struct tree_iter tree_items(struct tree t)
 {
     return (struct tree_iter){.of = t, .id = -1};
@@ -63,7 +33,7 @@ struct tree tree_get(struct tree dict, const char *key)
 struct tree tree_first(struct tree list)
 {
     struct tree_iter i = tree_items(list);
-    return tree_kind(list) == TREE_LIST && tree_next(&i) ? i.value : (struct tree){0};
+    return list.kind == TREE_LIST && tree_next(&i) ? i.value : (struct tree){0};
 }
 
 void tree_key(const struct tree_iter *i, char buf[TREE_MAX_NAME])
@@ -89,39 +59,34 @@ int64_t tree_digits(struct gguf_str s)
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-static json_t *json_of(struct tree t)
+static struct tree json_load(const struct tree_file *file, const json_t *v)
 {
-    return (json_t *)(uintptr_t)t.at;
-}
-
-static enum tree_kind json_tree_kind(struct tree t)
-{
-    static const enum tree_kind kinds[] = {
-        [JSON_OBJECT] = TREE_DICT,    [JSON_ARRAY] = TREE_LIST,  [JSON_STRING] = TREE_TEXT,
-        [JSON_INTEGER] = TREE_NUMBER, [JSON_REAL] = TREE_NUMBER, [JSON_TRUE] = TREE_FLAG,
-        [JSON_FALSE] = TREE_FLAG,     [JSON_NULL] = TREE_NONE};
-    return kinds[json_typeof(json_of(t))];
-}
-
-static const char *json_describe(struct tree t)
-{
-    static const char *const names[] = {
-        [JSON_OBJECT] = "an object",    [JSON_ARRAY] = "a list",
-        [JSON_STRING] = "a string",     [JSON_INTEGER] = "a number",
-        [JSON_REAL] = "a number",       [JSON_TRUE] = "true or false",
-        [JSON_FALSE] = "true or false", [JSON_NULL] = "null (JavaScript writes NaN so)"};
-    return names[json_typeof(json_of(t))];
-}
-
-static size_t json_tree_size(struct tree t)
-{
-    const json_t *v = json_of(t);
-    return json_is(v, JSON_OBJECT) ? json_object_size(v) : json_array_size(v);
+    static const struct {
+        enum tree_kind kind;
+        const char *what;
+    } kinds[] = {[JSON_OBJECT] = {TREE_DICT, "an object"},
+                 [JSON_ARRAY] = {TREE_LIST, "a list"},
+                 [JSON_STRING] = {TREE_TEXT, "a string"},
+                 [JSON_INTEGER] = {TREE_NUMBER, "a number"},
+                 [JSON_REAL] = {TREE_NUMBER, "a number"},
+                 [JSON_TRUE] = {TREE_FLAG, "true or false"},
+                 [JSON_FALSE] = {TREE_FLAG, "true or false"},
+                 [JSON_NULL] = {TREE_NONE, "null (JavaScript writes NaN so)"}};
+    json_type type = json_typeof(v);
+    return (struct tree){.kind = kinds[type].kind,
+                         .file = file,
+                         .at = (uintptr_t)v,
+                         .number = type == JSON_TRUE ? 1 : json_number_value(v),
+                         .is_whole = type == JSON_INTEGER,
+                         .whole = json_integer_value(v),
+                         .text = {json_string_value(v), json_string_length(v)},
+                         .n = type == JSON_OBJECT ? json_object_size(v) : json_array_size(v),
+                         .what = kinds[type].what};
 }
 
 static int json_tree_next(struct tree_iter *i)
 {
-    json_t *v = json_of(i->of), *member;
+    json_t *v = (json_t *)(uintptr_t)i->of.at, *member;
     if (json_is(v, JSON_OBJECT)) {
         i->json = i->n ? json_object_iter_next(v, i->json) : json_object_iter(v);
         member = json_object_iter_value(i->json);
@@ -135,34 +100,14 @@ static int json_tree_next(struct tree_iter *i)
         i->key = (struct gguf_str){key, strlen(key)};
         i->id = tree_digits(i->key);
     }
-    i->value = (struct tree){i->of.file, (uintptr_t)member};
+    i->value = json_load(i->of.file, member);
     return 1;
-}
-
-static int json_tree_number(struct tree t, double *v)
-{
-    const json_t *j = json_of(t);
-    *v = json_is(j, JSON_TRUE) ? 1 : json_number_value(j);
-    return json_is_numeric(j) || json_is_boolean(j);
-}
-
-static int json_tree_integer(struct tree t, int64_t *v)
-{
-    *v = json_integer_value(json_of(t));
-    return json_is(json_of(t), JSON_INTEGER);
-}
-
-static struct gguf_str json_tree_text(struct tree t)
-{
-    return (struct gguf_str){json_string_value(json_of(t)), json_string_length(json_of(t))};
 }
 
 struct tree tree_of_json(struct tree_file *file, uint64_t *left, const json_t *root, size_t n)
 {
-    static const struct tree_ops ops = {
-        json_tree_kind,   json_describe,     json_tree_size, json_tree_next,
-        json_tree_number, json_tree_integer, json_tree_text, NULL};
+    static const struct tree_ops ops = {json_tree_next, NULL};
     *left = TREE_LOOKS * ((uint64_t)n + 1);
     *file = (struct tree_file){&ops, NULL, left};
-    return (struct tree){file, (uintptr_t)root};
+    return json_load(file, root);
 }

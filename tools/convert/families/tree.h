@@ -28,8 +28,15 @@ struct tree_file {
 };
 
 struct tree {
+    enum tree_kind kind;
     const struct tree_file *file; /* NULL: absent */
-    uint64_t at;
+    uint64_t at;                  /* in the file */
+    double number;                /* a flag's: 0 or 1 */
+    int is_whole;                 /* the number is */
+    int64_t whole;
+    struct gguf_str text;
+    size_t n;         /* members of a list or dict */
+    const char *what; /* "a list": for messages */
 };
 
 /* for (struct tree_iter i = tree_items(t); tree_next(&i);) ... i.value: the members of a list or dict, in the
@@ -44,14 +51,8 @@ struct tree_iter {
 };
 
 struct tree_ops {
-    enum tree_kind (*kind)(struct tree t);
-    const char *(*describe)(struct tree t); /* "a list": for messages */
-    size_t (*size)(struct tree t);          /* members */
-    int (*next)(struct tree_iter *i);       /* sets value, key and id, as tree_next */
-    int (*number)(struct tree t, double *v);
-    int (*integer)(struct tree t, int64_t *v);
-    struct gguf_str (*text)(struct tree t);
-    int (*array)(struct tree t, struct mg_parts *m, const char *name); /* adds its matrix */
+    int (*next)(struct tree_iter *i); /* sets value, key and id, as tree_next */
+    int (*array)(const struct tree *t, struct mg_parts *m, const char *name); /* adds its matrix */
 };
 
 enum {
@@ -61,24 +62,16 @@ enum {
         64 /* *left for each byte of the file: how often all walks together may see a member */
 };
 
-/* Up to 9 digits as a number; -1: the text is something else. For adapters. */
-int64_t tree_digits(struct gguf_str s);
-
 /* The first value of a file of n bytes. The file is set up in *file and *left. */
 struct tree tree_of_json(struct tree_file *file, uint64_t *left, const json_t *root, size_t n);
 struct tree tree_of_pickle(struct tree_file *file, uint64_t *left, const struct pickle *p,
                            pickle_id root, size_t n);
 
-enum tree_kind tree_kind(struct tree t);
-const char *tree_describe(struct tree t);
-size_t tree_size(struct tree t);
+/* Up to 9 digits as a number; -1: the text is something else. For adapters. */
+int64_t tree_digits(struct gguf_str s);
+
 struct tree_iter tree_items(struct tree t);
 int tree_next(struct tree_iter *i);
-
-/* 1 and *v: a number (a flag is one: 0 or 1); a whole one. */
-int tree_number(struct tree t, double *v);
-int tree_integer(struct tree t, int64_t *v);
-struct gguf_str tree_text(struct tree t);
 
 /* The member of a dict; the first of a list. Absent ones have the kind TREE_NONE. */
 struct tree tree_get(struct tree dict, const char *key);
@@ -86,7 +79,7 @@ struct tree tree_first(struct tree list);
 
 static inline int tree_is_container(struct tree t)
 {
-    return tree_kind(t) >= TREE_LIST;
+    return t.kind >= TREE_LIST;
 }
 
 static inline int tree_same(struct tree a, struct tree b)

@@ -12,22 +12,22 @@
 static int bad_entry(struct mg_parts *m, const char *key, const char *what, struct tree found)
 {
     return ckpt_refuse(m->err, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what,
-                       tree_describe(found));
+                       found.what);
 }
 
 static int entries_of_list(struct mg_parts *m, const char *key, struct tree list)
 {
     for (struct tree_iter i = tree_items(list); tree_next(&i);) {
-        if (tree_kind(i.value) != TREE_TEXT)
+        if (i.value.kind != TREE_TEXT)
             return bad_entry(m, key, "a list of characters", i.value);
-        arr_put(m->entries, tree_text(i.value));
+        arr_put(m->entries, i.value.text);
     }
     return MGPT_OK;
 }
 
 static int entries_of_text(struct mg_parts *m, const char *key, struct tree text)
 {
-    struct gguf_str all = tree_text(text);
+    struct gguf_str all = text.text;
     for (size_t i = 0; i < all.n;) {
         uint32_t code;
         struct gguf_str s = {all.p + i, 0};
@@ -46,10 +46,10 @@ static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict
     for (size_t i = 0; i < n; i++)
         arr_put(m->entries, ((struct gguf_str){NULL, 0}));
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
-        int by_id = tree_kind(i.value) == TREE_TEXT;
-        struct gguf_str text = by_id ? tree_text(i.value) : i.key;
-        int64_t id = i.id;
-        if (!text.p || (!by_id && !tree_integer(i.value, &id)))
+        int by_id = i.value.kind == TREE_TEXT;
+        struct gguf_str text = by_id ? i.value.text : i.key;
+        int64_t id = by_id ? i.id : i.value.whole;
+        if (!text.p || (!by_id && !i.value.is_whole))
             return bad_entry(m, key, "characters and ids", i.value);
         if (id < 0 || (uint64_t)id >= n || m->entries[id].p)
             return ckpt_refuse(m->err,
@@ -62,8 +62,8 @@ static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict
 
 int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v)
 {
-    enum tree_kind kind = tree_kind(v);
-    size_t n = kind == TREE_TEXT ? tree_text(v).n : tree_size(v);
+    enum tree_kind kind = v.kind;
+    size_t n = kind == TREE_TEXT ? v.text.n : v.n;
     if (m->entries)
         return MGPT_OK;
     if (kind != TREE_TEXT && kind != TREE_LIST && kind != TREE_DICT)
@@ -83,7 +83,7 @@ int tree_names_matrices(struct tree dict)
 {
     char key[TREE_MAX_NAME];
     uint32_t layer;
-    if (tree_kind(dict) != TREE_DICT)
+    if (dict.kind != TREE_DICT)
         return 0;
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         tree_key(&i, key);
@@ -95,7 +95,7 @@ int tree_names_matrices(struct tree dict)
 
 void tree_ignore(struct mg_parts *m, const char *key, struct tree v)
 {
-    ckpt_note(m->c, "ignored: %.*s (%s)", CKPT_CLIP(key, strlen(key)), tree_describe(v));
+    ckpt_note(m->c, "ignored: %.*s (%s)", CKPT_CLIP(key, strlen(key)), v.what);
 }
 
 /* {"uchars": [...], "bos": 2}, and not {"a": 0, "b": 1} or {"0": "a"}, which are the vocabulary. */
@@ -103,12 +103,11 @@ static int holds_facts(struct tree dict)
 {
     char key[TREE_MAX_NAME];
     enum mg_size size;
-    int64_t id;
     int has_fact = 0, only_ids = 1;
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         tree_key(&i, key);
         has_fact |= mg_kind_of(key, &size) != MG_OTHER;
-        only_ids &= tree_integer(i.value, &id);
+        only_ids &= i.value.is_whole;
     }
     return has_fact && !only_ids;
 }
@@ -134,15 +133,13 @@ static int facts_of(struct mg_parts *m, struct tree dict, struct tree but, int n
 static int take_scalar(struct mg_parts *m, const char *key, struct tree v, enum mg_kind kind)
 {
     struct mg_value value = {.kind = MG_NONE};
-    enum tree_kind is = tree_kind(v);
-    if (is == TREE_NUMBER || is == TREE_FLAG) {
-        value.kind = is == TREE_FLAG ? MG_FLAG : MG_NUMBER;
-        tree_number(v, &value.number);
-    } else if (is == TREE_TEXT && kind != MG_OTHER && kind != MG_VOCABULARY) {
-        struct gguf_str text = tree_text(v);
-        value = (struct mg_value){.kind = MG_TEXT, .text = ckpt_text(m->c, text.p, text.n)};
+    if (v.kind == TREE_NUMBER || v.kind == TREE_FLAG) {
+        value.kind = v.kind == TREE_FLAG ? MG_FLAG : MG_NUMBER;
+        value.number = v.number;
+    } else if (v.kind == TREE_TEXT && kind != MG_OTHER && kind != MG_VOCABULARY) {
+        value = (struct mg_value){.kind = MG_TEXT, .text = ckpt_text(m->c, v.text.p, v.text.n)};
         if (!value.text)
-            return err_memory(m->err, "a text", text.n);
+            return err_memory(m->err, "a text", v.text.n);
     }
     return mg_take(m, key, value);
 }
@@ -152,7 +149,7 @@ static int take_fact(struct mg_parts *m, const char *key, struct tree v, int not
 {
     enum mg_size size;
     enum mg_kind kind = mg_kind_of(key, &size);
-    enum tree_kind is = tree_kind(v);
+    enum tree_kind is = v.kind;
     const struct tree none = {0};
     int status = take_scalar(m, key, v, kind);
     if (status != 0)

@@ -32,11 +32,10 @@ static float *reserve(struct mg_parts *m, const char *name, uint64_t rows, uint6
 static int gather(struct mg_parts *m, const char *name, struct tree list, int64_t row, float *out)
 {
     struct tree_iter i = tree_items(list);
-    double v;
-    for (; tree_next(&i); *out++ = (float)v) {
-        if (tree_kind(i.value) == TREE_NUMBER && tree_number(i.value, &v))
+    for (; tree_next(&i); *out++ = (float)i.value.number) {
+        const char *found = i.value.what;
+        if (i.value.kind == TREE_NUMBER)
             continue;
-        const char *found = tree_describe(i.value);
         if (row < 0)
             return ckpt_refuse_tensor(m->err, name, "number %zu: expected a number, found %s",
                                       i.n - 1, found);
@@ -58,7 +57,7 @@ static int add_values(struct mg_parts *m, const char *name, uint64_t rows, uint6
 static int add_list(struct mg_parts *m, const char *name, struct tree list, uint64_t rows,
                     uint64_t cols)
 {
-    float *values = reserve(m, name, 1, tree_size(list));
+    float *values = reserve(m, name, 1, list.n);
     if (!values || gather(m, name, list, -1, values) < 0)
         return m->err->status;
     return add_values(m, name, rows, cols, values);
@@ -66,20 +65,20 @@ static int add_list(struct mg_parts *m, const char *name, struct tree list, uint
 
 static int check_row(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
 {
-    if (tree_kind(row) != TREE_LIST)
+    if (row.kind != TREE_LIST)
         return ckpt_refuse_tensor(m->err, name, "row %zu: expected a list of numbers, found %s", i,
-                                  tree_describe(row));
-    if (tree_size(row) == 0)
+                                  row.what);
+    if (row.n == 0)
         return ckpt_refuse_tensor(m->err, name, "row %zu is empty", i);
-    if (tree_size(row) != cols)
-        return ckpt_refuse_tensor(m->err, name, "row %zu has %zu numbers, row 0 has %zu", i,
-                                  tree_size(row), cols);
+    if (row.n != cols)
+        return ckpt_refuse_tensor(m->err, name, "row %zu has %zu numbers, row 0 has %zu", i, row.n,
+                                  cols);
     return MGPT_OK;
 }
 
 static int add_rows(struct mg_parts *m, const char *name, struct tree list)
 {
-    size_t rows = tree_size(list), cols = tree_size(tree_first(list));
+    size_t rows = list.n, cols = tree_first(list).n;
     if (rows == 0)
         return ckpt_refuse_tensor(m->err, name, "it has no rows");
     float *values = NULL;
@@ -96,8 +95,7 @@ static int add_rows(struct mg_parts *m, const char *name, struct tree list)
 
 static uint64_t size_at(struct tree t)
 {
-    int64_t v = 0;
-    return tree_integer(t, &v) && v > 0 ? (uint64_t)v : 0;
+    return t.is_whole && t.whole > 0 ? (uint64_t)t.whole : 0;
 }
 
 /* The shape of {"shape": [rows, cols]}, {"shape": [cols]} or {"nout": rows, "nin": cols}; rows is 0
@@ -107,7 +105,7 @@ static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_
 {
     struct tree shape = tree_get(t, "shape");
     uint64_t sizes[2] = {size_at(tree_get(t, "nout")), size_at(tree_get(t, "nin"))};
-    size_t n = shape.file ? tree_size(shape) : 2;
+    size_t n = shape.file ? shape.n : 2;
     for (struct tree_iter i = tree_items(shape); n >= 1 && n <= 2 && tree_next(&i);)
         sizes[i.n - 1] = size_at(i.value);
     if (n < 1 || n > 2 || sizes[0] < 1 || sizes[n - 1] < 1)
@@ -128,29 +126,27 @@ static int wrong_shape(struct mg_parts *m, const char *name, uint64_t rows, uint
 static int add_shaped(struct mg_parts *m, const char *name, struct tree t)
 {
     struct tree data = tree_get(t, "data"), row = tree_first(data);
-    uint64_t rows = 0, cols = 1, n = tree_size(data);
+    uint64_t rows = 0, cols = 1, n = data.n;
     char found[64];
     if (shape_of(m, name, t, &rows, &cols) < 0)
         return MGPT_EFILE;
-    if (tree_kind(data) == TREE_TEXT)
-        return base64_add(m, name, tree_text(data), tree_text(tree_get(t, "dtype")), rows, cols);
-    if (tree_kind(data) != TREE_LIST)
-        return ckpt_refuse_tensor(m->err, name,
-                                  "data: expected a list of numbers or base64, found %s",
-                                  tree_describe(data));
+    if (data.kind == TREE_TEXT)
+        return base64_add(m, name, data.text, tree_get(t, "dtype").text, rows, cols);
+    if (data.kind != TREE_LIST)
+        return ckpt_refuse_tensor(
+            m->err, name, "data: expected a list of numbers or base64, found %s", data.what);
     snprintf(found, sizeof found, "%llu numbers", (unsigned long long)n);
-    if (tree_kind(row) != TREE_LIST)
+    if (row.kind != TREE_LIST)
         return n % cols || n / cols != (rows ? rows : 1) ? wrong_shape(m, name, rows, cols, found)
                                                          : add_list(m, name, data, rows, cols);
-    snprintf(found, sizeof found, "%llu rows of %zu numbers", (unsigned long long)n,
-             tree_size(row));
-    return n != rows || tree_size(row) != cols ? wrong_shape(m, name, rows, cols, found)
-                                               : add_rows(m, name, data);
+    snprintf(found, sizeof found, "%llu rows of %zu numbers", (unsigned long long)n, row.n);
+    return n != rows || row.n != cols ? wrong_shape(m, name, rows, cols, found)
+                                      : add_rows(m, name, data);
 }
 
 static int is_shaped(struct tree t)
 {
-    return tree_kind(t) == TREE_DICT && tree_get(t, "data").file &&
+    return t.kind == TREE_DICT && tree_get(t, "data").file &&
            (tree_get(t, "shape").file || tree_get(t, "nout").file);
 }
 
@@ -164,7 +160,7 @@ static int add_members(struct mg_parts *m, const char *name, char join, struct t
     char key[TREE_MAX_NAME], path[2 * TREE_MAX_NAME];
     int status = MGPT_OK;
     for (struct tree_iter i = tree_items(t); status == MGPT_OK && tree_next(&i);) {
-        if (tree_kind(t) == TREE_DICT)
+        if (t.kind == TREE_DICT)
             tree_key(&i, key);
         else
             snprintf(key, sizeof key, "%zu", i.n - 1);
@@ -177,22 +173,22 @@ static int add_members(struct mg_parts *m, const char *name, char join, struct t
 static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting)
 {
     struct tree first = tree_first(t);
-    enum tree_kind kind = tree_kind(t), inner = tree_kind(first);
+    enum tree_kind kind = t.kind, inner = first.kind;
     if (nesting > TREE_MAX_NESTING)
         return ckpt_refuse_tensor(m->err, name, "nested too deeply");
     if (kind == TREE_ARRAY)
-        return t.file->ops->array(t, m, name);
+        return t.file->ops->array(&t, m, name);
     if (is_shaped(t))
         return add_shaped(m, name, t);
     if (kind == TREE_DICT || inner == TREE_DICT)
         return add_members(m, name, '.', t, nesting);
-    if (inner == TREE_ARRAY || tree_kind(tree_first(first)) == TREE_LIST)
+    if (inner == TREE_ARRAY || tree_first(first).kind == TREE_LIST)
         return add_members(m, name, '_', t, nesting);
     if (inner == TREE_NUMBER) /* a gain */
-        return add_list(m, name, t, 0, tree_size(t));
+        return add_list(m, name, t, 0, t.n);
     if (kind == TREE_LIST)
         return add_rows(m, name, t);
-    return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", tree_describe(t));
+    return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", t.what);
 }
 
 int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
@@ -205,7 +201,7 @@ int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
 static int add_in_order(struct mg_parts *m, struct tree list)
 {
     char name[32];
-    size_t n = tree_size(list);
+    size_t n = list.n;
     int status = mg_check_order(m, n);
     for (struct tree_iter i = tree_items(list); status == MGPT_OK && tree_next(&i);) {
         mg_name_in_order(m, i.n - 1, n, name);
@@ -217,11 +213,11 @@ static int add_in_order(struct mg_parts *m, struct tree list)
 int tree_add_params(struct mg_parts *m, struct tree list)
 {
     struct tree first = tree_first(list);
-    if (tree_kind(first) == TREE_ARRAY && tree_size(list) == 1)
+    if (first.kind == TREE_ARRAY && list.n == 1)
         return tree_add_params(m, first);
-    if (tree_kind(list) == TREE_LIST && tree_size(list) == 0)
+    if (list.kind == TREE_LIST && list.n == 0)
         return ckpt_refuse(m->err, "parameter list: it is empty");
-    if (tree_kind(list) == TREE_LIST && tree_kind(first) != TREE_NUMBER)
+    if (list.kind == TREE_LIST && first.kind != TREE_NUMBER)
         return add_in_order(m, list);
     int status = tree_add_matrices(m, "params", list);
     if (status < 0)

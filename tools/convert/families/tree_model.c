@@ -22,17 +22,17 @@
 static int is_spoilt(const char *key, struct tree v)
 {
     uint32_t layer;
-    int role = mg_recognise(key, &layer), empty = tree_kind(v) == TREE_DICT && tree_size(v) == 0;
-    return (empty || !tree_is_container(v)) && tree_kind(v) != TREE_NONE &&
+    int role = mg_recognise(key, &layer), empty = v.kind == TREE_DICT && v.n == 0;
+    return (empty || !tree_is_container(v)) && v.kind != TREE_NONE &&
            (role == MG_WTE || role == MG_WPE || role == MG_LM_HEAD);
 }
 
 /* Lists of numbers, matrices and shapes anywhere in it. */
 static int holds_numbers(struct tree v, int nesting)
 {
-    enum tree_kind kind = tree_kind(v);
+    enum tree_kind kind = v.kind;
     if (kind == TREE_LIST)
-        return tree_kind(tree_first(v)) == TREE_NUMBER ||
+        return tree_first(v).kind == TREE_NUMBER ||
                (nesting <= TREE_MAX_NESTING && holds_numbers(tree_first(v), nesting + 1));
     if (kind == TREE_ARRAY || kind == TREE_OBJECT)
         return 1;
@@ -51,7 +51,7 @@ static int is_fact(const char *key, struct tree v)
 {
     enum mg_size size;
     enum mg_kind kind = mg_kind_of(key, &size);
-    if (tree_kind(v) != TREE_DICT)
+    if (v.kind != TREE_DICT)
         return kind == MG_VOCABULARY && !holds_numbers(v, 0);
     return kind == MG_VOCABULARY || kind == MG_CONFIG || !holds_numbers(v, 0);
 }
@@ -60,14 +60,14 @@ static int is_fact(const char *key, struct tree v)
 static int is_mask(const char *key, struct tree v)
 {
     const char *end = strstr(key, ".attn.bias");
-    return end && !end[strlen(".attn.bias")] && tree_size(tree_get(v, "shape")) == 4;
+    return end && !end[strlen(".attn.bias")] && tree_get(v, "shape").n == 4;
 }
 
 static int read_weight(struct mg_parts *m, const char *key, struct tree v)
 {
     enum mg_size size;
     if (is_spoilt(key, v))
-        return ckpt_refuse_tensor(m->err, key, "%s, expected a matrix", tree_describe(v));
+        return ckpt_refuse_tensor(m->err, key, "%s, expected a matrix", v.what);
     if (tree_is_container(v) && mg_kind_of(key, &size) != MG_OPTIMIZER && !is_fact(key, v))
         return is_mask(key, v) ? MGPT_OK : tree_add_matrices(m, key, v);
     int status = tree_take(m, key, v);
@@ -110,7 +110,7 @@ static struct tree find_member(struct tree dict, is_weights_fn *is, int nesting)
     char key[TREE_MAX_NAME];
     enum mg_size size;
     struct tree found = {0};
-    if (tree_kind(dict) != TREE_DICT)
+    if (dict.kind != TREE_DICT)
         return found;
     for (int called_so = 1; called_so >= 0; called_so--)
         for (struct tree_iter i = tree_items(dict); !found.file && tree_next(&i);) {
@@ -141,7 +141,7 @@ static int is_inside(struct tree v, struct tree weights, int nesting)
 {
     if (tree_same(v, weights))
         return 1;
-    if (tree_kind(v) != TREE_DICT || nesting >= TREE_MAX_NESTING)
+    if (v.kind != TREE_DICT || nesting >= TREE_MAX_NESTING)
         return 0;
     for (struct tree_iter i = tree_items(v); tree_next(&i);)
         if (is_inside(i.value, weights, nesting + 1))
@@ -181,14 +181,14 @@ static int read_dict(struct mg_parts *m, struct tree root, const char *const for
     int status = read_around(m, root, weights, 0);
     if (status < 0)
         return status;
-    return tree_kind(weights) == TREE_DICT ? read_weights(m, weights) : tree_add_params(m, weights);
+    return weights.kind == TREE_DICT ? read_weights(m, weights) : tree_add_params(m, weights);
 }
 
 /* A tuple of the weights and other objects, not a list of matrices with their shapes. */
 static int holds_dicts(struct tree list)
 {
     for (struct tree_iter i = tree_items(list); tree_next(&i);)
-        if (tree_kind(i.value) == TREE_DICT && !tree_get(i.value, "data").file)
+        if (i.value.kind == TREE_DICT && !tree_get(i.value, "data").file)
             return 1;
     return 0;
 }
@@ -197,23 +197,23 @@ static int read_tuple(struct mg_parts *m, struct tree list)
 {
     int status = MGPT_OK;
     for (struct tree_iter i = tree_items(list); status == MGPT_OK && tree_next(&i);) {
-        enum tree_kind kind = tree_kind(i.value), first = tree_kind(tree_first(i.value));
+        enum tree_kind kind = i.value.kind, first = tree_first(i.value).kind;
         if (kind == TREE_DICT)
             status = read_dict(m, i.value, NULL);
         else if (kind == TREE_TEXT || first == TREE_TEXT)
             status = tree_vocabulary(m, "vocabulary", i.value);
         else
-            ckpt_note(m->c, "ignored: %s next to the weights", tree_describe(i.value));
+            ckpt_note(m->c, "ignored: %s next to the weights", i.value.what);
     }
     return status;
 }
 
 static int read_layout(struct mg_parts *m, struct tree root, const char *const formats[3])
 {
-    if (tree_kind(root) == TREE_DICT)
+    if (root.kind == TREE_DICT)
         return read_dict(m, root, formats);
-    if (tree_kind(root) != TREE_LIST)
-        return ckpt_refuse(m->err, "a pickle of %s: not a microgpt", tree_describe(root));
+    if (root.kind != TREE_LIST)
+        return ckpt_refuse(m->err, "a pickle of %s: not a microgpt", root.what);
     if (formats)
         m->c->format = formats[2];
     return holds_dicts(root) ? read_tuple(m, root) : tree_add_params(m, root);
@@ -233,7 +233,7 @@ int tree_is_microgpt(struct tree root)
 {
     char key[TREE_MAX_NAME];
     struct tree weights = find_weights(root);
-    if (tree_kind(weights) != TREE_DICT)
+    if (weights.kind != TREE_DICT)
         return 1;
     for (struct tree_iter i = tree_items(weights); tree_next(&i);) {
         tree_key(&i, key);
