@@ -147,8 +147,8 @@ int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
 /* ---- mapping by a table ---------------------------------------------------------------------- */
 
 enum {
-    STATE_OPTIONAL = 1 << 0,   /* may be absent */
-    STATE_ZEROS = 1 << 1,      /* zeros are written when it is absent */
+    STATE_OPTIONAL = 1 << 0, /* the weight may be absent */
+    STATE_BARE = 1 << 1,     /* the names are whole: ".weight" is not added, and there is no bias */
     STATE_TRANSPOSED = 1 << 2, /* stored [n_in, n_out] */
     STATE_PAIRS = 1 << 3,      /* STATE_ROWS_PAIRS in blocks of head_dim */
     STATE_SWAP = 1 << 4,       /* STATE_ROWS_SWAP in blocks of head_dim */
@@ -157,13 +157,17 @@ enum {
     STATE_Q = 1 << 7, /* rows of the queries, keys, values in a tensor of all of them (n_out P): */
     STATE_K = 1 << 8, /* all q, all k, all v, or */
     STATE_V = 1 << 9,
-    STATE_GROUPED = 1 << 10 /* of each KV head: its queries, its key, its value */
+    STATE_GROUPED = 1 << 10,       /* of each KV head: its queries, its key, its value */
+    STATE_BIAS = 1 << 11,          /* there is a bias, too: n_out values, of a vector n_in; it */
+    STATE_BIAS_OPTIONAL = 1 << 12, /* may be absent, */
+    STATE_BIAS_ZEROS = 1 << 13,    /* or zeros are written when it is */
+    STATE_OTHER_FLAGS = 1 << 16    /* from here on: free for families */
 };
 
 /* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that follow each
  * other are stacked; n_in and STATE_PLUS_ONE are the first one's. */
 struct state_row {
-    const char *from, *to; /* to: "blk.N.attn_q.weight" */
+    const char *from, *to; /* "layers.N.attention.wq", "blk.N.attn_q" */
     char n_out, n_in;      /* letters of struct state_sizes; n_out 0: a vector */
     unsigned flags;
 };

@@ -41,7 +41,7 @@ static int check_row(const struct state_tensor *t, const struct state_row *row, 
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
-    if (row->flags & STATE_TRANSPOSED)
+    if (n_out && row->flags & STATE_TRANSPOSED)
         return state_check_shape(t, n_in, n_out, err);
     return state_check_shape(t, n_out, n_in, err);
 }
@@ -63,18 +63,29 @@ static void split(struct state_part *part, unsigned flags, const struct ckpt_hpa
     }
 }
 
-/* What a row says: 1; 0: it is absent and may be; negative. */
-static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
+static void full_name(char buf[MAX_NAME], const char *pattern, const struct state_row *row,
+                      uint32_t layer, int is_bias)
+{
+    const char *end = is_bias ? ".bias" : ".weight";
+    state_layer_name(buf, MAX_NAME - 8, pattern, layer);
+    if (!(row->flags & STATE_BARE))
+        memcpy(buf + strlen(buf), end, strlen(end) + 1);
+}
+
+/* What a row, or its bias, says: 1; 0: it is absent and may be; negative. */
+static int part_of(struct state *s, const struct state_row *row, uint32_t layer, int is_bias,
                    struct state_part *part, mgpt_error *err)
 {
     const struct ckpt_hparams *hp = &s->c->hp;
     uint64_t n_out = row->n_out ? state_size(hp, row->n_out) : 0, n_in = state_size(hp, row->n_in);
     char from[MAX_NAME];
-    state_layer_name(from, sizeof from, row->from, layer);
+    full_name(from, row->from, row, layer, is_bias);
+    n_in = is_bias && n_out ? n_out : n_in;
+    n_out = is_bias ? 0 : n_out;
     *part = (struct state_part){.tensor = state_find(s, from), .n_rows = n_out ? n_out : n_in};
-    if (!part->tensor && row->flags & STATE_OPTIONAL)
+    if (!part->tensor && row->flags & (is_bias ? STATE_BIAS_OPTIONAL : STATE_OPTIONAL))
         return 0;
-    if (!part->tensor && !(row->flags & STATE_ZEROS))
+    if (!part->tensor && !(is_bias && row->flags & STATE_BIAS_ZEROS))
         return state_missing(from, err);
     if (part->tensor && check_row(part->tensor, row, n_out, n_in, err) < 0)
         return MGPT_EFILE;
@@ -88,9 +99,9 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
     return 1;
 }
 
-/* n rows of one tensor, stacked. */
-static int map_rows(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
-                    mgpt_error *err)
+/* n rows of one tensor, stacked, or their biases. */
+static int map_tensor(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
+                      int is_bias, mgpt_error *err)
 {
     int status = 1;
     char to[MAX_NAME];
@@ -98,13 +109,22 @@ static int map_rows(struct state *s, const struct state_row *rows, size_t n, uin
     if (!parts)
         return err_memory(err, "the parts of a tensor", n * sizeof *parts);
     for (size_t i = 0; status > 0 && i < n; i++)
-        status = part_of(s, &rows[i], layer, &parts[i], err);
-    state_layer_name(to, sizeof to, rows->to, layer);
+        status = part_of(s, &rows[i], layer, is_bias, &parts[i], err);
+    full_name(to, rows->to, rows, layer, is_bias);
     float plus = rows->flags & STATE_PLUS_ONE ? 1.0f : 0.0f;
+    uint64_t n_in = rows->n_out && !is_bias ? state_size(&s->c->hp, rows->n_in) : 0;
     if (status > 0)
-        status = state_put(s->c, to, rows->n_out ? state_size(&s->c->hp, rows->n_in) : 0, parts, n,
-                           plus, err);
+        status = state_put(s->c, to, n_in, parts, n, plus, err);
     free(parts);
+    return status;
+}
+
+static int map_rows(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
+                    mgpt_error *err)
+{
+    int status = map_tensor(s, rows, n, layer, 0, err);
+    if (status == MGPT_OK && rows->flags & (STATE_BIAS | STATE_BIAS_OPTIONAL | STATE_BIAS_ZEROS))
+        status = map_tensor(s, rows, n, layer, 1, err);
     return status;
 }
 

@@ -17,10 +17,9 @@
 enum { CONTEXT = 1024 }; /* where nothing limits it */
 
 static const struct state_row rows[] = {
-    {TOKENS, "token_embd.weight", 'V', 'E', 0},
-    {POSITIONS, "position_embd.weight", 'T', 'E', STATE_OPTIONAL},
-    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
-    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+    {"token_embedding_table", "token_embd", 'V', 'E', 0},
+    {"position_embedding_table", "position_embd", 'T', 'E', STATE_OPTIONAL},
+    {"lm_head", "output", 'V', 'E', STATE_OPTIONAL | STATE_BIAS_OPTIONAL},
 };
 
 static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
@@ -68,13 +67,10 @@ static int from_bigram_match(const struct torch_model *m)
 {
     if (!state_has(&m->state, TOKENS))
         return 0;
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        int known = 0;
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            known |= strcmp(rows[k].from, m->state.tensors[i].name) == 0;
-        if (!known)
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+        if (!ckpt_is_one_of(m->state.tensors[i].name,
+                            " " TOKENS " " POSITIONS " lm_head.weight lm_head.bias "))
             return 0;
-    }
     return 1;
 }
 

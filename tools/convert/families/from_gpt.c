@@ -11,24 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAME(name, n_out, n_in, flags)                                                             \
-    {                                                                                              \
-        name, name, n_out, n_in, flags                                                             \
-    }
-#define NORM(name) SAME(name ".weight", 0, 'E', 0), SAME(name ".bias", 0, 'E', STATE_ZEROS)
-#define LINEAR(name, n_out, n_in)                                                                  \
-    SAME(name ".weight", n_out, n_in, 0), SAME(name ".bias", 0, n_out, STATE_ZEROS)
-
-static const struct state_row before[] = {SAME("token_embd.weight", 'V', 'E', 0),
-                                          SAME("position_embd.weight", 'T', 'E', 0),
-                                          NORM("blk.N.attn_norm")};
-static const struct state_row fused[] = {LINEAR("blk.N.attn_qkv", 'P', 'E')};
-static const struct state_row after[] = {
-    LINEAR("blk.N.attn_output", 'E', 'E'), NORM("blk.N.ffn_norm"), LINEAR("blk.N.ffn_up", 'F', 'E'),
-    LINEAR("blk.N.ffn_down", 'E', 'F'),    NORM("output_norm"),
+static const struct state_row before[] = {
+    {"token_embd", "token_embd", 'V', 'E', 0},
+    {"position_embd", "position_embd", 'T', 'E', 0},
+    {"blk.N.attn_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS_ZEROS},
 };
-static const struct state_row head[] = {SAME("output.weight", 'V', 'E', 0),
-                                        SAME("output.bias", 0, 'V', STATE_OPTIONAL)};
+static const struct state_row fused = {"blk.N.attn_qkv", "blk.N.attn_qkv", 'P', 'E',
+                                       STATE_BIAS_ZEROS};
+static const struct state_row after[] = {
+    {"blk.N.attn_output", "blk.N.attn_output", 'E', 'E', STATE_BIAS_ZEROS},
+    {"blk.N.ffn_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS_ZEROS},
+    {"blk.N.ffn_up", "blk.N.ffn_up", 'F', 'E', STATE_BIAS_ZEROS},
+    {"blk.N.ffn_down", "blk.N.ffn_down", 'E', 'F', STATE_BIAS_ZEROS},
+    {"output_norm", "output_norm", 0, 'E', STATE_BIAS_ZEROS},
+};
+static const struct state_row head = {"output", "output", 'V', 'E', STATE_BIAS_OPTIONAL};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -104,7 +101,7 @@ int gpt_sizes(struct gpt *g, mgpt_error *err)
 struct gpt_rows {
     struct state_row *rows; /* stb_ds array */
     unsigned matrices;      /* flags of the matrices in layers */
-    unsigned norm_biases;   /* of the norms' biases: they are there in all norms or in none */
+    unsigned norms;         /* flags of norms: their biases are in all of them or in none */
     int failed;             /* no memory */
 };
 
@@ -114,42 +111,41 @@ static void add_rows(struct gpt_rows *to, const struct state_row *rows, size_t n
         struct state_row row = rows[i];
         if (state_is_pattern(row.from) && row.n_out)
             row.flags |= to->matrices;
-        if (strstr(row.from, "norm.bias"))
-            row.flags = to->norm_biases;
+        if (!row.n_out)
+            row.flags = to->norms;
         to->failed |= !arr_push(to->rows, row);
     }
 }
 
 /* The rows of q, k, v on top of each other: three, or three for each head. */
-static void add_qkv(const struct gpt *g, struct gpt_rows *to, int is_bias)
+static void add_qkv(const struct gpt *g, struct gpt_rows *to)
 {
-    static const char kinds[] = {'q', 'k', 'v'};
     uint32_t n = g->n_part_heads ? g->n_part_heads : 1;
-    char out = g->n_part_heads ? 'H' : 'Q', name[64], part[16] = "";
+    char name[64], part[16] = "";
     for (uint32_t i = 0; i < 3 * n; i++) {
+        struct state_row row = fused;
+        row.n_out = g->n_part_heads ? 'H' : 'Q';
         if (g->n_part_heads)
             snprintf(part, sizeof part, ".%u", i % n);
-        snprintf(name, sizeof name, "blk.N.attn_%c%s.%s", kinds[i / n], part,
-                 is_bias ? "bias" : "weight");
-        const char *from = ckpt_text(g->m->c, name, strlen(name));
-        const struct state_row weight = {from, fused[0].to, out, 'E', 0};
-        const struct state_row bias = {from, fused[1].to, 0, out, STATE_ZEROS};
-        to->failed |= from == NULL;
-        if (from)
-            add_rows(to, is_bias ? &bias : &weight, 1);
+        snprintf(name, sizeof name, "blk.N.attn_%c%s", "qkv"[i / n], part);
+        row.from = ckpt_text(g->m->c, name, strlen(name));
+        to->failed |= row.from == NULL;
+        if (row.from)
+            add_rows(to, &row, 1);
     }
 }
 
 static void add_head(const struct gpt *g, struct gpt_rows *to)
 {
+    static const char weight[] = "output.weight";
     struct state *s = &g->m->state;
-    int tied = !state_has(s, head[1].from) &&
-               (!state_has(s, head[0].from) || torch_same(g->m, head[0].from, before[0].from));
+    int tied = !state_has(s, "output.bias") &&
+               (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
     if (!tied) {
-        add_rows(to, head, COUNT(head));
+        add_rows(to, &head, 1);
         return;
     }
-    state_find(s, head[0].from);
+    state_find(s, weight);
     ckpt_note(g->m->c, "inferred: the head is the token embedding (tied)");
 }
 
@@ -157,12 +153,13 @@ int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err)
 {
     struct state *s = &g->m->state;
     struct gpt_rows all = {.matrices = g->is_conv1d ? STATE_TRANSPOSED : 0,
-                           .norm_biases = state_has(s, "output_norm.bias") ? 0 : STATE_ZEROS};
+                           .norms =
+                               state_has(s, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS};
     add_rows(&all, before, COUNT(before));
     if (state_has(s, "blk.0.attn_qkv.weight"))
-        add_rows(&all, fused, COUNT(fused));
-    for (int is_bias = 0; is_bias < 2 && !state_has(s, "blk.0.attn_qkv.weight"); is_bias++)
-        add_qkv(g, &all, is_bias);
+        add_rows(&all, &fused, 1);
+    else
+        add_qkv(g, &all);
     add_rows(&all, after, COUNT(after));
     add_head(g, &all);
     int status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)

@@ -231,7 +231,7 @@ static void skip_buffers(struct state *s)
 static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
     int tied;
-    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', 0};
+    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', STATE_BARE};
     if (hf_flag(m->cfg.text, "tie_word_embeddings", m->family->tied, &tied, err) < 0)
         return MGPT_EFILE;
     if (tied && state_find(&m->state, m->family->head))
@@ -242,17 +242,21 @@ static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_er
     return MGPT_OK;
 }
 
-/* The rows of all groups whose condition holds, and the head. */
+/* The rows, with the biases that config.json says there are, and the head. */
 static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
-    for (size_t i = 0; i < m->family->n_groups; i++) {
-        const struct hf_group *g = &m->family->groups[i];
-        int on = 1;
-        if (g->when && hf_flag(m->cfg.text, g->when, g->absent, &on, err) < 0)
+    for (size_t i = 0; i < m->family->n_rows; i++) {
+        struct state_row row = m->family->rows[i];
+        int on = 0;
+        if (row.flags & HF_ATTENTION_BIAS &&
+            hf_flag(m->cfg.text, "attention_bias", m->family->attention_bias, &on, err) < 0)
             return MGPT_EFILE;
-        for (size_t k = 0; on && k < g->n_rows; k++)
-            if (!arr_push(*rows, g->rows[k]))
-                return err_memory(err, "the list of tensors", sizeof *g->rows);
+        if (row.flags & HF_MLP_BIAS && hf_flag(m->cfg.text, "mlp_bias", 0, &on, err) < 0)
+            return MGPT_EFILE;
+        if (on)
+            row.flags |= STATE_BIAS;
+        if (!arr_push(*rows, row))
+            return err_memory(err, "the list of tensors", sizeof row);
     }
     return from_hf_put_head(m, rows, err);
 }

@@ -16,67 +16,40 @@
 #include <string.h>
 
 #define LAYER "transformer.h.N."
-#define MATRIX(from, to, out, in)                                                                  \
-    {LAYER from ".weight", "blk.N." to ".weight", out, in, 0},                                     \
-    {                                                                                              \
-        LAYER from ".bias", "blk.N." to ".bias", 0, out, STATE_OPTIONAL                            \
-    }
-#define NORM(from, to, bias)                                                                       \
-    {from ".weight", to ".weight", 0, 'E', 0},                                                     \
-    {                                                                                              \
-        from ".bias", to ".bias", 0, 'E', bias                                                     \
-    }
+/* clang-format off */
+#define ALL(norm_bias)                                                                             \
+    {"transformer.wte", "token_embd", 'V', 'E', 0},                                                \
+    {LAYER "norm_1", "blk.N.attn_norm", 0, 'E', norm_bias},                                        \
+    {LAYER "attn.proj", "blk.N.attn_output", 'E', 'Q', STATE_BIAS_OPTIONAL},                       \
+    {LAYER "norm_2", "blk.N.ffn_norm", 0, 'E', norm_bias},                                         \
+    {LAYER "mlp.proj", "blk.N.ffn_down", 'E', 'F', STATE_BIAS_OPTIONAL},                           \
+    {"transformer.ln_f", "output_norm", 0, 'E', norm_bias},                                        \
+    {"lm_head", "output", 'V', 'E', STATE_OPTIONAL | STATE_BIAS_OPTIONAL}
+/* clang-format on */
 
 static const struct state_row llama_rows[] = {
-    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', 0},
-    NORM(LAYER "norm_1", "blk.N.attn_norm", STATE_OPTIONAL),
-    MATRIX("attn.proj", "attn_output", 'E', 'Q'),
-    NORM(LAYER "norm_2", "blk.N.ffn_norm", STATE_OPTIONAL),
-    MATRIX("mlp.fc_1", "ffn_gate", 'F', 'E'),
-    MATRIX("mlp.fc_2", "ffn_up", 'F', 'E'),
-    MATRIX("mlp.proj", "ffn_down", 'E', 'F'),
-    NORM("transformer.ln_f", "output_norm", STATE_OPTIONAL),
-    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
-    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+    ALL(STATE_BIAS_OPTIONAL),
+    {LAYER "mlp.fc_1", "blk.N.ffn_gate", 'F', 'E', STATE_BIAS_OPTIONAL},
+    {LAYER "mlp.fc_2", "blk.N.ffn_up", 'F', 'E', STATE_BIAS_OPTIONAL},
 };
 
 static const struct state_row neox_rows[] = {
-    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', 0},
-    NORM(LAYER "norm_1", "blk.N.attn_norm", 0),
-    MATRIX("attn.proj", "attn_output", 'E', 'Q'),
-    NORM(LAYER "norm_2", "blk.N.ffn_norm", 0),
-    MATRIX("mlp.fc", "ffn_up", 'F', 'E'),
-    MATRIX("mlp.proj", "ffn_down", 'E', 'F'),
-    NORM("transformer.ln_f", "output_norm", 0),
-    {"lm_head.weight", "output.weight", 'V', 'E', STATE_OPTIONAL},
-    {"lm_head.bias", "output.bias", 0, 'V', STATE_OPTIONAL},
+    ALL(STATE_BIAS),
+    {LAYER "mlp.fc", "blk.N.ffn_up", 'F', 'E', STATE_BIAS_OPTIONAL},
 };
 
-/* q, k or v of a matrix of all three, and of its bias. */
-#define SPLIT(from, to, flags)                                                                     \
-    {LAYER from ".weight", "blk.N." to ".weight", 'P', 'E', flags},                                \
+/* clang-format off */
+#define QKV(from, q, k, v, flags, how)                                                             \
     {                                                                                              \
-        LAYER from ".bias", "blk.N." to ".bias", 0, 'P', STATE_OPTIONAL | (flags)                  \
+        {LAYER from, q, 'P', 'E', STATE_Q | STATE_BIAS_OPTIONAL | (flags) | (how)},                \
+        {LAYER from, k, 'P', 'E', STATE_K | STATE_BIAS_OPTIONAL | (flags) | (how)},                \
+        {LAYER from, v, 'P', 'E', STATE_V | STATE_BIAS_OPTIONAL | (how)},                          \
     }
-#define APART(from, how)                                                                           \
-    {                                                                                              \
-        SPLIT(from, "attn_q", STATE_Q | STATE_PAIRS | (how)),                                      \
-            SPLIT(from, "attn_k", STATE_K | STATE_PAIRS | (how)),                                  \
-            SPLIT(from, "attn_v", STATE_V | (how))                                                 \
-    }
-#define THIRDS(from, end, out, in, flags)                                                          \
-    {LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_Q | (flags)},                            \
-        {LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_K | (flags)},                        \
-    {                                                                                              \
-        LAYER from end, "blk.N.attn_qkv" end, out, in, STATE_V | (flags)                           \
-    }
-#define TOGETHER(from, how)                                                                        \
-    {                                                                                              \
-        THIRDS(from, ".weight", 'P', 'E', how),                                                    \
-            THIRDS(from, ".bias", 0, 'P', STATE_OPTIONAL | (how))                                  \
-    }
+#define TOGETHER(from, how) QKV(from, "blk.N.attn_qkv", "blk.N.attn_qkv", "blk.N.attn_qkv", 0, how)
+#define APART(from, how) QKV(from, "blk.N.attn_q", "blk.N.attn_k", "blk.N.attn_v", STATE_PAIRS, how)
+/* clang-format on */
 
-enum { N_QKV_ROWS = 6 };
+enum { N_QKV_ROWS = 3 };
 
 /* By architecture, and by whether the name is the one until December 2024. */
 static const struct state_row qkv_rows[2][2][N_QKV_ROWS] = {

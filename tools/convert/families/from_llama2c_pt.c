@@ -22,20 +22,20 @@
 enum { META_CONTEXT = 2048, LLAMA3_VOCAB = 128256, LLAMA3_CONTEXT = 8192 };
 
 static const struct state_row rows[] = {
-    {"tok_embeddings.weight", "token_embd.weight", 'V', 'E', 0},
-    {"layers.N.attention_norm.weight", "blk.N.attn_norm.weight", 0, 'E', 0},
-    {"layers.N.attention.wq.weight", "blk.N.attn_q.weight", 'Q', 'E', 0},
-    {"layers.N.attention.wk.weight", "blk.N.attn_k.weight", 'K', 'E', 0},
-    {"layers.N.attention.wv.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
-    {"layers.N.attention.wo.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
-    {"layers.N.ffn_norm.weight", "blk.N.ffn_norm.weight", 0, 'E', 0},
-    {"layers.N.feed_forward.w1.weight", "blk.N.ffn_gate.weight", 'F', 'E', 0},
-    {"layers.N.feed_forward.w2.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
-    {"layers.N.feed_forward.w3.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
-    {"norm.weight", "output_norm.weight", 0, 'E', 0},
+    {"tok_embeddings", "token_embd", 'V', 'E', 0},
+    {"layers.N.attention_norm", "blk.N.attn_norm", 0, 'E', 0},
+    {"layers.N.attention.wq", "blk.N.attn_q", 'Q', 'E', 0},
+    {"layers.N.attention.wk", "blk.N.attn_k", 'K', 'E', 0},
+    {"layers.N.attention.wv", "blk.N.attn_v", 'K', 'E', 0},
+    {"layers.N.attention.wo", "blk.N.attn_output", 'E', 'Q', 0},
+    {"layers.N.ffn_norm", "blk.N.ffn_norm", 0, 'E', 0},
+    {"layers.N.feed_forward.w1", "blk.N.ffn_gate", 'F', 'E', 0},
+    {"layers.N.feed_forward.w2", "blk.N.ffn_down", 'E', 'F', 0},
+    {"layers.N.feed_forward.w3", "blk.N.ffn_up", 'F', 'E', 0},
+    {"norm", "output_norm", 0, 'E', 0},
 };
 
-static const struct state_row head[] = {{"output.weight", "output.weight", 'V', 'E', 0}};
+static const struct state_row head[] = {{"output", "output", 'V', 'E', 0}};
 
 /* What the file, or params.json, says; 0: nothing. */
 struct stated {

@@ -23,16 +23,16 @@
 #define SOFTCAP 15.0
 
 static const struct state_row rows[] = {
-    {"transformer.wte.weight", "token_embd.weight", 'V', 'E', STATE_FIRST_ROWS},
-    {"resid_lambdas", "resid_lambdas", 0, 'L', STATE_OPTIONAL},
-    {"x0_lambdas", "x0_lambdas", 0, 'L', STATE_OPTIONAL},
-    {"transformer.h.N.attn.c_q.weight", "blk.N.attn_q.weight", 'Q', 'E', STATE_SWAP},
-    {"transformer.h.N.attn.c_k.weight", "blk.N.attn_k.weight", 'K', 'E', STATE_SWAP},
-    {"transformer.h.N.attn.c_v.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
-    {"transformer.h.N.attn.c_proj.weight", "blk.N.attn_output.weight", 'E', 'Q', 0},
-    {"transformer.h.N.mlp.c_fc.weight", "blk.N.ffn_up.weight", 'F', 'E', 0},
-    {"transformer.h.N.mlp.c_proj.weight", "blk.N.ffn_down.weight", 'E', 'F', 0},
-    {"lm_head.weight", "output.weight", 'V', 'E', STATE_FIRST_ROWS},
+    {"transformer.wte", "token_embd", 'V', 'E', STATE_FIRST_ROWS},
+    {"resid_lambdas", "resid_lambdas", 0, 'L', STATE_OPTIONAL | STATE_BARE},
+    {"x0_lambdas", "x0_lambdas", 0, 'L', STATE_OPTIONAL | STATE_BARE},
+    {"transformer.h.N.attn.c_q", "blk.N.attn_q", 'Q', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_k", "blk.N.attn_k", 'K', 'E', STATE_SWAP},
+    {"transformer.h.N.attn.c_v", "blk.N.attn_v", 'K', 'E', 0},
+    {"transformer.h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', 0},
+    {"transformer.h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', 0},
+    {"transformer.h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', 0},
+    {"lm_head", "output", 'V', 'E', STATE_FIRST_ROWS},
 };
 
 struct stated { /* model_config; 0: absent */

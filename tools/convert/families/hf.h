@@ -18,13 +18,8 @@ struct hf_keys {
     uint32_t n_ff_absent;  /* n_ff in units of n_embd when its key is absent; 0: it is required */
 };
 
-/* Tensors that are there when a key is true. */
-struct hf_group {
-    const char *when; /* NULL: always */
-    int absent;       /* what an absent key means */
-    const struct state_row *rows;
-    size_t n_rows;
-};
+/* Flags of rows: there is a bias when config.json has a key that is true. */
+enum { HF_ATTENTION_BIAS = STATE_OTHER_FLAGS, HF_MLP_BIAS = STATE_OTHER_FLAGS << 1 };
 
 struct hf_model;
 
@@ -38,8 +33,9 @@ struct hf_family {
     int windowed;                    /* rope settings per kind of layer: full and windowed */
     int states_head_dim;             /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
-    const struct hf_group *groups;
-    size_t n_groups;
+    const struct state_row *rows;
+    size_t n_rows;
+    int attention_bias;                                    /* when the key is absent */
     int (*configure)(struct hf_model *m, mgpt_error *err); /* NULL: nothing more in config.json */
     int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
 };
@@ -54,14 +50,7 @@ struct hf_model {
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))
-#define HF_ALWAYS(rows)                                                                            \
-    {                                                                                              \
-        NULL, 0, rows, HF_COUNT(rows)                                                              \
-    }
-#define HF_WHEN(key, absent, rows)                                                                 \
-    {                                                                                              \
-        key, absent, rows, HF_COUNT(rows)                                                          \
-    }
+#define HF_ROWS(a) .rows = (a), .n_rows = HF_COUNT(a)
 
 extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[];
 extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families;

@@ -10,41 +10,32 @@
 
 #include <string.h>
 
-#define BOTH(from, to, n)                                                                          \
-    {from ".weight", to ".weight", 0, n, 0},                                                       \
-    {                                                                                              \
-        from ".bias", to ".bias", 0, n, 0                                                          \
-    }
-#define LINEAR(from, to, n_out, n_in, flags)                                                       \
-    {from ".weight", to ".weight", n_out, n_in, flags},                                            \
-    {                                                                                              \
-        from ".bias", to ".bias", 0, n_out, 0                                                      \
-    }
+#define TRANSPOSED (STATE_TRANSPOSED | STATE_BIAS)
 
 static const struct state_row gpt2_rows[] = {
-    {"wte.weight", "token_embd.weight", 'V', 'E', 0},
-    {"wpe.weight", "position_embd.weight", 'T', 'E', 0},
-    BOTH("h.N.ln_1", "blk.N.attn_norm", 'E'),
-    LINEAR("h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E', STATE_TRANSPOSED),
-    LINEAR("h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', STATE_TRANSPOSED),
-    BOTH("h.N.ln_2", "blk.N.ffn_norm", 'E'),
-    LINEAR("h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', STATE_TRANSPOSED),
-    LINEAR("h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', STATE_TRANSPOSED),
-    BOTH("ln_f", "output_norm", 'E'),
+    {"wte", "token_embd", 'V', 'E', 0},
+    {"wpe", "position_embd", 'T', 'E', 0},
+    {"h.N.ln_1", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
+    {"h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E', TRANSPOSED},
+    {"h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', TRANSPOSED},
+    {"h.N.ln_2", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},
+    {"h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', TRANSPOSED},
+    {"h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', TRANSPOSED},
+    {"ln_f", "output_norm", 0, 'E', STATE_BIAS},
 };
 
 static const struct state_row gpt_neo_rows[] = {
-    {"wte.weight", "token_embd.weight", 'V', 'E', 0},
-    {"wpe.weight", "position_embd.weight", 'T', 'E', 0},
-    BOTH("h.N.ln_1", "blk.N.attn_norm", 'E'),
-    {"h.N.attn.attention.q_proj.weight", "blk.N.attn_q.weight", 'Q', 'E', 0},
-    {"h.N.attn.attention.k_proj.weight", "blk.N.attn_k.weight", 'K', 'E', 0},
-    {"h.N.attn.attention.v_proj.weight", "blk.N.attn_v.weight", 'K', 'E', 0},
-    LINEAR("h.N.attn.attention.out_proj", "blk.N.attn_output", 'E', 'Q', 0),
-    BOTH("h.N.ln_2", "blk.N.ffn_norm", 'E'),
-    LINEAR("h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', 0),
-    LINEAR("h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', 0),
-    BOTH("ln_f", "output_norm", 'E'),
+    {"wte", "token_embd", 'V', 'E', 0},
+    {"wpe", "position_embd", 'T', 'E', 0},
+    {"h.N.ln_1", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
+    {"h.N.attn.attention.q_proj", "blk.N.attn_q", 'Q', 'E', 0},
+    {"h.N.attn.attention.k_proj", "blk.N.attn_k", 'K', 'E', 0},
+    {"h.N.attn.attention.v_proj", "blk.N.attn_v", 'K', 'E', 0},
+    {"h.N.attn.attention.out_proj", "blk.N.attn_output", 'E', 'Q', STATE_BIAS},
+    {"h.N.ln_2", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},
+    {"h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', STATE_BIAS},
+    {"h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', STATE_BIAS},
+    {"ln_f", "output_norm", 0, 'E', STATE_BIAS},
 };
 
 /* ---- what only they have ----------------------------------------------------------------------- */
@@ -122,14 +113,12 @@ static const struct hf_keys gpt_neo_keys = {.n_embd = "hidden_size",
                                             .eps = "layer_norm_epsilon",
                                             .activation = "activation_function"};
 
-static const struct hf_group gpt2_groups[] = {HF_ALWAYS(gpt2_rows)};
-static const struct hf_group gpt_neo_groups[] = {HF_ALWAYS(gpt_neo_rows)};
 static const char *const prefixes[] = {"transformer.", NULL};
 
 const struct hf_family hf_gpt2_families[] = {
     {"gpt2", "gpt2", &gpt2_keys, "gelu_tanh", prefixes, "lm_head.weight", .tied = 1,
-     .groups = gpt2_groups, .n_groups = 1, .configure = gpt2},
+     HF_ROWS(gpt2_rows), .configure = gpt2},
     {"gpt_neo", "gpt2", &gpt_neo_keys, "gelu_tanh", prefixes, "lm_head.weight", .tied = 1,
-     .groups = gpt_neo_groups, .n_groups = 1, .configure = gpt_neo},
+     HF_ROWS(gpt_neo_rows), .configure = gpt_neo},
 };
 const size_t hf_n_gpt2_families = HF_COUNT(hf_gpt2_families);

@@ -12,113 +12,71 @@
 #include <math.h>
 #include <string.h>
 
-#define EMBD                                                                                       \
-    {                                                                                              \
-        "embed_tokens.weight", "token_embd.weight", 'V', 'E', 0                                    \
-    }
-#define NORM(flags)                                                                                \
-    {                                                                                              \
-        "norm.weight", "output_norm.weight", 0, 'E', flags                                         \
-    }
-#define LAYER_VECTOR(from, to, n, flags)                                                           \
-    {                                                                                              \
-        "layers.N." from ".weight", "blk.N." to ".weight", 0, n, flags                             \
-    }
-#define LAYER_MATRIX(from, to, n_out, n_in, flags)                                                 \
-    {                                                                                              \
-        "layers.N." from ".weight", "blk.N." to ".weight", n_out, n_in, flags                      \
-    }
-#define LAYER_BIAS(from, to, n, flags)                                                             \
-    {                                                                                              \
-        "layers.N." from ".bias", "blk.N." to ".bias", 0, n, flags                                 \
-    }
-
-#define ATTENTION(qk)                                                                              \
-    LAYER_MATRIX("self_attn.q_proj", "attn_q", 'Q', 'E', qk),                                      \
-        LAYER_MATRIX("self_attn.k_proj", "attn_k", 'K', 'E', qk),                                  \
-        LAYER_MATRIX("self_attn.v_proj", "attn_v", 'K', 'E', 0),                                   \
-        LAYER_MATRIX("self_attn.o_proj", "attn_output", 'E', 'Q', 0)
-#define QKV_BIASES(qk)                                                                             \
-    LAYER_BIAS("self_attn.q_proj", "attn_q", 'Q', qk),                                             \
-        LAYER_BIAS("self_attn.k_proj", "attn_k", 'K', qk),                                         \
-        LAYER_BIAS("self_attn.v_proj", "attn_v", 'K', 0)
-#define GATED_MLP                                                                                  \
-    LAYER_MATRIX("mlp.gate_proj", "ffn_gate", 'F', 'E', 0),                                        \
-        LAYER_MATRIX("mlp.up_proj", "ffn_up", 'F', 'E', 0),                                        \
-        LAYER_MATRIX("mlp.down_proj", "ffn_down", 'E', 'F', 0)
+/* clang-format off */
+#define EMBD {"embed_tokens", "token_embd", 'V', 'E', 0}
+#define ATTENTION(qk, qkv_bias, o_bias)                                                            \
+    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', (qk) | (qkv_bias)},                    \
+    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', (qk) | (qkv_bias)},                    \
+    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', qkv_bias},                             \
+    {"layers.N.self_attn.o_proj", "blk.N.attn_output", 'E', 'Q', o_bias}
+#define QK_NORMS(q, k, flags)                                                                      \
+    {"layers.N.self_attn.q_norm", "blk.N.attn_q_norm", 0, q, flags},                               \
+    {"layers.N.self_attn.k_norm", "blk.N.attn_k_norm", 0, k, flags}
+#define GATED_MLP(bias)                                                                            \
+    {"layers.N.mlp.gate_proj", "blk.N.ffn_gate", 'F', 'E', bias},                                  \
+    {"layers.N.mlp.up_proj", "blk.N.ffn_up", 'F', 'E', bias},                                      \
+    {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', bias}
 #define PRE_NORMS                                                                                  \
-    LAYER_VECTOR("input_layernorm", "attn_norm", 'E', 0),                                          \
-        LAYER_VECTOR("post_attention_layernorm", "ffn_norm", 'E', 0)
+    {"layers.N.input_layernorm", "blk.N.attn_norm", 0, 'E', 0},                                    \
+    {"layers.N.post_attention_layernorm", "blk.N.ffn_norm", 0, 'E', 0}
+#define POST_NORM(from, to, flags) {"layers.N." from "_layernorm", "blk.N." to, 0, 'E', flags}
+#define NORM(flags) {"norm", "output_norm", 0, 'E', flags}
+/* clang-format on */
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
-static const struct state_row llama_rows[] = {EMBD, PRE_NORMS, ATTENTION(STATE_PAIRS), GATED_MLP,
+static const struct state_row llama_rows[] = {
+    EMBD, PRE_NORMS, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    GATED_MLP(HF_MLP_BIAS), NORM(0)};
+
+static const struct state_row qwen2_rows[] = {EMBD, PRE_NORMS, ATTENTION(0, STATE_BIAS, 0),
+                                              GATED_MLP(0), NORM(0)};
+
+static const struct state_row qwen3_rows[] = {EMBD,
+                                              PRE_NORMS,
+                                              ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+                                              QK_NORMS('H', 'H', 0),
+                                              GATED_MLP(0),
                                               NORM(0)};
-static const struct state_row pairs_biases[] = {
-    QKV_BIASES(STATE_PAIRS), LAYER_BIAS("self_attn.o_proj", "attn_output", 'E', 0)};
-static const struct state_row plain_biases[] = {
-    QKV_BIASES(0), LAYER_BIAS("self_attn.o_proj", "attn_output", 'E', 0)};
-static const struct state_row swap_biases[] = {
-    QKV_BIASES(STATE_SWAP), LAYER_BIAS("self_attn.o_proj", "attn_output", 'E', 0)};
-static const struct state_row mlp_biases[] = {LAYER_BIAS("mlp.gate_proj", "ffn_gate", 'F', 0),
-                                              LAYER_BIAS("mlp.up_proj", "ffn_up", 'F', 0),
-                                              LAYER_BIAS("mlp.down_proj", "ffn_down", 'E', 0)};
-
-static const struct state_row qwen2_rows[] = {EMBD,          PRE_NORMS, ATTENTION(0),
-                                              QKV_BIASES(0), GATED_MLP, NORM(0)};
-
-static const struct state_row qwen3_rows[] = {
-    EMBD,
-    PRE_NORMS,
-    ATTENTION(0),
-    LAYER_VECTOR("self_attn.q_norm", "attn_q_norm", 'H', 0),
-    LAYER_VECTOR("self_attn.k_norm", "attn_k_norm", 'H', 0),
-    GATED_MLP,
-    NORM(0)};
 
 /* Gemma's norms multiply by 1 + w. */
 static const struct state_row gemma3_rows[] = {
     EMBD,
-    LAYER_VECTOR("input_layernorm", "attn_norm", 'E', STATE_PLUS_ONE),
-    ATTENTION(0),
-    LAYER_VECTOR("self_attn.q_norm", "attn_q_norm", 'H', STATE_PLUS_ONE),
-    LAYER_VECTOR("self_attn.k_norm", "attn_k_norm", 'H', STATE_PLUS_ONE),
-    LAYER_VECTOR("post_attention_layernorm", "post_attention_norm", 'E', STATE_PLUS_ONE),
-    LAYER_VECTOR("pre_feedforward_layernorm", "ffn_norm", 'E', STATE_PLUS_ONE),
-    GATED_MLP,
-    LAYER_VECTOR("post_feedforward_layernorm", "post_ffw_norm", 'E', STATE_PLUS_ONE),
+    POST_NORM("input", "attn_norm", STATE_PLUS_ONE),
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    QK_NORMS('H', 'H', STATE_PLUS_ONE),
+    POST_NORM("post_attention", "post_attention_norm", STATE_PLUS_ONE),
+    POST_NORM("pre_feedforward", "ffn_norm", STATE_PLUS_ONE),
+    GATED_MLP(0),
+    POST_NORM("post_feedforward", "post_ffw_norm", STATE_PLUS_ONE),
     NORM(STATE_PLUS_ONE)};
 
-static const struct state_row olmo_rows[] = {EMBD, ATTENTION(STATE_PAIRS), GATED_MLP};
+static const struct state_row olmo_rows[] = {
+    EMBD, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0)};
 
-static const struct state_row olmo2_rows[] = {
+static const struct state_row olmo2_rows[] = {EMBD,
+                                              ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+                                              QK_NORMS('Q', 'K', 0),
+                                              POST_NORM("post_attention", "post_attention_norm", 0),
+                                              GATED_MLP(0),
+                                              POST_NORM("post_feedforward", "post_ffw_norm", 0),
+                                              NORM(0)};
+
+static const struct state_row nanochat_rows[] = {
     EMBD,
-    ATTENTION(0),
-    LAYER_VECTOR("self_attn.q_norm", "attn_q_norm", 'Q', 0),
-    LAYER_VECTOR("self_attn.k_norm", "attn_k_norm", 'K', 0),
-    LAYER_VECTOR("post_attention_layernorm", "post_attention_norm", 'E', 0),
-    GATED_MLP,
-    LAYER_VECTOR("post_feedforward_layernorm", "post_ffw_norm", 'E', 0),
-    NORM(0)};
-
-static const struct state_row nanochat_rows[] = {EMBD, ATTENTION(STATE_SWAP),
-                                                 LAYER_MATRIX("mlp.fc1", "ffn_up", 'F', 'E', 0),
-                                                 LAYER_MATRIX("mlp.fc2", "ffn_down", 'E', 'F', 0)};
-
-static const struct hf_group llama_groups[] = {HF_ALWAYS(llama_rows),
-                                               HF_WHEN("attention_bias", 0, pairs_biases),
-                                               HF_WHEN("mlp_bias", 0, mlp_biases)};
-static const struct hf_group qwen2_groups[] = {HF_ALWAYS(qwen2_rows)};
-static const struct hf_group qwen3_groups[] = {HF_ALWAYS(qwen3_rows),
-                                               HF_WHEN("attention_bias", 0, plain_biases)};
-static const struct hf_group gemma3_groups[] = {HF_ALWAYS(gemma3_rows),
-                                                HF_WHEN("attention_bias", 0, plain_biases)};
-static const struct hf_group olmo_groups[] = {HF_ALWAYS(olmo_rows),
-                                              HF_WHEN("attention_bias", 0, pairs_biases)};
-static const struct hf_group olmo2_groups[] = {HF_ALWAYS(olmo2_rows),
-                                               HF_WHEN("attention_bias", 0, plain_biases)};
-static const struct hf_group nanochat_groups[] = {HF_ALWAYS(nanochat_rows),
-                                                  HF_WHEN("attention_bias", 0, swap_biases)};
+    ATTENTION(STATE_SWAP, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    {"layers.N.mlp.fc1", "blk.N.ffn_up", 'F', 'E', 0},
+    {"layers.N.mlp.fc2", "blk.N.ffn_down", 'E', 'F', 0}};
 
 /* ---- windows ----------------------------------------------------------------------------------- */
 
@@ -325,23 +283,22 @@ static const struct hf_rope_keys rope_1e6 = {"rope_theta", "partial_rotary_facto
 
 static const char *const prefixes[] = {"model.", "language_model.", NULL};
 
-#define GROUPS(g) .groups = (g), .n_groups = HF_COUNT(g)
 #define COMMON .prefixes = prefixes, .head = "lm_head.weight"
 
 const struct hf_family hf_llama_families[] = {
-    {"llama", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, GROUPS(llama_groups),
+    {"llama", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
      .put = put_divisors},
-    {"mistral", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, GROUPS(llama_groups),
+    {"mistral", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
      .configure = refuse_window},
-    {"qwen2", "qwen2", &llama_keys, "silu", COMMON, .rope = &rope_10000, GROUPS(qwen2_groups),
+    {"qwen2", "qwen2", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(qwen2_rows),
      .configure = refuse_used_window},
     {"qwen3", "qwen3", &llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
-     GROUPS(qwen3_groups), .configure = refuse_used_window},
+     HF_ROWS(qwen3_rows), .configure = refuse_used_window},
     {"smollm3", "smollm3", &llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
-     GROUPS(llama_groups), .configure = smollm3},
+     HF_ROWS(llama_rows), .configure = smollm3},
     {"gemma3_text", "gemma3", &gemma3_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_1e6, GROUPS(gemma3_groups), .configure = gemma3, .windowed = 1},
-    {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &rope_10000, GROUPS(olmo_groups),
+     .rope = &rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1},
+    {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(olmo_rows),
      .configure = olmo},
     {
         "olmo2",
@@ -350,11 +307,11 @@ const struct hf_family hf_llama_families[] = {
         "silu",
         COMMON,
         .rope = &rope_10000,
-        GROUPS(olmo2_groups),
+        HF_ROWS(olmo2_rows),
     },
-    {"olmo3", "olmo2", &llama_keys, "silu", COMMON, .rope = &rope_500000, GROUPS(olmo2_groups),
+    {"olmo3", "olmo2", &llama_keys, "silu", COMMON, .rope = &rope_500000, HF_ROWS(olmo2_rows),
      .configure = olmo3, .windowed = 1},
     {"nanochat", "nanochat", &llama_keys, "relu2", COMMON, .rope = &rope_10000,
-     GROUPS(nanochat_groups), .configure = nanochat},
+     HF_ROWS(nanochat_rows), .configure = nanochat},
 };
 const size_t hf_n_llama_families = HF_COUNT(hf_llama_families);
