@@ -50,7 +50,7 @@ add_project_arguments('-D_POSIX_C_SOURCE=200809L', '-idirafter', '/usr/include',
 mgpt = subproject('mgpt', default_options: ['default_library=static'])
 deps = [mgpt.get_variable('internal_dep'), dependency('cmocka')]
 inc = include_directories('.', 'tests', 'check')
-toys = static_library('toys', 'check/oracle/oracle.c', $support dependencies: deps, include_directories: inc)
+toys = static_library('toys', 'check/oracle/oracle.c', 'check/oracle/oracle_math.c', $support dependencies: deps, include_directories: inc)
 wrapped = {'test_no_memory': ['-Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create'],
            'test_outfile': ['-Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=access,--wrap=close,--wrap=pwrite,--wrap=pwrite64']}
 fs = import('fs')

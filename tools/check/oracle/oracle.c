@@ -1,19 +1,19 @@
 /* The float64 oracle. See oracle.h.
  *
- * Letters: T tokens, E n_embd, H heads, G key/value heads, d head_dim, F n_ff, V n_vocab. Matrices are
- * row-major, one row a position. All buffers are made in the beginning; the first failure sticks, and
- * what follows it does nothing.
+ * T tokens, E n_embd, H heads, G key/value heads, d head_dim, F n_ff, V n_vocab. Matrices are row-major,
+ * one row per position. The first error stays in oracle.status; what follows it does nothing.
  */
 #include "check/oracle/oracle.h"
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "check/oracle/oracle_math.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 80, AT_ONCE = 4 };
+enum { NAME = 80 };
 
 struct oracle {
     const struct oracle_spec *s;
@@ -73,12 +73,6 @@ static void fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t 
         o->status = MGPT_ESTOP;
 }
 
-static void point(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
-{
-    for (size_t t = 0; t < o->T; t++)
-        fire(o, at, layer, t, 0, x + t * cols, cols);
-}
-
 static size_t stored_component(const struct oracle *o, int layer, size_t i)
 {
     size_t n_rot = o->s->n_rot, half = n_rot / 2;
@@ -100,41 +94,27 @@ static void reorder(const struct oracle *o, int layer, double *to, const double 
     }
 }
 
-/* The same as point() for q and k. */
-static void point_qk(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
+/* Fires a point for every position. q and k are shown in the order of their points. */
+static void point(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
 {
-    for (size_t t = 0; t < o->T; t++) {
-        reorder(o, layer, o->in, x + t * cols, cols, 0);
-        fire(o, at, layer, t, 0, o->in, cols);
-        reorder(o, layer, x + t * cols, o->in, cols, 1);
+    int qk = at == MGPT_Q || at == MGPT_K || at == MGPT_ROT_Q || at == MGPT_ROT_K;
+    for (size_t t = 0; t < o->T; t++, x += cols) {
+        if (qk)
+            reorder(o, layer, o->in, x, cols, 0);
+        fire(o, at, layer, t, 0, qk ? o->in : x, cols);
+        if (qk)
+            reorder(o, layer, x, o->in, cols, 1);
     }
 }
 
-/* ---- the verbs --------------------------------------------------------------------------------- */
-
-/* n rows of width w, each by itself: LayerNorm or RMSNorm. */
-static void normalize(const struct oracle *o, double *y, const double *x, size_t n, size_t w,
-                      const float *gain, const float *bias)
-{
-    for (size_t row = 0; row < n; row++, x += w, y += w) {
-        double mean = 0, square = 0;
-        for (size_t i = 0; i < w && o->s->layer_norm; i++)
-            mean += x[i] / (double)w;
-        for (size_t i = 0; i < w; i++)
-            square += (x[i] - mean) * (x[i] - mean) / (double)w;
-        double size = sqrt(square + o->s->eps);
-        for (size_t i = 0; i < w; i++)
-            y[i] =
-                (x[i] - mean) / size * (gain ? (double)gain[i] : 1) + (bias ? (double)bias[i] : 0);
-    }
-}
+/* ---- operations --------------------------------------------------------------------------------- */
 
 /* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
 static void norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
 {
     const float *gain = vector(o, layer, stem, ".weight", o->E, o->gain);
     const float *bias = vector(o, layer, stem, ".bias", o->E, o->bias);
-    normalize(o, y, x, o->T, o->E, gain, bias);
+    math_norm(o->s, y, x, o->T, o->E, gain, bias);
 }
 
 /* The input of a branch into h. */
@@ -160,51 +140,26 @@ static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, si
         return;
     size_t w = kind == ORACLE_QK_WHOLE ? heads * o->d : o->d;
     const float *gain = vector(o, layer, stem, ".weight", w, o->gain);
-    normalize(o, x, x, o->T * heads * o->d / w, w, gain, NULL);
-}
-
-/* What integer weights are multiplied with: 32 activations at a time as whole multiples of a step, 127
- * of which reach the largest. The rule is src/kernels/kernels.h's, in float32; the rest is float64. */
-static void to_int8_blocks(double *x, size_t n)
-{
-    for (size_t i = 0; i + 32 <= n; i += 32) {
-        float largest = 0;
-        for (size_t j = i; j < i + 32; j++)
-            largest = fmaxf(largest, fabsf((float)x[j]));
-        float step = largest / 127, per_step = largest > 0 ? 127 / largest : 0;
-        for (size_t j = i; j < i + 32; j++)
-            x[j] = (double)step * (double)rintf((float)x[j] * per_step);
-    }
-}
-
-/* Some rows' products with one row of a matrix, which is read from memory once for all of them. */
-static void dots(const float *w, const double *x, size_t n_in, size_t n, double *sum)
-{
-    for (size_t i = 0; n == AT_ONCE && i < n_in; i++)
-        for (size_t t = 0; t < AT_ONCE; t++)
-            sum[t] += (double)w[i] * x[t * n_in + i];
-    for (size_t t = 0; n < AT_ONCE && t < n; t++)
-        for (size_t i = 0; i < n_in; i++)
-            sum[t] += (double)w[i] * x[t * n_in + i];
+    math_norm(o->s, x, x, o->T * heads * o->d / w, w, gain, NULL);
 }
 
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
-static void linear(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
+static void matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
     enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
     const float *bias = vector(o, layer, stem, ".bias", first + n_out, o->bias);
     memcpy(o->in, x, o->T * n_in * sizeof *x);
     for (size_t t = 0; kind == ORACLE_INTEGERS && o->s->int8_inputs && t < o->T; t++)
-        to_int8_blocks(o->in + t * n_in, n_in);
+        math_to_int8(o->in + t * n_in, n_in);
     for (size_t r = 0; r < n_out && o->status == MGPT_OK; r++) {
         read_row(o, layer, stem, ".weight", first + r, n_in, o->row);
-        for (size_t t = 0; t < o->T; t += AT_ONCE) {
-            double sum[AT_ONCE];
-            size_t n = o->T - t < AT_ONCE ? o->T - t : AT_ONCE;
-            for (size_t i = 0; i < AT_ONCE; i++)
+        for (size_t t = 0; t < o->T; t += MATH_ROWS) {
+            double sum[MATH_ROWS];
+            size_t n = o->T - t < MATH_ROWS ? o->T - t : MATH_ROWS;
+            for (size_t i = 0; i < MATH_ROWS; i++)
                 sum[i] = bias ? (double)bias[first + r] : 0;
-            dots(o->row, o->in + t * n_in, n_in, n, sum);
+            math_dots(o->row, o->in + t * n_in, n_in, n, sum);
             for (size_t i = 0; i < n; i++)
                 y[(t + i) * n_out + r] = sum[i];
         }
@@ -233,43 +188,10 @@ static void rope(const struct oracle *o, int layer, double *x, size_t heads)
     }
 }
 
-static double activate(const char *name, double x)
-{
-    if (strcmp(name, "relu") == 0)
-        return x > 0 || isnan(x) ? x : 0;
-    if (strcmp(name, "relu2") == 0)
-        return x > 0 || isnan(x) ? x * x : 0;
-    if (strcmp(name, "silu") == 0)
-        return x / (1 + exp(-x));
-    if (strcmp(name, "gelu_erf") == 0)
-        return 0.5 * x * (1 + erf(x / sqrt(2)));
-    if (strcmp(name, "gelu_quick") == 0)
-        return x / (1 + exp(-1.702 * x));
-    if (strcmp(name, "gelu_tanh") == 0)
-        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
-    return (double)NAN;
-}
+/* ---- the pass ---------------------------------------------------------------------------------- */
 
-static void softmax(double *row, size_t n)
-{
-    double max = row[0], sum = 0;
-    for (size_t i = 1; i < n; i++)
-        max = fmax(max, row[i]);
-    for (size_t i = 0; i < n; i++)
-        sum += row[i] = exp(row[i] - max);
-    for (size_t i = 0; i < n; i++)
-        row[i] /= sum;
-}
-
-static double capped(double x, double cap)
-{
-    return cap != 0 ? cap * tanh(x / cap) : x;
-}
-
-/* ---- the page ---------------------------------------------------------------------------------- */
-
-/* One query t and head h over the keys in sight, which end with position t. Keys out of sight have score
- * -inf and weight 0, whatever a caller makes of them. */
+/* One query t and head h over its visible keys, which end with position t. Other keys have score -inf and
+ * weight 0, also when a caller changes them. */
 static void attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
@@ -280,12 +202,12 @@ static void attend(struct oracle *o, int layer, size_t t, size_t h)
         row[j] = 0;
         for (size_t i = 0; i < d; i++)
             row[j] += o->q[(t * o->H + h) * d + i] * o->k[(j * o->G + g) * d + i];
-        row[j] = j < first ? -INFINITY : capped(row[j] * l->attn_scale, o->s->attn_cap);
+        row[j] = j < first ? -INFINITY : math_cap(row[j] * l->attn_scale, o->s->attn_cap);
     }
     fire(o, MGPT_SCORES, layer, t, h, row, t + 1);
     for (size_t j = 0; j < first; j++)
         row[j] = 0;
-    softmax(row + first, t + 1 - first);
+    math_softmax(row + first, t + 1 - first);
     fire(o, MGPT_WEIGHTS, layer, t, h, row, t + 1);
     memset(out, 0, d * sizeof *out);
     for (size_t j = first; j <= t; j++)
@@ -304,14 +226,14 @@ static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
     int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
-    linear(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
-    linear(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
-    linear(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw, o->v);
+    matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
+    matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
+    matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw, o->v);
     clamp(o, o->q, qw);
     clamp(o, o->k, kw);
     clamp(o, o->v, kw);
-    point_qk(o, MGPT_Q, layer, o->q, qw);
-    point_qk(o, MGPT_K, layer, o->k, kw);
+    point(o, MGPT_Q, layer, o->q, qw);
+    point(o, MGPT_K, layer, o->k, kw);
     point(o, MGPT_V, layer, o->v, kw);
     qk_norm(o, layer, "attn_q_norm", o->q, o->H);
     qk_norm(o, layer, "attn_k_norm", o->k, o->G);
@@ -319,8 +241,8 @@ static void project(struct oracle *o, int layer)
         return;
     rope(o, layer, o->q, o->H);
     rope(o, layer, o->k, o->G);
-    point_qk(o, MGPT_ROT_Q, layer, o->q, qw);
-    point_qk(o, MGPT_ROT_K, layer, o->k, kw);
+    point(o, MGPT_ROT_Q, layer, o->q, qw);
+    point(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
 static void oracle_add(const struct oracle *o, const double *y)
@@ -339,7 +261,7 @@ static void attention(struct oracle *o, int layer)
         for (size_t head = 0; head < o->H; head++)
             attend(o, layer, t, head);
     point(o, MGPT_HEADS, layer, o->z, o->qw);
-    linear(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
+    matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
     branch_output(o, layer, "post_attention_norm", o->a);
     point(o, MGPT_ATTN_OUT, layer, o->a, o->E);
 }
@@ -351,16 +273,16 @@ static void mlp(struct oracle *o, int layer)
     int gated = o->s->gated;
     branch_input(o, layer, l->shared_norm ? "attn_norm" : "ffn_norm", l->mlp_norm);
     point(o, MGPT_MLP_IN, layer, o->h, o->E);
-    linear(o, layer, gated ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
+    matmul(o, layer, gated ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
     point(o, MGPT_MLP_PRE, layer, o->f, o->F);
     if (gated) {
-        linear(o, layer, "ffn_up", 0, o->h, o->E, o->F, o->up);
+        matmul(o, layer, "ffn_up", 0, o->h, o->E, o->F, o->up);
         point(o, MGPT_MLP_PRE_LINEAR, layer, o->up, o->F);
     }
     for (size_t i = 0; i < o->T * o->F; i++)
-        o->f[i] = activate(l->activation, o->f[i]) * (gated ? o->up[i] : 1);
+        o->f[i] = math_activation(l->activation, o->f[i]) * (gated ? o->up[i] : 1);
     point(o, MGPT_MLP_POST, layer, o->f, o->F);
-    linear(o, layer, "ffn_down", 0, o->f, o->F, o->E, o->h);
+    matmul(o, layer, "ffn_down", 0, o->f, o->F, o->E, o->h);
     branch_output(o, layer, "post_ffw_norm", o->h);
     point(o, MGPT_MLP_OUT, layer, o->h, o->E);
 }
@@ -408,14 +330,14 @@ static void embed(struct oracle *o)
 static void unembed(struct oracle *o)
 {
     int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
-    linear(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
+    matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
-        o->logits[i] = capped(o->logits[i] + (bias ? (double)bias[i % o->V] : 0), o->s->softcap);
+        o->logits[i] = math_cap(o->logits[i] + (bias ? (double)bias[i % o->V] : 0), o->s->softcap);
     point(o, MGPT_LOGITS, -1, o->logits, o->V);
 }
 
-static void page(struct oracle *o)
+static void forward_pass(struct oracle *o)
 {
     embed(o);
     if (o->s->embd_norm) {
@@ -434,43 +356,37 @@ static void page(struct oracle *o)
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-static size_t oracle_largest(size_t a, size_t b, size_t c)
+static size_t widest(size_t a, size_t b, size_t c)
 {
     size_t ab = a > b ? a : b;
     return ab > c ? ab : c;
 }
 
-static void *oracle_take(struct oracle *o, size_t n, size_t each)
+/* All buffers in one block, which o->x begins: matrices of T rows, and three rows of floats. */
+static int take_buffers(struct oracle *o)
 {
-    void *p = o->T > SIZE_MAX / 16 / (n + 1) ? NULL : mem_new(n, each);
-    if (!p && o->status == MGPT_OK)
-        o->status = err_memory(o->err, "a pass in float64", n * each);
-    return p;
-}
-
-static double *matrix(struct oracle *o, size_t cols)
-{
-    return oracle_take(o, o->T * cols, sizeof(double));
-}
-
-static void take_all(struct oracle *o)
-{
-    size_t wide = oracle_largest(o->E, o->qw, o->F);
-    o->x = matrix(o, o->E), o->x0 = matrix(o, o->E), o->h = matrix(o, o->E);
-    o->q = matrix(o, o->qw), o->k = matrix(o, o->kw), o->v = matrix(o, o->kw);
-    o->z = matrix(o, o->qw), o->a = matrix(o, o->E), o->f = matrix(o, o->F);
-    o->up = matrix(o, o->F), o->logits = matrix(o, o->V), o->in = matrix(o, wide);
-    o->scores = matrix(o, 1);
-    o->row = oracle_take(o, wide, sizeof *o->row);
-    o->gain = oracle_take(o, wide, sizeof *o->gain);
-    o->bias = oracle_take(o, oracle_largest(wide, o->V, o->qw + 2 * o->kw), sizeof *o->bias);
-}
-
-static void free_all(struct oracle *o)
-{
-    free(o->x), free(o->x0), free(o->h), free(o->q), free(o->k), free(o->v), free(o->z);
-    free(o->a), free(o->f), free(o->up), free(o->logits), free(o->in), free(o->scores);
-    free(o->row), free(o->gain), free(o->bias);
+    size_t wide = widest(o->E, o->qw, o->F), bias = widest(wide, o->V, o->qw + 2 * o->kw),
+           total = 0;
+    struct {
+        double **at;
+        size_t cols;
+    } matrices[] = {{&o->x, o->E},  {&o->x0, o->E}, {&o->h, o->E},  {&o->q, o->qw},
+                    {&o->k, o->kw}, {&o->v, o->kw}, {&o->z, o->qw}, {&o->a, o->E},
+                    {&o->f, o->F},  {&o->up, o->F}, {&o->in, wide}, {&o->logits, o->V},
+                    {&o->scores, 1}};
+    enum { N = sizeof matrices / sizeof *matrices };
+    for (size_t i = 0; i < N; i++)
+        total += matrices[i].cols;
+    size_t floats = 2 * wide + bias, room = total > 0 ? SIZE_MAX / 16 / total : 0;
+    double *block = o->T < room ? mem_new(o->T * total + floats, sizeof *block) : NULL;
+    if (!block)
+        return err_memory(o->err, "a pass in float64", (o->T * total + floats) * sizeof *block);
+    for (size_t i = 0; i < N; block += o->T * matrices[i].cols, i++)
+        *matrices[i].at = block;
+    o->row = (float *)(void *)block;
+    o->gain = o->row + wide;
+    o->bias = o->gain + wide;
+    return MGPT_OK;
 }
 
 int oracle_pass(const struct oracle_spec *s, const int32_t *tokens, size_t n, oracle_point *fn,
@@ -490,9 +406,9 @@ int oracle_pass(const struct oracle_spec *s, const int32_t *tokens, size_t n, or
                        .V = s->n_vocab,
                        .qw = s->n_head * s->head_dim,
                        .kw = s->n_head_kv * s->head_dim};
-    take_all(&o);
+    o.status = take_buffers(&o);
     if (o.status == MGPT_OK)
-        page(&o);
-    free_all(&o);
+        forward_pass(&o);
+    free(o.x);
     return o.status;
 }

@@ -1,0 +1,27 @@
+/* The operations of the oracle on plain arrays, in float64. */
+#ifndef MGPT_ORACLE_MATH_H
+#define MGPT_ORACLE_MATH_H
+
+#include "check/oracle/oracle.h"
+
+/* n rows of width w, each by itself: LayerNorm or RMSNorm. y may be x; gain and bias may be NULL. */
+void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n, size_t w,
+               const float *gain, const float *bias);
+
+/* The activation of that name; NaN for an unknown one. */
+double math_activation(const char *name, double x);
+
+void math_softmax(double *row, size_t n);
+
+/* Soft cap: cap * tanh(x / cap); cap 0: none. */
+double math_cap(double x, double cap);
+
+/* Rounds what integer weights are multiplied with: 32 activations at a time become multiples of a step,
+ * 127 of which reach the largest. The rule is src/kernels/kernels.h's, in float32; the rest is float64. */
+void math_to_int8(double *x, size_t n);
+
+/* Adds to sum[t] the product of w with row t of x, for n rows of at most MATH_ROWS. */
+enum { MATH_ROWS = 4 };
+void math_dots(const float *w, const double *x, size_t n_in, size_t n, double *sum);
+
+#endif
