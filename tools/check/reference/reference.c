@@ -1,8 +1,6 @@
-/* References: which kind of file it is, what all kinds have in common, and .npy. See reference.h;
- * the others have files of their own. */
+/* References: the table of formats, what they have in common, and .npy. See reference.h. */
 #include "check/reference/reference.h"
 
-#include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
@@ -50,23 +48,8 @@ int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err)
     return MGPT_OK;
 }
 
-int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
-                      mgpt_error *err)
-{
-    uint8_t bytes[4096];
-    int status = MGPT_OK;
-    for (size_t done = 0; done < n && status == MGPT_OK;) {
-        size_t some = n - done < sizeof bytes / 4 ? n - done : sizeof bytes / 4;
-        struct cursor c = cursor_over(bytes, 4 * some);
-        status = reference_bytes(ref, offset + 4 * (uint64_t)done, 4 * some, bytes, err);
-        for (size_t i = 0; i < some && status == MGPT_OK; i++)
-            status = reference_add_id(ref, item, cursor_i32(&c), err);
-        done += some;
-    }
-    return status;
-}
-
-int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err)
+/* Appends the ids from outside. */
+static int add_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err)
 {
     const struct ref_options *o = &ref->options;
     int status = MGPT_OK;
@@ -75,6 +58,32 @@ int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt
                        "the reference has no tokens: give them with --ids or -p");
     for (size_t i = 0; i < o->n_ids && status == MGPT_OK; i++)
         status = reference_add_id(ref, item, o->ids[i], err);
+    return status;
+}
+
+int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n_rows,
+                       mgpt_error *err)
+{
+    struct ref_item *item = reference_add_item(ref, err);
+    if (!item)
+        return MGPT_EMEM;
+    int status = tokens ? ref_array_ids(ref, tokens, item, err) : add_given_ids(ref, item, err);
+    return status < 0 ? status : reference_match(arr_len(item->ids), n_rows, err);
+}
+
+int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
+                        mgpt_error *err)
+{
+    struct ref_array ids = {.entry = -1, .offset = offset};
+    ids.npy = (struct npy){.kind = 'i', .width = 4, .n_dims = 1, .dims = {n_ids}};
+    int status = MGPT_OK;
+    for (size_t i = 0; i < n && status == MGPT_OK; i++, ids.offset += 4 * (uint64_t)n_ids) {
+        struct ref_item *item = reference_add_item(ref, err);
+        if (!item)
+            return MGPT_EMEM;
+        item->first_row = i * rows;
+        status = ref_array_ids(ref, &ids, item, err);
+    }
     return status;
 }
 
@@ -87,7 +96,7 @@ int reference_shape(const struct reference *ref, const struct ref_array *logits,
         dims++;
         n--;
     }
-    if (logits->npy.kind != 'f')
+    if (!ref_array_is_real(logits))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "logits are integers, expected floats");
     if (n < 1 || n > 2)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -103,9 +112,7 @@ int reference_shape(const struct reference *ref, const struct ref_array *logits,
     return MGPT_OK;
 }
 
-/* ---- .npy ---- */
-
-static int open_npy(struct reference *ref, mgpt_error *err)
+int reference_npy_open(struct reference *ref, mgpt_error *err)
 {
     struct ref_array *a = &ref->logits;
     size_t head = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER, rows;
@@ -119,18 +126,19 @@ static int open_npy(struct reference *ref, mgpt_error *err)
     if (a->npy.n_bytes != ref->file.size - a->offset)
         return err_set(err, MGPT_EFILE, a->offset, "%zu bytes of data, the header says %llu",
                        ref->file.size - (size_t)a->offset, (unsigned long long)a->npy.n_bytes);
-    struct ref_item *item = reference_add_item(ref, err);
-    if (!item)
-        return MGPT_EMEM;
-    status = reference_given_ids(ref, item, err);
-    return status < 0 ? status : reference_match(arr_len(item->ids), rows, err);
+    return reference_add_only(ref, NULL, rows, err);
 }
 
-/* ---- the public functions ---- */
+/* ---- formats ---- */
 
-static int begins(const struct reference *ref, const char *magic, size_t n)
+static int is_raw(const struct reference *ref)
 {
-    return ref->file.size >= n && memcmp(ref->file.data, magic, n) == 0;
+    return ref->options.shape_rows > 0;
+}
+
+static int is_safetensors(const struct reference *ref)
+{
+    return st_sniff((struct span){ref->file.data, ref->file.size});
 }
 
 /* Whether the first thing in what has been loaded is a bracket. */
@@ -143,36 +151,48 @@ static int is_json(const struct reference *ref)
     return at < n && (data[at] == '{' || data[at] == '[');
 }
 
-/* What has its tokens inside. */
-static int open_whole(struct reference *ref, int (*open)(struct reference *, mgpt_error *),
-                      mgpt_error *err)
+struct ref_format {
+    const char *magic; /* first bytes; NULL: `is` says */
+    int (*is)(const struct reference *ref);
+    ref_open_fn *open;
+    ref_row_fn *row;
+    int has_tokens; /* always: none may be given */
+};
+
+static const struct ref_format formats[] = {
+    {NULL, is_raw, reference_raw_open, reference_array_row, 0},
+    {"\x93NUMPY", NULL, reference_npy_open, reference_array_row, 0},
+    {"PK\3\4", NULL, reference_npz_open, reference_array_row, 0},
+    {"PK\5\6", NULL, reference_npz_open, reference_array_row, 0},
+    {NULL, is_safetensors, reference_st_open, reference_array_row, 0},
+    {"_logits_", NULL, reference_kld_open, reference_kld_row, 1},
+    {"\xc7\xd7\x34\x01", NULL, reference_llmc_open, reference_array_row, 1}, /* 20240327 */
+    {NULL, is_json, reference_json_open, reference_json_row, 1},
+};
+
+static int is_format(const struct reference *ref, const struct ref_format *f)
 {
-    if (ref->options.ids)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
-    return open(ref, err);
+    size_t n = f->magic ? strlen(f->magic) : 0;
+    return f->magic ? ref->file.size >= n && memcmp(ref->file.data, f->magic, n) == 0 : f->is(ref);
 }
 
 static int open_by_content(struct reference *ref, mgpt_error *err)
 {
-    if (ref->options.shape_rows > 0)
-        return reference_raw_open(ref, err);
-    if (begins(ref, "\x93NUMPY", 6))
-        return open_npy(ref, err);
-    if (begins(ref, "PK\3\4", 4) || begins(ref, "PK\5\6", 4))
-        return reference_npz_open(ref, err);
-    if (st_sniff((struct span){ref->file.data, ref->file.size}))
-        return reference_st_open(ref, err);
-    if (begins(ref, "_logits_", 8))
-        return open_whole(ref, reference_kld_open, err);
-    if (begins(ref, "\xc7\xd7\x34\x01", 4)) /* 20240327 */
-        return open_whole(ref, reference_llmc_open, err);
-    if (is_json(ref))
-        return open_whole(ref, reference_json_open, err);
-    return err_set(
-        err, MGPT_EFILE, 0,
-        "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
-        "llm.c (--shape for raw floats)");
+    const struct ref_format *f = formats, *end = formats + sizeof formats / sizeof *formats;
+    while (f < end && !is_format(ref, f))
+        f++;
+    if (f == end)
+        return err_set(
+            err, MGPT_EFILE, 0,
+            "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
+            "llm.c (--shape for raw floats)");
+    ref->format = f;
+    if (f->has_tokens && ref->options.ids)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    return f->open(ref, err);
 }
+
+/* ---- the public functions ---- */
 
 struct reference *reference_open(const char *path, const struct ref_options *options,
                                  mgpt_error *err)
@@ -228,12 +248,7 @@ struct ref_sequence reference_sequence(const struct reference *ref, size_t i)
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
     ref->about = (struct ref_row){.n = ref->n_vocab};
-    if (ref->json)
-        return reference_json_row(ref, i, row, out, err);
-    if (ref->coarse)
-        return reference_kld_row(ref, i, row, out, err);
-    uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
-    return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
+    return ref->format->row(ref, i, row, out, err);
 }
 
 struct ref_row reference_about(const struct reference *ref)

@@ -110,10 +110,13 @@ static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, 
 
 static double real(const struct ref_array *a, const uint8_t *bytes, size_t i)
 {
-    if (!a->bf16)
+    if (a->npy.kind == 'f')
         return npy_real(&a->npy, bytes, i);
-    uint32_t bits = (uint32_t)bytes[2 * i] << 16 | (uint32_t)bytes[2 * i + 1] << 24;
+    uint32_t bits = (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8;
     float single;
+    if (a->npy.kind == 'u')
+        return bits;
+    bits <<= 16;
     memcpy(&single, &bits, sizeof single);
     return (double)single;
 }
@@ -133,6 +136,12 @@ int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, 
         done += some;
     }
     return MGPT_OK;
+}
+
+int reference_array_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
+    return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
 }
 
 int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *item,

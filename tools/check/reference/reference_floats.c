@@ -1,4 +1,4 @@
-/* References that are float32 behind a known beginning: raw ones, whose shape the user gives, and llm.c's
+/* References that are float32 after a known header: raw ones, whose shape the user gives, and llm.c's
  * debug_state.bin:
  *
  *     int32 header[256]: 20240327, version 2, B, T; int32 x[B][T], y[B][T]; float32 logits[B][T][V],
@@ -34,9 +34,7 @@ int reference_raw_open(struct reference *ref, mgpt_error *err)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%zu bytes, expected those of %llu x %llu float32", ref->file.size,
                        (unsigned long long)rows, (unsigned long long)cols);
-    struct ref_item *item = reference_add_item(ref, err);
-    int status = item ? reference_given_ids(ref, item, err) : MGPT_EMEM;
-    return status < 0 ? status : reference_match(arr_len(item->ids), (size_t)rows, err);
+    return reference_add_only(ref, NULL, (size_t)rows, err);
 }
 
 int reference_llmc_open(struct reference *ref, mgpt_error *err)
@@ -58,13 +56,5 @@ int reference_llmc_open(struct reference *ref, mgpt_error *err)
             err, MGPT_EFILE, MGPT_NO_OFFSET,
             "%zu bytes, too few for %d texts of %d tokens, %zu logits each, and the loss",
             ref->file.size, (int)b, (int)t, ref->n_vocab);
-    int status = MGPT_OK;
-    for (int32_t i = 0; i < b && status == MGPT_OK; i++) {
-        struct ref_item *item = reference_add_item(ref, err);
-        if (!item)
-            return MGPT_EMEM;
-        item->first_row = (size_t)i * (size_t)t;
-        status = reference_add_ids(ref, item, HEAD + 4 * (uint64_t)i * (uint64_t)t, (size_t)t, err);
-    }
-    return status;
+    return reference_add_texts(ref, (size_t)b, (size_t)t, HEAD, (size_t)t, err);
 }

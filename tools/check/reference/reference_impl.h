@@ -13,9 +13,8 @@ enum { REF_MAX_TOKENS = 1 << 22 }; /* of a sequence: longer than any context */
 
 /* Numbers in the file, C order. */
 struct ref_array {
-    char *name; /* malloc'ed; NULL where the format has none */
-    struct npy npy;
-    int bf16; /* elements are bfloat16, which npy does not know; npy.width is 2 */
+    char *name;     /* malloc'ed; NULL where the format has none */
+    struct npy npy; /* kind also B: bfloat16, u: uint16 */
     uint64_t
         offset; /* of the first byte in the file, unless the data are an entry of an archive: */
     zip_int64_t entry;  /* -1: none */
@@ -44,25 +43,26 @@ struct reference {
     json_t *json;            /* JSON only: the list of sequences */
     char unread[200];        /* JSON only: the first field that no reader knows; "" without one */
     int32_t *some;           /* JSON with top_logprobs: stb_ds array, the ids of a row */
-    uint64_t coarse;         /* llama.cpp only: where the rows begin */
-    struct ref_array logits; /* all others */
+    struct ref_array logits; /* all but JSON; llama.cpp: the rows begin at its offset */
     struct ref_row about;    /* the row read last */
     struct ref_array *hooks; /* stb_ds array */
     zip_t *zip;
     uint8_t *cache; /* all data of hook `cached`, a deflated entry */
     size_t cached;
+    const struct ref_format *format;
 };
 
-/* ---- the readers, one per kind of file ---- */
+/* ---- the readers, one per format; reference.c has their table ---- */
 
-int reference_json_open(struct reference *ref, mgpt_error *err);
-int reference_json_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
-int reference_npz_open(struct reference *ref, mgpt_error *err);
-int reference_st_open(struct reference *ref, mgpt_error *err);
-int reference_kld_open(struct reference *ref, mgpt_error *err);
-int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
-int reference_llmc_open(struct reference *ref, mgpt_error *err);
-int reference_raw_open(struct reference *ref, mgpt_error *err);
+/* Fills the reference, whose first bytes are loaded. */
+typedef int ref_open_fn(struct reference *ref, mgpt_error *err);
+
+/* As reference_row; about.n is n_vocab. */
+typedef int ref_row_fn(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
+
+ref_open_fn reference_json_open, reference_npz_open, reference_st_open, reference_kld_open,
+    reference_llmc_open, reference_raw_open, reference_npy_open;
+ref_row_fn reference_json_row, reference_kld_row, reference_array_row;
 
 /* ---- what they share ---- */
 
@@ -78,22 +78,37 @@ int reference_shape(const struct reference *ref, const struct ref_array *logits,
 int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t id,
                      mgpt_error *err);
 
-/* Appends n ids, int32 at this place of the file, which holds them. */
-int reference_add_ids(const struct reference *ref, struct ref_item *item, uint64_t offset, size_t n,
-                      mgpt_error *err);
-
-/* Appends the ids from outside: an error when there are none. */
-int reference_given_ids(const struct reference *ref, struct ref_item *item, mgpt_error *err);
-
 /* Adds an empty item; NULL when out of memory. */
 struct ref_item *reference_add_item(struct reference *ref, mgpt_error *err);
+
+/* Adds the one item of a file of n_rows rows: its ids are those of `tokens`, or (NULL) come from outside. */
+int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n_rows,
+                       mgpt_error *err);
+
+/* Adds n items of n_ids ids each, int32 at `offset` of the file, which holds them; each has `rows` rows. */
+int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
+                        mgpt_error *err);
 
 /* n rows for n tokens, at least one. */
 int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err);
 
+/* ---- reference_partial.c: sequences of JSON with log-probabilities of some tokens ---- */
+
+/* Their list: top_logprobs, of the object or of its "logprobs"; NULL without one. */
+json_t *reference_partial_rows(const json_t *object);
+
+/* Checks item->rows, which are such a list. */
+int reference_partial_item(struct reference *ref, struct ref_item *item, mgpt_error *err);
+ref_row_fn reference_partial_row;
+
 /* ---- reference_array.c: reading arrays ---- */
 
-/* Elements [first, first + n), which lie inside the array. */
+static inline int ref_array_is_real(const struct ref_array *a)
+{
+    return a->npy.kind == 'f' || a->npy.kind == 'B';
+}
+
+/* Elements [first, first + n), which the array has. */
 int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, size_t n,
                     double *out, mgpt_error *err);
 

@@ -5,7 +5,7 @@
  * (reference_partial.c). */
 #include "base/error.h"
 #include "base/mem.h"
-#include "check/reference/reference_partial.h"
+#include "check/reference/reference_impl.h"
 #include "common/json_read.h"
 #include "convert/core/checkpoint.h"
 
@@ -21,8 +21,8 @@ static json_t *without_batch(json_t *list, int depth)
                                                                     : list;
 }
 
-int reference_json_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
-                       mgpt_error *err)
+static int read_ids(const struct reference *ref, struct ref_item *item, const json_t *object,
+                    mgpt_error *err)
 {
     static const char *const names[] = {"input", "ids", "input_ids", "tokens"};
     json_t *list = NULL;
@@ -94,8 +94,12 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
                        arr_len(ref->items));
     note_unread(ref, object);
     item->label = json_string_value(json_object_get(object, "text"));
-    if (reference_has_partial(object))
-        return reference_partial_item(ref, item, object, err);
+    item->rows = reference_partial_rows(object);
+    item->partial = item->rows != NULL;
+    if (item->partial) {
+        int status = read_ids(ref, item, object, err);
+        return status < 0 ? status : reference_partial_item(ref, item, err);
+    }
     item->rows = without_batch(json_object_get(object, "logits"), 2);
     if (!json_is(item->rows, JSON_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
@@ -103,7 +107,7 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
     for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
         status = check_row(ref, json_array_get(item->rows, i), i, err);
     if (status == MGPT_OK)
-        status = reference_json_ids(ref, item, object, err);
+        status = read_ids(ref, item, object, err);
     if (status == MGPT_OK)
         status = reference_match(arr_len(item->ids), json_array_size(item->rows), err);
     return status;

@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-enum { HEAD = 20, ROW_HEAD = 8, PIECE = 1 << 12 };
+enum { HEAD = 20, ROW_HEAD = 8 };
 
 /* The range of a row is at most 16, in 65535 steps; some room for rounding. */
 static const double max_step = 16.001 / 65535;
@@ -51,7 +51,7 @@ static int reference_kld_measure(struct reference *ref, int32_t n_ctx, int32_t n
             err, MGPT_EFILE, HEAD,
             "%zu bytes, but %d chunks of %d tokens need another number (was it finished?)",
             ref->file.size, (int)n_chunk, (int)n_ctx);
-    ref->coarse = HEAD + 4 * n_tokens;
+    ref->logits.offset = HEAD + 4 * n_tokens;
     return MGPT_OK;
 }
 
@@ -63,35 +63,12 @@ int reference_kld_open(struct reference *ref, mgpt_error *err)
     if (c.failed)
         return err_set(err, MGPT_EFILE, c.where, "the file ends inside its header");
     int status = reference_kld_measure(ref, n_ctx, n_vocab, n_chunk, err);
-    for (int32_t k = 0; k < n_chunk && status == MGPT_OK; k++) {
-        struct ref_item *item = reference_add_item(ref, err);
-        if (!item)
-            return MGPT_EMEM;
-        item->first_row = (size_t)k * ((size_t)n_ctx - 1 - first_row((size_t)n_ctx));
-        status = reference_add_ids(ref, item, HEAD + 4 * (uint64_t)k * (uint64_t)n_ctx,
-                                   (size_t)n_ctx, err);
-        if (status == MGPT_OK && ref->options.add_bos)
-            item->ids[0] = ref->options.bos;
-    }
+    if (status == MGPT_OK)
+        status = reference_add_texts(ref, (size_t)n_chunk, (size_t)n_ctx, HEAD,
+                                     (size_t)n_ctx - 1 - first_row((size_t)n_ctx), err);
+    for (size_t k = 0; k < arr_len(ref->items) && status == MGPT_OK && ref->options.add_bos; k++)
+        ref->items[k].ids[0] = ref->options.bos;
     return status;
-}
-
-static int reference_kld_read_values(struct reference *ref, uint64_t at, float step, float least,
-                                     double *out, mgpt_error *err)
-{
-    uint8_t bytes[PIECE];
-    const size_t most = sizeof bytes / 2;
-    for (size_t done = 0; done < ref->n_vocab;) {
-        size_t some = ref->n_vocab - done < most ? ref->n_vocab - done : most;
-        int status = reference_bytes(ref, at + 2 * (uint64_t)done, 2 * some, bytes, err);
-        struct cursor c = cursor_over(bytes, 2 * some);
-        if (status < 0)
-            return status;
-        for (size_t i = 0; i < some; i++)
-            out[done + i] = (double)step * cursor_u16(&c) + (double)least;
-        done += some;
-    }
-    return MGPT_OK;
 }
 
 int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
@@ -103,7 +80,7 @@ int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, 
         ref->about.n = 0;
         return MGPT_OK;
     }
-    uint64_t at = ref->coarse + row_bytes(ref) * (ref->items[i].first_row + row - first);
+    uint64_t at = ref->logits.offset + row_bytes(ref) * (ref->items[i].first_row + row - first);
     int status = reference_bytes(ref, at, sizeof head, head, err);
     struct cursor c = cursor_over(head, sizeof head);
     float step = cursor_f32(&c), least = cursor_f32(&c);
@@ -117,5 +94,10 @@ int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, 
      * quotient) may be off: a few roundings of numbers of the size of `least` or 65535 steps. */
     ref->about.slack = 0.51 * (double)step + 0x1p-22 * (16 + fabs((double)least));
     ref->about.floor = (double)least;
-    return reference_kld_read_values(ref, at + ROW_HEAD, step, least, out, err);
+    struct ref_array steps = {
+        .entry = -1, .offset = at + ROW_HEAD, .npy = {.kind = 'u', .width = 2}};
+    status = ref_array_reals(ref, &steps, 0, ref->n_vocab, out, err);
+    for (size_t k = 0; k < ref->n_vocab && status == MGPT_OK; k++)
+        out[k] = (double)step * out[k] + (double)least;
+    return status;
 }

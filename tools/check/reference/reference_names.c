@@ -195,7 +195,7 @@ static int check_hook(const struct reference *ref, struct ref_array *a, size_t n
                       mgpt_error *err)
 {
     const int32_t n_layer = ref->options.n_layer;
-    if (a->npy.kind != 'f')
+    if (!ref_array_is_real(a))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: integers, expected floats",
                        a->name);
     if (n_layer > 0 && a->layer >= n_layer)
@@ -241,9 +241,6 @@ static int by_pass(const void *a, const void *b)
 static int use_logits(struct reference *ref, struct ref_named *named, mgpt_error *err)
 {
     size_t rows = 0;
-    struct ref_item *item = reference_add_item(ref, err);
-    if (!item)
-        return MGPT_EMEM;
     if (!named->logits.name)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no array called logits");
     int status = reference_shape(ref, &named->logits, &rows, err);
@@ -254,9 +251,7 @@ static int use_logits(struct reference *ref, struct ref_named *named, mgpt_error
                        "no array called tokens, input_ids, input or ids: give them with --ids");
     if (named->tokens.name && ref->options.ids)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
-    status = named->tokens.name ? ref_array_ids(ref, &named->tokens, item, err)
-                                : reference_given_ids(ref, item, err);
-    return status < 0 ? status : reference_match(arr_len(item->ids), rows, err);
+    return reference_add_only(ref, named->tokens.name ? &named->tokens : NULL, rows, err);
 }
 
 int ref_named_use(struct reference *ref, struct ref_named *named, mgpt_error *err)

@@ -7,7 +7,7 @@
  * string "13" or "token_id:13": what servers give instead, text, can stand for several ids. top_logprobs
  * may be inside an object called "logprobs", as OpenAI's completions have it.
  */
-#include "check/reference/reference_partial.h"
+#include "check/reference/reference_impl.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -15,15 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const json_t *partial_rows(const json_t *object)
+json_t *reference_partial_rows(const json_t *object)
 {
-    const json_t *rows = json_object_get(object, "top_logprobs");
+    json_t *rows = json_object_get(object, "top_logprobs");
     return rows ? rows : json_object_get(json_object_get(object, "logprobs"), "top_logprobs");
-}
-
-int reference_has_partial(const json_t *object)
-{
-    return partial_rows(object) != NULL;
 }
 
 /* An id in digits, with or without "token_id:" before it; -1 for other text. */
@@ -100,15 +95,10 @@ static int reference_partial_read_entry(struct reference *ref, const json_t *ent
     return status;
 }
 
-int reference_partial_item(struct reference *ref, struct ref_item *item, const json_t *object,
-                           mgpt_error *err)
+int reference_partial_item(struct reference *ref, struct ref_item *item, mgpt_error *err)
 {
-    const json_t *rows = partial_rows(object);
-    item->partial = 1;
-    item->rows = (json_t *)(uintptr_t)rows;
-    int status = reference_json_ids(ref, item, object, err);
-    if (status < 0)
-        return status;
+    const json_t *rows = item->rows;
+    int status = MGPT_OK;
     if (!json_is(rows, JSON_ARRAY) || json_array_size(rows) != arr_len(item->ids))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs: %zu entries, expected one for each of %zu tokens",

@@ -9,20 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The element type as .npy would have it; 0 for those that hold neither logits nor ids. */
+/* The element type, in terms of struct ref_array; 0 for those that hold neither logits nor ids. */
 static int element(const char *dtype, struct ref_array *a)
 {
     static const struct {
         const char *name;
         char kind;
         unsigned width;
-    } known[] = {{"F16", 'f', 2}, {"BF16", 'f', 2}, {"F32", 'f', 4},
+    } known[] = {{"F16", 'f', 2}, {"BF16", 'B', 2}, {"F32", 'f', 4},
                  {"F64", 'f', 8}, {"I32", 'i', 4},  {"I64", 'i', 8}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, dtype) == 0) {
             a->npy.kind = known[i].kind;
             a->npy.width = known[i].width;
-            a->bf16 = i == 1;
             return 1;
         }
     return 0;
