@@ -5,7 +5,6 @@
  */
 #include "lab/module.h"
 
-#include "attend/attend_stages.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -42,12 +41,16 @@ static struct lab {
     struct lane lanes[LAB_LANES];
     float *lens;   /* [n_vocab] */
     double *parts; /* of the last attribution, stb_ds array */
-    struct attend_stages attended;
 } lab;
 
 const char *lab_error(void)
 {
     return lab.err.text;
+}
+
+mgpt_error *lab_last_error(void)
+{
+    return &lab.err;
 }
 
 void *lab_room(size_t n)
@@ -63,7 +66,7 @@ void lab_free(void *p)
     free(p);
 }
 
-static int module_refuse(const char *what)
+int lab_refuse(const char *what)
 {
     return err_set(&lab.err, MGPT_EARG, MGPT_NO_OFFSET, "%s", what);
 }
@@ -126,7 +129,7 @@ void lab_close(void)
 {
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);
-    attend_free(&lab.attended);
+    lab_attend_free();
     arr_free(lab.tokens);
     arr_free(lab.parts);
     free(lab.lens);
@@ -138,7 +141,7 @@ void lab_close(void)
 int lab_open(uint8_t *bytes, size_t n)
 {
     if (lab.model)
-        return module_refuse("a model is open");
+        return lab_refuse("a model is open");
     mgpt_model *model = mgpt_open_bytes(bytes, n, NULL, &lab.err);
     if (!model)
         return lab.err.status;
@@ -156,7 +159,7 @@ int lab_n_ctx(void)
 int lab_encode(const char *text, size_t n)
 {
     if (!lab.model)
-        return module_refuse("no model is open");
+        return lab_refuse("no model is open");
     int64_t count = mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, NULL, 0, &lab.err);
     if (count < 0)
         return (int)count;
@@ -187,7 +190,7 @@ int lab_edit(int layer, int head, float factor, int mean)
         edit.kind = EDIT_ZERO;
     if (!lab.model || layer < 0 || layer >= lab.info.n_layer || head < -1 ||
         head >= lab.info.n_head)
-        return module_refuse("the model has no such head or MLP");
+        return lab_refuse("the model has no such head or MLP");
     if (mean && !(edit.mean = mem_new(edit_width(edits, &edit), sizeof *edit.mean)))
         return err_memory(&lab.err, "an edit", edit_width(edits, &edit) * sizeof *edit.mean);
     if (!edits_set(edits, edit)) {
@@ -262,7 +265,7 @@ static int module_keep(const mgpt_value *value, void *user)
 int lab_run(int which, const int32_t *tokens, size_t n)
 {
     if (!lab.model || which < 0 || which >= LAB_LANES)
-        return module_refuse("no model is open");
+        return lab_refuse("no model is open");
     struct lane *lane = &lab.lanes[which];
     int status = which == LAB_SHOWN ? take_means(lane, tokens, n) : MGPT_OK;
     if (status == MGPT_OK && lane->edited)
@@ -291,7 +294,7 @@ const float *lab_value(int lane, int point, int layer)
 {
     const struct lab_record *r = record_find(lane, point, layer);
     if (!r)
-        module_refuse("the model has no such value, or nothing has run");
+        lab_refuse("the model has no such value, or nothing has run");
     return r ? r->rows : NULL;
 }
 
@@ -308,7 +311,7 @@ const float *lab_lens(int lane, int point, int layer, size_t pos)
 {
     const float *row = module_row_of(lane, point, layer, pos);
     if (!row || record_find(lane, point, layer)->cols != (size_t)lab.info.n_embd) {
-        module_refuse("no residual of the run");
+        lab_refuse("no residual of the run");
         return NULL;
     }
     int status = mgpt_unembed(lab.lanes[lane].session, row, lab.lens, &lab.err);
@@ -360,7 +363,7 @@ const double *lab_dla(int lane, size_t pos, int token)
 {
     struct dla dla = {0};
     if (!module_row_of(lane, MGPT_EMBD, 0, pos) || token < 0 || token >= lab.info.n_vocab) {
-        module_refuse("no such position or token");
+        lab_refuse("no such position or token");
         return NULL;
     }
     int status = dla_new(&dla, &lab.info, pos, &lab.err);
@@ -385,78 +388,11 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
                             .min_p = min_p,
                             .rng = seed + counter * UINT64_C(0x9E3779B97F4A7C15)};
     int32_t token = mgpt_sample(&sampler, logits, n);
-    return token < 0 ? module_refuse("no logits to draw from") : token;
+    return token < 0 ? lab_refuse("no logits to draw from") : token;
 }
 
 uint64_t lab_hash(int lane)
 {
     const struct lab_record *r = record_find(lane, MGPT_LOGITS, 0);
     return xxh64(r ? r->rows : NULL, r ? (size_t)lab_n_tokens(lane) * r->cols * sizeof(float) : 0);
-}
-
-/* ---- attention without a model ---- */
-
-static int copy(struct matrix *m, const float *from, size_t rows, size_t cols)
-{
-    if (rows == 0 || cols == 0 || rows > MATRIX_MAX || cols > MATRIX_MAX)
-        return err_set(&lab.err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "a matrix of %zu x %zu: expected 1 to %d each", rows, cols, MATRIX_MAX);
-    int status = matrix_new(m, rows, cols, &lab.err);
-    if (status == MGPT_OK)
-        memcpy(m->v, from, rows * cols * sizeof *from);
-    return status;
-}
-
-int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float *wk, size_t d_q,
-               const float *wv, size_t d_v, double tau, int causal, size_t n_heads)
-{
-    struct matrix all[4] = {{0}};
-    struct kernels kernels;
-    const struct attend_input in = {&all[0], &all[1], &all[2], &all[3], tau, causal, n_heads};
-    attend_free(&lab.attended);
-    if (n_heads == 0 || n_heads > MATRIX_MAX || !(tau >= 0))
-        return module_refuse("expected a temperature of 0 or more and 1 to 1024 heads");
-    int status = copy(&all[0], x, n, d);
-    if (status == MGPT_OK)
-        status = copy(&all[1], wq, d, d_q);
-    if (status == MGPT_OK)
-        status = copy(&all[2], wk, d, d_q);
-    if (status == MGPT_OK)
-        status = copy(&all[3], wv, d, d_v);
-    if (status == MGPT_OK && !kernels_init(&kernels, NULL))
-        status = module_refuse("no kernels");
-    if (status == MGPT_OK)
-        status = attend_run(&lab.attended, &in, &kernels, &lab.err);
-    for (int i = 0; i < 4; i++)
-        matrix_free(&all[i]);
-    return status;
-}
-
-const float *lab_attended(int what, size_t head)
-{
-    const struct attend_stages *s = &lab.attended;
-    const struct attend_head *h = head < s->n_heads ? &s->heads[head] : NULL;
-    const struct matrix *m = what == 'q' ? &s->q : NULL;
-    if (what == 'k')
-        m = &s->k;
-    if (what == 'v')
-        m = &s->v;
-    if (what == 'o')
-        m = &s->out;
-    if (h && what == 's')
-        m = &h->s;
-    if (h && what == 't')
-        m = &h->scaled;
-    if (h && what == 'm')
-        m = &h->masked;
-    if (h && what == 'a')
-        m = &h->a;
-    if (h && what == 'h')
-        m = &h->out;
-    return m ? m->v : NULL;
-}
-
-double lab_tau(void)
-{
-    return lab.attended.tau;
 }

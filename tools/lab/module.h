@@ -80,5 +80,10 @@ int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float 
  * (divided by tau), 'm' (masked), 'a' (weights), 'h' (its output). */
 LAB_API(lab_attended) const float *lab_attended(int what, size_t head);
 LAB_API(lab_tau) double lab_tau(void);
+void lab_attend_free(void);
+
+/* For the module's own files: its error, and what sets it to `what` and returns MGPT_EARG. */
+mgpt_error *lab_last_error(void);
+int lab_refuse(const char *what);
 
 #endif
