@@ -246,14 +246,9 @@ int cmd_attend(int argc, char **argv)
         {"--isa", "NAME", CLI_TEXT, &a.isa, 0, 0,
          "instruction set: scalar, avx2, avx512, amx (default: the best)"},
     };
-    const struct cli_command command = {"attend",
-                                        "[EXAMPLE]",
-                                        "Attention on small matrices, stage by stage.",
-                                        notes,
-                                        options,
-                                        sizeof options / sizeof *options,
-                                        0,
-                                        1};
+    const struct cli_command command =
+        CLI_COMMAND("attend", "[EXAMPLE]", "Attention on small matrices, stage by stage.", notes,
+                    options, 0, 1);
     const char *operands[1] = {NULL};
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

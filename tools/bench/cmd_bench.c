@@ -369,13 +369,8 @@ int cmd_bench(int argc, char **argv)
         {"--from", "FILE", CLI_TEXT, &q.from, 0, 0,
          "with --vs: our results, from --json, instead of measuring"},
     };
-    const struct cli_command command = {.name = "bench",
-                                        .operands = "[MODEL|WORD]",
-                                        .summary = "Measures speed as a share of the machine.",
-                                        .notes = notes,
-                                        .options = options,
-                                        .n_options = sizeof options / sizeof *options,
-                                        .max_operands = 1};
+    const struct cli_command command = CLI_COMMAND(
+        "bench", "[MODEL|WORD]", "Measures speed as a share of the machine.", notes, options, 0, 1);
     const char *operands[1];
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

@@ -46,6 +46,13 @@ struct cli_command {
     int min_operands, max_operands;
 };
 
+/* A command whose options are the rows of an array. */
+#define CLI_COMMAND(name, operands, summary, notes, rows, min_operands, max_operands)              \
+    {                                                                                              \
+        name, operands, summary, notes, rows, sizeof(rows) / sizeof *(rows), min_operands,         \
+            max_operands                                                                           \
+    }
+
 /* Parses argv[1..] (argv[0] is the command's name). Stores operands in operands[] and returns their
  * number. Returns -1 after printing --help, -2 after printing a usage error (with the nearest
  * option as a suggestion); cli_parse_exit turns these into an exit code. "--" ends the options. */

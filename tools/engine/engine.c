@@ -73,19 +73,22 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
     return status;
 }
 
-int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
-                 int argc, char **argv, int *code)
+int engine_parse(struct engine *e, const struct cli_command *command, int argc, char **argv,
+                 int *code)
 {
     const char *operands[1];
     int n = cli_parse(command, argc, argv, operands);
+    *code = n < 0 ? cli_parse_exit(n) : engine_choose(e, command, operands, n, NULL, 0);
+    return n >= 0 && *code == EXIT_OK;
+}
+
+int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
+                 int argc, char **argv, int *code)
+{
     e->needs_finite = 1;
-    if (n < 0) {
-        *code = cli_parse_exit(n);
+    if (!engine_parse(e, command, argc, argv, code))
         return 0;
-    }
-    *code = engine_choose(e, command, operands, n, NULL, 0);
-    if (*code == EXIT_OK)
-        *code = sampling_begin(sampling, command);
+    *code = sampling_begin(sampling, command);
     if (*code == EXIT_OK)
         *code = engine_open(e);
     return *code == EXIT_OK;

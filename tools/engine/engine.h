@@ -72,6 +72,11 @@ struct engine {
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
                   int n_operands, const char **others, int n_others);
 
+/* Parses the options of a command whose only operand is the model, and chooses it. Returns 1 to go on;
+ * 0 with *code, the exit code, when that was all (--help, or a failure). */
+int engine_parse(struct engine *e, const struct cli_command *command, int argc, char **argv,
+                 int *code);
+
 /* Opens the model and fills info. A checkpoint that is not GGUF is converted in memory. */
 int engine_open(struct engine *e);
 
@@ -83,8 +88,7 @@ mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *e
 int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
                  mgpt_error *err);
 
-/* From argv to an open model and a sampler, for a command whose only operand is the model. Returns 1 to go
- * on; 0 with *code, the exit code, when that was all (--help, or a failure). */
+/* engine_parse, and then an open model and a sampler. */
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);
 

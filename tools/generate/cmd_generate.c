@@ -191,10 +191,9 @@ int cmd_generate(int argc, char **argv)
         {"--system", "TEXT", CLI_TEXT, &g.system, 0, 0,
          "with --chat: what the model is told first"},
     };
-    const struct cli_command command = {
-        "generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
-        notes,      options,   sizeof options / sizeof *options,
-        0,          1};
+    const struct cli_command command =
+        CLI_COMMAND("generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
+                    notes, options, 0, 1);
     int code;
     if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
         code = generate(&g, &command);

@@ -179,18 +179,13 @@ int cmd_info(int argc, char **argv)
         {"--json", NULL, CLI_FLAG, &json, 0, 0, "one JSON object"},
         ENGINE_OPT_ISA(e),
     };
-    const struct cli_command command = {"info", "[MODEL]", "Say what is in a model file.",
-                                        notes,  options,   sizeof options / sizeof *options,
-                                        0,      1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&e, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        sandbox_enter(&(struct sandbox){.checkpoints = {e.path}});
-    if (code == EXIT_OK)
-        code = engine_open(&e);
+    const struct cli_command command =
+        CLI_COMMAND("info", "[MODEL]", "Say what is in a model file.", notes, options, 0, 1);
+    int code;
+    if (!engine_parse(&e, &command, argc, argv, &code))
+        return code;
+    sandbox_enter(&(struct sandbox){.checkpoints = {e.path}});
+    code = engine_open(&e);
     if (code == EXIT_OK)
         code = cli_finish(info_run(&e, tensors, json));
     engine_close(&e);

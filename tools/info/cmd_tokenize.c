@@ -97,17 +97,12 @@ int cmd_tokenize(int argc, char **argv)
          "control tokens such as <|endoftext|> in the text count"},
         {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS"},
     };
-    const struct cli_command command = {
-        "tokenize", "[MODEL]", "Text to token ids, on one line, and back.",
-        notes,      options,   sizeof options / sizeof *options,
-        0,          1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&t.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        code = engine_open(&t.engine);
+    const struct cli_command command = CLI_COMMAND(
+        "tokenize", "[MODEL]", "Text to token ids, on one line, and back.", notes, options, 0, 1);
+    int code;
+    if (!engine_parse(&t.engine, &command, argc, argv, &code))
+        return code;
+    code = engine_open(&t.engine);
     if (code == EXIT_OK)
         code = tokenize_run(&t, &command);
     engine_close(&t.engine);

@@ -228,28 +228,19 @@ int cmd_lab(int argc, char **argv)
          "most megabytes of weights in a live page (default 32)"},
         {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
     };
-    const struct cli_command command = {"lab",
-                                        "[MODEL] -o FILE",
-                                        "A web page in which the model runs and shows everything "
-                                        "inside.",
-                                        notes,
-                                        options,
-                                        sizeof options / sizeof *options,
-                                        0,
-                                        1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&lab.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK && !lab.path)
-        code = cli_usage(&command, "where to? Give -o lab.html");
-    if (code == EXIT_OK && cli_same_file(lab.path, lab.engine.path))
-        code = cli_usage(&command, "-o: %s is the model", lab.path);
-    if (code == EXIT_OK && input_count(&lab.input) > 1)
-        code = cli_usage(&command, "give one of -p, -f, --ids");
-    if (code == EXIT_OK)
-        code = cmd_lab_run(&lab, &command);
+    const struct cli_command command = CLI_COMMAND(
+        "lab", "[MODEL] -o FILE", "A web page in which the model runs and shows everything inside.",
+        notes, options, 0, 1);
+    int code;
+    if (!engine_parse(&lab.engine, &command, argc, argv, &code))
+        return code;
+    if (!lab.path)
+        return cli_usage(&command, "where to? Give -o lab.html");
+    if (cli_same_file(lab.path, lab.engine.path))
+        return cli_usage(&command, "-o: %s is the model", lab.path);
+    if (input_count(&lab.input) > 1)
+        return cli_usage(&command, "give one of -p, -f, --ids");
+    code = cmd_lab_run(&lab, &command);
     page_discard(&lab.page);
     json_decref(lab.about);
     arr_free(lab.hooks);

@@ -92,10 +92,8 @@ int cmd_repl(int argc, char **argv)
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
          "in a terminal: keep the lines typed in a file, its own (default: none)"},
     };
-    const struct cli_command command = {
-        "repl", "[MODEL]", "Step through a model: one Enter, one token.",
-        notes,  options,   sizeof options / sizeof *options,
-        0,      1};
+    const struct cli_command command = CLI_COMMAND(
+        "repl", "[MODEL]", "Step through a model: one Enter, one token.", notes, options, 0, 1);
     struct screen screen;
     int code;
     int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);

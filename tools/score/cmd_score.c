@@ -235,29 +235,20 @@ int cmd_score(int argc, char **argv)
         ENGINE_OPT_ISA(s.engine),
         ENGINE_OPT_FINITE(s.engine),
     };
-    const struct cli_command command = {"score",
-                                        "[MODEL] -f FILE",
-                                        "Log-probability and perplexity of texts, one a line.",
-                                        notes,
-                                        options,
-                                        sizeof options / sizeof *options,
-                                        0,
-                                        1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&s.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        s.file = input_or_pipe(s.file, s.file != NULL);
-    if (code == EXIT_OK && !s.file)
-        code = cli_usage(&command, "which texts? Give -f FILE");
-    if (code == EXIT_OK && ((s.top && !s.json) || (s.each && s.json)))
-        code = cli_usage(&command,
-                         s.each ? "--each and --json: only one of them" : "--top is for --json");
-    if (code == EXIT_OK)
-        code = engine_open(&s.engine);
+    const struct cli_command command =
+        CLI_COMMAND("score", "[MODEL] -f FILE",
+                    "Log-probability and perplexity of texts, one a line.", notes, options, 0, 1);
+    int code;
+    if (!engine_parse(&s.engine, &command, argc, argv, &code))
+        return code;
     s.engine.needs_finite = 1;
+    s.file = input_or_pipe(s.file, s.file != NULL);
+    if (!s.file)
+        return cli_usage(&command, "which texts? Give -f FILE");
+    if ((s.top && !s.json) || (s.each && s.json))
+        return cli_usage(&command,
+                         s.each ? "--each and --json: only one of them" : "--top is for --json");
+    code = engine_open(&s.engine);
     if (code == EXIT_OK)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)

@@ -179,22 +179,13 @@ int cmd_trace(int argc, char **argv)
         ENGINE_OPT_ISA(t.engine),
         ENGINE_OPT_FINITE(t.engine),
     };
-    const struct cli_command command = {"trace",
-                                        "[MODEL] -p TEXT -o FILE",
-                                        "What happens inside a model, every value by name, to a "
-                                        "file.",
-                                        notes,
-                                        options,
-                                        sizeof options / sizeof *options,
-                                        0,
-                                        1};
-    const char *operands[1];
-    int n = cli_parse(&command, argc, argv, operands);
-    if (n < 0)
-        return cli_parse_exit(n);
-    int code = engine_choose(&t.engine, &command, operands, n, NULL, 0);
-    if (code == EXIT_OK)
-        code = check_options(&t, &command);
+    const struct cli_command command = CLI_COMMAND(
+        "trace", "[MODEL] -p TEXT -o FILE",
+        "What happens inside a model, every value by name, to a file.", notes, options, 0, 1);
+    int code;
+    if (!engine_parse(&t.engine, &command, argc, argv, &code))
+        return code;
+    code = check_options(&t, &command);
     if (code == EXIT_OK)
         code = trace_run(&t, &command);
     trace_values_discard(&t.values);
