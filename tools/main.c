@@ -50,7 +50,7 @@ static void print_usage(FILE *to)
 }
 
 /* With a standard stream closed, the next file opened would take its number, and what is meant for
- * the stream would go into that file. A stand-in opened the wrong way round keeps the number taken
+ * the stream would go into that file. /dev/null opened the wrong way round keeps the number taken
  * and still fails, as a closed stream should. */
 static void hold_standard_streams(void)
 {

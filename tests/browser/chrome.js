@@ -104,7 +104,7 @@ class Page {
     async go(file, hash = '') {
         const loaded = new Promise((resolve) => { this.loaded = resolve; });
         const { loaderId } = await this.send('Page.navigate', { url: `file://${path.resolve(file)}${hash}` });
-        if (loaderId) await loaded; // none: only what is behind '#' has changed
+        if (loaderId) await loaded; // none: only the part after '#' has changed
         await this.until('document.documentElement.dataset.ready');
     }
 

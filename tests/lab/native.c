@@ -2,10 +2,11 @@
  *
  * native models DIRECTORY      writes one model of each kind of the zoo, and one with each kind of
  *                              vocabulary; prints their names
- * native logits MODEL          for each line of ids on stdin: XXH64 of the logits of every position, from
+ * native logits MODEL          for each line of ids on stdin: XXH64 of the logits of every
+ * position, from
  *                              single untapped steps
- * native encode MODEL          for each line of stdin, hex of a text: its tokens
- * native split                 for each line of stdin, hex of a text, and each rule: a line of JSON with the
+ * native encode MODEL          for each line of stdin, hex of a text: its tokens native split
+ * for each line of stdin, hex of a text, and each rule: a line of JSON with the
  *                              rule's patterns and where the pieces end
  */
 #include "common/xxh64.h"

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Deeper models than three layers: the error grows at most linearly with depth. In a tensor of a few
- * numbers one sum that cancels is not averaged away: three times the error there. And softmax turns an
- * error relative to the largest score into one of the weights larger by the size of the scores, which
- * for scores not divided by sqrt(d) is sqrt(d) times the usual. */
+/* Deeper models than three layers: the error grows at most linearly with depth. In a tensor of a
+ * few numbers one sum that cancels is not averaged away: three times the error there. And softmax
+ * turns an error relative to the largest score into one of the weights larger by the size of the
+ * scores, which for scores not divided by sqrt(d) is sqrt(d) times the usual. */
 static double nmse_allowed(const struct toy_spec *s, size_t n_values)
 {
     double layers = s->n_layer > 3 ? s->n_layer : 3;

@@ -1,12 +1,12 @@
 /* Tests: tiny random models and their GGUF files, made in memory.
  *
- * A toy is a list of metadata entries and a list of tensors whose values stay at hand as float32, so
- * the oracle computes from what was meant and not from what src/ read back. The encoder is our own and
- * shares nothing with src/gguf: reader and writer are tested by a third party. A test may change
- * entries, tensors and values before toy_encode; that is how the broken files are made.
+ * A toy is a list of metadata entries and a list of tensors whose values stay at hand as float32,
+ * so the oracle computes from what was meant and not from what src/ read back. The encoder is our
+ * own and shares nothing with src/gguf: reader and writer are tested by a third party. A test may
+ * change entries, tensors and values before toy_encode; that is how the broken files are made.
  *
- * Weights are scaled so that activations stay near 1 in every layer and attention is far from uniform.
- * Whatever fails here (memory) fails the running test.
+ * Weights are scaled so that activations stay near 1 in every layer and attention is far from
+ * uniform. Whatever fails here (memory) fails the running test.
  */
 #ifndef TESTS_BUILD_MODEL_H
 #define TESTS_BUILD_MODEL_H
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* GGUF's numbers. Types that have blocks need rows of whole blocks, 32 or (K) 256 values: a matrix whose
- * rows are not gets the next type down its list, as in real files (Q4_K, Q8_0, F16). */
+/* GGUF's numbers. Types that have blocks need rows of whole blocks, 32 or (K) 256 values: a matrix
+ * whose rows are not gets the next type down its list, as in real files (Q4_K, Q8_0, F16). */
 enum toy_type {
     TOY_F32 = 0,
     TOY_F16 = 1,
@@ -106,7 +106,8 @@ void toy_free(struct toy *m);
 /* Adds the tensors of m->spec. toy_tensors.c, for toy_build. */
 void toy_add_tensors(struct toy *m);
 
-/* Fills values and blocks of a tensor of a quantised type, N(mean, scale²) or nearly. toy_quant.c. */
+/* Fills values and blocks of a tensor of a quantised type, N(mean, scale²) or nearly.
+ * toy_quant.c. */
 void toy_quantise(struct toy_tensor *t, double mean, double scale, uint64_t *rng);
 
 /* A random number N(0, 1), or nearly. */
@@ -135,7 +136,7 @@ void toy_put_u32(struct toy *m, const char *key, uint32_t v);
 void toy_put_f32(struct toy *m, const char *key, float v);
 void toy_put_bool(struct toy *m, const char *key, int v);
 void toy_put_string(struct toy *m, const char *key, const char *v);
-/* n elements of GGUF's type `element`; data is what stands in the file. */
+/* n elements of GGUF's type `element`; data is what is in the file. */
 void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
                    size_t n_bytes);
 void toy_put_windows(struct toy *m, const int32_t *windows, size_t n); /* mgpt.attention.windows */
@@ -143,7 +144,8 @@ void toy_drop_key(struct toy *m, const char *key);
 
 /* Changes the toy by a list like "u32 llama.block_count 3; drop output.weight":
  *     u32, f32, bool, string KEY VALUE     bools, i32s, u32s KEY [NUMBER...]     no_key KEY
- *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     value TENSOR AT|all NUMBER */
+ *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     value TENSOR AT|all
+ * NUMBER */
 void toy_edit(struct toy *m, const char *edits);
 
 /* Encodes the file into m->file. */
@@ -152,8 +154,8 @@ void toy_encode(struct toy *m);
 /* toy_encode, then mgpt_open_bytes, which must succeed. The toy must outlive the model. */
 mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params);
 
-/* Encodes and opens m, which must be refused with one short line that holds a, b and c (or NULL), and
- * frees m. */
+/* Encodes and opens m, which must be refused with one short line that holds a, b and c (or NULL),
+ * and frees m. */
 void toy_check_refused(struct toy *m, const char *a, const char *b, const char *c);
 
 /* n random tokens of the toy's vocabulary. */

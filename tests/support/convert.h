@@ -1,4 +1,5 @@
-/* Tests of tools/convert: files of the repository, notes of a checkpoint, what a reader must say. */
+/* Tests of tools/convert: files of the repository, notes of a checkpoint, what a reader must
+ * say. */
 #ifndef TESTS_CONVERT_H
 #define TESTS_CONVERT_H
 
@@ -33,7 +34,8 @@ static inline int has_note(const struct checkpoint *c, const char *part)
     return 0;
 }
 
-/* The status and text of a reader: an error that holds `expected`, or success where that is NULL. */
+/* The status and text of a reader: an error that holds `expected`, or success where that is
+ * NULL. */
 static inline void must_say(const char *what, int status, const mgpt_error *err,
                             const char *expected)
 {

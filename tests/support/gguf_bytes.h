@@ -1,7 +1,7 @@
 /* GGUF files made byte by byte, independent of src/gguf/gguf_write.c, for the tests of the reader.
  *
- * Nothing is checked: most of these files are wrong on purpose. Every integer that goes in is noted as
- * a field, so that test_mutate.c can replace each of them.
+ * Nothing is checked: most of these files are wrong on purpose. Every integer that goes in is noted
+ * as a field, so that test_mutate.c can replace each of them.
  */
 #ifndef GGUF_BYTES_H
 #define GGUF_BYTES_H

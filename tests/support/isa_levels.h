@@ -1,4 +1,5 @@
-/* Tests of kernels: the ISA levels of this machine, and memory that ends at a page which cannot be touched. */
+/* Tests of kernels: the ISA levels of this machine, and memory that ends at a page which cannot be
+ * touched. */
 #ifndef TESTS_ISA_LEVELS_H
 #define TESTS_ISA_LEVELS_H
 
@@ -6,14 +7,15 @@
 
 enum { ISA_LEVELS_MOST = 8 };
 
-/* The tables of all ISA levels that this machine runs, the scalar one first. One that it lacks is named, not
- * passed over. Returns how many. */
+/* The tables of all ISA levels that this machine runs, the scalar one first. One that it lacks is
+ * named, not passed over. Returns how many. */
 size_t isa_levels_here(struct kernels k[ISA_LEVELS_MOST]);
 
-/* `at` is where the last n_bytes before the guard begin: as good as unaligned for an odd n_bytes. */
+/* `at` is where the last n_bytes before the guard begin: as good as unaligned for an odd
+ * n_bytes. */
 struct guarded {
     unsigned char *block;
-    size_t size; /* of the block, without the guard behind it */
+    size_t size; /* of the block, without the guard after it */
     void *at;
 };
 

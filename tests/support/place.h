@@ -1,5 +1,5 @@
-/* Tests: a directory of one's own below TMPDIR (or /tmp), with the path of a file in it that need not exist.
- * It must be empty at the end, but for that file. */
+/* Tests: a directory of one's own below TMPDIR (or /tmp), with the path of a file in it that need
+ * not exist. It must be empty at the end, but for that file. */
 #ifndef TESTS_PLACE_H
 #define TESTS_PLACE_H
 

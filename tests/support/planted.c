@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- an answer from a trace --------------------------------------------------------------------- */
+/* ---- an answer from a trace
+ * --------------------------------------------------------------------- */
 
 static int told_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
 {
@@ -88,7 +89,8 @@ void told_free(struct told *t)
     trace_free(t->trace);
 }
 
-/* ---- looking for it ----------------------------------------------------------------------------- */
+/* ---- looking for it
+ * ----------------------------------------------------------------------------- */
 
 static const char not_found[] = "not found";
 

@@ -1,5 +1,5 @@
-/* Tests: bugs planted in toys and looked for with locate and explain, from what a float64 trace of the
- * unbroken toy says; with all inner values, with some, or with the logits alone. */
+/* Tests: bugs planted in toys and looked for with locate and explain, from what a float64 trace of
+ * the unbroken toy says; with all inner values, with some, or with the logits alone. */
 #ifndef TESTS_PLANTED_H
 #define TESTS_PLANTED_H
 

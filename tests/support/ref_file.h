@@ -1,4 +1,5 @@
-/* Tests: bytes of any length, .npy headers, zip archives and files of one's own, for tests of readers. */
+/* Tests: bytes of any length, .npy headers, zip archives and files of one's own, for tests of
+ * readers. */
 #ifndef TESTS_REF_FILE_H
 #define TESTS_REF_FILE_H
 

@@ -24,7 +24,7 @@ static inline struct span span_of(const struct file *f)
     return (struct span){f->data, f->size};
 }
 
-/* A copy that ends exactly where its memory ends, so that a sanitizer sees a read behind it. */
+/* A copy that ends exactly where its memory ends, so that a sanitizer sees a read beyond it. */
 static inline struct span exact_copy(struct span s)
 {
     uint8_t *p = malloc(s.size ? s.size : 1);

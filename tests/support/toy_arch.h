@@ -1,8 +1,8 @@
 /* Tests: what the tests know of each architecture.
  *
- * Written from the tables of published architectures (the formats' facts that src/model/arch.c and src/model/bind.c
- * were written from as well), not from src/: builder and oracle read these rows and nothing of the
- * engine's, so that a fact that the engine has wrong shows. */
+ * Written from the tables of published architectures (the formats' facts that src/model/arch.c and
+ * src/model/bind.c were written from as well), not from src/: builder and oracle read these rows
+ * and nothing of the engine's, so that a fact that the engine has wrong shows. */
 #ifndef TESTS_TOY_ARCH_H
 #define TESTS_TOY_ARCH_H
 
@@ -40,8 +40,8 @@ struct toy_arch {
     const char *activation;
     int parallel;       /* attention and MLP read the same residual */
     int embd_root;      /* embeddings times sqrt(n_embd) */
-    int no_rope_every;  /* every so many layers one does not rotate; 0: all do */
-    int full_every;     /* with a sliding window: every so many layers one sees everything */
+    int no_rope_every;  /* one of every n layers does not rotate; 0: all do */
+    int full_every;     /* with a sliding window: one of every n layers sees everything */
     int exchanged;      /* files hold the two halves of each head of q and k in exchange */
     double window_base; /* rope base of windowed layers; 0: that of the others */
 };

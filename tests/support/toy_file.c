@@ -65,7 +65,8 @@ static uint32_t encode_value(enum toy_type type, float v)
     return sign | (((bits >> 23 & 255) - 127 + 15) << 10) | (bits >> 13 & 0x3FF);
 }
 
-/* The size in the file follows dims, also where a test has changed them: missing values are zero. */
+/* The size in the file follows dims, also where a test has changed them: missing values are
+ * zero. */
 static uint64_t dims_values(const struct toy_tensor *t)
 {
     return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
@@ -205,7 +206,8 @@ static enum toy_choice choice(const struct gguf *g, const char *key)
     return v ? TOY_YES : TOY_NO;
 }
 
-/* The text of an entry, compared with the names that a spec may hold, so that it outlives the file. */
+/* The text of an entry, compared with the names that a spec may hold, so that it outlives the
+ * file. */
 static const char *known(const struct gguf *g, const char *key, const char *const *names)
 {
     struct gguf_str v;

@@ -1,8 +1,8 @@
 /* Tests: the float64 oracle of a toy. See oracle.h.
  *
- * The pass itself is tools/check/oracle/oracle.c, which the shipped tool uses as well; here stands what the tests
- * know: a toy described from its specification and the table of architectures (toy_arch.h), nothing of
- * it from src/. */
+ * The pass itself is tools/check/oracle/oracle.c, which the shipped tool uses as well; here is what
+ * the tests know: a toy described from its specification and the table of architectures
+ * (toy_arch.h), nothing of it from src/. */
 #include "support/toy_oracle.h"
 
 #include "check/oracle/oracle.h"
@@ -67,7 +67,7 @@ static int has(const struct toy *m, int layer, const char *stem)
     return toy_find(m, name) != NULL;
 }
 
-/* Gains stand where the table of architectures says that there are norms, and nowhere else. */
+/* Gains exist where the table of architectures says that there are norms, and nowhere else. */
 static void check_gains(const struct toy *m, int layer)
 {
     const struct toy_arch *row = m->spec.row;
@@ -111,7 +111,8 @@ static int is_chosen(enum toy_choice choice, int row)
     return choice == TOY_DEFAULT ? row : choice == TOY_YES;
 }
 
-/* Files for adjacent pairs are written from programs that rotate halves, whose order is the one shown. */
+/* Files for adjacent pairs are written from programs that rotate halves, whose order is the one
+ * shown. */
 static enum oracle_components is_stored(const struct toy_arch *row)
 {
     if (row->place == PLACE_ADJACENT)

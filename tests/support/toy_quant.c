@@ -1,8 +1,8 @@
 /* Tests: tensors of quantised types, made by drawing the bytes of their blocks.
  *
- * Nothing is searched: a block's scales and quants are random, and the values are what the published
- * decoding rules make of them, written here a second time (src/dtype_*.c is the first). float32
- * throughout, every product rounded in the order of the rule.
+ * Nothing is searched: a block's scales and quants are random, and the values are what the
+ * published decoding rules make of them, written here a second time (src/dtype_*.c is the first).
+ * float32 throughout, every product rounded in the order of the rule.
  */
 #include "support/build_model.h"
 
@@ -47,8 +47,8 @@ static void fill_q8_0(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
-/* 32 numbers n below 2^bits, 4 or 5: the low four bits of numbers i and i + 16 share byte i of `nibbles`,
- * the fifth of number i is bit i of the little-endian word `high`. */
+/* 32 numbers n below 2^bits, 4 or 5: the low four bits of numbers i and i + 16 share byte i of
+ * `nibbles`, the fifth of number i is bit i of the little-endian word `high`. */
 static void put_numbers(uint8_t *nibbles, uint8_t *high, int bits, unsigned *n, uint64_t *rng)
 {
     for (int i = 0; i < 32; i++) {
@@ -149,9 +149,9 @@ static void fill_q5_k(uint8_t *block, float *y, double scale, uint64_t *rng)
     fill_k(block, y, 5, scale, rng);
 }
 
-/* 128 bytes of nibbles, 64 of pairs of bits, int8 scales of 16 values each, f16 d: y = d sc (n - 32).
- * Number i of a half (128) has its nibble in byte i % 64, low for i < 64, and its two high bits in byte
- * i % 32 from bit 2 (i / 32) on. */
+/* 128 bytes of nibbles, 64 of pairs of bits, int8 scales of 16 values each, f16 d: y = d sc (n -
+ * 32). Number i of a half (128) has its nibble in byte i % 64, low for i < 64, and its two high
+ * bits in byte i % 32 from bit 2 (i / 32) on. */
 static void fill_q6_k(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     memset(block, 0, 192);

@@ -24,7 +24,8 @@ double toy_normal(uint64_t *state)
     return (sum - 2) * 1.7320508075688772;
 }
 
-/* The nearest value that the type can hold. Subnormal halves are flushed: encode_value stays short. */
+/* The nearest value that the type can hold. Subnormal halves are flushed: encode_value stays
+ * short. */
 static float round_to(enum toy_type type, double v)
 {
     int e, digits = type == TOY_F16 ? 11 : 8;

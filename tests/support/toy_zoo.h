@@ -1,6 +1,6 @@
 /* Tests: the zoo, one toy model of each kind worth having, and its members as subjects of tests of
- * equal bits: a model, tokens, and the logits of every position from the plainest run there is (step by
- * step, one thread, untraced), against which every other way to them is checked. */
+ * equal bits: a model, tokens, and the logits of every position from the plainest run there is
+ * (step by step, one thread, untraced), against which every other way to them is checked. */
 #ifndef TESTS_TOY_ZOO_H
 #define TESTS_TOY_ZOO_H
 
@@ -94,8 +94,8 @@ struct subject subject_zoo(size_t zoo);
 mgpt_session *subject_session(const mgpt_model *model, int32_t n_chunk, int32_t n_threads);
 void subject_feed(mgpt_session *session, const int32_t *tokens, size_t n);
 
-/* `rows` rows of logits from position `first` on must be the reference's, to the bit; what and v name
- * the case in the message. */
+/* `rows` rows of logits from position `first` on must be the reference's, to the bit; what and v
+ * name the case in the message. */
 void subject_check(const struct subject *s, size_t first, size_t rows, const float *logits,
                    const char *what, size_t v);
 

@@ -1,8 +1,8 @@
 /* Tests: everything that happens inside one forward pass, as matrices of float64.
  *
- * The oracle fills a trace, and trace_tap fills one from the engine: float32 goes to float64 and back
- * without loss, so traces of two engine runs can be compared to the bit. A value exists once something
- * was stored at its point and layer, which tells "fired" from "never fired".
+ * The oracle fills a trace, and trace_tap fills one from the engine: float32 goes to float64 and
+ * back without loss, so traces of two engine runs can be compared to the bit. A value exists once
+ * something was stored at its point and layer, which tells "fired" from "never fired".
  */
 #ifndef TESTS_TRACE_H
 #define TESTS_TRACE_H

@@ -1,7 +1,9 @@
-/* Tests of attention by hand: small cases whose numbers fit on paper, run through the engine itself.
+/* Tests of attention by hand: small cases whose numbers fit on paper, run through the engine
+ * itself.
  *
- * The models are microgpt toys with one layer and one head whose weights are set by the test. In the
- * worked example X = (1,0,1,0), (0,1,0,1), (1,1,0,0) and q = k = v = x, so with scores q.k / sqrt(4)
+ * The models are microgpt toys with one layer and one head whose weights are set by the test. In
+ * the worked example X = (1,0,1,0), (0,1,0,1), (1,1,0,0) and q = k = v = x, so with scores q.k /
+ * sqrt(4)
  *
  *     row 2 of the scores   1/2, 1/2, 1
  *     A[2]                  0.274069, 0.274069, 0.451863
@@ -135,7 +137,7 @@ static struct trace *run_writer(struct toy *m, size_t n, struct writer w)
     return w.trace;
 }
 
-/* By a tap: whatever the model is, Q, K and V are replaced. */
+/* A tap replaces Q, K and V of any model. */
 TEST(worked_example_by_tap)
 {
     struct toy *m = one_head();
@@ -215,7 +217,7 @@ TEST(huge_scores_stay_finite)
     toy_free(m);
 }
 
-/* The first token has nobody to look at but itself. */
+/* The first token sees only itself. */
 TEST(first_token_attends_to_itself)
 {
     struct toy *m = one_head();

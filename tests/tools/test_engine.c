@@ -1,7 +1,9 @@
-/* The tools' engine: what --check-finite sees, several watchers of one session, and the sliding window.
+/* The tools' engine: what --check-finite sees, several watchers of one session, and the sliding
+ * window.
  *
- * The first value that is not finite is looked for a second time, by a tap of this file on a session of
- * its own; a window is computed a second time in a fresh session, and compared to the bit.
+ * The first value that is not finite is looked for a second time, by a tap of this file on a
+ * session of its own; a window is computed a second time in a fresh session, and compared to the
+ * bit.
  */
 #include "engine/engine.h"
 #include "support/toy_zoo.h"
@@ -20,7 +22,8 @@ static void open_engine(struct engine *e, mgpt_model *model, int32_t n_ctx, int 
 
 /* ---- --check-finite ---- */
 
-/* Windows, caps, gates, quantised weights: what hides keys is no infinity, and looking changes no bit. */
+/* Windows, caps, gates, quantised weights: what hides keys is no infinity, and looking changes no
+ * bit. */
 static void check_clean(const struct subject *s)
 {
     struct engine e;
@@ -178,7 +181,8 @@ static int remember(const mgpt_value *v, void *user)
     return 0;
 }
 
-/* Each sees what those before have changed, --check-finite what all have; afterwards it is alone. */
+/* Each sees what those before have changed, --check-finite what all have; afterwards it is
+ * alone. */
 TEST(watchers_in_order)
 {
     struct toy *m = toy_build(&toy_zoo[ZOO_MICROGPT_DEEP]);

@@ -1,5 +1,6 @@
-/* The lab page's module as it is compiled for this machine: its fmaf against the C library's, runs with
- * edits against the engine's own, and what it refuses. What browsers run is compared in tests/lab. */
+/* The lab page's module as it is compiled for this machine: its fmaf against the C library's, runs
+ * with edits against the engine's own, and what it refuses. What browsers run is compared in
+ * tests/lab. */
 #include "lab/module.h"
 #include "lab/wasm/fma.h"
 #include "support/unit.h"
@@ -50,8 +51,8 @@ TEST(fmaf_special)
     }
 }
 
-/* Where two roundings to nearest go wrong: the sum of c and the first bits of the product lies in the middle
- * between two floats, and the product has a little more or less. */
+/* Where two roundings to nearest go wrong: the sum of c and the first bits of the product is
+ * halfway between two floats, and the product has a little more or less. */
 TEST(fmaf_midpoints)
 {
     uint64_t rng = 1;
@@ -81,7 +82,8 @@ TEST(fmaf_random)
         uint64_t r = toy_random(&rng), s = toy_random(&rng);
         float a = float_of((uint32_t)r), b = float_of((uint32_t)(r >> 32));
         check_fmaf(a, b, float_of((uint32_t)s));
-        /* A third number near the product, and of numbers with few bits, whose sums are often exact. */
+        /* A third number near the product, and of numbers with few bits, whose sums are often
+         * exact. */
         check_fmaf(a, b, -(a * b) * (1 + ldexpf((float)(s >> 32 & 255), -23)));
         a = (float)(int)(r & 4095) - 2048;
         b = ldexpf((float)(r >> 12 & 4095), -(int)(r >> 24 & 63));

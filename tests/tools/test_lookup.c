@@ -1,5 +1,6 @@
-/* Prompt look-up: what is proposed after a text, how much of it, and that learning never stops it for good.
- * That speculation changes no byte is tested where bytes come out: tests/cli/samples.sh. */
+/* Prompt look-up: what is proposed after a text, how much of it, and that learning never stops it
+ * for good. That speculation changes no byte is tested where bytes come out:
+ * tests/cli/samples.sh. */
 
 #include "generate/lookup.h"
 #include "support/unit.h"
@@ -77,7 +78,8 @@ TEST(goes_on_into_itself)
     lookup_close(&l);
 }
 
-/* A length that is never right is given up, but tried now and then; one that is right comes back. */
+/* A length that is never right is given up, but tried now and then; one that is right comes
+ * back. */
 TEST(learns)
 {
     struct lookup l;
@@ -102,8 +104,8 @@ TEST(learns)
     lookup_close(&l);
 }
 
-/* Whatever is proposed stood behind a repetition of the text's end: tried on a text of few tokens, with
- * many collisions in the chains. */
+/* Each proposal followed an earlier repetition of the text's end: tried on a text of few tokens,
+ * with many collisions in the chains. */
 TEST(always_from_the_text)
 {
     struct lookup l;

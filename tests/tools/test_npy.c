@@ -1,5 +1,5 @@
-/* NumPy's arrays and archives of them at the level of bytes: every version of the header, its limits to the
- * byte, elements of every type, and what is wrong with the place where it is wrong.
+/* NumPy's arrays and archives of them at the level of bytes: every version of the header, its
+ * limits to the byte, elements of every type, and what is wrong with the place where it is wrong.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -196,7 +196,8 @@ static void make_archive(const char *path, const struct bytes *entry)
     assert_int_equal(zip_close(zip), 0);
 }
 
-/* Opens the entry and reads all of it; the status of the first that fails, and the array's bytes. */
+/* Opens the entry and reads all of it; the status of the first that fails, and the array's
+ * bytes. */
 static int read_entry(const char *path, struct npy *npy, uint8_t *data, mgpt_error *err)
 {
     zip_t *zip = npz_archive_file(path, err);
@@ -212,7 +213,8 @@ static int read_entry(const char *path, struct npy *npy, uint8_t *data, mgpt_err
     return status;
 }
 
-/* Every version of the header, and the longest that is read: 4096 bytes with what is in front of it. */
+/* Every version of the header, and the longest that is read: 4096 bytes with what is in front of
+ * it. */
 TEST_ON_FILE(headers_in_archives)
 {
     static const uint8_t six[24] = {6, 5, 4, 3, 2, 1};
@@ -292,8 +294,7 @@ TEST_ON_FILE(sums_are_compared)
         add(&b, &i, 1);
     make_archive(*state, &b);
     struct bytes file = read_file(*state);
-    file.data[30 + 5 + arr_len(b.data) - 1] ^=
-        1; /* behind the local header: the last of the data */
+    file.data[30 + 5 + arr_len(b.data) - 1] ^= 1; /* after the local header: the last of the data */
     write_file(*state, file.data, arr_len(file.data));
     assert_int_equal(read_entry(*state, &npy, data, &err), MGPT_EFILE);
     assert_string_equal(err.text, "npz entry a.npy: bad checksum or end");
@@ -312,7 +313,7 @@ TEST(archives_that_are_none)
     assert_int_equal(npz_status(NULL), MGPT_EFILE);
 }
 
-/* What stands behind a header is not read as a part of it. */
+/* What follows a header is not read as a part of it. */
 TEST(data_is_no_header)
 {
     struct bytes b = versioned(1, "{'descr': '<f4'", 15);

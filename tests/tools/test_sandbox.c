@@ -1,5 +1,6 @@
-/* What is possible inside the sandbox of the commands that read strangers' files, tried from inside: each row of
- * the table is an attempt in a process of its own. Skipped where the kernel has no Landlock. */
+/* What is possible inside the sandbox of the commands that read strangers' files, tried from
+ * inside: each row of the table is an attempt in a process of its own. Skipped where the kernel has
+ * no Landlock. */
 #include "base/outfile.h"
 #include "common/sandbox.h"
 #include "support/unit.h"

@@ -1,6 +1,6 @@
-/* Tests of tools/trace/trace_file.h: archives written out of order are what others read. libzip reads the .npz,
- * our own parser the safetensors files; Python's zipfile and NumPy are stricter about nothing that these two
- * let pass, and were tried by hand. */
+/* Tests of tools/trace/trace_file.h: archives written out of order are what others read. libzip
+ * reads the .npz, our own parser the safetensors files; Python's zipfile and NumPy are stricter
+ * about nothing that these two let pass, and were tried by hand. */
 #include "support/unit.h"
 #include "trace/trace_file.h"
 
@@ -125,7 +125,7 @@ TEST(npz)
     check_npz();
 }
 
-/* Every size and place that is more than a few hundred bytes stands in a zip64 record. */
+/* Every size and place that is more than a few hundred bytes is in a zip64 record. */
 TEST(zip64)
 {
     for (uint64_t limit = SMALL; limit < 1200; limit += 50) {

@@ -17,7 +17,7 @@
 const struct attend_example attend_examples[] = {
     {"identity", "three tokens, Q = K = V = X", THREE_TOKENS, "identity", "identity", "identity",
      0},
-    {"causal", "the same, and nobody sees the future", THREE_TOKENS, "identity", "identity",
+    {"causal", "the same, and no token sees the future", THREE_TOKENS, "identity", "identity",
      "identity", 1},
     {"average", "queries of zero: every token is the average of those up to it",
      "2 4\n6 0\n1 5\n3 3\n", "zero", "identity", "identity", 1},

@@ -35,7 +35,7 @@ static int too_large(mgpt_error *err)
                    (int)MATRIX_MAX);
 }
 
-/* The numbers of one line, behind those that are there. */
+/* Appends the numbers of one line. */
 static int parse_line(float **values, const char *at, const char *end, size_t line, mgpt_error *err)
 {
     while (at < end) {

@@ -17,18 +17,18 @@ struct matrix {
 int matrix_new(struct matrix *m, size_t rows, size_t cols, mgpt_error *err);
 void matrix_free(struct matrix *m);
 
-/* The matrix in n bytes: a .npy array of one or two dimensions, or text, a row per line, numbers separated
- * by spaces, tabs or commas; empty lines and what follows `#` do not count. Refused, each with its line:
- * rows of different lengths, what is no number, what no float32 can hold. The bytes must end in a NUL that
- * does not count. */
+/* The matrix in n bytes: a .npy array of one or two dimensions, or text, a row per line, numbers
+ * separated by spaces, tabs or commas; empty lines and what follows `#` do not count. Refused, each
+ * with its line: rows of different lengths, what is no number, what no float32 can hold. The bytes
+ * must end in a NUL that does not count. */
 int matrix_parse(struct matrix *m, const char *bytes, size_t n, mgpt_error *err);
 
 /* The same from a file; - is stdin. */
 int matrix_read(struct matrix *m, const char *path, mgpt_error *err);
 
-/* A projection of n dimensions by name: identity, zero, dim:K (only the K-th, from 1), negate, flip (the
- * dimensions in reverse order). Returns 1, or 0 when the name is none of these; MGPT_EARG for a K that is
- * out of range, MGPT_EMEM. */
+/* A projection of n dimensions by name: identity, zero, dim:K (only the K-th, from 1), negate, flip
+ * (the dimensions in reverse order). Returns 1, or 0 when the name is none of these; MGPT_EARG for
+ * a K that is out of range, MGPT_EMEM. */
 int matrix_preset(struct matrix *m, const char *name, size_t n, mgpt_error *err);
 
 #endif

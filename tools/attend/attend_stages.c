@@ -109,7 +109,8 @@ static int project(const struct stage_job *job, struct matrix *y, const struct m
 
 /* ---- one head ---- */
 
-/* s = by Q K^T of a head. Kernels write whole panels, so the last may need more room than there is. */
+/* s = by Q K^T of a head. Kernels write whole panels, so the last may need more room than there
+ * is. */
 static int scores(const struct stage_job *job, size_t head, const float *keys, float by,
                   struct matrix *s)
 {

@@ -1,4 +1,5 @@
-/* mgpt attend: attention on small matrices, stage by stage. No model: the lesson is the arithmetic. */
+/* mgpt attend: attention on small matrices, stage by stage. No model: the lesson is the
+ * arithmetic. */
 #include "attend/attend_examples.h"
 #include "attend/attend_stages.h"
 #include "common/commands.h"
@@ -241,7 +242,7 @@ int cmd_attend(int argc, char **argv)
         {"--causal", NULL, CLI_FLAG, &a.causal, 0, 0, "a token sees itself and what is before it"},
         {"--no-causal", NULL, CLI_FLAG, &a.no_causal, 0, 0, "every token sees every token"},
         {"--heads", "N", CLI_INT, &a.n_heads, 1, MATRIX_MAX, "heads (default 1)"},
-        {"--digits", "N", CLI_INT, &a.digits, 0, 9, "digits behind the point (default 4)"},
+        {"--digits", "N", CLI_INT, &a.digits, 0, 9, "digits after the point (default 4)"},
         {"--json", NULL, CLI_FLAG, &a.json, 0, 0, "one JSON object; what is masked is null"},
         {"--isa", "NAME", CLI_TEXT, &a.isa, 0, 0,
          "instruction set: scalar, avx2, avx512, amx (default: the best)"},

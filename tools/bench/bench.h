@@ -8,9 +8,9 @@
  *   bench_vs.c       results of another program, side by side
  *   bench_kernels.c, bench_cases.c   --kernels: entries of the kernel table instead of models
  *
- * Everything is measured in rounds: each round takes one sample of every limit and of every test, so a
- * noisy minute hits all of them alike. What is reported is the median over the rounds; a share of a
- * limit is the median of the shares within each round.
+ * Everything is measured in rounds: each round takes one sample of every limit and of every test,
+ * so a noisy minute hits all of them alike. What is reported is the median over the rounds; a share
+ * of a limit is the median of the shares within each round.
  */
 #ifndef MGPT_BENCH_H
 #define MGPT_BENCH_H
@@ -34,10 +34,10 @@ double series_mean(const struct series *s);
 double series_deviation(const struct series *s); /* of the sample, n - 1 */
 double series_spread(const struct series *s);    /* interquartile range, as a part of the median */
 
-/* Seconds on a clock that nobody sets. */
+/* Seconds on a monotonic clock. */
 double bench_now(void);
 
-/* Seconds of one call of fn(ctx, times), divided by times, which is doubled (and remembered in
+/* Seconds of one call of fn(ctx, times), divided by times, which is doubled (and kept in
  * *times) until a call takes min_seconds. Stops early when interrupted. */
 typedef void bench_fn(void *ctx, size_t times);
 double bench_time(bench_fn *fn, void *ctx, double min_seconds, size_t *times);
@@ -126,8 +126,8 @@ struct bench {
     uint64_t peak_bytes;                /* memory at that moment */
 };
 
-/* Sessions for a test, holding `depth` tokens, and a first uncounted run. Return exit codes; after a
- * failure the user has been told. (bench_run.c) */
+/* Sessions for a test, holding `depth` tokens, and a first uncounted run. Return exit codes; after
+ * a failure the user has been told. (bench_run.c) */
 int test_open(struct bench *b, struct test *t);
 int test_sample(struct bench *b, struct test *t);
 void test_close(struct test *t);
@@ -153,11 +153,11 @@ int vs_read(const char *path, struct vs_row **rows);
 /* Rows of what was measured here, likewise. */
 int vs_ours(const struct bench *b, struct vs_row **rows);
 
-/* Every row of ours beside all rows of theirs for the same test. */
+/* Every row of ours with all rows of theirs for the same test. */
 int vs_report(const struct vs_row *ours, const struct vs_row *theirs, int json);
 
-/* --kernels: entries whose name holds the word (NULL: all) of the ISA level `isa` (NULL: of all that run
- * here). Returns an exit code. */
+/* --kernels: entries whose name holds the word (NULL: all) of the ISA level `isa` (NULL: of all
+ * that run here). Returns an exit code. */
 int bench_kernels(const char *isa, const char *word, int rounds, int json);
 
 /* A table's cell and a progress line are written by several reports. */

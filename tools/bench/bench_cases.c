@@ -51,7 +51,7 @@ static void call_quantize(const struct kernel_case *c)
     c->k->quantize(c->bank->rows, c->bank->x, c->n);
 }
 
-static void call_halve(const struct kernel_case *c)
+static void call_to_f16(const struct kernel_case *c)
 {
     c->k->to_f16((uint16_t *)(void *)c->bank->rows, c->bank->x, c->n);
 }
@@ -91,7 +91,7 @@ static void call_mul(const struct kernel_case *c)
     c->k->mul(c->bank->y, c->bank->ones, c->n);
 }
 
-static void call_blend(const struct kernel_case *c)
+static void call_axpby(const struct kernel_case *c)
 {
     c->k->axpby(c->bank->y, 0.5f, 0.5f, c->bank->ones, c->n);
 }
@@ -101,8 +101,8 @@ static void call_clamp(const struct kernel_case *c)
     c->k->clamp(c->bank->y, 10, c->n);
 }
 
-/* These would lead their own results to zero, and get a fresh row instead: a copy in L1 is a few percent
- * of all but relu. */
+/* These would lead their own results to zero, and get a fresh row instead: a copy in L1 is a few
+ * percent of all but relu. */
 static void call_softcap(const struct kernel_case *c)
 {
     memcpy(c->bank->y, c->bank->x, c->n * sizeof(float));
@@ -295,7 +295,7 @@ struct row_entry {
 
 static const struct row_entry row_entries[N_ROW_ENTRIES] = {
     {"quantize", call_quantize, 0},
-    {"halve", call_halve, 0},
+    {"to_f16", call_to_f16, 0},
     {"rmsnorm", call_rmsnorm, 0},
     {"layernorm", call_layernorm, 0},
     {"softmax", call_softmax, 0},
@@ -304,7 +304,7 @@ static const struct row_entry row_entries[N_ROW_ENTRIES] = {
     {"scale", call_scale, 0},
     {"add", call_add, 0},
     {"mul", call_mul, 0},
-    {"blend", call_blend, 0},
+    {"axpby", call_axpby, 0},
     {"clamp", call_clamp, 0},
     {"softcap", call_softcap, 0},
     {"relu", call_act, ACT_RELU},

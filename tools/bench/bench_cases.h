@@ -1,11 +1,11 @@
 /* Entries of the kernel table as `mgpt bench --kernels` measures them. See bench.h.
  *
- * Matrices come in three sizes: one that only memory can hold and one that half of L2 holds, for one
- * token each, and one for a prompt. The rest works on a row of values in L1. Entries that an ISA level does
- * not have (NULL) make no case.
+ * Matrices come in three sizes: one that only memory can hold and one that half of L2 holds, for
+ * one token each, and one for a prompt. The rest works on a row of values in L1. Entries that an
+ * ISA level does not have (NULL) make no case.
  *
- * What is in the buffers decides no speed, as long as nothing becomes subnormal: matrices are bytes that
- * are ordinary numbers in every type, and rows changed in place begin anew for every sample.
+ * What is in the buffers decides no speed, as long as nothing becomes subnormal: matrices are bytes
+ * that are ordinary numbers in every type, and rows changed in place begin anew for every sample.
  */
 #ifndef MGPT_BENCH_CASES_H
 #define MGPT_BENCH_CASES_H
@@ -52,9 +52,9 @@ void bank_free(struct bank *b);
 /* The values that entries change in place, as they were. */
 void bank_refresh(struct bank *b);
 
-/* Cases of one type of weights, when its names hold the word (NULL: any): large matrices take a while
- * to pack; of attention over a cache of one type; of the next few entries that work on one row, from
- * *at on, up to N_ROW_ENTRIES. */
+/* Cases of one type of weights, when its names hold the word (NULL: any): large matrices take a
+ * while to pack; of attention over a cache of one type; of the next few entries that work on one
+ * row, from *at on, up to N_ROW_ENTRIES. */
 void cases_linear(struct case_list *list, const struct kernels *k, struct bank *bank,
                   const struct limits *l, int type, const char *word);
 void cases_attention(struct case_list *list, const struct kernels *k, struct bank *bank,

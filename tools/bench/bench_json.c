@@ -1,4 +1,5 @@
-/* The report for programs: JSON Lines, with llama-bench's names for what it has as well. See bench.h. */
+/* The report for programs: JSON Lines, with llama-bench's names for what it has as well. See
+ * bench.h. */
 #include "bench/bench.h"
 #include "common/text.h"
 

@@ -1,7 +1,8 @@
 /* mgpt bench --kernels: every entry of every ISA level's kernel table, one thread. See bench.h.
  *
- * The entries are those that the tests hold to the scalar ISA level bit for bit, called through the same
- * table (bench_cases.h). They are measured a few at a time, in rounds that also measure the limits.
+ * The entries are those that the tests hold to the scalar ISA level bit for bit, called through the
+ * same table (bench_cases.h). They are measured a few at a time, in rounds that also measure the
+ * limits.
  */
 #include "bench/bench_cases.h"
 #include "common/interrupt.h"
@@ -112,7 +113,7 @@ static int run_list(struct case_list *list, struct limits *l, const struct kerne
             line(&list->c[i]);
     }
     if (code == EXIT_OK && fflush(stdout) != 0)
-        return EXIT_IO; /* minutes would follow that nobody sees */
+        return EXIT_IO; /* the other kernels would take minutes for nothing */
     return code;
 }
 

@@ -1,8 +1,9 @@
-/* The machine's limits, measured with as many threads as the tests they are held against. See bench.h.
+/* The machine's limits, measured with as many threads as the tests they are held against. See
+ * bench.h.
  *
- * Reading is measured over as many bytes as the model's step has to read, so in the same level of the
- * memory hierarchy, and for a model that stays in a cache also from memory. Arithmetic is that of the
- * ISA level the model runs on.
+ * Reading is measured over as many bytes as the model's step has to read, so in the same level of
+ * the memory hierarchy, and for a model that stays in a cache also from memory. Arithmetic is that
+ * of the ISA level the model runs on.
  */
 #include "base/threads.h"
 #include "bench/bench.h"

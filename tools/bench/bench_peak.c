@@ -1,5 +1,5 @@
-/* The table of the ISA levels' loops. See bench_peak.h. BENCH_LEVELS comes from meson.build, which has the
- * list of ISA levels: ISA_LEVEL(scalar) ISA_LEVEL(avx2) ... */
+/* The table of the ISA levels' loops. See bench_peak.h. BENCH_LEVELS comes from meson.build, which
+ * has the list of ISA levels: ISA_LEVEL(scalar) ISA_LEVEL(avx2) ... */
 #include "bench/bench_peak.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Loops that do nothing but load the machine: the limits that `mgpt bench` holds a model against.
  *
- * bench_peak_loops.c is compiled once for each ISA level of the ladder, with its flags, so
- * that the arithmetic peak of an ISA level is that of the instructions it may use. Nothing here knows threads
- * or clocks; bench_limit.c does.
+ * bench_peak_loops.c is compiled once for each ISA level of the ladder, with its flags, so that the
+ * arithmetic peak of an ISA level is that of the instructions it may use. Nothing here knows
+ * threads or clocks; bench_limit.c does.
  */
 #ifndef MGPT_BENCH_PEAK_H
 #define MGPT_BENCH_PEAK_H
@@ -20,8 +20,8 @@ struct peak_loops {
     const char *fma_name, *int8_name; /* the instructions, for people */
 
     /* One round is fma_ops operations on floats (a multiplication and an addition count as two);
-     * int8_ops the same with products of 8-bit numbers, 0: the ISA level has no instruction for it. The
-     * result means nothing and must be used. */
+     * int8_ops the same with products of 8-bit numbers, 0: the ISA level has no instruction for it.
+     * The result means nothing and must be used. */
     size_t fma_ops, int8_ops;
     float (*fma)(size_t rounds);
     int32_t (*int8)(size_t rounds);

@@ -1,5 +1,5 @@
-/* The loops of one ISA level. See bench_peak.h. Compiled once per ISA level, with -DISA_LEVEL=name and its
- * flags; what the flags allow decides what the loops are made of.
+/* The loops of one ISA level. See bench_peak.h. Compiled once per ISA level, with -DISA_LEVEL=name
+ * and its flags; what the flags allow decides what the loops are made of.
  *
  * Arithmetic: CHAINS independent sums, enough to hide the latency of an instruction on every unit.
  * Reading: whole vectors, each met by one cheap operation, from one place or from several at a time
@@ -15,10 +15,12 @@
 #include <arm_neon.h>
 #endif
 
-/* Makes a value unknown to the compiler, so that nothing made from it can be moved out of a loop. */
+/* Makes a value unknown to the compiler, so that nothing made from it can be moved out of a
+ * loop. */
 #define KEEP(v) __asm__ volatile("" : "+v"(v))
 
-/* ---- what an ISA level has ------------------------------------------------------------------------- */
+/* ---- what an ISA level has
+ * ------------------------------------------------------------------------- */
 
 #if defined(__AVX512F__) && defined(__AVX512BW__)
 typedef __m512 vec;
@@ -121,8 +123,8 @@ static float fma_rounds(size_t rounds)
 }
 
 #if defined(__AMX_INT8__)
-/* Whole tiles, as the ISA level's kernels never have them: a block has half as many columns. Assembly: see
- * src/kernels/isa/int_amx.c. */
+/* Whole tiles, as the ISA level's kernels never have them: a block has half as many columns.
+ * Assembly: see src/kernels/isa/int_amx.c. */
 #undef INT8_NAME
 #define INT8_NAME "AMX tdpbssd"
 #define INT8_OPS (4 * 2 * 16 * 16 * 64)

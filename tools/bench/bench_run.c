@@ -1,8 +1,9 @@
 /* One sample of one test: prefill, decode, or the whole loop of generating text. See bench.h.
  *
- * A stretch is what the test names: the session goes back to its depth and takes its tokens. A sample is
- * as many stretches as a clock needs. Tokens fed have no meaning; what is computed does not depend on
- * them. Ctrl-C is asked for at every step, and inside prompts of models whose passes take a while.
+ * A stretch is what the test names: the session goes back to its depth and takes its tokens. A
+ * sample is as many stretches as a clock needs. Tokens fed have no meaning; what is computed does
+ * not depend on them. Ctrl-C is asked for at every step, and inside prompts of models whose passes
+ * take a while.
  */
 #include "bench/bench.h"
 #include "common/interrupt.h"
@@ -102,7 +103,7 @@ static int prefill(struct running *r)
                : status;
 }
 
-/* Draws a token of one text, writes it, and begins a new text behind an end. */
+/* Draws a token of one text, writes it, and begins a new text after an end. */
 static void bench_run_draw(struct drawing *d, const struct engine *e, mgpt_session *session,
                            int32_t start)
 {

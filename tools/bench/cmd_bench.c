@@ -1,4 +1,5 @@
-/* mgpt bench: how fast a model runs here, as a share of what the machine can do. bench.h has the map.
+/* mgpt bench: how fast a model runs here, as a share of what the machine can do. bench.h has the
+ * map.
  *
  * This file: the options, the plan (which tests on which sessions), the rounds.
  */
@@ -13,7 +14,7 @@
 
 static const char notes[] =
     "Tests are named as llama-bench names them: pp512 is a prompt of 512 tokens, tg128 128 tokens\n"
-    "one at a time, @ d900 behind 900 others, x8 in a batch of 8 sessions; gen128 is tg128 with\n"
+    "one at a time, @ d900 after 900 others, x8 in a batch of 8 sessions; gen128 is tg128 with\n"
     "drawing (temperature 0.8) and text. N,N,... are lists: every combination that the context\n"
     "holds is run; batches and gen at the first depth. The limits are measured in the same rounds\n"
     "with the same threads: reading as many bytes as a step has to, and the multiplications of\n"
@@ -206,8 +207,8 @@ static int plan(struct bench *b, const struct bench_request *q, int32_t n_ctx)
 
 /* ---- the run ---- */
 
-/* Opens the model, runs a first token, and notes what that took. Learns the context's length and, when
- * nobody chose it, the number of threads. */
+/* Opens the model, runs a first token, and notes what that took. Learns the context's length and,
+ * without -t, the number of threads. */
 static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n_ctx)
 {
     mgpt_error err;

@@ -1,8 +1,8 @@
 /* Chat formats as data, and their tokens. See chat.h.
  *
- * A format's texts are templates of three marks: what stands between TOKEN and END is one control
+ * A format's texts are templates of three marks: the text between TOKEN and END is one control
  * token, TEXT is the user's (or the system's) text. Everything else is plain text, and it is
- * encoded together with the user's text beside it, as the models saw it in training.
+ * encoded together with the user's text next to it, as the models saw it in training.
  */
 #include "engine/chat.h"
 
@@ -20,9 +20,9 @@ struct chat_format {
     const char *name;
     const char *marks[2]; /* a template that has all of these writes this format */
     const char *system;   /* the system's turn; NULL: there is none */
-    const char *in_user;  /* ... but it stands in front of the user's first text */
+    const char *in_user;  /* ... but it goes before the user's first text */
     const char *user;     /* the user's turn and the beginning of the answer */
-    const char *answered; /* behind an answer; begins with the token that ends it */
+    const char *answered; /* after an answer; begins with the token that ends it */
     int trims;            /* white space around texts is dropped */
     int by_tokens;        /* without a template, the control tokens tell */
 };
@@ -57,7 +57,7 @@ static const struct chat_format formats[] = {
      TOKEN "<end_of_turn>" END "\n",
      1,
      1},
-    /* the tokens of Phi-3 swallow the line ends behind them */
+    /* Phi-3's tokens include the line ends after them */
     {"phi-3",
      {"<|user|>", "<|end|>"},
      TOKEN "<|system|>" END TEXT TOKEN "<|end|>" END,

@@ -3,7 +3,7 @@
  *
  * A model file may bring a chat template, a program in a language of its own. It is never run: it
  * is only looked at for marks that tell which of the formats here it writes. What a user types is
- * text, whatever it contains; control tokens come from the format alone.
+ * text, even if it spells a control token; those come from the format alone.
  */
 #ifndef MGPT_CHAT_H
 #define MGPT_CHAT_H
@@ -16,7 +16,7 @@ struct chat {
     const struct engine *engine;
     const struct chat_format *format;
     int32_t *tokens;    /* stb_ds array: the conversation so far */
-    int32_t end;        /* the token behind an answer; -1: none of its own */
+    int32_t end;        /* the token after an answer; -1: none of its own */
     char *plain;        /* stb_ds array: text that is not in tokens yet */
     const char *system; /* waits for the user's first text; NULL: none */
 };
@@ -35,7 +35,7 @@ void chat_close(struct chat *chat);
 /* Appends a turn of the user, up to the place where the answer begins. Returns an exit code. */
 int chat_user(struct chat *chat, const char *text, size_t n_bytes);
 
-/* Appends a token of the answer, and what stands behind an answer. */
+/* Appends a token of the answer, and what follows an answer. */
 int chat_answer(struct chat *chat, int32_t token);
 int chat_answered(struct chat *chat);
 

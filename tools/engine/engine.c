@@ -141,7 +141,7 @@ static int stop_if_interrupted(const mgpt_value *value, void *user)
     return interrupted();
 }
 
-enum { WATCHED = 32 }; /* fewer tokens are over before anybody could interrupt them */
+enum { WATCHED = 32 }; /* a pass over fewer tokens ends too soon to be interrupted */
 
 typedef int pass_fn(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 
@@ -317,8 +317,8 @@ int engine_fits(const struct engine *e, const char *what, size_t n)
     return EXIT_FULL;
 }
 
-/* The bytes of text that one token can take: its longest piece or name, or a character without a piece.
- * Composing (NFC) makes at most three of a character's bytes one. */
+/* The bytes of text that one token can take: its longest piece or name, or a character without a
+ * piece. Composing (NFC) makes at most three of a character's bytes one. */
 static size_t longest_piece(const struct engine *e)
 {
     size_t longest = UTF8_MOST;

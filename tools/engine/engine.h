@@ -72,19 +72,20 @@ struct engine {
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
                   int n_operands, const char **others, int n_others);
 
-/* Parses the options of a command whose only operand is the model, and chooses it. Returns 1 to go on;
- * 0 with *code, the exit code, when that was all (--help, or a failure). */
+/* Parses the options of a command whose only operand is the model, and chooses it. Returns 1 to go
+ * on; 0 with *code, the exit code, when that was all (--help, or a failure). */
 int engine_parse(struct engine *e, const struct cli_command *command, int argc, char **argv,
                  int *code);
 
 /* Opens the model and fills info. A checkpoint that is not GGUF is converted in memory. */
 int engine_open(struct engine *e);
 
-/* The same model once more, for an instruction set (NULL: the best). The caller closes it before the
- * engine. NULL with *err. */
+/* The same model once more, for an instruction set (NULL: the best). The caller closes it before
+ * the engine. NULL with *err. */
 mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err);
 
-/* The bytes of the model's GGUF file, until the engine is closed. The caller closes *file. A status. */
+/* The bytes of the model's GGUF file, until the engine is closed. The caller closes *file. A
+ * status. */
 int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
                  mgpt_error *err);
 
@@ -92,14 +93,16 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);
 
-/* Makes the engine's session, which must not move from then on; or one of its own, for the caller to free. */
+/* Makes the engine's session, which must not move from then on; or one of its own, for the caller
+ * to free. */
 int engine_session(struct engine *e);
 int engine_new_session(struct engine *e, mgpt_session **session);
 
-/* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those return and
- * tell the user nothing. With needs_finite they fail with MGPT_EFILE after a pass whose last logits are not
- * finite, unless `own` looks at them itself. Ctrl-C can stop engine_feed in the middle of a pass. There `own`, which may be
- * NULL, is a chain that also watches: before --check-finite, which so sees what others have changed. */
+/* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those
+ * return and tell the user nothing. With needs_finite they fail with MGPT_EFILE after a pass whose
+ * last logits are not finite, unless `own` looks at them itself. Ctrl-C can stop engine_feed in the
+ * middle of a pass. There `own`, which may be NULL, is a chain that also watches: before
+ * --check-finite, which so sees what others have changed. */
 int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
                 struct watcher *own, mgpt_error *err);
 const float *engine_step(struct engine *e, int32_t token, mgpt_error *err);
@@ -107,21 +110,22 @@ int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int3
                      size_t n, mgpt_error *err);
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
 
-/* MGPT_EFILE with a line if the engine needs finite logits and these, after position pos, are not. */
+/* MGPT_EFILE with a line if the engine needs finite logits and these, after position pos, are
+ * not. */
 int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err);
 
-/* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run anew from
- * position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on failure the session
- * may hold fewer tokens. */
+/* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run
+ * anew from position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on
+ * failure the session may hold fewer tokens. */
 int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err);
 
 /* mgpt_sync, which Ctrl-C can stop as well; tells the user. */
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 
-/* Encodes into a malloc'ed array of *n tokens with room for one more behind them, after bringing the
- * text into normal form C where the model wants that (offsets in messages then count in the result).
- * `bos` goes in front unless it is negative or there already; flags as for mgpt_encode; `what` names the text in
- * messages. */
+/* Encodes into a malloc'ed array of *n tokens with room for one more after them, after bringing the
+ * text into normal form C where the model wants that (offsets in messages then count in the
+ * result). `bos` goes in front unless it is negative or there already; flags as for mgpt_encode;
+ * `what` names the text in messages. */
 int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n);
 
@@ -132,7 +136,7 @@ int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, 
 /* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
 int engine_fits(const struct engine *e, const char *what, size_t n);
 
-/* A text of more bytes does not fit the context, whatever it says. */
+/* A text of more bytes never fits the context. */
 size_t engine_text_bytes(const struct engine *e);
 
 /* How many logits may be drawn from: rows without a token (padding) are never chosen. */

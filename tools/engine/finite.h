@@ -1,8 +1,8 @@
-/* --check-finite: is every value of a pass a number? A watcher of all points that stops the pass at the
- * first NaN or infinity and says where it is: hook, head, position, place in the row.
+/* --check-finite: is every value of a pass a number? A watcher of all points that stops the pass at
+ * the first NaN or infinity and says where it is: hook, head, position, place in the row.
  *
- * Which value is the first depends on how the tokens were cut into passes, as these go layer by layer.
- * Minus infinity as the score of a key that the layer's window hides is as it should be.
+ * Which value is the first depends on how the tokens were cut into passes, as these go layer by
+ * layer. Minus infinity as the score of a key that the layer's window hides is as it should be.
  */
 #ifndef MGPT_FINITE_H
 #define MGPT_FINITE_H
@@ -21,8 +21,8 @@ struct finite {
 /* A watcher for sessions of a model. *f must stay where it is as long as it watches. */
 struct watcher finite_watcher(struct finite *f, const mgpt_model *model);
 
-/* What a call returned that f watched. A pass that f stopped becomes MGPT_EFILE, with the line for the
- * user in *err; any other status remains. */
+/* What a call returned that f watched. A pass that f stopped becomes MGPT_EFILE, with the line for
+ * the user in *err; any other status remains. */
 int finite_told(struct finite *f, int status, mgpt_error *err);
 
 /* The quick half of finite_logits: a sum of numbers is a number, but for overflow. */
@@ -41,8 +41,8 @@ static inline int finite_sum(const float *x, size_t n)
     return sum - sum == 0;
 }
 
-/* Without --check-finite: a NaN or an infinity inside shows in the n logits after position pos, which costs
- * next to nothing to test. MGPT_OK, or MGPT_EFILE with the line for the user. */
+/* Without --check-finite: a NaN or an infinity inside shows in the n logits after position pos,
+ * which costs next to nothing to test. MGPT_OK, or MGPT_EFILE with the line for the user. */
 int finite_logits(struct finite *f, const float *logits, size_t n, size_t pos, mgpt_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* Which hooks a model has, and choosing among them. See hooks.h.
  *
- * Nobody keeps a second list of what fires when: one token is run and the taps are written down. Heads
- * are told from columns by the model's sizes.
+ * Nobody keeps a second list of what fires when: one token is run and the taps are written down.
+ * Heads are told from columns by the model's sizes.
  */
 #include "engine/hooks.h"
 
@@ -81,9 +81,9 @@ struct hook *hooks_list(const mgpt_model *model, mgpt_error *err)
 
 /* ---- patterns ---- */
 
-/* One pattern, [glob, end). fnmatch also knows sets in brackets, which no name needs; a backslash is
- * an ordinary character. Names are shorter than 64 bytes, so a longer pattern than this has nothing
- * to match. */
+/* One pattern, [glob, end). fnmatch also knows sets in brackets, which no name needs; a backslash
+ * is an ordinary character. Names are shorter than 64 bytes, so a longer pattern than this has
+ * nothing to match. */
 static int match_one(const char *glob, const char *end, const char *name)
 {
     char pattern[256];
@@ -128,8 +128,8 @@ static void any_layer(const struct hook *hook, char out[64])
         memcpy(out, hook->name, 64);
 }
 
-/* What is nearest to a pattern that matches nothing: a name that holds it as a part (a user who knows
- * `hook_pattern` only), or else one that is spelt like it. Patterns get patterns. */
+/* What is nearest to a pattern that matches nothing: a name that holds it as a part (a user who
+ * knows `hook_pattern` only), or else one that is spelt like it. Patterns get patterns. */
 static int hooks_nearest(const struct hook *hooks, const char *word, char out[64])
 {
     size_t n = arr_len(hooks);

@@ -26,12 +26,13 @@ struct input {
 /* How many of -p, -f and --ids were given. */
 int input_count(const struct input *in);
 
-/* "-" when nothing was given and stdin is a pipe or a file, as in `echo anna | mgpt generate M`; else what was
- * given. A terminal, /dev/null, a closed stdin and a socket, which may stay open for ever, are not read. */
+/* "-" when nothing was given and stdin is a pipe or a file, as in `echo anna | mgpt generate M`;
+ * else what was given. A terminal, /dev/null, a closed stdin and a socket, which may stay open for
+ * ever, are not read. */
 const char *input_or_pipe(const char *file, int n_given);
 
-/* Reads what was given; without anything the text is empty. A text gets the BOS token that generate gives
- * it. Returns an exit code; after a failure the user has been told. */
+/* Reads what was given; without anything the text is empty. A text gets the BOS token that generate
+ * gives it. Returns an exit code; after a failure the user has been told. */
 int input_read(struct input *in, const struct engine *engine, const struct cli_command *command);
 
 #endif

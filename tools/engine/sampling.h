@@ -46,10 +46,11 @@ void sampling_use_python(struct sampling *s, int python);
 /* Takes over changed temperature, top_k, top_p and min_p. */
 void sampling_apply(struct sampling *s);
 
-/* The sampler of one sample of several: sample i draws what it would draw if it were alone. Sample 0 of
- * a seed begins with the seed itself, sample i > 0 with the i-th number of a SplitMix64 that begins with
- * the first number of the seed's. With --rng python one stream goes through all samples, as in
- * microgpt: the sampler is then a view of it, and samples must be drawn one after the other. */
+/* The sampler of one sample of several: sample i draws what it would draw if it were alone. Sample
+ * 0 of a seed begins with the seed itself, sample i > 0 with the i-th number of a SplitMix64 that
+ * begins with the first number of the seed's. With --rng python one stream goes through all
+ * samples, as in microgpt: the sampler is then a view of it, and samples must be drawn one after
+ * the other. */
 mgpt_sampler sampling_of_sample(const struct sampling *s, uint64_t sample);
 
 /* 1 when samples share one stream. */

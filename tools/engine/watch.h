@@ -1,7 +1,7 @@
-/* Several watchers of one session. mgpt_tap has room for one callback; a chain shares it: each watcher
- * says which points it wants, and those that want a point are called there in the order of the chain,
- * each seeing what the ones before have changed. Which watchers a pass has is the engine's business
- * (engine_feed). */
+/* Several watchers of one session. mgpt_tap has room for one callback; a chain shares it: each
+ * watcher says which points it wants, and those that want a point are called there in the order of
+ * the chain, each seeing what the ones before have changed. Which watchers a pass has is the
+ * engine's business (engine_feed). */
 #ifndef MGPT_WATCH_H
 #define MGPT_WATCH_H
 
@@ -14,7 +14,7 @@ struct watcher {
     struct watcher *next; /* NULL: the last */
 };
 
-/* From now on these watch the session, and nobody else; NULL: nobody. The chain must stay where it is
+/* From now on these watch the session, and no others; NULL: none. The chain must stay where it is
  * until then. */
 int watch_set(mgpt_session *session, struct watcher *first, mgpt_error *err);
 

@@ -2,8 +2,8 @@
  *
  * A sample is the prompt plus what is drawn until an end token, the limit of -n, or the context.
  * The last token drawn needs no pass of its own: a context of 16 positions gives 16 tokens after
- * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); how samples
- * run side by side is in samples.c.
+ * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); how
+ * samples run side by side is in samples.c.
  */
 #include "common/commands.h"
 #include "common/interrupt.h"

@@ -2,7 +2,7 @@
  *
  * The text is the prompt and all that was drawn since. The longest recent repetition of its end
  * is found through hash chains of its last 8, 4 or 2 tokens, with a bounded number of
- * comparisons, and the tokens behind that earlier place are the proposal. How many are worth
+ * comparisons, and the tokens after that earlier place are the proposal. How many are worth
  * proposing is learned from how often repetitions as long as this one went on: the next token of
  * a proposal must be right often enough to pay for its row in the pass that verifies it. Only
  * the number of passes depends on any of this, never what is drawn (speculate.h).

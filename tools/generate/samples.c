@@ -169,7 +169,7 @@ static int print_rest(struct batch *b, int code)
 
 /* ---- all samples ---- */
 
-/* The session holds the prompt, whatever it held; a prefix that is left of it is not run again. */
+/* The session holds the prompt, and nothing else; a prefix that is left of it is not run again. */
 static int hear_prompt(struct batch *b, mgpt_session *session)
 {
     const struct samples *ask = b->ask;
@@ -201,7 +201,8 @@ static int draw_all(struct batch *b)
     return EXIT_OK;
 }
 
-/* The sessions that are full get their token by a window of their own; *n others are left to be stepped. */
+/* The sessions that are full get their token by a window of their own; *n others are left to be
+ * stepped. */
 static int slide(struct batch *b, size_t *n)
 {
     mgpt_error err;

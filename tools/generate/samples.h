@@ -3,7 +3,7 @@
  * The prompt is fed once and forked. Each step is one pass over the weights for all timelines;
  * one that has come to its end makes room at once for the next sample, so that passes stay full.
  * Results come out whole and in order. A sample's tokens depend on prompt, seed and its number
- * only (sampling.h): neither on the batch nor on the threads nor on the samples beside it.
+ * only (sampling.h): neither on the batch nor on the threads nor on the other samples of the batch.
  */
 #ifndef MGPT_SAMPLES_H
 #define MGPT_SAMPLES_H

@@ -60,7 +60,7 @@ static const float *row_at(const struct speculation *s, size_t i, size_t pos, mg
     return engine_check(s->engine, row, pos, err) == MGPT_OK ? row : NULL;
 }
 
-/* Runs `ahead` behind the tokens that count. NULL: failed, and nothing has changed. */
+/* Runs `ahead` after the tokens that count. NULL: failed, and nothing has changed. */
 static const float *run_ahead(struct speculation *s, size_t n, mgpt_error *err)
 {
     struct watcher keep = {MGPT_POINT_BIT(MGPT_LOGITS), keep_rows, s, NULL};

@@ -1,10 +1,10 @@
 /* Exact speculation: mgpt_step that may have run ahead.
  *
- * A pass feeds the token that was drawn and, behind it, a proposal of what will be drawn next
+ * A pass feeds the token that was drawn and, after it, a proposal of what will be drawn next
  * (lookup.h), and keeps the logits of all of them. As long as the caller then asks for the
  * tokens that were proposed, their logits are there already; the first other token rewinds the
  * session and begins a new pass. The logits returned are those of mgpt_step, to the bit,
- * whatever was proposed: feeding and stepping give the same bits. So the caller draws as it
+ * for any proposal: feeding and stepping give the same bits. So the caller draws as it
  * would without, one number per token, in order.
  *
  * While it runs ahead the session holds more tokens than count: ask speculate_pos, not mgpt_pos.

@@ -1,7 +1,7 @@
 /* What a page says about its model. See about.h.
  *
- * Token texts are shown by the rules of the terminal (text.h): nobody can hide in them. Their bytes come
- * beside them, one character from U+0000 to U+00FF for each.
+ * Token texts are shown by the rules of the terminal (text.h): nothing can hide in them. Their
+ * bytes come with them, one character from U+0000 to U+00FF for each.
  */
 #include "lab/about.h"
 
@@ -44,7 +44,7 @@ static json_t *shown_json(const mgpt_model *model, int32_t token)
     return value;
 }
 
-/* All tokens; padding behind them, which logits may have, is shown as what it is. */
+/* All tokens; padding after them, which logits may have, is shown as padding. */
 static int put_vocabulary(json_t *all, const struct engine *e)
 {
     json_t *pieces = json_array(), *bytes = json_array(), *ends = json_array();

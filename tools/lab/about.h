@@ -1,4 +1,5 @@
-/* What a lab page says about its model, as JSON: sizes, hooks, vocabulary, the tokens that it begins with. */
+/* What a lab page says about its model, as JSON: sizes, hooks, vocabulary, the tokens that it
+ * begins with. */
 #ifndef MGPT_LAB_ABOUT_H
 #define MGPT_LAB_ABOUT_H
 

@@ -1,7 +1,7 @@
 /* mgpt lab: a web page with the user's model and the engine in it.
  *
- * Up to a stated size the page carries weights and engine and computes everything anew (live); above it,
- * one run of a prompt with all values (recorded). The file is there whole or not at all.
+ * Up to a stated size the page carries weights and engine and computes everything anew (live);
+ * above it, one run of a prompt with all values (recorded). The file is there whole or not at all.
  */
 #include "base/error.h"
 #include "base/mem.h"

@@ -39,7 +39,7 @@ def packed(data):
 
 
 def template(paths):
-    """The page in three parts. boot.js stands in it as it is and starts the other scripts, which are packed."""
+    """The page in three parts. boot.js is in it unpacked and starts the other scripts, which are packed."""
     boots = [p for p in paths if p.endswith('boot.js')]
     style, boot = joined(paths, '.css'), joined(boots, '.js')
     script = joined([p for p in paths if p not in boots], '.js', b"'use strict';\n")

@@ -1,7 +1,8 @@
 /* The exports of a lab page's module. See module.h.
  *
- * A pass is mgpt_sync with a tap at every point, so what is kept is what the engine computed, and a token
- * more costs one step. The taps apply the edits first: what is kept is what the model went on with.
+ * A pass is mgpt_sync with a tap at every point, so what is kept is what the engine computed, and a
+ * token more costs one step. The taps apply the edits first: what is kept is what the model went on
+ * with.
  */
 #include "lab/module.h"
 
@@ -31,7 +32,7 @@ struct lane {
     struct lab_record *records; /* [MGPT_N_POINTS][n_layer, at least 1] */
 };
 
-/* A page has one engine, and nobody else sees this. */
+/* A page has one engine. */
 static struct lab {
     mgpt_error err;
     mgpt_model *model;
@@ -84,7 +85,7 @@ static struct lab_record *record_of(struct lane *lane, int point, int layer)
     return &lane->records[(size_t)point * per_point + (size_t)(layer > 0 ? layer : 0)];
 }
 
-/* NULL for what the model has not, or nobody has run. */
+/* NULL for what the model lacks or has not run. */
 static const struct lab_record *record_find(int lane, int point, int layer)
 {
     if (!lab.model || lane < 0 || lane >= LAB_LANES || point < 0 || point >= MGPT_N_POINTS ||
@@ -232,8 +233,8 @@ static int take_means(struct lane *lane, const int32_t *tokens, size_t n)
 
 /* ---- a pass ---- */
 
-/* Where a value goes, or NULL. Attention has a row per head for one query, as long as there are keys: 1
- * for the first query, 2 for the second. */
+/* Where a value goes, or NULL. Attention has a row per head for one query, as long as there are
+ * keys: 1 for the first query, 2 for the second. */
 static float *room_of(struct lab_record *r, const mgpt_value *value)
 {
     size_t pos = (size_t)value->pos, rows = (size_t)value->rows, cols = (size_t)value->cols;

@@ -1,10 +1,11 @@
 /* What the module of a lab page exports: the engine, for page/engine.js.
  *
- * The module is the library compiled to WebAssembly. It has one model and two lanes: lane 0 is the run
- * that is shown and may have edits, lane 1 has none. Every pass keeps the value at every point of the
- * model, for all positions. Functions that return int return a negative mgpt_status on failure, those that
- * return a pointer NULL; lab_error() then says why. Pointers that are returned are the module's own and
- * stay until the next call. Nothing here imports anything but page.matches (wasm/split.c).
+ * The module is the library compiled to WebAssembly. It has one model and two lanes: lane 0 is the
+ * run that is shown and may have edits, lane 1 has none. Every pass keeps the value at every point
+ * of the model, for all positions. Functions that return int return a negative mgpt_status on
+ * failure, those that return a pointer NULL; lab_error() then says why. Pointers that are returned
+ * are the module's own and stay until the next call. Nothing here imports anything but page.matches
+ * (wasm/split.c).
  */
 #ifndef MGPT_LAB_MODULE_H
 #define MGPT_LAB_MODULE_H
@@ -29,10 +30,12 @@ LAB_API(lab_error) const char *lab_error(void);
 LAB_API(lab_room) void *lab_room(size_t n);
 LAB_API(lab_free) void lab_free(void *p);
 
-/* Opens a GGUF file of n bytes that came from lab_room; if it can be opened, they are the module's. */
+/* Opens a GGUF file of n bytes that came from lab_room; if it can be opened, they are the
+ * module's. */
 LAB_API(lab_open) int lab_open(uint8_t *bytes, size_t n);
 
-/* For programs, which have files: takes an open model. After lab_close, which frees it, it can be done again. */
+/* For programs, which have files: takes an open model. After lab_close, which frees it, it can be
+ * done again. */
 int lab_adopt(mgpt_model *model);
 void lab_close(void);
 
@@ -42,24 +45,26 @@ LAB_API(lab_n_ctx) int lab_n_ctx(void);
 LAB_API(lab_encode) int lab_encode(const char *text, size_t n);
 LAB_API(lab_tokens) const int32_t *lab_tokens(void);
 
-/* What lane 0 does differently from the next lab_run on. Head -1 is the layer's MLP; the part's output is
- * multiplied by `factor`, or with `mean` replaced by its mean over the unedited run. */
+/* What lane 0 does differently from the next lab_run on. Head -1 is the layer's MLP; the part's
+ * output is multiplied by `factor`, or with `mean` replaced by its mean over the unedited run. */
 LAB_API(lab_edits_clear) void lab_edits_clear(void);
 LAB_API(lab_edit) int lab_edit(int layer, int head, float factor, int mean);
 
-/* Makes the lane hold these tokens, computing only what is new. After a failure it holds nothing. */
+/* Makes the lane hold these tokens, computing only what is new. After a failure it holds
+ * nothing. */
 LAB_API(lab_run) int lab_run(int lane, const int32_t *tokens, size_t n);
 LAB_API(lab_n_tokens) int lab_n_tokens(int lane);
 
-/* All rows of a point (mgpt_point): [tokens][columns]; scores and pattern have, for each position p in
- * order, [heads][p + 1] values. NULL where the model has no such point. Layer 0 for points outside. */
+/* All rows of a point (mgpt_point): [tokens][columns]; scores and pattern have, for each position p
+ * in order, [heads][p + 1] values. NULL where the model has no such point. Layer 0 for points
+ * outside. */
 LAB_API(lab_value) const float *lab_value(int lane, int point, int layer);
 
 /* Final norm and head on row `pos` of a residual: the logit lens. */
 LAB_API(lab_lens) const float *lab_lens(int lane, int point, int layer, size_t pos);
 
-/* A logit as a sum: doubles [total, token embedding, position embedding, biases, rounding, then per layer
- * its heads and its MLP]. */
+/* A logit as a sum: doubles [total, token embedding, position embedding, biases, rounding, then per
+ * layer its heads and its MLP]. */
 LAB_API(lab_dla) const double *lab_dla(int lane, size_t pos, int token);
 
 /* Draws from n logits what `mgpt generate --seed` draws as its draw number `counter`. */
@@ -70,14 +75,14 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
 /* XXH64 of the logits of all positions. */
 LAB_API(lab_hash) uint64_t lab_hash(int lane);
 
-/* Attention on matrices of one's own, [n][d], [d][d_q], [d][d_q], [d][d_v]; tau 0: the square root of a
- * head's width. Results by lab_attended; the matrices are copied. */
+/* Attention on matrices of one's own, [n][d], [d][d_q], [d][d_q], [d][d_v]; tau 0: the square root
+ * of a head's width. Results by lab_attended; the matrices are copied. */
 LAB_API(lab_attend)
 int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float *wk, size_t d_q,
                const float *wv, size_t d_v, double tau, int causal, size_t n_heads);
 
-/* Of the last lab_attend. Without a head: 'q', 'k', 'v', 'o' (the output). Of a head: 's' (scores), 't'
- * (divided by tau), 'm' (masked), 'a' (weights), 'h' (its output). */
+/* Of the last lab_attend. Without a head: 'q', 'k', 'v', 'o' (the output). Of a head: 's' (scores),
+ * 't' (divided by tau), 'm' (masked), 'a' (weights), 'h' (its output). */
 LAB_API(lab_attended) const float *lab_attended(int what, size_t head);
 LAB_API(lab_tau) double lab_tau(void);
 void lab_attend_free(void);

@@ -1,4 +1,5 @@
-/* Attention on matrices of one's own, without a model: exports of a lab page's module. See module.h. */
+/* Attention on matrices of one's own, without a model: exports of a lab page's module. See
+ * module.h. */
 #include "lab/module.h"
 
 #include "attend/attend_stages.h"

@@ -1,5 +1,5 @@
-/* What every lab page is made of, embedded at build time by embed.py: the template around the title and the
- * data, and the engine's module, gzipped. */
+/* What every lab page is made of, embedded at build time by embed.py: the template around the title
+ * and the data, and the engine's module, gzipped. */
 #ifndef MGPT_LAB_PARTS_H
 #define MGPT_LAB_PARTS_H
 

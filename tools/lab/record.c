@@ -1,6 +1,6 @@
-/* A recorded run. See record.h. The page's own module computes it (module.c, compiled for this machine), so
- * that a recorded page shows what a live one would. What does not get into the JSON for want of memory is
- * noticed by the caller (json_has_lost). */
+/* A recorded run. See record.h. The page's own module computes it (module.c, compiled for this
+ * machine), so that a recorded page shows what a live one would. What does not get into the JSON
+ * for want of memory is noticed by the caller (json_has_lost). */
 #include "lab/record.h"
 
 #include "base/check.h"

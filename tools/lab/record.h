@@ -1,5 +1,5 @@
-/* The run that a page without recomputation shows: all values of a prompt, what the model would say after
- * every half layer, and which parts speak for the likeliest and for the true next token. */
+/* The run that a page without recomputation shows: all values of a prompt, what the model would say
+ * after every half layer, and which parts speak for the likeliest and for the true next token. */
 #ifndef MGPT_LAB_RECORD_H
 #define MGPT_LAB_RECORD_H
 
@@ -20,9 +20,9 @@ struct record_of_run {
 /* Bytes of all values; UINT64_MAX when that overflows. */
 uint64_t record_size(const struct record_of_run *run);
 
-/* Runs the tokens, writes the values as the page's block "mgpt-trace", and adds to `about` where each is
- * ("trace"), "lens" and "dla". Takes the model and frees it. A negative status, or 1: the user has pressed
- * Ctrl-C. */
+/* Runs the tokens, writes the values as the page's block "mgpt-trace", and adds to `about` where
+ * each is ("trace"), "lens" and "dla". Takes the model and frees it. A negative status, or 1: the
+ * user has pressed Ctrl-C. */
 int record_put(const struct record_of_run *run, struct page_out *page, json_t *about,
                mgpt_error *err);
 

@@ -269,8 +269,8 @@ uint64_t dla_points(void)
            MGPT_POINT_BIT(MGPT_MLP_OUT) | MGPT_POINT_BIT(MGPT_RESID_POST);
 }
 
-/* Each write to the residual outside and behind the layers leaves what would be the last
- * residual. */
+/* Each write to the residual, outside the layers or at their ends, may be the last: final keeps
+ * it. */
 static void dla_keep(struct dla *d, const mgpt_value *value, const float *row)
 {
     size_t n = d->n_embd, layer = value->layer < 0 ? 0 : (size_t)value->layer;

@@ -30,7 +30,7 @@ struct dla {
     double biases; /* of attention, the final norm and the head */
     double rest;   /* the total minus all the above: rounding */
     double total;  /* what the last residual gives, before a cap */
-    float *values; /* the memory behind the arrays of float */
+    float *values; /* the memory of the arrays of float */
 };
 
 /* Makes room, for the position `pos`. MGPT_OK or MGPT_EMEM; free it in either case. */
@@ -46,8 +46,8 @@ uint64_t dla_points(void);
 int dla_find_norm(struct dla *dla, mgpt_session *session, mgpt_error *err);
 
 /* Takes the logit of `token` minus that of `other` apart; DLA_MEAN: minus the mean of logits 0 to
- * n_choices - 1, DLA_NONE: minus nothing. Reads matrices from the file: O(weights of the attention outputs and of the
- * head). */
+ * n_choices - 1, DLA_NONE: minus nothing. Reads matrices from the file: O(weights of the attention
+ * outputs and of the head). */
 int dla_run(struct dla *dla, const mgpt_model *model, int32_t token, int32_t other,
             size_t n_choices, mgpt_error *err);
 

@@ -1,5 +1,5 @@
-/* See edits.h. A value of a tap may be one row or a chunk of them: every row is changed alike, so that
- * the chunks do not show in the result. */
+/* See edits.h. A value of a tap may be one row or a chunk of them: every row is changed alike, so
+ * that the chunks do not show in the result. */
 #include "repl/edits.h"
 
 #include "base/mem.h"

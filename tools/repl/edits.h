@@ -1,5 +1,5 @@
-/* Edits: what a user takes out of a model or weakens while it runs. An edit acts on what one head reads
- * (its z, before the output matrix), or on the output of one layer's MLP, in every position.
+/* Edits: what a user takes out of a model or weakens while it runs. An edit acts on what one head
+ * reads (its z, before the output matrix), or on the output of one layer's MLP, in every position.
  *
  * There is at most one edit for each head and MLP; a later one replaces it.
  */
@@ -33,8 +33,8 @@ mgpt_point edit_point(const struct edit *edit);
 size_t edit_first(const struct edits *edits, const struct edit *edit);
 size_t edit_width(const struct edits *edits, const struct edit *edit);
 
-/* Adds an edit in place of an earlier one for the same head or MLP; owns its mean from then on. Returns 0
- * when out of memory: nothing has changed and the mean is still the caller's. */
+/* Adds an edit in place of an earlier one for the same head or MLP; owns its mean from then on.
+ * Returns 0 when out of memory: nothing has changed and the mean is still the caller's. */
 int edits_set(struct edits *edits, struct edit edit);
 
 /* Takes the edit of a head or MLP away; 0: there is none. */

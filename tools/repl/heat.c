@@ -42,7 +42,7 @@ void heat_put(struct heat *h, size_t row, size_t col, double value)
 {
     struct heat_value *v = &h->values[row / h->per_row * h->n_cols + col / h->per_col];
     if (!isfinite(value))
-        v->state = NOT_FINITE; /* it must not hide behind its neighbours */
+        v->state = NOT_FINITE; /* shown even if its neighbours are larger */
     else if (v->state == NOTHING || (v->state == NUMBER && beats(h, (float)value, v->value)))
         *v = (struct heat_value){(float)value, NUMBER};
 }
@@ -138,7 +138,7 @@ static int digits_of(size_t n)
     return digits;
 }
 
-/* A text in so many columns, at their left or right end. */
+/* A text padded to `columns`, on the left or right. */
 static void print_padded(FILE *to, const char *text, size_t columns, int right)
 {
     size_t used = screen_columns(text), pad = used < columns ? columns - used : 0;
@@ -251,7 +251,7 @@ static void print_cells(const struct heat *h, const struct screen *s, FILE *to)
     }
 }
 
-/* A number as the picture shows it: `digits` behind the point, fewer than none: as a power of
+/* A number as the picture shows it: `digits` after the point, fewer than none: as a power of
  * ten. */
 static int format(const struct heat *h, double value, int digits, char *out, size_t cap)
 {

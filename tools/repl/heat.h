@@ -22,7 +22,7 @@ struct heat_axis {
     int unnumbered; /* 1: only the label is shown */
 };
 
-enum heat_cell { HEAT_LARGEST, HEAT_LARGEST_SIZE }; /* what stands for a cell of several numbers */
+enum heat_cell { HEAT_LARGEST, HEAT_LARGEST_SIZE }; /* which number a cell of several shows */
 
 struct heat {
     struct heat_axis rows, cols;

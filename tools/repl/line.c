@@ -135,8 +135,8 @@ static void catch_continue(void (*handler)(int))
     sigaction(SIGCONT, &action, NULL);
 }
 
-/* After Ctrl-Z and fg: the terminal's mode may be the shell's, and the line is above the shell's own. libedit
- * sets a mode only when it has set the other one before. */
+/* After Ctrl-Z and fg: the terminal's mode may be the shell's, and the line is above the shell's
+ * own. libedit sets a mode only when it has set the other one before. */
 static void draw_again(void)
 {
     was_continued = 0;
@@ -162,8 +162,8 @@ static ssize_t read_byte(int fd, char *byte)
     return ready < 0 ? -1 : read(fd, byte, 1);
 }
 
-/* The next character of a terminal. After Ctrl-C it is the end of the line, which nobody will see: so
- * libedit is left in good order. */
+/* The next character of a terminal. After Ctrl-C it is the end of the line, which
+ * leaves libedit in good order; the line is dropped. */
 static int read_key(FILE *from)
 {
     mbstate_t state;

@@ -20,13 +20,13 @@ struct line_words;
 /* Adds one; returns 0 when there are enough. */
 int line_add(struct line_words *words, const char *word);
 
-/* Adds the words that complete `begin`, the beginning of a word; `before` is the line in front of it. It
- * must be the same for all readers of a process; NULL completes nothing. */
+/* Adds the words that complete `begin`, the beginning of a word; `before` is the line in front of
+ * it. It must be the same for all readers of a process; NULL completes nothing. */
 typedef void line_complete_fn(const char *before, const char *begin, struct line_words *words,
                               void *user);
 
-/* With a history file its lines are there to go back to, and a file that is not there yet is none. A
- * negative status with *err when it cannot be read: the reader works all the same. */
+/* With a history file its lines are there to go back to, and a file that is not there yet is none.
+ * A negative status with *err when it cannot be read: the reader works all the same. */
 int line_open(struct line_reader *reader, const char *history, line_complete_fn *complete,
               void *user, mgpt_error *err);
 

@@ -10,11 +10,11 @@
 
 enum { REPL_NAME = 32, REPL_BRANCHES = 64 };
 
-/* A timeline: the tokens of its session, and behind them those that going back has left `ahead`. */
+/* A timeline: the tokens of its session, and after them those that going back has left `ahead`. */
 struct repl_branch {
     char name[REPL_NAME];
     mgpt_session *session; /* NULL until the branch is used */
-    int32_t *ahead;        /* stb_ds array: tokens behind the session's */
+    int32_t *ahead;        /* stb_ds array: tokens after the session's */
     size_t resume;         /* how many of them are fed when the branch is used next */
 };
 
@@ -26,7 +26,7 @@ struct repl {
     struct edits edits; /* in force in all branches */
     uint64_t model_hash;
     int model_hashed;
-    struct hook *hooks;             /* once somebody has asked */
+    struct hook *hooks;             /* listed at first use */
     char *trace_globs, *trace_path; /* malloc'ed while a trace is on */
     const char *screen_mode;        /* options, see screen_look */
     int32_t width;
@@ -79,13 +79,14 @@ void repl_bad_escape(void);
 
 /* ---- the timelines: repl_timeline.c ---- */
 
-/* Makes the first branch, of the engine's session. 0: said so. */
+/* Makes the first branch, of the engine's session. Returns 0 after printing an error. */
 int repl_begin(struct repl *repl);
 
 /* Frees the branches and the edits; the engine keeps the current session. */
 void repl_end(struct repl *repl);
 
-/* 1 for what may be a branch's name. The place of the branch called so; their number without one. */
+/* 1 for what may be a branch's name. The place of the branch called so; their number without
+ * one. */
 int repl_is_name(const char *name);
 size_t repl_find_branch(const struct repl_branch *branches, const char *name);
 
@@ -98,31 +99,34 @@ size_t repl_branch_tokens(const struct repl_branch *branch, const int32_t **held
 /* Frees an array of branches, but one session. */
 void repl_free_branches(struct repl_branch *branches, const mgpt_session *except);
 
-/* Runs tokens in a session with the edits in force; Ctrl-C stops it. `look`, which may be NULL, watches what
- * the edits leave. */
+/* Runs tokens in a session with the edits in force; Ctrl-C stops it. `look`, which may be NULL,
+ * watches what the edits leave. */
 int repl_run_tokens(struct repl *repl, mgpt_session *session, const int32_t *tokens, size_t n,
                     struct watcher *look, mgpt_error *err);
 
 /* Appends tokens to the current branch; what was ahead is forgotten. */
 int repl_append(struct repl *repl, const int32_t *tokens, size_t n, mgpt_error *err);
 
-/* Goes to a position of the current branch, 0 .. tokens held and ahead. Going back leaves the tokens
- * behind it ahead. After a failure the branch has the same tokens, but may be at an earlier position. */
+/* Goes to a position of the current branch, 0 .. tokens held and ahead. Going back leaves the
+ * tokens after it ahead. After a failure the branch has the same tokens, but may be at an earlier
+ * position. */
 int repl_go(struct repl *repl, size_t pos, mgpt_error *err);
 
-/* Logits for the last token, if any: a failed move may have left it without. 0: said so. */
+/* Computes the logits of the last token, if there is one and a failed move has lost them. Returns 0
+ * after printing an error. */
 int repl_settle(struct repl *repl);
 
-/* Brings a branch's session to where it was left. 0: said so, nothing has changed. */
+/* Brings a branch's session to where it was left. Returns 0 after an error; nothing has changed
+ * then. */
 int repl_wake(struct repl *repl, size_t branch);
 
-/* A session of its own with the current tokens up to `keep`, then n others; as the edits want it. NULL:
- * said so. The caller frees it or adopts it: then it is the current branch's from now on. */
+/* A session of its own with the current tokens up to `keep`, then n others; as the edits want it.
+ * NULL: after printing an error. The caller frees it, or adopts it as the current branch's. */
 mgpt_session *repl_variant(struct repl *repl, size_t keep, const int32_t *tokens, size_t n);
 void repl_adopt(struct repl *repl, mgpt_session *session);
 
-/* Puts `next` in force in place of the edits, in all branches, and prints what that changes. 0: said
- * so, and the edits are those of before. Owns `next` in either case. */
+/* Puts `next` in force in place of the edits, in all branches, and prints what that changes. 0:
+ * said so, and the edits are those of before. Owns `next` in either case. */
 int repl_set_edits(struct repl *repl, struct edits next);
 
 /* ---- what is printed in several places ---- */
@@ -136,13 +140,13 @@ void repl_step(struct repl *repl);
 /* "N of N_CTX", and how many tokens are ahead. */
 void repl_print_place(const struct repl *repl);
 
-/* How a next-token distribution has changed: the divergence of `after` from `before`, and the tokens that
- * are likely in one of them. The names are what the two are called. repl_effect.c */
+/* How a next-token distribution has changed: the divergence of `after` from `before`, and the
+ * tokens that are likely in one of them. The names are what the two are called. repl_effect.c */
 void repl_print_effect(const struct repl *repl, const char *name_before, const float *before,
                        const char *name_after, const float *after);
 
 /* The logits to choose from, NULL when there are none (the user knows). An empty session of a model
- * with BOS hears it now. */
+ * with BOS gets it now. */
 const float *repl_logits(struct repl *repl);
 size_t repl_n_logits(const struct repl *repl);
 
@@ -158,10 +162,10 @@ const struct hook *repl_hooks(struct repl *repl);
 /* What a word of a line can be completed to; user is the repl. */
 void repl_complete(const char *before, const char *begin, struct line_words *words, void *user);
 
-/* Runs the tokens of the current timeline anew in a session of its own, with the edits in force; fn (it
- * may be NULL) is called at every point of the mask, on this thread. 1, or 0 after telling the user.
- * repl_replay_kept hands that session over, with its cache and logits and without taps: the caller
- * frees it. repl_replay.c */
+/* Runs the tokens of the current timeline anew in a session of its own, with the edits in force; fn
+ * (it may be NULL) is called at every point of the mask, on this thread. 1, or 0 after telling the
+ * user. repl_replay_kept hands that session over, with its cache and logits and without taps: the
+ * caller frees it. repl_replay.c */
 int repl_replay(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
 mgpt_session *repl_replay_kept(struct repl *repl, uint64_t points, mgpt_tap_fn *fn, void *user);
 

@@ -297,7 +297,7 @@ static int read_path(struct repl_args *a, const struct arg_type *type)
     at += strspn(at, " \t");
     a->path = at;
     if (!*at)
-        repl_error("%s: -o, but no file name behind it", a->command->names[0]);
+        repl_error("%s: -o, but no file name after it", a->command->names[0]);
     return *at != 0;
 }
 

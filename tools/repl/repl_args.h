@@ -28,8 +28,8 @@ struct repl_args {
  * after printing what is wrong and what was expected. */
 int repl_args_read(struct repl_args *args);
 
-/* Cuts off the next word, "" at the end, and moves *at to the one after it. Separators divide words,
- * except within quotes. */
+/* Cuts off the next word, "" at the end, and moves *at to the one after it. Separators divide
+ * words, except within quotes. */
 char *repl_cut(char **at, const char *separators);
 char *repl_word(struct repl_args *args);
 

@@ -1,5 +1,6 @@
-/* What a word typed in the repl can be completed to: commands, and what their arguments name. Tokens are
- * completed in quotes and escaped, with no space or comma in them, which would end the word. */
+/* What a word typed in the repl can be completed to: commands, and what their arguments name.
+ * Tokens are completed in quotes and escaped, with no space or comma in them, which would end the
+ * word. */
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/line.h"

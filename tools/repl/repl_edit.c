@@ -1,6 +1,6 @@
-/* Repl commands that change something and say what follows from it: a token of the timeline, or a part
- * of the model. Both run the tokens again in a session of their own, so that a failure or Ctrl-C leaves
- * all as it was. */
+/* Repl commands that change something and say what follows from it: a token of the timeline, or a
+ * part of the model. Both run the tokens again in a session of their own, so that a failure or
+ * Ctrl-C leaves all as it was. */
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/repl.h"

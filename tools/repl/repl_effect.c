@@ -1,5 +1,5 @@
-/* What a change does to the next token. Two distributions side by side, in float64: how far apart they
- * are, and those tokens that are among the likeliest of either. */
+/* What a change does to the next token. Two distributions side by side, in float64: how far apart
+ * they are, and those tokens that are among the likeliest of either. */
 #include "base/mem.h"
 #include "check/compare/compare.h"
 #include "common/text.h"

@@ -1,7 +1,7 @@
-/* Reading a session file (repl_save.c says what is in it). The file is hostile: every number is checked
- * against the model before it is used. All of it is built beside the present session, the current timeline
- * is run, and only then does it take the present session's place; other timelines are run when they are
- * used. What is refused changes nothing.
+/* Reading a session file (repl_save.c says what is in it). The file is hostile: every number is
+ * checked against the model before it is used. All of it is built while the present session stays,
+ * the current timeline is run, and only then does it take the present session's place; other
+ * timelines are run when they are used. What is refused changes nothing.
  */
 #include "base/error.h"
 #include "base/file.h"
@@ -190,7 +190,7 @@ static int read_edit(struct load *l, const json_t *part, struct edit *e, mgpt_er
         return read_mean(l, part, e, err);
     }
     if (!kind || strcmp(kind, "scale") != 0)
-        return bad(err, "kind is none of zero, mean, scale");
+        return bad(err, "kind is not one of zero, mean, scale");
     if (read_real(json_object_get(part, "factor"), "factor", -1e30, 1e30, &factor, err) < 0)
         return err->status;
     e->kind = EDIT_SCALE;

@@ -1,5 +1,5 @@
 /* Repl commands that look at the next token and at those held. They change nothing, except that
- * asking an empty session for its next token lets it hear BOS first. */
+ * asking an empty session for its next token feeds it BOS first. */
 #include "base/mem.h"
 #include "common/text.h"
 #include "repl/repl.h"

@@ -1,6 +1,6 @@
 /* Looking at what has been computed: the session keeps no intermediate values, so a view runs the
  * tokens of the current timeline once more, in a copy, with a tap. The same tokens (and edits) give
- * the same bits, whoever watches; the session itself is not touched. */
+ * the same bits with and without a tap; the session itself is not touched. */
 #include "repl/repl.h"
 
 /* A copy has the settings of the session: context, threads, type of the cache. */

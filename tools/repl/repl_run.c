@@ -146,7 +146,7 @@ void repl_run_steps(struct repl *r, struct repl_args *args)
             return;
 }
 
-/* Text goes on where it stopped: the stream hears the tokens that are held before it speaks. */
+/* Text continues where it stopped: the stream gets the tokens held, without printing them. */
 static void resume_text(const struct repl *r, struct text_out *out)
 {
     text_out_open(out, r->engine.model, stdout);

@@ -1,9 +1,11 @@
-/* The repl's timelines. A branch is a session and the tokens ahead of it; the current branch's session is
- * engine.session. What a session's cache holds is what its tokens give with the edits in force: a branch
- * that new edits make wrong loses its session, and gets another one when it is used again.
+/* The repl's timelines. A branch is a session and the tokens ahead of it; the current branch's
+ * session is engine.session. What a session's cache holds is what its tokens give with the edits in
+ * force: a branch that new edits make wrong loses its session, and gets another one when it is used
+ * again.
  *
- * Every pass over tokens goes through repl_run_tokens, which sets the tap that the edits need. A change
- * that can fail half-way is made in a second session, which then takes the place of the first.
+ * Every pass over tokens goes through repl_run_tokens, which sets the tap that the edits need. A
+ * change that can fail half-way is made in a second session, which then takes the place of the
+ * first.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -53,8 +55,8 @@ static int reserve_ahead(struct repl_branch *b)
     return arr_reserve(b->ahead, mgpt_pos(b->session) + arr_len(b->ahead));
 }
 
-/* The session's tokens from pos on go in front of those ahead, for which there is room; the session keeps
- * them too. */
+/* The session's tokens from pos on go in front of those ahead, for which there is room; the session
+ * keeps them too. */
 static void copy_ahead(struct repl_branch *b, size_t pos)
 {
     size_t n = mgpt_pos(b->session) - pos, old = arr_len(b->ahead);
@@ -165,8 +167,8 @@ static int prepare_others(struct repl *r)
     return 1;
 }
 
-/* The current tokens with the edits now in force: 0 when that failed. Without tokens there is nothing to
- * run, and no effect. */
+/* The current tokens with the edits now in force: 0 when that failed. Without tokens there is
+ * nothing to run, and no effect. */
 static int replay_current(struct repl *r)
 {
     mgpt_session *old = r->engine.session, *session;

@@ -1,6 +1,6 @@
-/* Tracing in the repl. What a timeline's hooks hold follows from its tokens, so nothing is written along
- * the way: when tracing ends, the current timeline is run once more, with the edits in force, and its
- * values go to the file. */
+/* Tracing in the repl. What a timeline's hooks hold follows from its tokens, so nothing is written
+ * along the way: when tracing ends, the current timeline is run once more, with the edits in force,
+ * and its values go to the file. */
 #include "base/mem.h"
 #include "repl/repl.h"
 #include "repl/repl_args.h"
@@ -68,7 +68,7 @@ void repl_trace_end(struct repl *r)
     forget(r);
 }
 
-/* Everything is checked now, so that nobody works towards a file that cannot be. */
+/* Checks everything now: a file that cannot be written is refused before the work. */
 static void repl_trace_begin(struct repl *r, const char *globs, const char *path)
 {
     enum trace_format format;

@@ -1,7 +1,7 @@
 /* What the output can show: colours and width.
  *
  * Colour is for a terminal that has it (COLORTERM, TERM), never for files and pipes, TERM=dumb or
- * NO_COLOR; the user's own word (--screen) overrides all of that. Colours stand for numbers: 0 is
+ * NO_COLOR; --screen overrides all of that. Colours show numbers: 0 is
  * dark violet, 1 is yellow, light growing evenly in between, so that the order survives colour
  * blindness and black-and-white printing. */
 #ifndef MGPT_SCREEN_H
@@ -21,8 +21,8 @@ struct screen {
     size_t width; /* in columns */
 };
 
-/* How stdout stands now. name: "truecolor", "256", "plain" or NULL to look; width: 0 to look.
- * Returns 0 for an unknown name. */
+/* Finds out what stdout can show. name: "truecolor", "256", "plain" or NULL to look; width: 0 to
+ * look. Returns 0 for an unknown name. */
 int screen_look(struct screen *screen, const char *name, int32_t width);
 
 /* A character of the ramp from ' ' (0) to '@' (1). */
@@ -32,7 +32,7 @@ char screen_ramp(double value);
  * there. */
 void screen_halves(const struct screen *screen, FILE *to, double upper, double lower);
 
-/* What follows stands on the colour of a number, in letters that can be read on it. Nothing when
+/* Sets the background to the colour of a number, and letters that can be read on it. Nothing when
  * plain. */
 void screen_ground(const struct screen *screen, FILE *to, double value);
 
@@ -42,7 +42,7 @@ void screen_reset(const struct screen *screen, FILE *to);
 /* Columns that a text of UTF-8 takes; control characters take none. */
 size_t screen_columns(const char *text);
 
-/* Cuts a text in place to so many columns; what was cut off leaves '~'. */
+/* Cuts a text in place to `columns`; what was cut off leaves '~'. */
 void screen_cut(char *text, size_t columns);
 
 #endif

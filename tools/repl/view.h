@@ -2,8 +2,8 @@
  * values gathered from a replay.
  *
  * A view prints what a person can read. With `-o FILE` it writes all its numbers as text instead (a
- * line that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), whatever their
- * number. */
+ * line that begins with '#', then columns apart by tabs: numpy.loadtxt reads it), without
+ * a limit. */
 #ifndef MGPT_VIEW_H
 #define MGPT_VIEW_H
 
@@ -43,7 +43,8 @@ void view_file_close(struct view *v);
 
 /* ---- matrices ---- */
 
-/* A matrix that a command shows as a picture, or writes to the file of -o after its line of titles. */
+/* A matrix that a command shows as a picture, or writes to the file of -o after its line of
+ * titles. */
 struct view_matrix {
     struct heat heat; /* rows, cols and cell are set */
     double (*value)(const void *user, size_t row, size_t col);
@@ -52,7 +53,8 @@ struct view_matrix {
 void view_picture(const struct view *v, struct view_matrix *m);
 void view_file_matrix(struct view *v, const struct view_matrix *m);
 
-/* The place (row * columns + column) of the value that is largest in size and not taken; takes it. */
+/* The place (row * columns + column) of the value that is largest in size and not taken; takes
+ * it. */
 size_t view_take_largest(const struct view_matrix *m, uint8_t *taken);
 
 /* ---- tables ---- */
@@ -69,7 +71,7 @@ void view_table_row(struct view *v, const char *label, const struct view_column 
                     const double *values, size_t n);
 void view_table_close(struct view *v);
 
-/* The label of a table's row, padded. A number that is zero with so many digits, as a zero
+/* The label of a table's row, padded. A number that is zero in `digits` digits, as a zero
  * without sign. */
 void view_print_label(const char *label);
 double view_fixed(double x, int digits);

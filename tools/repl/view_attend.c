@@ -1,7 +1,7 @@
 /* Repl: attention as pictures. /a shows one head, /h all heads of a layer.
  *
  * The rows come one query at a time from a replay and go into cells or a file at once: a context of
- * any length needs no matrix. What a query does not see (the future, or what lies before a sliding
+ * any length needs no matrix. What a query does not see (the future, or keys before a sliding
  * window) has the score minus infinity and is shown as '·'. */
 #include "common/interrupt.h"
 #include "repl/view.h"
@@ -208,7 +208,7 @@ void view_attention(struct repl *r, struct repl_args *args)
 
 enum { CAPTION = 18, GAP = 2, ZOOM_MAX = 3 };
 
-/* "head 3 "n" 0.7026" in so many columns. */
+/* "3 "n" 0.7026", padded or cut to `columns`. */
 static void print_caption(const struct attention *a, size_t h, size_t columns)
 {
     char text[HEAT_LABEL + 64], token[HEAT_LABEL];

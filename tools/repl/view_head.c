@@ -1,5 +1,5 @@
 /* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output
- * apart by keys. Sums are in float64; the engine's own numbers stand beside them. */
+ * apart by keys. Sums are in float64; the engine's own numbers are printed with them. */
 #include "base/mem.h"
 #include "repl/view.h"
 

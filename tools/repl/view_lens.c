@@ -1,5 +1,5 @@
 /* Repl: the logit lens (nostalgebraist 2020). After every half layer the residual goes through the
- * final norm and the head, as if the layers behind it did nothing: what would the model say now? */
+ * final norm and the head, as if the layers after it did nothing: what would the model say now? */
 #include "common/interrupt.h"
 #include "repl/view.h"
 

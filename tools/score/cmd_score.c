@@ -1,11 +1,11 @@
 /* mgpt score: log-probabilities of texts, perplexity of all of them.
  *
  * A text is a line. It is read as a document: BOS in front when the model has one, the end token
- * behind it when the model has one; every token but the first is scored. A text longer than the
+ * after it when the model has one; every token but the first is scored. A text longer than the
  * context is scored as far as the context goes, as microgpt does.
  *
- * With --json a line is an object and becomes one (score_json.h), also when it cannot be scored: a file can
- * be cut into shards anywhere between lines, and their results put together.
+ * With --json a line is an object and becomes one (score_json.h), also when it cannot be scored: a
+ * file can be cut into shards anywhere between lines, and their results put together.
  */
 #include "base/error.h"
 #include "common/commands.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many texts are scored together, or as many as have so many tokens: output does not wait long. */
+/* Texts are scored in windows of so few texts or tokens that output does not wait long. */
 enum { WINDOW = 1024, WINDOW_TOKENS = 1 << 13 };
 
 enum {
@@ -228,7 +228,7 @@ int cmd_score(int argc, char **argv)
         {"--json", NULL, CLI_FLAG, &s.json, 0, 0, "JSON Lines in and out, a record per line"},
         {"--top", "N", CLI_INT, &s.top, 1, 1000, "with --json: also the N likeliest tokens"},
         {"--no-bos", NULL, CLI_FLAG, &s.no_bos, 0, 0, "do not put BOS in front of a text"},
-        {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token behind it"},
+        {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token after it"},
         ENGINE_OPT_CTX(s.engine),
         ENGINE_OPT_THREADS(s.engine),
         ENGINE_OPT_KV(s.engine),

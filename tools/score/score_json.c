@@ -1,5 +1,5 @@
-/* JSON Lines for mgpt score. See score_json.h. The names of what is about single tokens are OpenAI's, and
- * with top_logprobs a record is a reference for mgpt check. */
+/* JSON Lines for mgpt score. See score_json.h. The names of what is about single tokens are
+ * OpenAI's, and with top_logprobs a record is a reference for mgpt check. */
 #include "score/score_json.h"
 
 #include "base/check.h"
@@ -73,7 +73,8 @@ void score_json_release(struct score_line *line, struct scored_text *text)
 
 /* ---- records ---- */
 
-/* Its bytes, or its name when it has none. Half a character is spelt bytes:\xE2\x82, as OpenAI does. */
+/* Its bytes, or its name when it has none. Half a character is spelt bytes:\xE2\x82, as OpenAI
+ * does. */
 static json_t *token_string(const mgpt_model *model, int32_t token)
 {
     size_t n;

@@ -1,7 +1,8 @@
-/* mgpt score --json: a line {"id": ..., "text": "..."} becomes a text to score, a scored text a record.
+/* mgpt score --json: a line {"id": ..., "text": "..."} becomes a text to score, a scored text a
+ * record.
  *
- * A line that cannot be scored becomes a record too, with "error" in the place of numbers: records are as
- * many as lines, in their order.
+ * A line that cannot be scored becomes a record too, with "error" in the place of numbers: records
+ * are as many as lines, in their order.
  */
 #ifndef MGPT_SCORE_JSON_H
 #define MGPT_SCORE_JSON_H
@@ -18,13 +19,14 @@ struct score_line {
     int cut;          /* 1: only as much of it is scored as the context holds */
 };
 
-/* Reads a line; its fields are text and id, any other is refused. Returns 1 with its text in *bytes, which lives as long as line->object; 0 with line->wrong.
+/* Reads a line; its fields are text and id, any other is refused. Returns 1 with its text in
+ * *bytes, which lives as long as line->object; 0 with line->wrong.
  */
 int score_json_read(struct score_line *line, const char *text, size_t n, const char **bytes,
                     size_t *n_bytes);
 
-/* Makes room for log-probabilities, and the n_top likeliest tokens, when the number to score is known. 0
- * when out of memory. */
+/* Makes room for log-probabilities, and the n_top likeliest tokens, when the number to score is
+ * known. 0 when out of memory. */
 int score_json_room(struct scored_text *text, size_t n_top);
 
 /* Prints the record. Returns an exit code. */

@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-/* A pass over a text of its own needs so many tokens to be as good as one over many texts. */
+/* From this number of tokens on, a text's own pass is as fast as one over many texts. */
 enum { SLOTS = 48, SHORT = 16 };
 
-/* These logits are what the model expects behind token i. */
+/* These logits are what the model expects after token i. */
 static void score_texts_note(struct scored_text *text, size_t i, const float *logits,
                              size_t n_vocab)
 {
@@ -30,7 +30,7 @@ struct ear {
     mgpt_error refused;
 };
 
-static int hear(const mgpt_value *value, void *user)
+static int score_logits(const mgpt_value *value, void *user)
 {
     struct ear *ear = user;
     for (size_t i = 0; i < (size_t)value->rows; i++) {
@@ -46,7 +46,7 @@ static int hear(const mgpt_value *value, void *user)
 static int score_long(struct engine *e, struct scored_text *text)
 {
     struct ear ear = {.engine = e, .text = text};
-    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), hear, &ear, NULL};
+    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), score_logits, &ear, NULL};
     mgpt_error err;
     int status = mgpt_rewind(e->session, 0, &err);
     if (status == MGPT_OK)
@@ -60,7 +60,7 @@ static int score_long(struct engine *e, struct scored_text *text)
 
 struct round {
     struct scorer *scorer;
-    struct scored_text *texts; /* of which those before `next` have been begun */
+    struct scored_text *texts; /* those before `next` have been started */
     size_t n, next;
     struct scored_text *at_work[SLOTS]; /* by slot; the first n_live */
     int32_t tokens[SLOTS];

@@ -1,8 +1,8 @@
 /* mgpt trace: everything that happens inside a model, as arrays in a file.
  *
- * The tokens go through the model once, in the usual chunks; taps write each row to its place in the file.
- * Nothing is kept: memory is that of a run without taps, however many hooks are asked for. The file is
- * there whole or not at all.
+ * The tokens go through the model once, in the usual chunks; taps write each row to its place in
+ * the file. Nothing is kept: memory is that of a run without taps, however many hooks are asked
+ * for. The file is there whole or not at all.
  */
 #include "base/mem.h"
 #include "common/commands.h"

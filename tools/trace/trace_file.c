@@ -1,9 +1,10 @@
-/* The part of a trace file that both formats share: arrays, strands, numbers to bytes. See trace_file.h.
+/* The part of a trace file that both formats share: arrays, strands, numbers to bytes. See
+ * trace_file.h.
  *
- * Neither libzip nor another library that we have writes an archive in any other order than entry after
- * entry from complete sources. A trace comes a few rows of every entry at a time, so the frame of an
- * archive, which is a few fixed records, is written here (trace_npz.c); checksums are zlib's, which can put
- * those of strands together without reading the file again.
+ * Neither libzip nor another library that we have writes an archive in any other order than entry
+ * after entry from complete sources. A trace comes a few rows of every entry at a time, so the
+ * frame of an archive, which is a few fixed records, is written here (trace_npz.c); checksums are
+ * zlib's, which can put those of strands together without reading the file again.
  */
 #include "trace/trace_file.h"
 

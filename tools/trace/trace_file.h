@@ -1,11 +1,11 @@
 /* Arrays that grow side by side in one file: an .npz archive or a safetensors file.
  *
- * Every array's shape is known before the first number, so each has its place from the start, and rows go
- * to their place in whatever order they come. What is kept in memory does not depend on how large the
+ * Every array's shape is known before the first number, so each has its place from the start, and
+ * rows go to their place in any order. What is kept in memory does not depend on how large the
  * arrays are.
  *
- * An array may be cut along its first dimension into strands that are written side by side, each of them in
- * order: attention is [heads, queries, keys], and every query brings a row for each head.
+ * An array may be cut along its first dimension into strands that are written side by side, each of
+ * them in order: attention is [heads, queries, keys], and every query brings a row for each head.
  */
 #ifndef MGPT_TRACE_FILE_H
 #define MGPT_TRACE_FILE_H
@@ -55,7 +55,7 @@ struct trace_file {
     struct outfile out;
 };
 
-/* Begins a file that has no arrays yet. trace_file_discard frees it, whatever became of it. */
+/* Begins a file that has no arrays yet. trace_file_discard frees it in every case. */
 void trace_file_new(struct trace_file *f, enum trace_format format);
 
 /* Adds an array; its number is that of the calls before. n_strands divides dims[0], or is 1. */
@@ -82,8 +82,8 @@ int trace_file_failed(const struct trace_file *f);
 int trace_file_commit(struct trace_file *f, mgpt_error *err);
 void trace_file_discard(struct trace_file *f);
 
-/* What a format does: places, what stands before the data (its checksum begins with that), what is written
- * at the end. trace_npz.c and trace_safetensors.c, for trace_file.c. */
+/* What a format does: places, what precedes the data (its checksum begins with that), what is
+ * written at the end. trace_npz.c and trace_safetensors.c, for trace_file.c. */
 int trace_npz_plan(struct trace_file *f, mgpt_error *err);
 void trace_npz_begin(struct trace_file *f);
 void trace_npz_end(struct trace_file *f);

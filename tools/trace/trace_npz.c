@@ -1,11 +1,12 @@
-/* An .npz archive written in any order: a zip archive of stored .npy entries (PKWARE's APPNOTE 6.3).
+/* An .npz archive written in any order: a zip archive of stored .npy entries (PKWARE's APPNOTE
+ * 6.3).
  *
  *     per array    local header, name, [zip64 sizes], .npy header, data
  *     at the end   a directory record per array, [zip64 end], end
  *
- * All of it but the checksums is known beforehand. Sizes and places that do not fit into 32 bits stand in
- * zip64 records, as does the number of entries above 16 bits. The date is always the first that a zip
- * archive can have, so that the same trace has the same bytes. See trace_file.h.
+ * All of it but the checksums is known beforehand. Sizes and places that do not fit into 32 bits
+ * are in zip64 records, as does the number of entries above 16 bits. The date is always the first
+ * that a zip archive can have, so that the same trace has the same bytes. See trace_file.h.
  */
 #include "trace/trace_file.h"
 
@@ -59,7 +60,7 @@ static size_t npy_header_of(const struct trace_array *a, uint8_t out[NPY_BYTES])
 
 /* ---- records ---- */
 
-/* A record on its way: little-endian numbers one behind the other. */
+/* A record being made: little-endian numbers, sequentially. */
 struct tensor_record {
     uint8_t bytes[128];
     size_t n;
@@ -153,7 +154,7 @@ static uint64_t put_entry(struct trace_file *f, const struct trace_array *a, uin
     trace_npz_put(&r, 2, 0); /* no comment */
     trace_npz_put(&r, 2, 0); /* on disk 0 */
     trace_npz_put(&r, 2, 0); /* bytes, not text */
-    trace_npz_put(&r, 4, 0); /* no permissions: whatever the user's are */
+    trace_npz_put(&r, 4, 0); /* no permissions: the user's default */
     trace_npz_put(&r, 4, far ? UINT32_MAX : a->header_at);
     if (far) {
         trace_npz_put(&extra, 2, 1);
@@ -226,7 +227,7 @@ static void put_end(struct trace_file *f, uint64_t at)
     put_record(f, &r, at);
 }
 
-/* The checksum of all strands, one behind the other. That of the first began with the .npy header. */
+/* The checksum of all strands in order. That of the first began with the .npy header. */
 static uint32_t checksum(const struct trace_file *f, const struct trace_array *a)
 {
     const struct trace_strand *s = &f->strands[a->strand];

@@ -1,6 +1,7 @@
-/* A safetensors file written in any order: its header is known before any number is. See trace_file.h.
+/* A safetensors file written in any order: its header is known before any number is. See
+ * trace_file.h.
  *
- * The widest type stands first, so that every array is aligned to its elements.
+ * The widest type comes first, so that every array is aligned to its elements.
  */
 #include "trace/trace_file.h"
 
@@ -41,7 +42,7 @@ static json_t *describe_all(const struct trace_file *f)
     return all;
 }
 
-/* The header: its length in 8 bytes, and JSON with spaces behind it up to a multiple of 8. */
+/* The header: its length in 8 bytes, and JSON with spaces after it up to a multiple of 8. */
 static int make_head(struct trace_file *f)
 {
     json_t *all = describe_all(f);
@@ -62,7 +63,7 @@ static int make_head(struct trace_file *f)
     return written;
 }
 
-/* The places in the data, which the header tells, then those in the file, which are behind it. */
+/* The places in the data, for the header, then those in the file, after the header. */
 int trace_safetensors_plan(struct trace_file *f, mgpt_error *err)
 {
     uint64_t at = 0;

@@ -1,5 +1,5 @@
-/* See trace_values.h. Attention comes one query at a time, with a row for each head: heads are the strands
- * of its array, and what a query does not see is filled up. */
+/* See trace_values.h. Attention comes one query at a time, with a row for each head: heads are the
+ * strands of its array, and what a query does not see is filled up. */
 #include "trace/trace_values.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* What passes a tap, into the arrays of a trace file: `tokens`, and one array per hook. Rows are written as
- * they come, so that memory does not grow with the number of hooks. */
+/* What passes a tap, into the arrays of a trace file: `tokens`, and one array per hook. Rows are
+ * written as they come, so that memory does not grow with the number of hooks. */
 #ifndef MGPT_TRACE_VALUES_H
 #define MGPT_TRACE_VALUES_H
 
@@ -14,7 +14,7 @@ struct trace_values {
 };
 
 /* Plans a file for these hooks (an stb_ds array) and tokens: out.size is known afterwards.
- * trace_values_discard frees it, whatever became of it. */
+ * trace_values_discard frees it in every case. */
 int trace_values_plan(struct trace_values *v, const struct hook *hooks, int32_t n_layer,
                       size_t n_tokens, enum trace_format format, enum trace_type type,
                       mgpt_error *err);
@@ -23,8 +23,8 @@ int trace_values_plan(struct trace_values *v, const struct hook *hooks, int32_t 
 int trace_values_open(struct trace_values *v, const char *path, const int32_t *tokens,
                       mgpt_error *err);
 
-/* A tap's callback, with the struct trace_values as user: stores a value if it was planned. Stops when
- * writing has failed, which trace_values_commit reports. */
+/* A tap's callback, with the struct trace_values as user: stores a value if it was planned. Stops
+ * when writing has failed, which trace_values_commit reports. */
 int trace_values_store(const mgpt_value *value, void *user);
 
 /* The file of a run that went through: in its place, or a status. */

@@ -1,7 +1,7 @@
-/* The repl, driven by its own command lines, beside a model of what it should be: lists of tokens, a
- * sampler and edits, from which every timeline is computed anew in a fresh session. All logits must be
- * equal to the bit, after each line of a thousand random sequences. And session files that are not what
- * they should be: each gets one line, and changes nothing.
+/* The repl, driven by its own command lines, compared with a model of what it should be: lists of
+ * tokens, a sampler and edits, from which every timeline is computed anew in a fresh session. All
+ * logits must be equal to the bit, after each line of a thousand random sequences. And session
+ * files that are not what they should be: each gets one line, and changes nothing.
  */
 #include "base/mem.h"
 #include "common/xxh64.h"
@@ -237,7 +237,7 @@ static void type_edit(struct repl_fixture *f, struct shadow *s, uint64_t *rng)
         assert_true(is_one_line(told(f)));
 }
 
-/* BOS is heard first by an empty session; with tokens ahead it must be their first. */
+/* BOS is fed first to an empty session; with tokens ahead it must be their first. */
 static int hear_bos(struct shadow_branch *b)
 {
     int32_t bos = 26;
@@ -506,7 +506,7 @@ TEST(bad_sessions)
         {"\"seed\":\"0\"", "\"seed\":\"99999999999999999999\"", "seed is above 64 bits"},
         {"\"layer\":0", "\"layer\":1", "layer is 1, expected 0 to 0"},
         {"\"head\":1", "\"head\":4", "head is 4, expected 0 to 3"},
-        {"\"kind\":\"mean\"", "\"kind\":\"sum\"", "kind is none of zero, mean, scale"},
+        {"\"kind\":\"mean\"", "\"kind\":\"sum\"", "kind is not one of zero, mean, scale"},
         {"\"mean\":[", "\"mean\":[0,", "mean has 5 numbers, expected 4"},
         {"\"mean\":[", "\"mean\":[1e300,", "mean has 5 numbers"},
         {"\"kind\":\"scale\"", "\"head\":1,\"kind\":\"scale\"", "of the same part"},
@@ -536,8 +536,8 @@ TEST(bad_sessions)
     close_repl(&f);
 }
 
-/* Every byte replaced by some others, and the file cut there. What is taken is well-formed, so that the
- * next load finds a session that works. */
+/* Every byte replaced by some others, and the file cut there. What is taken is well-formed, so that
+ * the next load finds a session that works. */
 TEST(mutated_sessions)
 {
     static const char others[] = "0\"[{,9-";

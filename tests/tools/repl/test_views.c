@@ -101,7 +101,7 @@ static int check_sum(size_t zoo, int32_t token, int32_t other)
 }
 
 /* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads,
- * no final norm, norms behind the branches, blended residuals, no layers at all. */
+ * no final norm, norms after the branches, residuals with x0 mixed in, no layers at all. */
 TEST(parts_add_up)
 {
     size_t n_compared = 0;
@@ -144,7 +144,7 @@ static void write_of_head(const struct attributed *a, const struct trace *t, int
             out[i] += (double)w[i * n_q + e] * z[e];
 }
 
-/* The part of a head in logit[3] - logit[1], forwards: through the norm behind the branch, the
+/* The part of a head in logit[3] - logit[1], forwards: through the norm after the branch, the
  * final norm and the head, all scales frozen. */
 static double part_of_head(const struct attributed *a, const struct trace *t, int layer, int head)
 {
@@ -254,7 +254,7 @@ TEST(large_pictures_have_cells)
     heat_close(&heat);
 }
 
-/* What is not finite is shown, whatever else falls into its cell. */
+/* A number that is not finite is shown, also when its cell has others. */
 TEST(not_finite_shows)
 {
     for (int first = 0; first < 2; first++) {
@@ -270,7 +270,7 @@ TEST(not_finite_shows)
     }
 }
 
-/* Two rows share a line of half blocks; the last of an odd number stands alone; nothing is a
+/* Two rows share a line of half blocks; the last of an odd number is alone; nothing is a
  * dot. */
 TEST(half_blocks)
 {
@@ -291,7 +291,7 @@ TEST(half_blocks)
 
 /* ---- screens --------------------------------------------------------------------------------- */
 
-/* Relative luminance of the ground that stands for a value. */
+/* Relative luminance of the background of a value. */
 static double luminance(enum screen_mode mode, double value)
 {
     static const int levels[] = {0, 95, 135, 175, 215, 255};

@@ -31,7 +31,7 @@ const Dom = (() => {
         return el;
     }
 
-    // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers stand on the right.
+    // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers are on the right.
     function table(caption, head, rows, kind = '') {
         const isBar = (c) => c instanceof Node && c.classList.contains('bar');
         const cell = (tag, c, i) => h(tag + (isBar(c) ? '.bars' : typeof c === 'number' || i > 0 ? '.num' : ''),
@@ -55,7 +55,7 @@ const Dom = (() => {
         return h('span.bar' + (sign ? '.signed' : ''), { 'aria-hidden': 'true' }, fillEl);
     }
 
-    // A slider with its name and its value in sight.
+    // A slider that shows its name and its value.
     function slider(name, { min, max, step, value, id, show = String, on }) {
         const out = h('output', null, show(value));
         const input = h('input', { type: 'range', min, max, step, value, id, 'aria-label': name });

@@ -1,7 +1,7 @@
 /* The engine of the page, live (the module with a model in it) or recorded (a trace). The only file that
  * knows the module's memory; its exports are described in tools/lab/module.h.
  *
- * What comes back is a copy, so it stays valid whatever runs next. Every failure is an Error with one
+ * What comes back is a copy, so it stays valid after the next call. Every failure is an Error with one
  * line.
  */
 const Engine = (() => {
@@ -247,7 +247,7 @@ const Engine = (() => {
         return hook;
     }
 
-    // The queries' rows, each as long as it has keys, as a square; `hidden` stands in the future.
+    // The queries' rows, each as long as it has keys, as a square; `hidden` fills the future.
     function squared(rows, heads, n, hidden) {
         const data = new Float32Array(heads * n * n).fill(hidden);
         for (let pos = 0, from = 0; pos < n; pos++)

@@ -1,5 +1,5 @@
 'use strict';
-// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token, beside the run without.
+// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token, compared with the run without.
 const Experiment = (() => {
     const { h, fill, table, bar, button, choice, slider, card } = Dom;
     const TOP = 5;
@@ -78,7 +78,7 @@ const Experiment = (() => {
             `${Numbers.fixed(loss(1), 6)} before, ${Numbers.fixed(loss(0), 6)} now`));
     }
 
-    // ---- every part in turn ----
+    // ---- every part in order ----
 
     // One ablation per turn of the event loop, so that the page stays alive.
     function sweep() {
@@ -124,7 +124,7 @@ const Experiment = (() => {
                 + 'replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
                 button('Clear all', () => App.set({ edits: [] }), { id: 'clear' }))),
             card('Which part matters', 'Each part taken out alone, and what that does to the next token.',
-                button('Take out each in turn', sweep, { id: 'sweep' }), sweepEl)),
+                button('Take out each part', sweep, { id: 'sweep' }), sweepEl)),
             h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls))));
     }
 

@@ -113,7 +113,7 @@ const Head = (() => {
 
     // ---- the view ----
 
-    // `side`: what stands beside the dot product.
+    // `side`: what is shown next to the dot product.
     function mount(root, side) {
         product = h('div#product');
         warm = h('div');

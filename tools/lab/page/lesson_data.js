@@ -16,7 +16,7 @@ const LessonData = (() => {
             about: 'Q = K = V = X. Scores are divided by √d, softmax makes every row a distribution, and the output is the mean of '
                 + 'the values under it.' },
         { name: 'causal', title: 'The mask', x: THREE, causal: true,
-            about: 'The same, and nobody sees the future: what is masked gets the score −∞ and the weight 0, exactly.' },
+            about: 'The same, and no token sees the future: what is masked gets the score −∞ and the weight 0, exactly.' },
         { name: 'average', title: 'Averages', x: [[2, 4], [6, 0], [1, 5], [3, 3]], wq: 'zero', causal: true,
             about: 'Queries of zero give scores of zero: A is the triangular matrix of 1, 1/2, 1/3, 1/4, and A V are running means.' },
         { name: 'dimension', title: 'One dimension', x: THREE, wq: 'dim:1',
@@ -31,7 +31,7 @@ const LessonData = (() => {
         { name: 'bigram', title: 'Bigram table', x: EMMA, labels: ['.', 'e', 'm', 'm', 'a'], wq: look(4), wv: BIGRAMS, causal: true,
             about: 'A table of next letters, looked up by attention: “.emma”. Each letter looks at itself and gets its row.' },
         { name: 'heads', title: 'Two heads', x: THREE, causal: true, heads: 2,
-            about: 'Columns of Q, K and V are cut in two: each half has scores and weights of its own, and the outputs stand side by side.' },
+            about: 'Columns of Q, K and V are cut in two: each half has scores and weights of its own, and the outputs are joined side by side.' },
     ];
 
     // Numbers in [-1, 1] with two digits, the same for the same seed (xorshift32).

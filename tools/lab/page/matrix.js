@@ -4,7 +4,7 @@
 const Matrix = (() => {
     const { h, fill } = Dom;
 
-    // What stands on the axis of a window: [first, n) so that `at` is inside and it moves little.
+    // What the axis of a window shows: [first, n) so that `at` is inside and it moves little.
     function place(first, size, n, at) {
         if (n <= size) return 0;
         let f = Math.min(first, n - size);
@@ -66,7 +66,7 @@ const Matrix = (() => {
             cols = c;
         }
 
-        // Writing what stands there already would cost a layout.
+        // Writing the same text again would cost a layout.
         function write(el, text, kind) {
             if (el.textContent !== text) el.textContent = text;
             if (el.className !== kind) el.className = kind;

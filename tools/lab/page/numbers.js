@@ -122,7 +122,7 @@ const Numbers = (() => {
         return low <= high ? [low, high] : [0, 0];
     }
 
-    // Digits behind the point; never "-0.0000".
+    // Digits after the point; never "-0.0000".
     function fixed(x, digits = 4) {
         if (x === -Infinity) return '−∞';
         if (!Number.isFinite(x)) return String(x).replace('-', '−');

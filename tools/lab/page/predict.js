@@ -33,7 +33,7 @@ const Predict = (() => {
 
     // ---- drawing ----
 
-    // Draws behind the last shown token; what followed it is replaced. Returns the id, or -1 when refused.
+    // Draws after the last shown token; what followed it is replaced. Returns the id, or -1 when refused.
     function drawOne(greedy) {
         const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length);
         if (!Engine.live) return refuse(Strip.NO);

@@ -1,6 +1,6 @@
 'use strict';
 // What the page shows: the tokens, the changes in force and what is chosen. One object; views are told when it changed.
-// Link turns it into the part of the address behind '#' and back, with no page and no engine.
+// Link turns it into the part of the address after '#' and back, with no page and no engine.
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/ };

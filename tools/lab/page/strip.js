@@ -123,7 +123,7 @@ const Strip = (() => {
         any: openPicker,
         replace: () => pickToken(`Another token at position ${App.state.query}`, (id) =>
             change(replaced(App.state.query, [id], 1), App.state.query)),
-        insert: () => pickToken(`A token behind position ${App.state.query}`, (id) =>
+        insert: () => pickToken(`A token after position ${App.state.query}`, (id) =>
             change(replaced(App.state.query + 1, [id], 0), App.state.query + 1)),
         append: () => pickToken('A token at the end', (id) =>
             change(replaced(App.state.ids.length, [id], 0), App.state.ids.length)),

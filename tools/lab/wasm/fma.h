@@ -1,11 +1,11 @@
 /* fmaf for machines without such an instruction: WebAssembly has none, and its libc's is a call.
  *
- * A product of two floats is exact as a double. Its sum with the third is rounded to a double and then to
- * a float, which is wrong only where the double lies in the middle between two floats without being the
- * exact sum: then the second rounding cannot know on which side that was. In the middle of normal floats
- * a double ends in 1 and 28 zeros; elsewhere it is smaller than 2^-126. Those few sums are rounded to odd
- * instead of to nearest (Boldo and Melquiond 2008): when a sum is not exact its last bit becomes 1, which
- * keeps it off every middle. So the result is fmaf's, always.
+ * A product of two floats is exact as a double. Its sum with the third is rounded to a double and
+ * then to a float, which is wrong only where the double is halfway between two floats without being
+ * the exact sum: then the second rounding cannot know on which side that was. In the middle of
+ * normal floats a double ends in 1 and 28 zeros; elsewhere it is smaller than 2^-126. Those few
+ * sums are rounded to odd instead of to nearest (Boldo and Melquiond 2008): when a sum is not exact
+ * its last bit becomes 1, which keeps it off every middle. So the result is fmaf's, always.
  *
  * Included in front of every source of the page's module, so that the engine's fmaf is this.
  */

@@ -1,11 +1,12 @@
-/* The ISA level of a page: the scalar one, with products of float matrices in WebAssembly's vectors of two
- * doubles. In place of scalar.c; the bits are the specification's (float_tmpl.h).
+/* The ISA level of a page: the scalar one, with products of float matrices in WebAssembly's vectors
+ * of two doubles. In place of scalar.c; the bits are the specification's (float_tmpl.h).
  *
- * A panel's 16 sums are floats held as doubles. A step multiplies (exactly) and adds as doubles, then rounds
- * to floats. That is fmaf unless a sum falls into the middle between two floats (fma.h): such steps, one in
- * a hundred with halves as weights, are done again with care. Sums below 2^-126 need none: where weights and
- * inputs are 0 or at least 2^-60 in size, all products are multiples of 2^-166, so such a sum is exact as a
- * double. With smaller numbers every step is done with care.
+ * A panel's 16 sums are floats held as doubles. A step multiplies (exactly) and adds as doubles,
+ * then rounds to floats. That is fmaf unless a sum falls into the middle between two floats
+ * (fma.h): such steps, one in a hundred with halves as weights, are done again with care. Sums
+ * below 2^-126 need none: where weights and inputs are 0 or at least 2^-60 in size, all products
+ * are multiples of 2^-166, so such a sum is exact as a double. With smaller numbers every step is
+ * done with care.
  */
 #define ISA_INIT init_scalar
 #define ISA_SAMPLE sample_kernels_scalar
@@ -55,7 +56,8 @@ static v128_t add_with_care(v128_t p, v128_t c, v128_t s)
                            lab_sum_to_odd(parts[0][1], parts[1][1], parts[2][1]));
 }
 
-/* Every `step`-th of n columns onto the eight sums at c: w are weights of 16 rows, so they are half a panel. */
+/* Every `step`-th of n columns onto the eight sums at c: w are weights of 16 rows, so they are half
+ * a panel. */
 static void add_columns(double *c, const double *w, const float *x, size_t n, size_t step,
                         int careful)
 {

@@ -1,7 +1,8 @@
-/* Cutting texts by the rules of tok_rules.c with the regular expressions of the page's own language, which
- * engine.js writes the patterns in. In place of tok_split.c, which has PCRE2.
+/* Cutting texts by the rules of tok_rules.c with the regular expressions of the page's own
+ * language, which engine.js writes the patterns in. In place of tok_split.c, which has PCRE2.
  *
- * The pieces are those of PCRE2 but for characters that its Unicode and the browser's do not both know.
+ * The pieces are those of PCRE2 but for characters that its Unicode and the browser's do not both
+ * know.
  */
 #include "tokenizer/tok_split.h"
 
@@ -11,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All matches of a pattern in n bytes of UTF-8, in order: from and to of each, in bytes, at `spans`, which
- * has room for n of them. Returns how many; -1: this browser cannot express the pattern. */
+/* All matches of a pattern in n bytes of UTF-8, in order: from and to of each, in bytes, at
+ * `spans`, which has room for n of them. Returns how many; -1: this browser cannot express the
+ * pattern. */
 __attribute__((import_module("page"), import_name("matches"))) int page_matches(
     const char *pattern, size_t n_pattern, const char *text, size_t n, uint32_t *spans);
 
@@ -44,7 +46,7 @@ struct cutting {
 
 static int split_cut(const struct cutting *c, const char *const *stages, size_t from, size_t to);
 
-/* The matches and what lies between them, each cut by the stages behind the first. */
+/* The matches and the text between them, each cut by the stages after the first. */
 static int cut_by_spans(const struct cutting *c, const char *const *stages, size_t from, size_t to,
                         const uint32_t *spans, size_t n)
 {

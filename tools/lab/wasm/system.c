@@ -1,5 +1,6 @@
-/* What a web page has not: threads, files, advice to a system about its memory. In place of threads.c,
- * file.c and mem_pages.c of the library. A model is opened from memory (mgpt_open_bytes).
+/* What a web page has not: threads, files, advice to a system about its memory. In place of
+ * threads.c, file.c and mem_pages.c of the library. A model is opened from memory
+ * (mgpt_open_bytes).
  */
 #include "base/error.h"
 #include "base/file.h"
