@@ -20,7 +20,7 @@
 
 enum { LINE = 1 << 16, IDS = 1 << 10 };
 
-static int fail(const char *what, const mgpt_error *err)
+static int print_failure(const char *what, const mgpt_error *err)
 {
     fprintf(stderr, "%s: %s\n", what, err ? err->text : "failed");
     return 1;
@@ -36,7 +36,7 @@ static int write_model(const char *directory, const char *name, struct toy *m)
     FILE *to = fopen(path, "wb");
     int written = to && fwrite(m->file, 1, m->size, to) == m->size;
     if (!to || fclose(to) != 0 || !written)
-        return fail(path, NULL);
+        return print_failure(path, NULL);
     puts(name);
     return 0;
 }
@@ -108,7 +108,7 @@ static int print_logits(mgpt_session *session, size_t n_vocab, const int32_t *id
     if (!bad)
         printf("%016llx\n", (unsigned long long)xxh64(all, n * n_vocab * sizeof *all));
     free(all);
-    return bad ? fail("logits", &err) : 0;
+    return bad ? print_failure("logits", &err) : 0;
 }
 
 static int print_all_logits(mgpt_model *model, char *line)
@@ -120,7 +120,7 @@ static int print_all_logits(mgpt_model *model, char *line)
     mgpt_session *session = mgpt_session_new(model, &params, &err);
     int bad = !session || mgpt_get_info(model, &info, &err) < 0;
     if (bad)
-        fail("session", &err);
+        print_failure("session", &err);
     while (!bad && fgets(line, LINE, stdin))
         bad = print_logits(session, (size_t)info.n_vocab, ids, read_ids(line, ids));
     mgpt_session_free(session);
@@ -146,7 +146,7 @@ static int print_tokens(const mgpt_model *model, const char *text, size_t n)
     mgpt_error err;
     int64_t count = mgpt_encode(model, text, n, MGPT_NO_SPECIAL_TOKENS, ids, IDS * 8, &err);
     if (count > IDS * 8)
-        return fail("encode: too long", NULL);
+        return print_failure("encode: too long", NULL);
     for (int64_t i = 0; i < count; i++)
         printf("%s%d", i > 0 ? " " : "", (int)ids[i]);
     puts(count < 0 ? err.text : "");
@@ -177,7 +177,7 @@ static int print_split(const char *pre, const char *text, size_t n)
     int n_ends = 0;
     struct split *split = rule ? split_open(rule, &err) : NULL;
     if (!split)
-        return fail(pre, NULL);
+        return print_failure(pre, NULL);
     printf("{\"rule\": \"%s\", \"stages\": [", pre);
     for (size_t i = 0; rule->stages[i]; i++) {
         fputs(i > 0 ? ", " : "", stdout);
@@ -210,7 +210,7 @@ static int with_model(const char *what, const char *path, char *line)
     int bad = 0;
     mgpt_model *model = mgpt_open(path, NULL, &err);
     if (!model)
-        return fail(path, &err);
+        return print_failure(path, &err);
     if (strcmp(what, "logits") == 0)
         bad = print_all_logits(model, line);
     else
