@@ -43,6 +43,12 @@ int32_t tok_file_token(struct tok_file *f, const char *text, int type, float sco
 void tok_file_merge_n(struct tok_file *f, const char *line, size_t n);
 void tok_file_merge(struct tok_file *f, const char *line);
 
+/* Adds to the file by a list like "model gpt2; alphabet; token <s> 3; u32 bos_token_id 256":
+ *     model NAME     pre NAME     alphabet     pieces [bytes]     token TEXT [TYPE [SCORE]]     merge LEFT RIGHT
+ *     string, u32, bool, i32s KEY VALUE (a KEY without a dot is of tokenizer.ggml)
+ *     types N, scores N (cut to N entries)     no_scores     no_merges */
+void tok_file_edit(struct tok_file *f, const char *edits);
+
 /* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated).
  */
 void tok_file_alphabet(struct tok_file *f);
@@ -56,6 +62,7 @@ void tok_file_sentencepiece(struct tok_file *f, int bytes);
  * text. */
 void tok_file_encode(struct tok_file *f);
 struct tok *tok_file_open(struct tok_file *f);
+struct tok *tok_file_make(struct tok_file *f, const char *edits); /* of an empty file */
 void tok_file_refused(struct tok_file *f, const char *message);
 
 /* Reads a file of tests/vectors into f (tokens and merges) and a stb_ds array of cases. */
@@ -77,6 +84,13 @@ void tok_refuses(const struct tok *t, const char *text, size_t n_bytes, uint64_t
 /* The pieces of the text's tokens together are the text (at most 1000 bytes), but for the space in
  * front that decoding drops. */
 void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes);
+
+/* tok_round_trip of random bytes, and of the cases with one byte replaced at random; not of cases that hold the
+ * byte `not`, where it is not 0. */
+void tok_round_trips(const struct tok *t, const struct tok_case *cases, char not );
+
+/* A million times the byte: the pieces of its tokens have as many bytes, and n_more. */
+void tok_long_text(const struct tok *t, char byte, size_t n_more);
 
 /* Two threads encode all cases with one tokenizer and get the ids of the cases. */
 void tok_two_threads(const struct tok *t, const struct tok_case *cases);

@@ -8,15 +8,15 @@
 #define N_VECTORS 600 /* tokens of vectors/tok_bpe.txt */
 
 /* A fixture: the vocabulary of the vectors, without BOS. */
-struct vectors {
+struct bpe_vectors {
     struct tok_file f;
     struct tok_case *cases;
     struct tok *t;
 };
 
-static int load_vectors(void **state)
+static int load_bpe(void **state)
 {
-    struct vectors *v = calloc(1, sizeof *v);
+    struct bpe_vectors *v = calloc(1, sizeof *v);
     if (!v)
         return -1;
     *state = v;
@@ -26,9 +26,9 @@ static int load_vectors(void **state)
     return 0;
 }
 
-static int free_vectors(void **state)
+static int free_bpe(void **state)
 {
-    struct vectors *v = *state;
+    struct bpe_vectors *v = *state;
     tok_cases_free(v->cases);
     tok_file_free(&v->f);
     free(v);
@@ -37,7 +37,7 @@ static int free_vectors(void **state)
 
 TEST(vectors)
 {
-    struct vectors *v = *state;
+    struct bpe_vectors *v = *state;
     assert_string_equal(tok_kind(v->t), "bpe");
     assert_int_equal(tok_count(v->t), N_VECTORS);
     for (size_t i = 0; i < arr_len(v->cases); i++)
@@ -49,20 +49,14 @@ TEST(vectors)
 
 enum { A, B, AA, AB, BA, ABA, AAAA };
 
-static struct tok *open_ab(struct tok_file *f)
-{
-    tok_file_begin(f, "gpt2", "gpt-2");
-    for (const char *p = "a\0b\0aa\0ab\0ba\0aba\0aaaa\0"; *p; p += strlen(p) + 1)
-        tok_file_token(f, p, 1, 0);
-    for (const char *p = "b a\0a a\0a b\0ab a\0a ba\0aa aa\0"; *p; p += strlen(p) + 1)
-        tok_file_merge(f, p);
-    return tok_file_open(f);
-}
+#define AB_FILE                                                                                    \
+    "model gpt2; pre gpt-2; token a; token b; token aa; token ab; token ba; token aba;"            \
+    "token aaaa; merge b a; merge a a; merge a b; merge ab a; merge a ba; merge aa aa"
 
 TEST(order_of_merges)
 {
     struct tok_file f;
-    struct tok *t = open_ab(&f);
+    struct tok *t = tok_file_make(&f, AB_FILE);
     tok_gives(t, "aaa", 0, AA, A, -1); /* leftmost on ties */
     tok_gives(t, "aba", 0, ABA, -1);   /* b a first, then a ba */
     tok_gives(t, "aab", 0, AA, B, -1); /* the lower rank, although a b is possible */
@@ -75,11 +69,8 @@ TEST(order_of_merges)
 TEST(merge_into_the_first_token)
 {
     struct tok_file f;
-    tok_file_begin(&f, "gpt2", "gpt-2");
-    for (const char *p = "ab\0a\0b\0"; *p; p += strlen(p) + 1)
-        tok_file_token(&f, p, 1, 0);
-    tok_file_merge(&f, "a b");
-    tok_gives(tok_file_open(&f), "bab", 0, 2, 0, -1);
+    tok_gives(tok_file_make(&f, "model gpt2; pre gpt-2; token ab; token a; token b; merge a b"),
+              "bab", 0, 2, 0, -1);
     tok_file_free(&f);
 }
 
@@ -102,7 +93,7 @@ TEST(merging_by_definition)
     const int32_t rules[][3] = {{B, A, BA},   {A, A, AA},   {A, B, AB},
                                 {AB, A, ABA}, {A, BA, ABA}, {AA, AA, AAAA}};
     struct tok_file f;
-    struct tok *t = open_ab(&f);
+    struct tok *t = tok_file_make(&f, AB_FILE);
     uint64_t rng = 1;
     for (int round = 0; round < 2000; round++) {
         char text[120];
@@ -140,15 +131,12 @@ TEST(odd_merges)
     tok_file_free(&f);
 }
 
+/* Right as long as tokens are bytes. */
 TEST(missing_merges)
 {
     struct tok_file f;
-    tok_file_begin(&f, "gpt2", "gpt-2");
-    tok_file_alphabet(&f);
-    f.no_merges = 1; /* right as long as tokens are bytes */
-    tok_gives(tok_file_open(&f), "!!", 0, 0, 0, -1);
-    tok_file_token(&f, "ab", 1, 0);
-    tok_file_refused(&f, "key tokenizer.ggml.merges: missing");
+    tok_gives(tok_file_make(&f, "model gpt2; pre gpt-2; alphabet; no_merges"), "!!", 0, 0, 0, -1);
+    tok_file_free(&f);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -156,10 +144,7 @@ TEST(missing_merges)
 TEST(missing_byte)
 {
     struct tok_file f;
-    tok_file_begin(&f, "gpt2", "gpt-2");
-    tok_file_token(&f, "a", 1, 0);
-    tok_file_token(&f, "ab", 1, 0);
-    struct tok *t = tok_file_open(&f);
+    struct tok *t = tok_file_make(&f, "model gpt2; pre gpt-2; token a; token ab");
     tok_refuses(t, "aab", 3, 2, "byte 0x62 at byte 2 is not in the vocabulary (2 tokens)");
     tok_refuses(t, "a\xC3\xA9", 3, 1, "byte 0xC3 at byte 1 is not in the vocabulary (2 tokens)");
     tok_file_free(&f);
@@ -168,7 +153,7 @@ TEST(missing_byte)
 /* Each byte is a token: its piece is that byte, whatever its place in the vocabulary. */
 TEST(alphabet)
 {
-    struct vectors *v = *state;
+    struct bpe_vectors *v = *state;
     for (unsigned b = 0; b < 256; b++) {
         char byte = (char)b;
         int32_t id;
@@ -179,53 +164,24 @@ TEST(alphabet)
     }
 }
 
-/* Random bytes, and well-formed text with single bytes replaced: what is encoded comes back. */
 TEST(round_trip)
 {
-    struct vectors *v = *state;
-    uint64_t rng = 2;
-    for (int round = 0; round < 1000; round++) {
-        char text[600];
-        size_t n = toy_random(&rng) % 300;
-        for (size_t i = 0; i < n; i++)
-            text[i] = (char)toy_random(&rng);
-        tok_round_trip(v->t, text, n);
-        struct gguf_str s = v->cases[(size_t)round % arr_len(v->cases)].text;
-        assert_in_range(s.n, 1, sizeof text);
-        memcpy(text, s.p, s.n);
-        text[toy_random(&rng) % s.n] = (char)toy_random(&rng);
-        tok_round_trip(v->t, text, s.n);
-    }
+    struct bpe_vectors *v = *state;
+    tok_round_trips(v->t, v->cases, 0);
 }
 
-/* ---- work and threads ------------------------------------------------------------------------ */
-
-/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit.
- */
+/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit. */
 TEST(one_long_piece)
 {
-    struct vectors *v = *state;
-    const size_t n = 1000000;
-    char *text = malloc(n);
-    int32_t *ids = malloc(n * sizeof *ids);
-    assert_true(text && ids);
-    for (const char *unit = "a \n1!\xFF"; *unit; unit++) {
-        memset(text, *unit, n);
-        int64_t count = tok_encode(v->t, text, n, 0, ids, n, NULL);
-        size_t bytes = 0, n_piece;
-        assert_in_range(count, 1, n);
-        for (int64_t i = 0; i < count; i++, bytes += n_piece)
-            tok_piece(v->t, ids[i], &n_piece);
-        assert_int_equal(bytes, n);
-    }
-    free(text);
-    free(ids);
+    struct bpe_vectors *v = *state;
+    for (const char *unit = "a \n1!\xFF"; *unit; unit++)
+        tok_long_text(v->t, *unit, 0);
 }
 
 TEST(two_threads)
 {
-    struct vectors *v = *state;
+    struct bpe_vectors *v = *state;
     tok_two_threads(v->t, v->cases);
 }
 
-GROUP(load_vectors, free_vectors)
+GROUP(load_bpe, free_bpe)

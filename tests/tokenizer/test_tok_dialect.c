@@ -11,23 +11,13 @@
 
 enum { LEFT = 256, RIGHT, BOTH, NEITHER }; /* behind the bytes; ' ' is 220, '\n' 198, 'a' 64 */
 
-static struct tok *open_strips(struct tok_file *f)
-{
-    tok_file_begin(f, "gpt2", "gpt-2");
-    tok_file_alphabet(f);
-    tok_file_token(f, "<left>", 3, 0);
-    tok_file_token(f, "<right>", 3, 0);
-    tok_file_token(f, "<both>", 4, 0);
-    tok_file_token(f, "<neither>", 3, 0);
-    tok_file_i32s(f, OUR_KEY("lstrip"), (const int32_t[]){LEFT, BOTH}, 2);
-    tok_file_i32s(f, OUR_KEY("rstrip"), (const int32_t[]){RIGHT, BOTH}, 2);
-    return tok_file_open(f);
-}
-
 TEST(strips)
 {
     struct tok_file f;
-    struct tok *t = open_strips(&f);
+    struct tok *t =
+        tok_file_make(&f, "model gpt2; pre gpt-2; alphabet; token <left> 3; token <right> 3;"
+                          "token <both> 4; token <neither> 3;"
+                          "i32s mgpt.tokenizer.lstrip 256 258; i32s mgpt.tokenizer.rstrip 257 258");
     tok_gives(t, "a \n<left> a", PARSE, 64, LEFT, 220, 64, -1);
     tok_gives(t, "a <right> \n\ta", PARSE, 64, 220, RIGHT, 64, -1);
     tok_gives(t, "a <both> a", PARSE, 64, BOTH, 64, -1);
@@ -45,95 +35,60 @@ TEST(strips)
     tok_file_free(&f);
 }
 
-TEST(bad_strips)
-{
-    struct tok_file f;
-    tok_file_begin(&f, "gpt2", "gpt-2");
-    tok_file_alphabet(&f);
-    tok_file_i32s(&f, OUR_KEY("rstrip"), (const int32_t[]){0, 256}, 2);
-    tok_file_refused(&f, OUR_KEY("rstrip") "[1]: 256, the vocabulary has 256");
-    tok_file_begin(&f, "gpt2", "gpt-2");
-    tok_file_alphabet(&f);
-    tok_file_i32s(&f, OUR_KEY("lstrip"), (const int32_t[]){-1}, 1);
-    tok_file_refused(&f, OUR_KEY("lstrip") "[0]: -1, the vocabulary has 256");
-}
-
 /* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
 enum { SP = 259, A, B, SPA, SPSP, USER };
 
-static void add_letters(struct tok_file *f)
-{
-    tok_file_sentencepiece(f, 1);
-    tok_file_token(f, SPACE, 1, -10);
-    tok_file_token(f, "a", 1, -11);
-    tok_file_token(f, "b", 1, -12);
-    tok_file_token(f, SPACE "a", 1, -1);
-    tok_file_token(f, SPACE SPACE, 1, 0);
-    tok_file_token(f, "<|user|>", 3, 0);
-}
+#define LETTERS                                                                                    \
+    "model llama; pre default; pieces bytes; token " SPACE " 1 -10; token a 1 -11;"                \
+    "token b 1 -12; token " SPACE "a 1 -1; token " SPACE SPACE " 1 0; token <|user|> 3;"
 
 /* Files of llama.cpp say nothing, so the name does. */
 TEST(phi3)
 {
-    static const char *const phi[] = {"Phi 3 Mini", "Phi-3-mini", "microsoft_phi3", "PHI3"};
+    static const char *const phi[] = {"Phi-3-mini", "microsoft_phi3", "PHI3"};
     struct tok_file f;
-    for (size_t i = 1; i < 4; i++) {
-        tok_file_begin(&f, "llama", "default");
+    for (size_t i = 0; i < COUNT(phi); i++) {
+        tok_file_begin(&f, NULL, NULL);
+        tok_file_edit(&f, LETTERS);
         tok_file_string(&f, "general.name", phi[i]);
-        add_letters(&f);
-        struct tok *t = tok_file_open(&f);
-        tok_gives(t, "<|user|>\n a</s> a<s> a", PARSE, USER, SPA, 2, SPA, 1, SPSP, A, -1);
+        tok_gives(tok_file_open(&f), "<|user|>\n a</s> a<s> a", PARSE, USER, SPA, 2, SPA, 1, SPSP,
+                  A, -1);
         tok_file_free(&f);
     }
-    tok_file_begin(&f, "llama", "default");
-    tok_file_string(&f, "general.name", phi[0]);
-    add_letters(&f);
-    tok_gives(tok_file_open(&f), "<|user|> a", PARSE, USER, SPSP, A, -1);
+    tok_gives(tok_file_make(&f, LETTERS "string general.name Phi 3 Mini"), "<|user|> a", PARSE,
+              USER, SPSP, A, -1); /* not the name of a Phi-3 */
     tok_file_free(&f);
-    tok_file_begin(&f, "llama", "default"); /* the key says it all */
-    tok_file_string(&f, "general.name", "Phi-3");
-    tok_file_i32s(&f, OUR_KEY("rstrip"), (const int32_t[]){2}, 1);
-    add_letters(&f);
-    tok_gives(tok_file_open(&f), "<|user|> a</s> a", PARSE, USER, SPSP, A, 2, SPA, -1);
+    tok_gives(tok_file_make(&f, LETTERS "string general.name Phi-3; i32s mgpt.tokenizer.rstrip 2"),
+              "<|user|> a</s> a", PARSE, USER, SPSP, A, 2, SPA, -1); /* the key says it all */
     tok_file_free(&f);
 }
 
 /* ---- SentencePiece's spaces ------------------------------------------------------------------ */
 
-static struct tok *open_spaces(struct tok_file *f, const char *key, const char *other)
-{
-    tok_file_begin(f, "llama", "default");
-    if (key)
-        tok_file_bool(f, key, strcmp(key, "tokenizer.ggml.add_space_prefix") != 0);
-    if (other)
-        tok_file_bool(f, other, 1);
-    add_letters(f);
-    return tok_file_open(f);
-}
-
 TEST(spaces)
 {
     struct tok_file f;
-    struct tok *t = open_spaces(&f, NULL, NULL);
+    struct tok *t = tok_file_make(&f, LETTERS);
     tok_gives(t, "a", PARSE, SPA, -1);
     tok_gives(t, " a", PARSE, SPSP, A, -1);
     tok_gives(t, "a<s>a", PARSE, SPA, 1, SPA, -1);
     tok_file_free(&f);
-    t = open_spaces(&f, "tokenizer.ggml.add_space_prefix", NULL); /* Gemma */
+    t = tok_file_make(&f, LETTERS "bool add_space_prefix 0"); /* Gemma */
     tok_gives(t, "a", PARSE, A, -1);
     tok_gives(t, " a  b", PARSE, SPA, SPSP, B, -1);
     tok_file_free(&f);
-    t = open_spaces(&f, OUR_KEY("space_missing"), NULL); /* Metaspace, always */
+    t = tok_file_make(&f, LETTERS "bool mgpt.tokenizer.space_missing 1"); /* Metaspace, always */
     tok_gives(t, "a", PARSE, SPA, -1);
     tok_gives(t, " a", PARSE, SPA, -1);
     tok_gives(t, SPACE "a", PARSE, SPA, -1);
     tok_gives(t, "a<s>a<s> a", PARSE, SPA, 1, SPA, 1, SPA, -1);
     tok_file_free(&f);
-    t = open_spaces(&f, OUR_KEY("space_missing"), OUR_KEY("space_first")); /* Metaspace, first */
+    t = tok_file_make(&f, LETTERS "bool mgpt.tokenizer.space_missing 1;"
+                                  "bool mgpt.tokenizer.space_first 1"); /* Metaspace, first */
     tok_gives(t, "a<s>a<s> a", PARSE, SPA, 1, A, 1, SPA, -1);
     tok_gives(t, "<s>a", PARSE, 1, A, -1);
     tok_file_free(&f);
-    t = open_spaces(&f, OUR_KEY("space_alone"), NULL); /* Metaspace, split */
+    t = tok_file_make(&f, LETTERS "bool mgpt.tokenizer.space_alone 1"); /* Metaspace, split */
     tok_gives(t, " a  a", PARSE, SP, SPA, SP, SPA, -1);
     tok_file_free(&f);
 }
@@ -141,14 +96,13 @@ TEST(spaces)
 /* The offset of an error counts in the text, with a space in front or without. */
 TEST(offsets)
 {
-    struct tok_file f;
-    for (int in_front = 0; in_front < 2; in_front++) {
-        tok_file_begin(&f, "llama", "default");
-        tok_file_bool(&f, "tokenizer.ggml.add_space_prefix", in_front);
-        tok_file_token(&f, SPACE, 1, 0);
-        tok_file_token(&f, "a", 1, 0);
+    static const char *const files[] = {
+        "model llama; pre default; bool add_space_prefix 0; token " SPACE "; token a",
+        "model llama; pre default; bool add_space_prefix 1; token " SPACE "; token a"};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        struct tok_file f;
         tok_refuses(
-            tok_file_open(&f), "a a\xC3\xA9", 5, 3,
+            tok_file_make(&f, files[i]), "a a\xC3\xA9", 5, 3,
             "character '\xC3\xA9' (U+00E9) at byte 3 is not in the vocabulary (2 tokens, no "
             "bytes)");
         tok_file_free(&f);
@@ -160,10 +114,8 @@ TEST(user_spaces)
 {
     struct tok_file f;
     size_t n;
-    tok_file_begin(&f, "llama", "default");
-    add_letters(&f);
-    int32_t user = tok_file_token(&f, SPACE SPACE SPACE "x", 4, 0);
-    struct tok *t = tok_file_open(&f);
+    struct tok *t = tok_file_make(&f, LETTERS "token " SPACE SPACE SPACE "x 4");
+    const int32_t user = USER + 1;
     tok_gives(t, "a   xa", MGPT_NO_SPECIAL_TOKENS, SPA, user, SPA, -1);
     assert_memory_equal(tok_piece(t, user, &n), "   x", 4);
     assert_int_equal(n, 4);
@@ -174,27 +126,15 @@ TEST(user_spaces)
 
 enum { R_A = 259, R_B, R_AB, R_ABA, R_BA };
 
-static struct tok *open_ranked(struct tok_file *f, int ranked)
-{
-    tok_file_begin(f, "llama", "default");
-    tok_file_bool(f, OUR_KEY("ranked"), ranked);
-    tok_file_bool(f, "tokenizer.ggml.add_space_prefix", 0);
-    tok_file_sentencepiece(f, 1);
-    tok_file_token(f, "a", 1, -9);
-    tok_file_token(f, "b", 1, -9);
-    tok_file_token(f, "ab", 1, -1); /* by score it would come first */
-    tok_file_token(f, "aba", 1, -2);
-    tok_file_token(f, "ba", 1, -3);
-    tok_file_merge(f, "b a");
-    tok_file_merge(f, "a b");
-    tok_file_merge(f, "a ba"); /* but there is no "ab a" */
-    return tok_file_open(f);
-}
+/* By score ab would come first. There is no "ab a". */
+#define RANKED                                                                                     \
+    "model llama; pre default; bool add_space_prefix 0; pieces bytes; token a 1 -9; token b 1 -9;" \
+    "token ab 1 -1; token aba 1 -2; token ba 1 -3; merge b a; merge a b; merge a ba;"
 
 TEST(ranked)
 {
     struct tok_file f;
-    struct tok *t = open_ranked(&f, 1);
+    struct tok *t = tok_file_make(&f, RANKED "bool mgpt.tokenizer.ranked 1");
     tok_gives(t, "aba", PARSE, R_ABA, -1);
     tok_gives(t, "abab", PARSE, R_ABA, R_B, -1);
     tok_gives(t, "bab", PARSE, R_BA, R_B, -1);
@@ -203,18 +143,8 @@ TEST(ranked)
               "b",
               PARSE, R_A, 3 + 0xC3, 3 + 0xA9, R_B, -1);
     tok_file_free(&f);
-    t = open_ranked(&f, 0);
+    t = tok_file_make(&f, RANKED "bool mgpt.tokenizer.ranked 0");
     tok_gives(t, "bab", PARSE, R_B, R_AB, -1);
-    tok_file_free(&f);
-}
-
-TEST(bad_ranked)
-{
-    struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_string(&f, OUR_KEY("ranked"), "yes");
-    tok_file_sentencepiece(&f, 1);
-    tok_file_refused(&f, "key " OUR_KEY("ranked") ": expected a bool, found a string");
     tok_file_free(&f);
 }
 
@@ -223,12 +153,12 @@ TEST(ranked_work)
 {
     const size_t n = 1000000;
     struct tok_file f;
-    struct tok *t = open_ranked(&f, 1);
+    struct tok *t = tok_file_make(&f, RANKED "bool mgpt.tokenizer.ranked 1");
     char *text = malloc(n);
     assert_non_null(text);
     for (size_t i = 0; i < n; i++)
         text[i] = i % 2 ? 'b' : 'a';
-    /* every b joins the a behind it, and the first a the first of these */
+    /* every b joins the a that follows it, and the first a the first of these */
     assert_int_equal(tok_encode(t, text, n, PARSE, NULL, 0, NULL), n / 2);
     memset(text, ' ', n);
     assert_int_equal(tok_encode(t, text, n, PARSE, NULL, 0, NULL), 3 * n); /* bytes of U+2581 */

@@ -223,43 +223,15 @@ TEST(others)
 enum { ADDS_BOS = 1, WHOLE = 2, NFC = 4 };
 
 static const struct {
-    const char *pre;
     int flags;
+    const char *pres;
 } known[] = {
-    {"default", 0},
-    {"gpt-2", 0},
-    {"phi-2", 0},
-    {"mpt", NFC},
-    {"olmo", NFC},
-    {"jais", 0},
-    {"smollm", 0},
-    {"starcoder", 0},
-    {"refact", 0},
-    {"command-r", 0},
-    {"codeshell", 0},
-    {"exaone", 0},
-    {"llama-bpe", ADDS_BOS | WHOLE},
-    {"llama3", ADDS_BOS | WHOLE},
-    {"llama-v3", ADDS_BOS | WHOLE},
-    {"falcon3", ADDS_BOS | WHOLE},
-    {"pixtral", ADDS_BOS | WHOLE},
-    {"lfm2", ADDS_BOS | WHOLE},
-    {"dbrx", 0},
-    {"smaug-bpe", 0},
-    {"glm4", WHOLE},
-    {"chatglm-bpe", 0},
-    {"qwen2", NFC},
-    {"deepseek-r1-qwen", NFC},
-    {"stablelm2", NFC},
-    {"megrez", NFC},
-    {"qwen35", NFC},
-    {"nanochat", WHOLE},
-    {"falcon", 0},
-    {"deepseek-coder", 0},
-    {"deepseek-llm", 0},
-    {"deepseek-v3", 0},
-    {"gpt-4o", 0},
-    {"tekken", ADDS_BOS | WHOLE},
+    {0,
+     "default gpt-2 phi-2 jais smollm starcoder refact command-r codeshell exaone dbrx smaug-bpe "
+     "chatglm-bpe falcon deepseek-coder deepseek-llm deepseek-v3 gpt-4o"},
+    {NFC, "mpt olmo qwen2 deepseek-r1-qwen stablelm2 megrez qwen35"},
+    {ADDS_BOS | WHOLE, "llama-bpe llama3 llama-v3 falcon3 pixtral lfm2 tekken"},
+    {WHOLE, "glm4 nanochat"},
 };
 
 /* A vocabulary with a token, "ab", that no merge makes, and a BOS. */
@@ -272,65 +244,52 @@ static struct tok *open_named(struct tok_file *f, const char *pre, int32_t *whol
     return tok_file_open(f);
 }
 
-TEST(names)
+static void check_name(const char *pre, int flags)
 {
     struct tok_file f;
     int32_t whole, ids[4];
+    struct tok *t = open_named(&f, pre, &whole);
+    assert_int_equal(tok_adds_bos(t), (flags & ADDS_BOS) != 0);
+    assert_int_equal(tok_wants_nfc(t), (flags & NFC) != 0);
+    int64_t n = tok_encode(t, "ab", 2, MGPT_NO_SPECIAL_TOKENS, ids, 4, NULL);
+    assert_int_equal(n, flags & WHOLE ? 1 : 2);
+    assert_int_equal(ids[0] == whole, (flags & WHOLE) != 0);
+    tok_file_free(&f);
+}
+
+TEST(names)
+{
     for (size_t i = 0; i < COUNT(known); i++) {
-        struct tok *t = open_named(&f, known[i].pre, &whole);
-        assert_int_equal(tok_adds_bos(t), (known[i].flags & ADDS_BOS) != 0);
-        assert_int_equal(tok_wants_nfc(t), (known[i].flags & NFC) != 0);
-        int64_t n = tok_encode(t, "ab", 2, MGPT_NO_SPECIAL_TOKENS, ids, 4, NULL);
-        assert_int_equal(n, known[i].flags & WHOLE ? 1 : 2);
-        assert_int_equal(ids[0] == whole, (known[i].flags & WHOLE) != 0);
-        tok_file_free(&f);
+        char pres[256];
+        snprintf(pres, sizeof pres, "%s", known[i].pres);
+        for (char *pre = strtok(pres, " "); pre; pre = strtok(NULL, " "))
+            check_name(pre, known[i].flags);
     }
-    tok_file_begin(&f, "gpt2", "poro-chat");
-    tok_file_alphabet(&f);
-    tok_file_token(&f, "ab", 1, 0);
-    tok_file_refused(&f, "tokenizer.ggml.pre 'poro-chat' is not supported");
-    tok_file_begin(&f, "gpt2", "gpt-");
-    tok_file_alphabet(&f);
-    tok_file_refused(&f, "tokenizer.ggml.pre 'gpt-' is not supported");
-    tok_file_begin(&f, "gpt2", NULL);
-    tok_file_u32(&f, "tokenizer.ggml.pre", 7);
-    tok_file_alphabet(&f);
-    tok_file_refused(&f, "key tokenizer.ggml.pre: expected a string, found a u32");
 }
 
 /* Keys of the file say otherwise. */
 TEST(keys)
 {
     struct tok_file f;
-    int32_t whole;
-    tok_file_begin(&f, "gpt2", "llama-bpe");
-    tok_file_bool(&f, "tokenizer.ggml.add_bos_token", 0);
-    tok_file_bool(&f, "mgpt.tokenizer.whole_pieces", 0);
-    tok_file_bool(&f, "mgpt.tokenizer.nfc", 1);
-    tok_file_alphabet(&f);
-    whole = tok_file_token(&f, "ab", 1, 0);
-    tok_file_u32(&f, "tokenizer.ggml.bos_token_id", (uint32_t)tok_file_token(&f, "<bos>", 3, 0));
-    struct tok *t = tok_file_open(&f);
+    struct tok *t = tok_file_make(
+        &f, "model gpt2; pre llama-bpe; bool add_bos_token 0; bool mgpt.tokenizer.whole_pieces 0;"
+            "bool mgpt.tokenizer.nfc 1; alphabet; token ab; token <bos> 3; u32 bos_token_id 257");
     assert_int_equal(tok_adds_bos(t), 0);
     assert_int_equal(tok_wants_nfc(t), 1);
-    tok_gives(t, "ab", 0, whole - 256 + 64, whole - 256 + 65, -1); /* bytes 'a' and 'b' */
+    tok_gives(t, "ab", 0, 64, 65, -1); /* bytes 'a' and 'b' */
     tok_file_free(&f);
 }
 
 /* A piece counts whole only as a normal token, and only all of it. */
 TEST(whole_pieces)
 {
+    enum { SPACE_A = 257, AB };
     struct tok_file f;
-    tok_file_begin(&f, "gpt2", "llama-bpe");
-    tok_file_alphabet(&f);
-    tok_file_token(&f, "abc", 3, 0);
-    int32_t space_a = tok_file_token(&f, "\u0120a", 1, 0);
-    int32_t ab = tok_file_token(&f, "ab", 1, 0);
-    tok_file_merge(&f, "a b");
-    struct tok *t = tok_file_open(&f);
-    tok_gives(t, "abc", 0, ab, 66, -1);
-    tok_gives(t, "ab a", 0, ab, space_a, -1);
-    tok_gives(t, " ab", 0, 220, ab, -1);
+    struct tok *t = tok_file_make(&f, "model gpt2; pre llama-bpe; alphabet; token abc 3;"
+                                      "token \u0120a; token ab; merge a b");
+    tok_gives(t, "abc", 0, AB, 66, -1);
+    tok_gives(t, "ab a", 0, AB, SPACE_A, -1);
+    tok_gives(t, " ab", 0, 220, AB, -1);
     tok_file_free(&f);
 }
 

@@ -13,16 +13,16 @@
 #define SPACE "\xE2\x96\x81"
 
 /* A fixture: both vocabularies; BOS is not added, as in the vectors. */
-struct vectors {
+struct spm_vectors {
     struct tok_file f[2];
     struct tok_case *cases[2];
     struct tok *t[2];
 };
 
-static int load_vectors(void **state)
+static int load_spm(void **state)
 {
     const char *const names[] = {"tests/vectors/tok_spm.txt", "tests/vectors/tok_spm_loose.txt"};
-    struct vectors *v = calloc(1, sizeof *v);
+    struct spm_vectors *v = calloc(1, sizeof *v);
     if (!v)
         return -1;
     *state = v;
@@ -35,9 +35,9 @@ static int load_vectors(void **state)
     return 0;
 }
 
-static int free_vectors(void **state)
+static int free_spm(void **state)
 {
-    struct vectors *v = *state;
+    struct spm_vectors *v = *state;
     for (int i = 0; i < 2; i++) {
         tok_cases_free(v->cases[i]);
         tok_file_free(&v->f[i]);
@@ -48,7 +48,7 @@ static int free_vectors(void **state)
 
 TEST(vectors)
 {
-    struct vectors *v = *state;
+    struct spm_vectors *v = *state;
     for (int k = 0; k < 2; k++) {
         assert_string_equal(tok_kind(v->t[k]), "spm");
         assert_int_equal(tok_count(v->t[k]), 520);
@@ -119,32 +119,15 @@ TEST(stories)
 /* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
 enum { A = 259, B, SP, AB, ABA, BA, AA, SPA, AAA, LONE };
 
-static void add_letters(struct tok_file *f)
-{
-    tok_file_token(f, "a", 1, -20);
-    tok_file_token(f, "b", 1, -21);
-    tok_file_token(f, SPACE, 1, -22);
-    tok_file_token(f, "ab", 1, -3);
-    tok_file_token(f, "aba", 1, -1);
-    tok_file_token(f, "ba", 1, -2);
-    tok_file_token(f, "aa", 1, -3);
-    tok_file_token(f, SPACE "a", 1, 0);
-    tok_file_token(f, "aaa", 1, -0.0f);
-}
-
-static struct tok *open_letters(struct tok_file *f, int bytes)
-{
-    tok_file_begin(f, "llama", NULL);
-    tok_file_sentencepiece(f, bytes);
-    add_letters(f);
-    tok_file_bool(f, KEY("add_bos_token"), 0);
-    return tok_file_open(f);
-}
+#define LETTERS                                                                                    \
+    "token a 1 -20; token b 1 -21; token " SPACE " 1 -22; token ab 1 -3; token aba 1 -1;"          \
+    "token ba 1 -2; token aa 1 -3; token " SPACE "a 1 0; token aaa 1 -0;"
+#define WITH_BYTES "model llama; bool add_bos_token 0; pieces bytes;" LETTERS
 
 TEST(order_of_merges)
 {
     struct tok_file f;
-    struct tok *t = open_letters(&f, 1);
+    struct tok *t = tok_file_make(&f, WITH_BYTES);
     tok_gives(t, "bab", 0, SP, BA, B, -1); /* -2 before -3 */
     tok_gives(t, "baab", 0, SP, BA, AB, -1);
     tok_gives(t, "aab", 0, SPA, AB, -1); /* the space is part of the merging */
@@ -229,25 +212,21 @@ TEST(merging_by_definition)
 /* An unused token may be a step to another, but is never a result. */
 TEST(unused_tokens)
 {
+    enum { BB = LONE, BBB, B5, MARK };
     struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 1);
-    add_letters(&f);
-    int32_t unused = tok_file_token(&f, "bb", 5, 5), both = tok_file_token(&f, "bbb", 1, 4);
-    int32_t deep = tok_file_token(&f, "bbbbb", 5, 3), mark = tok_file_token(&f, "!", 5, 0);
-    tok_file_bool(&f, KEY("add_bos_token"), 0);
-    struct tok *t = tok_file_open(&f);
+    struct tok *t = tok_file_make(&f, WITH_BYTES "token bb 5 5; token bbb 1 4; token bbbbb 5 3;"
+                                                 "token ! 5 0");
     size_t n;
     tok_gives(t, "bb", 0, SP, B, B, -1);
-    tok_gives(t, "bbb", 0, SP, both, -1);
+    tok_gives(t, "bbb", 0, SP, BBB, -1);
     tok_gives(t, "bbabb", 0, SP, B, B, A, B, B, -1); /* bb first, so never ba */
     tok_gives(t, "bbbb", 0, SP, B, B, B, B, -1);     /* bb bb: both taken apart */
     tok_gives(t, "!", 0, SP, 3 + '!', -1);
-    for (int32_t id = unused; id <= mark; id++) {
+    for (int32_t id = BB; id <= MARK; id++) {
         tok_piece(t, id, &n);
-        assert_int_equal(n, id == both ? 3 : 0);
+        assert_int_equal(n, id == BBB ? 3 : 0);
     }
-    assert_int_equal(deep, mark - 1);
+    assert_int_equal(tok_count(t), MARK + 1);
     tok_file_free(&f);
 }
 
@@ -255,16 +234,9 @@ TEST(unused_tokens)
 TEST(nested_unused_tokens)
 {
     struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 1);
-    add_letters(&f);
-    tok_file_token(&f, "bb", 5, 5);
-    tok_file_token(&f, "bbbb", 5, 4);
-    int32_t whole = tok_file_token(&f, "bbbbb", 1, 3);
-    tok_file_bool(&f, KEY("add_bos_token"), 0);
-    struct tok *t = tok_file_open(&f);
+    struct tok *t = tok_file_make(&f, WITH_BYTES "token bb 5 5; token bbbb 5 4; token bbbbb 1 3");
     tok_gives(t, "bbbb", 0, SP, B, B, B, B, -1);
-    tok_gives(t, "bbbbb", 0, SP, whole, -1);
+    tok_gives(t, "bbbbb", 0, SP, LONE + 2, -1);
     tok_gives(t, "bbbbbbb", 0, SP, B, B, B, B, B, B, B, -1);
     tok_file_free(&f);
 }
@@ -274,7 +246,7 @@ TEST(nested_unused_tokens)
 TEST(bytes_of_unknown)
 {
     struct tok_file f;
-    struct tok *t = open_letters(&f, 1);
+    struct tok *t = tok_file_make(&f, WITH_BYTES);
     tok_gives(t, "\xC3\xA9", 0, SP, 3 + 0xC3, 3 + 0xA9, -1);
     tok_gives(t,
               "a\xFF"
@@ -294,7 +266,7 @@ TEST(bytes_of_unknown)
 TEST(unknown_without_bytes)
 {
     struct tok_file f;
-    struct tok *t = open_letters(&f, 0);
+    struct tok *t = tok_file_make(&f, "model llama; bool add_bos_token 0; pieces;" LETTERS);
     const int32_t sp = SP - 256, b = B - 256;
     size_t n;
     tok_gives(t,
@@ -304,22 +276,17 @@ TEST(unknown_without_bytes)
     tok_piece(t, 0, &n);
     assert_int_equal(n, 0);
     tok_file_free(&f);
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_token(&f, "a", 1, 0);
-    tok_file_token(&f, SPACE, 1, 0);
-    int32_t byte = tok_file_token(&f, "<0xC3>", 6, 0); /* half of the character is no use */
-    tok_file_bool(&f, KEY("add_bos_token"), 0);
-    t = tok_file_open(&f);
-    tok_gives(t, "a\xC3 a", 0, 1, 0, byte, 1, 0, -1);
+    /* half of a character is no use */
+    t = tok_file_make(&f, "model llama; token a; token " SPACE "; token <0xC3> 6;"
+                          "bool add_bos_token 0");
+    tok_gives(t, "a\xC3 a", 0, 1, 0, 2, 1, 0, -1);
     tok_refuses(
         t, "a  a\xC3\xA9 ", 7, 4,
         "character '\xC3\xA9' (U+00E9) at byte 4 is not in the vocabulary (3 tokens, no bytes)");
     tok_refuses(t, "\xFF", 1, 0,
                 "byte 0xFF at byte 0 is not in the vocabulary (3 tokens, no bytes)");
     tok_file_free(&f);
-    tok_file_begin(&f, "llama", NULL); /* not even the space in front */
-    tok_file_token(&f, "a", 1, 0);
-    tok_refuses(tok_file_open(&f), "a", 1, 0,
+    tok_refuses(tok_file_make(&f, "model llama; token a"), "a", 1, 0, /* not even the space */
                 "character '" SPACE
                 "' (U+2581) at byte 0 is not in the vocabulary (1 tokens, no bytes)");
     tok_file_free(&f);
@@ -330,7 +297,7 @@ TEST(unknown_without_bytes)
 TEST(space_in_front)
 {
     struct tok_file f;
-    struct tok *t = open_letters(&f, 1);
+    struct tok *t = tok_file_make(&f, WITH_BYTES);
     tok_gives(t, "", 0, -1);
     tok_gives(t, " ", 0, SP, SP, -1);
     tok_gives(t, "a", 0, SPA, -1);
@@ -343,11 +310,7 @@ TEST(space_in_front)
     assert_int_equal(tok_drops_space(t, 1), 0);
     assert_int_equal(tok_drops_space(t, -1), 0);
     tok_file_free(&f);
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 1);
-    add_letters(&f);
-    tok_file_bool(&f, KEY("add_space_prefix"), 0);
-    t = tok_file_open(&f);
+    t = tok_file_make(&f, "model llama; bool add_space_prefix 0; pieces bytes;" LETTERS);
     tok_gives(t, "a a", 0, 1, A, SPA, -1);
     tok_gives(t, "", 0, 1, -1);
     assert_int_equal(tok_drops_space(t, SPA), 0);
@@ -357,11 +320,9 @@ TEST(space_in_front)
 TEST(types)
 {
     struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 1);
-    add_letters(&f);
+    tok_file_begin(&f, NULL, NULL);
+    tok_file_edit(&f, WITH_BYTES);
     int32_t user = tok_file_token(&f, "  ", 4, 0), control = tok_file_token(&f, "bb", 3, 9);
-    tok_file_bool(&f, KEY("add_bos_token"), 0);
     struct tok *t = tok_file_open(&f);
     size_t n;
     tok_gives(t, "b  a", 0, SP, B, user, SPA, -1);
@@ -383,86 +344,40 @@ TEST(types)
 TEST(small_hex)
 {
     struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 0);
-    int32_t first = tok_file_token(&f, "<0x0a>", 6, 0);
-    tok_file_token(&f, "<0xfe>", 6, 0);
-    tok_file_token(&f, "<0x9F>", 6, 0);
-    struct tok *t = tok_file_open(&f);
+    struct tok *t =
+        tok_file_make(&f, "model llama; pieces; token <0x0a> 6; token <0xfe> 6; token <0x9F> 6");
     for (int32_t i = 0; i < 3; i++) {
         size_t n;
-        assert_memory_equal(tok_piece(t, first + i, &n), &"\n\xFE\x9F"[i], 1);
+        assert_memory_equal(tok_piece(t, 3 + i, &n), &"\n\xFE\x9F"[i], 1);
         assert_int_equal(n, 1);
     }
     tok_file_free(&f);
 }
 
-TEST(refuses_scores)
-{
-    struct tok_file f;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 0);
-    f.no_scores = 1;
-    tok_file_refused(&f, "key tokenizer.ggml.scores: missing");
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 0);
-    arr_set_len(f.scores, 2);
-    tok_file_refused(&f, "tokenizer.ggml.scores: 2 entries for 3 tokens");
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 0);
-    f.scores[1] = NAN;
-    tok_file_refused(&f, "tokenizer.ggml.scores[1]: not a number");
-}
-
 /* ---- bytes, work, threads -------------------------------------------------------------------- */
 
+/* U+2581 itself becomes a space. */
 TEST(round_trip)
 {
-    struct vectors *v = *state;
-    uint64_t rng = 4;
-    for (int round = 0; round < 1000; round++) {
-        char text[600];
-        size_t n = toy_random(&rng) % 300;
-        for (size_t i = 0; i < n; i++)
-            text[i] = (char)toy_random(&rng);
-        tok_round_trip(v->t[round % 2], text, n);
-        struct gguf_str s = v->cases[0][(size_t)round % arr_len(v->cases[0])].text;
-        assert_in_range(s.n, 1, sizeof text);
-        memcpy(text, s.p, s.n);
-        if (memchr(text, SPACE[1], s.n)) /* U+2581 itself becomes a space */
-            continue;
-        text[toy_random(&rng) % s.n] = (char)toy_random(&rng);
-        tok_round_trip(v->t[round % 2], text, s.n);
-    }
+    struct spm_vectors *v = *state;
+    for (int k = 0; k < 2; k++)
+        tok_round_trips(v->t[k], v->cases[k], SPACE[1]);
 }
 
 /* Quadratic merging would need 10^12 steps and hit the time limit. */
 TEST(one_long_text)
 {
-    struct vectors *v = *state;
-    const size_t n = 1000000;
-    char *text = malloc(n);
-    int32_t *ids = malloc((n + 1) * sizeof *ids);
-    assert_true(text && ids);
+    struct spm_vectors *v = *state;
     for (const char *unit = "a 1\xFF"; *unit; unit++)
-        for (int k = 0; k < 2; k++) {
-            memset(text, *unit, n);
-            int64_t count = tok_encode(v->t[k], text, n, 0, ids, n + 1, NULL);
-            size_t bytes = 0, n_piece;
-            assert_in_range(count, 1, n + 1);
-            for (int64_t i = 0; i < count; i++, bytes += n_piece)
-                tok_piece(v->t[k], ids[i], &n_piece);
-            assert_int_equal(bytes, n + 1); /* and the space in front */
-        }
-    free(text);
-    free(ids);
+        for (int k = 0; k < 2; k++)
+            tok_long_text(v->t[k], *unit, 1); /* and the space in front */
 }
 
 TEST(two_threads)
 {
-    struct vectors *v = *state;
+    struct spm_vectors *v = *state;
     tok_two_threads(v->t[0], v->cases[0]);
     tok_two_threads(v->t[1], v->cases[1]);
 }
 
-GROUP(load_vectors, free_vectors)
+GROUP(load_spm, free_spm)
