@@ -27,11 +27,6 @@ static int truncated(const struct pickle_machine *m)
 
 /* ---- nodes, stack ---------------------------------------------------------------------------- */
 
-static struct pickle_node *node(const struct pickle_machine *m, pickle_id id)
-{
-    return &m->p->nodes[id];
-}
-
 int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id)
 {
     size_t n = arr_len(m->p->nodes);
@@ -89,7 +84,7 @@ int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
         return err_set(m->err, MGPT_EFILE, m->at, "pickle: too many items in containers");
     if (!arr_push(m->p->cells, cell))
         return err_memory(m->err, "the items of a pickle", n * sizeof cell);
-    struct pickle_node *c = node(m, container);
+    struct pickle_node *c = pickle_node_of(m, container);
     if (c->n)
         m->p->cells[c->as.items.last].next = (uint32_t)n;
     else
@@ -137,6 +132,7 @@ static const struct {
     const char *name;
     int (*run)(struct pickle_machine *m, int arg); /* NULL: known, refused */
     int arg;
+    size_t n_needed; /* values above the last mark */
 } ops[256] = {
     [0x80] = {"PROTO", op_protocol, 0},
     [0x95] = {"FRAME", op_frame, 0},
@@ -161,9 +157,9 @@ static const struct {
     [0x96] = {"BYTEARRAY8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8)},
     [')'] = {"EMPTY_TUPLE", pickle_op_empty, PICKLE_TUPLE},
     ['t'] = {"TUPLE", pickle_op_tuple, -1},
-    [0x85] = {"TUPLE1", pickle_op_tuple, 1},
-    [0x86] = {"TUPLE2", pickle_op_tuple, 2},
-    [0x87] = {"TUPLE3", pickle_op_tuple, 3},
+    [0x85] = {"TUPLE1", pickle_op_tuple, 1, 1},
+    [0x86] = {"TUPLE2", pickle_op_tuple, 2, 2},
+    [0x87] = {"TUPLE3", pickle_op_tuple, 3, 3},
     [']'] = {"EMPTY_LIST", pickle_op_empty, PICKLE_LIST},
     ['a'] = {"APPEND", pickle_op_fill_one, PICKLE_LIST},
     ['e'] = {"APPENDS", pickle_op_fill, PICKLE_LIST},
@@ -179,34 +175,34 @@ static const struct {
     ['j'] = {"LONG_BINGET", pickle_op_get, 4},
     ['c'] = {"GLOBAL", pickle_op_global, 0},
     ['i'] = {"INST", pickle_op_inst, 0},
-    [0x93] = {"STACK_GLOBAL", pickle_op_stack_global, 0},
-    ['R'] = {"REDUCE", pickle_op_reduce, 0},
-    [0x81] = {"NEWOBJ", pickle_op_new_object, 0},
-    ['b'] = {"BUILD", pickle_op_build, 0},
-    ['Q'] = {"BINPERSID", pickle_op_persistent, 0},
+    [0x93] = {"STACK_GLOBAL", pickle_op_stack_global, 0, 2},
+    ['R'] = {"REDUCE", pickle_op_reduce, 0, 2},
+    [0x81] = {"NEWOBJ", pickle_op_new_object, 0, 2},
+    ['b'] = {"BUILD", pickle_op_build, 0, 2},
+    ['Q'] = {"BINPERSID", pickle_op_persistent, 0, 1},
     /* the rest of Python's, for messages */
-    ['0'] = {"POP", NULL, 0},
-    ['1'] = {"POP_MARK", NULL, 0},
-    ['2'] = {"DUP", NULL, 0},
-    ['F'] = {"FLOAT", NULL, 0},
-    ['I'] = {"INT", NULL, 0},
-    ['L'] = {"LONG", NULL, 0},
-    ['S'] = {"STRING", NULL, 0},
-    ['V'] = {"UNICODE", NULL, 0},
-    ['P'] = {"PERSID", NULL, 0},
-    ['d'] = {"DICT", NULL, 0},
-    ['l'] = {"LIST", NULL, 0},
-    ['o'] = {"OBJ", NULL, 0},
-    ['g'] = {"GET", NULL, 0},
-    ['p'] = {"PUT", NULL, 0},
-    [0x82] = {"EXT1", NULL, 0},
-    [0x83] = {"EXT2", NULL, 0},
-    [0x84] = {"EXT4", NULL, 0},
-    [0x8b] = {"LONG4", NULL, 0},
-    [0x91] = {"FROZENSET", NULL, 0},
-    [0x92] = {"NEWOBJ_EX", NULL, 0},
-    [0x97] = {"NEXT_BUFFER", NULL, 0},
-    [0x98] = {"READONLY_BUFFER", NULL, 0},
+    ['0'] = {"POP"},
+    ['1'] = {"POP_MARK"},
+    ['2'] = {"DUP"},
+    ['F'] = {"FLOAT"},
+    ['I'] = {"INT"},
+    ['L'] = {"LONG"},
+    ['S'] = {"STRING"},
+    ['V'] = {"UNICODE"},
+    ['P'] = {"PERSID"},
+    ['d'] = {"DICT"},
+    ['l'] = {"LIST"},
+    ['o'] = {"OBJ"},
+    ['g'] = {"GET"},
+    ['p'] = {"PUT"},
+    [0x82] = {"EXT1"},
+    [0x83] = {"EXT2"},
+    [0x84] = {"EXT4"},
+    [0x8b] = {"LONG4"},
+    [0x91] = {"FROZENSET"},
+    [0x92] = {"NEWOBJ_EX"},
+    [0x97] = {"NEXT_BUFFER"},
+    [0x98] = {"READONLY_BUFFER"},
 };
 
 static int pickle_step(struct pickle_machine *m)
@@ -221,7 +217,9 @@ static int pickle_step(struct pickle_machine *m)
         return err_set(m->err, MGPT_EFILE, m->at,
                        "pickle: opcode %s (0x%x) is not supported (byte %zu)",
                        ops[op].name ? ops[op].name : "?", op, m->at);
-    int status = ops[op].run(m, ops[op].arg);
+    int status = pickle_need(m, ops[op].n_needed);
+    if (status == MGPT_OK)
+        status = ops[op].run(m, ops[op].arg);
     if (m->in.failed)
         return truncated(m);
     return status;

@@ -115,6 +115,9 @@ int pickle_is_text(const struct pickle *p, pickle_id id, const char *text);
 int pickle_is_global(const struct pickle *p, pickle_id id, const char *module, const char *name);
 int pickle_is_call(const struct pickle *p, pickle_id id, const char *module, const char *name);
 
+/* Whether torch.NAME is an element type or the class of a storage, and of which type. */
+int pickle_torch_value(struct gguf_str name, enum state_type *type);
+
 /* The i-th argument of a call, 0 when there is none. */
 pickle_id pickle_arg(const struct pickle *p, pickle_id id, size_t i);
 

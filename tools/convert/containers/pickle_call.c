@@ -11,11 +11,6 @@
 
 #define MAX_LINE 1000 /* bytes of a module's or class's name */
 
-static struct pickle_node *pickle_call_node(const struct pickle_machine *m, pickle_id id)
-{
-    return &m->p->nodes[id];
-}
-
 static int not_allowed(const struct pickle_machine *m, pickle_id global, const char *advice)
 {
     const struct pickle_node *g = pickle_at(m->p, global);
@@ -30,7 +25,7 @@ static int not_allowed(const struct pickle_machine *m, pickle_id global, const c
 
 static int push_global(struct pickle_machine *m, pickle_id module, pickle_id name)
 {
-    const struct pickle_node *a = pickle_call_node(m, module), *b = pickle_call_node(m, name);
+    const struct pickle_node *a = pickle_node_of(m, module), *b = pickle_node_of(m, name);
     enum pickle_use use =
         pickle_use_of((struct gguf_str){a->as.text, a->n}, (struct gguf_str){b->as.text, b->n});
     pickle_id id;
@@ -39,8 +34,8 @@ static int push_global(struct pickle_machine *m, pickle_id module, pickle_id nam
         pickle_new(m, (struct pickle_node){.kind = PICKLE_GLOBAL, .use = (uint8_t)use}, &id);
     if (status < 0)
         return status;
-    pickle_call_node(m, id)->as.global.module = module;
-    pickle_call_node(m, id)->as.global.name = name;
+    pickle_node_of(m, id)->as.global.module = module;
+    pickle_node_of(m, id)->as.global.name = name;
     if (use == USE_NONE)
         return not_allowed(m, id, nn ? "; save model.state_dict(), not the model" : "");
     return pickle_push(m, id);
@@ -83,11 +78,9 @@ int pickle_op_inst(struct pickle_machine *m, int arg)
 int pickle_op_stack_global(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    if (pickle_need(m, 2) < 0)
-        return MGPT_EFILE;
     pickle_id name = pickle_pop(m), module = pickle_pop(m);
-    if (pickle_call_node(m, name)->kind != PICKLE_TEXT ||
-        pickle_call_node(m, module)->kind != PICKLE_TEXT)
+    if (pickle_node_of(m, name)->kind != PICKLE_TEXT ||
+        pickle_node_of(m, module)->kind != PICKLE_TEXT)
         return pickle_bad(m, "STACK_GLOBAL of what is not text");
     return push_global(m, module, name);
 }
@@ -96,10 +89,10 @@ int pickle_op_stack_global(struct pickle_machine *m, int arg)
 static int call_dict(struct pickle_machine *m, pickle_id args)
 {
     pickle_id first = pickle_item(m->p, args, 0), id;
-    if (pickle_call_node(m, args)->n && pickle_call_node(m, first)->kind == PICKLE_DICT)
+    if (pickle_node_of(m, args)->n && pickle_node_of(m, first)->kind == PICKLE_DICT)
         return pickle_push(m, first);
     int status = pickle_new(m, (struct pickle_node){.kind = PICKLE_DICT}, &id);
-    struct pickle_iter i = pickle_items(m->p, pickle_call_node(m, args)->n ? first : 0);
+    struct pickle_iter i = pickle_items(m->p, pickle_node_of(m, args)->n ? first : 0);
     while (status == MGPT_OK && !i.pairs && pickle_next(&i)) {
         pickle_id key = pickle_item(m->p, i.value, 0), value = pickle_item(m->p, i.value, 1);
         if (!key || !value)
@@ -114,8 +107,8 @@ static int call_dict(struct pickle_machine *m, pickle_id args)
 static int call_list(struct pickle_machine *m, pickle_id args)
 {
     pickle_id first = pickle_item(m->p, args, 0);
-    if (first && (pickle_call_node(m, first)->kind == PICKLE_LIST ||
-                  pickle_call_node(m, first)->kind == PICKLE_TUPLE))
+    if (first && (pickle_node_of(m, first)->kind == PICKLE_LIST ||
+                  pickle_node_of(m, first)->kind == PICKLE_TUPLE))
         return pickle_push(m, first);
     return pickle_push_new(m, (struct pickle_node){.kind = PICKLE_LIST});
 }
@@ -123,13 +116,11 @@ static int call_list(struct pickle_machine *m, pickle_id args)
 int pickle_op_reduce(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    if (pickle_need(m, 2) < 0)
-        return MGPT_EFILE;
     pickle_id args = pickle_pop(m), callee = pickle_pop(m);
-    if (pickle_call_node(m, callee)->kind != PICKLE_GLOBAL ||
-        pickle_call_node(m, args)->kind != PICKLE_TUPLE)
+    if (pickle_node_of(m, callee)->kind != PICKLE_GLOBAL ||
+        pickle_node_of(m, args)->kind != PICKLE_TUPLE)
         return pickle_bad(m, "a call of what is not a global, or without a tuple");
-    switch (pickle_call_node(m, callee)->use) {
+    switch (pickle_node_of(m, callee)->use) {
     case USE_CALL:
         return pickle_push_new(m, (struct pickle_node){.kind = PICKLE_CALL,
                                                        .as.call.callee = callee,
@@ -146,13 +137,11 @@ int pickle_op_reduce(struct pickle_machine *m, int arg)
 int pickle_op_new_object(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    if (pickle_need(m, 2) < 0)
-        return MGPT_EFILE;
     pickle_id args = pickle_pop(m), class = pickle_pop(m);
-    if (pickle_call_node(m, class)->kind != PICKLE_GLOBAL ||
-        pickle_call_node(m, args)->kind != PICKLE_TUPLE)
+    if (pickle_node_of(m, class)->kind != PICKLE_GLOBAL ||
+        pickle_node_of(m, args)->kind != PICKLE_TUPLE)
         return pickle_bad(m, "an object without a class, or without a tuple");
-    if (pickle_call_node(m, class)->use != USE_NEW)
+    if (pickle_node_of(m, class)->use != USE_NEW)
         return not_allowed(m, class, " as a class");
     return pickle_push_new(
         m,
@@ -163,10 +152,8 @@ int pickle_op_new_object(struct pickle_machine *m, int arg)
 int pickle_op_build(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    if (pickle_need(m, 2) < 0)
-        return MGPT_EFILE;
     pickle_id state = pickle_pop(m);
-    struct pickle_node *to = pickle_call_node(m, m->stack[arr_len(m->stack) - 1]);
+    struct pickle_node *to = pickle_node_of(m, m->stack[arr_len(m->stack) - 1]);
     if (to->kind == PICKLE_DICT)
         return MGPT_OK;
     if (to->kind != PICKLE_CALL && to->kind != PICKLE_OBJECT)
@@ -181,8 +168,6 @@ int pickle_op_persistent(struct pickle_machine *m, int arg)
 {
     pickle_id id;
     (void)arg;
-    if (pickle_need(m, 1) < 0)
-        return MGPT_EFILE;
     int status = pickle_new(m, (struct pickle_node){.kind = PICKLE_PERSISTENT}, &id);
     if (status == MGPT_OK)
         status = pickle_append(m, id, pickle_pop(m));

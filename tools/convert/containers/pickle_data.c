@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-static struct pickle_node *pickle_data_node(const struct pickle_machine *m, pickle_id id)
-{
-    return &m->p->nodes[id];
-}
-
 /* Moves the values from stack[from] on into the container. */
 static int append_above(struct pickle_machine *m, pickle_id container, size_t from)
 {
@@ -120,7 +115,7 @@ int pickle_op_tuple(struct pickle_machine *m, int arg)
 {
     size_t from = 0;
     pickle_id id;
-    int status = arg < 0 ? pop_mark(m, &from) : pickle_need(m, (size_t)arg);
+    int status = arg < 0 ? pop_mark(m, &from) : MGPT_OK;
     if (status == MGPT_OK)
         status = pickle_new(m, (struct pickle_node){.kind = PICKLE_TUPLE}, &id);
     if (status < 0)
@@ -137,7 +132,7 @@ static int pickle_data_fill(struct pickle_machine *m, int kind, size_t from)
     if (arr_len(m->stack) < from || from == 0)
         return pickle_bad(m, "the stack is empty");
     pickle_id id = m->stack[from - 1];
-    if (pickle_data_node(m, id)->kind != kind)
+    if (pickle_node_of(m, id)->kind != kind)
         return pickle_bad(m, kind == PICKLE_DICT ? "items for what is not a dict"
                                                  : "items for what is not a list");
     if (kind == PICKLE_DICT && (arr_len(m->stack) - from) % 2)

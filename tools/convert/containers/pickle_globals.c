@@ -57,39 +57,23 @@ static const struct {
 };
 
 /* torch's element types and storages: values, never called. */
-static const char *const torch_values[] = {
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-    "float",
-    "double",
-    "half",
-    "long",
-    "int",
-    "FloatStorage",
-    "HalfStorage",
-    "DoubleStorage",
-    "BFloat16Storage",
-    "LongStorage",
-    "IntStorage",
-    "ShortStorage",
-    "CharStorage",
-    "ByteStorage",
-    "BoolStorage",
-    "ComplexFloatStorage",
-    "complex64",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float8_e4m3fn",
-    "float8_e5m2",
+static const struct {
+    enum state_type type;
+    const char *names[7];
+} torch_values[] = {
+    {STATE_F32, {"FloatStorage", "float32", "float"}},
+    {STATE_F16, {"HalfStorage", "float16", "half"}},
+    {STATE_BF16, {"BFloat16Storage", "bfloat16"}},
+    {STATE_F64, {"DoubleStorage", "float64", "double"}},
+    {STATE_I64, {"LongStorage", "int64", "long"}},
+    {STATE_I32, {"IntStorage", "int32", "int"}},
+    {STATE_I16, {"ShortStorage", "int16"}},
+    {STATE_I8, {"CharStorage", "int8"}},
+    {STATE_U8, {"ByteStorage", "uint8"}},
+    {STATE_BOOL, {"BoolStorage", "bool"}},
+    {STATE_OTHER,
+     {"ComplexFloatStorage", "complex64", "uint16", "uint32", "uint64", "float8_e4m3fn",
+      "float8_e5m2"}},
 };
 
 /* Classes of training programs, under whatever module name those had. */
@@ -106,6 +90,17 @@ static int any(struct gguf_str s, const char *const *names, size_t n)
     for (size_t i = 0; i < n; i++)
         if (equal(s, names[i]))
             return 1;
+    return 0;
+}
+
+int pickle_torch_value(struct gguf_str name, enum state_type *type)
+{
+    for (size_t i = 0; i < sizeof torch_values / sizeof *torch_values; i++)
+        for (size_t k = 0; k < 7 && torch_values[i].names[k]; k++)
+            if (equal(name, torch_values[i].names[k])) {
+                *type = torch_values[i].type;
+                return 1;
+            }
     return 0;
 }
 
@@ -126,8 +121,8 @@ enum pickle_use pickle_use_of(struct gguf_str module, struct gguf_str name)
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         if (equal(module, allowed[i].module) && equal(name, allowed[i].name))
             return allowed[i].use;
-    if (equal(module, "torch") &&
-        any(name, torch_values, sizeof torch_values / sizeof *torch_values))
+    enum state_type type;
+    if (equal(module, "torch") && pickle_torch_value(name, &type))
         return USE_VALUE;
     if (!is_identifier(name))
         return USE_NONE;

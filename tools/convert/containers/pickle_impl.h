@@ -30,6 +30,11 @@ struct pickle_machine {
     mgpt_error *err;
 };
 
+static inline struct pickle_node *pickle_node_of(const struct pickle_machine *m, pickle_id id)
+{
+    return &m->p->nodes[id];
+}
+
 int pickle_bad(const struct pickle_machine *m, const char *what);
 int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id);
 int pickle_push(struct pickle_machine *m, pickle_id id);
@@ -42,7 +47,7 @@ pickle_id pickle_pop(struct pickle_machine *m);
 /* Appends to a list, tuple or dict. */
 int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item);
 
-/* ---- opcodes: arg is the table's ------------------------------------------------------------- */
+/* ---- opcodes: arg is the table's, which also says how many values must be on the stack -------- */
 
 /* pickle_data.c */
 int pickle_op_mark(struct pickle_machine *m, int arg);

@@ -21,41 +21,15 @@ enum { MAX_WRAPPERS = 4 }; /* parameters of tensors of a type */
 
 enum state_type torch_type(const struct pickle *p, pickle_id global)
 {
-    static const struct {
-        const char *name;
-        enum state_type type;
-    } types[] = {
-        {"FloatStorage", STATE_F32},
-        {"float32", STATE_F32},
-        {"float", STATE_F32},
-        {"HalfStorage", STATE_F16},
-        {"float16", STATE_F16},
-        {"half", STATE_F16},
-        {"BFloat16Storage", STATE_BF16},
-        {"bfloat16", STATE_BF16},
-        {"DoubleStorage", STATE_F64},
-        {"float64", STATE_F64},
-        {"double", STATE_F64},
-        {"LongStorage", STATE_I64},
-        {"int64", STATE_I64},
-        {"long", STATE_I64},
-        {"IntStorage", STATE_I32},
-        {"int32", STATE_I32},
-        {"int", STATE_I32},
-        {"ShortStorage", STATE_I16},
-        {"int16", STATE_I16},
-        {"CharStorage", STATE_I8},
-        {"int8", STATE_I8},
-        {"ByteStorage", STATE_U8},
-        {"uint8", STATE_U8},
-        {"UntypedStorage", STATE_U8},
-        {"BoolStorage", STATE_BOOL},
-        {"bool", STATE_BOOL},
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (pickle_is_global(p, global, NULL, types[i].name))
-            return types[i].type;
-    return STATE_OTHER;
+    const struct pickle_node *n = pickle_at(p, global);
+    enum state_type type = STATE_OTHER;
+    if (n->kind != PICKLE_GLOBAL)
+        return STATE_OTHER;
+    if (pickle_is_global(p, global, NULL, "UntypedStorage"))
+        return STATE_U8;
+    const struct pickle_node *name = pickle_at(p, n->as.global.name);
+    pickle_torch_value((struct gguf_str){name->as.text, name->n}, &type);
+    return type;
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
