@@ -55,7 +55,7 @@ void faults_disarm(void)
     report = NULL;
 }
 
-static uint32_t hash_of(void *const *frames, int n)
+static uint32_t hash_of_way(void *const *frames, int n)
 {
     uint64_t h = 0;
     for (int i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static void write_down(size_t k)
 {
     void *frames[32];
     if (k <= FAULT_PATHS)
-        report->paths[k - 1] = hash_of(frames, backtrace(frames, 32));
+        report->paths[k - 1] = hash_of_way(frames, backtrace(frames, 32));
 }
 
 static int same_sort(enum fault a, enum fault b)

@@ -14,8 +14,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include "faults/sweep.h"
 
-#include "faults/faults.h"
-#include "faults/spared.h"
+#include "faults/sweep_impl.h"
 #include "faults/symbols.h"
 
 #include <dirent.h>
@@ -31,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 24, SHOWN = 12, MAX_FILES = 4, SECONDS = 60 };
+enum { MAX_WORDS = 24, SHOWN = 12, SECONDS = 60 };
 /* A sanitizer makes a child many times slower, and needs to see each way once. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { ALL_UP_TO = 0, ONE_IN = 1000, LAST_TOO = 0, ONWARDS_ONE_IN = 16 };
@@ -39,28 +38,10 @@ enum { ALL_UP_TO = 0, ONE_IN = 1000, LAST_TOO = 0, ONWARDS_ONE_IN = 16 };
 enum { ALL_UP_TO = 60, ONE_IN = 100, LAST_TOO = 1, ONWARDS_ONE_IN = 1 };
 #endif
 
-struct bytes {
-    char *p;
-    size_t n;
-};
-
-/* What a run left behind. */
-struct outcome {
-    int code; /* exit code, or 1000 and the signal */
-    struct bytes out, err;
-    int n_files;
-    struct {
-        char name[64];
-        struct bytes bytes;
-    } files[MAX_FILES];
-};
-
 static char top[256]; /* the directory of this test */
-static struct fault_report *report;
+struct fault_report *report;
 static int exhaustive;
-static struct {
-    size_t operations, calls, runs, tolerated, wrong;
-} total;
+struct sweep_total total;
 
 /* What libzip itself leaks when it cannot open an entry for want of memory. */
 const char *__lsan_default_suppressions(void);
@@ -92,13 +73,13 @@ static char *path_of(const char *directory, const char *name)
     return p;
 }
 
-static struct bytes read_file(const char *path)
+static struct file_bytes read_file(const char *path)
 {
     struct stat st;
     int fd = open(path, O_RDONLY);
     if (fd < 0 || fstat(fd, &st) < 0)
         die(path);
-    struct bytes b = {malloc((size_t)st.st_size + 1), (size_t)st.st_size};
+    struct file_bytes b = {malloc((size_t)st.st_size + 1), (size_t)st.st_size};
     if (!b.p || read(fd, b.p, b.n) != (ssize_t)b.n)
         die(path);
     b.p[b.n] = 0;
@@ -114,20 +95,15 @@ static void write_file(const char *path, const char *text)
     close(fd);
 }
 
-static int same_bytes(struct bytes a, struct bytes b)
-{
-    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
-}
-
 /* ---- arguments --------------------------------------------------------------------------------- */
 
-struct words {
+struct line_words {
     int n;
     char *list[MAX_WORDS + 1];
     char text[MAX_WORDS][512];
 };
 
-static void split(struct words *w, const char *name, const char *line)
+static void split_line(struct line_words *w, const char *name, const char *line)
 {
     const char *root = getenv("MGPT_SOURCE_ROOT");
     memset(w, 0, sizeof *w);
@@ -165,7 +141,7 @@ static int count_open(void)
     return n;
 }
 
-_Noreturn static void child(const struct sweep *s, struct words *w, size_t k, int onwards)
+_Noreturn static void child(const struct sweep *s, struct line_words *w, size_t k, int onwards)
 {
     redirect(path_of(".", "stdin"), O_RDONLY, 0);
     redirect(path_of(".", "stdout"), O_WRONLY | O_CREAT | O_TRUNC, 1);
@@ -212,22 +188,6 @@ static void forget(struct outcome *o)
         free(o->files[i].bytes.p);
 }
 
-/* What was in a file before: as much of its kind as files.c asks for. */
-static const char *old_of(const char *name)
-{
-    static const char *const olds[][2] = {
-        {".npz", "PK\3\4 this was here before.....tokens.npy"},
-        {".safetensors", "12345678{\"tokens\":{\"dtype\":\"I64\"}} this was here before\n"},
-        {".html", "<!DOCTYPE html><h1>mgpt <span>lab</span></h1> this was here before\n"},
-        {".txt", "# this was here before\n1\n"},
-    };
-    const char *end = strrchr(name, '.');
-    for (size_t i = 0; end && i < sizeof olds / sizeof *olds; i++)
-        if (strcmp(end, olds[i][0]) == 0)
-            return olds[i][1];
-    return "{\"format\":\"mgpt session\"} this was here before\n";
-}
-
 /* The working directory as it is before a run: empty, or with old files of the names that the run
  * without faults wrote. */
 static void reset(const struct outcome *base, int replaces)
@@ -241,14 +201,15 @@ static void reset(const struct outcome *base, int replaces)
             unlink(path_of("work", entry->d_name));
     closedir(d);
     for (int i = 0; replaces && i < base->n_files; i++)
-        write_file(path_of("work", base->files[i].name), old_of(base->files[i].name));
+        write_file(path_of("work", base->files[i].name), sweep_old(base->files[i].name));
 }
 
-static struct outcome run(const struct sweep *s, const struct outcome *base, size_t k, int onwards)
+static struct outcome run_child(const struct sweep *s, const struct outcome *base, size_t k,
+                                int onwards)
 {
-    struct words w;
+    struct line_words w;
     int status;
-    split(&w, s->name, s->line);
+    split_line(&w, s->name, s->line);
     reset(base, s->replaces);
     write_file(path_of(".", "stdin"), s->input ? s->input : "");
     fflush(NULL);
@@ -261,135 +222,6 @@ static struct outcome run(const struct sweep *s, const struct outcome *base, siz
     if (waitpid(pid, &status, 0) != pid)
         die("waitpid");
     return collect(status);
-}
-
-/* ---- judging ----------------------------------------------------------------------------------- */
-
-static const struct bytes *file_named(const struct outcome *o, const char *name)
-{
-    for (int i = 0; i < o->n_files && i < MAX_FILES; i++)
-        if (strcmp(o->files[i].name, name) == 0)
-            return &o->files[i].bytes;
-    return NULL;
-}
-
-/* Every file is what the run without faults wrote, or as before: old or absent. None is new. With `all`,
- * every one has been written. */
-static int files_whole(const struct sweep *s, const struct outcome *base, const struct outcome *o,
-                       int all)
-{
-    int n = 0;
-    for (int i = 0; i < base->n_files; i++) {
-        const struct bytes *now = file_named(o, base->files[i].name);
-        n += now != NULL;
-        if (now && same_bytes(*now, base->files[i].bytes))
-            continue;
-        int as_before =
-            s->replaces ? now && strcmp(now->p, old_of(base->files[i].name)) == 0 : !now;
-        if (all || !as_before)
-            return 0;
-    }
-    return n == o->n_files;
-}
-
-/* The lines of stderr that are not there without faults, put together at its beginning. */
-static const char *said_more(const struct outcome *base, const struct outcome *o)
-{
-    char *to = o->err.p, line[1024];
-    for (const char *p = o->err.p, *next; *p; p = next) {
-        size_t n = strcspn(p, "\n");
-        next = p + n + (p[n] == '\n');
-        snprintf(line, sizeof line, "%.*s\n", (int)n, p);
-        if (strstr(base->err.p, line))
-            continue;
-        memmove(to, p, (size_t)(next - p));
-        to += next - p;
-    }
-    *to = 0;
-    return o->err.p;
-}
-
-static int is_temporary(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 4 && strcmp(name + n - 4, ".tmp") == 0;
-}
-
-static int some_temporary(const struct outcome *o)
-{
-    for (int i = 0; i < o->n_files && i < MAX_FILES; i++)
-        if (is_temporary(o->files[i].name))
-            return 1;
-    return o->n_files > MAX_FILES;
-}
-
-static int one_line(const char *text)
-{
-    size_t n = strcspn(text, "\n");
-    return strncmp(text, "mgpt", 4) == 0 && text[n] == '\n' && text[n + 1] == 0 && n < 400;
-}
-
-/* The result is that of the run without faults: what failed was not needed. */
-static int same_result(const struct sweep *s, const struct outcome *base, const struct outcome *o)
-{
-    return o->code == base->code && same_bytes(o->out, base->out) &&
-           same_bytes(o->err, base->err) && files_whole(s, base, o, 1);
-}
-
-/* A line that was begun may have been ended. */
-static int is_prefix(struct bytes a, struct bytes of)
-{
-    size_t n = a.n > 0 && a.p[a.n - 1] == '\n' ? a.n - 1 : a.n;
-    return n <= of.n && memcmp(a.p, of.p, n) == 0;
-}
-
-/* The way to the call. */
-static void print_way(void)
-{
-    printf("#   in");
-    for (int i = 0; i < report->n_frames; i++)
-        printf(" %s", symbol_name(report->frames[i]));
-    printf("\n");
-}
-
-static void complain(const struct sweep *s, const struct outcome *o, size_t k, int onwards,
-                     const char *what)
-{
-    printf("# %s, k = %zu%s (%s): %s; exit %d; %.*s\n", s->line, k, onwards ? " onwards" : "",
-           fault_names[report->kind], what, o->code, o->err.n > 600 ? 600 : (int)o->err.n,
-           o->err.p);
-    print_way();
-}
-
-/* NULL when all is as it should be, or what is not. */
-static const char *judge(const struct sweep *s, const struct outcome *base, const struct outcome *o)
-{
-    int want = report->kind <= FAULT_THREAD ? 4 : 5;
-    if (o->code >= 1000)
-        return "it crashed or hung";
-    if (strstr(o->err.p, "Sanitizer:") || strstr(o->err.p, "runtime error"))
-        return "a sanitizer complains";
-    if (report->n_open != 0 && !(report->kind == FAULT_MEMORY &&
-                                 strstr(o->err.p, ": npz: "))) /* libzip's, when its fdopen fails */
-        return "a descriptor is left open";
-    if (same_result(s, base, o)) {
-        total.tolerated++;
-        return spared(report) ? NULL : "it did without, and spared.c does not say why it may";
-    }
-    if (s->rule == SWEEP_GOES_ON ? some_temporary(o) : !files_whole(s, base, o, 0))
-        return "a file is left over or half written";
-    const char *more = said_more(base, o);
-    if (s->rule == SWEEP_GOES_ON && o->code == base->code && strncmp(more, "mgpt: ", 6) == 0)
-        return NULL; /* what was to follow may fail as well, and comes out otherwise */
-    if (!one_line(more))
-        return "stderr is not one line";
-    if (report->kind == FAULT_MEMORY && o->code == 3 && strstr(o->err.p, "Not a zip archive"))
-        return NULL; /* libzip says so when it lacks memory for the end of the archive */
-    if (o->code != want)
-        return want == 4 ? "the exit code is not 4" : "the exit code is not 5";
-    if (!is_prefix(o->out, base->out))
-        return "stdout is not the beginning of what it should be";
-    return NULL;
 }
 
 /* ---- choosing k -------------------------------------------------------------------------------- */
@@ -428,16 +260,34 @@ static unsigned char *choose(size_t n)
 
 /* ---- a sweep ----------------------------------------------------------------------------------- */
 
+/* The way to the call. */
+static void print_way(void)
+{
+    printf("#   in");
+    for (int i = 0; i < report->n_frames; i++)
+        printf(" %s", symbol_name(report->frames[i]));
+    printf("\n");
+}
+
+static void complain(const struct sweep *s, const struct outcome *o, size_t k, int onwards,
+                     const char *what)
+{
+    printf("# %s, k = %zu%s (%s): %s; exit %d; %.*s\n", s->line, k, onwards ? " onwards" : "",
+           fault_names[report->kind], what, o->code, o->err.n > 600 ? 600 : (int)o->err.n,
+           o->err.p);
+    print_way();
+}
+
 /* One k: 1 when it went wrong. *reached says whether the k-th call came. */
 static int try(const struct sweep *s, const struct outcome *base, size_t k, int onwards,
                int *reached)
 {
-    struct outcome o = run(s, base, k, onwards);
+    struct outcome o = run_child(s, base, k, onwards);
     const char *wrong = NULL;
     *reached = report->hit;
     if (report->hit)
-        wrong = judge(s, base, &o);
-    else if (!same_result(s, base, &o))
+        wrong = sweep_judge(s, base, &o);
+    else if (!sweep_same(s, base, &o))
         wrong = "without a fault it is not as before";
     if (wrong)
         complain(s, &o, k, onwards, wrong);
@@ -448,7 +298,7 @@ static int try(const struct sweep *s, const struct outcome *base, size_t k, int 
 
 int sweep_run(const struct sweep *s)
 {
-    struct outcome none = {0}, base = run(s, &none, 0, 0);
+    struct outcome none = {0}, base = run_child(s, &none, 0, 0);
     size_t n = report->n, before = total.runs, spared = total.tolerated;
     int wrong = 0, reached = 1;
     if (base.code != 0 || base.n_files > MAX_FILES) {
@@ -482,9 +332,9 @@ int sweep_run(const struct sweep *s)
 
 void sweep_prepare(sweep_fn *run_it, const char *line)
 {
-    struct words w;
+    struct line_words w;
     int status;
-    split(&w, "prepare", line);
+    split_line(&w, "prepare", line);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {

@@ -90,7 +90,7 @@ static int unembed(struct tour *t)
     return mgpt_unembed(t->sessions[0], residual, t->values, &t->err);
 }
 
-static int encode(struct tour *t)
+static int tour_encode(struct tour *t)
 {
     int32_t tokens[16];
     if (strcmp(t->info.tokenizer, "none") == 0)
@@ -115,7 +115,7 @@ static const struct {
 } stages[] = {
     {"open", open_model, 1},   {"session", new_session, 0}, {"feed", feed, 0},
     {"fork", fork_session, 0}, {"step", step_fork, 0},      {"step many", step_both, 0},
-    {"unembed", unembed, 0},   {"encode", encode, 0},       {"rewind", rewind_and_feed, 1},
+    {"unembed", unembed, 0},   {"encode", tour_encode, 0},  {"rewind", rewind_and_feed, 1},
 };
 
 /* The stage, and once more when it failed: then with no faults. A status, WRONG when the failure left

@@ -19,7 +19,7 @@
 
 enum { PARTS_MOST = 6 };
 
-struct parts {
+struct fuzz_parts {
     struct {
         char name[64];
         struct span bytes;
@@ -27,7 +27,7 @@ struct parts {
     size_t n;
 };
 
-static void take_apart(struct parts *parts, const uint8_t *data, size_t size)
+static void take_apart(struct fuzz_parts *parts, const uint8_t *data, size_t size)
 {
     struct feed f = {data + 5, size - 5};
     for (parts->n = 0; parts->n < PARTS_MOST && f.size > 0; parts->n++) {
@@ -43,7 +43,7 @@ static void take_apart(struct parts *parts, const uint8_t *data, size_t size)
     }
 }
 
-static int find_part(const struct parts *parts, const char *name, struct ckpt_side *side)
+static int find_part(const struct fuzz_parts *parts, const char *name, struct ckpt_side *side)
 {
     for (size_t k = 1; k < parts->n; k++)
         if (strcmp(parts->p[k].name, name) == 0) {
@@ -56,7 +56,7 @@ static int find_part(const struct parts *parts, const char *name, struct ckpt_si
 static int find_side(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
                      struct ckpt_side *side, mgpt_error *err)
 {
-    const struct parts *parts = user;
+    const struct fuzz_parts *parts = user;
     (void)err;
 #ifdef FUZZ_TOKENIZER
     if (option == OPT_TOKENIZER) {
@@ -86,7 +86,7 @@ static double real_from(struct feed *f, double least, double most)
 
 /* The options of mgpt convert in the ranges of cmd_convert.c: four bytes say which are given, then come
  * seven numbers of four bytes, and a byte for the three that are names. */
-static void read_options(struct ckpt_options *o, const struct parts *parts)
+static void read_options(struct ckpt_options *o, const struct fuzz_parts *parts)
 {
     static const char *const activations[] = {"relu", "gelu_erf", "silu", "x"},
                              *const positions[] = {"half", "adjacent", "none", "x"},
@@ -183,7 +183,7 @@ static struct span with_sums(struct span file)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ckpt_options options;
-    struct parts parts = {.p[0].bytes = {data, size}, .n = 1};
+    struct fuzz_parts parts = {.p[0].bytes = {data, size}, .n = 1};
     struct checkpoint c;
     mgpt_error err = {0};
     if (size >= 5 && memcmp(data, "PARTS", 5) == 0)

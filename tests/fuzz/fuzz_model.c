@@ -2,7 +2,7 @@
 #include "fuzz/fuzz.h"
 #include "mgpt.h"
 
-static int look(const mgpt_value *value, void *user)
+static int look_at_model(const mgpt_value *value, void *user)
 {
     volatile float *sum = user;
     for (int32_t i = 0; i < value->rows; i++)
@@ -38,7 +38,7 @@ static void words(const mgpt_model *model, const mgpt_info *info)
     mgpt_stream_end(&stream, text, sizeof text);
 }
 
-static void run(mgpt_session *session, const mgpt_info *info)
+static void run_model(mgpt_session *session, const mgpt_info *info)
 {
     float sum = 0;
     int32_t tokens[3] = {0, info->n_vocab - 1, info->n_vocab / 2};
@@ -48,7 +48,7 @@ static void run(mgpt_session *session, const mgpt_info *info)
         int32_t token = mgpt_sample(&sampler, logits, (size_t)info->n_tokens);
         MUST(token >= 0 && token < info->n_tokens);
     }
-    mgpt_tap(session, UINT64_MAX >> (64 - MGPT_N_POINTS), look, &sum, NULL);
+    mgpt_tap(session, UINT64_MAX >> (64 - MGPT_N_POINTS), look_at_model, &sum, NULL);
     if (mgpt_feed(session, tokens, 3, NULL) < 0)
         return;
     mgpt_session *fork = mgpt_fork(session, NULL);
@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     words(model, &info);
     mgpt_session *session = mgpt_session_new(model, &one, &err);
     if (session)
-        run(session, &info);
+        run_model(session, &info);
     mgpt_session_free(session);
     mgpt_close(model);
     return 0;

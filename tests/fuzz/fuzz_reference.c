@@ -19,7 +19,7 @@ static int memory_file(const uint8_t *data, size_t size)
     return fd;
 }
 
-static void read_all(struct reference *ref)
+static void read_every_array(struct reference *ref)
 {
     double row[VOCAB];
     mgpt_error err;
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             .shape_cols = VOCAB};
         struct reference *ref = reference_open(path, &options, &err);
         if (ref)
-            read_all(ref);
+            read_every_array(ref);
         else
             MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
         reference_close(ref);

@@ -131,7 +131,7 @@ static void open_model(struct engine *e)
 
 #ifdef FUZZ_SESSION
 /* A session that was accepted can be used, and comes back when it is saved. */
-static void run(struct repl *r, const uint8_t *data, size_t size)
+static void run_script(struct repl *r, const uint8_t *data, size_t size)
 {
     static const char use[] = "/branches\n/tokens\n/ab\n/set\n/top 3\n/s 2\n/branch zz\n/goto 0\n"
                               "/goto 1\n/set temp 1\n/g 3\n/sw 0\n/diff zz\n";
@@ -146,7 +146,7 @@ static void run(struct repl *r, const uint8_t *data, size_t size)
     MUST(quiet_told() == told);
 }
 #else
-static void run(struct repl *r, const uint8_t *data, size_t size)
+static void run_script(struct repl *r, const uint8_t *data, size_t size)
 {
     keep(data, 0);
     type_all(r, (const char *)data, size);
@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(sampling_begin(&r.sampling, &none) == EXIT_OK);
     MUST(engine_session(&r.engine) == EXIT_OK && repl_begin(&r));
     quiet_begin();
-    run(&r, data, size);
+    run_script(&r, data, size);
     repl_trace_end(&r);
     quiet_end();
     repl_end(&r);

@@ -14,7 +14,7 @@ static const char *const rules[] = {"gpt-2",  "smollm",         "llama-bpe",    
 enum { FILES = 3, KINDS = FILES + sizeof rules / sizeof *rules, TOKENS_MOST = 8192 };
 
 /* A model of this repository that is there for its vocabulary. */
-static mgpt_model *open_file(const char *name)
+static mgpt_model *open_weights(const char *name)
 {
     const mgpt_model_params params = {.vocab_only = 1};
     const char *root = getenv("MGPT_SOURCE_ROOT");
@@ -62,7 +62,7 @@ static mgpt_model *open_kind(size_t kind)
         return open_rule(rules[kind - FILES]);
     if (kind == 2)
         return open_vectors();
-    return open_file(kind == 0 ? "names.gguf" : "shakespeare.gguf");
+    return open_weights(kind == 0 ? "names.gguf" : "shakespeare.gguf");
 }
 
 /* The pieces together are the text, but for the space that SentencePiece puts in front. */

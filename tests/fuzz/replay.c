@@ -34,7 +34,7 @@ enum {
 static size_t n_files, n_runs;
 static int verbose;
 
-static void run(const uint8_t *data, size_t size)
+static void replay_one(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size : 1);
     MUST(exact);
@@ -59,7 +59,7 @@ static void damage(uint8_t *data, size_t size, size_t pos, size_t kind)
     if (verbose)
         fprintf(stderr, "  position %zu, damage %zu\n", pos, kind);
     if (kind == 0) {
-        run(data, pos);
+        replay_one(data, pos);
         return;
     }
     memcpy(old, data + pos, n);
@@ -71,7 +71,7 @@ static void damage(uint8_t *data, size_t size, size_t pos, size_t kind)
         size_t edge = kind - N_BYTES - 1, width = edge < N_EDGES ? 4 : 8;
         overwrite(data + pos, width < n ? width : n, edges[edge % N_EDGES]);
     }
-    run(data, size);
+    replay_one(data, size);
     memcpy(data + pos, old, n);
 }
 
@@ -96,7 +96,7 @@ static void run_file(const char *path, size_t most)
     fclose(f);
     if (verbose)
         fprintf(stderr, "%s\n", path);
-    run(data, (size_t)size);
+    replay_one(data, (size_t)size);
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     if (strncmp(name, "tiny", 4) == 0 || size <= ALL_UP_TO)
         most *= (size_t)size * N_KINDS;

@@ -43,7 +43,7 @@ static mgpt_model *open_vocab(struct checkpoint *c)
 }
 
 /* The hash of the text's ids; special tokens in it count, as in the original. */
-static uint64_t hash_of(const mgpt_model *model, int nfc, struct gguf_str text)
+static uint64_t hash_of_ids(const mgpt_model *model, int nfc, struct gguf_str text)
 {
     size_t n = text.n;
     char *normal = nfc ? nfc_copy(text.p, text.n, &n) : NULL;
@@ -77,7 +77,7 @@ static void check_family(char *line, const struct gguf_str *texts)
     assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
     size_t n_wrong = 0;
     for (size_t i = 0; i < arr_len(texts); i++)
-        if (hash_of(model, info.nfc, texts[i]) != strtoull(hash, &hash, 16) && n_wrong++ < 5)
+        if (hash_of_ids(model, info.nfc, texts[i]) != strtoull(hash, &hash, 16) && n_wrong++ < 5)
             print_error("%s: other ids for '%.*s'\n", name, (int)texts[i].n, texts[i].p);
     assert_int_equal(n_wrong, 0);
     mgpt_close(model);

@@ -137,7 +137,7 @@ static const char *other_fact(const struct checkpoint *c, const json_t *expected
 /* ---- all rows -------------------------------------------------------------------------------- */
 
 /* [files, message or facts, rows of the embedding: 100 if absent] */
-static void check_row(const json_t *base, const json_t *row)
+static void check_tokenizer_row(const json_t *base, const json_t *row)
 {
     const json_t *expected = json_array_get(row, 1), *n_rows = json_array_get(row, 2);
     struct directory d = directory_of(base, json_array_get(row, 0));
@@ -172,7 +172,7 @@ TEST(rows)
     size_t i, k, n = 0;
     json_array_foreach(groups, i, group) json_array_foreach(json_object_get(group, "rows"), k, row)
     {
-        check_row(json_object_get(group, "tokenizer"), row);
+        check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
     assert_int_equal(n, 102);

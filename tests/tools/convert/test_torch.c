@@ -31,7 +31,7 @@ static void fill(struct opened *o)
         fail_msg("%s", err.text);
 }
 
-static void close_fixture(struct opened *o)
+static void close_opened(struct opened *o)
 {
     state_free(&o->state);
     ckpt_free(&o->c);
@@ -56,8 +56,8 @@ static void expect(const struct checkpoint *c, const float *want, size_t n)
     assert_memory_equal(found, want, n * sizeof *want);
 }
 
-static void put(struct opened *o, uint64_t n_in, const struct state_part *parts, size_t n,
-                float plus)
+static void put_parts(struct opened *o, uint64_t n_in, const struct state_part *parts, size_t n,
+                      float plus)
 {
     mgpt_error err;
     if (state_put(&o->c, "x", n_in, parts, n, plus, &err) < 0)
@@ -94,7 +94,7 @@ static void check_views(struct opened *o)
     for (size_t i = 0; i < COUNT(views); i++) {
         struct state_part part = {.tensor = state_find(&o->state, views[i].name)};
         assert_non_null(part.tensor);
-        put(o, views[i].n_in, &part, 1, 0);
+        put_parts(o, views[i].n_in, &part, 1, 0);
         expect(&o->c, views[i].want, views[i].n);
     }
 }
@@ -127,7 +127,7 @@ TEST(views)
         assert_int_equal(arr_len(o.state.tensors), 17);
         check_views(&o);
         check_types(&o);
-        close_fixture(&o);
+        close_opened(&o);
     }
 }
 
@@ -142,12 +142,12 @@ TEST(in_place)
     assert_ptr_equal(state_peek(&o.state, "again")->bytes.data, data);
     assert_ptr_equal(state_peek(&o.state, "parameter")->bytes.data, data);
     struct state_part part = {.tensor = state_find(&o.state, "whole"), .first = 1, .n_rows = 2};
-    put(&o, 6, &part, 1, 0);
+    put_parts(&o, 6, &part, 1, 0);
     assert_ptr_equal(o.c.tensors[0].bytes, data + 6 * sizeof(float));
     part = (struct state_part){.tensor = state_find(&o.state, "transposed"), .transposed = 1};
-    put(&o, 6, &part, 1, 0); /* twice turned is in order again */
+    put_parts(&o, 6, &part, 1, 0); /* twice turned is in order again */
     assert_ptr_equal(o.c.tensors[1].bytes, data);
-    close_fixture(&o);
+    close_opened(&o);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -159,9 +159,9 @@ TEST(row_orders)
     fill(&o);
     const struct state_tensor *whole = state_find(&o.state, "whole");
     struct state_part part = {.tensor = whole, .order = STATE_ROWS_PAIRS};
-    put(&o, 6, &part, 1, 0);
+    put_parts(&o, 6, &part, 1, 0);
     part.order = STATE_ROWS_SWAP;
-    put(&o, 6, &part, 1, 0);
+    put_parts(&o, 6, &part, 1, 0);
     for (size_t row = 0; row < 4; row++) {
         float v[24];
         values_of(&o.c.tensors[0], v, 24);
@@ -175,7 +175,7 @@ TEST(row_orders)
     for (size_t i = 0; i < 3; i++)
         groups[i] =
             (struct state_part){.tensor = t, .first = i, .n_rows = 2, .block = 1, .step = 3};
-    put(&o, 4, groups, 3, 0);
+    put_parts(&o, 4, groups, 3, 0);
     static const float grouped[] = {0, 6,  12, 18, 3, 9, 15, 21, 1, 7,  13, 19,
                                     4, 10, 16, 22, 2, 8, 14, 20, 5, 11, 17, 23};
     expect(&o.c, grouped, 24);
@@ -183,10 +183,10 @@ TEST(row_orders)
     struct state_part mixed[] = {{.tensor = state_find(&o.state, "vector"), .first = 2},
                                  {.n_rows = 2},
                                  {.tensor = state_find(&o.state, "half"), .n_rows = 1}};
-    put(&o, 0, mixed, 3, 1);
+    put_parts(&o, 0, mixed, 3, 1);
     static const float plus[] = {8, 9, 1, 1, 1};
     expect(&o.c, plus, 5);
-    close_fixture(&o);
+    close_opened(&o);
 }
 
 TEST(parts_that_do_not_fit)
@@ -224,7 +224,7 @@ TEST(parts_that_do_not_fit)
         if (state_put(&o.c, "x", bad[i].n_in, &bad[i].part, 1, 0, &err) != MGPT_EFILE)
             fail_msg("part %zu fits", i);
     assert_int_equal(arr_len(o.c.tensors), 0);
-    close_fixture(&o);
+    close_opened(&o);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 /* ---- a zip archive --------------------------------------------------------------------------- */
 
-struct member {
+struct zip_part {
     const char *name;
     struct span bytes;
     int method;
@@ -21,7 +21,7 @@ struct archive {
     size_t n;
 };
 
-static void put_bytes(struct archive *a, const void *p, size_t n)
+static void put_zip_bytes(struct archive *a, const void *p, size_t n)
 {
     assert_true(a->n + n <= sizeof a->bytes);
     if (n)
@@ -38,7 +38,7 @@ static void put_fields(struct archive *a, const struct zip_field *fields, size_t
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < fields[i].n_bytes; k++)
-            put_bytes(a, &(uint8_t){(uint8_t)(k < 8 ? fields[i].value >> (8 * k) : 0)}, 1);
+            put_zip_bytes(a, &(uint8_t){(uint8_t)(k < 8 ? fields[i].value >> (8 * k) : 0)}, 1);
 }
 
 /* Little-endian numbers: {value, bytes}, ... */
@@ -47,21 +47,21 @@ static void put_fields(struct archive *a, const struct zip_field *fields, size_t
                COUNT(((const struct zip_field[]){__VA_ARGS__})))
 
 /* As PyTorch writes it: flags 0x0808, no CRC and sizes here. */
-static void put_local(struct archive *a, const struct member *m)
+static void put_local(struct archive *a, const struct zip_part *m)
 {
     size_t n = strlen(m->name);
     PUT(a, {0x04034b50, 4}, {0, 2}, {0x0808, 2}, {(uint64_t)m->method, 2}, {0, 16}, {n, 2}, {0, 2});
-    put_bytes(a, m->name, n);
-    put_bytes(a, m->bytes.data, m->bytes.size);
+    put_zip_bytes(a, m->name, n);
+    put_zip_bytes(a, m->bytes.data, m->bytes.size);
 }
 
-static void put_entry(struct archive *a, const struct member *m, size_t offset)
+static void put_entry(struct archive *a, const struct zip_part *m, size_t offset)
 {
     uint64_t size = (uint64_t)((int64_t)m->bytes.size + m->more);
     size_t n = strlen(m->name);
     PUT(a, {0x02014b50, 4}, {0, 4}, {0x0808, 2}, {(uint64_t)m->method, 2}, {0, 8}, {size, 4},
         {size, 4}, {n, 2}, {0, 12}, {(uint64_t)((int64_t)offset + m->shift), 4});
-    put_bytes(a, m->name, n);
+    put_zip_bytes(a, m->name, n);
 }
 
 /* The end record of a directory of n entries that ends here. */
@@ -71,7 +71,7 @@ static void put_end(struct archive *a, size_t n, size_t directory)
     PUT(a, {0x06054b50, 4}, {0, 4}, {n, 2}, {n, 2}, {size, 4}, {directory, 4}, {0, 2});
 }
 
-static struct span make(struct archive *a, const struct member *members, size_t n)
+static struct span make_archive(struct archive *a, const struct zip_part *members, size_t n)
 {
     size_t offsets[16];
     a->n = 0;
@@ -87,7 +87,7 @@ static struct span make(struct archive *a, const struct member *members, size_t 
 }
 
 /* Opens the archive, and describes all tensors of the dict in it. */
-static int read_all(struct span bytes, mgpt_error *err)
+static int read_tensors(struct span bytes, mgpt_error *err)
 {
     struct torch_file f;
     struct checkpoint c;
@@ -104,11 +104,11 @@ static int read_all(struct span bytes, mgpt_error *err)
     return status;
 }
 
-static void refuses(struct span bytes, const char *text)
+static void refuses_archive(struct span bytes, const char *text)
 {
     mgpt_error err;
     struct span copy = exact_copy(bytes);
-    int status = read_all(copy, &err);
+    int status = read_tensors(copy, &err);
     free_copy(copy);
     if (status >= 0)
         fail_msg("accepted, expected '%s'", text);
@@ -120,7 +120,7 @@ static void refuses(struct span bytes, const char *text)
 static void accepts(struct span bytes)
 {
     mgpt_error err;
-    if (read_all(bytes, &err) < 0)
+    if (read_tensors(bytes, &err) < 0)
         fail_msg("refused: %s", err.text);
 }
 
@@ -141,23 +141,23 @@ static void accepts(struct span bytes)
 
 static const struct span sixteen = {(const uint8_t *)"0123456789abcdef", 16};
 
-static void archive_with(const struct member *members, size_t n, const char *text)
+static void archive_with(const struct zip_part *members, size_t n, const char *text)
 {
     struct archive a;
     if (text)
-        refuses(make(&a, members, n), text);
+        refuses_archive(make_archive(&a, members, n), text);
     else
-        accepts(make(&a, members, n));
+        accepts(make_archive(&a, members, n));
 }
 
 TEST(archives)
 {
     const struct span pickle = BYTES(GOOD), empty = {(const uint8_t *)"", 0};
-    struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0},
-                         {"a/data/0", sixteen, 0, 0, 0},
-                         {"a/version", BYTES("3\n"), 0, 0, 0}};
+    struct zip_part m[] = {{"a/data.pkl", pickle, 0, 0, 0},
+                           {"a/data/0", sixteen, 0, 0, 0},
+                           {"a/version", BYTES("3\n"), 0, 0, 0}};
     archive_with(m, 3, NULL);
-    const struct member deeper[] = {
+    const struct zip_part deeper[] = {
         {"a/b/data.pkl", BYTES("x"), 0, 0, 0}, /* the one on top counts */
         {"a/data.pkl", pickle, 0, 0, 0},
         {"a/data/0", sixteen, 0, 0, 0},
@@ -169,7 +169,7 @@ TEST(archives)
     archive_with(m, 3, "storage 0 is not in the file");
     m[0].name = "a/data.pkl", m[1].name = "a/data/0", m[2].name = "a/data/0";
     archive_with(m, 3, "a/data/0 occurs twice");
-    m[2] = (struct member){"a/byteorder", BYTES("big"), 0, 0, 0};
+    m[2] = (struct zip_part){"a/byteorder", BYTES("big"), 0, 0, 0};
     archive_with(m, 3, "big-endian");
     m[2].bytes = BYTES("little");
     archive_with(m, 3, NULL);
@@ -202,7 +202,7 @@ TEST(empty_archive)
 TEST(other_order)
 {
     const struct span pickle = BYTES(GOOD);
-    const struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    const struct zip_part m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
     struct archive a = {.n = 0};
     put_local(&a, &m[0]);
     size_t second = a.n;
@@ -218,11 +218,11 @@ TEST(other_order)
 TEST(zip64)
 {
     const struct span pickle = BYTES(GOOD);
-    struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    struct zip_part m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
     for (int lie = 0; lie < 5; lie++) {
         struct archive a;
         mgpt_error err = {0};
-        make(&a, m, 2);
+        make_archive(&a, m, 2);
         a.n -= 22; /* the end record */
         size_t directory = a.bytes[a.n + 16] | (size_t)a.bytes[a.n + 17] << 8, end64 = a.n;
         PUT(&a, {lie == 1 ? 0x06064b51 : 0x06064b50, 4}, {44, 8}, {45, 2}, {45, 2}, {0, 8}, {2, 8},
@@ -232,7 +232,7 @@ TEST(zip64)
         PUT(&a, {0x07064b50, 4}, {0, 4}, {end64, 8}, {1, 4});
         PUT(&a, {0x06054b50, 4}, {0, 4}, {0xFFFF, 2}, {0xFFFF, 2}, {0xFFFFFFFF, 4}, {0xFFFFFFFF, 4},
             {0, 2});
-        int status = read_all((struct span){a.bytes, a.n}, &err);
+        int status = read_tensors((struct span){a.bytes, a.n}, &err);
         assert_int_equal(status, lie ? MGPT_EFILE : MGPT_OK);
         if (lie == 1) {
             assert_non_null(strstr(err.text, "the zip64 end record is not where it should be"));
@@ -246,8 +246,8 @@ TEST(sniffing)
 {
     const struct span pickle = BYTES(GOOD);
     static struct archive a;
-    struct member m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
-    struct span bytes = make(&a, m, 2);
+    struct zip_part m[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    struct span bytes = make_archive(&a, m, 2);
     assert_int_equal(torch_sniff(bytes), 1);
     bytes.size -= 1;
     assert_int_equal(torch_sniff(bytes), -1);
@@ -255,16 +255,17 @@ TEST(sniffing)
     static const char *const others[] = {"a/data.pkx", "xdata.pkl", "ata.pkl"};
     for (size_t i = 0; i < 3; i++) {
         m[0].name = others[i];
-        assert_int_equal(torch_sniff(make(&a, m, 2)), 0);
+        assert_int_equal(torch_sniff(make_archive(&a, m, 2)), 0);
     }
     m[0].name = "data.pkl";
-    assert_int_equal(torch_sniff(make(&a, m, 2)), 1);
+    assert_int_equal(torch_sniff(make_archive(&a, m, 2)), 1);
 }
 
 TEST(directories_that_lie)
 {
     const struct span pickle = BYTES(GOOD);
-    const struct member good[] = {{"a/data.pkl", pickle, 0, 0, 0}, {"a/data/0", sixteen, 0, 0, 0}};
+    const struct zip_part good[] = {{"a/data.pkl", pickle, 0, 0, 0},
+                                    {"a/data/0", sixteen, 0, 0, 0}};
     static const struct {
         size_t member;
         int64_t shift, more;
@@ -280,18 +281,18 @@ TEST(directories_that_lie)
         {0, 0, -1, "pickle: the data ends"},
     };
     for (size_t i = 0; i < COUNT(lies); i++) {
-        struct member m[2] = {good[0], good[1]};
+        struct zip_part m[2] = {good[0], good[1]};
         m[lies[i].member].shift = lies[i].shift;
         m[lies[i].member].more = lies[i].more;
         archive_with(m, 2, lies[i].text);
     }
     struct archive a;
-    struct span s = make(&a, good, 2);
+    struct span s = make_archive(&a, good, 2);
     a.bytes[s.size - 12] = 3; /* entries: one more than there are */
-    refuses(s, "");
+    refuses_archive(s, "");
     a.bytes[s.size - 12] = 2;
     a.bytes[s.size - 4] = 1; /* the directory lies behind the end */
-    refuses(s, "the directory does not fit");
+    refuses_archive(s, "the directory does not fit");
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -335,8 +336,8 @@ TEST(tensors_that_lie)
         {BYTES(TENSOR(STORAGE_OF("U\1a", "K\0"), "K\0", "K\0\x85", "K\1\x85")), NULL},
     };
     for (size_t i = 0; i < COUNT(all); i++) {
-        const struct member m[] = {{"a/data.pkl", all[i].pickle, 0, 0, 0},
-                                   {"a/data/0", sixteen, 0, 0, 0}};
+        const struct zip_part m[] = {{"a/data.pkl", all[i].pickle, 0, 0, 0},
+                                     {"a/data/0", sixteen, 0, 0, 0}};
         archive_with(m, 2, all[i].text);
     }
 }
@@ -347,8 +348,9 @@ TEST(where_a_tensor_lies)
     const struct span none = BYTES(TENSOR("N", "K\0", "K\1\x85", "K\1\x85"));
     struct archive a;
     mgpt_error err;
-    assert_int_equal(read_all(make(&a, &(struct member){"a/data.pkl", none, 0, 0, 0}, 1), &err),
-                     MGPT_EFILE);
+    assert_int_equal(
+        read_tensors(make_archive(&a, &(struct zip_part){"a/data.pkl", none, 0, 0, 0}, 1), &err),
+        MGPT_EFILE);
     assert_int_equal(err.offset,
                      sizeof "\x80\x02}U\1wctorch._utils\n_rebuild_tensor_v2\n(" - 1); /* of N */
 }
@@ -393,11 +395,11 @@ TEST(storages_of_old_files)
     };
     for (size_t i = 0; i < COUNT(all); i++) {
         struct archive a = {.n = 0};
-        put_bytes(&a, MAGIC, sizeof MAGIC - 1);
-        put_bytes(&a, all[i].head.data, all[i].head.size);
-        put_bytes(&a, all[i].keys.data, all[i].keys.size);
+        put_zip_bytes(&a, MAGIC, sizeof MAGIC - 1);
+        put_zip_bytes(&a, all[i].head.data, all[i].head.size);
+        put_zip_bytes(&a, all[i].keys.data, all[i].keys.size);
         if (all[i].text)
-            refuses((struct span){a.bytes, a.n}, all[i].text);
+            refuses_archive((struct span){a.bytes, a.n}, all[i].text);
         else
             accepts((struct span){a.bytes, a.n});
     }
@@ -411,7 +413,7 @@ TEST(truncated)
     for (size_t i = 0; i < COUNT(names); i++) {
         struct file f = torch_fixture(names[i]);
         for (size_t n = 4; n < f.size; n++)
-            refuses((struct span){f.data, n}, "");
+            refuses_archive((struct span){f.data, n}, "");
         file_close(&f);
     }
 }
@@ -428,7 +430,7 @@ TEST(flipped)
             mgpt_error err = {0};
             size_t at = next_random(&random) % copy.size;
             bytes[at] ^= (uint8_t)(1u << next_random(&random) % 8);
-            if (read_all(copy, &err) < 0)
+            if (read_tensors(copy, &err) < 0)
                 assert_true(err.status == MGPT_EFILE && strlen(err.text) > 0);
             bytes[at] = f.data[at];
         }

@@ -8,7 +8,7 @@
 #include "convert/core/readers.h"
 
 /* Side files come out of a directory of the fixtures. */
-struct beside {
+struct torch_sides {
     const char *directory;
     struct file files[8];
     size_t n;
@@ -17,7 +17,7 @@ struct beside {
 static int find_beside(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
                        struct ckpt_side *side, mgpt_error *err)
 {
-    struct beside *b = user;
+    struct torch_sides *b = user;
     char folder[128];
     (void)option;
     snprintf(folder, sizeof folder, "tests/fixtures/torch/%s", b->directory);
@@ -36,7 +36,7 @@ static int find_beside(void *user, enum ckpt_option option, const char *const *c
 static int read_model(struct checkpoint *c, struct span bytes, const char *directory,
                       const char *name, const struct ckpt_options *o, mgpt_error *err)
 {
-    struct beside b = {.directory = directory};
+    struct torch_sides b = {.directory = directory};
     struct ckpt_input in = {bytes, name, o, find_beside, &b, directory};
     float values[256];
     ckpt_init(c);
@@ -55,7 +55,7 @@ static int read_model(struct checkpoint *c, struct span bytes, const char *direc
 
 static const struct ckpt_options no_options = {0};
 
-static const struct ckpt_tensor *tensor(const struct checkpoint *c, const char *name)
+static const struct ckpt_tensor *tensor_called(const struct checkpoint *c, const char *name)
 {
     for (size_t i = 0; i < arr_len(c->tensors); i++)
         if (strcmp(c->tensors[i].name, name) == 0)
@@ -131,7 +131,7 @@ static struct ckpt_options options_of(const struct model *m)
     return o;
 }
 
-static void check_model(const struct model *m, const struct checkpoint *c)
+static void check_torch_model(const struct model *m, const struct checkpoint *c)
 {
     const struct ckpt_hparams *hp = &c->hp;
     assert_string_equal(c->format, m->format);
@@ -160,7 +160,7 @@ TEST(models)
         struct file f = torch_fixture(path);
         if (read_model(&c, span_of(&f), models[i].directory, models[i].name, &o, &err) < 0)
             fail_msg("%s: %s", path, err.text);
-        check_model(&models[i], &c);
+        check_torch_model(&models[i], &c);
         ckpt_free(&c);
         file_close(&f);
     }
@@ -175,12 +175,12 @@ TEST(zeros)
     struct file f = torch_fixture("nanogpt-nobias/ckpt.pt");
     assert_int_equal(read_model(&c, span_of(&f), "nanogpt-nobias", "ckpt", &no_options, &err),
                      MGPT_OK);
-    const struct ckpt_tensor *bias = tensor(&c, "blk.0.attn_qkv.bias");
+    const struct ckpt_tensor *bias = tensor_called(&c, "blk.0.attn_qkv.bias");
     assert_true(bias && bias->n_values == 24);
     ckpt_values(bias, 0, 24, v);
     for (size_t i = 0; i < 24; i++)
         assert_true(v[i] == 0.0f);
-    assert_null(tensor(&c, "output.weight")); /* tied */
+    assert_null(tensor_called(&c, "output.weight")); /* tied */
     ckpt_free(&c);
     file_close(&f);
 }
@@ -194,11 +194,11 @@ TEST(nanochat_rows)
     assert_int_equal(
         read_model(&c, span_of(&f), "nanochat-2026-01", "model_000010", &no_options, &err),
         MGPT_OK);
-    assert_null(tensor(&c, "blk.0.attn_q.weight")->bytes);
-    assert_null(tensor(&c, "blk.0.attn_k.weight")->bytes);
-    assert_non_null(tensor(&c, "blk.0.attn_v.weight")->bytes);
-    assert_true(tensor(&c, "token_embd.weight")->type->id == DTYPE_BF16);
-    assert_true(tensor(&c, "output.weight")->dims[1] == 270); /* of 320 rows */
+    assert_null(tensor_called(&c, "blk.0.attn_q.weight")->bytes);
+    assert_null(tensor_called(&c, "blk.0.attn_k.weight")->bytes);
+    assert_non_null(tensor_called(&c, "blk.0.attn_v.weight")->bytes);
+    assert_true(tensor_called(&c, "token_embd.weight")->type->id == DTYPE_BF16);
+    assert_true(tensor_called(&c, "output.weight")->dims[1] == 270); /* of 320 rows */
     assert_true(c.hp.windows[0] == 5 &&
                 c.hp.windows[1] == 0); /* 8 / 2 and itself; the last sees all */
     assert_true(c.hp.logit_softcap == 15.0f && c.hp.rope_base == 10000.0f);

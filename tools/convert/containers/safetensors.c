@@ -33,13 +33,13 @@ static const struct {
 /* ---- one entry --------------------------------------------------------------------------------- */
 
 /* Where an entry came from, for its error lines. */
-struct entry {
+struct st_entry {
     const char *name;
     const json_t *value;
     mgpt_error *err;
 };
 
-static int safetensors_bad(const struct entry *e, const char *what)
+static int safetensors_bad(const struct st_entry *e, const char *what)
 {
     return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %s",
                    CKPT_CLIP(e->name, strlen(e->name)), what);
@@ -53,7 +53,7 @@ static int whole(const json_t *v, uint64_t *to)
     return 1;
 }
 
-static int safetensors_read_shape(const struct entry *e, struct st_tensor *t)
+static int safetensors_read_shape(const struct st_entry *e, struct st_tensor *t)
 {
     const json_t *shape = json_object_get(e->value, "shape");
     size_t n = json_array_size(shape);
@@ -87,7 +87,7 @@ static int safetensors_size_of(const struct st_tensor *t, unsigned bits, uint64_
     return 1;
 }
 
-static int safetensors_read_entry(const struct entry *e, struct st_tensor *t)
+static int safetensors_read_entry(const struct st_entry *e, struct st_tensor *t)
 {
     const json_t *offsets = json_object_get(e->value, "data_offsets");
     const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
@@ -146,7 +146,7 @@ static int read_entries(struct safetensors *st, mgpt_error *err)
     json_object_foreach(st->header, name, value)
     {
         struct st_tensor t;
-        struct entry e = {name, value, err};
+        struct st_entry e = {name, value, err};
         if (strcmp(name, "__metadata__") == 0)
             continue;
         if (safetensors_read_entry(&e, &t) < 0)

@@ -23,7 +23,7 @@
 
 enum { END_BYTES = 22, LOCATOR_BYTES = 20, ENTRY_BYTES = 46, MAX_COMMENT = 65535, ENCRYPTED = 1 };
 
-struct entry {
+struct zip_entry {
     uint16_t flags, method;
     uint32_t crc;
     uint64_t size, stored, offset;
@@ -92,7 +92,7 @@ static int find_directory(struct span bytes, uint64_t *offset, uint64_t *size, u
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* Replaces the quantities that are all ones by those of the zip64 field. */
-static void apply_zip64(struct entry *e)
+static void apply_zip64(struct zip_entry *e)
 {
     struct cursor c = cursor_over(e->extra.data, e->extra.size);
     while (cursor_left(&c) >= 4) {
@@ -109,10 +109,10 @@ static void apply_zip64(struct entry *e)
     }
 }
 
-static int zip_dir_read_entry(struct cursor *c, struct entry *e)
+static int zip_dir_read_entry(struct cursor *c, struct zip_entry *e)
 {
     uint32_t magic = cursor_u32(c);
-    *e = (struct entry){0};
+    *e = (struct zip_entry){0};
     cursor_u32(c); /* versions */
     e->flags = cursor_u16(c);
     e->method = cursor_u16(c);
@@ -133,7 +133,7 @@ static int zip_dir_read_entry(struct cursor *c, struct entry *e)
 }
 
 /* Finds the data behind the local header; the name there must be the directory's. */
-static int locate(struct span bytes, const struct entry *e, struct zip_member *m)
+static int locate(struct span bytes, const struct zip_entry *e, struct zip_member *m)
 {
     struct cursor c = cursor_at(bytes, e->offset);
     uint32_t magic = cursor_u32(&c);
@@ -154,7 +154,7 @@ static int zip_dir_add_entry(struct zip_dir *z, struct span bytes, struct cursor
                              mgpt_error *err)
 {
     size_t at = c->pos;
-    struct entry e;
+    struct zip_entry e;
     if (!zip_dir_read_entry(c, &e))
         return zip_dir_bad(at, "the directory is damaged", err);
     struct zip_member m = {.name = e.name.p, .n_name = e.name.n, .offset = e.offset};
