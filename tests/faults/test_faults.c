@@ -34,7 +34,7 @@ static const struct sweep sweeps[] = {
     {"tour", tour_run, "%bpe.gguf", NULL, SWEEP_PLAIN, 0},
     {"info", cmd_info, "@weights/names.gguf --tensors", NULL, SWEEP_PLAIN, 0},
     {"info", cmd_info, "%bpe.gguf --json --tensors", NULL, SWEEP_PLAIN, 0},
-    {"info", cmd_info, "@tests/fixtures/convert/flat.json", NULL, SWEEP_PLAIN, 0},
+    {"info", cmd_info, "@tests/fixtures/wild/base64.json", NULL, SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "@weights/names.gguf -p anna", NULL, SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%bpe.gguf --pieces", "then the nan", SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%bpe.gguf --decode -p 5,6,7", NULL, SWEEP_PLAIN, 0},

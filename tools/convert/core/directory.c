@@ -8,6 +8,7 @@
 #include "convert/core/source.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ struct listing {
 static int listing_read(struct listing *l, const char *path, mgpt_error *err)
 {
     DIR *d = opendir(path);
+    if (!d && errno == ENOMEM)
+        return err_memory(err, "a list of files", sizeof *l->names);
     if (!d)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "cannot be listed");
     int status = MGPT_OK;

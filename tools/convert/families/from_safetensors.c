@@ -53,7 +53,8 @@ static int read_metadata(struct named_file *r)
         json_t *value = decoded(v, r->parts.err);
         if (!value)
             return MGPT_EMEM;
-        json_object_set_new(r->said, key, value);
+        if (json_object_set_new(r->said, key, value) < 0)
+            return err_memory(r->parts.err, "the metadata", 1);
     }
     if (!r->said || json_has_lost())
         return err_memory(r->parts.err, "the metadata", 1);
