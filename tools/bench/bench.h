@@ -119,8 +119,8 @@ struct bench {
     double kv_bytes;       /* per position */
     struct limits *limits; /* [n_limits], one per number of threads */
     size_t n_limits;
-    struct test *tests;
-    size_t n_tests, cap_tests;
+    struct test *tests; /* stb_ds array */
+    size_t n_tests;
     int rounds;
     double open_seconds, first_seconds; /* model opened; first logits, from the start */
     uint64_t peak_bytes;                /* memory at that moment */

@@ -117,16 +117,6 @@ static void choose_sizes(struct bench_request *q, int32_t n_ctx)
 
 /* ---- the plan ---- */
 
-/* KV cache bytes per position, of the type that --kv chose. */
-static double kv_bytes(const struct bench *b)
-{
-    const mgpt_info *info = &b->engine.info;
-    double values = 2.0 * info->n_layer * info->n_head_kv * info->head_dim;
-    if (!b->engine.kv)
-        return (double)info->kv_bytes;
-    return values * (strcmp(b->engine.kv, "f16") == 0 ? 2 : 4);
-}
-
 /* Bytes and operations of a test, once its numbers are known. */
 static void weigh(const struct bench *b, struct test *t)
 {
@@ -145,34 +135,32 @@ static int bench_add(struct bench *b, const struct test *t, int32_t n_ctx)
 {
     if (t->n == 0 || (t->kind != TEST_GENERATE && t->n > n_ctx - t->depth))
         return EXIT_OK;
-    if (b->n_tests == b->cap_tests) {
-        size_t cap = b->cap_tests ? 2 * b->cap_tests : 16;
-        struct test *bigger = realloc(b->tests, cap * sizeof *bigger);
-        if (!bigger) {
-            cli_note("out of memory: %zu tests", cap);
-            return EXIT_FULL;
-        }
-        b->tests = bigger;
-        b->cap_tests = cap;
+    if (!arr_push(b->tests, *t)) {
+        cli_note("out of memory: %zu tests", arr_len(b->tests));
+        return EXIT_FULL;
     }
-    b->tests[b->n_tests] = *t;
     weigh(b, &b->tests[b->n_tests++]);
     return EXIT_OK;
 }
 
-static int add_all(struct bench *b, enum test_kind kind, const struct numbers *sizes,
-                   const struct numbers *depths, const struct numbers *batches,
-                   struct limits *limits, int32_t n_ctx)
+/* A kind of test, for every combination of the lists. */
+struct combination {
+    enum test_kind kind;
+    const struct numbers *sizes, *depths, *batches;
+};
+
+static int add_all(struct bench *b, const struct combination *c, struct limits *limits,
+                   int32_t n_ctx)
 {
     int code = EXIT_OK;
-    for (size_t k = 0; k < batches->n; k++)
-        for (size_t d = 0; d < depths->n; d++)
-            for (size_t i = 0; i < sizes->n && code == EXIT_OK; i++) {
-                struct test t = {.kind = kind,
-                                 .n = sizes->v[i],
-                                 .depth = depths->v[d],
-                                 .n_sessions = batches->v[k],
-                                 .limits = limits};
+    for (size_t k = 0; k < c->batches->n; k++)
+        for (size_t d = 0; d < c->depths->n; d++)
+            for (size_t i = 0; i < c->sizes->n && code == EXIT_OK; i++) {
+                const struct test t = {.kind = c->kind,
+                                       .n = c->sizes->v[i],
+                                       .depth = c->depths->v[d],
+                                       .n_sessions = c->batches->v[k],
+                                       .limits = limits};
                 code = bench_add(b, &t, n_ctx);
             }
     return code;
@@ -182,22 +170,19 @@ static int plan(struct bench *b, const struct bench_request *q, int32_t n_ctx)
 {
     const struct numbers one = {.v = {1}, .n = 1}, start = {.n = 1};
     struct numbers many = {0}, single = {0}, first = {.v = {q->depths.v[0]}, .n = 1};
+    const struct combination all[] = {{TEST_PREFILL, &q->prompts, &q->depths, &one},
+                                      {TEST_DECODE, &q->gens, &q->depths, &single},
+                                      {TEST_DECODE, &q->gens, &first, &many},
+                                      {TEST_GENERATE, &q->draws, &start, &q->batches}};
     int code = EXIT_OK;
     for (size_t i = 0; i < q->batches.n; i++)
         if (q->batches.v[i] > 1)
             many.v[many.n++] = q->batches.v[i];
         else
             single = one;
-    for (size_t i = 0; i < b->n_limits && code == EXIT_OK; i++) {
-        struct limits *l = &b->limits[i];
-        code = add_all(b, TEST_PREFILL, &q->prompts, &q->depths, &one, l, n_ctx);
-        if (code == EXIT_OK)
-            code = add_all(b, TEST_DECODE, &q->gens, &q->depths, &single, l, n_ctx);
-        if (code == EXIT_OK)
-            code = add_all(b, TEST_DECODE, &q->gens, &first, &many, l, n_ctx);
-        if (code == EXIT_OK)
-            code = add_all(b, TEST_GENERATE, &q->draws, &start, &q->batches, l, n_ctx);
-    }
+    for (size_t i = 0; i < b->n_limits; i++)
+        for (size_t k = 0; k < sizeof all / sizeof *all && code == EXIT_OK; k++)
+            code = add_all(b, &all[k], &b->limits[i], n_ctx);
     if (code == EXIT_OK && b->n_tests == 0) {
         cli_note("nothing to measure: the context holds %d tokens", n_ctx);
         code = EXIT_FULL;
@@ -295,7 +280,7 @@ static int bench_measure(struct bench *b, struct bench_request *q)
     if (code == EXIT_OK) {
         machine_look(&b->machine);
         work_of(&b->work, b->engine.model, &b->engine.info);
-        b->kv_bytes = kv_bytes(b);
+        b->kv_bytes = (double)engine_kv_bytes(&b->engine);
         choose_sizes(q, n_ctx);
         interrupt_catch();
         code = open_limits(b, q);
@@ -310,7 +295,7 @@ static int bench_measure(struct bench *b, struct bench_request *q)
         test_close(&b->tests[i]);
     for (size_t i = 0; i < b->n_limits; i++)
         limits_close(&b->limits[i]);
-    free(b->tests);
+    arr_free(b->tests);
     free(b->limits);
     return code;
 }

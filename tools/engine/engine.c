@@ -104,6 +104,24 @@ static int32_t kv_type(const char *name)
     return strcmp(name, "f16") == 0 ? MGPT_KV_F16 : -1;
 }
 
+static uint64_t kv_numbers(const mgpt_info *i)
+{
+    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
+}
+
+/* kv_bytes tells the default's width; a model without layers keeps nothing. */
+const char *engine_kv_type(const struct engine *e)
+{
+    if (e->kv)
+        return e->kv;
+    return e->info.kv_bytes < kv_numbers(&e->info) * sizeof(float) ? "f16" : "f32";
+}
+
+uint64_t engine_kv_bytes(const struct engine *e)
+{
+    return kv_numbers(&e->info) * (strcmp(engine_kv_type(e), "f16") == 0 ? 2 : 4);
+}
+
 int engine_new_session(struct engine *e, mgpt_session **session)
 {
     mgpt_session_params params = {

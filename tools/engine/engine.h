@@ -98,6 +98,10 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
 int engine_session(struct engine *e);
 int engine_new_session(struct engine *e, mgpt_session **session);
 
+/* What sessions keep keys and values as, "f32" or "f16", and the bytes of a position. */
+const char *engine_kv_type(const struct engine *e);
+uint64_t engine_kv_bytes(const struct engine *e);
+
 /* The functions of mgpt.h on sessions of the engine, with --check-finite; they return what those
  * return and tell the user nothing. With needs_finite they fail with MGPT_EFILE after a pass whose
  * last logits are not finite, unless `own` looks at them itself. Ctrl-C can stop engine_feed in the

@@ -45,49 +45,6 @@ const struct hook *repl_hooks(struct repl *r)
     return r->hooks;
 }
 
-/* ---- settings ---- */
-
-static void print_settings(const struct repl *r)
-{
-    const mgpt_sampler *s = &r->sampling.sampler;
-    printf("temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)s->temperature,
-           (int)s->top_k, (double)s->top_p, (double)s->min_p, (unsigned long long)r->sampling.seed);
-}
-
-/* Stores value in the setting called name; 0 after telling the user what is wrong. */
-static int change(struct sampling *s, const char *name, const char *value)
-{
-    const struct cli_option rows[] = {
-        {"temp", NULL, CLI_REAL, &s->temperature, 0, 1e30, "a number from 0 on"},
-        {"top-k", NULL, CLI_INT, &s->top_k, 0, INT32_MAX, "a whole number from 0 on"},
-        {"top-p", NULL, CLI_REAL, &s->top_p, 0, 1, "a number from 0 to 1"},
-        {"min-p", NULL, CLI_REAL, &s->min_p, 0, 1, "a number from 0 to 1"},
-        {"seed", NULL, CLI_U64, &s->seed, 0, 0, "a whole number from 0 on"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].name, name) != 0)
-            continue;
-        if (cli_set_number(&rows[i], value))
-            return 1;
-        repl_error("%s: expected %s, found '%s'", name, rows[i].help, value);
-        return 0;
-    }
-    repl_error("unknown setting '%s': temp, top-k, top-p, min-p or seed", name);
-    return 0;
-}
-
-void repl_run_set(struct repl *r, struct repl_args *args)
-{
-    const char *name = repl_word(args);
-    if (!*name) {
-        print_settings(r);
-    } else if (change(&r->sampling, name, args->rest)) {
-        sampling_apply(&r->sampling);
-        if (strcmp(name, "seed") == 0)
-            sampling_seed(&r->sampling, r->sampling.seed);
-    }
-}
-
 /* ---- help ---- */
 
 static void print_one(const struct repl_command *c)

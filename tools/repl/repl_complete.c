@@ -26,12 +26,6 @@ static int offer(const struct completion *c, const char *word)
     return strncmp(word, c->begin, strlen(c->begin)) != 0 || line_add(c->words, word);
 }
 
-static void offer_all(const struct completion *c, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        offer(c, words[i]);
-}
-
 static void fill_commands(const struct completion *c)
 {
     for (size_t i = 0; i < repl_n_commands; i++) {
@@ -48,8 +42,8 @@ static void fill_branches(const struct completion *c)
 
 static void fill_settings(const struct completion *c)
 {
-    static const char *const names[] = {"temp", "top-k", "top-p", "min-p", "seed"};
-    offer_all(c, names, sizeof names / sizeof *names);
+    for (size_t i = 0; i < REPL_SETTINGS; i++)
+        offer(c, repl_settings[i].name);
 }
 
 static void fill_parts(const struct completion *c)
@@ -70,7 +64,8 @@ static void fill_parts(const struct completion *c)
 static void fill_kinds(const struct completion *c)
 {
     static const char *const kinds[] = {"zero", "mean", "off"};
-    offer_all(c, kinds, sizeof kinds / sizeof *kinds);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        offer(c, kinds[i]);
 }
 
 static void fill_hooks(const struct completion *c)

@@ -90,9 +90,9 @@ static int check_same_model(struct load *l, mgpt_error *err)
         return other_model(theirs, ours, err);
     if (!kv || (strcmp(kv, "f32") != 0 && strcmp(kv, "f16") != 0))
         return bad(err, "kv is neither f32 nor f16");
-    if (strcmp(kv, repl_kv_type(l->repl)) != 0)
+    if (strcmp(kv, engine_kv_type(&l->repl->engine)) != 0)
         return bad(err, "keys and values were in %s, here they are in %s: start with --kv %s", kv,
-                   repl_kv_type(l->repl), kv);
+                   engine_kv_type(&l->repl->engine), kv);
     return MGPT_OK;
 }
 
@@ -131,20 +131,31 @@ static int read_python(const json_t *python, struct sampling *s, mgpt_error *err
     return MGPT_OK;
 }
 
+static int read_setting(const json_t *part, const struct repl_setting *setting, struct sampling *s,
+                        mgpt_error *err)
+{
+    void *to = repl_setting_of(setting, s);
+    int64_t whole = 0;
+    if (setting->kind == CLI_REAL)
+        return read_real(json_object_get(part, setting->key), setting->key, 0, setting->max, to,
+                         err);
+    if (setting->kind == CLI_U64)
+        return read_u64(part, setting->key, 10, to, err);
+    int status = read_integer(part, setting->key, 0, INT32_MAX, &whole, err);
+    *(int32_t *)to = (int32_t)whole;
+    return status;
+}
+
 static int read_sampling(struct load *l, mgpt_error *err)
 {
     const json_t *part = json_object_get(l->tree, "sampling");
     const json_t *python = json_object_get(part, "python");
     struct sampling *s = &l->sampling;
-    int64_t top_k = 0;
-    if (read_real(json_object_get(part, "temp"), "temp", 0, 1e30, &s->temperature, err) < 0 ||
-        read_integer(part, "top_k", 0, INT32_MAX, &top_k, err) < 0 ||
-        read_real(json_object_get(part, "top_p"), "top_p", 0, 1, &s->top_p, err) < 0 ||
-        read_real(json_object_get(part, "min_p"), "min_p", 0, 1, &s->min_p, err) < 0 ||
-        read_u64(part, "seed", 10, &s->seed, err) < 0 ||
-        read_u64(part, "rng", 10, &s->sampler.rng, err) < 0)
+    for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++)
+        if (read_setting(part, t, s, err) < 0)
+            return err->status;
+    if (read_u64(part, "rng", 10, &s->sampler.rng, err) < 0)
         return err->status;
-    s->top_k = (int32_t)top_k;
     sampling_apply(s);
     sampling_use_python(s, python != NULL);
     return python ? read_python(python, s, err) : MGPT_OK;

@@ -43,16 +43,6 @@ int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
                    r->engine.path);
 }
 
-/* The default's width is in the model's own numbers; a model without layers keeps nothing. */
-const char *repl_kv_type(const struct repl *r)
-{
-    const mgpt_info *i = &r->engine.info;
-    uint64_t values = 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
-    if (r->engine.kv)
-        return r->engine.kv;
-    return i->kv_bytes < values * sizeof(float) ? "f16" : "f32";
-}
-
 /* ---- the parts; NULL when out of memory ---- */
 
 static json_t *hex64(uint64_t x)
@@ -91,16 +81,28 @@ static json_t *python_part(const struct sampling *s)
                      state);
 }
 
-static json_t *sampling_part(const struct sampling *s)
+static json_t *setting_part(const struct repl_setting *setting, struct sampling *s)
 {
-    json_t *part = json_pack("{sf si sf sf so so}", "temp", s->temperature, "top_k", (int)s->top_k,
-                             "top_p", s->top_p, "min_p", s->min_p, "seed", decimal64(s->seed),
-                             "rng", decimal64(s->sampler.rng));
-    if (part && sampling_is_shared(s) && json_object_set_new(part, "python", python_part(s)) < 0) {
-        json_decref(part);
-        return NULL;
-    }
-    return part;
+    const void *at = repl_setting_of(setting, s);
+    if (setting->kind == CLI_REAL)
+        return json_real(*(const double *)at);
+    return setting->kind == CLI_U64 ? decimal64(*(const uint64_t *)at)
+                                    : json_integer(*(const int32_t *)at);
+}
+
+static json_t *sampling_part(struct sampling *s)
+{
+    json_t *part = json_object();
+    int failed = 0;
+    for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++)
+        failed |= json_object_set_new(part, t->key, setting_part(t, s));
+    failed |= json_object_set_new(part, "rng", decimal64(s->sampler.rng));
+    if (sampling_is_shared(s))
+        failed |= json_object_set_new(part, "python", python_part(s));
+    if (!failed)
+        return part;
+    json_decref(part);
+    return NULL;
 }
 
 static json_t *edit_part(const struct edits *edits, const struct edit *e)
@@ -151,9 +153,9 @@ static json_t *session_tree(struct repl *r, uint64_t hash)
     }
     return json_pack("{ss si s{so sI} ss so so so ss}", "format", REPL_SESSION_FORMAT, "version",
                      REPL_SESSION_VERSION, "model", "xxh64", hex64(hash), "bytes",
-                     (json_int_t)r->engine.info.file_bytes, "kv", repl_kv_type(r), "sampling",
-                     sampling_part(&r->sampling), "edits", edits, "branches", branches, "current",
-                     r->branches[r->current].name);
+                     (json_int_t)r->engine.info.file_bytes, "kv", engine_kv_type(&r->engine),
+                     "sampling", sampling_part(&r->sampling), "edits", edits, "branches", branches,
+                     "current", r->branches[r->current].name);
 }
 
 /* ---- the file ---- */

@@ -12,7 +12,4 @@
 /* The hash of the model's file, computed when it is asked for the first time. */
 int repl_model_hash(struct repl *repl, uint64_t *hash, mgpt_error *err);
 
-/* What keys and values are kept as: "f32" or "f16". Another type gives other logits. */
-const char *repl_kv_type(const struct repl *repl);
-
 #endif

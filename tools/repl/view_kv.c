@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct cache {
     struct view view;
@@ -12,25 +11,14 @@ struct cache {
     float *k, *v; /* [n_pos][d] */
 };
 
-/* Bytes of a position in all layers, and what a number takes. */
-static uint64_t bytes_per_position(const struct repl *r, size_t *element)
-{
-    const mgpt_info *i = &r->engine.info;
-    uint64_t numbers = 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
-    *element = i->kv_bytes == 2 * numbers ? 2 : 4;
-    if (r->engine.kv)
-        *element = strcmp(r->engine.kv, "f16") == 0 ? 2 : 4;
-    return numbers * *element;
-}
-
 static void print_size(const struct cache *c)
 {
-    size_t element, n_ctx = mgpt_n_ctx(c->view.repl->engine.session);
-    uint64_t each = bytes_per_position(c->view.repl, &element);
+    const struct engine *e = &c->view.repl->engine;
+    size_t n_ctx = mgpt_n_ctx(e->session);
+    uint64_t each = engine_kv_bytes(e);
     printf("positions %zu of %zu, %s\nbytes: %" PRIu64 " each, %" PRIu64 " used, %" PRIu64
            " when full\n",
-           c->view.n_pos, n_ctx, element == 2 ? "f16" : "f32", each, each * c->view.n_pos,
-           each * n_ctx);
+           c->view.n_pos, n_ctx, engine_kv_type(e), each, each * c->view.n_pos, each * n_ctx);
 }
 
 static double cached_key(const void *user, size_t pos, size_t dim)
