@@ -91,12 +91,11 @@ typedef struct mgpt_info {
     int32_t bos, eos;     /* ids, -1 when the model has none */
     int32_t add_bos, nfc; /* 1: mgpt_encode puts bos in front; texts should be in Unicode form C */
     int32_t gated, tied;  /* 1: gated MLP; 1: the head is the token embedding */
-    float norm_eps, rope_base,
-        attn_scale;                /* scores = q . k * attn_scale; often 1 / sqrt(head_dim) */
-    float logit_softcap;           /* logits are cap * tanh(x / cap); 0: no cap */
-    uint64_t n_params, file_bytes; /* weights, counted once when tied; size of the file */
-    uint64_t bytes_per_token;      /* weight bytes that one mgpt_step reads */
-    uint64_t kv_bytes;             /* KV cache bytes per position, all layers, with kv_type = 0 */
+    float norm_eps, rope_base, attn_scale; /* scores = q . k * attn_scale */
+    float logit_softcap;                   /* logits are cap * tanh(x / cap); 0: no cap */
+    uint64_t n_params, file_bytes;         /* weights, counted once when tied; size of the file */
+    uint64_t bytes_per_token;              /* weight bytes that one mgpt_step reads */
+    uint64_t kv_bytes; /* KV cache bytes per position, all layers, with kv_type = 0 */
 } mgpt_info;
 typedef struct mgpt_layer {
     int32_t window; /* most keys that a query sees, its own included; 0: all */
@@ -109,7 +108,7 @@ typedef struct mgpt_tensor {
     uint64_t offset, n_bytes; /* in the file */
 } mgpt_tensor;
 
-/* Facts of the model, layer i, tensor i in file order, the tensor of a name. Error: MGPT_EARG. */
+/* Facts of the model, layer i, tensor i in file order, a named tensor. Error: MGPT_EARG. */
 MGPT_API int mgpt_get_info(const mgpt_model *model, mgpt_info *info, mgpt_error *err);
 MGPT_API int mgpt_get_layer(const mgpt_model *model, size_t i, mgpt_layer *layer, mgpt_error *err);
 MGPT_API int mgpt_get_tensor(const mgpt_model *model, size_t i, mgpt_tensor *t, mgpt_error *err);
@@ -224,11 +223,13 @@ typedef struct mgpt_candidate {
     double logprob; /* natural logarithm of the softmax probability at temperature 1 */
 } mgpt_candidate;
 
-/* sample chooses a token from n logits; they are not changed; NaN counts as minus infinity. It
- * allocates nothing and is O(n). Returns MGPT_EARG for NULL or n = 0. top writes the k likeliest
- * tokens, best first, lowest id first on ties; returns min(k, n). logprob is
- * log softmax(logits)[token] in float64; NaN when token is out of range. */
+/* sample chooses one of n tokens; NaN counts as minus infinity. sample_many draws n_draws tokens
+ * from the same logits, token i as sample does with rng[i] for sampler->rng. Both return MGPT_EARG
+ * for NULL or n = 0, sample_many also for `uniform`. top writes the k likeliest, best first, lowest
+ * id first on ties; returns min(k, n). logprob is log softmax(logits)[token] in float64, or NaN. */
 MGPT_API int32_t mgpt_sample(mgpt_sampler *sampler, const float *logits, size_t n);
+MGPT_API int mgpt_sample_many(const mgpt_sampler *sampler, uint64_t *rng, size_t n_draws,
+                              const float *logits, size_t n, int32_t *tokens);
 MGPT_API size_t mgpt_top(const float *logits, size_t n, mgpt_candidate *top, size_t k);
 MGPT_API double mgpt_logprob(const float *logits, size_t n, int32_t token);
 
@@ -265,9 +266,8 @@ typedef enum mgpt_point { /* clang-format off */
  * during the callback: the model continues with the values that the callback writes.
  * Heads of MGPT_Q, MGPT_K, MGPT_ROT_Q and MGPT_ROT_K, and the keys of mgpt_read_kv, have the order
  * of Hugging Face transformers in every architecture: with n rotated components, i and i + n/2 are
- * a pair. mgpt_read_tensor returns rows as stored: llama, olmo and smollm3 store pairs as rows 2i
- * and 2i + 1 of attn_q and attn_k (as llama2.c and Meta's programs compute), nanochat stores the
- * two halves of a head swapped. */
+ * a pair. mgpt_read_tensor returns rows as stored: in llama, olmo and smollm3 a pair is rows 2i and
+ * 2i + 1 of attn_q and attn_k; in nanochat the two halves of a head are swapped. */
 typedef struct mgpt_value {
     mgpt_point point;
     int32_t layer, pos, rows, cols; /* layer: -1 outside the layers */

@@ -187,46 +187,75 @@ static uint64_t target_of(double u, uint64_t total)
     return whole < total ? whole : total - 1;
 }
 
-/* The number of tokens, of n, at which the sum has not yet exceeded the target. */
-static size_t passed(const uint64_t *w, size_t n, uint64_t below, uint64_t target)
+/* The number of running sums, which ascend, that do not exceed the target. No branch depends on
+ * them: it would be unpredictable. */
+static size_t passed(const uint64_t *sums, size_t n, uint64_t target)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        below += w[i];
-        count += below <= target; /* no branch: it would be unpredictable */
+    size_t from = 0;
+    while (n > 0) {
+        size_t half = (n + 1) / 2;
+        from = sums[from + half - 1] <= target ? from + half : from;
+        n -= half;
     }
-    return count;
+    return from;
 }
 
-/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
-static size_t sample_draw(const struct dist *d, double u)
+static void running_sums(uint64_t *w, size_t n, uint64_t below)
 {
+    for (size_t i = 0; i < n; i++)
+        w[i] = below += w[i];
+}
+
+/* A distribution to draw from: its total, and where each span of tokens begins. */
+struct draws {
+    struct dist d;
+    uint64_t total;
     struct {
         uint64_t below; /* weight of all tokens before this id */
         size_t ties_seen;
     } places[N_PLACES];
-    uint64_t w[CHUNK], total = 0;
-    size_t span = CHUNK * (1 + (d->n - 1) / (CHUNK * N_PLACES)), n_places = 0, ties_seen = 0;
+    size_t span, n_places;
+    uint64_t sums[CHUNK]; /* running sums of the weights if n <= CHUNK */
+};
+
+static void prepare_draws(struct draws *p)
+{
+    const struct dist *d = &p->d;
+    size_t ties_seen = 0;
+    p->span = CHUNK * (1 + (d->n - 1) / (CHUNK * N_PLACES));
+    p->total = p->n_places = 0;
     for (size_t from = 0; from < d->n; from += CHUNK) {
-        if (from % span == 0) {
-            places[n_places].below = total;
-            places[n_places++].ties_seen = ties_seen;
+        if (from % p->span == 0) {
+            p->places[p->n_places].below = p->total;
+            p->places[p->n_places++].ties_seen = ties_seen;
         }
-        total += weigh(d, w, from, chunk_at(d, from), &ties_seen);
+        p->total += weigh(d, p->sums, from, chunk_at(d, from), &ties_seen);
     }
-    if (total == 0)
-        return 0;
-    uint64_t target = target_of(u, total);
     if (d->n <= CHUNK)
-        return passed(w, d->n, 0, target);
-    while (places[n_places - 1].below > target)
-        n_places--;
-    uint64_t below = places[n_places - 1].below;
-    ties_seen = places[n_places - 1].ties_seen;
-    for (size_t from = (n_places - 1) * span;; from += CHUNK) {
-        uint64_t sum = weigh(d, w, from, chunk_at(d, from), &ties_seen);
-        if (below + sum > target)
-            return from + passed(w, chunk_at(d, from), below, target);
+        running_sums(p->sums, d->n, 0);
+}
+
+/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
+static size_t sample_draw(const struct draws *p, double u)
+{
+    uint64_t w[CHUNK];
+    if (p->total == 0)
+        return 0;
+    uint64_t target = target_of(u, p->total);
+    if (p->d.n <= CHUNK)
+        return passed(p->sums, p->d.n, target);
+    size_t place = p->n_places - 1;
+    while (p->places[place].below > target)
+        place--;
+    uint64_t below = p->places[place].below;
+    size_t ties_seen = p->places[place].ties_seen;
+    for (size_t from = place * p->span;; from += CHUNK) {
+        size_t n = chunk_at(&p->d, from);
+        uint64_t sum = weigh(&p->d, w, from, n, &ties_seen);
+        if (below + sum > target) {
+            running_sums(w, n, below);
+            return from + passed(w, n, target);
+        }
         below += sum;
     }
 }
@@ -240,6 +269,21 @@ static size_t argmax(const float *logits, size_t n, float max)
     return 0;
 }
 
+static float inverse_temperature(const mgpt_sampler *s)
+{
+    float inverse_t = 1.0f / s->temperature;
+    return inverse_t < FLT_MAX ? inverse_t : FLT_MAX;
+}
+
+static void begin_draws(struct draws *p, const mgpt_sampler *s, const float *logits, size_t n)
+{
+    const struct sample_kernels *kernels = kernels_sample();
+    float max = kernels->biggest(logits, n);
+    p->d = (struct dist){kernels, logits, n, max, inverse_temperature(s), 0, KEEP_ALL};
+    filter(s, &p->d);
+    prepare_draws(p);
+}
+
 int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
 {
     if (!s || !logits || n == 0 || n > INT32_MAX)
@@ -247,14 +291,35 @@ int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
     const struct sample_kernels *kernels = kernels_sample();
     if (!(s->temperature > 0))
         return (int32_t)argmax(logits, n, kernels->biggest(logits, n));
-    float inverse_t = 1.0f / s->temperature;
     double u = next_uniform(s);
-    inverse_t = inverse_t < FLT_MAX ? inverse_t : FLT_MAX;
     if (n <= SAMPLE_FEW && !cuts_k(s, n) && !cuts_p(s) && u >= 0 && u < 1)
-        return (int32_t)kernels->few(logits, n, inverse_t, least_weight(s), u);
-    struct dist d = {kernels, logits, n, kernels->biggest(logits, n), inverse_t, 0, KEEP_ALL};
-    filter(s, &d);
-    return (int32_t)sample_draw(&d, u);
+        return (int32_t)kernels->few(logits, n, inverse_temperature(s), least_weight(s), u);
+    struct draws p;
+    begin_draws(&p, s, logits, n);
+    return (int32_t)sample_draw(&p, u);
+}
+
+int mgpt_sample_many(const mgpt_sampler *s, uint64_t *rng, size_t n_draws, const float *logits,
+                     size_t n, int32_t *tokens)
+{
+    if (!s || s->uniform || !rng || !logits || !tokens || n == 0 || n > INT32_MAX)
+        return MGPT_EARG;
+    mgpt_sampler one = *s;
+    struct draws p;
+    int alone = n_draws == 1, greedy = !(s->temperature > 0);
+    if (!alone && !greedy)
+        begin_draws(&p, s, logits, n);
+    for (size_t i = 0; i < n_draws; i++) {
+        one.rng = rng[i];
+        if (greedy && i > 0)
+            tokens[i] = tokens[0];
+        else if (alone || greedy)
+            tokens[i] = mgpt_sample(&one, logits, n);
+        else
+            tokens[i] = (int32_t)sample_draw(&p, next_uniform(&one));
+        rng[i] = one.rng;
+    }
+    return MGPT_OK;
 }
 
 /* log of the sum of exp(logits), in float64. */

@@ -259,16 +259,34 @@ static void write_buffer(struct text_out *out, int all)
     arr_set_len(out->buffer, 0);
 }
 
+void text_out_bytes(struct text_out *out, const char *bytes, size_t n)
+{
+    if (n == 0 || !make_room(out, n))
+        return;
+    memcpy(out->buffer + arr_len(out->buffer), bytes, n);
+    arr_set_len(out->buffer, arr_len(out->buffer) + n);
+    if (out->to && !out->hold)
+        write_buffer(out, 0);
+}
+
 static void put_id(struct text_out *out, int32_t token)
 {
     char id[16];
     int n = snprintf(id, sizeof id, "%s%d", out->n_ids++ ? " " : "", (int)token);
-    if (!make_room(out, (size_t)n))
-        return;
-    memcpy(out->buffer + arr_len(out->buffer), id, (size_t)n);
-    arr_set_len(out->buffer, arr_len(out->buffer) + (size_t)n);
-    if (out->to && !out->hold)
-        write_buffer(out, 0);
+    text_out_bytes(out, id, (size_t)n);
+}
+
+struct text_mark text_out_mark(const struct text_out *out)
+{
+    return (struct text_mark){arr_len(out->buffer), out->n_ids, out->stream};
+}
+
+void text_out_back(struct text_out *out, struct text_mark mark)
+{
+    out->n_ids = mark.n_ids;
+    out->stream = mark.stream;
+    if (out->buffer)
+        arr_set_len(out->buffer, mark.length);
 }
 
 void text_out_token(struct text_out *out, int32_t token, int quietly)

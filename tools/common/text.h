@@ -62,6 +62,17 @@ void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to);
 /* Adds a token; quietly != 0: advances the stream but shows nothing (a hidden prompt). */
 void text_out_token(struct text_out *out, int32_t token, int quietly);
 
+/* Adds n bytes of text. */
+void text_out_bytes(struct text_out *out, const char *bytes, size_t n);
+
+/* Where a text that stays in the buffer has got to, and back to there. */
+struct text_mark {
+    size_t length, n_ids;
+    mgpt_stream stream;
+};
+struct text_mark text_out_mark(const struct text_out *out);
+void text_out_back(struct text_out *out, struct text_mark mark);
+
 /* Ends a text: held bytes are written. The next token begins a new text. */
 void text_out_end(struct text_out *out);
 

@@ -1,9 +1,9 @@
-/* Several continuations of one prompt, run as timelines that are stepped together.
+/* Several continuations of one prompt.
  *
- * The prompt is fed once and forked. Each step is one pass over the weights for all timelines;
- * one that has come to its end makes room at once for the next sample, so that passes stay full.
- * Results come out whole and in order. A sample's tokens depend on prompt, seed and its number
- * only (sampling.h): neither on the batch nor on the threads nor on the other samples of the batch.
+ * Results come out whole and in order. A sample's tokens depend on prompt, seed and its number only
+ * (sampling.h): not on the batch, the threads or the other samples. Samples share the passes of
+ * their common prefixes (prefixes.h), except with --slide, --lookup and --rng python, where one
+ * follows the other.
  */
 #ifndef MGPT_SAMPLES_H
 #define MGPT_SAMPLES_H
@@ -35,5 +35,15 @@ struct samples {
 /* Draws and prints all samples. Returns an exit code; after Ctrl-C the sample whose turn it was
  * has been printed as far as it got. */
 int samples_run(struct samples *s);
+
+/* Tokens of the prompt that the model sees. */
+size_t samples_seen(const struct samples *s);
+
+/* Makes the session hold the prompt; a prefix that it holds already is not run again. Returns an
+ * exit code. */
+int samples_hear_prompt(struct samples *s, mgpt_session *session);
+
+/* EXIT_OK, EXIT_INTERRUPTED after Ctrl-C, EXIT_IO after a failed write. */
+int samples_stopped(void);
 
 #endif

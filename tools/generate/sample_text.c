@@ -1,0 +1,100 @@
+/* The output of one sample. See sample_text.h. */
+#include "generate/sample_text.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+void sample_text_open(struct sample_text *text, struct samples *ask)
+{
+    *text = (struct sample_text){.ask = ask};
+    text_out_open(&text->out, ask->engine->model, ask->json ? NULL : stdout);
+}
+
+void sample_text_close(struct sample_text *text)
+{
+    text_out_close(&text->out);
+    arr_free(text->shown);
+}
+
+void sample_text_clear(struct sample_text *text)
+{
+    text_out_clear(&text->out);
+    if (text->shown)
+        arr_set_len(text->shown, 0);
+}
+
+static void sample_list(struct sample_text *text, int32_t token)
+{
+    if (text->ask->json && !arr_push(text->shown, token))
+        err_memory(&text->out.failed, "the tokens of a sample", arr_len(text->shown));
+}
+
+void sample_text_begin(struct sample_text *text)
+{
+    const struct samples *ask = text->ask;
+    sample_text_clear(text);
+    for (size_t i = 0; i < ask->n_prompt; i++) {
+        text_out_token(&text->out, ask->prompt[i], ask->no_prompt);
+        if (!ask->no_prompt)
+            sample_list(text, ask->prompt[i]);
+    }
+}
+
+void sample_text_put(struct sample_text *text, int32_t token)
+{
+    text_out_token(&text->out, token, 0);
+    sample_list(text, token);
+}
+
+void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
+                     size_t n_tokens)
+{
+    text_out_bytes(&text->out, bytes, n);
+    for (size_t i = 0; text->ask->json && i < n_tokens; i++)
+        sample_list(text, tokens[i]);
+}
+
+/* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
+static int sample_print_json(const struct sample_text *text, uint64_t number, enum ending ending)
+{
+    static const char *const reasons[] = {[END_STOP] = "stop",
+                                          [END_LENGTH] = "length",
+                                          [END_FULL] = "length",
+                                          [END_INTERRUPTED] = NULL};
+    json_t *tokens = json_array();
+    size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
+    for (size_t i = 0; i < arr_len(text->shown); i++)
+        if (json_array_append_new(tokens, json_integer(text->shown[i])) < 0) {
+            json_decref(tokens);
+            return text_json_line(NULL);
+        }
+    return text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)number, "text",
+                                    n_text ? text->out.buffer : "", n_text, "tokens", tokens,
+                                    "finish_reason", reasons[ending]));
+}
+
+int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending)
+{
+    text_out_end(&text->out);
+    text->ask->n_full += ending == END_FULL;
+    if (text->out.failed.status < 0)
+        return cli_fail(NULL, &text->out.failed);
+    if (text->ask->json)
+        return sample_print_json(text, number, ending);
+    putchar('\n');
+    return EXIT_OK;
+}
+
+int sample_text_break(struct sample_text *text, uint64_t number, int code)
+{
+    if (code == EXIT_INTERRUPTED) {
+        sample_text_end(text, number, END_INTERRUPTED);
+        return code;
+    }
+    text_out_end(&text->out);
+    if (!text->ask->json)
+        putchar('\n');
+    return code;
+}

@@ -1,0 +1,36 @@
+/* The output of one sample: its text as it grows, or a line of JSON at its end. */
+#ifndef MGPT_SAMPLE_TEXT_H
+#define MGPT_SAMPLE_TEXT_H
+
+#include "common/text.h"
+#include "generate/samples.h"
+
+/* GOES_ON: not ended. */
+enum ending { GOES_ON, END_STOP, END_LENGTH, END_FULL, END_INTERRUPTED };
+
+struct sample_text {
+    struct samples *ask;
+    struct text_out out;
+    int32_t *shown; /* stb_ds array: the tokens of the text, for --json */
+};
+
+void sample_text_open(struct sample_text *text, struct samples *ask);
+void sample_text_close(struct sample_text *text);
+
+/* Begins with the prompt, shown or not as asked for. */
+void sample_text_begin(struct sample_text *text);
+void sample_text_put(struct sample_text *text, int32_t token);
+
+/* The same from text that has been made: sample_text_clear begins without the prompt, and
+ * sample_text_add adds n bytes and, for --json, the tokens that they are. */
+void sample_text_clear(struct sample_text *text);
+void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
+                     size_t n_tokens);
+
+/* Prints what is left of the text of sample `number`. Returns an exit code. */
+int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending);
+
+/* Ends an unfinished text after a failure or Ctrl-C and returns `code`. */
+int sample_text_break(struct sample_text *text, uint64_t number, int code);
+
+#endif
