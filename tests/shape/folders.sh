@@ -76,7 +76,7 @@ fi
 cat >"$list" <<'END'
 tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8)\.h
 tools/[^:]*: dtype/dtype\.h
-tools/(bench/bench_limit|lab/wasm/system)\.c: base/threads\.h
+tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
 tools/(attend/attend_stages|bench/bench_cases)\.h: kernels/kernels\.h
 tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h

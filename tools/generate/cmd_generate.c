@@ -2,8 +2,8 @@
  *
  * A sample is the prompt plus what is drawn until an end token, the limit of -n, or the context.
  * The last token drawn needs no pass of its own: a context of 16 positions gives 16 tokens after
- * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); how
- * samples run side by side is in samples.c.
+ * BOS, as in microgpt. Seed, options and the sample's number fix the bytes (sampling.h); samples.h
+ * says how several run.
  */
 #include "common/commands.h"
 #include "common/interrupt.h"
@@ -36,9 +36,11 @@ static const char notes[] =
     "is not part of the prompt. Several samples print one per line. A model without vocabulary "
     "takes\n"
     "--ids and prints ids.\n\n"
-    "--samples draws texts side by side. --lookup makes repetitive texts faster: it never changes "
-    "what\n"
-    "is drawn; several samples then come one after the other, as they do with --rng python.\n\n"
+    "Samples that begin alike share the passes of what they share. --lookup makes repetitive "
+    "texts\n"
+    "faster: it never changes what is drawn; several samples then come one after the other, as "
+    "they\n"
+    "do with --rng python.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
