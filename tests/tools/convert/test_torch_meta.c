@@ -111,10 +111,10 @@ TEST(bad_llama)
         {HEADS2 "}", "layers.0.feed_forward.w1.weight", "w1.weight"},
         {HEADS2 "}", "tok_embeddings.weight", "tok_embeddings.weight"},
         {HEADS2 "}", "tok_embeddings.weight 5 0", "dim is 0, expected 1 to 2147483647"},
-        {HEADS2 ",\"dim\":5}", NULL, "params.json: dim is stated as 5, the tensors say 4"},
-        {HEADS2 ",\"n_layers\":2}", NULL, "n_layers is stated as 2, the tensors say 1"},
+        {HEADS2 ",\"dim\":5}", NULL, "params.json: n_embd is stated as 5, the tensors say 4"},
+        {HEADS2 ",\"n_layers\":2}", NULL, "n_layer is stated as 2, the tensors say 1"},
         {HEADS2 ",\"vocab_size\":6}", NULL, "vocab_size is stated as 6, the tensors say 5"},
-        {HEADS2 ",\"n_kv_heads\":1}", NULL, "n_kv_heads is stated as 1, the tensors say 2"},
+        {HEADS2 ",\"n_kv_heads\":1}", NULL, "n_kv_head is stated as 1, the tensors say 2"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct made f = {.d = {.n = 0}};

@@ -37,103 +37,41 @@ static const struct state_row rows[] = {
 
 static const struct state_row head[] = {{"output", "output", 'V', 'E', 0}};
 
-/* What the file, or params.json, says; 0: nothing. */
-struct stated {
-    int64_t dim, n_layers, n_heads, n_kv_heads, vocab_size, context;
-    double eps, rope_base;
-    const char *source;
-};
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-/* ---- what is stated -------------------------------------------------------------------------- */
-
-static int from_model_args(const struct torch_model *m, pickle_id args, struct stated *s,
-                           mgpt_error *err)
+/* What is not in model_args is in params.json next to the file. */
+static int find_facts(struct torch_model *m, mgpt_error *err)
 {
-    const struct {
-        const char *key;
-        int64_t *to;
-    } keys[] = {{"dim", &s->dim},
-                {"n_layers", &s->n_layers},
-                {"n_heads", &s->n_heads},
-                {"n_kv_heads", &s->n_kv_heads},
-                {"vocab_size", &s->vocab_size},
-                {"max_seq_len", &s->context}};
-    int status = MGPT_OK;
-    s->source = "model_args";
-    for (size_t i = 0; status >= 0 && i < sizeof keys / sizeof *keys; i++)
-        status = torch_fact(m, args, keys[i].key, keys[i].to, err);
-    pickle_real(&m->file.pickle, pickle_get(&m->file.pickle, args, "norm_eps"), &s->eps);
+    static const char *const candidates[] = {"params.json"};
+    const char *name;
+    json_t *root;
+    if (torch_member(m, "model_args"))
+        return MGPT_OK;
+    int status = torch_side_facts(m, candidates, 1, NULL, &root, &name, err);
+    if (status == 0)
+        ckpt_note(m->c, "neither model_args in the file nor params.json beside it");
+    if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
+        status = ckpt_refuse(err,
+                             "%s: use_scaled_rope does not say by how much; convert the model's "
+                             "Hugging Face form instead",
+                             name);
+    json_decref(root);
     return status < 0 ? status : MGPT_OK;
 }
 
-static int from_json(const json_t *root, struct stated *s, mgpt_error *err)
-{
-    if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
-        return ckpt_refuse(
-            err,
-            "%s: use_scaled_rope does not say by how much; convert the model's Hugging "
-            "Face form instead",
-            s->source);
-    s->dim = json_integer_value(json_object_get(root, "dim"));
-    s->n_layers = json_integer_value(json_object_get(root, "n_layers"));
-    s->n_heads = json_integer_value(json_object_get(root, "n_heads"));
-    s->n_kv_heads = json_integer_value(json_object_get(root, "n_kv_heads"));
-    s->vocab_size = json_integer_value(json_object_get(root, "vocab_size"));
-    s->context = json_integer_value(json_object_get(root, "max_seq_len"));
-    s->eps = json_number_value(json_object_get(root, "norm_eps"));
-    s->rope_base = json_number_value(json_object_get(root, "rope_theta"));
-    return MGPT_OK;
-}
-
-static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
-{
-    static const char *const candidates[] = {"params.json"};
-    pickle_id args = torch_member(m, "model_args");
-    json_t *root;
-    *s = (struct stated){0};
-    if (args)
-        return from_model_args(m, args, s, err);
-    int found = torch_json(m, candidates, 1, &root, &s->source, err);
-    if (found < 0)
-        return found;
-    int status = found ? from_json(root, s, err) : MGPT_OK;
-    json_decref(root);
-    if (!found)
-        ckpt_note(m->c, "neither model_args in the file nor params.json beside it");
-    return status;
-}
-
-/* ---- sizes ----------------------------------------------------------------------------------- */
-
-static void settle_context(struct torch_model *m, const struct stated *s)
+static void settle_context(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
-    if (o->given & OPT_CONTEXT) {
-        hp->n_ctx = (uint32_t)o->n_ctx;
-    } else if (s->context > 0 && s->context <= INT32_MAX) {
-        hp->n_ctx = (uint32_t)s->context;
-    } else {
-        hp->n_ctx = hp->n_vocab == LLAMA3_VOCAB ? LLAMA3_CONTEXT : META_CONTEXT;
-        ckpt_note(m->c, "inferred: context = %u (not in the file; set it with --context)",
-                  hp->n_ctx);
-    }
+    int64_t stated = o->given & OPT_CONTEXT ? o->n_ctx : torch_size(m, MG_CONTEXT, 0);
+    hp->n_ctx = (uint32_t)stated;
+    if (stated > 0)
+        return;
+    hp->n_ctx = hp->n_vocab == LLAMA3_VOCAB ? LLAMA3_CONTEXT : META_CONTEXT;
+    ckpt_note(m->c, "inferred: context = %u (not in the file; set it with --context)", hp->n_ctx);
 }
 
-/* Heads of keys and values: from the rows of wk. */
-static int from_llama2c_pt_settle_heads(struct torch_model *m, const struct stated *s,
-                                        uint64_t k_rows, mgpt_error *err)
-{
-    struct ckpt_hparams *hp = &m->c->hp;
-    int status = torch_heads(m, s->n_heads, 0, "", err);
-    if (status < 0)
-        return status;
-    if (torch_kv_heads(m, "wk", k_rows, err) < 0)
-        return MGPT_EFILE;
-    return torch_agrees("n_kv_heads", s->n_kv_heads, hp->n_head_kv, s->source, err);
-}
-
-static int from_llama2c_pt_sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int from_llama2c_pt_sizes(struct torch_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
@@ -145,24 +83,20 @@ static int from_llama2c_pt_sizes(struct torch_model *m, const struct stated *s, 
         return MGPT_EFILE;
     const struct ckpt_wanted wanted[] = {
         {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
-    if (ckpt_sizes(wanted, 3, err) < 0 || torch_agrees("dim", s->dim, E, s->source, err) < 0 ||
-        torch_agrees("n_layers", s->n_layers, hp->n_layer, s->source, err) < 0 ||
-        torch_agrees("vocab_size", s->vocab_size, V, s->source, err) < 0)
+    if (ckpt_sizes(wanted, 3, err) < 0 || torch_check_sizes(m, MG_LAYERS, err) < 0)
         return MGPT_EFILE;
-    settle_context(m, s);
-    return from_llama2c_pt_settle_heads(m, s, k_rows, err);
+    settle_context(m);
+    int status = torch_heads(m, 0, 0, "", err);
+    return status < 0 ? status : torch_kv_heads(m, "wk", k_rows, err);
 }
 
-static void settle_rope(struct torch_model *m, const struct stated *s)
+static void settle_rope(struct torch_model *m)
 {
     const struct ckpt_options *o = m->in->options;
-    double stated = s->rope_base > 0 ? s->rope_base : m->parts.facts.rope_base;
-    double base = stated > 0 ? stated : ROPE_BASE;
-    if (o->given & OPT_ROPE)
-        base = o->rope_base;
-    else if (stated <= 0)
-        ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", base);
-    m->c->hp.rope_base = (float)base;
+    double stated = o->given & OPT_ROPE ? o->rope_base : m->parts.facts.rope_base;
+    if (stated <= 0)
+        ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", ROPE_BASE);
+    m->c->hp.rope_base = (float)(stated > 0 ? stated : ROPE_BASE);
 }
 
 /* ---- tensors and tokens ---------------------------------------------------------------------- */
@@ -214,17 +148,13 @@ static int from_llama2c_pt_match(const struct torch_model *m)
 
 static int from_llama2c_pt_map(struct torch_model *m, mgpt_error *err)
 {
-    struct stated s;
-    int status = find_stated(m, &s, err);
+    int status = find_facts(m, err);
     if (status == MGPT_OK)
-        status = from_llama2c_pt_sizes(m, &s, err);
+        status = from_llama2c_pt_sizes(m, err);
     if (status < 0)
         return status;
-    settle_rope(m, &s);
-    if (s.eps > 0 && s.eps < 1 && !(m->in->options->given & OPT_EPS))
-        m->c->hp.norm_eps = (float)s.eps;
-    else
-        m->c->hp.norm_eps = torch_eps(m, EPS);
+    settle_rope(m);
+    m->c->hp.norm_eps = torch_eps(m, EPS);
     status = from_llama2c_pt_tensors(m, err);
     return status == MGPT_OK ? from_llama2c_pt_vocabulary(m, err) : status;
 }

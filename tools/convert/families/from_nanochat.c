@@ -35,26 +35,19 @@ static const struct state_row rows[] = {
     {"lm_head", "output", 'V', 'E', STATE_FIRST_ROWS},
 };
 
-struct stated { /* model_config; 0: absent */
-    int64_t sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd;
+struct meta {                          /* the side file */
     char pattern[CKPT_MAX_LAYERS + 1]; /* of windows */
     const char *source;
-    int is_found; /* the side file */
+    int is_found;
 };
 
 /* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
 
-static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
+static int read_pattern(const json_t *root, struct meta *s, mgpt_error *err)
 {
     const json_t *config = json_object_get(root, "model_config");
     const json_t *at = json_is(config, JSON_OBJECT) ? config : root;
     const char *pattern = json_string_value(json_object_get(at, "window_pattern"));
-    s->sequence_len = json_integer_value(json_object_get(at, "sequence_len"));
-    s->vocab_size = json_integer_value(json_object_get(at, "vocab_size"));
-    s->n_layer = json_integer_value(json_object_get(at, "n_layer"));
-    s->n_head = json_integer_value(json_object_get(at, "n_head"));
-    s->n_kv_head = json_integer_value(json_object_get(at, "n_kv_head"));
-    s->n_embd = json_integer_value(json_object_get(at, "n_embd"));
     if (pattern && strlen(pattern) >= sizeof s->pattern)
         return ckpt_refuse(err, "%s: window_pattern is too long", s->source);
     if (pattern)
@@ -63,31 +56,28 @@ static int read_config(const json_t *root, struct stated *s, mgpt_error *err)
 }
 
 /* model_000123.pt has meta_000123.json. */
-static int find_stated(struct torch_model *m, struct stated *s, mgpt_error *err)
+static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
 {
     char own[128] = "meta.json";
     const char *name = m->in->name;
     json_t *root;
-    *s = (struct stated){.source = ""};
+    *s = (struct meta){.source = ""};
     if (strncmp(name, "model_", 6) == 0)
         snprintf(own, sizeof own, "meta_%.100s.json", name + 6);
     const char *const candidates[] = {own, "meta.json", "config.json"};
-    int found = torch_json(m, candidates, 3, &root, &s->source, err);
-    if (found < 0)
-        return found;
-    if (!found) {
+    int status = torch_side_facts(m, candidates, 3, "model_config", &root, &s->source, err);
+    s->is_found = status > 0;
+    if (status == 0)
         ckpt_note(m->c, "no %s beside the input: its numbers are inferred", own);
-        return MGPT_OK;
-    }
-    int status = read_config(root, s, err);
-    s->is_found = 1;
+    if (status > 0)
+        status = read_pattern(root, s, err);
     json_decref(root);
     return status;
 }
 
 /* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own marks are its
  * side file and its lambdas. */
-static int is_nanochat(const struct torch_model *m, const struct stated *s)
+static int is_nanochat(const struct torch_model *m, const struct meta *s)
 {
     return s->is_found || state_has(&m->state, "resid_lambdas");
 }
@@ -115,38 +105,33 @@ static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int from_nanochat_settle_heads(struct torch_model *m, const struct stated *s,
-                                      uint64_t k_rows, mgpt_error *err)
+static int from_nanochat_settle_heads(struct torch_model *m, const struct meta *s, uint64_t k_rows,
+                                      mgpt_error *err)
 {
-    struct ckpt_hparams *hp = &m->c->hp;
-    uint32_t usual = is_nanochat(m, s) && hp->n_embd % 128 == 0 ? hp->n_embd / 128 : 0;
-    int status = torch_heads(m, s->n_head, usual, "heads of 128, nanochat's", err);
-    if (status < 0)
-        return status;
-    if (torch_kv_heads(m, "c_k", k_rows, err) < 0)
-        return MGPT_EFILE;
-    return torch_agrees("n_kv_head", s->n_kv_head, hp->n_head_kv, s->source, err);
+    uint32_t n_embd = m->c->hp.n_embd, usual = is_nanochat(m, s) ? n_embd / 128 : 0;
+    int status = torch_heads(m, 0, n_embd % 128 ? 0 : usual, "heads of 128, nanochat's", err);
+    return status < 0 ? status : torch_kv_heads(m, "c_k", k_rows, err);
 }
 
-static int settle_vocab_size(struct torch_model *m, const struct stated *s, uint64_t rows_of_wte,
-                             mgpt_error *err)
+static int settle_vocab_size(struct torch_model *m, uint64_t rows_of_wte, mgpt_error *err)
 {
-    uint64_t V = s->vocab_size > 0 ? (uint64_t)s->vocab_size : rows_of_wte;
+    uint64_t V = (uint64_t)torch_size(m, MG_VOCAB, (int64_t)rows_of_wte);
     if (V > rows_of_wte)
         return ckpt_refuse(err, "%s: vocab_size is stated as %llu, the embedding has %llu rows",
-                           s->source, (unsigned long long)V, (unsigned long long)rows_of_wte);
+                           m->side ? m->side : "facts", (unsigned long long)V,
+                           (unsigned long long)rows_of_wte);
     if (V < rows_of_wte)
         ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
                   (unsigned long long)(rows_of_wte - V));
     return ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, err);
 }
 
-static int from_nanochat_sizes(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int from_nanochat_sizes(struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
-    int64_t context = s->sequence_len > 0 ? s->sequence_len : torch_size(m, MG_CONTEXT, 0);
+    int64_t context = torch_size(m, MG_CONTEXT, 0);
     if (o->given & OPT_CONTEXT)
         context = o->n_ctx;
     hp->arch = "nanochat";
@@ -162,10 +147,8 @@ static int from_nanochat_sizes(struct torch_model *m, const struct stated *s, mg
     const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "sequence_len", (uint64_t)context},
                                          {&hp->n_ff, "the hidden width", F}};
-    if (ckpt_sizes(wanted, 3, err) < 0 ||
-        torch_agrees("n_embd", s->n_embd, E, s->source, err) < 0 ||
-        torch_agrees("n_layer", s->n_layer, hp->n_layer, s->source, err) < 0 ||
-        settle_vocab_size(m, s, V, err) < 0)
+    if (ckpt_sizes(wanted, 3, err) < 0 || settle_vocab_size(m, V, err) < 0 ||
+        torch_check_sizes(m, MG_LAYERS, err) < 0)
         return MGPT_EFILE;
     return from_nanochat_settle_heads(m, s, k_rows, err);
 }
@@ -192,11 +175,11 @@ static double from_nanochat_choose(struct torch_model *m, const struct constant 
 }
 
 /* What nanochat fixes, other programs with these names have otherwise: they must say it, or the user. */
-static int check_known(const struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int check_known(const struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     const struct mg_facts *f = &m->parts.facts;
     unsigned given = m->in->options->given;
-    int heads = (given & OPT_HEADS) || s->n_head > 0 || torch_size(m, MG_HEADS, 0) > 0;
+    int heads = (given & OPT_HEADS) || torch_size(m, MG_HEADS, 0) > 0;
     int base = (given & OPT_ROPE) || f->rope_base >= 0;
     int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
     if (is_nanochat(m, s) || (heads && base && cap))
@@ -209,7 +192,7 @@ static int check_known(const struct torch_model *m, const struct stated *s, mgpt
 }
 
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */
-static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int settle_windows(struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
@@ -238,7 +221,7 @@ static int settle_windows(struct torch_model *m, const struct stated *s, mgpt_er
     return MGPT_OK;
 }
 
-static int settle_constants(struct torch_model *m, const struct stated *s, mgpt_error *err)
+static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
@@ -287,10 +270,10 @@ static int from_nanochat_match(const struct torch_model *m)
 
 static int from_nanochat_map(struct torch_model *m, mgpt_error *err)
 {
-    struct stated s;
+    struct meta s;
     int status = from_nanochat_refuse(m, err);
     if (status == MGPT_OK)
-        status = find_stated(m, &s, err);
+        status = find_meta(m, &s, err);
     if (status == MGPT_OK)
         status = check_known(m, &s, err);
     if (status == MGPT_OK)

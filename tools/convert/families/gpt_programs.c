@@ -61,7 +61,7 @@ static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error 
     struct gpt g = {.m = m};
     int status = gpt_sizes(&g, err);
     if (status == MGPT_OK)
-        status = torch_check_sizes(m, err);
+        status = torch_check_sizes(m, MG_CONTEXT, err);
     if (status == MGPT_OK)
         status = settle_heads(&g, r, err);
     if (status == MGPT_OK)

@@ -142,6 +142,8 @@ int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind ki
              enum mg_size size)
 {
     int64_t *to = kind == MG_BOS ? &m->facts.bos : &m->facts.sizes[size];
+    if (m->first_wins && number < 0 && number >= -1) /* as Meta says that it is not stated */
+        return MGPT_OK;
     if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
         return ckpt_refuse(m->err, "%.*s: expected a whole number from 0 to %d",
                            CKPT_CLIP(key, strlen(key)), INT32_MAX);

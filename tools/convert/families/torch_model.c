@@ -15,32 +15,6 @@ pickle_id torch_member(const struct torch_model *m, const char *name)
     return pickle_get(&m->file.pickle, m->root, name);
 }
 
-int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
-               mgpt_error *err)
-{
-    const struct pickle *p = &m->file.pickle;
-    pickle_id id = pickle_get(p, dict, key);
-    if (!id || pickle_at(p, id)->kind == PICKLE_NONE)
-        return 0;
-    if (!pickle_int(p, id, v) || *v < 0)
-        return ckpt_refuse(err, "%s: expected a whole number, found %s", key,
-                           pickle_kind_name(p, id));
-    return 1;
-}
-
-int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
-                mgpt_error *err)
-{
-    int64_t v;
-    int stated = torch_fact(m, dict, key, &v, err);
-    if (stated < 0)
-        return stated;
-    if (stated && (uint64_t)v != found)
-        return ckpt_refuse(err, "%s is stated as %lld, the tensors say %llu", key, (long long)v,
-                           (unsigned long long)found);
-    return MGPT_OK;
-}
-
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
@@ -78,6 +52,15 @@ int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* "params.json: n_embd is stated as 5, ..." */
+static int stated_otherwise(const struct torch_model *m, enum mg_size size, int64_t stated,
+                            uint64_t found, mgpt_error *err)
+{
+    return ckpt_refuse(err, "%s%s%s is stated as %lld, the tensors say %llu",
+                       m->side ? m->side : "", m->side ? ": " : "", mg_size_name(size),
+                       (long long)stated, (unsigned long long)found);
+}
+
 int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -86,6 +69,9 @@ int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgp
         return ckpt_refuse(
             err, "%s has %llu rows, which are no heads of width %llu that divide %u heads", name,
             (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+    int64_t stated = torch_size(m, MG_KV_HEADS, -1);
+    if (stated >= 0 && (uint64_t)stated != k_rows / hd)
+        return stated_otherwise(m, MG_KV_HEADS, stated, k_rows / hd, err);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
     return MGPT_OK;
@@ -188,18 +174,17 @@ int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absen
     return v > 0 ? v : absent;
 }
 
-int torch_check_sizes(const struct torch_model *m, mgpt_error *err)
+int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error *err)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
     const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
                               [MG_EMBD] = hp->n_embd,
                               [MG_LAYERS] = hp->n_layer,
                               [MG_CONTEXT] = hp->n_ctx};
-    for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
+    for (enum mg_size i = MG_VOCAB; i <= last; i++) {
         int64_t stated = torch_size(m, i, -1);
         if (stated >= 0 && (uint64_t)stated != found[i])
-            return ckpt_refuse(err, "%s is stated as %lld, the tensors say %llu", mg_size_name(i),
-                               (long long)stated, (unsigned long long)found[i]);
+            return stated_otherwise(m, i, stated, found[i], err);
     }
     return MGPT_OK;
 }
@@ -228,11 +213,19 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     return ckpt_refuse(err, "side file %s: not a JSON object", side.name);
 }
 
-int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
-                 mgpt_error *err)
+int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
+                     const char *member, json_t **root, const char **name, mgpt_error *err)
 {
-    if (stated > 0 && (uint64_t)stated != found)
-        return ckpt_refuse(err, "%s: %s is stated as %lld, the tensors say %llu", source, key,
-                           (long long)stated, (unsigned long long)found);
-    return MGPT_OK;
+    struct tree_file file;
+    uint64_t left;
+    int found = torch_json(m, candidates, n, root, name, err);
+    const json_t *inner = member && found > 0 ? json_object_get(*root, member) : NULL;
+    if (found <= 0)
+        return found;
+    m->parts.first_wins = 1;
+    m->side = *name;
+    struct tree facts =
+        tree_of_json(&file, &left, json_is(inner, JSON_OBJECT) ? inner : *root, m->in->bytes.size);
+    int status = tree_facts(&m->parts, facts, (struct tree){0}, 0);
+    return status < 0 ? status : 1;
 }

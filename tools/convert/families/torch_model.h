@@ -20,7 +20,8 @@ struct torch_model {
     pickle_id root;    /* what was saved */
     pickle_id weights; /* the dict of tensors in it, or the root itself */
     struct state state;
-    struct mg_parts parts; /* what the objects beside the weights say */
+    struct mg_parts parts; /* what the objects next to the weights, or a side file, say */
+    const char *side;      /* the side file that was read for facts; NULL: none */
 };
 
 struct torch_mapping {
@@ -56,17 +57,8 @@ int torch_knows(const struct state *s, mgpt_error *err);
 /* The file's fact of a size, or `absent`. */
 int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
 
-/* MGPT_EFILE when the facts state another size than the tensors have. */
-int torch_check_sizes(const struct torch_model *m, mgpt_error *err);
-
-/* An int of a dict or object: 1, 0 when it is absent or None, negative when it is something
- * else. */
-int torch_fact(const struct torch_model *m, pickle_id dict, const char *key, int64_t *v,
-               mgpt_error *err);
-
-/* What is stated must be what the shapes say. */
-int torch_agree(const struct torch_model *m, pickle_id dict, const char *key, uint64_t found,
-                mgpt_error *err);
+/* MGPT_EFILE when the facts state another size than the tensors have: vocabulary, width, layers up to `last`. */
+int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error *err);
 
 /* Rows and columns of a matrix that must be there; marks nothing. */
 int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
@@ -101,6 +93,11 @@ int torch_same(const struct torch_model *m, const char *a, const char *b);
 int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
                const char **name, mgpt_error *err);
 
+/* As torch_json, and takes the facts of the object, or of its member, where the file has none: 1, 0: absent,
+ * negative. */
+int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
+                     const char *member, json_t **root, const char **name, mgpt_error *err);
+
 /* ---- torch_vocab.c --------------------------------------------------------------------------- */
 
 /* nanoGPT's characters out of meta.pkl, found beside the input or in ../data/DATASET/ (NULL:
@@ -110,9 +107,5 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
 
 /* A side file that is a pickle: meta.pkl, or nanochat's tokenizer.pkl. */
 int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt_error *err);
-
-/* MGPT_EFILE when a side file states a size (above 0) that the tensors contradict. */
-int torch_agrees(const char *key, int64_t stated, uint64_t found, const char *source,
-                 mgpt_error *err);
 
 #endif
