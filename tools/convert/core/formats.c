@@ -48,13 +48,12 @@ static void print_name(const char *name, size_t *column)
 
 void ckpt_print_formats(void)
 {
-    enum ckpt_option option = 0;
-    const char *name = NULL;
     puts("\nformats that the options apply to:");
-    for (size_t i = 0; i < ckpt_option_at(i, &option, &name); i++) {
+    for (size_t i = 0; i < ckpt_n_option_rows; i++) {
         const struct torch_mapping *m;
+        const unsigned option = ckpt_option_rows[i].option;
         size_t column = 0;
-        printf("  %-*s", INDENT - 2, name);
+        printf("  %-*s", INDENT - 2, ckpt_option_rows[i].name);
         for (size_t k = 0; (m = torch_mapping_at(k)); k++)
             if (m->options & option)
                 print_name(m->name, &column);

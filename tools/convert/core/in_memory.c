@@ -69,49 +69,19 @@ static void put_command(struct line_text *c, const struct ckpt_source *s)
     line_put_word(c, out);
 }
 
-/* What is written for the value of an option; "" for a flag. */
-static const char *value_of(enum ckpt_option option)
-{
-    switch (option) {
-    case OPT_TOKENIZER:
-    case OPT_CHARS:
-        return " FILE";
-    case OPT_ACTIVATION:
-        return " NAME";
-    case OPT_POSITIONS:
-        return " HOW";
-    case OPT_RAW:
-        return " TYPE";
-    case OPT_EPS:
-    case OPT_ROPE:
-    case OPT_SOFTCAP:
-    case OPT_QK_SCALE:
-        return " X";
-    case OPT_NO_TOKENIZER:
-    case OPT_EMBEDDING_NORM:
-    case OPT_NO_EMBEDDING_NORM:
-    case OPT_FINAL_NORM:
-    case OPT_HEAD_LAST:
-        return "";
-    default:
-        return " N";
-    }
-}
-
 /* The options of mgpt convert that the error names, appended to the command; how many. */
 static int put_options(struct line_text *c, const char *error)
 {
     int n = 0;
     for (const char *at = error; (at = strstr(at, "--"));) {
         size_t length = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-") + 2;
-        for (int bit = 0; bit < 31; bit++) {
-            enum ckpt_option option = (enum ckpt_option)(1 << bit);
-            const char *name = ckpt_option_name(option);
-            if (strlen(name) != length || memcmp(at, name, length) != 0)
+        for (size_t i = 0; i < ckpt_n_option_rows; i++) {
+            const struct ckpt_option_row *o = &ckpt_option_rows[i];
+            if (strlen(o->name) != length || memcmp(at, o->name, length) != 0)
                 continue;
             line_put(c, " ", 1);
-            line_put(c, name, length);
-            line_put(c, value_of(option), strlen(value_of(option)));
+            line_put(c, o->name, length);
+            line_put(c, o->value, strlen(o->value));
             n++;
         }
         at += length;

@@ -30,48 +30,37 @@ const struct ckpt_reader ckpt_readers[] = {
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
 
-static const struct {
-    enum ckpt_option option;
-    const char *name;
-} option_names[] = {
-    {OPT_HEADS, "--heads"},
-    {OPT_VOCAB_SIZE, "--vocab-size"},
-    {OPT_EMBD, "--embd"},
-    {OPT_LAYERS, "--layers"},
-    {OPT_CONTEXT, "--context"},
-    {OPT_ACTIVATION, "--activation"},
-    {OPT_EPS, "--eps"},
-    {OPT_BOS, "--bos"},
-    {OPT_NO_EMBEDDING_NORM, "--no-embedding-norm"},
-    {OPT_FINAL_NORM, "--final-norm"},
-    {OPT_CHARS, "--chars"},
-    {OPT_TOKENIZER, "--tokenizer"},
-    {OPT_NO_TOKENIZER, "--no-tokenizer"},
-    {OPT_ROPE, "--rope"},
-    {OPT_SOFTCAP, "--softcap"},
-    {OPT_QK_SCALE, "--qk-scale"},
-    {OPT_WINDOW, "--window"},
-    {OPT_EMBEDDING_NORM, "--embedding-norm"},
-    {OPT_POSITIONS, "--positions"},
-    {OPT_RAW, "--raw"},
-    {OPT_HEAD_LAST, "--head-last"},
+const struct ckpt_option_row ckpt_option_rows[] = {
+    {OPT_HEADS, "--heads", " N"},
+    {OPT_VOCAB_SIZE, "--vocab-size", " N"},
+    {OPT_EMBD, "--embd", " N"},
+    {OPT_LAYERS, "--layers", " N"},
+    {OPT_CONTEXT, "--context", " N"},
+    {OPT_ACTIVATION, "--activation", " NAME"},
+    {OPT_EPS, "--eps", " X"},
+    {OPT_BOS, "--bos", " N"},
+    {OPT_NO_EMBEDDING_NORM, "--no-embedding-norm", ""},
+    {OPT_FINAL_NORM, "--final-norm", ""},
+    {OPT_CHARS, "--chars", " FILE"},
+    {OPT_TOKENIZER, "--tokenizer", " FILE"},
+    {OPT_NO_TOKENIZER, "--no-tokenizer", ""},
+    {OPT_ROPE, "--rope", " X"},
+    {OPT_SOFTCAP, "--softcap", " X"},
+    {OPT_QK_SCALE, "--qk-scale", " X"},
+    {OPT_WINDOW, "--window", " N"},
+    {OPT_EMBEDDING_NORM, "--embedding-norm", ""},
+    {OPT_POSITIONS, "--positions", " HOW"},
+    {OPT_RAW, "--raw", " TYPE"},
+    {OPT_HEAD_LAST, "--head-last", ""},
 };
 
-size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name)
-{
-    size_t n = sizeof option_names / sizeof *option_names;
-    if (i < n) {
-        *option = option_names[i].option;
-        *name = option_names[i].name;
-    }
-    return n;
-}
+const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;
 
 const char *ckpt_option_name(enum ckpt_option option)
 {
-    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++)
-        if (option_names[i].option == option)
-            return option_names[i].name;
+    for (size_t i = 0; i < ckpt_n_option_rows; i++)
+        if (ckpt_option_rows[i].option == option)
+            return ckpt_option_rows[i].name;
     return "?";
 }
 
@@ -79,10 +68,10 @@ int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_opt
                        mgpt_error *err)
 {
     unsigned idle = o->given & ~apply;
-    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++)
-        if (idle & option_names[i].option)
+    for (size_t i = 0; i < ckpt_n_option_rows; i++)
+        if (idle & ckpt_option_rows[i].option)
             return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s does not apply to %s",
-                           option_names[i].name, format);
+                           ckpt_option_rows[i].name, format);
     return MGPT_OK;
 }
 
@@ -122,6 +111,8 @@ static const struct ckpt_reader *readers_choose(const struct ckpt_input *in)
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     const struct ckpt_reader *best = readers_choose(in);
+    mgpt_error local;
+    err = err ? err : &local; /* readers rely on one */
     const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
     if (foreign)
         return err_set(err, MGPT_EFILE, 0, "this is %s", foreign);

@@ -52,11 +52,14 @@ struct ckpt_options {
     const char *activation, *positions, *raw;
 };
 
+extern const struct ckpt_option_row {
+    enum ckpt_option option;
+    const char *name, *value; /* "--heads", " N"; "" for a flag */
+} ckpt_option_rows[];
+extern const size_t ckpt_n_option_rows;
+
 /* "--heads" for OPT_HEADS. */
 const char *ckpt_option_name(enum ckpt_option option);
-
-/* The i-th option; returns how many there are. */
-size_t ckpt_option_at(size_t i, enum ckpt_option *option, const char **name);
 
 /* ---- what there is ----------------------------------------------------------------------------- */
 
@@ -109,7 +112,7 @@ void ckpt_print_formats(void);
 /* What a file is that no reader reads, and what to do; NULL when it is nothing known (foreign.c). */
 const char *ckpt_foreign(struct span bytes);
 
-/* Finds the reader and runs it. c has been initialised; after a failure it may hold notes, and the
+/* Finds the reader and runs it, whose err is not NULL. c has been initialised; after a failure it may hold notes, and the
  * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 

@@ -319,7 +319,6 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
     struct hf_model m = {.c = c, .in = in};
     struct ckpt_side side = {.bytes = parts->config};
     static const char *const name = "config.json";
-    mgpt_error local = {0};
     int found = parts->config.data ? 1 : in->side(in->user, 0, &name, 1, &side, err);
     if (found < 0)
         return found;
@@ -331,16 +330,14 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
     state_init(&m.state, c);
     if (parts->state)
         m.state = *parts->state;
-    int status = hf_config_read(&m.cfg, side.bytes, &local);
+    int status = hf_config_read(&m.cfg, side.bytes, err);
     if (status == MGPT_OK)
-        status = from_hf_read_model(&m, parts, &local);
+        status = from_hf_read_model(&m, parts, err);
     hf_config_free(&m.cfg);
     if (parts->state)
         *parts->state = m.state;
     else
         state_free(&m.state);
-    if (status < 0 && err)
-        *err = local;
     return status;
 }
 

@@ -93,21 +93,18 @@ static int read_named(struct named_file *r, mgpt_error *err)
 
 int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    mgpt_error local = {0};
     struct named_file r = {.in = in};
     int is_hf = hf_is_beside(in, err);
     if (is_hf < 0)
         return is_hf;
     state_init(&r.state, c);
-    mg_parts_init(&r.parts, c, in, &local);
-    int status = is_hf ? 0 : read_named(&r, &local);
+    mg_parts_init(&r.parts, c, in, err);
+    int status = is_hf ? 0 : read_named(&r, err);
     mg_parts_free(&r.parts);
     json_decref(r.said);
     json_decref(r.side);
     st_free(&r.st);
     state_free(&r.state);
-    if (status < 0 && err)
-        *err = local;
     if (status != 0)
         return status < 0 ? status : MGPT_OK;
     status = ckpt_check_options("Hugging Face safetensors", OPT_TOKENIZER | OPT_NO_TOKENIZER,

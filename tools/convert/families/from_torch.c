@@ -152,18 +152,15 @@ static int from_torch_read_model(struct torch_model *m, mgpt_error *err)
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct torch_model m = {.c = c, .in = in};
-    mgpt_error local = {0}; /* so that there always is one */
     int status = torch_open(&m.file, in->bytes, err);
     if (status < 0)
         return status;
     state_init(&m.state, c);
-    mg_parts_init(&m.parts, c, in, &local);
-    status = from_torch_read_model(&m, &local);
+    mg_parts_init(&m.parts, c, in, err);
+    status = from_torch_read_model(&m, err);
     mg_parts_free(&m.parts);
     state_free(&m.state);
     torch_close(&m.file);
-    if (status < 0 && err)
-        *err = local;
     return status;
 }
 

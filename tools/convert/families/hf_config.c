@@ -45,7 +45,7 @@ int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)
 {
     *cfg = (struct hf_config){.root = hf_json(bytes, "config.json", err)};
     if (!cfg->root)
-        return err ? err->status : MGPT_EFILE;
+        return err->status;
     const json_t *text = hf_value(cfg->root, "text_config");
     cfg->text = json_is(text, JSON_OBJECT) ? text : cfg->root;
     int status = hf_text(cfg->text, "model_type", NULL, &cfg->model_type, err);

@@ -130,7 +130,7 @@ static int take_listed(struct hf_model *m, json_t *map, const char *name, const 
         if (!listed || strcmp(listed, name) != 0)
             return ckpt_refuse_tensor(err, t->name, "in the file, but not by the index");
         if (state_add(&m->state, t->name, strlen(t->name), *t, err) < 0)
-            return err ? err->status : MGPT_EFILE;
+            return err->status;
         json_object_del(map, t->name);
     }
     return MGPT_OK;
@@ -170,7 +170,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
     char **names = NULL;
     json_t *root = hf_json(index, "the index", err);
     if (!root)
-        return err ? err->status : MGPT_EFILE;
+        return err->status;
     json_t *map = json_object_get(root, "weight_map");
     int status = MGPT_OK;
     if (!json_is(map, JSON_OBJECT))

@@ -134,8 +134,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     c->source = root;
     c->release = json_microgpt_release;
     struct mg_parts m;
-    mgpt_error local = {0}; /* so that there always is one */
-    mg_parts_init(&m, c, in, &local);
+    mg_parts_init(&m, c, in, err);
     struct tree_file file;
     uint64_t left;
     int status = tree_read(&m, tree_of_json(&file, &left, root, text.size), formats);
@@ -144,10 +143,8 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
         mg_parts_free(&m);
     } else {
         if (status == MGPT_OK)
-            status = ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, &local);
+            status = ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, err);
         status = mg_parts_build(&m, status);
     }
-    if (status < 0 && err)
-        *err = local;
     return status;
 }

@@ -62,7 +62,7 @@ static int load_texts(struct npz *z, struct npz_entry *e, mgpt_error *err)
     if (each < 4)
         return MGPT_OK;
     if (npz_hold(&z->stream, e->index, &data, err) < 0)
-        return npz_status(err);
+        return err->status;
     char *text = ckpt_alloc(z->stream.c, data.size + 1, 1);
     if (!text || !arr_reserve(e->texts, data.size / each + 1))
         return err_memory(err, "the texts", data.size);
@@ -84,7 +84,7 @@ static int load_number(struct npz *z, struct npz_entry *e, mgpt_error *err)
     uint64_t bits = 0;
     enum state_type type;
     if (npz_hold(&z->stream, e->index, &data, err) < 0)
-        return npz_status(err);
+        return err->status;
     for (size_t i = 0; i < e->npy.width; i++)
         bits |= (uint64_t)data.data[i] << (8 * i);
     int negative = e->npy.kind == 'i' && (bits >> (8 * e->npy.width - 1) & 1);
@@ -251,7 +251,7 @@ enum ckpt_match npz_sniff(struct span bytes)
     return MATCH_YES;
 }
 
-static int npz_model_read(struct npz *z, struct mg_parts *m)
+static int read_archive(struct npz *z, struct mg_parts *m)
 {
     static const struct tree_ops ops = {npz_tree_next, npz_tree_array};
     z->file = (struct tree_file){&ops, z, &z->left};
@@ -271,24 +271,18 @@ static int npz_model_read(struct npz *z, struct mg_parts *m)
 int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct npz *z = calloc(1, sizeof *z);
-    mgpt_error local; /* so that there always is one */
     struct mg_parts m;
     if (!z)
         return err_memory(err, "the archive", sizeof *z);
     z->stream.c = c;
-    z->stream.zip = npz_archive(in->bytes.data, in->bytes.size, &local);
+    z->stream.zip = npz_archive(in->bytes.data, in->bytes.size, err);
     if (!z->stream.zip) {
         free(z);
-        if (err)
-            *err = local;
-        return local.status;
+        return err->status;
     }
     c->source = z;
     c->release = npz_model_release;
     c->format = "microgpt .npz";
-    mg_parts_init(&m, c, in, &local);
-    int status = npz_model_read(z, &m);
-    if (status < 0 && err)
-        *err = local;
-    return status;
+    mg_parts_init(&m, c, in, err);
+    return read_archive(z, &m);
 }

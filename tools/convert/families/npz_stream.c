@@ -49,10 +49,10 @@ static int seek(struct npz_stream *z, zip_uint64_t index, uint64_t at, mgpt_erro
     while (z->open && z->next < at) {
         size_t n = at - z->next < CHUNK ? (size_t)(at - z->next) : CHUNK;
         if (npz_take(z->open, skipped, n, npz_entry_name(z, index), err) < 0)
-            return npz_status(err);
+            return err->status;
         z->next += n;
     }
-    return z->open ? MGPT_OK : npz_status(err);
+    return z->open ? MGPT_OK : err->status;
 }
 
 void npz_decode(enum state_type type, const uint8_t *bytes, size_t n, float *out)
@@ -105,7 +105,7 @@ int npz_hold(struct npz_stream *z, zip_uint64_t index, struct span *bytes, mgpt_
     zip_stat_t st;
     zip_file_t *stream = npz_open(z->zip, index, &npy, err);
     if (!stream)
-        return npz_status(err);
+        return err->status;
     zip_stat_index(z->zip, index, 0, &st); /* npz_open has done so */
     uint64_t n = st.size - npy.header;
     int status = MGPT_OK;

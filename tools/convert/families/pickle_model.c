@@ -15,16 +15,12 @@
 int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
                     const struct ckpt_input *in, mgpt_error *err)
 {
-    mgpt_error local; /* so that there always is one */
     struct mg_parts m;
     struct tree_file file;
     uint64_t left;
     struct tree tree = tree_of_pickle(&file, &left, p, root, in->bytes.size);
-    mg_parts_init(&m, c, in, &local);
-    int status = mg_parts_build(&m, tree_read(&m, tree, NULL));
-    if (status < 0 && err)
-        *err = local;
-    return status;
+    mg_parts_init(&m, c, in, err);
+    return mg_parts_build(&m, tree_read(&m, tree, NULL));
 }
 
 enum ckpt_match microgpt_pickle_sniff(struct span bytes)
