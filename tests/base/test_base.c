@@ -1,4 +1,4 @@
-/* error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
+/* Error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
 #include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <time.h>
 
-/* ---- error lines ------------------------------------------------------------------------------ */
+/* ---- error lines ---- */
 
 TEST(format_conversions)
 {
@@ -45,7 +45,8 @@ TEST(format_controls)
     assert_string_equal(buf, "a?b?[31m???\xC3\xA9");
     text_format(buf, sizeof buf, "%.*s", 3, "x\0y");
     assert_string_equal(buf, "x?y");
-    /* C1, the override of the writing direction, a line separator, a stray byte, half a character */
+    /* C1, the override of the writing direction, a line separator, a stray byte, half a character
+     */
     text_format(buf, sizeof buf, "%s",
                 "1\xC2\x9B"
                 "2\xE2\x80\xAE"
@@ -70,7 +71,7 @@ TEST(format_truncates)
     assert_string_equal(buf, "");
 }
 
-/* A cut never leaves half a character, whatever the buffer held before. */
+/* A cut never leaves half a character, independent of what the buffer held before. */
 TEST(format_truncates_utf8)
 {
     const char *text = "12345\xE2\x82\xAC!"; /* the euro sign at bytes 5 to 7 */
@@ -97,13 +98,13 @@ TEST(err_set)
     assert_int_equal(err.status, MGPT_EFILE);
     assert_int_equal(err.offset, 12);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
-    assert_int_equal(err_set(NULL, MGPT_EIO, 0, "nobody listens"), MGPT_EIO);
+    assert_int_equal(err_set(NULL, MGPT_EIO, 0, "err is NULL"), MGPT_EIO);
     assert_int_equal(err_memory(&err, "the page", 4096), MGPT_EMEM);
     assert_string_equal(err.text, "out of memory: 4096 bytes for the page");
     assert_true(err.offset == MGPT_NO_OFFSET);
 }
 
-/* ---- checked arithmetic ----------------------------------------------------------------------- */
+/* ---- checked arithmetic ---- */
 
 TEST(ck)
 {
@@ -124,7 +125,7 @@ TEST(ck)
     assert_false(ck_bytes(UINT64_MAX / 2, 3, &size));
 }
 
-/* ---- cursor ----------------------------------------------------------------------------------- */
+/* ---- cursor ---- */
 
 TEST(cursor_widths)
 {
@@ -168,7 +169,7 @@ TEST(cursor_fails_for_good)
     assert_true(c.failed);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 TEST(arr_grows)
 {
@@ -221,9 +222,9 @@ TEST(mem_new)
     assert_null(mem_new(SIZE_MAX / 2, 3));
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
-struct job {
+struct pool_job {
     size_t calls[8]; /* one a worker: no worker touches another's */
     int wrong;
     int n_expected;
@@ -231,7 +232,7 @@ struct job {
 
 static void count_call(void *ctx, int worker, int n_workers)
 {
-    struct job *job = ctx;
+    struct pool_job *job = ctx;
     if (worker < 0 || worker >= job->n_expected || n_workers != job->n_expected)
         job->wrong = 1;
     else
@@ -242,7 +243,7 @@ TEST(pool_runs_each_worker)
 {
     static const int sizes[] = {1, 2, 4};
     for (size_t s = 0; s < 3; s++) {
-        struct job job = {.n_expected = sizes[s]};
+        struct pool_job job = {.n_expected = sizes[s]};
         struct pool *pool = pool_new(sizes[s], NULL);
         assert_non_null(pool);
         assert_int_equal(pool_size(pool), sizes[s]);
@@ -260,7 +261,7 @@ TEST(pool_runs_each_worker)
 
 TEST(pool_sleeps_and_wakes)
 {
-    struct job job = {.n_expected = 3};
+    struct pool_job job = {.n_expected = 3};
     struct pool *pool = pool_new(3, NULL);
     assert_non_null(pool);
     for (size_t i = 1; i <= 20; i++) {
@@ -316,7 +317,7 @@ TEST(pool_by_size)
     pool_free(pool);
 }
 
-/* Every unit is done once, whoever does it: also when one worker is held up in its first. */
+/* Every unit is done exactly once, also when one worker is delayed in its first. */
 struct dealt {
     _Atomic uint8_t units[300];
     size_t n, slow; /* doing this unit takes a millisecond */
@@ -368,7 +369,7 @@ TEST(pool_deals_units)
 
 TEST(pool_without_threads)
 {
-    struct job job = {.n_expected = 1};
+    struct pool_job job = {.n_expected = 1};
     assert_int_equal(pool_size(NULL), 1);
     pool_run(NULL, count_call, &job);
     assert_int_equal(job.calls[0], 1);

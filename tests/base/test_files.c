@@ -76,7 +76,7 @@ TEST_IN_PLACE(file_refuses)
     assert_int_equal(file_open(&file, place.dir, &err), MGPT_EIO);
     assert_string_equal(err.text, "is a directory, expected a file");
     assert_int_equal(mkfifo(place.path, 0600), 0);
-    alarm(20); /* nobody writes to the FIFO: hanging here would be the bug */
+    alarm(20); /* no program writes to the FIFO: the call must not wait for one */
     assert_int_equal(file_open(&file, place.path, &err), MGPT_EIO);
     alarm(0);
     assert_string_equal(err.text, "is not a regular file");

@@ -1,5 +1,6 @@
-/* Tests of running out of memory: every allocation of every call fails once. The call must then return
- * MGPT_EMEM, leave every object as it was, leak nothing (run under ASan), and work when it is repeated.
+/* Running out of memory: every allocation of every call fails once. The call must then return
+ * MGPT_EMEM, leave every object as it was, leak nothing (run under ASan), and work when it is
+ * repeated.
  *
  * Linked with -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=pthread_create, so that the library's
  * allocations pass through here. Those of the tests themselves use calloc and are left alone. */
@@ -59,8 +60,8 @@ static void arm(int after)
     n_failed = 0;
 }
 
-/* After a call with the k-th allocation failing: 1 when there was no k-th allocation, so that the sweep
- * is over and the call must have succeeded; else it must have failed for want of memory. */
+/* After a call with the k-th allocation failing: 1 when there was no k-th allocation, so that the
+ * sweep is over and the call must have succeeded; else it must have failed for want of memory. */
 static int swept(int status, const mgpt_error *err)
 {
     fail_after = NEVER;
@@ -208,7 +209,7 @@ SWEEP(sync)
     }
 }
 
-/* The line says how much was wanted. */
+/* The error line has the number of bytes. */
 TEST(bytes_wanted)
 {
     enum { LAYERS = 3, HEADS = 5 };
@@ -249,7 +250,7 @@ TEST(which_thread)
     for (int missing = 2; missing <= 3; missing++) {
         mgpt_error err;
         char line[80];
-        arm(missing); /* behind the two allocations of a pool */
+        arm(missing); /* after the two allocations of a pool */
         assert_null(pool_new(3, &err));
         snprintf(line, sizeof line, "cannot start thread %d of 3", missing);
         assert_string_equal(err.text, line);

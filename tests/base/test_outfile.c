@@ -23,8 +23,8 @@
 /* 1: a file in progress has a name. It has none where the system can do that. */
 static size_t temporary_has_name;
 
-/* Such a system is made one that cannot: open refuses O_TMPFILE for the rest of this process. 0: not possible
- * here. */
+/* Such a system is made one that cannot: open refuses O_TMPFILE for the rest of this process. 0:
+ * not possible here. */
 static int forbid_unnamed(void)
 {
 #if defined __linux__ && defined O_TMPFILE
@@ -84,7 +84,7 @@ static void assert_only_file(const char *text)
     assert_int_equal(n_files(place.dir), 1);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 TEST_IN_PLACE(creates)
 {
@@ -106,8 +106,8 @@ TEST_IN_PLACE(creates)
     assert_int_equal(st.st_mode & 0777, 0640);
 }
 
-/* What the system was asked for, in order (calls pass through here, see meson.build): f and d, a file and a
- * directory synced; l and r, a file linked and renamed. */
+/* What the system was asked for, in order (calls pass through here, see meson.build): f and d, a
+ * file and a directory synced; l and r, a file linked and renamed. */
 static struct {
     char calls[16];
     size_t n;
@@ -126,12 +126,11 @@ static void see(char call)
     seen.calls[seen.n] = 0;
 }
 
-int __real_fsync(int fd);
-int __real_rename(const char *from, const char *to);
-int __real_linkat(int from, const char *a, int to, const char *b, int flags);
-int __wrap_fsync(int fd);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_linkat(int from, const char *a, int to, const char *b, int flags);
+int __real_fsync(int fd), __wrap_fsync(int fd);
+int __real_rename(const char *from, const char *to),
+    __wrap_rename(const char *from, const char *to);
+int __real_linkat(int from, const char *a, int to, const char *b, int flags),
+    __wrap_linkat(int from, const char *a, int to, const char *b, int flags);
 
 int __wrap_fsync(int fd)
 {
@@ -158,10 +157,8 @@ int __wrap_linkat(int from, const char *a, int to, const char *b, int flags)
     return __real_linkat(from, a, to, b, flags);
 }
 
-int __real_access(const char *path, int mode);
-int __real_close(int fd);
-int __wrap_access(const char *path, int mode);
-int __wrap_close(int fd);
+int __real_access(const char *path, int mode), __wrap_access(const char *path, int mode);
+int __real_close(int fd), __wrap_close(int fd);
 
 int __wrap_access(const char *path, int mode)
 {
@@ -207,8 +204,8 @@ static int write_file(const char *path, const char *text, mgpt_error *err)
     return outfile_commit(&out, err);
 }
 
-/* All bytes are on the disk before the file gets its name, the name after it. A file that cannot be synced
- * replaces nothing. */
+/* All bytes are on the disk before the file gets its name, the name after it. A file that cannot be
+ * synced replaces nothing. */
 TEST_IN_PLACE(syncs)
 {
     struct stat st;
@@ -252,8 +249,8 @@ TEST_IN_PLACE(without_the_right)
     assert_only_file("first");
 }
 
-/* A write that a signal interrupts is tried again, one that is cut short goes on, and a close that is
- * interrupted has closed. */
+/* A write that a signal interrupts is tried again, one that is cut short goes on, and a close that
+ * is interrupted has closed. */
 TEST_IN_PLACE(interrupted)
 {
     mgpt_error err;
@@ -312,7 +309,7 @@ TEST_IN_PLACE(replaces_or_aborts)
     assert_int_equal(n_files(place.dir), 1);
 }
 
-/* Between opening and committing another program makes a file of that name, or removes the old one. */
+/* Before the commit another program makes a file of that name, or removes the old one. */
 TEST_IN_PLACE(target_changes)
 {
     struct outfile out;
@@ -353,7 +350,7 @@ TEST_IN_PLACE(long_name)
     unlink(path);
 }
 
-static void refuses(const char *directory, const char *name, const char *text)
+static void outfile_refused(const char *directory, const char *name, const char *text)
 {
     struct outfile out;
     mgpt_error err = {0};
@@ -366,20 +363,20 @@ static void refuses(const char *directory, const char *name, const char *text)
 
 TEST_IN_PLACE(refuses)
 {
-    refuses(place.dir, "", "is a directory, expected a file name");
-    refuses(place.dir, "/missing/file", "cannot create: No such file or directory");
-    refuses(place.dir, "/missing/", "cannot create: No such file or directory");
-    refuses("", "", "cannot create: No such file or directory");
+    outfile_refused(place.dir, "", "is a directory, expected a file name");
+    outfile_refused(place.dir, "/missing/file", "cannot create: No such file or directory");
+    outfile_refused(place.dir, "/missing/", "cannot create: No such file or directory");
+    outfile_refused("", "", "cannot create: No such file or directory");
     put_file(place.path, "a file");
-    refuses(place.path, "/below", "cannot create: Not a directory");
+    outfile_refused(place.path, "/below", "cannot create: Not a directory");
     if (geteuid() != 0) { /* root may write anything */
         chmod(place.path, 0444);
-        refuses(place.path, "", "cannot write: Permission denied");
+        outfile_refused(place.path, "", "cannot write: Permission denied");
     }
     assert_file(place.path, "a file");
 }
 
-/* The directory disappears while the file is being written: the rename fails, nothing is left open. */
+/* The directory disappears before the commit: the rename fails, nothing is left open. */
 TEST_IN_PLACE(directory_vanishes)
 {
     struct outfile out;

@@ -9,7 +9,7 @@ static int is_scalar(uint32_t code)
 }
 
 /* The encoding by its definition: the shortest form, bits cut into groups of six. */
-static size_t encode(uint32_t code, uint8_t out[4])
+static size_t encode_scalar(uint32_t code, uint8_t out[4])
 {
     if (code < 0x80) {
         out[0] = (uint8_t)code;
@@ -31,7 +31,7 @@ TEST(every_code_point)
         uint8_t want[4];
         char got[4];
         uint32_t back;
-        size_t n = encode(is_scalar(code) ? code : 0xFFFD, want);
+        size_t n = encode_scalar(is_scalar(code) ? code : 0xFFFD, want);
         if (utf8_put(code, got) != n || memcmp(got, want, n) != 0)
             fail_msg("U+%x: wrong bytes", code);
         if (is_scalar(code) && (utf8_next(got, n, &back) != n || back != code))
@@ -152,7 +152,7 @@ TEST(stays_inside)
         }
 }
 
-/* The ends of each range, and their neighbours: controls, marks of direction, separators of lines. */
+/* The ends of each range, and their neighbours: controls, marks of direction, line separators. */
 TEST(dangerous)
 {
     const uint32_t ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},        {0x61C, 0x61C},

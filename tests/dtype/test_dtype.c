@@ -1,7 +1,6 @@
-/* element types. Decoders against the values of FORMATS.md 1.4 and against those of the Python
+/* Element types. Decoders against the values of FORMATS.md 1.4 and against those of the Python
  * package gguf and of ggml over random bytes; encoders against the bytes of both. quant.py in
- * tests/vectors makes what is compared with. Half precision and bfloat16 are in test_kernels.c.
- */
+ * tests/vectors makes what is compared with. Half precision and bfloat16 are in test_kernels.c. */
 #include "base/fnv.h"
 #include "dtype/dtype.h"
 #include "support/unit.h"
@@ -22,7 +21,7 @@ static const struct dtype *const *quantised(size_t *n)
     return found;
 }
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 TEST(table)
 {
@@ -74,7 +73,7 @@ TEST(unreadable)
     assert_null(dtype_named("Q4_"));
 }
 
-/* ---- decoding ---------------------------------------------------------------------------------- */
+/* ---- decoding ---- */
 
 static void put_half(uint8_t *p, unsigned h)
 {
@@ -144,7 +143,7 @@ static void random_bytes(uint64_t seed, uint8_t *p, size_t n)
 }
 
 /* FNV-1a over the bits; all NaN count the same. */
-static uint64_t hash_of(const float *v, size_t n)
+static uint64_t hash_floats(const float *v, size_t n)
 {
     uint64_t h = FNV_START;
     for (size_t i = 0; i < n; i++) {
@@ -156,8 +155,8 @@ static uint64_t hash_of(const float *v, size_t n)
     return h;
 }
 
-/* All bits of the values of random blocks. The blocks lie at every alignment, and decode the same one
- * by one. */
+/* All bits of the values of random blocks. The blocks lie at every alignment, and decode the same
+ * one by one. */
 static void decodes(const char *type, size_t n_blocks, uint64_t want)
 {
     const struct dtype *d = dtype_named(type);
@@ -167,18 +166,18 @@ static void decodes(const char *type, size_t n_blocks, uint64_t want)
         float *v = malloc(n * sizeof *v), one[MAX_BLOCK];
         random_bytes(d->id, bytes + shift, n_bytes);
         d->to_float(bytes + shift, v, n);
-        if (hash_of(v, n) != want)
-            fail_msg("%s: values of random blocks: %016" PRIx64, type, hash_of(v, n));
+        if (hash_floats(v, n) != want)
+            fail_msg("%s: values of random blocks: %016" PRIx64, type, hash_floats(v, n));
         for (size_t i = 0; i < n_blocks; i++) {
             d->to_float(bytes + shift + i * d->block_bytes, one, d->block);
-            assert_int_equal(hash_of(one, d->block), hash_of(v + i * d->block, d->block));
+            assert_int_equal(hash_floats(one, d->block), hash_floats(v + i * d->block, d->block));
         }
         free(bytes);
         free(v);
     }
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 static void encodes(const char *type, const char *id, const float *x, const char *want)
 {
@@ -288,11 +287,12 @@ TEST(vectors)
     assert_int_equal(v.n_errors, 8);
 }
 
-/* ---- round trips ------------------------------------------------------------------------------- */
+/* ---- round trips ---- */
 
-/* lo, hi: levels. steps: the error allowed, relative to the largest |x|: of Q8_0 half a step. The symmetric 4 and
- * 5-bit types lack a level at one end: a step. Those with an offset have half a step of a range that is at most
- * twice |x|. Rounding scale and offset to 11 bits adds at most 2^-11 each. */
+/* lo, hi: levels. steps: the error allowed, relative to the largest |x|: of Q8_0 half a step. The
+ * symmetric 4 and 5-bit types lack a level at one end: a step. Those with an offset have half a
+ * step of a range that is at most twice |x|. Rounding scale and offset to 11 bits adds at most
+ * 2^-11 each. */
 static const struct {
     uint32_t id;
     int lo, hi;
@@ -346,7 +346,7 @@ TEST(bounds)
         }
 }
 
-/* K types: blocks of zeros stay zero, one value alone survives, constant blocks are kept closely. */
+/* K types: blocks of zeros stay zero, one value alone survives, constant blocks nearly do. */
 TEST(k_corners)
 {
     const uint32_t ids[] = {DTYPE_Q4_K, DTYPE_Q6_K};
@@ -368,10 +368,10 @@ TEST(k_corners)
     }
 }
 
-/* ---- any input --------------------------------------------------------------------------------- */
+/* ---- any input ---- */
 
-/* Nothing crashes (UBSan sees conversions that are undefined), and what is next to a bad block is as if
- * it were not there. */
+/* Nothing crashes (UBSan sees conversions that are undefined), and what is next to a bad block is
+ * as if it were not there. */
 TEST(any_floats)
 {
     const float odd[] = {NAN,      -NAN,    INFINITY,       -INFINITY,      FLT_MAX,

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <time.h>
 
-/* ---- reading: the file of gguf_bytes.h with every type ---------------------------------------- */
+/* ---- reading: the file of gguf_bytes.h with every type ---- */
 
 static struct bytes everything;
 static struct gguf parsed; /* of `everything` */
@@ -162,8 +162,8 @@ TEST(arrays)
     assert_string_equal(err.text, "key scalar.F: expected an array of i32, found an i32");
 }
 
-/* Version 2, no alignment key, a scalar tensor, infinities, a name that needs all of 63 bytes, and a
- * last tensor that is not padded. */
+/* Version 2, no alignment key, a scalar tensor, infinities, a name that needs all of 63 bytes, and
+ * a last tensor that is not padded. */
 TEST(accepts_the_unusual)
 {
     struct bytes b;
@@ -227,7 +227,7 @@ TEST(many_keys)
     free(file);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* The whole file, by hand from the specification. */
 /* clang-format off */

@@ -1,5 +1,5 @@
-/* What the GGUF reader refuses (refused.txt: tiny files, each with the error line and the byte it names), and what
- * the writer refuses, leaving the target file as it was. */
+/* What the GGUF reader refuses (refused.txt: tiny files, each with the error line and the byte it
+ * names), and what the writer refuses, leaving the target file as it was. */
 #include "support/gguf_bytes.h"
 #include "support/place.h"
 #include "support/unit.h"
@@ -20,7 +20,7 @@ static void refused_bytes(const void *bytes, size_t n, uint64_t offset, const ch
     free(exact);
 }
 
-/* ---- refused.txt ------------------------------------------------------------------------------- */
+/* ---- refused.txt ---- */
 
 /* The arguments of a word; numbers are 0 where the argument is none. */
 struct word {
@@ -136,7 +136,7 @@ static void put_word(struct refused_file *f, char *text)
 }
 
 /* FILE | BYTE | LINE */
-static void check_row(char *row, void *user)
+static void check_refused_file(char *row, void *user)
 {
     (void)user;
     struct refused_file f = {.zeros = 0};
@@ -153,10 +153,10 @@ static void check_row(char *row, void *user)
 
 TEST(refused_files)
 {
-    assert_int_equal(unit_rows("tests/gguf/refused.txt", check_row, NULL), 68);
+    assert_int_equal(unit_rows("tests/gguf/refused.txt", check_refused_file, NULL), 68);
 }
 
-/* ---- the writer -------------------------------------------------------------------------------- */
+/* ---- the writer ---- */
 
 static const uint64_t four[] = {4};
 static struct gguf_writer writer;

@@ -1,10 +1,11 @@
-/* the GGUF reader on tens of thousands of damaged files.
+/* The GGUF reader on tens of thousands of damaged files.
  *
- * The start is a valid file with every value type and three tensors. Each change must be refused with
- * an error line, or accepted with all tensors inside the file and every typed getter answering. The
- * input lies in a heap block of exactly its size, so that ASan and valgrind, whose business leaks are
- * as well, see any read beyond it. Out of memory is never an answer to a file of 2 KB; one test gives
- * the process 1 MiB of address space more and no further (not possible under those two tools).
+ * The start is a valid file with every value type and three tensors. Each change must be refused
+ * with an error line, or accepted with all tensors inside the file and every typed getter
+ * answering. The input is a heap block of exactly its size, so that ASan and valgrind, which also
+ * find leaks as well, see any read beyond it. Out of memory is never an answer to a file of 2 KB;
+ * one test gives the process 1 MiB of address space more and no further (not possible under those
+ * two tools).
  */
 #include "base/mem.h"
 #include "support/build_model.h"
@@ -19,7 +20,7 @@ struct count {
     size_t accepted, refused;
 };
 
-/* ---- one file --------------------------------------------------------------------------------- */
+/* ---- one file ---- */
 
 static void ask(const struct gguf *g, const struct gguf_kv *kv, const char *key)
 {
@@ -96,7 +97,7 @@ static void print_count(const char *what, const struct count *count)
                   count->refused);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 TEST(start_is_valid)
 {
@@ -186,9 +187,9 @@ TEST(random_changes)
     assert_true(count.accepted > 100 && count.refused > 1000);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* Address space of this process in bytes; 0 when the system does not say. */
+/* Address space of this process in bytes; 0 when the system does not tell. */
 static size_t address_space(void)
 {
     unsigned long pages = 0;

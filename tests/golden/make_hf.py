@@ -1,7 +1,7 @@
 """Makes the golden models of this directory with Hugging Face transformers (README.md: versions).
 
 Each is a random model of a few thousand weights, written by save_pretrained exactly as people's
-checkpoints are, with what transformers computes from those files beside it:
+checkpoints are, together with what transformers computes from those files:
 
     NAME/config.json, generation_config.json, model.safetensors (NAME/model-*.safetensors: sharded)
     NAME/ref.npz   tokens int64 [T]; logits float64 [T, V]; and float32 by TransformerLens names

@@ -1,6 +1,6 @@
-/* Models that must be refused: with MGPT_EFILE and one line that names the tensor or key with what was found
- * and what was expected; nothing may leak (run under ASan). GGUF's own structure is sound in these files (damage to
- * it: test_gguf_bad.c). models.txt lists the edits and their lines. */
+/* Models that must be refused: with MGPT_EFILE and one line that names the tensor or key with what
+ * was found and what was expected; nothing may leak (run under ASan). GGUF's own structure is sound
+ * in these files (damage to it: test_gguf_bad.c). models.txt lists the edits and their lines. */
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -27,7 +27,7 @@ static struct toy *build_zoo(size_t zoo)
     return toy_build(&spec);
 }
 
-/* ---- models.txt -------------------------------------------------------------------------------- */
+/* ---- models.txt ---- */
 
 /* A spec of this file or of the zoo whose label begins with the text. */
 static const struct toy_spec *spec_named(const char *label)
@@ -68,7 +68,7 @@ static void check_refused(struct toy *m, const char *line)
 }
 
 /* A line of models.txt: EDITS => LINE, or "runs". */
-static void check_row(const struct toy_spec *spec, char *row)
+static void check_model_row(const struct toy_spec *spec, char *row)
 {
     char *line = strstr(row, " => ");
     struct toy *m = toy_build(spec);
@@ -88,7 +88,7 @@ static void take_line(char *line, void *user)
     if (strncmp(line, "model ", 6) == 0)
         *spec = spec_named(line + 6);
     else
-        check_row(*spec, line);
+        check_model_row(*spec, line);
 }
 
 TEST(models)
@@ -97,7 +97,7 @@ TEST(models)
     assert_true(unit_rows("tests/model/models.txt", take_line, &spec) > 200);
 }
 
-/* ---- every tensor ------------------------------------------------------------------------------ */
+/* ---- every tensor ---- */
 
 /* Biases are optional, but for those of q, k and v in qwen2. */
 static int may_lack(const struct toy_spec *s, const char *name)
@@ -173,8 +173,7 @@ TEST(dirty_names)
     toy_check_refused(m, "a?b?[31m", NULL, NULL);
 }
 
-/* ---- whole files -------------------------------------------------------------------------------
- */
+/* ---- whole files ---- */
 
 /* No beginning of a model file is a model. Every length near the front, then in strides. */
 TEST(truncated_anywhere)

@@ -1,5 +1,6 @@
-/* Models that can be written in two ways: an optional key with the value that its absence means, a period or a
- * flag per layer, one tensor or three. Both files must give the same logits, to the bit. */
+/* Models that can be written in two ways: an optional key with the value that its absence means, a
+ * period or a flag per layer, one tensor or three. Both files must give the same logits, to the
+ * bit. */
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -22,7 +23,8 @@ static float *run_steps(struct toy *m, const int32_t *tokens)
     return logits;
 }
 
-/* ---- changes that no list of edits says ---------------------------------------------------------- */
+/* ---- changes that no list of edits can express
+ * ---------------------------------------------------------- */
 
 static void repeat_the_head(struct toy *m)
 {
@@ -78,8 +80,6 @@ static void say_one_norm_twice(struct toy *m)
         }
     }
 }
-
-/* ------------------------------------------------------------------------------------------------ */
 
 #define NO_SCALING "no_key llama.rope.scaling.type; no_key llama.rope.scaling.factor;"
 #define NO_CLAMP "no_key olmo.attention.clamp_kqv;"

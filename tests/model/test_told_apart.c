@@ -1,6 +1,6 @@
-/* The tolerances of agree.h notice a slightly different model, else test_forward would prove little. One change
- * for every field that a model can have, as small as mistakes are: a window off by one, the other GELU, a rope base
- * off by a thousandth. */
+/* The tolerances of agree.h notice a slightly different model, else test_forward would prove
+ * little. One change for every field that a model can have, as small as mistakes are: a window off
+ * by one, the other GELU, a rope base off by a thousandth. */
 #include "support/agree.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
@@ -44,8 +44,7 @@ static void rotate_fewer(struct toy *m)
     m->spec.rope_dims -= 2;
 }
 
-/* ---- what the architecture's row says ----------------------------------------------------------
- */
+/* ---- fields of the architecture's row ---- */
 
 static struct toy_arch other_row;
 
@@ -81,7 +80,8 @@ static void do_not_remove_the_mean(struct toy *m)
     copy_row(m)->layer_norm = 0;
 }
 
-/* A number of the spec or the second value of a tensor is multiplied, or a function makes the change. */
+/* A number of the spec or the second value of a tensor is multiplied, or a function makes the
+ * change. */
 #define NUMBER(field, by) offsetof(struct toy_spec, field), NULL, by, NULL
 #define TENSOR(name, by) 0, name, by, NULL
 #define BY(function) 0, NULL, 0, function

@@ -152,7 +152,7 @@ def run_test(test, program, work, cpu, wall):
     except subprocess.TimeoutExpired:
         code = -signal.SIGXCPU
     try:
-        os.killpg(p.pid, signal.SIGKILL)  # whatever it has started
+        os.killpg(p.pid, signal.SIGKILL)  # and all that it has started
     except ProcessLookupError:
         pass
     p.wait()
@@ -217,7 +217,7 @@ class Runner:
         return self.controls[name][1]
 
     def run_tests(self, tests, seconds, objects, sanitize=()):
-        """What the tests say of objects: (result, the test that failed)."""
+        """What the tests make of objects: (result, the test that failed)."""
         times = 5 if sanitize else 1
         for test, base in zip(tests, seconds):
             result = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize)
@@ -238,7 +238,7 @@ class Runner:
             f.write(text)
 
     def judge(self, m, text, group):
-        """What became of a mutant, and which test said so."""
+        """What became of a mutant, and which test found it."""
         tests, seconds, targets = group[1], self.control(group), self.build.objects(m.file)
         try:
             self.put(m, m.text(text))
@@ -337,7 +337,7 @@ def judge_all(args, work_list, results, known, journal):
     try:
         start = time.monotonic()
         runner = Runner(Build(args.build, work), work)
-        # One of each file in turn, so that an unfinished run says something about all.
+        # One of each file alternately, so that an unfinished run has figures for all.
         turns = sorted((i, n) for n, w in enumerate(work_list) for i in range(len(w[2])))
         waiting = [(work_list[n][2][i], work_list[n][1], work_list[n][3]) for i, n in turns]
         waiting = [w for w in waiting if w[0].id not in results or

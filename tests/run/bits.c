@@ -1,9 +1,9 @@
 /* bits [-n TOKENS] MODEL...: one hash of all logits for each model file, however they are computed.
  *
- * The ways are those of mgpt check --self (tools/check/self/self_ways.c), all of them whatever they cost. The exit
- * status is 1 when something does not give the same bits, and the line says what. Works on any model
- * file, so also on those that are too large for the tests: 56 tokens, or TOKENS where the scalar code would
- * take hours over them.
+ * The variants are those of mgpt check --self (tools/check/self/self_ways.c), the expensive ones
+ * included. The exit status is 1 when a variant gives other bits, and the line names it. Works on
+ * any model file, so also on those that are too large for the tests: 56 tokens, or TOKENS where the
+ * scalar code would take hours over them.
  */
 #include "base/mem.h"
 #include "check/self/self.h"

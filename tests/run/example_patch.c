@@ -1,12 +1,12 @@
-/* Example: which attention heads does a text need, and where does it matter? A program on the public header
- * alone.
+/* Example: which attention heads does a text need, and where does it matter? A program on the
+ * public header alone.
  *
- * Ablation: each head in turn is silenced by writing zeros through a tap, and the text is scored again: the
- * loss in nats per token is what the head contributes.
+ * Ablation: one head at a time is silenced by writing zeros through a tap, and the text is scored
+ * again: the loss in nats per token is what the head contributes.
  *
- * Patching: with a second text of as many tokens, one row of the residual stream at a time is taken from the
- * first text's run and put into the second's. How likely the first text's last token becomes shows where
- * the difference lives. Run it as
+ * Patching: with a second text of as many tokens, one row of the residual stream at a time is taken
+ * from the first text's run and put into the second's. How likely the first text's last token
+ * becomes shows where the difference lives. Run it as
  *
  *     example_patch weights/names.gguf olivia
  *     example_patch weights/names.gguf olivia elivia
@@ -74,7 +74,7 @@ static int report(mgpt_session *session, const int32_t *tokens, size_t n, const 
     return 0;
 }
 
-/* A row of the residual stream on its way from one run to another. */
+/* A row of the residual stream, copied from one run into another. */
 struct patch {
     int32_t layer, pos;
     int taking; /* 1: from the run, 0: into it */
@@ -92,8 +92,8 @@ static int carry(const mgpt_value *value, void *user)
 }
 
 /* log p(answer | tokens) with the patch applied, or the row taken. NaN on failure. */
-static double run(mgpt_session *session, struct patch *p, int taking, const int32_t *tokens,
-                  size_t n, const mgpt_info *info, int32_t answer, mgpt_error *err)
+static double run_patched(mgpt_session *session, struct patch *p, int taking, const int32_t *tokens,
+                          size_t n, const mgpt_info *info, int32_t answer, mgpt_error *err)
 {
     p->taking = taking;
     if (mgpt_tap(session, MGPT_POINT_BIT(MGPT_RESID_PRE), carry, p, err) < 0 ||
@@ -113,8 +113,8 @@ static int patch_all(mgpt_session *session, const int32_t *a, const int32_t *b, 
     for (int32_t layer = 0; layer < info->n_layer; layer++) {
         for (int32_t pos = 0; pos + 1 < (int32_t)n; pos++) {
             struct patch p = {layer, pos, 1, row};
-            double whole = run(session, &p, 1, a, n - 1, info, a[n - 1], err);
-            double patched = run(session, &p, 0, b, n - 1, info, a[n - 1], err);
+            double whole = run_patched(session, &p, 1, a, n - 1, info, a[n - 1], err);
+            double patched = run_patched(session, &p, 0, b, n - 1, info, a[n - 1], err);
             if (isnan(whole) || isnan(patched))
                 return -1;
             printf("layer %d position %d: log p %+.4f, of the first text %+.4f\n", layer, pos,
@@ -128,7 +128,8 @@ static int patch_all(mgpt_session *session, const int32_t *a, const int32_t *b, 
 }
 
 /* Tokens of a text; negative on failure. */
-static int64_t encode(const mgpt_model *model, const char *text, int32_t *tokens, mgpt_error *err)
+static int64_t encode_text(const mgpt_model *model, const char *text, int32_t *tokens,
+                           mgpt_error *err)
 {
     int64_t n = mgpt_encode(model, text, strlen(text), 0, tokens, MAX_TOKENS, err);
     return n >= 2 && n <= MAX_TOKENS ? n : -1;
@@ -139,12 +140,13 @@ static int explain(const mgpt_model *model, mgpt_session *session, const char *t
 {
     mgpt_info info;
     int32_t a[MAX_TOKENS], b[MAX_TOKENS];
-    int64_t n = encode(model, text, a, err);
+    int64_t n = encode_text(model, text, a, err);
     if (n < 0 || mgpt_get_info(model, &info, err) < 0 || info.n_embd > MAX_WIDTH)
         return -1;
     if (!other)
         return report(session, a, (size_t)n, &info, err);
-    return encode(model, other, b, err) == n ? patch_all(session, a, b, (size_t)n, &info, err) : -1;
+    return encode_text(model, other, b, err) == n ? patch_all(session, a, b, (size_t)n, &info, err)
+                                                  : -1;
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,9 @@
-/* attention over the cache.
+/* Attention over the cache.
  *
- * Sessions long and wide enough for every way through attention.c: blocks of several queries, windows that
- * begin and end inside one, groups of heads larger than a block, threads that do not divide the KV
- * heads, caches of both types. All of it must give the bits of single steps in one thread. How good they
- * are: test_forward.
+ * Sessions long and wide enough for every path through attention.c: blocks of several queries,
+ * windows that begin and end inside one, groups of heads larger than a block, threads that do not
+ * divide the KV heads, caches of both types. All of it must give the bits of single steps in one
+ * thread. How good they are: test_forward.
  */
 #include "base/fnv.h"
 #include "dtype/dtype.h"
@@ -264,7 +264,7 @@ static int round_to_halves(const mgpt_value *v, void *user)
     return 0;
 }
 
-/* A cache of halves is a cache of floats that were rounded; and reads back as they are. */
+/* An F16 cache equals an F32 cache of rounded values, and reads back as these. */
 TEST(halves_are_rounded_floats)
 {
     for (size_t i = 0; i < N_SPECS; i++) {
@@ -298,19 +298,19 @@ TEST(halves_are_rounded_floats)
     }
 }
 
-/* 0 chooses by the weights' type and the bytes per position: 64 layers of 2 * 64 floats are 32 KiB. */
+/* 0 chooses by the weights' type and the bytes per position; 64 * 2 * 64 floats are 32 KiB. */
 TEST(choice)
 {
     struct toy_spec spec = {.label = "choice", .arch = "llama", TOY_SIZES(64, 64, 1, 32, 32, 16)};
-    for (int narrow = 0; narrow < 2; narrow++)
+    for (int f16 = 0; f16 < 2; f16++)
         for (int below_it = 0; below_it < 2; below_it++) {
-            spec.type = narrow ? TOY_F16 : TOY_F32;
+            spec.type = f16 ? TOY_F16 : TOY_F32;
             spec.n_layer = 64 - below_it;
             struct toy *m = toy_build(&spec);
             mgpt_model *model = toy_open(m, NULL);
             mgpt_info info;
             assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
-            int halves = narrow && !below_it;
+            int halves = f16 && !below_it;
             assert_int_equal(info.kv_bytes, (uint64_t)spec.n_layer * 128 * (halves ? 2 : 4));
             float logits[3][16];
             for (int32_t type = 0; type < 3; type++) {

@@ -1,18 +1,16 @@
-/* Tests of the second promise: logits depend on the weights and the tokens, on nothing else.
+/* The second promise: logits depend on the weights and the tokens, on nothing else.
  *
- * For every model of the zoo one run is the reference: step by step, one thread, untraced. Every other
- * way to get there must give the same bits: chunks, threads, taps, instruction sets, the way the file
- * was opened. (Rewinding, forking, syncing, batches: test_timelines.) There is no tolerance here, and no
- * comparison with true values: that is test_forward's business.
- */
+ * For every model of the zoo one run is the reference: step by step, one thread, untraced. Every
+ * other variant must give the same bits: chunks, threads, taps, instruction sets, how the
+ * file was opened. (Rewinding, forking, syncing, batches: test_timelines.) There is no
+ * tolerance here, and no comparison with true values (test_forward). */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
 #include "support/unit.h"
 
 #include <unistd.h>
 
-/* ---- ways to the same logits -------------------------------------------------------------------
- */
+/* ---- variants ---- */
 
 static const int32_t chunks[] = {1, 2, 3, 5, 16, 64, 0};
 enum { N_CHUNKS = COUNT(chunks) };
@@ -48,7 +46,7 @@ static void by_threads_in_chunks(const struct subject *s)
     by_threads(s, 64);
 }
 
-/* The cache grows by one token, by many, and by steps and feeds in turn. */
+/* The cache grows by one token, by many, and by steps and feeds alternately. */
 TEST_ZOO(pieces)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -144,7 +142,7 @@ TEST_ZOO(unembed)
     mgpt_session_free(session);
 }
 
-static void check_model(const struct subject *s, mgpt_model *model, const char *what, size_t v)
+static void check_opened(const struct subject *s, mgpt_model *model, const char *what, size_t v)
 {
     mgpt_session *session = subject_session(model, v % 2 ? 0 : 5, 1);
     subject_check_feed(s, session, what, v);
@@ -165,14 +163,14 @@ TEST_ZOO(open)
     unlink(path);
     if (!model)
         fail_msg("%s", err.text);
-    check_model(s, model, "opened from a path", 0);
+    check_opened(s, model, "opened from a path", 0);
     for (size_t shift = 1; shift < 4; shift += 2) {
         uint8_t *copy = toy_alloc(s->m->size + shift, 1);
         memcpy(copy + shift, s->m->file, s->m->size);
         model = mgpt_open_bytes(copy + shift, s->m->size, NULL, &err);
         if (!model)
             fail_msg("%s", err.text);
-        check_model(s, model, "opened from memory, shifted by", shift);
+        check_opened(s, model, "opened from memory, shifted by", shift);
         free(copy);
     }
 }
@@ -190,7 +188,7 @@ TEST_ZOO(isa)
         mgpt_info info;
         assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
         assert_string_equal(info.isa, levels[i]);
-        check_model(s, model, levels[i], i);
+        check_opened(s, model, levels[i], i);
         n_open++;
     }
     assert_true(n_open >= 1); /* scalar is everywhere */
@@ -207,11 +205,10 @@ TEST_ZOO(context)
     mgpt_session_free(session);
 }
 
-/* ---- the zoo -----------------------------------------------------------------------------------
- */
+/* ---- the zoo ---- */
 
-/* The engine hands work to other threads from 65,536 multiply-adds on. The zoo's chunks get there, its
- * single steps do not: the wide models' heads do (64 * 1030), and the attention over 24 tokens. */
+/* The engine hands work to other threads from 65,536 multiply-adds on. The zoo's chunks get there,
+ * its single steps do not: the wide models' heads do (64 * 1030), and attention over 24 tokens. */
 static const struct toy_spec wide[] = {
     {.label = "wide llama", .arch = "llama", TOY_SIZES(1, 64, 4, 70, 24, 1030), .n_head_kv = 2},
     {.label = "wide gemma3, Q8_0",

@@ -1,4 +1,4 @@
-/* Tests of the page: the engine against the float64 oracle at every point, for every model of the zoo
+/* The page: the engine against the float64 oracle at every point, for every model of the zoo
  * and for the models of weights/. Tolerances: agree.h. */
 #include "support/agree.h"
 #include "support/toy_oracle.h"
@@ -13,8 +13,7 @@
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
-/* ---- the zoo -----------------------------------------------------------------------------------
- */
+/* ---- the zoo ---- */
 
 static void check_agrees(const struct toy *m, mgpt_model *model, const int32_t *tokens, size_t n)
 {
@@ -33,8 +32,8 @@ TEST_ZOO(zoo_at_every_point)
     check_agrees(s->m, s->model, s->tokens, s->n);
 }
 
-/* Keys that a query of this layer may see, its own included: what the spec says, the row's period of
- * full layers aside, which the oracle knows about. */
+/* Keys that a query of this layer may see, its own included: as the spec states it, without the
+ * row's period of full layers, which the oracle applies. */
 static size_t widest_window(const struct toy_spec *s, int layer)
 {
     if (s->windows && s->windows[layer])
@@ -43,10 +42,10 @@ static size_t widest_window(const struct toy_spec *s, int layer)
     return all ? (size_t)s->window : SIZE_MAX;
 }
 
-/* Weights are positive, sum to 1 and reach no further than their query, nor back beyond the window; a
- * score is -inf exactly where the weight is out of sight. Each of n weights is rounded once (u of
- * itself, so u of the sum in total) and divided by a float32 sum of sixteen chains, which is off by at
- * most (n / 16 + 4) u. */
+/* Weights are positive, sum to 1 and reach no further than their query, nor back beyond the window;
+ * a score is -inf exactly where the key is outside the visible range. Each of n weights is rounded
+ * once (u of itself, so u of the sum in total) and divided by a float32 sum of sixteen chains,
+ * which is off by at most (n / 16 + 4) u. */
 static void check_softmax_row(const struct toy_spec *s, int layer, size_t pos, const double *scores,
                               const double *weights, size_t n)
 {
@@ -124,7 +123,8 @@ TEST_ZOO(the_future_is_invisible)
 }
 
 /* A query of layer n sees what its window lets through of what layer n - 1 saw: with L layers and a
- * window of w nothing reaches further than L (w - 1) positions. To the bit; and that far it does reach. */
+ * window of w nothing reaches further than L (w - 1) positions. To the bit; and that far it does
+ * reach. */
 static void check_horizon(size_t zoo, size_t horizon)
 {
     struct subject s = subject_zoo(zoo);
@@ -147,8 +147,7 @@ TEST(windows_have_a_horizon)
     check_horizon(ZOO_PHI2_SEPARATE, MAX_TOKENS);
 }
 
-/* ---- far positions -----------------------------------------------------------------------------
- */
+/* ---- far positions ---- */
 
 enum { FAR = 2000, ROPE_DIM = 8 };
 
@@ -166,8 +165,8 @@ static int keep_rotation(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* Angles of thousands of radians are as exact as small ones: cosine, sine, two products and their sum
- * are rounded once each, so a rotated pair is within 4 u of its length. */
+/* Angles of thousands of radians are as exact as small ones: cosine, sine, two products and their
+ * sum are rounded once each, so a rotated pair is within 4 u of its length. */
 static void check_rotation(const struct rotation *r, size_t pos, size_t i)
 {
     const size_t half = ROPE_DIM / 2;
@@ -203,10 +202,9 @@ TEST(far_positions_rotate_as_exactly)
     toy_free(m);
 }
 
-/* ---- writing through a tap ---------------------------------------------------------------------
- */
+/* ---- writing through a tap ---- */
 
-/* One point of one layer is bent on both sides; both must then go the same way. */
+/* One point of one layer is bent on both sides; both must then agree. */
 struct bend {
     mgpt_point point;
     int layer;
@@ -251,8 +249,9 @@ static void check_bend(struct toy *m, mgpt_session *session, struct bend b, cons
     trace_free(ref);
 }
 
-/* The models that have every point and every verb between them, each point in turn. Windows of 5 and 6
- * are shorter than the 9 tokens: what is written to scores and weights out of sight has no effect. */
+/* Models that together have every point and every operation, one point at a time. Windows of 5 and
+ * 6 are shorter than the 9 tokens: what is written to scores and weights outside the visible range
+ * has no effect. */
 TEST(what_a_tap_writes_is_used)
 {
     const size_t chosen[] = {ZOO_MICROGPT_DEEP, ZOO_MICROGPT_RELU2, ZOO_LLAMA_TIED,
@@ -279,8 +278,7 @@ TEST(what_a_tap_writes_is_used)
     }
 }
 
-/* ---- weights/ ----------------------------------------------------------------------------------
- */
+/* ---- weights/ ---- */
 
 static void check_shipped(const char *path)
 {

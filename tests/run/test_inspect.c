@@ -1,4 +1,4 @@
-/* Tests of mgpt.h's contract for looking inside: infos, tensors, the cache, the logit lens. Taps have
+/* mgpt.h's contract for looking inside: infos, tensors, the cache, the logit lens. Taps have
  * test_taps. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
@@ -8,8 +8,7 @@
 
 static const uint64_t all_points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
 
-/* ---- infos -------------------------------------------------------------------------------------
- */
+/* ---- infos ---- */
 
 static void check_sizes(const struct toy *m, const mgpt_info *info)
 {
@@ -116,7 +115,7 @@ TEST(layers)
     }
 }
 
-/* The first instruction set runs everywhere; a model opens on those that run here, and on no other. */
+/* The first instruction set runs everywhere; a model opens on those that run here and on no other. */
 TEST(instruction_sets)
 {
     struct subject s = subject_zoo(ZOO_MICROGPT);
@@ -160,8 +159,7 @@ TEST(characters)
     subject_free(&s);
 }
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
+/* ---- tensors ---- */
 
 static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
 {
@@ -228,8 +226,7 @@ TEST(tensors_out_of_range)
     subject_free(&s);
 }
 
-/* ---- the cache and the lens --------------------------------------------------------------------
- */
+/* ---- the cache and the lens ---- */
 
 static void check_kv(const mgpt_session *session, const struct toy *m, const struct trace *t,
                      int layer, int head)

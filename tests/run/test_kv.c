@@ -1,5 +1,5 @@
-/* The KV cache by itself: what is put in comes out, in the layout that kv.h states, whatever its widths, in
- * pieces of any size, through every growth and copy.
+/* The KV cache by itself: what is put in comes out, in the layout that kv.h states, for any width,
+ * in pieces of any size, through every growth and copy.
  */
 #include "base/mem.h"
 #include "dtype/dtype.h"
@@ -16,7 +16,7 @@ static float element(int is_value, size_t layer, size_t head, size_t t, size_t j
 }
 
 /* Tokens [t, t + n) of all heads. */
-static void put(struct kv *kv, const struct kernels *kernels, size_t t, size_t n)
+static void put_all(struct kv *kv, const struct kernels *kernels, size_t t, size_t n)
 {
     static float k[N_TOKENS * N_HEAD * D_MOST], v[N_TOKENS * N_HEAD * D_MOST];
     size_t d = kv->head_dim;
@@ -35,7 +35,7 @@ static float stored(const struct kv *kv, const void *p, size_t i)
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
-/* Both what kv_get says and what is stored where. */
+/* kv_get returns the elements, and they are stored where kv.h states. */
 static void assert_holds(const struct kv *kv, size_t n)
 {
     static float k[N_TOKENS * D_MOST], v[N_TOKENS * D_MOST];
@@ -54,7 +54,7 @@ static void assert_holds(const struct kv *kv, size_t n)
                 assert_true(t < from || k[(t - from) * d + j] == key);
                 assert_true(t < from || v[(t - from) * d + j] == value);
             }
-        for (size_t t = n; t % PANEL != 0; t++) /* lanes behind the last token */
+        for (size_t t = n; t % PANEL != 0; t++) /* lanes after the last token */
             for (size_t j = 0; j < d; j++)
                 assert_true(stored(kv, keys, (t / PANEL * d + j) * PANEL + t % PANEL) == 0);
     }
@@ -75,7 +75,7 @@ static void fill_and_copy(const struct kernels *kernels, enum kv_type type, size
             assert_int_equal(kv.cap, before);
         else
             assert_int_equal(kv.cap, t + n > 2 * before ? t + n : 2 * before);
-        put(&kv, kernels, t, n);
+        put_all(&kv, kernels, t, n);
         assert_holds(&kv, t + n);
     }
     assert_int_equal(kv_copy(&other, &kv, 0, &err), MGPT_OK);
@@ -102,7 +102,7 @@ TEST(put_and_get)
                 fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
 }
 
-/* A token behind a rewound one begins its panel anew: no lane of what was there shows. */
+/* The first token after a rewind clears its panel: no lane of the old content remains. */
 TEST(a_panel_is_cleared)
 {
     struct kernels kernels;
@@ -111,8 +111,8 @@ TEST(a_panel_is_cleared)
     assert_true(kernels_init(&kernels, "scalar"));
     assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
     assert_int_equal(kv_reserve(&kv, N_TOKENS, &err), MGPT_OK);
-    put(&kv, &kernels, 0, N_TOKENS);
-    put(&kv, &kernels, PANEL, 1);
+    put_all(&kv, &kernels, 0, N_TOKENS);
+    put_all(&kv, &kernels, PANEL, 1);
     assert_holds(&kv, PANEL + 1);
     kv_free(&kv);
 }
@@ -129,7 +129,7 @@ TEST(get_of_one_kind)
     kv_get(&kv, (struct kv_part){1, 2, 0, 0}, NULL, k, v);
     assert_true(k[0] == 7 && v[0] == 7);
     assert_int_equal(kv_reserve(&kv, 3, &err), MGPT_OK);
-    put(&kv, &kernels, 0, 3);
+    put_all(&kv, &kernels, 0, 3);
     kv_get(&kv, (struct kv_part){1, 2, 2, 1}, NULL, k, NULL);
     kv_get(&kv, (struct kv_part){1, 2, 2, 1}, NULL, NULL, v);
     for (size_t j = 0; j < 8; j++)

@@ -5,14 +5,14 @@
 
 enum { TOKENS = SANITIZED ? 200000 : 10000000, WARM = TOKENS / 100, TURNS = 10000, PAGE = 4 };
 
-struct subject {
+struct names_model {
     mgpt_model *model;
     mgpt_info info;
 };
 
 static int open_names(void **state)
 {
-    static struct subject s;
+    static struct names_model s;
     s.model = mgpt_open(unit_path("weights/names.gguf"), NULL, NULL);
     *state = &s;
     return s.model ? mgpt_get_info(s.model, &s.info, NULL) : -1;
@@ -20,7 +20,7 @@ static int open_names(void **state)
 
 static int close_names(void **state)
 {
-    struct subject *s = *state;
+    struct names_model *s = *state;
     mgpt_close(s->model);
     return 0;
 }
@@ -39,8 +39,9 @@ static long resident(void)
     return kib;
 }
 
-/* Draws n tokens, text after text, as `mgpt generate --samples` does. Returns how many texts ended. */
-static size_t draw(const struct subject *s, mgpt_session *session, mgpt_sampler *sampler, size_t n)
+/* Draws n tokens, text after text, as `mgpt generate --samples` does. Returns the number of texts. */
+static size_t draw(const struct names_model *s, mgpt_session *session, mgpt_sampler *sampler,
+                   size_t n)
 {
     size_t n_texts = 0;
     int32_t token = s->info.bos;
@@ -60,7 +61,7 @@ static size_t draw(const struct subject *s, mgpt_session *session, mgpt_sampler 
 
 TEST(tokens)
 {
-    const struct subject *s = *state;
+    const struct names_model *s = *state;
     mgpt_sampler sampler = {.temperature = 1, .rng = 1};
     mgpt_session *session = mgpt_session_new(s->model, NULL, NULL);
     assert_non_null(session);
@@ -78,7 +79,7 @@ TEST(tokens)
 /* A chain: each fork goes on, is rewound, and replaces its origin; the bits never change. */
 TEST(turns)
 {
-    const struct subject *s = *state;
+    const struct names_model *s = *state;
     const int32_t tokens[] = {s->info.bos, 0, 13, 13, 0};
     enum { N = COUNT(tokens) };
     size_t n_bytes = (size_t)s->info.n_vocab * sizeof(float);
@@ -107,7 +108,7 @@ TEST(turns)
 /* The context's end is an error that changes nothing, however often it is run into. */
 TEST(full_context)
 {
-    const struct subject *s = *state;
+    const struct names_model *s = *state;
     mgpt_error err;
     mgpt_session *session = mgpt_session_new(s->model, NULL, NULL);
     for (int32_t i = 0; i < s->info.n_ctx; i++)

@@ -1,4 +1,4 @@
-/* Tests of the test: the float64 oracle against logits that another program computed, namely the
+/* The float64 oracle itself against logits that another program computed, namely the
  * references of weights/, which weights/reference.py made with numpy in float64. Between them both
  * architectures without rope are covered at full size; rope is tested against its definition.
  *
@@ -25,8 +25,8 @@ static char *slurp(const char *name, size_t *size)
     return text;
 }
 
-/* Both sides sum in float64, in different orders: 1e-12 is some thousand units in the last place of a
- * logit, and a thousandth of what a float32 engine can do. */
+/* Both sides sum in float64, in different orders: 1e-12 is some thousand units in the last place of
+ * a logit, and a thousandth of what a float32 engine can do. */
 static void check_logits(const struct toy *m, const int32_t *tokens, size_t n,
                          const double *expected)
 {
@@ -39,7 +39,7 @@ static void check_logits(const struct toy *m, const int32_t *tokens, size_t n,
     trace_free(t);
 }
 
-/* The next number behind p; *end_of_list becomes 1 when `]` or `]]` comes first. */
+/* The next number after p; *end_of_list becomes 1 when `]` or `]]` comes first. */
 static double next_number(const char **p, int depth, int *end_of_list)
 {
     int closed = 0;
@@ -83,7 +83,7 @@ TEST(names_reference)
     toy_free(m);
 }
 
-/* The data of the .npy entry in a stored .npz whose header says `descr`; NULL when there is none. */
+/* The data of the .npy entry in a stored .npz whose header says `descr`; NULL: none. */
 static const char *find_array(const char *file, size_t size, const char *descr)
 {
     for (size_t i = 0; i + 128 < size; i++) {
@@ -122,7 +122,7 @@ TEST(shakespeare_reference)
 }
 
 /* Rope by its defining property (Su et al. 2021): the score of two equal vectors depends on their
- * distance alone, and rotation keeps lengths. All tokens are the same, so all queries and keys are. */
+ * distance alone, and rotation keeps lengths. All tokens are equal, so all queries and keys are. */
 TEST(rope_scores_depend_on_distance)
 {
     enum { N = 12 };
@@ -139,23 +139,23 @@ TEST(rope_scores_depend_on_distance)
     const int32_t tokens[N] = {0};
     struct trace *t = oracle_run(m, tokens, N, NULL, NULL);
     const double *scores = trace_at(t, MGPT_SCORES, 0)->data;
-    const double *k = trace_at(t, MGPT_K, 0)->data, *turned = trace_at(t, MGPT_ROT_K, 0)->data;
+    const double *k = trace_at(t, MGPT_K, 0)->data, *rotated = trace_at(t, MGPT_ROT_K, 0)->data;
     for (size_t i = 1; i < N; i++) {
         double before = 0, after = 0, moved = 0;
         for (size_t j = 1; j <= i; j++)
             assert_true(fabs(scores[i * N + j] - scores[(i - 1) * N + j - 1]) <= 1e-12);
         for (size_t j = 0; j < 16; j++) {
             before += k[i * 16 + j] * k[i * 16 + j];
-            after += turned[i * 16 + j] * turned[i * 16 + j];
-            moved += fabs(turned[i * 16 + j] - k[i * 16 + j]);
+            after += rotated[i * 16 + j] * rotated[i * 16 + j];
+            moved += fabs(rotated[i * 16 + j] - k[i * 16 + j]);
         }
         assert_true(fabs(before - after) <= 1e-12 * before);
         assert_true(moved > 0.01);
     }
-    /* The first pair, which is shown in halves, turns by one radian a position, first component towards
-     * the second. */
-    assert_true(fabs(turned[16] - (k[16] * cos(1) - k[24] * sin(1))) <= 1e-12);
-    assert_true(fabs(turned[24] - (k[16] * sin(1) + k[24] * cos(1))) <= 1e-12);
+    /* The first pair, which is shown in halves, rotates by one radian per position, first component
+     * towards the second. */
+    assert_true(fabs(rotated[16] - (k[16] * cos(1) - k[24] * sin(1))) <= 1e-12);
+    assert_true(fabs(rotated[24] - (k[16] * sin(1) + k[24] * cos(1))) <= 1e-12);
     trace_free(t);
     toy_free(m);
 }

@@ -1,5 +1,6 @@
-/* The sampler: exact where the contract is exact, chi-square against the exact distribution where it is a
- * distribution. Seeds are fixed, so a test that passes once passes always. mgpt_top, mgpt_logprob: test_top.c. */
+/* The sampler: exact where the contract is exact, chi-square against the exact distribution where
+ * it is a distribution. Seeds are fixed, so a test that passes once passes always. mgpt_top,
+ * mgpt_logprob: test_top.c. */
 #include "kernels/sample_kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
@@ -12,8 +13,7 @@ enum { V = 12, N_DRAWS = 6000 };
 static const float logits12[V] = {0.5f, -1.25f, 2.0f,  1.5f,  -3.0f, 0.0f,
                                   1.0f, 2.25f,  -0.5f, 0.75f, -2.0f, 1.25f};
 
-/* ---- the exact distribution --------------------------------------------------------------------
- */
+/* ---- the exact distribution ---- */
 
 static int larger(const double *p, int a, int b)
 {
@@ -129,8 +129,7 @@ TEST(filters_in_order)
         check_distribution(rows[i]);
 }
 
-/* ---- determinism -------------------------------------------------------------------------------
- */
+/* ---- determinism ---- */
 
 TEST(seed_fixes_the_sequence)
 {
@@ -205,8 +204,7 @@ TEST(bad_uniform_stays_in_range)
     }
 }
 
-/* ---- greedy and the edges ----------------------------------------------------------------------
- */
+/* ---- greedy and the edges ---- */
 
 static int32_t sample(mgpt_sampler sampler, const float *logits, size_t n)
 {
@@ -224,7 +222,8 @@ TEST(greedy_takes_the_lowest_id_of_ties)
     assert_int_equal(sample((mgpt_sampler){.temperature = 0.0f, .top_k = 3}, logits12, V), 7);
 }
 
-/* With one token left there is nothing to choose, and ties at the edge of top-k go to the lowest id. */
+/* With one token left there is nothing to choose, and ties at the edge of top-k go to the lowest
+ * id. */
 TEST(single_choices)
 {
     const float tied[4] = {0.0f, 2.0f, 2.0f, 2.0f}, one[1] = {-5.0f};
@@ -270,7 +269,7 @@ TEST(nan_is_never_chosen)
         seen[mgpt_sample(&sampler, logits, 5)]++;
     assert_int_equal(seen[0] + seen[2] + seen[4], 0);
     assert_true(seen[1] > 50 && seen[3] > 50);
-    sampler.temperature = NAN; /* whatever it means, it stays in range */
+    sampler.temperature = NAN; /* no meaning is promised, but a token in range */
     int32_t token = mgpt_sample(&sampler, logits, 5);
     assert_true(token >= 0 && token < 5);
 }
@@ -322,8 +321,8 @@ TEST(nothing_possible_stays_in_range)
     }
 }
 
-/* With nothing to tell tokens apart, the lowest ids are what top-k and top-p keep, and all that is left to
- * chance is which of them. */
+/* With nothing to tell tokens apart, the lowest ids are what top-k and top-p keep, and all that is
+ * left to chance is which of them. */
 TEST(all_equal)
 {
     enum { MANY = 1500 }; /* several chunks of the sampler */
@@ -351,8 +350,8 @@ TEST(all_equal)
     }
 }
 
-/* Every setting at and beyond its ends, on logits of every kind: a token that exists, and one that has some
- * probability if any has. */
+/* Every setting at and beyond its ends, on logits of every kind: a token that exists, and one that
+ * has some probability if any has. */
 TEST(every_corner)
 {
     const float temperatures[] = {0, -1, 1e-30f, 1e-45f, 1, 1e30f, INFINITY, NAN};
@@ -454,8 +453,8 @@ TEST(large_vocabulary)
     free(logits);
 }
 
-/* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14 steps
- * of Horner's rule, of which only the last ones count, and of the reduction. */
+/* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14
+ * steps of Horner's rule, of which only the last ones count, and of the reduction. */
 TEST(sum_exp)
 {
     for (float x = 0; x > -60; x -= 0.0173f) {

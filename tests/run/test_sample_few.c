@@ -1,5 +1,5 @@
-/* Draws from a few logits, which one kernel makes in one go: against the way of many logits, token for
- * token, and on every ISA level against the specification's weights. */
+/* Draws from a few logits, which one kernel makes in one go: against the path for many logits,
+ * token for token, and on every ISA level against the specification's weights. */
 #include "kernels/kernels.h"
 #include "mgpt.h"
 #include "support/build_model.h"
@@ -10,7 +10,7 @@
 
 enum { MANY = SAMPLE_FEW + 9 };
 
-/* Logits, some of which are as odd as can be; behind the n-th there is nothing to draw. */
+/* Logits, some of them NaN, infinite or subnormal; after the n-th none can be drawn. */
 static void odd_logits(float *logits, size_t n, uint64_t *rng)
 {
     const float odd[] = {NAN, -INFINITY, -FLT_MAX, -0.0f, 0.0f, 1e-40f, 3e38f, INFINITY};
@@ -24,7 +24,7 @@ static void odd_logits(float *logits, size_t n, uint64_t *rng)
     }
 }
 
-/* A few logits are drawn from in one go; the way of many must come to the same token. */
+/* A few logits are drawn from in one go; the path for many must give the same token. */
 TEST(few_as_many)
 {
     uint64_t rng = 5;

@@ -1,13 +1,13 @@
-/* Tests of mgpt.h's contract for models and sessions, sentence by sentence: what is refused, with which
- * status, and that after a refusal every object is as it was. Equality of logits between different
- * ways to them is test_equal_bits' business, files that are refused test_model_files'. */
+/* mgpt.h's contract for models and sessions, sentence by sentence: what is refused, with which
+ * status, and that after a refusal every object is as it was. Equal logits of all variants:
+ * test_equal_bits. Files that are refused: test_model_files. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
 #include "support/unit.h"
 
 #include <math.h>
 
-struct fixture {
+struct zoo_session {
     struct toy *m;
     mgpt_model *model;
     mgpt_session *session;
@@ -15,11 +15,11 @@ struct fixture {
     size_t n_vocab;
 };
 
-static struct fixture open_zoo(size_t i)
+static struct zoo_session open_zoo(size_t i)
 {
     struct toy_spec spec = toy_zoo[i];
     spec.seed = 77;
-    struct fixture f = {.m = toy_build(&spec), .n_vocab = (size_t)spec.n_vocab};
+    struct zoo_session f = {.m = toy_build(&spec), .n_vocab = (size_t)spec.n_vocab};
     mgpt_session_params params = {.n_chunk = 4};
     f.model = toy_open(f.m, NULL);
     f.session = mgpt_session_new(f.model, &params, NULL);
@@ -28,7 +28,7 @@ static struct fixture open_zoo(size_t i)
     return f;
 }
 
-static void close_fixture(struct fixture *f)
+static void close_zoo(struct zoo_session *f)
 {
     mgpt_session_free(f->session);
     mgpt_close(f->model);
@@ -46,8 +46,7 @@ static void check_refusal(int status, int expected, mgpt_error *err, const char 
     memset(err, 0, sizeof *err);
 }
 
-/* ---- what a failed call must leave alone -------------------------------------------------------
- */
+/* ---- what a failed call must leave alone ---- */
 
 struct snapshot {
     size_t pos;
@@ -65,7 +64,7 @@ static float *copy_of(const float *logits, size_t n)
     return copy;
 }
 
-static struct snapshot take(const struct fixture *f, mgpt_session *session)
+static struct snapshot take(const struct zoo_session *f, mgpt_session *session)
 {
     struct snapshot s = {.pos = mgpt_pos(session)};
     if (s.pos > 0)
@@ -86,7 +85,7 @@ static void release(struct snapshot *s)
     free(s->next);
 }
 
-static void check_unchanged(const struct fixture *f, mgpt_session *session,
+static void check_unchanged(const struct zoo_session *f, mgpt_session *session,
                             const struct snapshot *before)
 {
     struct snapshot now = take(f, session);
@@ -101,8 +100,7 @@ static void check_unchanged(const struct fixture *f, mgpt_session *session,
     release(&now);
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------
- */
+/* ---- arguments ---- */
 
 TEST(null_objects)
 {
@@ -152,7 +150,7 @@ TEST(null_objects)
 
 TEST(null_arguments_of_a_session)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     float x[32] = {0}, y[32];
     mgpt_session *sessions[1] = {f.session}, *none[1] = {NULL};
@@ -173,13 +171,13 @@ TEST(null_arguments_of_a_session)
     assert_int_equal(mgpt_step_many(NULL, NULL, 0, &err), MGPT_OK);
     check_unchanged(&f, f.session, &before);
     release(&before);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
 /* A NULL err is allowed everywhere, and success leaves *err alone. */
 TEST(err_is_optional_and_untouched_by_success)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err, before;
     memset(&err, 0x5A, sizeof err);
     before = err;
@@ -194,12 +192,12 @@ TEST(err_is_optional_and_untouched_by_success)
     assert_int_equal(mgpt_feed(f.session, f.tokens, 1000, NULL), MGPT_EFULL);
     assert_int_equal(mgpt_rewind(f.session, 1000, NULL), MGPT_EARG);
     assert_null(mgpt_open("/nonexistent/model.gguf", NULL, NULL));
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
 TEST(tokens_out_of_range)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     const int32_t bad[] = {-1, 27, INT32_MAX, INT32_MIN};
     const char *const printed[] = {"-1", "27", "2147483647", "-2147483648"};
     mgpt_error err = {0};
@@ -221,12 +219,12 @@ TEST(tokens_out_of_range)
         check_unchanged(&f, f.session, &before);
     }
     release(&before);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
 TEST(session_params)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_n_ctx(f.session), 80);
     assert_ptr_equal(mgpt_session_model(f.session), f.model);
@@ -247,21 +245,20 @@ TEST(session_params)
     assert_null(mgpt_step(one, 0, &err));
     check_refusal(err.status, MGPT_EFULL, &err, "1");
     mgpt_session_free(one);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
-/* ---- a full context ----------------------------------------------------------------------------
- */
+/* ---- a full context ---- */
 
 TEST(full_context)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_feed(f.session, f.tokens, 77, NULL), MGPT_OK);
     struct snapshot before = take(&f, f.session);
     check_refusal(mgpt_feed(f.session, f.tokens, 4, &err), MGPT_EFULL, &err, "80");
     check_unchanged(&f, f.session, &before);
-    /* The tokens behind the pointer must not be looked at: there is one, and n is everything. */
+    /* The tokens must not be read: there is one, and n is SIZE_MAX. */
     check_refusal(mgpt_feed(f.session, f.tokens, SIZE_MAX, &err), MGPT_EFULL, &err, "80");
     check_unchanged(&f, f.session, &before);
     check_refusal(mgpt_sync(f.session, f.tokens, 81, &err), MGPT_EFULL, &err, "80");
@@ -278,15 +275,14 @@ TEST(full_context)
     release(&before);
     assert_int_equal(mgpt_rewind(f.session, 79, NULL), MGPT_OK);
     assert_non_null(mgpt_step(f.session, 0, NULL));
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
-/* ---- rewind, logits, fork, sync ----------------------------------------------------------------
- */
+/* ---- rewind, logits, fork, sync ---- */
 
 TEST(logits_exist_after_tokens_only)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     assert_int_equal(mgpt_pos(f.session), 0);
     assert_null(mgpt_logits(f.session));
@@ -309,7 +305,7 @@ TEST(logits_exist_after_tokens_only)
     assert_non_null(mgpt_logits(f.session));
     assert_int_equal(mgpt_sync(f.session, f.tokens, 0, NULL), MGPT_OK);
     assert_int_equal(mgpt_pos(f.session), 0);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
 static int count_calls(const mgpt_value *value, void *user)
@@ -322,7 +318,7 @@ static int count_calls(const mgpt_value *value, void *user)
 /* A fork takes settings and logits with it, but no tap; a rewound session's fork has no logits. */
 TEST(fork_takes_settings_without_taps)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     int calls = 0;
     mgpt_session *small = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 9}, NULL);
     assert_int_equal(mgpt_feed(small, f.tokens, 6, NULL), MGPT_OK);
@@ -346,13 +342,13 @@ TEST(fork_takes_settings_without_taps)
     assert_null(mgpt_logits(fork));
     mgpt_session_free(fork);
     mgpt_session_free(small);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
 /* Sync keeps what is common: only what differs is run again. */
 TEST(sync_runs_only_what_differs)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_session *session = mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = 1}, NULL);
     int calls = 0;
     assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_EMBD), count_calls, &calls, NULL),
@@ -370,15 +366,14 @@ TEST(sync_runs_only_what_differs)
         assert_int_equal(calls, steps[i].runs);
     }
     mgpt_session_free(session);
-    close_fixture(&f);
+    close_zoo(&f);
 }
 
-/* ---- several sessions --------------------------------------------------------------------------
- */
+/* ---- several sessions ---- */
 
 TEST(step_many_refuses_as_a_whole)
 {
-    struct fixture f = open_zoo(ZOO_LLAMA_DEEP), g = open_zoo(ZOO_LLAMA_DEEP);
+    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP), g = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_error err = {0};
     mgpt_session *full = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 3}, NULL);
     mgpt_session *empty = mgpt_session_new(f.model, NULL, NULL);
@@ -415,6 +410,6 @@ TEST(step_many_refuses_as_a_whole)
     mgpt_session_free(full);
     mgpt_session_free(empty);
     release(&before);
-    close_fixture(&f);
-    close_fixture(&g);
+    close_zoo(&f);
+    close_zoo(&g);
 }

@@ -1,6 +1,6 @@
-/* Stacks as small as embedders and musl give them: everything a session does, of every model of the zoo and
- * on every instruction set, on a thread whose stack is STACK bytes and ends at pages that cannot be touched.
- * How deep it goes is what mgpt.h promises.
+/* Stacks as small as embedders and musl give them: everything a session does, of every model of the
+ * zoo and on every instruction set, on a thread whose stack is STACK bytes and ends at pages that
+ * cannot be touched. How deep it goes is what mgpt.h promises.
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "kernels/kernels.h"
@@ -24,12 +24,12 @@ struct task {
     const char *isa, *wrong;
 };
 
-static int same(const struct subject *s, size_t pos, const float *logits)
+static int same_logits(const struct subject *s, size_t pos, const float *logits)
 {
     return logits && memcmp(logits, s->logits + pos * s->n_vocab, s->n_vocab * sizeof *logits) == 0;
 }
 
-static int look(const mgpt_value *value, void *user)
+static int see_value(const mgpt_value *value, void *user)
 {
     (void)value;
     (void)user;
@@ -43,11 +43,12 @@ static const char *run_forks(const struct subject *s, mgpt_session *origin)
     mgpt_session *all[] = {origin, mgpt_fork(origin, NULL), mgpt_fork(origin, NULL)};
     const int32_t next[] = {s->tokens[pos], s->tokens[pos], s->tokens[pos]};
     const char *wrong = NULL;
-    if (mgpt_step_many(all, next, 3, NULL) < 0 || !same(s, pos, mgpt_logits(all[1])))
+    if (mgpt_step_many(all, next, 3, NULL) < 0 || !same_logits(s, pos, mgpt_logits(all[1])))
         wrong = "batch";
     if (mgpt_rewind(all[1], 1, NULL) < 0 ||
-        mgpt_tap(all[1], MGPT_POINT_BIT(MGPT_N_POINTS) - 1, look, NULL, NULL) < 0 ||
-        mgpt_feed(all[1], s->tokens + 1, pos, NULL) < 0 || !same(s, pos, mgpt_logits(all[1])))
+        mgpt_tap(all[1], MGPT_POINT_BIT(MGPT_N_POINTS) - 1, see_value, NULL, NULL) < 0 ||
+        mgpt_feed(all[1], s->tokens + 1, pos, NULL) < 0 ||
+        !same_logits(s, pos, mgpt_logits(all[1])))
         wrong = "tapped";
     mgpt_session_free(all[1]);
     mgpt_session_free(all[2]);
@@ -58,7 +59,7 @@ static const char *run_session(const struct subject *s, mgpt_session *session)
 {
     if (mgpt_feed(session, s->tokens, s->n - 2, NULL) < 0)
         return "feed";
-    if (!same(s, s->n - 2, mgpt_step(session, s->tokens[s->n - 2], NULL)))
+    if (!same_logits(s, s->n - 2, mgpt_step(session, s->tokens[s->n - 2], NULL)))
         return "step";
     const char *wrong = run_forks(s, session);
     mgpt_sampler sampler = {.temperature = 1, .top_k = 5, .rng = 1};

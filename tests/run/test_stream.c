@@ -1,4 +1,4 @@
-/* streams of text, through the public header: half characters are held back, what can
+/* Streams of text, through the public header: half characters are held back, what can
  * belong to none becomes U+FFFD, the space in front is dropped once, a small buffer changes
  * nothing. */
 #include "base/utf8.h"
@@ -12,7 +12,7 @@
 /* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
 enum { SP = 259, SP_A, A, USER, E_ACUTE, LONG };
 
-struct fixture {
+struct streamed {
     struct tok_file f;
     mgpt_model *model;
     mgpt_stream s;
@@ -20,9 +20,9 @@ struct fixture {
     size_t n; /* bytes in buf */
 };
 
-static int open_fixture(void **state)
+static int open_stream(void **state)
 {
-    struct fixture *x = calloc(1, sizeof *x);
+    struct streamed *x = calloc(1, sizeof *x);
     if (!x)
         return -1;
     *state = x;
@@ -40,125 +40,126 @@ static int open_fixture(void **state)
     return x->model ? 0 : -1;
 }
 
-static int close_fixture(void **state)
+static int close_stream(void **state)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     mgpt_close(x->model);
     tok_file_free(&x->f);
     free(x);
     return 0;
 }
 
-static void begin(struct fixture *x)
+static void begin(struct streamed *x)
 {
     x->s = (mgpt_stream){0};
     x->n = 0;
 }
 
-static void put(struct fixture *x, int32_t token)
+static void put_token(struct streamed *x, int32_t token)
 {
     x->n += mgpt_stream_put(&x->s, x->model, token, x->buf + x->n, sizeof x->buf - x->n);
     assert_true(x->n <= sizeof x->buf);
 }
 
-static void end(struct fixture *x)
+static void end(struct streamed *x)
 {
     x->n += mgpt_stream_end(&x->s, x->buf + x->n, sizeof x->buf - x->n);
     assert_int_equal(x->s.n_held, 0);
     assert_int_equal(x->s.started, 0);
 }
 
-static void holds(const struct fixture *x, const char *text)
+static void holds(const struct streamed *x, const char *text)
 {
     assert_int_equal(x->n, strlen(text));
     assert_memory_equal(x->buf, text, x->n);
 }
 
-static void put_bytes(struct fixture *x, const char *bytes)
+static void put_byte_tokens(struct streamed *x, const char *bytes)
 {
     for (; *bytes; bytes++)
-        put(x, 3 + (uint8_t)*bytes);
+        put_token(x, 3 + (uint8_t)*bytes);
 }
 
 TEST(space_in_front)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     begin(x);
-    put(x, 1); /* <s> is no text: what follows it is the beginning */
-    put(x, SP_A);
+    put_token(x, 1); /* <s> is no text: what follows it is the beginning */
+    put_token(x, SP_A);
     holds(x, "a");
-    put(x, SP_A);
-    put(x, SP);
-    put(x, SP);
+    put_token(x, SP_A);
+    put_token(x, SP);
+    put_token(x, SP);
     holds(x, "a a  "); /* only the first one */
     end(x);
     holds(x, "a a  ");
-    put(x, SP_A); /* a new text */
+    put_token(x, SP_A); /* a new text */
     holds(x, "a a  a");
     begin(x);
-    put(x, SP);
+    put_token(x, SP);
     holds(x, "");
-    put(x, SP_A); /* the lone space was the one in front */
+    put_token(x, SP_A); /* the lone space was the one in front */
     holds(x, " a");
     begin(x);
-    put(x, A);
-    put(x, SP_A);
+    put_token(x, A);
+    put_token(x, SP_A);
     holds(x, "a a");
     begin(x);
-    put(x, USER); /* user-defined and byte tokens say what they say */
+    put_token(x, USER); /* user-defined and byte tokens keep their space */
     holds(x, " u");
     begin(x);
-    put(x, 3 + ' ');
+    put_token(x, 3 + ' ');
     holds(x, " ");
 }
 
 TEST(half_characters)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     begin(x);
-    put_bytes(x, "\xF0\x9F\x9A");
+    put_byte_tokens(x, "\xF0\x9F\x9A");
     holds(x, "");
-    put(x, 1); /* prints nothing and ends nothing */
-    put(x, -1);
-    put(x, 1 << 30);
+    put_token(x, 1); /* prints nothing and ends nothing */
+    put_token(x, -1);
+    put_token(x, 1 << 30);
     holds(x, "");
-    put_bytes(x, "\x80");
+    put_byte_tokens(x, "\x80");
     holds(x, "\xF0\x9F\x9A\x80");
-    put(x, E_ACUTE);
-    put_bytes(x, "\xE6\x97\xA5\n");
+    put_token(x, E_ACUTE);
+    put_byte_tokens(x, "\xE6\x97\xA5\n");
     end(x);
     holds(x, "\xF0\x9F\x9A\x80\xC3\xA9\xE6\x97\xA5\n");
 }
 
 TEST(bytes_that_belong_to_none)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     begin(x);
-    put_bytes(x, "\xFF");
+    put_byte_tokens(x, "\xFF");
     holds(x, BAD);
-    put_bytes(x, "\xC3");
+    put_byte_tokens(x, "\xC3");
     holds(x, BAD); /* may still become a character */
-    put(x, A);
+    put_token(x, A);
     holds(x, BAD BAD "a");
-    put_bytes(x, "\xE6\x97");
-    put(x, E_ACUTE);
+    put_byte_tokens(x, "\xE6\x97");
+    put_token(x, E_ACUTE);
     holds(x, BAD BAD "a" BAD BAD "\xC3\xA9");
     begin(x);
-    put_bytes(x, "\xED\xA0\x80\xC0\xAF\x80"); /* a surrogate, an overlong form, a stray byte */
+    put_byte_tokens(x,
+                    "\xED\xA0\x80\xC0\xAF\x80"); /* a surrogate, an overlong form, a stray byte */
     holds(x, BAD BAD BAD BAD BAD BAD);
     begin(x);
-    put_bytes(x, "\xC3");
-    put(x, LONG); /* ends one character, has a bad byte, begins another */
+    put_byte_tokens(x, "\xC3");
+    put_token(x, LONG); /* ends one character, has a bad byte, begins another */
     holds(x, "\xC3\xA9" BAD "z");
-    put_bytes(x, "\x9A\x80");
+    put_byte_tokens(x, "\x9A\x80");
     holds(x, "\xC3\xA9" BAD "z\xF0\x9F\x9A\x80");
 }
 
 TEST(end)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     begin(x);
-    put_bytes(x, "\xF0\x9F\x9A");
+    put_byte_tokens(x, "\xF0\x9F\x9A");
     mgpt_stream before = x->s;
     assert_int_equal(mgpt_stream_end(&x->s, NULL, 0), 3); /* no room: still there */
     assert_memory_equal(&x->s, &before, sizeof before);
@@ -170,10 +171,10 @@ TEST(end)
 
 TEST(small_buffer)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     char buf[8];
     begin(x);
-    put_bytes(x, "\xC3");
+    put_byte_tokens(x, "\xC3");
     mgpt_stream before = x->s;
     memset(buf, 'x', sizeof buf);
     for (size_t cap = 0; cap < 6; cap++) {
@@ -189,7 +190,7 @@ TEST(small_buffer)
 
 TEST(arguments)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     mgpt_stream s = {0}, wild;
     char buf[16];
     assert_int_equal(mgpt_stream_put(NULL, x->model, A, buf, 16), 0);
@@ -205,7 +206,7 @@ TEST(arguments)
  * at the end by one U+FFFD, and is itself well-formed after every token. */
 TEST(random_bytes)
 {
-    struct fixture *x = *state;
+    struct streamed *x = *state;
     uint64_t rng = 1;
     for (int round = 0; round < 2000; round++) {
         char text[40], want[200];
@@ -216,7 +217,7 @@ TEST(random_bytes)
         size_t unfinished = utf8_incomplete(text, n);
         begin(x);
         for (size_t i = 0; i < n; i++) {
-            put(x, 3 + (uint8_t)text[i]);
+            put_token(x, 3 + (uint8_t)text[i]);
             uint32_t code = 0;
             for (size_t k = 0; k < x->n && code != UTF8_BAD;)
                 k += utf8_next(x->buf + k, x->n - k, &code);
@@ -236,4 +237,4 @@ TEST(random_bytes)
     }
 }
 
-GROUP(open_fixture, close_fixture)
+GROUP(open_stream, close_stream)

@@ -1,6 +1,5 @@
-/* Tests of mgpt.h's contract for taps: names, which points fire and in which order, stopping, batches.
- * That taps see true values and can change them is test_forward's business, that looking changes no bit
- * test_equal_bits'. */
+/* mgpt.h's contract for taps: names, which points fire and in which order, stopping, batches.
+ * True values, and changing them: test_forward. That looking changes no bit: test_equal_bits. */
 #include "support/toy_zoo.h"
 #include "support/trace.h"
 #include "support/unit.h"
@@ -143,8 +142,8 @@ static int stop_there(const mgpt_value *value, void *user)
     return s->stopped ? 3 : 0;
 }
 
-/* Stopped anywhere, by any call, the session is as before: position, tokens, logits, and all that is to
- * come. Position 9 lies in the second chunk of the feed. */
+/* Stopped anywhere, by any call, the session is as before: position, tokens, logits, and all that
+ * is to come. Position 9 is in the second chunk of the feed. */
 static void check_stop(mgpt_session *session, const int32_t *tokens, struct stopper stopper,
                        const float *logits, const float *next, size_t n_vocab)
 {
@@ -190,7 +189,8 @@ TEST(a_tap_stops_the_call)
     subject_free(&s);
 }
 
-/* A tap that tries to change `about`, a session that is running: each call is refused, reading is not. */
+/* A tap that tries to change `about`, a session that is running: each call is refused, reading is
+ * not. */
 struct meddler {
     mgpt_session *about;
     float *row; /* of floats, long enough for anything */
@@ -224,8 +224,8 @@ static int meddle(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* The tapped session itself, or one without a tap that is stepped with it, also where steps are fused; with a
- * chunk of 1 the other one's pass comes later. */
+/* The tapped session itself, or one without a tap that is stepped with it, also where steps are
+ * fused; with a chunk of 1 the other one's pass comes later. */
 static void check_meddling(size_t zoo, int32_t n_chunk)
 {
     struct subject t = subject_zoo(zoo);
@@ -254,7 +254,7 @@ TEST(a_tap_cannot_change_its_session)
 {
     check_meddling(ZOO_LLAMA_DEEP, 0);
     check_meddling(ZOO_LLAMA_DEEP, 1);
-    check_meddling(ZOO_MICROGPT, 0); /* narrow: fused where nothing is tapped */
+    check_meddling(ZOO_MICROGPT, 0); /* a small model: fused where nothing is tapped */
     check_meddling(ZOO_MICROGPT, 1);
 }
 
@@ -305,7 +305,7 @@ static int stop_at_once(const mgpt_value *value, void *user)
     return 1;
 }
 
-/* A session whose tap stops a batch stops it for the others too, whose taps have not been called. */
+/* A session whose tap stops a batch stops it for the others too; their taps are not called. */
 TEST(one_stops_a_batch)
 {
     struct subject s = subject_zoo(ZOO_GPT2);
@@ -332,8 +332,8 @@ static int count_rows(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* A point tapped alone shows every row of a prompt, whatever else is off: logits and what they are made of,
- * too, which without a tap are computed for the last row only. */
+/* A point tapped alone shows every row of a prompt, with all others off: logits and what they are
+ * made of, too, which without a tap are computed for the last row only. */
 TEST(each_point_alone)
 {
     enum { N = 11 };

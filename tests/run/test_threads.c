@@ -1,5 +1,5 @@
-/* Many threads, one model: sessions of their own on threads of their own give the bits that one thread
- * gives, while other threads open and close the same file and encode texts. In a build with
+/* Many threads, one model: sessions of their own on threads of their own give the bits that one
+ * thread gives, while other threads open and close the same file and encode texts. In a build with
  * -Db_sanitize=thread this is also where data races show.
  */
 #include "mgpt.h"
@@ -18,14 +18,14 @@ struct shared {
 };
 
 /* What a thread found wrong; cmocka's assertions belong to the main thread. */
-struct job {
+struct thread_job {
     const struct shared *shared;
     int index;
     const char *wrong;
     pthread_t thread;
 };
 
-static int same(const struct shared *s, size_t pos, const float *logits)
+static int same_row(const struct shared *s, size_t pos, const float *logits)
 {
     return logits && memcmp(logits, s->logits + pos * s->n_vocab, s->n_vocab * sizeof *logits) == 0;
 }
@@ -36,14 +36,14 @@ static mgpt_session *new_session(const struct shared *s, int32_t n_threads)
     return mgpt_session_new(s->model, &params, NULL);
 }
 
-/* ---- ways to the logits ------------------------------------------------------------------------ */
+/* ---- variants ---- */
 
 static const char *by_steps(const struct shared *s, int32_t n_threads)
 {
     const char *wrong = NULL;
     mgpt_session *session = new_session(s, n_threads);
     for (size_t i = 0; session && !wrong && i < N_TOKENS; i++)
-        if (!same(s, i, mgpt_step(session, s->tokens[i], NULL)))
+        if (!same_row(s, i, mgpt_step(session, s->tokens[i], NULL)))
             wrong = "stepped";
     mgpt_session_free(session);
     return session ? wrong : "no session";
@@ -56,8 +56,8 @@ static const char *by_fork(const struct shared *s, int32_t n_threads)
     if (session && mgpt_feed(session, s->tokens, N_TOKENS / 2, NULL) == MGPT_OK)
         fork = mgpt_fork(session, NULL);
     if (fork && mgpt_sync(fork, s->tokens, N_TOKENS, NULL) == MGPT_OK &&
-        same(s, N_TOKENS - 1, mgpt_logits(fork)) && mgpt_rewind(fork, 3, NULL) == MGPT_OK &&
-        same(s, 3, mgpt_step(fork, s->tokens[3], NULL)))
+        same_row(s, N_TOKENS - 1, mgpt_logits(fork)) && mgpt_rewind(fork, 3, NULL) == MGPT_OK &&
+        same_row(s, 3, mgpt_step(fork, s->tokens[3], NULL)))
         wrong = NULL;
     mgpt_session_free(fork);
     mgpt_session_free(session);
@@ -79,7 +79,7 @@ static const char *by_batch(const struct shared *s, int32_t n_threads)
         if (mgpt_step_many(all, tokens, N_BESIDE, NULL) < 0)
             wrong = "batch refused";
         for (size_t k = 0; !wrong && k < N_BESIDE; k++)
-            if (!same(s, i + k, mgpt_logits(all[k])))
+            if (!same_row(s, i + k, mgpt_logits(all[k])))
                 wrong = "in a batch";
     }
     for (size_t k = 0; k < N_BESIDE; k++)
@@ -104,21 +104,21 @@ static const char *by_opening(const struct shared *s, int32_t n_threads)
 
 static void *work(void *arg)
 {
-    static const char *(*const ways[])(const struct shared *, int32_t) = {by_steps, by_fork,
-                                                                          by_batch, by_opening};
-    struct job *job = arg;
+    static const char *(*const variants[])(const struct shared *, int32_t) = {by_steps, by_fork,
+                                                                              by_batch, by_opening};
+    struct thread_job *job = arg;
     for (int round = 0; round < ROUNDS && !job->wrong; round++)
-        job->wrong = ways[(job->index + round) % 4](job->shared, 1 + job->index % 2);
+        job->wrong = variants[(job->index + round) % 4](job->shared, 1 + job->index % 2);
     return NULL;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void run_threads(const struct shared *s, int n)
 {
-    struct job jobs[THREADS_MOST];
+    struct thread_job jobs[THREADS_MOST];
     for (int i = 0; i < n; i++) {
-        jobs[i] = (struct job){.shared = s, .index = i};
+        jobs[i] = (struct thread_job){.shared = s, .index = i};
         assert_int_equal(pthread_create(&jobs[i].thread, NULL, work, &jobs[i]), 0);
     }
     for (int i = 0; i < n; i++) {
@@ -157,13 +157,13 @@ static void try_model(const char *name, const char *isa, size_t n_counts)
     mgpt_close(s.model);
 }
 
-TEST(narrow)
+TEST(small_model)
 {
     try_model("weights/names.gguf", NULL, 3);
     try_model("weights/names.gguf", "scalar", 3);
 }
 
-TEST(wide)
+TEST(large_model)
 {
     try_model("weights/shakespeare.gguf", NULL, 3);
     try_model("weights/shakespeare.gguf", "scalar",

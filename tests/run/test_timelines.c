@@ -1,4 +1,4 @@
-/* Tests of the second promise, for timelines: rewound, forked, synced or run in a batch with others, a
+/* The second promise, for timelines: rewound, forked, synced or run in a batch with others, a
  * session gives the bits of a fresh one. The reference and the models are toy_zoo.h's. */
 #include "support/toy_zoo.h"
 #include "support/unit.h"
@@ -74,7 +74,8 @@ TEST_ZOO(sync)
 }
 
 /* Sessions of different lengths take steps together: session i holds each * i tokens. The first one
- * lends its scratch, so its chunk says how many rows make a pass: down to one, and with a remainder. */
+ * lends its scratch, so its chunk is the number of rows of a pass: down to one, and with a
+ * remainder. */
 static void check_batch(const struct subject *s, int32_t n_chunk, size_t n_sessions, size_t each)
 {
     enum { MOST = 7, ROUNDS = 3 };

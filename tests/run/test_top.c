@@ -57,7 +57,7 @@ TEST(top_is_sorted_and_sums_to_one)
     }
 }
 
-/* Many ties in a larger array: order of id among equals, whatever k is. */
+/* Many ties in a larger array: equal logits are in order of id, for every k. */
 TEST(top_breaks_ties_by_id)
 {
     enum { N = 1000 };

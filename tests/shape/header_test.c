@@ -1,5 +1,5 @@
 /* Test: mgpt.h compiles alone, first in its file, as C99, C11 and (header_test.cpp) C++17, with
- * -pedantic -Wall -Wextra -Werror. There is nothing to run; what it says at compile time is the test. */
+ * -pedantic -Wall -Wextra -Werror. There is nothing to run; that it compiles is the test. */
 #include "mgpt.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What `ninja install` builds and installs: program, libraries, header, mgpt.pc, and no test. mgpt.pc answers
 # --cflags and --libs where nothing else that mgpt is built with has a .pc file. And what tools/start.sh and
-# .ci/run say where packages are missing. The argument is the build folder.
+# .ci/run print where packages are missing. The argument is the build folder.
 set -eu
 build=${1:?build folder}
 dir=$(mktemp -d)

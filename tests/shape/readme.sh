@@ -1,5 +1,5 @@
 #!/bin/sh
-# The README says nothing that is not true: every command in it that is followed by output is run and
+# The README is true: every command in it that is followed by output is run and
 # must print exactly that, and the C program in it must compile, link and print a name.
 set -u
 cd "${MGPT_SOURCE_ROOT:?}" || exit 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# mgpt as a Meson subproject of somebody else's program: the README's.
+# mgpt as a Meson subproject of another program, the README's.
 set -eu
 source=${MGPT_SOURCE_ROOT:?}
 dir=$(mktemp -d)
@@ -14,7 +14,7 @@ cat >"$dir/meson.build" <<'MESON'
 project('user', 'c')
 executable('user', 'main.c', dependencies: dependency('mgpt', fallback: 'mgpt'))
 MESON
-# The macro leaves the narrow step as calls: the same bits, a minute less.
+# The macro leaves the fused step as calls: the same bits, a minute less.
 /usr/bin/meson setup -Dc_args=-DQUICK_TO_COMPILE "$dir/build" "$dir" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 ninja -C "$dir/build" user >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 name=$("$dir/build/user" "$source/weights/names.gguf")

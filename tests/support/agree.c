@@ -116,8 +116,7 @@ struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32
     return t;
 }
 
-/* ---- beside the engine -------------------------------------------------------------------------
- */
+/* ---- beside the engine ---- */
 
 struct agree_with {
     const struct trace *ours;

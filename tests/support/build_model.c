@@ -12,8 +12,7 @@
 
 enum { KV_U32 = 4, KV_I32 = 5, KV_F32 = 6, KV_BOOL = 7, KV_STRING = 8, KV_ARRAY = 9 };
 
-/* ---- memory and numbers ------------------------------------------------------------------------
- */
+/* ---- memory and numbers ---- */
 
 void *toy_alloc(size_t n, size_t each)
 {
@@ -43,8 +42,7 @@ void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n)
         tokens[i] = (int32_t)(toy_random(&seed) % (uint64_t)m->spec.n_vocab);
 }
 
-/* ---- metadata ----------------------------------------------------------------------------------
- */
+/* ---- metadata ---- */
 
 struct byte_buffer {
     uint8_t *p;
@@ -148,8 +146,7 @@ void toy_drop_key(struct toy *m, const char *key)
     }
 }
 
-/* ---- a character vocabulary --------------------------------------------------------------------
- */
+/* ---- a character vocabulary ---- */
 
 static size_t put_utf8(uint32_t code, char *out)
 {
@@ -228,8 +225,7 @@ static void put_vocabulary(struct toy *m)
     toy_put_bool(m, "tokenizer.ggml.add_eos_token", 0);
 }
 
-/* ---- building ----------------------------------------------------------------------------------
- */
+/* ---- building ---- */
 
 /* "<arch>.<key>" */
 static void put_arch_u32(struct toy *m, const char *key, int v)

@@ -3,7 +3,7 @@
 #include "support/tok_file.h"
 #include "support/unit.h"
 
-/* ---- encoding -------------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 static void append_bytes(uint8_t **to, const void *p, size_t n)
 {
@@ -89,7 +89,7 @@ void tok_file_free(struct tok_file *f)
     arr_free(f->scores);
 }
 
-/* ---- vocabulary ------------------------------------------------------------------------------ */
+/* ---- vocabulary ---- */
 
 int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score)
 {
@@ -159,7 +159,7 @@ void tok_file_sentencepiece(struct tok_file *f, int bytes)
     }
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static uint64_t add_array(uint8_t **to, const char *key, uint32_t element, uint64_t n,
                           const void *p, size_t n_bytes)
@@ -227,7 +227,7 @@ void tok_file_refused(struct tok_file *f, const char *message)
     tok_file_free(f);
 }
 
-/* ---- vectors --------------------------------------------------------------------------------- */
+/* ---- vectors ---- */
 
 /* Decodes hex digits in place; returns what follows them. */
 static char *unhex(char *p, size_t *n)

@@ -44,9 +44,9 @@ void tok_file_merge_n(struct tok_file *f, const char *line, size_t n);
 void tok_file_merge(struct tok_file *f, const char *line);
 
 /* Adds to the file by a list like "model gpt2; alphabet; token <s> 3; u32 bos_token_id 256":
- *     model NAME     pre NAME     alphabet     pieces [bytes]     token TEXT [TYPE [SCORE]]     merge LEFT RIGHT
- *     string, u32, bool, i32s KEY VALUE (a KEY without a dot is of tokenizer.ggml)
- *     types N, scores N (cut to N entries)     no_scores     no_merges */
+ *     model NAME     pre NAME     alphabet     pieces [bytes]     merge LEFT RIGHT
+ *     token TEXT [TYPE [SCORE]]     types N, scores N (cut to N entries)     no_scores     no_merges
+ *     string, u32, bool, i32s KEY VALUE (a KEY without a dot is of tokenizer.ggml) */
 void tok_file_edit(struct tok_file *f, const char *edits);
 
 /* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated).
@@ -85,8 +85,8 @@ void tok_refuses(const struct tok *t, const char *text, size_t n_bytes, uint64_t
  * front that decoding drops. */
 void tok_round_trip(const struct tok *t, const char *text, size_t n_bytes);
 
-/* tok_round_trip of random bytes, and of the cases with one byte replaced at random; not of cases that hold the
- * byte `not`, where it is not 0. */
+/* tok_round_trip of random bytes, and of the cases with one byte replaced at random; not of cases
+ * that hold the byte `not`, where it is not 0. */
 void tok_round_trips(const struct tok *t, const struct tok_case *cases, char not );
 
 /* A million times the byte: the pieces of its tokens have as many bytes, and n_more. */

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- encoding ----------------------------------------------------------------------------------
- */
+/* ---- encoding ---- */
 
 /* Two passes: with p == NULL only the length is counted. */
 struct sink {
@@ -162,8 +161,7 @@ void toy_check_refused(struct toy *m, const char *a, const char *b, const char *
     toy_free(m);
 }
 
-/* ---- loading -----------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static uint8_t *read_toy_file(const char *path, size_t *size)
 {

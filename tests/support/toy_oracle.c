@@ -23,8 +23,7 @@ struct oracle_job {
     void *user;
 };
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 static enum oracle_tensor find(void *user, const char *name)
 {
@@ -57,8 +56,7 @@ static int keep(mgpt_point point, int layer, size_t pos, size_t head, double *ro
     return 0;
 }
 
-/* ---- the description ---------------------------------------------------------------------------
- */
+/* ---- the description ---- */
 
 static int has(const struct toy *m, int layer, const char *stem)
 {

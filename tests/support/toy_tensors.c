@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 /* Four uniform numbers, variance 1: near enough to a normal distribution, and no libm, so that the
  * models are the same everywhere. */
@@ -51,8 +50,7 @@ static enum toy_type type_for(enum toy_type type, int n_in)
     return toy_block(type).n_values == 32 && n_in % 32 ? TOY_F16 : type;
 }
 
-/* ---- single tensors ----------------------------------------------------------------------------
- */
+/* ---- single tensors ---- */
 
 struct toy_tensor *toy_find(const struct toy *m, const char *name)
 {
@@ -93,8 +91,7 @@ void toy_drop_tensor(struct toy *m, const char *name)
     m->n_tensors--;
 }
 
-/* ---- a model's tensors -------------------------------------------------------------------------
- */
+/* ---- a model's tensors ---- */
 
 static void add_bias(struct toy *m, int layer, const char *role, int n_out)
 {

@@ -1,7 +1,7 @@
 /* Tests: cmocka with tests that register themselves.
  *
- *     TEST(windows_end) { ... }     a test; the tests of a file run in the order of their lines
- *     GROUP(setup, teardown)        cmocka's fixture around all tests of the file; they find it in *state
+ *     TEST(windows_end) { ... }   a test; the tests of a file run in the order of their lines
+ *     GROUP(setup, teardown)      cmocka's fixture around all tests of the file, *state in each
  *
  * unit_main.c has main: build/tests/test_forward '*windows*' runs the tests whose names match.
  */
@@ -47,8 +47,8 @@ int unit_run(const char *group);
 /* The path of a file of the source tree; good until the next call. */
 const char *unit_path(const char *name);
 
-/* Calls row for every line of such a file that is neither empty nor a comment (#), without its line end. Returns how
- * many there are. */
+/* Calls row for every line of such a file that is neither empty nor a comment (#), without its line
+ * end. Returns how many there are. */
 size_t unit_rows(const char *name, void row(char *line, void *user), void *user);
 
 #endif

@@ -1,11 +1,11 @@
-/* what all tokenizers share: opening, refusing, ids, special tokens. The kinds:
+/* What all tokenizers share: opening, refusing, ids, special tokens. The kinds:
  * test_tok_char.c, test_tok_bpe.c, test_tok_spm.c. */
 #include "support/tok_file.h"
 #include "support/unit.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 TEST(no_vocabulary)
 {
@@ -58,7 +58,7 @@ TEST(refuses_a_long_token)
     free(longest);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 TEST(ids)
 {
@@ -113,7 +113,7 @@ TEST(end_tokens)
     tok_file_free(&f);
 }
 
-/* ---- special tokens -------------------------------------------------------------------------- */
+/* ---- special tokens ---- */
 
 enum { A = 0, B, C, BOS, AB, ABC, USER, USER_LONG, UNK, EMPTY, AGAIN };
 
@@ -186,7 +186,7 @@ TEST(many_special_tokens)
     tok_file_free(&f);
 }
 
-/* ---- hostile files --------------------------------------------------------------------------- */
+/* ---- hostile files ---- */
 
 /* Opens what still parses and uses it; a sanitizer or valgrind judges. Returns 1 if it opened. */
 static int survive(const uint8_t *bytes, size_t n)

@@ -1,4 +1,4 @@
-/* byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
+/* Byte-level BPE: ids against Hugging Face's tokenizers (vectors/tok_bpe.txt), merging,
  * ill-formed text, bounded work. Splitting: test_tok_rules.c. */
 #include "base/file.h"
 #include "support/build_model.h"
@@ -45,7 +45,7 @@ TEST(vectors)
                       arr_len(v->cases[i].ids));
 }
 
-/* ---- merging --------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 enum { A, B, AA, AB, BA, ABA, AAAA };
 
@@ -139,7 +139,7 @@ TEST(missing_merges)
     tok_file_free(&f);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 TEST(missing_byte)
 {
@@ -150,7 +150,7 @@ TEST(missing_byte)
     tok_file_free(&f);
 }
 
-/* Each byte is a token: its piece is that byte, whatever its place in the vocabulary. */
+/* Each byte is a token: its piece is that byte, at any place in the vocabulary. */
 TEST(alphabet)
 {
     struct bpe_vectors *v = *state;
@@ -170,7 +170,7 @@ TEST(round_trip)
     tok_round_trips(v->t, v->cases, 0);
 }
 
-/* One piece as long as the text: quadratic merging would need 10^12 steps and hit the time limit. */
+/* One piece as long as the text: quadratic merging would take 10^12 steps and time out. */
 TEST(one_long_piece)
 {
     struct bpe_vectors *v = *state;

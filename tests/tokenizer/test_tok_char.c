@@ -1,4 +1,4 @@
-/* character vocabularies, the errors they give, and the arguments of tok_encode. */
+/* Character vocabularies, the errors they give, and the arguments of tok_encode. */
 #include "support/tok_file.h"
 #include "support/unit.h"
 #include "tokenizer/tok_impl.h"
@@ -115,7 +115,7 @@ TEST(long_characters)
     tok_refuses(t, "e\xC3", 2, 1,
                 "byte 0xC3 at byte 1 is not in the vocabulary (6 tokens: \\n e\xC3\xA9\xE6\x97\xA5"
                 "\xF0\x9F\x9A\x80)");
-    tok_refuses(t, "e\xC3\xA9", 2, 1, /* what lies behind the text is not part of it */
+    tok_refuses(t, "e\xC3\xA9", 2, 1, /* the bytes after the text are not part of it */
                 "byte 0xC3 at byte 1 is not in the vocabulary (6 tokens: \\n e\xC3\xA9\xE6\x97\xA5"
                 "\xF0\x9F\x9A\x80)");
     tok_file_free(&f);

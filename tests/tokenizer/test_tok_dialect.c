@@ -1,5 +1,5 @@
-/* what mgpt's own keys say about a tokenizer, and what is known without a key: white space
- * that special tokens swallow, where SentencePiece puts spaces, merging by rank. */
+/* mgpt's own keys of a tokenizer, and their defaults: white space that special tokens strip, where
+ * SentencePiece puts spaces, merging by rank. */
 #include "support/tok_file.h"
 #include "support/unit.h"
 
@@ -7,9 +7,9 @@
 #define OUR_KEY(name) "mgpt.tokenizer." name
 #define PARSE (MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL)
 
-/* ---- white space beside special tokens ------------------------------------------------------- */
+/* ---- white space next to special tokens ---- */
 
-enum { LEFT = 256, RIGHT, BOTH, NEITHER }; /* behind the bytes; ' ' is 220, '\n' 198, 'a' 64 */
+enum { LEFT = 256, RIGHT, BOTH, NEITHER }; /* after the bytes; ' ' is 220, '\n' 198, 'a' 64 */
 
 TEST(strips)
 {
@@ -42,7 +42,7 @@ enum { SP = 259, A, B, SPA, SPSP, USER };
     "model llama; pre default; pieces bytes; token " SPACE " 1 -10; token a 1 -11;"                \
     "token b 1 -12; token " SPACE "a 1 -1; token " SPACE SPACE " 1 0; token <|user|> 3;"
 
-/* Files of llama.cpp say nothing, so the name does. */
+/* Files of llama.cpp have no such key: the name of the model decides. */
 TEST(phi3)
 {
     static const char *const phi[] = {"Phi-3-mini", "microsoft_phi3", "PHI3"};
@@ -59,11 +59,11 @@ TEST(phi3)
               USER, SPSP, A, -1); /* not the name of a Phi-3 */
     tok_file_free(&f);
     tok_gives(tok_file_make(&f, LETTERS "string general.name Phi-3; i32s mgpt.tokenizer.rstrip 2"),
-              "<|user|> a</s> a", PARSE, USER, SPSP, A, 2, SPA, -1); /* the key says it all */
+              "<|user|> a</s> a", PARSE, USER, SPSP, A, 2, SPA, -1); /* a key overrides the name */
     tok_file_free(&f);
 }
 
-/* ---- SentencePiece's spaces ------------------------------------------------------------------ */
+/* ---- SentencePiece's spaces ---- */
 
 TEST(spaces)
 {
@@ -122,7 +122,7 @@ TEST(user_spaces)
     tok_file_free(&f);
 }
 
-/* ---- merging by rank ------------------------------------------------------------------------- */
+/* ---- merging by rank ---- */
 
 enum { R_A = 259, R_B, R_AB, R_ABA, R_BA };
 

@@ -1,4 +1,4 @@
-/* splitting rules of byte-level BPE: the published cases of each family, all names,
+/* Splitting rules of byte-level BPE: the published cases of each family, all names,
  * bounded work; and llama.cpp's own cases where its vocabularies are at hand. Ids of many texts in
  * many scripts against Hugging Face's tokenizers: test_hf_tokenizer.c. */
 #include "base/file.h"
@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-/* ---- llama.cpp's cases ----------------------------------------------------------------------- */
+/* ---- llama.cpp's cases ---- */
 
 static char *next_line(char **p, const char *separator)
 {
@@ -95,7 +95,7 @@ TEST(llama_cpp)
         skip();
 }
 
-/* ---- splitting ------------------------------------------------------------------------------- */
+/* ---- splitting ---- */
 
 /* A vocabulary in which every substring of the text is a token and any two neighbours merge: each
  * piece of the split text becomes one token. */
@@ -218,7 +218,7 @@ TEST(others)
         splits(rows[i].pre, rows[i].row);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 enum { ADDS_BOS = 1, WHOLE = 2, NFC = 4 };
 
@@ -267,7 +267,7 @@ TEST(names)
     }
 }
 
-/* Keys of the file say otherwise. */
+/* Keys of the file override the rule. */
 TEST(keys)
 {
     struct tok_file f;
@@ -293,7 +293,7 @@ TEST(whole_pieces)
     tok_file_free(&f);
 }
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- work ---- */
 
 /* 100 kB of one character, or of a few, take every rule a time that a quadratic one would exceed a
  * thousandfold; the limit has room for valgrind. */

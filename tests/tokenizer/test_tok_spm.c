@@ -1,6 +1,5 @@
-/* SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against
- * the prompts of stories260K (../shared), merging, unknown characters, the space in front, types.
- */
+/* SentencePiece BPE: ids against Google's sentencepiece (vectors/tok_spm*.txt) and against the
+ * prompts of stories260K (../shared), merging, unknown characters, the space in front, types. */
 #include "base/cursor.h"
 #include "base/file.h"
 #include "support/build_model.h"
@@ -58,7 +57,7 @@ TEST(vectors)
     }
 }
 
-/* ---- stories260K ----------------------------------------------------------------------------- */
+/* ---- stories260K ---- */
 
 /* llama2.c's tokenizer.bin: max length, then {f32 score, u32 length, bytes} per token; plain
  * spaces. */
@@ -114,7 +113,7 @@ TEST(stories)
     tok_file_free(&f);
 }
 
-/* ---- merging --------------------------------------------------------------------------------- */
+/* ---- merging ---- */
 
 /* ids: 0 <unk>, 1 <s>, 2 </s>, 3 to 258 bytes, then these */
 enum { A = 259, B, SP, AB, ABA, BA, AA, SPA, AAA, LONE };
@@ -241,7 +240,7 @@ TEST(nested_unused_tokens)
     tok_file_free(&f);
 }
 
-/* ---- unknown characters ---------------------------------------------------------------------- */
+/* ---- unknown characters ---- */
 
 TEST(bytes_of_unknown)
 {
@@ -292,7 +291,7 @@ TEST(unknown_without_bytes)
     tok_file_free(&f);
 }
 
-/* ---- the space in front, and types ----------------------------------------------------------- */
+/* ---- the space in front, and types ---- */
 
 TEST(space_in_front)
 {
@@ -354,7 +353,7 @@ TEST(small_hex)
     tok_file_free(&f);
 }
 
-/* ---- bytes, work, threads -------------------------------------------------------------------- */
+/* ---- bytes, work, threads ---- */
 
 /* U+2581 itself becomes a space. */
 TEST(round_trip)

@@ -126,7 +126,7 @@ def kinds():
 def main():
     np.seterr(all="ignore")
     lib = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LAZY)
-    print("# Made by quant.py, which says what the lines are.")
+    print("# Made by quant.py, which explains the lines.")
     for t in ALL:
         block, size = GGML_QUANT_SIZES[GGMLQuantizationType[t]]
         raw = Rng(GGMLQuantizationType[t].value).bytes(N_BLOCKS * size)
