@@ -173,6 +173,69 @@ static void hash_rows(const struct kernels *k, struct hashes *h)
     }
 }
 
+/* Scores and mix over keys and values of random floats, in F16 converted by to_f16. */
+static void hash_attend(const struct kernels *k, struct hashes *h, const struct room *room,
+                        enum kv_type type)
+{
+    enum { ROWS = 8, WIDTH = 80, PANELS = 5 };
+    uint64_t state = 1, hash = FNV_START;
+    float rows[ROWS][WIDTH], *at[ROWS];
+    for (int round = 0; round < 40; round++) {
+        size_t n = 1 + hash_below(&state, ROWS), d = 1 + hash_below(&state, WIDTH);
+        size_t p1 = 1 + hash_below(&state, PANELS), keys = p1 * PANEL;
+        for (size_t i = 0; i < ROWS; i++)
+            hash_fill(&state, at[i] = rows[i], WIDTH, 1);
+        hash_fill(&state, room->row, MOST_IN, 1);
+        for (size_t i = 0; i < keys * d; i += MOST_IN / 2)
+            if (type == KV_F16)
+                k->to_f16((uint16_t *)(void *)room->packed + i, room->row, MOST_IN / 2);
+            else
+                memcpy(room->packed + i * sizeof(float), room->row, MOST_IN / 2 * sizeof(float));
+        memset(room->y, 0, n * keys * sizeof(float));
+        k->scores[type](&(struct scores){room->y, keys, room->packed, (const float *const *)at, n,
+                                         d, 0.125f, hash_below(&state, p1), p1});
+        k->mix[type](&(struct mix){at, room->y, keys, room->packed, d, n,
+                                   keys - hash_below(&state, PANEL), d});
+        hash = fnv1a(fnv1a(hash, room->y, n * keys * sizeof(float)), rows, sizeof rows);
+    }
+    hash_put(h, type == KV_F32 ? "attention F32" : "attention F16", hash);
+}
+
+static void hash_to_f16(const struct kernels *k, struct hashes *h)
+{
+    uint64_t state = 1, hash = FNV_START;
+    for (int round = 0; round < 300; round++) {
+        float x[37];
+        uint16_t halves[37];
+        for (size_t i = 0; i < 37; i++) {
+            uint32_t bits = (uint32_t)hash_next(&state);
+            memcpy(&x[i], &bits, sizeof bits); /* NaN too */
+        }
+        k->to_f16(halves, x, 37);
+        hash = fnv1a(hash, halves, sizeof halves);
+    }
+    hash_put(h, "to_f16", hash);
+}
+
+static void hash_sample(const struct kernels *k, struct hashes *h)
+{
+    uint64_t state = 1, hash = FNV_START;
+    for (int round = 0; round < 100; round++) {
+        float x[200];
+        uint64_t weights[208];
+        size_t n = 1 + hash_below(&state, 200), few = n < SAMPLE_FEW ? n : SAMPLE_FEW;
+        hash_fill(&state, x, n, 20);
+        double most = (double)k->sample->biggest(x, n);
+        double sum = k->sample->sum_exp(x, n, most);
+        uint64_t all = k->sample->weigh(weights, x, n, (float)most, 0.7f, 1e-3f);
+        uint64_t token = k->sample->few(x, few, 0.7f, 0, (double)hash_below(&state, 1000) / 1000);
+        hash = fnv1a(fnv1a(hash, &most, sizeof most), &sum, sizeof sum);
+        hash = fnv1a(fnv1a(hash, &all, sizeof all), &token, sizeof token);
+        hash = fnv1a(hash, weights, n * sizeof *weights);
+    }
+    hash_put(h, "sample", hash);
+}
+
 static int hash_isa_level(const char *isa, struct hashes *h)
 {
     struct kernels k;
@@ -189,8 +252,13 @@ static int hash_isa_level(const char *isa, struct hashes *h)
     for (int type = 0; ok && type < WEIGHT_N_TYPES; type++)
         if (k.matmul[type])
             hash_linear(&k, h, &room, (enum weight_type)type);
-    if (ok)
+    if (ok) {
         hash_rows(&k, h);
+        hash_attend(&k, h, &room, KV_F32);
+        hash_attend(&k, h, &room, KV_F16);
+        hash_to_f16(&k, h);
+        hash_sample(&k, h);
+    }
     free(room.raw);
     free(room.packed);
     free(room.x);
