@@ -13,9 +13,7 @@
 #include "page/fused_attend_tmpl.h"
 #include "page/fused_matmul_tmpl.h"
 
-enum {
-    ROWS = LANES_ARE_VECTORS ? 12 : 1
-}; /* a multiple of the tiles' rows; their caches fit in L1 */
+enum { ROWS = VEC_NATIVE ? 12 : 1 }; /* a multiple of the tiles' rows; their caches fit in L1 */
 
 struct step_widths {
     size_t E, H, G, d, F;

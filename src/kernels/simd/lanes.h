@@ -1,277 +1,208 @@
-/* Sixteen floats as one value, in the instructions of the including ISA level.
+/* Sixteen floats as one value: a row of a panel in the vectors of the ISA level (vec.h).
  *
- * Only lanes_reduce and lanes_biggest combine lanes, in the order stated there. Each function gives
- * the same bits on every ISA level: comparisons agree with max and min of x86 for zeros and NaN.
+ * Only lanes_reduce and lanes_biggest combine lanes, in the order stated there.
  */
 #ifndef MGPT_KERNELS_LANES_H
 #define MGPT_KERNELS_LANES_H
 
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "kernels/simd/vec.h"
 
-#if defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-#endif
+enum { LANES_REGISTERS = REGISTERS * LANES / PANEL }; /* values of this type in registers */
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
-#include "kernels/simd/lanes_avx512.h"
-#elif defined(__AVX2__) && defined(__FMA__)
-#include "kernels/simd/lanes_avx2.h"
-#else
-#include "kernels/simd/lanes_plain.h"
-#endif
+#define EACH_VEC(i) UNROLL for (size_t i = 0; i < PANEL / LANES; i++)
 
-/* ---- four floats ---- */
-
-#if defined(__AVX2__) && defined(__FMA__)
-
-typedef __m128 quad;
-
-static inline quad quad_of(float x)
+VEC_INLINE lanes lanes_of(float x)
 {
-    return _mm_set1_ps(x);
-}
-
-static inline quad quad_load(const float *p)
-{
-    return _mm_loadu_ps(p);
-}
-
-static inline void quad_store(float *p, quad a)
-{
-    _mm_storeu_ps(p, a);
-}
-
-static inline quad quad_add(quad a, quad b)
-{
-    return _mm_add_ps(a, b);
-}
-
-static inline quad quad_div(quad a, quad b)
-{
-    return _mm_div_ps(a, b);
-}
-
-static inline quad quad_sqrt(quad a)
-{
-    return _mm_sqrt_ps(a);
-}
-
-static inline quad quad_fma(quad a, quad b, quad c)
-{
-    return _mm_fmadd_ps(a, b, c);
-}
-
-#else
-
-typedef struct {
-    float v[4];
-} quad;
-
-static inline quad quad_of(float x)
-{
-    return (quad){{x, x, x, x}};
-}
-
-static inline quad quad_load(const float *p)
-{
-    return (quad){{p[0], p[1], p[2], p[3]}};
-}
-
-static inline void quad_store(float *p, quad a)
-{
-    memcpy(p, a.v, sizeof a.v);
-}
-
-#define QUAD_EACH(i) for (size_t i = 0; i < 4; i++)
-
-static inline quad quad_add(quad a, quad b)
-{
-    QUAD_EACH(i)
-    a.v[i] += b.v[i];
+    lanes a;
+    EACH_VEC(i)
+        a.v[i] = vec_of(x);
     return a;
 }
 
-static inline quad quad_div(quad a, quad b)
+VEC_INLINE lanes lanes_load(const float *p)
 {
-    QUAD_EACH(i)
-    a.v[i] /= b.v[i];
+    lanes a;
+    EACH_VEC(i)
+        a.v[i] = vec_load(p + i * LANES);
     return a;
 }
 
-static inline quad quad_sqrt(quad a)
+VEC_INLINE void lanes_store(float *p, lanes a)
 {
-    QUAD_EACH(i)
-    a.v[i] = sqrtf(a.v[i]);
+    EACH_VEC(i)
+        vec_store(p + i * LANES, a.v[i]);
+}
+
+/* What the vector from lane `from` on has of the first n lanes. It may be negative. */
+VEC_INLINE ptrdiff_t lanes_left(size_t n, size_t from)
+{
+    return (ptrdiff_t)n - (ptrdiff_t)from;
+}
+
+/* The first n lanes; `rest` in the others. */
+VEC_INLINE lanes lanes_load_some(const float *p, size_t n, float rest)
+{
+    lanes a;
+    EACH_VEC(i)
+        a.v[i] = vec_load_part(p + i * LANES, lanes_left(n, i * LANES), rest);
     return a;
 }
 
-static inline quad quad_fma(quad a, quad b, quad c)
+/* The first n < PANEL lanes. */
+VEC_INLINE void lanes_store_some(float *p, size_t n, lanes a)
 {
-    QUAD_EACH(i)
-    c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    for (size_t i = 0; i < n; i += LANES)
+        vec_store_part(p + i, a.v[i / LANES], n - i < LANES ? n - i : LANES);
+}
+
+VEC_INLINE void lanes_keep(lanes *a)
+{
+    EACH_VEC(i)
+        vec_keep(&a->v[i]);
+}
+
+VEC_INLINE lanes lanes_add(lanes a, lanes b)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_add(a.v[i], b.v[i]);
+    return a;
+}
+
+VEC_INLINE lanes lanes_sub(lanes a, lanes b)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_sub(a.v[i], b.v[i]);
+    return a;
+}
+
+VEC_INLINE lanes lanes_mul(lanes a, lanes b)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_mul(a.v[i], b.v[i]);
+    return a;
+}
+
+VEC_INLINE lanes lanes_div(lanes a, lanes b)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_div(a.v[i], b.v[i]);
+    return a;
+}
+
+VEC_INLINE lanes lanes_fma(lanes a, lanes b, lanes c)
+{
+    EACH_VEC(i)
+        c.v[i] = vec_fma(a.v[i], b.v[i], c.v[i]);
     return c;
 }
 
-#endif
-
-#if !defined(MGPT_KERNELS_LANES_AVX512_H)
-
-/* ---- sixteen integers of 64 bits ---- */
-
-struct fixed {
-    uint64_t v[16];
-};
-
-static inline struct fixed fixed_zero(void)
+/* a > b ? a : b */
+VEC_INLINE lanes lanes_max(lanes a, lanes b)
 {
-    return (struct fixed){{0}};
-}
-
-/* Rounds to nearest, ties to even, for 0 <= a <= 2^40: after adding 2^52 the low bits are the
- * integer. */
-static inline struct fixed fixed_of(lanes a)
-{
-    float x[16];
-    struct fixed f;
-    lanes_store(x, a);
-    for (size_t i = 0; i < 16; i++) {
-        double d = (double)x[i] + 0x1p52;
-        memcpy(&f.v[i], &d, sizeof d);
-        f.v[i] -= UINT64_C(0x4330000000000000);
-    }
-    return f;
-}
-
-static inline struct fixed fixed_add(struct fixed a, struct fixed b)
-{
-    for (size_t i = 0; i < 16; i++)
-        a.v[i] += b.v[i];
+    EACH_VEC(i)
+        a.v[i] = vec_max(a.v[i], b.v[i]);
     return a;
 }
 
-static inline void fixed_store(uint64_t *p, struct fixed a)
+/* a < b ? a : b */
+VEC_INLINE lanes lanes_min(lanes a, lanes b)
 {
-    memcpy(p, a.v, sizeof a.v);
+    EACH_VEC(i)
+        a.v[i] = vec_min(a.v[i], b.v[i]);
+    return a;
 }
 
-static inline uint64_t fixed_sum(struct fixed a)
+/* The first n lanes of a, the others of b. */
+VEC_INLINE lanes lanes_first(size_t n, lanes a, lanes b)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < 16; i++)
-        sum += a.v[i];
-    return sum;
+    EACH_VEC(i)
+        a.v[i] = vec_first(lanes_left(n, i * LANES), a.v[i], b.v[i]);
+    return a;
 }
 
-/* The number of lanes, over n values in order, whose running sum is at most u * total, rounded
- * down. */
-static inline size_t fixed_passed(const struct fixed *a, size_t n, double u)
+/* a >= b ? x : 0 */
+VEC_INLINE lanes lanes_at_least(lanes a, lanes b, lanes x)
 {
-    uint64_t sum = 0, target;
-    size_t count = 0;
-    for (size_t j = 0; j < n; j++)
-        sum += fixed_sum(a[j]);
-    target = (uint64_t)(u * (double)sum);
-    sum = 0;
-    for (size_t j = 0; j < n; j++)
-        for (size_t i = 0; i < 16; i++) {
-            sum += a[j].v[i];
-            count += sum <= target; /* no branch: it could not be predicted */
-        }
-    return count;
+    EACH_VEC(i)
+        x.v[i] = vec_at_least(a.v[i], b.v[i], x.v[i]);
+    return x;
 }
 
-#endif
+/* a >= b ? max(x, y) : y */
+VEC_INLINE lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
+{
+    EACH_VEC(i)
+        y.v[i] = vec_max_at_least(a.v[i], b.v[i], x.v[i], y.v[i]);
+    return y;
+}
 
-/* ---- across the lanes, and exp ---- */
+/* a with x in lane i. */
+VEC_INLINE lanes lanes_put(lanes a, size_t i, float x)
+{
+    EACH_VEC(j)
+        a.v[j] = vec_put(a.v[j], lanes_left(i, j * LANES), x);
+    return a;
+}
+
+/* p 2^whole, rounded once; p in [1/2, 2). `shifted` is whole + 1.5 * 2^23. */
+VEC_INLINE lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
+{
+    EACH_VEC(i)
+        p.v[i] = vec_scale2(p.v[i], shifted.v[i], whole.v[i]);
+    return p;
+}
+
+/* ---- across the lanes ---- */
 
 /* The sum of the lanes: p[i] += p[i + 8] for i < 8, then 4, 2, 1. */
-static inline float lanes_reduce(lanes a)
+VEC_INLINE float lanes_reduce(lanes a)
 {
-#if defined(__AVX2__) && defined(__FMA__)
-    __m256 p8 = _mm256_add_ps(lanes_low(a), lanes_high(a));
-    __m128 p4 = _mm_add_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
-    __m128 p2 = _mm_add_ps(p4, _mm_movehl_ps(p4, p4));
-    return _mm_cvtss_f32(_mm_add_ss(p2, _mm_movehdup_ps(p2)));
-#else
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < width; i++)
-            a.v[i] += a.v[i + width];
-    return a.v[0];
-#endif
+    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2)
+        UNROLL for (size_t i = 0; i < half; i++) a.v[i] = vec_add(a.v[i], a.v[i + half]);
+    return vec_reduce(a.v[0]);
 }
 
 /* The largest lane. If a lane is NaN the result is any lane or NaN. */
-static inline float lanes_biggest(lanes a)
+VEC_INLINE float lanes_biggest(lanes a)
 {
-#if defined(__AVX2__) && defined(__FMA__)
-    __m256 p8 = _mm256_max_ps(lanes_low(a), lanes_high(a));
-    __m128 p4 = _mm_max_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
-    __m128 p2 = _mm_max_ps(p4, _mm_movehl_ps(p4, p4));
-    return _mm_cvtss_f32(_mm_max_ss(p2, _mm_movehdup_ps(p2)));
-#else
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < width; i++)
-            a.v[i] = a.v[i] > a.v[i + width] ? a.v[i] : a.v[i + width];
-    return a.v[0];
-#endif
+    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2)
+        UNROLL for (size_t i = 0; i < half; i++) a.v[i] = vec_max(a.v[i], a.v[i + half]);
+    return vec_biggest(a.v[0]);
 }
+
+#if !defined(LANES_FOURS)
 
 /* lanes_biggest, in every lane. */
-static inline lanes lanes_biggest_all(lanes a)
+VEC_INLINE lanes lanes_biggest_all(lanes a)
 {
-#if defined(MGPT_KERNELS_LANES_AVX512_H)
-    a = lanes_max(a, LANES_QUARTERS(a, a, 0x4E));
-    a = lanes_max(a, LANES_QUARTERS(a, a, 0xB1));
-    a = lanes_max(a, _mm512_permute_ps(a, 0x4E));
-    return lanes_max(a, _mm512_permute_ps(a, 0xB1));
-#else
     return lanes_of(lanes_biggest(a));
-#endif
 }
 
-/* Four at a time. Every lane of to[i] is the largest lane of a[i], or 1 / lanes_reduce(a[i]).
- * AVX-512 has its own versions, which share the shuffles. */
-#if !defined(MGPT_KERNELS_LANES_AVX512_H)
-
-static inline void lanes_biggest_four(const lanes a[4], lanes to[4])
+/* Four at a time. Every lane of to[i] is the largest lane of a[i], or 1 / lanes_reduce(a[i]). */
+VEC_INLINE void lanes_biggest_four(const lanes a[4], lanes to[4])
 {
     for (size_t i = 0; i < 4; i++)
         to[i] = lanes_of(lanes_biggest(a[i]));
 }
 
-static inline void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
+VEC_INLINE void lanes_inverse_sums_four(const lanes a[4], lanes to[4])
 {
     for (size_t i = 0; i < 4; i++)
         to[i] = lanes_of(1.0f / lanes_reduce(a[i]));
 }
 
-#endif
-
-/* lanes_reduce of four values. */
-static inline quad lanes_reduce_four(const lanes a[4])
+/* Stores x to lane i at p; i = 0: to all lanes. */
+VEC_INLINE void lanes_store_from(float *p, size_t i, float x)
 {
-#if defined(MGPT_KERNELS_LANES_AVX512_H)
-    const __m512i firsts = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
-    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, lanes_sums_four(a)));
-#elif defined(__AVX2__) && defined(__FMA__)
-    __m128 p[4];
-    for (size_t i = 0; i < 4; i++) {
-        __m256 p8 = _mm256_add_ps(lanes_low(a[i]), lanes_high(a[i]));
-        p[i] = _mm_add_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
-    }
-    __m128 p01 = _mm_add_ps(_mm_unpacklo_ps(p[0], p[1]), _mm_unpackhi_ps(p[0], p[1]));
-    __m128 p23 = _mm_add_ps(_mm_unpacklo_ps(p[2], p[3]), _mm_unpackhi_ps(p[2], p[3]));
-    return _mm_add_ps(_mm_movelh_ps(p01, p23), _mm_movehl_ps(p23, p01));
-#else
-    return (quad){{lanes_reduce(a[0]), lanes_reduce(a[1]), lanes_reduce(a[2]), lanes_reduce(a[3])}};
-#endif
+    if (i == 0)
+        lanes_store(p, lanes_of(x));
+    p[i] = x;
 }
 
+#endif
+
 /* Lane i of a[j] becomes lane j of a[i]. */
-static inline void lanes_transpose(lanes a[16])
+VEC_INLINE void lanes_transpose(lanes a[16])
 {
     lanes t[16], four[4];
     for (size_t i = 0; i < 4; i++) {
@@ -284,8 +215,10 @@ static inline void lanes_transpose(lanes a[16])
         lanes_cross(t + 4 * q, a + 4 * q);
 }
 
+/* ---- exp ---- */
+
 /* e^x 2^by for -104 <= x <= 0, the polynomial of exp_f32 in float_tmpl.h. */
-static inline lanes lanes_exp_by(lanes c, float by)
+VEC_INLINE lanes lanes_exp_by(lanes c, float by)
 {
     lanes magic = lanes_of(0x1.8p23f);
     lanes shifted = lanes_fma(c, lanes_of(0x1.715476p0f), magic);
@@ -300,8 +233,8 @@ static inline lanes lanes_exp_by(lanes c, float by)
     return lanes_scale2(p, lanes_add(shifted, lanes_of(by)), lanes_add(whole, lanes_of(by)));
 }
 
-/* e^x for x <= 0. */
-static inline lanes lanes_exp(lanes x)
+/* e^x for x <= 0. NaN stays NaN. */
+VEC_INLINE lanes lanes_exp(lanes x)
 {
     return lanes_exp_by(lanes_max(lanes_of(-104.0f), x), 0);
 }

@@ -1,158 +1,155 @@
-/* Sixteen floats in two registers of AVX2. Included by lanes.h only. */
-#ifndef MGPT_KERNELS_LANES_AVX2_H
-#define MGPT_KERNELS_LANES_AVX2_H
+/* Vectors of AVX2, FMA and F16C. Included by vec.h only. */
+#ifndef MGPT_KERNELS_VEC_AVX2_H
+#define MGPT_KERNELS_VEC_AVX2_H
 
-enum { LANES_REGISTERS = 8 };
-enum { LANES_ARE_VECTORS = 1 };
+#include "kernels/simd/vec_x86.h"
+
+#define VEC_NATIVE 1
+#define LANES 8
+#define REGISTERS 16
+
+typedef __m256 vec;
 typedef struct {
-    __m256 v[2];
+    vec v[2];
 } lanes;
 
-static inline lanes lanes_of(float x)
+VEC_INLINE vec vec_of(float x)
 {
-    return (lanes){{_mm256_set1_ps(x), _mm256_set1_ps(x)}};
+    return _mm256_set1_ps(x);
 }
 
-static inline lanes lanes_load(const float *p)
+VEC_INLINE vec vec_load(const float *p)
 {
-    return (lanes){{_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}};
+    return _mm256_loadu_ps(p);
 }
 
-static inline __m256i lanes_mask(size_t n, int from)
+VEC_INLINE void vec_store(float *p, vec a)
 {
-    __m256i i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n - from), i);
+    _mm256_storeu_ps(p, a);
 }
 
-static inline lanes lanes_load_some(const float *p, size_t n, float rest)
+VEC_INLINE __m256i avx2_count(void)
 {
-    lanes a;
-    for (int i = 0; i < 2; i++) {
-        __m256i mask = lanes_mask(n, 8 * i);
-        a.v[i] = _mm256_blendv_ps(_mm256_set1_ps(rest), _mm256_maskload_ps(p + 8 * i, mask),
-                                  _mm256_castsi256_ps(mask));
-    }
-    return a;
+    return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
 }
 
-static inline void lanes_store(float *p, lanes a)
+/* All ones in the first n lanes. */
+VEC_INLINE __m256i avx2_mask(ptrdiff_t n)
 {
-    _mm256_storeu_ps(p, a.v[0]);
-    _mm256_storeu_ps(p + 8, a.v[1]);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), avx2_count());
 }
 
-/* Keeps a in a register. */
-static inline void lanes_keep(lanes *a)
+VEC_INLINE vec vec_first(ptrdiff_t n, vec a, vec b)
 {
-    __asm__("" : "+x"(a->v[0]), "+x"(a->v[1]));
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(avx2_mask(n)));
 }
 
-static inline lanes lanes_add(lanes a, lanes b)
+VEC_INLINE vec vec_load_part(const float *p, ptrdiff_t n, float rest)
 {
-    return (lanes){{_mm256_add_ps(a.v[0], b.v[0]), _mm256_add_ps(a.v[1], b.v[1])}};
+    __m256i mask = avx2_mask(n), loaded = _mm256_castps_si256(_mm256_maskload_ps(p, mask));
+    return _mm256_castsi256_ps(loaded | (~mask & _mm256_castps_si256(vec_of(rest))));
 }
 
-static inline lanes lanes_sub(lanes a, lanes b)
+VEC_INLINE void vec_store_part(float *p, vec a, size_t n)
 {
-    return (lanes){{_mm256_sub_ps(a.v[0], b.v[0]), _mm256_sub_ps(a.v[1], b.v[1])}};
+    _mm256_maskstore_ps(p, avx2_mask((ptrdiff_t)n), a);
 }
 
-static inline lanes lanes_mul(lanes a, lanes b)
+VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
 {
-    return (lanes){{_mm256_mul_ps(a.v[0], b.v[0]), _mm256_mul_ps(a.v[1], b.v[1])}};
+    __m256i here = _mm256_cmpeq_epi32(_mm256_set1_epi32((int)i), avx2_count());
+    return _mm256_blendv_ps(a, vec_of(x), _mm256_castsi256_ps(here));
 }
 
-static inline lanes lanes_div(lanes a, lanes b)
+VEC_INLINE vec vec_load_f16(const uint16_t *p)
 {
-    return (lanes){{_mm256_div_ps(a.v[0], b.v[0]), _mm256_div_ps(a.v[1], b.v[1])}};
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-static inline lanes lanes_fma(lanes a, lanes b, lanes c)
+VEC_INLINE vec vec_load_part_f16(const uint16_t *p, size_t n)
 {
-    return (lanes){
-        {_mm256_fmadd_ps(a.v[0], b.v[0], c.v[0]), _mm256_fmadd_ps(a.v[1], b.v[1], c.v[1])}};
+    uint16_t part[LANES] = {0};
+    for (size_t i = 0; i < n; i++)
+        part[i] = p[i];
+    return vec_load_f16(part);
 }
 
-static inline lanes lanes_max(lanes a, lanes b)
+VEC_INLINE void vec_store_f16(uint16_t *p, vec a)
 {
-    return (lanes){{_mm256_max_ps(a.v[0], b.v[0]), _mm256_max_ps(a.v[1], b.v[1])}};
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, 0));
 }
 
-static inline lanes lanes_min(lanes a, lanes b)
+VEC_INLINE vec vec_load_bf16(const uint16_t *p)
 {
-    return (lanes){{_mm256_min_ps(a.v[0], b.v[0]), _mm256_min_ps(a.v[1], b.v[1])}};
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-static inline lanes lanes_first(size_t n, lanes a, lanes b)
+VEC_INLINE void vec_keep(vec *a)
 {
-    for (int i = 0; i < 2; i++)
-        a.v[i] = _mm256_blendv_ps(b.v[i], a.v[i], _mm256_castsi256_ps(lanes_mask(n, 8 * i)));
-    return a;
+    __asm__("" : "+x"(*a));
 }
 
-static inline lanes lanes_at_least(lanes a, lanes b, lanes x)
+VEC_INLINE vec vec_fma(vec a, vec b, vec c)
 {
-    for (int i = 0; i < 2; i++)
-        x.v[i] = _mm256_and_ps(x.v[i], _mm256_cmp_ps(a.v[i], b.v[i], _CMP_GE_OQ));
-    return x;
+    return _mm256_fmadd_ps(a, b, c);
 }
 
-/* a >= b ? max(x, y) : y */
-static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
+VEC_INLINE vec vec_max(vec a, vec b)
 {
-    for (int i = 0; i < 2; i++)
-        y.v[i] = _mm256_blendv_ps(y.v[i], _mm256_max_ps(x.v[i], y.v[i]),
-                                  _mm256_cmp_ps(a.v[i], b.v[i], _CMP_GE_OQ));
-    return y;
+    return _mm256_max_ps(a, b);
 }
 
-/* Stores x to lane i at p; i = 0: to all lanes. */
-static inline void lanes_store_from(float *p, size_t i, float x)
+VEC_INLINE vec vec_min(vec a, vec b)
 {
-    if (i == 0)
-        lanes_store(p, lanes_of(x));
-    p[i] = x;
+    return _mm256_min_ps(a, b);
 }
 
-static inline lanes lanes_put(lanes a, size_t i, float x)
+VEC_INLINE vec vec_at_least(vec a, vec b, vec x)
 {
-    __m256i count = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    for (int half = 0; half < 2; half++) {
-        __m256i here = _mm256_cmpeq_epi32(_mm256_set1_epi32((int)i - 8 * half), count);
-        a.v[half] = _mm256_blendv_ps(a.v[half], _mm256_set1_ps(x), _mm256_castsi256_ps(here));
-    }
-    return a;
+    return _mm256_and_ps(x, _mm256_cmp_ps(a, b, _CMP_GE_OQ));
+}
+
+VEC_INLINE vec vec_max_at_least(vec a, vec b, vec x, vec y)
+{
+    return _mm256_blendv_ps(y, vec_max(x, y), _mm256_cmp_ps(a, b, _CMP_GE_OQ));
 }
 
 /* 2^n is applied in two halves: the first product is exact, the second rounds. */
-static inline lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
+VEC_INLINE vec vec_scale2(vec p, vec shifted, vec whole)
 {
     (void)whole;
-    for (int i = 0; i < 2; i++) {
-        __m256i n =
-            _mm256_sub_epi32(_mm256_castps_si256(shifted.v[i]), _mm256_set1_epi32(0x4B400000));
-        __m256i half = _mm256_srai_epi32(n, 1), rest = _mm256_sub_epi32(n, half);
-        __m256i bias = _mm256_set1_epi32(127);
-        half = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-        rest = _mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
-        p.v[i] = _mm256_mul_ps(_mm256_mul_ps(p.v[i], _mm256_castsi256_ps(half)),
-                               _mm256_castsi256_ps(rest));
+    __m256i n = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(0x4B400000));
+    __m256i half = _mm256_srai_epi32(n, 1), rest = _mm256_sub_epi32(n, half);
+    __m256i bias = _mm256_set1_epi32(127);
+    half = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    rest = _mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
+    return p * _mm256_castsi256_ps(half) * _mm256_castsi256_ps(rest);
+}
+
+VEC_INLINE float vec_reduce(vec a)
+{
+    return x86_reduce(a);
+}
+
+VEC_INLINE float vec_biggest(vec a)
+{
+    return x86_biggest(a);
+}
+
+VEC_INLINE quad lanes_reduce_four(const lanes a[4])
+{
+    __m128 p[4];
+    for (size_t i = 0; i < 4; i++) {
+        __m256 p8 = a[i].v[0] + a[i].v[1];
+        p[i] = _mm_add_ps(_mm256_castps256_ps128(p8), _mm256_extractf128_ps(p8, 1));
     }
-    return p;
+    __m128 p01 = _mm_add_ps(_mm_unpacklo_ps(p[0], p[1]), _mm_unpackhi_ps(p[0], p[1]));
+    __m128 p23 = _mm_add_ps(_mm_unpacklo_ps(p[2], p[3]), _mm_unpackhi_ps(p[2], p[3]));
+    return _mm_add_ps(_mm_movelh_ps(p01, p23), _mm_movehl_ps(p23, p01));
 }
 
-static inline __m256 lanes_low(lanes a)
-{
-    return a.v[0];
-}
-
-static inline __m256 lanes_high(lanes a)
-{
-    return a.v[1];
-}
-
-/* to[q] = quarter q of a[0], a[1], a[2], a[3]. */
-static inline void lanes_quarters(const lanes a[4], lanes to[4])
+VEC_INLINE void lanes_quarters(const lanes a[4], lanes to[4])
 {
     for (int half = 0; half < 2; half++)
         for (int pair = 0; pair < 2; pair++) {
@@ -162,8 +159,7 @@ static inline void lanes_quarters(const lanes a[4], lanes to[4])
         }
 }
 
-/* In each quarter lane i of a[j] becomes lane j of to[i]. */
-static inline void lanes_cross(const lanes a[4], lanes to[4])
+VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
 {
     for (int i = 0; i < 2; i++) {
         __m256 low01 = _mm256_unpacklo_ps(a[0].v[i], a[1].v[i]);

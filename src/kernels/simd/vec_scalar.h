@@ -1,163 +1,226 @@
-/* Sixteen floats as an array. Included by lanes.h only. */
-#ifndef MGPT_KERNELS_LANES_PLAIN_H
-#define MGPT_KERNELS_LANES_PLAIN_H
+/* Vectors in plain C: loops over sixteen floats. Included by vec.h only. */
+#ifndef MGPT_KERNELS_VEC_SCALAR_H
+#define MGPT_KERNELS_VEC_SCALAR_H
 
-enum { LANES_REGISTERS = 8 };
-enum { LANES_ARE_VECTORS = 0 }; /* they are loops: unrolling several only costs compile time */
+#define VEC_NATIVE 0
+#define LANES 16
+#define REGISTERS 8 /* about; a register of 16 floats is several */
+
 typedef struct {
-    float v[16];
+    float v[LANES];
+} vec;
+
+typedef struct {
+    vec v[1];
 } lanes;
 
-#define LANES_EACH(i) for (size_t i = 0; i < 16; i++)
+typedef struct {
+    float v[4];
+} quad;
 
-static inline lanes lanes_of(float x)
+#define EACH_LANE(i) for (size_t i = 0; i < LANES; i++)
+#define EACH_OF_FOUR(i) for (size_t i = 0; i < 4; i++)
+
+VEC_INLINE vec vec_of(float x)
 {
-    lanes a;
-    LANES_EACH(i)
-    a.v[i] = x;
+    vec a;
+    EACH_LANE(i)
+        a.v[i] = x;
     return a;
 }
 
-static inline lanes lanes_load(const float *p)
+VEC_INLINE vec vec_load(const float *p)
 {
-    lanes a;
+    vec a;
     memcpy(a.v, p, sizeof a.v);
     return a;
 }
 
-static inline lanes lanes_load_some(const float *p, size_t n, float rest)
-{
-    lanes a = lanes_of(rest);
-    memcpy(a.v, p, (n < 16 ? n : 16) * sizeof *a.v);
-    return a;
-}
-
-static inline void lanes_store(float *p, lanes a)
+VEC_INLINE void vec_store(float *p, vec a)
 {
     memcpy(p, a.v, sizeof a.v);
 }
 
-/* Keeps a in a register. */
-static inline void lanes_keep(lanes *a)
+VEC_INLINE vec vec_load_part(const float *p, ptrdiff_t n, float rest)
 {
-    (void)a;
-}
-
-static inline lanes lanes_add(lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] += b.v[i];
+    vec a = vec_of(rest);
+    memcpy(a.v, p, (n < LANES ? (size_t)n : LANES) * sizeof *a.v);
     return a;
 }
 
-static inline lanes lanes_sub(lanes a, lanes b)
+VEC_INLINE void vec_store_part(float *p, vec a, size_t n)
 {
-    LANES_EACH(i)
-    a.v[i] -= b.v[i];
+    memcpy(p, a.v, n * sizeof *a.v);
+}
+
+VEC_INLINE vec vec_first(ptrdiff_t n, vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] = (ptrdiff_t)i < n ? a.v[i] : b.v[i];
     return a;
 }
 
-static inline lanes lanes_mul(lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] *= b.v[i];
-    return a;
-}
-
-static inline lanes lanes_div(lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] /= b.v[i];
-    return a;
-}
-
-static inline lanes lanes_fma(lanes a, lanes b, lanes c)
-{
-    LANES_EACH(i)
-    c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
-    return c;
-}
-
-static inline lanes lanes_max(lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
-    return a;
-}
-
-static inline lanes lanes_min(lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
-    return a;
-}
-
-static inline lanes lanes_first(size_t n, lanes a, lanes b)
-{
-    LANES_EACH(i)
-    a.v[i] = i < n ? a.v[i] : b.v[i];
-    return a;
-}
-
-static inline lanes lanes_at_least(lanes a, lanes b, lanes x)
-{
-    LANES_EACH(i)
-    x.v[i] = a.v[i] >= b.v[i] ? x.v[i] : 0;
-    return x;
-}
-
-/* a >= b ? max(x, y) : y */
-static inline lanes lanes_max_at_least(lanes a, lanes b, lanes x, lanes y)
-{
-    LANES_EACH(i)
-    y.v[i] = a.v[i] >= b.v[i] && x.v[i] > y.v[i] ? x.v[i] : y.v[i];
-    return y;
-}
-
-/* Stores x to lane i at p; i = 0: to all lanes. */
-static inline void lanes_store_from(float *p, size_t i, float x)
-{
-    if (i == 0)
-        lanes_store(p, lanes_of(x));
-    p[i] = x;
-}
-
-static inline lanes lanes_put(lanes a, size_t i, float x)
+VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
 {
     a.v[i] = x;
     return a;
 }
 
-static inline lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
+VEC_INLINE void vec_keep(vec *a)
+{
+    (void)a;
+}
+
+VEC_INLINE vec vec_add(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] += b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_sub(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] -= b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_mul(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] *= b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_div(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] /= b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    EACH_LANE(i)
+        c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    return c;
+}
+
+VEC_INLINE vec vec_max(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_min(vec a, vec b)
+{
+    EACH_LANE(i)
+        a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
+
+VEC_INLINE vec vec_at_least(vec a, vec b, vec x)
+{
+    EACH_LANE(i)
+        x.v[i] = a.v[i] >= b.v[i] ? x.v[i] : 0;
+    return x;
+}
+
+VEC_INLINE vec vec_max_at_least(vec a, vec b, vec x, vec y)
+{
+    EACH_LANE(i)
+        y.v[i] = a.v[i] >= b.v[i] && x.v[i] > y.v[i] ? x.v[i] : y.v[i];
+    return y;
+}
+
+VEC_INLINE vec vec_scale2(vec p, vec shifted, vec whole)
 {
     (void)whole;
-    LANES_EACH(i)
-    {
-        uint32_t bits, n;
-        float by[2];
-        memcpy(&bits, &shifted.v[i], sizeof bits);
-        n = bits - 0x4B400000u;
+    EACH_LANE(i) {
+        uint32_t n = f32_bits(shifted.v[i]) - 0x4B400000u;
         uint32_t half = (n + 512) / 2 - 256, rest = n - half;
-        const uint32_t powers[2] = {(half + 127) << 23, (rest + 127) << 23};
-        memcpy(by, powers, sizeof by);
-        p.v[i] = p.v[i] * by[0] * by[1];
+        p.v[i] = p.v[i] * f32_from_bits((half + 127) << 23) * f32_from_bits((rest + 127) << 23);
     }
     return p;
 }
 
-/* to[q] = quarter q of a[0], a[1], a[2], a[3]. */
-static inline void lanes_quarters(const lanes a[4], lanes to[4])
+VEC_INLINE float vec_reduce(vec a)
 {
-    LANES_EACH(i)
-    memcpy(to[i / 4].v + i % 4 * 4, a[i % 4].v + i / 4 * 4, 4 * sizeof(float));
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            a.v[i] += a.v[i + width];
+    return a.v[0];
 }
 
-/* In each quarter lane i of a[j] becomes lane j of to[i]. */
-static inline void lanes_cross(const lanes a[4], lanes to[4])
+VEC_INLINE float vec_biggest(vec a)
+{
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            a.v[i] = a.v[i] > a.v[i + width] ? a.v[i] : a.v[i + width];
+    return a.v[0];
+}
+
+VEC_INLINE quad lanes_reduce_four(const lanes a[4])
+{
+    return (quad){{vec_reduce(a[0].v[0]), vec_reduce(a[1].v[0]), vec_reduce(a[2].v[0]),
+                   vec_reduce(a[3].v[0])}};
+}
+
+VEC_INLINE void lanes_quarters(const lanes a[4], lanes to[4])
+{
+    EACH_LANE(i)
+        memcpy(to[i / 4].v[0].v + i % 4 * 4, a[i % 4].v[0].v + i / 4 * 4, 4 * sizeof(float));
+}
+
+VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
 {
     for (size_t j = 0; j < 4; j++)
-        LANES_EACH(i)
-    to[i % 4].v[i / 4 * 4 + j] = a[j].v[i];
+        EACH_LANE(i)
+            to[i % 4].v[0].v[i / 4 * 4 + j] = a[j].v[0].v[i];
+}
+
+VEC_INLINE quad quad_of(float x)
+{
+    return (quad){{x, x, x, x}};
+}
+
+VEC_INLINE quad quad_load(const float *p)
+{
+    return (quad){{p[0], p[1], p[2], p[3]}};
+}
+
+VEC_INLINE void quad_store(float *p, quad a)
+{
+    memcpy(p, a.v, sizeof a.v);
+}
+
+VEC_INLINE quad quad_add(quad a, quad b)
+{
+    EACH_OF_FOUR(i)
+        a.v[i] += b.v[i];
+    return a;
+}
+
+VEC_INLINE quad quad_div(quad a, quad b)
+{
+    EACH_OF_FOUR(i)
+        a.v[i] /= b.v[i];
+    return a;
+}
+
+VEC_INLINE quad quad_sqrt(quad a)
+{
+    EACH_OF_FOUR(i)
+        a.v[i] = sqrtf(a.v[i]);
+    return a;
+}
+
+VEC_INLINE quad quad_fma(quad a, quad b, quad c)
+{
+    EACH_OF_FOUR(i)
+        c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    return c;
 }
 
 #endif

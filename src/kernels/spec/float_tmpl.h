@@ -1,10 +1,8 @@
-/* The specification of the kernels, compiled once per ISA level.
+/* The specification of the kernels, compiled once per ISA level (vec.h).
  *
- * The including file defines ISA_INIT (the name of its init function), ISA_STATIC (static, or
- * empty), ISA_SAMPLE (its table of sampling kernels) and ISA_NAME. Every loop over lanes has a
- * constant count and no dependence between lanes, so a compiler can vectorise it without changing a
- * bit. Every sum is in the order that kernels.h states. Build with -ffp-contract=off and without
- * -ffast-math.
+ * Every loop over lanes has a constant count and no dependence between lanes, so a compiler can
+ * vectorise it without changing a bit. Every sum is in the order that kernels.h states. Build with
+ * -ffp-contract=off and without -ffast-math.
  */
 #include "base/float_bits.h"
 #include "kernels/kernels.h"
@@ -205,20 +203,12 @@ static void exp_less(float *x, float max, size_t n)
         x[i] = exp_f32(x[i] - max);
 }
 
-/* An ISA level may pass its own functions. */
-static inline void softmax_by(float *x, size_t n, float maximum_of(const float *, size_t),
-                              void exp_of(float *, float, size_t),
-                              float sum_of(const float *, size_t))
-{
-    exp_of(x, maximum_of(x, n), n);
-    float inverse = 1.0f / sum_of(x, n);
-    for (size_t i = 0; i < n; i++)
-        x[i] *= inverse;
-}
-
 static void softmax(float *x, size_t n)
 {
-    softmax_by(x, n, maximum, exp_less, sum_row);
+    exp_less(x, maximum(x, n), n);
+    float inverse = 1.0f / sum_row(x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= inverse;
 }
 
 static void act_relu(float *x, size_t n)
@@ -338,13 +328,15 @@ static void softcap(float *x, float cap, size_t n)
 
 #include "kernels/spec/attend_tmpl.h"
 
-const struct sample_kernels ISA_SAMPLE = {sample_biggest, sample_weigh, sample_few, sample_sum_exp};
+const struct sample_kernels ISA_NAME(sample_kernels_) = {sample_biggest, sample_weigh, sample_few,
+                                                         sample_sum_exp};
 
-ISA_STATIC void ISA_INIT(struct kernels *k)
+/* Fills the table with the entries of this file. */
+static void spec_init(struct kernels *k)
 {
     *k = (struct kernels){
-        .isa = ISA_NAME,
-        .vectors = ISA_NAME,
+        .isa = ISA_STRING(ISA),
+        .vectors = ISA_STRING(ISA),
         .matmul = {matmul_f32, matmul_f16, matmul_bf16},
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
@@ -360,6 +352,6 @@ ISA_STATIC void ISA_INIT(struct kernels *k)
         .scores = {scores_f32, scores_f16},
         .mix = {mix_f32, mix_f16},
         .to_f16 = to_f16,
-        .sample = &ISA_SAMPLE,
+        .sample = &ISA_NAME(sample_kernels_),
     };
 }

@@ -1,4 +1,4 @@
-/* Sampling kernels (sample_kernels.h), in the vectors of the including ISA level (lanes.h).
+/* Sampling kernels (sample_kernels.h), in the vectors of the including ISA level (fixed.h).
  *
  * Weights are integers, in units of 2^-40 of the largest one. Their sums are exact, so neither the
  * order of addition nor the vector width changes the sampled token, and 2^23 of them cannot
@@ -9,7 +9,7 @@
 
 #include "base/dmath.h"
 #include "kernels/kernels.h"
-#include "kernels/simd/lanes.h"
+#include "kernels/simd/fixed.h"
 
 #include <float.h>
 
@@ -34,7 +34,7 @@ struct sample_by {
 };
 
 /* e^-45 rounds to weight 0; smaller floats would be slow. */
-static inline struct fixed sample_weight(lanes x, const struct sample_by by)
+VEC_INLINE fixed sample_weight(lanes x, const struct sample_by by)
 {
     lanes c = lanes_min(lanes_max(x, lanes_of(MASKED)), lanes_of(FLT_MAX));
     lanes e = lanes_max(lanes_mul(lanes_sub(c, by.max), by.inverse_t), lanes_of(-45.0f));
@@ -54,15 +54,15 @@ static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, f
                              float least)
 {
     const struct sample_by by = sample_by(lanes_of(max), inverse_t, least);
-    struct fixed sum = fixed_zero();
+    fixed sum = fixed_zero();
     size_t i = 0;
     for (; i + PANEL <= n; i += PANEL) {
-        struct fixed row = sample_weight(lanes_load(x + i), by);
+        fixed row = sample_weight(lanes_load(x + i), by);
         fixed_store(w + i, row);
         sum = fixed_add(sum, row);
     }
     if (i < n) {
-        struct fixed row = sample_weight(lanes_load_some(x + i, n - i, -INFINITY), by);
+        fixed row = sample_weight(lanes_load_some(x + i, n - i, -INFINITY), by);
         fixed_store(w + i, row);
         sum = fixed_add(sum, row);
     }
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) size_t sample_panels(const float *x
                                                                   double u, size_t panels)
 {
     lanes row[SAMPLE_FEW / PANEL], most = lanes_of(-INFINITY);
-    struct fixed w[SAMPLE_FEW / PANEL];
+    fixed w[SAMPLE_FEW / PANEL];
     for (size_t p = 0; p < panels; p++) {
         size_t from = p * PANEL < n ? p * PANEL : n;
         row[p] = lanes_load_some(x + from, n - from, -INFINITY);

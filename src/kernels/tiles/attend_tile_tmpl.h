@@ -1,15 +1,11 @@
-/* The attention kernels as register tiles, in the vectors of the including ISA level.
- *
- * Included after float_tile_tmpl.h. Besides the macros of that file the including file defines
- * V_MUL, V_MAX, V_LOAD_PART_f32 and V_LOAD_PART_f16 (the first n < LANES elements, then zeros),
- * V_STORE_f16 (rounds to nearest even), ATTEND_CHAINS (vectors of sums that fit in registers with
- * the operands) and EXP_LESS (the exponentials of softmax: exp_less of float_tmpl.h or the ISA
- * level's own).
+/* The attention kernels as register tiles, in the vectors of the including ISA level (simd/vec.h).
+ * Included after float_tile_tmpl.h.
  *
  * A tile is a few rows (queries of heads that share a KV head) by a few vectors, of tokens for
  * scores and of columns for mix. Each vector of keys or values is loaded and converted to float
  * once per tile. The sums are those of attend_tmpl.h: every chain is one lane.
  */
+#include "kernels/simd/lanes.h"
 
 enum {
     ROWS_MOST = 6,    /* of a tile */
@@ -21,15 +17,15 @@ enum {
 /* Vectors per row that fit in registers for a number of rows: 4, 2 or 1. */
 ALWAYS_INLINE size_t vectors_for(size_t rows)
 {
-    size_t fit = ATTEND_CHAINS / rows;
+    size_t fit = CHAINS_FIT / rows;
     if (fit >= 4)
         return 4;
     return fit >= 2 ? 2 : 1;
 }
 
-ALWAYS_INLINE VEC load_kv(const void *p, size_t i, enum kv_type type)
+ALWAYS_INLINE vec load_kv(const void *p, size_t i, enum kv_type type)
 {
-    return type == KV_F32 ? V_LOAD_f32((const float *)p + i) : V_LOAD_f16((const uint16_t *)p + i);
+    return type == KV_F32 ? vec_load((const float *)p + i) : vec_load_f16((const uint16_t *)p + i);
 }
 
 ALWAYS_INLINE size_t kv_element_bytes(enum kv_type type)
@@ -83,30 +79,30 @@ ALWAYS_INLINE struct scores scores_from_row(struct scores a, size_t i)
 /* The first nr rows by the first nv vectors of tokens. nr, nv and type are constants. */
 ALWAYS_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv_type type)
 {
-    VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
+    vec c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     const float *x[ROWS_MOST];
     for (size_t i = 0; i < nr; i++) {
         x[i] = a.q[i];
         for (size_t v = 0; v < nv; v++)
-            c[i][v] = V_ZERO();
+            c[i][v] = vec_of(0);
     }
     for (size_t j = 0; j < a.d; j++) {
         for (size_t v = 0; v < nv; v++) {
             size_t at = v / VECTORS * PANEL * a.d + j * PANEL + v % VECTORS * LANES;
             w[v] = load_kv(a.keys, at, type);
-            V_KEEP(w[v]);
+            vec_keep(&w[v]);
             if (fetches_ahead(nr, type) && (at & last_of_line(type)) == 0)
                 kv_fetch(a.keys, at + PANELS_MOST * PANEL * a.d, type);
         }
         for (size_t i = 0; i < nr; i++) {
-            VEC b = V_BROADCAST(x[i][j]);
+            vec b = vec_of(x[i][j]);
             for (size_t v = 0; v < nv; v++)
-                c[i][v] = V_FMA(w[v], b, c[i][v]);
+                c[i][v] = vec_fma(w[v], b, c[i][v]);
         }
     }
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            V_STORE(a.s + i * a.lds + v * LANES, V_MUL(c[i][v], V_BROADCAST(a.by)));
+            vec_store(a.s + i * a.lds + v * LANES, vec_mul(c[i][v], vec_of(a.by)));
 }
 
 /* The first nr rows against the first np panels. */
@@ -162,44 +158,44 @@ ALWAYS_INLINE struct mix mix_from_row(struct mix m, size_t i)
 /* The first nr rows by nv vectors of columns from j on. nr, nv and type are constants. */
 ALWAYS_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
 {
-    VEC c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
+    vec c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            c[i][v] = V_LOAD(m.o[i] + j + v * LANES);
+            c[i][v] = vec_load(m.o[i] + j + v * LANES);
     for (size_t t = 0; t < m.n_keys; t++) {
         for (size_t v = 0; v < nv; v++) {
             w[v] = load_kv(m.values, t * m.ldv + j + v * LANES, type);
-            V_KEEP(w[v]);
+            vec_keep(&w[v]);
             if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
                 kv_fetch(m.values, (t + VALUES_AHEAD) * m.ldv + j + v * LANES, type);
         }
         for (size_t i = 0; i < nr; i++) {
-            VEC b = V_BROADCAST(m.a[i * m.lda + t]);
+            vec b = vec_of(m.a[i * m.lda + t]);
             for (size_t v = 0; v < nv; v++)
-                c[i][v] = V_FMA(w[v], b, c[i][v]);
+                c[i][v] = vec_fma(w[v], b, c[i][v]);
         }
     }
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            V_STORE(m.o[i] + j + v * LANES, c[i][v]);
+            vec_store(m.o[i] + j + v * LANES, c[i][v]);
 }
 
 /* The columns after the last whole vector: [j, d), fewer than LANES. */
 ALWAYS_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type type)
 {
-    VEC c[ROWS_MOST];
+    vec c[ROWS_MOST];
     size_t columns = m.d - j;
     for (size_t i = 0; i < nr; i++)
-        c[i] = V_LOAD_PART_f32(m.o[i] + j, columns);
+        c[i] = vec_load_part(m.o[i] + j, (ptrdiff_t)columns, 0);
     for (size_t t = 0; t < m.n_keys; t++) {
         const void *at = kv_at(m.values, t * m.ldv + j, type);
-        VEC w = type == KV_F32 ? V_LOAD_PART_f32((const float *)at, columns)
-                               : V_LOAD_PART_f16((const uint16_t *)at, columns);
+        vec w = type == KV_F32 ? vec_load_part((const float *)at, (ptrdiff_t)columns, 0)
+                               : vec_load_part_f16((const uint16_t *)at, columns);
         for (size_t i = 0; i < nr; i++)
-            c[i] = V_FMA(w, V_BROADCAST(m.a[i * m.lda + t]), c[i]);
+            c[i] = vec_fma(w, vec_of(m.a[i * m.lda + t]), c[i]);
     }
     for (size_t i = 0; i < nr; i++)
-        V_STORE_PART(m.o[i] + j, c[i], columns);
+        vec_store_part(m.o[i] + j, c[i], columns);
 }
 
 ALWAYS_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
@@ -243,43 +239,42 @@ static void tile_mix_f16(const struct mix *m)
 /* By hand: compilers turn the loops of float_tmpl.h into sixteen scalar chains here. */
 static float tile_maximum(const float *x, size_t n)
 {
-    VEC m[VECTORS];
-    float lane[PANEL], max = x[0];
+    lanes most = lanes_of(x[0]);
     size_t i = 0;
-    for (size_t v = 0; v < VECTORS; v++)
-        m[v] = V_BROADCAST(x[0]);
     for (; i + PANEL <= n; i += PANEL)
-        for (size_t v = 0; v < VECTORS; v++)
-            m[v] = V_MAX(V_LOAD(x + i + v * LANES), m[v]);
-    for (size_t v = 0; v < VECTORS; v++)
-        V_STORE(lane + v * LANES, m[v]);
-    for (size_t l = 0; l < PANEL; l++)
-        max = lane[l] > max ? lane[l] : max;
-    for (; i < n; i++)
-        max = x[i] > max ? x[i] : max;
-    return max;
+        most = lanes_max(lanes_load(x + i), most);
+    if (i < n)
+        most = lanes_max(lanes_load_some(x + i, n - i, x[0]), most);
+    return lanes_biggest(most);
+}
+
+/* x[i] - max <= 0, the range of lanes_exp. */
+static void tile_exp_less(float *x, float max, size_t n)
+{
+    lanes all = lanes_of(max);
+    size_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        lanes_store(x + i, lanes_exp(lanes_sub(lanes_load(x + i), all)));
+    if (i < n)
+        lanes_store_some(x + i, n - i,
+                         lanes_exp(lanes_sub(lanes_load_some(x + i, n - i, max), all)));
 }
 
 static float tile_sum(const float *x, size_t n)
 {
-    VEC p[VECTORS];
-    float lane[PANEL];
+    lanes sum = lanes_of(0);
     size_t i = 0;
-    for (size_t v = 0; v < VECTORS; v++)
-        p[v] = V_ZERO();
     for (; i + PANEL <= n; i += PANEL)
-        for (size_t v = 0; v < VECTORS; v++)
-            p[v] = V_ADD(p[v], V_LOAD(x + i + v * LANES));
-    for (size_t v = 0; v < VECTORS; v++)
-        V_STORE(lane + v * LANES, p[v]);
-    for (size_t l = 0; i + l < n; l++)
-        lane[l] += x[i + l];
-    return reduce_lanes(lane);
+        sum = lanes_add(sum, lanes_load(x + i));
+    if (i < n)
+        sum = lanes_add(sum, lanes_load_some(x + i, n - i, 0));
+    return lanes_reduce(sum);
 }
 
 static void tile_softmax(float *x, size_t n)
 {
-    softmax_by(x, n, tile_maximum, EXP_LESS, tile_sum);
+    tile_exp_less(x, tile_maximum(x, n), n);
+    scale(x, 1.0f / tile_sum(x, n), n);
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -288,7 +283,7 @@ static void tile_to_f16(uint16_t *dst, const float *src, size_t n)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        V_STORE_f16(dst + i, V_LOAD(src + i));
+        vec_store_f16(dst + i, vec_load(src + i));
     to_f16(dst + i, src + i, n - i);
 }
 

@@ -1,41 +1,41 @@
 /* matmul for narrow matrices (n_out <= NARROW) of float types: four chains per row, summed as
- * (c0 + c1) + (c2 + c3). Included by float_tile_tmpl.h and written in its vectors.
+ * (c0 + c1) + (c2 + c3). Included by float_tile_tmpl.h.
  *
  * narrow_run computes a tile of a constant number of tokens and vectors of rows. Its callers choose
  * them so that the chains fill the registers. With constant arguments it is a few instructions per
  * column without overhead, as a layer of width 16 needs.
  */
 enum {
-    NARROW_SUMS = TILE_TOKENS * TILE_PANELS * VECTORS / 4, /* sums (4 chains) in registers */
-    NARROW_VECTORS = NARROW_SUMS >= 6 ? 2 : 1,             /* vectors per tile of several tokens */
-    NARROW_ONE = NARROW_SUMS >= 6 ? 4 : 2,                 /* vectors per tile of one token */
+    NARROW_SUMS = CHAINS_FIT / 4,              /* sums (4 chains) in registers */
+    NARROW_VECTORS = NARROW_SUMS >= 6 ? 2 : 1, /* vectors per tile of several tokens */
+    NARROW_ONE = NARROW_SUMS >= 6 ? 4 : 2,     /* vectors per tile of one token */
     NARROW_MOST = 6
 };
 
 /* Adds one column to one of the four chains of each sum. */
-ALWAYS_INLINE void narrow_column(enum weight_type type, VEC *c, const char *const *panel,
+ALWAYS_INLINE void narrow_column(enum weight_type type, vec *c, const char *const *panel,
                                  const float *const *row, size_t k, size_t tokens, size_t vectors)
 {
-    VEC a[NARROW_MOST];
+    vec a[NARROW_MOST];
     UNROLL for (size_t v = 0; v < vectors; v++)
     {
         a[v] = weights_at(type, panel[v], k, 0);
-        V_KEEP(a[v]);
+        vec_keep(&a[v]);
     }
     UNROLL for (size_t i = 0; i < tokens; i++)
     {
-        VEC b = V_BROADCAST(row[i][k]);
+        vec b = vec_of(row[i][k]);
         UNROLL for (size_t v = 0; v < vectors; v++) c[i * vectors + v] =
-            V_FMA(a[v], b, c[i * vectors + v]);
+            vec_fma(a[v], b, c[i * vectors + v]);
     }
 }
 
 /* out[i * vectors + v] for tokens i < tokens and the rows of vectors v0 + v of the matrix; tokens,
  * vectors and type are constants. Vector v is in panel v / VECTORS. */
-ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const struct matmul m, size_t tokens,
+ALWAYS_INLINE void narrow_run(enum weight_type type, vec *out, const struct matmul m, size_t tokens,
                               size_t v0, size_t vectors)
 {
-    VEC c[4][NARROW_MOST];
+    vec c[4][NARROW_MOST];
     const char *panel[NARROW_MOST];
     const float *row[NARROW_MOST];
     UNROLL for (size_t v = 0; v < vectors; v++) panel[v] =
@@ -43,7 +43,7 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const struct matm
         (v0 + v) % VECTORS * LANES * weight_bytes(type);
     UNROLL for (size_t i = 0; i < tokens; i++) row[i] = matmul_x(&m, i);
     UNROLL for (size_t j = 0; j < 4; j++) UNROLL for (size_t s = 0; s < tokens * vectors; s++)
-        c[j][s] = V_ZERO();
+        c[j][s] = vec_of(0);
     size_t k = 0;
     for (; k + 4 <= m.n_in; k += 4)
         UNROLL for (size_t j = 0; j < 4; j++)
@@ -55,23 +55,23 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, VEC *out, const struct matm
     if (k + 2 < m.n_in)
         narrow_column(type, c[2], panel, row, k + 2, tokens, vectors);
     UNROLL for (size_t s = 0; s < tokens * vectors; s++) out[s] =
-        V_ADD(V_ADD(c[0][s], c[1][s]), V_ADD(c[2][s], c[3][s]));
+        vec_add(vec_add(c[0][s], c[1][s]), vec_add(c[2][s], c[3][s]));
 }
 
 /* Writes vectors v0, v0 + 1, ... of the first `tokens` tokens to y. */
 ALWAYS_INLINE void narrow_tile(enum weight_type type, const struct matmul m, size_t tokens,
                                size_t v0, size_t vectors)
 {
-    VEC sums[NARROW_MOST];
+    vec sums[NARROW_MOST];
     narrow_run(type, sums, m, tokens, v0, vectors);
     UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < vectors; v++)
     {
         float *at = m.y + i * m.ldy + (v0 + v) * LANES;
         size_t rows = m.n_out - (v0 + v) * LANES;
         if (rows >= LANES)
-            V_STORE(at, sums[i * vectors + v]);
+            vec_store(at, sums[i * vectors + v]);
         else
-            V_STORE_PART(at, sums[i * vectors + v], rows);
+            vec_store_part(at, sums[i * vectors + v], rows);
     }
 }
 

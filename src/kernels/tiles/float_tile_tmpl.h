@@ -1,4 +1,4 @@
-/* matmul for float types by hand, in the vectors that the including ISA level defines.
+/* matmul for float types by hand, in the vectors of the including ISA level (simd/vec.h).
  *
  * The same sums in the same order as float_tmpl.h: wide matrices here, narrow ones in
  * float_small_tmpl.h. Three variants for wide matrices:
@@ -8,30 +8,29 @@
  *   a prompt     the same tile over blocks of columns: the weights of a block stay in cache for all
  *                tokens of a group. Unfinished sums are kept in y, one chain per element.
  *
- * The including file defines the type VEC of LANES floats and V_ZERO, V_BROADCAST, V_FMA(w, x,
- * sum), V_ADD, V_LOAD (of floats), V_STORE, V_STORE_PART (the first n < LANES), V_LOAD_f32 / _f16 /
- * _bf16 (of weights), V_PREFETCH, V_KEEP (stops the compiler from reloading a value for each use),
- * TILE_PANELS and TILE_TOKENS.
+ * A tile fills three quarters of the registers with sums: of AVX2 one panel (two vectors) by six
+ * tokens, 12 of 16; of AVX-512 two panels by twelve tokens, of NEON one panel (four vectors) by six
+ * tokens, 24 of 32.
  */
 #include "kernels/kernels.h"
+#include "kernels/simd/vec.h"
 
 #include <string.h>
 
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* For a loop over registers with a constant count. clang unrolls it without a pragma; with one it
- * unrolls too late to keep the values in registers. */
 #if defined(__clang__)
-#define UNROLL
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
-#define UNROLL _Pragma("GCC unroll 24")
 #define UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
 enum {
-    VECTORS = PANEL / LANES, /* per column of a panel */
+    VECTORS = PANEL / LANES,        /* per column of a panel */
+    CHAINS_FIT = REGISTERS * 3 / 4, /* vectors of sums in registers, with the operands */
+    TILE_PANELS = VECTORS == 1 ? 2 : 1,
+    TILE_TOKENS = CHAINS_FIT / (TILE_PANELS * VECTORS),
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* panels of one token at a time */
     /* Most columns of a block. As floats a panel is 16 KiB, half of a 32 KiB L1 (a tile of AVX2 has
@@ -68,14 +67,14 @@ ALWAYS_INLINE size_t weight_bytes(enum weight_type type)
 }
 
 /* Vector v of column k of a panel. */
-ALWAYS_INLINE VEC weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
+ALWAYS_INLINE vec weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
 {
     const char *at = panel + (k * PANEL + v * LANES) * weight_bytes(type);
     if (type == WEIGHT_F32)
-        return V_LOAD_f32((const float *)(const void *)at);
+        return vec_load((const float *)(const void *)at);
     if (type == WEIGHT_F16)
-        return V_LOAD_f16((const uint16_t *)(const void *)at);
-    return V_LOAD_bf16((const uint16_t *)(const void *)at);
+        return vec_load_f16((const uint16_t *)(const void *)at);
+    return vec_load_bf16((const uint16_t *)(const void *)at);
 }
 
 /* Column k of panel p. */
@@ -95,26 +94,26 @@ ALWAYS_INLINE const char *weights_of(enum weight_type type, const struct matmul 
 ALWAYS_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
                               size_t panels)
 {
-    VEC c[STREAM_PANELS * VECTORS];
+    vec c[STREAM_PANELS * VECTORS];
     const char *w = weights_of(type, &m, p, 0);
     const float *x = m.x;
     size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
     size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
     uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
-    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = V_ZERO();
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = vec_of(0);
     for (size_t k = 0; k < m.n_in; k++) {
-        VEC b = V_BROADCAST(x[k]);
-        V_KEEP(b);
+        vec b = vec_of(x[k]);
+        vec_keep(&b);
         if (far) {
             ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
-            UNROLL for (size_t i = 0; i < panels; i++) V_PREFETCH(ahead + i * panel_bytes);
+            UNROLL for (size_t i = 0; i < panels; i++) vec_prefetch(ahead + i * panel_bytes);
             ahead += column;
         }
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
-            V_FMA(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+            vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
     }
     float out[STREAM_PANELS * PANEL];
-    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) V_STORE(out + v * LANES, c[v]);
+    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) vec_store(out + v * LANES, c[v]);
     memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
 }
 
@@ -184,7 +183,7 @@ ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size
 ALWAYS_INLINE void tile_run(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
                             size_t tokens, size_t panels)
 {
-    VEC c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
+    vec c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
     const char *w = t->w;
     const float *x = t->x;
     uintptr_t ahead = t->ahead.at;
@@ -192,31 +191,32 @@ ALWAYS_INLINE void tile_run(enum weight_type type, const struct tile_work *t, fl
            step = t->ahead.step;
     if (t->first)
         UNROLL for (size_t i = 0; i < tokens; i++)
-            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_ZERO();
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = vec_of(0);
     else
         UNROLL for (size_t i = 0; i < tokens; i++)
             UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
-                V_LOAD(y + i * ldy + v * LANES);
+                vec_load(y + i * ldy + v * LANES);
     prefetch_next(y, ldy, tokens, panels);
     UNROLL_TWICE for (size_t k = 0; k < columns; k++)
     {
-        V_PREFETCH(ahead);
-        V_PREFETCH(ahead + gap);
+        vec_prefetch(ahead);
+        vec_prefetch(ahead + gap);
         ahead += step;
         UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
         {
             a[v] = weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS);
-            V_KEEP(a[v]);
+            vec_keep(&a[v]);
         }
         UNROLL for (size_t i = 0; i < tokens; i++)
         {
-            VEC b = V_BROADCAST(x[i * X_ROW + k]);
-            V_KEEP(b);
-            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = V_FMA(a[v], b, c[i][v]);
+            vec b = vec_of(x[i * X_ROW + k]);
+            vec_keep(&b);
+            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
+                vec_fma(a[v], b, c[i][v]);
         }
     }
     UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
-        V_STORE(y + i * ldy + v * LANES, c[i][v]);
+        vec_store(y + i * ldy + v * LANES, c[i][v]);
 }
 
 #define TILE_CASE(N)                                                                               \
@@ -303,7 +303,7 @@ ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct 
         float *to = wide + p * COLUMNS * PANEL;
         for (size_t k = 0; k < b->columns; k++)
             UNROLL for (size_t v = 0; v < VECTORS; v++)
-                V_STORE(to + k * PANEL + v * LANES, weights_at(type, panel, k, v));
+                vec_store(to + k * PANEL + v * LANES, weights_at(type, panel, k, v));
     }
 }
 

@@ -8,10 +8,7 @@
  * are multiples of 2^-166, so such a sum is exact as a double. With smaller numbers every step is
  * done with care.
  */
-#define ISA_INIT init_scalar
-#define ISA_SAMPLE sample_kernels_scalar
-#define ISA_NAME "scalar"
-#define ISA_STATIC static
+#define ISA scalar
 #include "kernels/spec/float_tmpl.h"
 
 #include <wasm_simd128.h>
@@ -153,7 +150,7 @@ DEFINE_LINEAR(bf16, 2)
 
 void kernels_init_scalar(struct kernels *k)
 {
-    init_scalar(k);
+    spec_init(k);
     k->matmul[WEIGHT_F32] = pairs_f32;
     k->matmul[WEIGHT_F16] = pairs_f16;
     k->matmul[WEIGHT_BF16] = pairs_bf16;
