@@ -36,12 +36,10 @@ passes()
 
 # The module that made the fixture's checkpoint, under nanoGPT's calling convention.
 cat >plain.py <<END
-import sys, types
-sys.argv = ["make.py", "made"]
-source = open("$MGPT_SOURCE_ROOT/tests/fixtures/torch/make.py").read()
-make = types.ModuleType("make")
-exec(compile(source, "make.py", "exec"), make.__dict__)
-import torch
+import sys
+sys.argv, sys.dont_write_bytecode = ["make.py", "made"], True
+sys.path.insert(0, "$MGPT_SOURCE_ROOT/tests/fixtures/torch")
+import make, torch
 class NanoGPT(make.GPT):
     def forward(self, idx, targets=None):
         logits = super().forward(idx)
