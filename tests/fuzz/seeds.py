@@ -8,7 +8,6 @@ that are written here, and OUT/<target>.dict from the words in the source of the
 """
 import base64
 import glob
-import io
 import itertools
 import json
 import math
@@ -21,9 +20,10 @@ import sys
 import zipfile
 
 import tiny_models
+from formats import TINY_CONFIG, get, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
-MGPT, OUT = (sys.argv[1:] + ["", ""])[:2]  # empty when tests/cli/malformed.py imports this
+MGPT, OUT = sys.argv[1:]
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
 
 
@@ -32,11 +32,6 @@ def put(target, name, data):
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, name), "wb") as f:
         f.write(data)
-
-
-def get(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def parts(files):
@@ -72,23 +67,6 @@ def asked(name, data):
             if converts([(name, data)], more)[0]:
                 return [options(**{key: ASKED[key] for key in chosen})] if chosen else []
     return []
-
-
-def npy(descr, shape, data):
-    head = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (
-        descr, "".join("%d," % n for n in shape))
-    head += " " * (63 - (10 + len(head)) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data
-
-
-def npz(entries, how=zipfile.ZIP_STORED):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as z:
-        for name, data in entries:
-            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            info.compress_type = how
-            z.writestr(info, data)
-    return buffer.getvalue()
 
 
 CHARS = "ab\u00e9\u20ac\n".encode()  # of the fixtures that have no vocabulary
@@ -167,21 +145,6 @@ def smaller_torch(path):
     return files[:5] + ([options(heads=2)] if heads else [])
 
 
-def tokenizer_json(n):
-    """A byte-level tokenizer of n tokens."""
-    letters = [chr(c) for c in range(33, 127)]
-    tokens = (letters + [a + b for a in letters for b in letters])[:n]
-    merges = ["%s %s" % (t[0], t[1]) for t in tokens if len(t) == 2]
-    return json.dumps({
-        "version": "1.0", "added_tokens": [
-            {"id": 0, "content": tokens[0], "special": True, "single_word": False, "lstrip": False,
-             "rstrip": False, "normalized": False}],
-        "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-        "decoder": {"type": "ByteLevel"},
-        "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(tokens)}, "merges": merges},
-    }).encode()
-
-
 def golden():
     """The models of tests/golden with smaller sizes."""
     for directory in sorted(glob.glob(os.path.join(ROOT, "tests/golden/*/"))):
@@ -202,35 +165,6 @@ def models():
     """Every architecture, every tensor that it may have, every type, each key."""
     for name, data in tiny_models.gguf_models(ROOT):
         put_gguf(name, data)
-
-
-def tiny_tensors(biases="", head=False):
-    """Header and data of a whole llama in about two kilobytes, with biases of the projections in `biases`."""
-    square, layer = [4, 4], "model.layers.0."
-    shapes = {"model.embed_tokens.weight": [8, 4], "model.norm.weight": [4],
-              layer + "input_layernorm.weight": [4], layer + "post_attention_layernorm.weight": [4]}
-    for name in ("self_attn.q", "self_attn.k", "self_attn.v", "self_attn.o", "mlp.gate", "mlp.up", "mlp.down"):
-        shapes[layer + name + "_proj.weight"] = square
-        if name[-1] in biases or biases == "all":
-            shapes[layer + name + "_proj.bias"] = [4]
-    if head:
-        shapes["lm_head.weight"] = [8, 4]
-    head, at = {}, 0
-    for name, shape in shapes.items():
-        n = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
-        head[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
-        at += n
-    return head, b"\x80\x3e" * (at // 2)
-
-
-def safetensors(head, data):
-    text = head if isinstance(head, bytes) else json.dumps(head, separators=(",", ":")).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-TINY_CONFIG = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1,
-               "intermediate_size": 4, "vocab_size": 8, "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
-               "tie_word_embeddings": True, "hidden_act": "silu"}
 
 
 def tiny():
@@ -287,13 +221,6 @@ def sharded():
     sides = [("config.json", config)] + shards
     put("hf_json", "index", parts([("model.safetensors.index.json", index)] + sides))
     put("hf_json", "config-index", parts([("config.json", config), ("model.safetensors.index.json", index)] + shards))
-
-
-def piece(text, score, kind):
-    """A field of SentencePiece's protobuf."""
-    text = text.encode()
-    body = b"\x0a" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
-    return b"\x0a" + bytes([len(body)]) + body
 
 
 def tokenizers():
