@@ -97,13 +97,13 @@ static void write_file(const char *path, const char *text)
 
 /* ---- arguments --------------------------------------------------------------------------------- */
 
-struct line_words {
+struct sweep_words {
     int n;
     char *list[MAX_WORDS + 1];
     char text[MAX_WORDS][512];
 };
 
-static void split_line(struct line_words *w, const char *name, const char *line)
+static void split_line(struct sweep_words *w, const char *name, const char *line)
 {
     const char *root = getenv("MGPT_SOURCE_ROOT");
     memset(w, 0, sizeof *w);
@@ -141,7 +141,7 @@ static int count_open(void)
     return n;
 }
 
-_Noreturn static void child(const struct sweep *s, struct line_words *w, size_t k, int onwards)
+_Noreturn static void child(const struct sweep *s, struct sweep_words *w, size_t k, int onwards)
 {
     redirect(path_of(".", "stdin"), O_RDONLY, 0);
     redirect(path_of(".", "stdout"), O_WRONLY | O_CREAT | O_TRUNC, 1);
@@ -207,7 +207,7 @@ static void reset(const struct outcome *base, int replaces)
 static struct outcome run_child(const struct sweep *s, const struct outcome *base, size_t k,
                                 int onwards)
 {
-    struct line_words w;
+    struct sweep_words w;
     int status;
     split_line(&w, s->name, s->line);
     reset(base, s->replaces);
@@ -332,7 +332,7 @@ int sweep_run(const struct sweep *s)
 
 void sweep_prepare(sweep_fn *run_it, const char *line)
 {
-    struct line_words w;
+    struct sweep_words w;
     int status;
     split_line(&w, "prepare", line);
     fflush(NULL);

@@ -87,7 +87,7 @@ static struct span make_archive(struct archive *a, const struct zip_part *member
 }
 
 /* Opens the archive, and describes all tensors of the dict in it. */
-static int read_tensors(struct span bytes, mgpt_error *err)
+static int read_archive(struct span bytes, mgpt_error *err)
 {
     struct torch_file f;
     struct checkpoint c;
@@ -108,7 +108,7 @@ static void refuses_archive(struct span bytes, const char *text)
 {
     mgpt_error err;
     struct span copy = exact_copy(bytes);
-    int status = read_tensors(copy, &err);
+    int status = read_archive(copy, &err);
     free_copy(copy);
     if (status >= 0)
         fail_msg("accepted, expected '%s'", text);
@@ -120,7 +120,7 @@ static void refuses_archive(struct span bytes, const char *text)
 static void accepts(struct span bytes)
 {
     mgpt_error err;
-    if (read_tensors(bytes, &err) < 0)
+    if (read_archive(bytes, &err) < 0)
         fail_msg("refused: %s", err.text);
 }
 
@@ -232,7 +232,7 @@ TEST(zip64)
         PUT(&a, {0x07064b50, 4}, {0, 4}, {end64, 8}, {1, 4});
         PUT(&a, {0x06054b50, 4}, {0, 4}, {0xFFFF, 2}, {0xFFFF, 2}, {0xFFFFFFFF, 4}, {0xFFFFFFFF, 4},
             {0, 2});
-        int status = read_tensors((struct span){a.bytes, a.n}, &err);
+        int status = read_archive((struct span){a.bytes, a.n}, &err);
         assert_int_equal(status, lie ? MGPT_EFILE : MGPT_OK);
         if (lie == 1) {
             assert_non_null(strstr(err.text, "the zip64 end record is not where it should be"));
@@ -349,7 +349,7 @@ TEST(where_a_tensor_lies)
     struct archive a;
     mgpt_error err;
     assert_int_equal(
-        read_tensors(make_archive(&a, &(struct zip_part){"a/data.pkl", none, 0, 0, 0}, 1), &err),
+        read_archive(make_archive(&a, &(struct zip_part){"a/data.pkl", none, 0, 0, 0}, 1), &err),
         MGPT_EFILE);
     assert_int_equal(err.offset,
                      sizeof "\x80\x02}U\1wctorch._utils\n_rebuild_tensor_v2\n(" - 1); /* of N */
@@ -430,7 +430,7 @@ TEST(flipped)
             mgpt_error err = {0};
             size_t at = next_random(&random) % copy.size;
             bytes[at] ^= (uint8_t)(1u << next_random(&random) % 8);
-            if (read_tensors(copy, &err) < 0)
+            if (read_archive(copy, &err) < 0)
                 assert_true(err.status == MGPT_EFILE && strlen(err.text) > 0);
             bytes[at] = f.data[at];
         }

@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-#define SPACE "\xE2\x96\x81" /* U+2581 */
-
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: %.60s: %.90s", t->file, part, what);
@@ -28,26 +26,24 @@ struct configs {
     json_t *tokenizer, *generation, *model;
 };
 
-typedef json_t *json_fn(struct span bytes, const char *file, mgpt_error *err);
-
-static int open_config(const struct ckpt_input *in, const char *name, json_fn *load, json_t **root,
-                       mgpt_error *err)
+int hf_tok_open(const struct ckpt_input *in, const char *name, hf_load_fn *load, json_t **root,
+                mgpt_error *err)
 {
     struct ckpt_side side;
     int found = in->side(in->user, 0, &name, 1, &side, err);
-    if (found <= 0)
-        return found;
-    *root = load(side.bytes, name, err);
-    return *root ? MGPT_OK : MGPT_EFILE;
+    *root = found > 0 ? load(side.bytes, name, err) : NULL;
+    if (found > 0 && !*root)
+        return MGPT_EFILE;
+    return found < 0 ? found : MGPT_OK;
 }
 
 static int open_configs(struct configs *f, const struct ckpt_input *in, mgpt_error *err)
 {
-    int status = open_config(in, "tokenizer_config.json", hf_json_reals, &f->tokenizer, err);
+    int status = hf_tok_open(in, "tokenizer_config.json", hf_json_reals, &f->tokenizer, err);
     if (status >= 0)
-        status = open_config(in, "generation_config.json", hf_json, &f->generation, err);
+        status = hf_tok_open(in, "generation_config.json", hf_json, &f->generation, err);
     if (status >= 0)
-        status = open_config(in, "config.json", hf_json, &f->model, err);
+        status = hf_tok_open(in, "config.json", hf_json, &f->model, err);
     return status;
 }
 
@@ -243,7 +239,7 @@ static int write_spaces(struct hf_tok *t, mgpt_error *err)
         if (!text)
             return err_memory(err, "the vocabulary", s->n);
         for (size_t k = 0; k < s->n;) {
-            int space = s->n - k >= 3 && memcmp(s->p + k, SPACE, 3) == 0;
+            int space = s->n - k >= 3 && memcmp(s->p + k, VOCAB_SPACE, 3) == 0;
             text[n++] = space ? ' ' : s->p[k];
             k += space ? 3 : 1;
         }

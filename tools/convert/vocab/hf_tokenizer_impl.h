@@ -21,6 +21,14 @@ struct hf_tok {
     int has_post;      /* a post-processor says what is added, even if nothing is */
 };
 
+/* A side file of JSON: *root is NULL when there is none. `load` is hf_json or hf_json_reals. */
+typedef json_t *hf_load_fn(struct span bytes, const char *file, mgpt_error *err);
+int hf_tok_open(const struct ckpt_input *in, const char *name, hf_load_fn *load, json_t **root,
+                mgpt_error *err);
+
+/* The number of ids, after this one: ids that no vocabulary can have do not count. */
+uint64_t hf_tok_room(uint64_t n, const json_t *id);
+
 /* "tokenizer.json: PART: WHAT" */
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err);
 
@@ -34,6 +42,9 @@ enum { HF_TOK_LINE = 2 * 65535 + 2 }; /* of a merge: two tokens, a space, NUL */
  * they make must be in the vocabulary. Afterwards the line is what they make. */
 int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
                  size_t i, mgpt_error *err);
+
+/* The value of a flag; absent and null: `absent`. */
+int hf_tok_flag(const json_t *object, const char *key, int absent);
 
 /* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...;
  * refuses what is not one of the known shapes. */

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE "\xE2\x96\x81" /* U+2581 */
-
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
 static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
@@ -16,6 +14,12 @@ static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                    "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
                    CKPT_CLIP(text, strlen(text)));
+}
+
+uint64_t hf_tok_room(uint64_t n, const json_t *id)
+{
+    json_int_t v = json_integer_value(id);
+    return v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n ? (uint64_t)v + 1 : n;
 }
 
 int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err)
@@ -29,8 +33,7 @@ int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_e
         if (!json_is(id, JSON_INTEGER) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= INT32_MAX)
             return bad_id(t, text, err);
-        if ((uint64_t)json_integer_value(id) + 1 > n)
-            n = (uint64_t)json_integer_value(id) + 1;
+        n = hf_tok_room(n, id);
     }
     if (n == 0)
         return hf_tok_refuse(t, "model", "no vocab", err);
@@ -47,18 +50,10 @@ int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_e
     return MGPT_OK;
 }
 
-/* "<0x41>" of a SentencePiece vocabulary. */
-static int is_byte(struct gguf_str s)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    return s.n == 6 && memcmp(s.p, "<0x", 3) == 0 && memchr(hex, s.p[3], 16) &&
-           memchr(hex, s.p[4], 16) && s.p[5] == '>';
-}
-
 static void mark_bytes(struct hf_tok *t)
 {
     for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
-        if (t->slots.slots[i].type == TOKEN_NORMAL && is_byte(t->slots.slots[i].text))
+        if (t->slots.slots[i].type == TOKEN_NORMAL && vocab_is_byte(t->slots.slots[i].text))
             t->slots.slots[i].type = TOKEN_BYTE;
 }
 
@@ -67,11 +62,8 @@ static void mark_bytes(struct hf_tok *t)
 static uint64_t count_added(const json_t *added)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < json_array_size(added); i++) {
-        json_int_t id = json_integer_value(json_object_get(json_array_get(added, i), "id"));
-        if (id >= 0 && id < INT32_MAX && (uint64_t)id + 1 > n)
-            n = (uint64_t)id + 1;
-    }
+    for (size_t i = 0; i < json_array_size(added); i++)
+        n = hf_tok_room(n, json_object_get(json_array_get(added, i), "id"));
     return n;
 }
 
@@ -80,7 +72,7 @@ static uint64_t count_added(const json_t *added)
 static int is_found(const struct hf_tok *t, const json_t *token, const char *text)
 {
     int raw = json_is(json_object_get(token, "normalized"), JSON_FALSE);
-    return !(t->sentencepiece && raw && strstr(text, SPACE));
+    return !(t->sentencepiece && raw && strstr(text, VOCAB_SPACE));
 }
 
 static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *text,
@@ -88,7 +80,7 @@ static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *
 {
     if (t->sentencepiece && unknown && strcmp(text, unknown) == 0)
         return TOKEN_UNKNOWN;
-    if (json_is(json_object_get(token, "special"), JSON_TRUE))
+    if (hf_tok_flag(token, "special", 0))
         return TOKEN_CONTROL;
     return is_found(t, token, text) ? TOKEN_USER : TOKEN_NORMAL;
 }
@@ -100,15 +92,15 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
     struct vocab_slot *slot;
     if (!text || !json_is(id, JSON_INTEGER))
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
-    if (json_is(json_object_get(token, "single_word"), JSON_TRUE))
+    if (hf_tok_flag(token, "single_word", 0))
         return hf_tok_refuse(t, "added_tokens", "single_word", err);
     int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
                                  type_of(t, token, text, unknown), &slot, err);
     if (status < 0)
         return status;
-    if (json_is(json_object_get(token, "lstrip"), JSON_TRUE))
+    if (hf_tok_flag(token, "lstrip", 0))
         slot->strips |= VOCAB_STRIP_LEFT;
-    if (json_is(json_object_get(token, "rstrip"), JSON_TRUE))
+    if (hf_tok_flag(token, "rstrip", 0))
         slot->strips |= VOCAB_STRIP_RIGHT;
     return MGPT_OK;
 }
@@ -193,18 +185,23 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
 /* Lists and objects that are something else, which would count as empty. Absent and null are no list. */
 static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *type = json_object_get(model, "type"), *vocab = json_object_get(model, "vocab");
-    const json_t *merges = json_object_get(model, "merges");
-    const json_t *added = json_object_get(root, "added_tokens");
-    if (type && !json_is(type, JSON_NULL) && !json_is(type, JSON_STRING))
-        return hf_tok_refuse(t, "model", "type: expected a text", err);
-    if (vocab && !json_is(vocab, JSON_OBJECT))
-        return hf_tok_refuse(t, "model", "vocab: expected an object", err);
-    if (merges && !json_is(merges, JSON_NULL) && !json_is(merges, JSON_ARRAY))
-        return hf_tok_refuse(t, "model", "merges: expected a list", err);
-    if (added && !json_is(added, JSON_NULL) && !json_is(added, JSON_ARRAY))
-        return hf_tok_refuse(t, "added_tokens", "expected a list", err);
+    static const struct {
+        const char *in, *key; /* in "model", or of the root: NULL */
+        json_type kind;
+        int may_be_null;
+        const char *part, *what;
+    } rows[] = {
+        {"model", "type", JSON_STRING, 1, "model", "type: expected a text"},
+        {"model", "vocab", JSON_OBJECT, 0, "model", "vocab: expected an object"},
+        {"model", "merges", JSON_ARRAY, 1, "model", "merges: expected a list"},
+        {NULL, "added_tokens", JSON_ARRAY, 1, "added_tokens", "expected a list"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *in = rows[i].in ? json_object_get(root, rows[i].in) : root;
+        const json_t *v = json_object_get(in, rows[i].key);
+        if (v && !json_is(v, rows[i].kind) && !(rows[i].may_be_null && json_is(v, JSON_NULL)))
+            return hf_tok_refuse(t, rows[i].part, rows[i].what, err);
+    }
     return MGPT_OK;
 }
 

@@ -111,27 +111,11 @@ static uint64_t count_added(const json_t *added)
     const char *text;
     json_t *id, *object = (json_t *)(uintptr_t)added;
     uint64_t n = 0;
-    json_object_foreach(object, text, id)
-    {
-        json_int_t v = json_integer_value(id);
-        if (v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n)
-            n = (uint64_t)v + 1;
-    }
+    json_object_foreach(object, text, id) n = hf_tok_room(n, id);
     return n;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
-
-/* Looks for a side file of JSON; *root is NULL when there is none. */
-static int open_json(const struct ckpt_input *in, const char *name, json_t **root, mgpt_error *err)
-{
-    struct ckpt_side side;
-    int found = in->side(in->user, 0, &name, 1, &side, err);
-    *root = found > 0 ? hf_json(side.bytes, name, err) : NULL;
-    if (found > 0 && !*root)
-        return MGPT_EFILE;
-    return found < 0 ? found : MGPT_OK;
-}
 
 int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
                  mgpt_error *err)
@@ -145,7 +129,7 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
                        t->file);
     int status = found < 0 ? found : set_rule(t, err);
     if (status == MGPT_OK)
-        status = open_json(in, "added_tokens.json", &t->added, err);
+        status = hf_tok_open(in, "added_tokens.json", hf_json, &t->added, err);
     if (status == MGPT_OK)
         status = hf_tok_vocab(t, vocab, count_added(t->added), err);
     int32_t end = status == MGPT_OK ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;

@@ -16,11 +16,9 @@
 
 enum { MAX_PARTS = 8, MAX_WORD = 640 };
 
-#define SPACE "\xE2\x96\x81" /* U+2581 */
-
 /* ---- the JSON -------------------------------------------------------------------------------- */
 
-static const char *hf_tokenizer_shape_text_of(const json_t *object, const char *key)
+static const char *shape_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
@@ -28,11 +26,10 @@ static const char *hf_tokenizer_shape_text_of(const json_t *object, const char *
 
 static int is(const json_t *object, const char *type)
 {
-    return strcmp(hf_tokenizer_shape_text_of(object, "type"), type) == 0;
+    return strcmp(shape_text(object, "type"), type) == 0;
 }
 
-/* The value of a flag that may be missing. */
-static int flag(const json_t *object, const char *key, int absent)
+int hf_tok_flag(const json_t *object, const char *key, int absent)
 {
     const json_t *v = hf_value(object, key);
     return v ? json_is(v, JSON_TRUE) : absent;
@@ -61,7 +58,7 @@ static int refuse_type(const struct hf_tok *t, const char *what, const json_t *p
                        mgpt_error *err)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s %.40s", what, hf_tokenizer_shape_text_of(part, "type"));
+    snprintf(name, sizeof name, "%s %.40s", what, shape_text(part, "type"));
     return hf_tok_refuse(t, name, "not supported here", err);
 }
 
@@ -69,7 +66,7 @@ static int refuse_type(const struct hf_tok *t, const char *what, const json_t *p
 
 /* The pre-tokenizers of a family, and the rule that does the same (NULL: by the Split's pattern).
  */
-static const struct shape {
+static const struct shape_row {
     const char *parts[MAX_PARTS];
     const char *pre;
 } shapes[] = {
@@ -89,27 +86,26 @@ static const struct shape {
 };
 
 /* One pre-tokenizer in a few words. */
-static void hf_tokenizer_shape_describe(const json_t *part, char word[MAX_WORD])
+static void shape_describe(const json_t *part, char word[MAX_WORD])
 {
     const json_t *pattern = json_object_get(part, "pattern");
-    const char *regex = hf_tokenizer_shape_text_of(pattern, "Regex");
+    const char *regex = shape_text(pattern, "Regex");
     if (is(part, "ByteLevel"))
         snprintf(word, MAX_WORD, "ByteLevel%s%s",
-                 flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
-                 flag(part, "use_regex", 1) ? "" : " no-regex");
+                 hf_tok_flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
+                 hf_tok_flag(part, "use_regex", 1) ? "" : " no-regex");
     else if (is(part, "Digits"))
         snprintf(word, MAX_WORD, "Digits%s",
-                 flag(part, "individual_digits", 0) ? " individual" : "");
+                 hf_tok_flag(part, "individual_digits", 0) ? " individual" : "");
     else if (is(part, "Punctuation"))
-        snprintf(word, MAX_WORD, "Punctuation %s", hf_tokenizer_shape_text_of(part, "behavior"));
-    else if (is(part, "Split") && *regex && !flag(part, "invert", 0))
-        snprintf(word, MAX_WORD, "Split %s %s", regex,
-                 hf_tokenizer_shape_text_of(part, "behavior"));
+        snprintf(word, MAX_WORD, "Punctuation %s", shape_text(part, "behavior"));
+    else if (is(part, "Split") && *regex && !hf_tok_flag(part, "invert", 0))
+        snprintf(word, MAX_WORD, "Split %s %s", regex, shape_text(part, "behavior"));
     else
-        snprintf(word, MAX_WORD, "%s", hf_tokenizer_shape_text_of(part, "type"));
+        snprintf(word, MAX_WORD, "%s", shape_text(part, "type"));
 }
 
-static int fits(const struct shape *s, char words[][MAX_WORD], int n)
+static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
 {
     for (int i = 0; i < n; i++)
         if (!s->parts[i] ||
@@ -122,9 +118,8 @@ static int fits(const struct shape *s, char words[][MAX_WORD], int n)
 /* The rule of an isolating Split, by its pattern. */
 static const char *rule_of_split(const json_t *part)
 {
-    const char *regex = hf_tokenizer_shape_text_of(json_object_get(part, "pattern"), "Regex");
-    if (strcmp(hf_tokenizer_shape_text_of(part, "behavior"), "Isolated") != 0 ||
-        flag(part, "invert", 0))
+    const char *regex = shape_text(json_object_get(part, "pattern"), "Regex");
+    if (strcmp(shape_text(part, "behavior"), "Isolated") != 0 || hf_tok_flag(part, "invert", 0))
         return NULL;
     return pattern_rule((struct gguf_str){regex, strlen(regex)});
 }
@@ -132,9 +127,9 @@ static const char *rule_of_split(const json_t *part)
 static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mgpt_error *err)
 {
     char words[MAX_PARTS][MAX_WORD], what[160];
-    const struct shape *found = NULL;
+    const struct shape_row *found = NULL;
     for (int i = 0; i < n; i++)
-        hf_tokenizer_shape_describe(parts[i], words[i]);
+        shape_describe(parts[i], words[i]);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !found; i++)
         if (fits(&shapes[i], words, n))
             found = &shapes[i];
@@ -179,7 +174,7 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
     if (status < 0)
         return status;
     t->c->vocab.model = "gpt2";
-    set_whole(&t->c->vocab, flag(json_object_get(root, "model"), "ignore_merges", 0));
+    set_whole(&t->c->vocab, hf_tok_flag(json_object_get(root, "model"), "ignore_merges", 0));
     return MGPT_OK;
 }
 
@@ -195,12 +190,10 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
         const json_t *pattern = json_object_get(parts[i], "pattern");
-        if (is(parts[i], "Prepend") &&
-            strcmp(hf_tokenizer_shape_text_of(parts[i], "prepend"), SPACE) == 0)
+        if (is(parts[i], "Prepend") && strcmp(shape_text(parts[i], "prepend"), VOCAB_SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
-        else if (is(parts[i], "Replace") &&
-                 strcmp(hf_tokenizer_shape_text_of(pattern, "String"), " ") == 0 &&
-                 strcmp(hf_tokenizer_shape_text_of(parts[i], "content"), SPACE) == 0)
+        else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
+                 strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
             *escapes = 1;
         else
             return refuse_type(t, "normalizer", parts[i], err);
@@ -212,24 +205,24 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
 static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const char *scheme = hf_tokenizer_shape_text_of(part, "prepend_scheme");
+    const char *scheme = shape_text(part, "prepend_scheme");
     if (!*scheme)
-        scheme = flag(part, "add_prefix_space", 1) ? "always" : "never";
-    if (strcmp(hf_tokenizer_shape_text_of(part, "replacement"), SPACE) != 0)
+        scheme = hf_tok_flag(part, "add_prefix_space", 1) ? "always" : "never";
+    if (strcmp(shape_text(part, "replacement"), VOCAB_SPACE) != 0)
         return hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581", err);
     if (strcmp(scheme, "never") != 0) {
         v->add_space_prefix = 1;
         v->space_missing = 1;
         v->space_first = strcmp(scheme, "first") == 0;
     }
-    v->space_alone = flag(part, "split", 1);
+    v->space_alone = hf_tok_flag(part, "split", 1);
     return MGPT_OK;
 }
 
 static int check_split(const struct hf_tok *t, const json_t *part, int escapes, mgpt_error *err)
 {
     /* once the spaces are gone, splitting at them does nothing */
-    const char *at = hf_tokenizer_shape_text_of(json_object_get(part, "pattern"), "String");
+    const char *at = shape_text(json_object_get(part, "pattern"), "String");
     if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
         return MGPT_OK;
     return refuse_type(t, "pre_tokenizer", part, err);
@@ -251,9 +244,9 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
     }
     if (status == MGPT_OK && !escapes && !metaspace)
         status = hf_tok_refuse(t, "pre_tokenizer", "neither ByteLevel nor U+2581 for spaces", err);
-    if (status == MGPT_OK && !flag(model, "byte_fallback", 0))
+    if (status == MGPT_OK && !hf_tok_flag(model, "byte_fallback", 0))
         status = hf_tok_refuse(t, "model", "byte_fallback is off", err);
-    if (status == MGPT_OK && flag(model, "ignore_merges", 0))
+    if (status == MGPT_OK && hf_tok_flag(model, "ignore_merges", 0))
         status = hf_tok_refuse(t, "model", "ignore_merges without ByteLevel", err);
     return status;
 }
@@ -269,8 +262,7 @@ static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
         const json_t *special = json_object_get(item, "SpecialToken");
-        const char *text = hf_tokenizer_shape_text_of(special, "id"),
-                   **to = seen ? &t->last : &t->first;
+        const char *text = shape_text(special, "id"), **to = seen ? &t->last : &t->first;
         if (!special) {
             seen = 1;
             continue;
@@ -301,13 +293,13 @@ static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = hf_tokenizer_shape_text_of(model, "type");
+    const char *type = shape_text(model, "type");
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
     if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
     for (size_t i = 0; i < 2; i++)
-        if (*hf_tokenizer_shape_text_of(model, affixes[i]))
+        if (*shape_text(model, affixes[i]))
             return hf_tok_refuse(t, "model", affixes[i], err);
     return MGPT_OK;
 }

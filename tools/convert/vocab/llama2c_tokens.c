@@ -10,22 +10,21 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/llama2c.h"
+#include "convert/vocab/vocab_slots.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE "\xE2\x96\x81" /* U+2581 */
-
 enum { UNKNOWN_ID, BOS_ID, EOS_ID, N_SPECIAL };
 
-struct token {
+struct llama2c_token {
     float score;
     const char *p;
     uint32_t n;
 };
 
-static int next_token(struct cursor *c, struct token *t)
+static int next_token(struct cursor *c, struct llama2c_token *t)
 {
     t->score = cursor_f32(c);
     t->n = cursor_u32(c);
@@ -37,7 +36,7 @@ static int next_token(struct cursor *c, struct token *t)
 static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
-    struct token t;
+    struct llama2c_token t;
     cursor_u32(&c);
     for (*n = 0; !c.failed && cursor_left(&c) > 0; ++*n) {
         size_t at = c.pos;
@@ -54,18 +53,9 @@ static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *e
     return MGPT_OK;
 }
 
-static int is_byte(const struct token *t)
-{
-    if (t->n != 6 || memcmp(t->p, "<0x", 3) != 0 || t->p[5] != '>')
-        return 0;
-    for (int i = 3; i < 5; i++)
-        if (!((t->p[i] >= '0' && t->p[i] <= '9') || (t->p[i] >= 'A' && t->p[i] <= 'F')))
-            return 0;
-    return 1;
-}
-
 /* The special ids have fixed meanings; what the file calls them varies with the exporter. */
-static int add_special(struct checkpoint *c, uint64_t id, const struct token *t, mgpt_error *err)
+static int add_special(struct checkpoint *c, uint64_t id, const struct llama2c_token *t,
+                       mgpt_error *err)
 {
     static const struct {
         const char *text, *other; /* SentencePiece's, the exporter's */
@@ -83,7 +73,7 @@ static int add_special(struct checkpoint *c, uint64_t id, const struct token *t,
 }
 
 /* A normal token, with every space as U+2581. */
-static int llama2c_tokens_add_text(struct checkpoint *c, const struct token *t, char *room,
+static int llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_token *t, char *room,
                                    mgpt_error *err)
 {
     size_t n = 0;
@@ -92,7 +82,7 @@ static int llama2c_tokens_add_text(struct checkpoint *c, const struct token *t, 
             room[n++] = t->p[i];
             continue;
         }
-        memcpy(room + n, SPACE, 3);
+        memcpy(room + n, VOCAB_SPACE, 3);
         n += 3;
     }
     return ckpt_token(c, room, n, TOKEN_NORMAL, err);
@@ -101,14 +91,14 @@ static int llama2c_tokens_add_text(struct checkpoint *c, const struct token *t, 
 static int add_tokens(struct checkpoint *c, struct span bytes, char *room, mgpt_error *err)
 {
     struct cursor cur = cursor_over(bytes.data, bytes.size);
-    struct token t;
+    struct llama2c_token t;
     int status = MGPT_OK;
     cursor_u32(&cur);
     for (uint64_t id = 0; status == MGPT_OK && cursor_left(&cur) > 0; id++) {
         next_token(&cur, &t);
         if (id < N_SPECIAL)
             status = add_special(c, id, &t, err);
-        else if (is_byte(&t))
+        else if (vocab_is_byte((struct gguf_str){t.p, t.n}))
             status = ckpt_token(c, t.p, t.n, TOKEN_BYTE, err);
         else
             status = llama2c_tokens_add_text(c, &t, room, err);
@@ -129,7 +119,7 @@ int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "tokenizer %s holds %llu tokens, the model has %llu", name,
                        (unsigned long long)n, (unsigned long long)n_vocab);
-    char *room = mem_new(bytes.size, sizeof SPACE - 1);
+    char *room = mem_new(bytes.size, sizeof VOCAB_SPACE - 1);
     status = room ? add_tokens(c, bytes, room, err) : err_memory(err, "a token", bytes.size);
     free(room);
     c->vocab.model = "llama";

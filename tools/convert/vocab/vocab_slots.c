@@ -10,6 +10,13 @@
 
 enum { MAX_TOKEN = 65535 }; /* bytes: what the tokenizer takes */
 
+int vocab_is_byte(struct gguf_str s)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    return s.n == 6 && memcmp(s.p, "<0x", 3) == 0 && memchr(hex, s.p[3], 16) &&
+           memchr(hex, s.p[4], 16) && s.p[5] == '>';
+}
+
 int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
                      uint64_t n_rows, mgpt_error *err)
 {

@@ -5,6 +5,11 @@
 
 #include "convert/core/checkpoint.h"
 
+#define VOCAB_SPACE "\xE2\x96\x81" /* U+2581: how SentencePiece writes a space */
+
+/* "<0x41>": how it writes a byte. */
+int vocab_is_byte(struct gguf_str s);
+
 enum { VOCAB_STRIP_LEFT = 1, VOCAB_STRIP_RIGHT = 2 };
 
 struct vocab_slot {
