@@ -33,7 +33,7 @@ static int torch_legacy_compare(const void *a, const void *b)
 
 static int torch_legacy_bad(const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "PyTorch legacy file: %s", what);
+    return ckpt_refuse(err, "PyTorch legacy file: %s", what);
 }
 
 /* From ("storage", type, key, location, count, None). */
@@ -121,9 +121,8 @@ static int take_storages(struct torch_file *f, struct span bytes, size_t at,
         status = take_storage(f, &c, pickle_at(keys, i.value), err);
     for (size_t k = 0; status == MGPT_OK && k < arr_len(f->storages); k++)
         if (!f->storages[k].bytes.data)
-            status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                             "PyTorch legacy file: storage %.*s is missing",
-                             CKPT_CLIP(f->storages[k].key.p, f->storages[k].key.n));
+            status = ckpt_refuse(err, "PyTorch legacy file: storage %.*s is missing",
+                                 CKPT_CLIP(f->storages[k].key.p, f->storages[k].key.n));
     return status;
 }
 

@@ -54,11 +54,10 @@ static int open_root(struct torch_file *f, struct zip_member *m, mgpt_error *err
     struct gguf_str root = {m->name, (size_t)root_of(m)};
     const struct zip_member *order = zip_dir_find(&f->zip, root, text("byteorder"));
     if (zip_dir_find(&f->zip, root, text("constants.pkl")))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "a TorchScript archive: it holds a program; save model.state_dict()");
+        return ckpt_refuse(err,
+                           "a TorchScript archive: it holds a program; save model.state_dict()");
     if (order && order->bytes.size >= 3 && memcmp(order->bytes.data, "big", 3) == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "PyTorch archive: big-endian, which is not supported");
+        return ckpt_refuse(err, "PyTorch archive: big-endian, which is not supported");
     int status = zip_dir_check(m, err);
     if (status < 0)
         return status;
@@ -75,7 +74,7 @@ int torch_zip_open(struct torch_file *f, struct span bytes, mgpt_error *err)
         return status;
     struct zip_member *m = find_pickle(&f->zip);
     if (!m)
-        status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "zip: there is no data.pkl in it");
+        status = ckpt_refuse(err, "zip: there is no data.pkl in it");
     else
         status = open_root(f, m, err);
     if (status < 0)

@@ -16,7 +16,7 @@
 
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: %.60s: %.90s", t->file, part, what);
+    return ckpt_refuse(err, "%.60s: %.60s: %.90s", t->file, part, what);
 }
 
 /* ---- side files of JSON ---------------------------------------------------------------------- */

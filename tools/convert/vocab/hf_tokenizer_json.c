@@ -11,9 +11,8 @@
 
 static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
-                   CKPT_CLIP(text, strlen(text)));
+    return ckpt_refuse(err, "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
+                       CKPT_CLIP(text, strlen(text)));
 }
 
 uint64_t hf_tok_room(uint64_t n, const json_t *id)
@@ -142,9 +141,8 @@ int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t
         memmove(line + n_left, right, n - n_left);
     if (!missing && !json_object_get(vocab, line))
         missing = line;
-    return missing ? err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                             "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file, i,
-                             CKPT_CLIP(missing, strlen(missing)))
+    return missing ? ckpt_refuse(err, "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file,
+                                 i, CKPT_CLIP(missing, strlen(missing)))
                    : MGPT_OK;
 }
 
@@ -165,9 +163,8 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
     for (size_t i = 0; i < n_merges; i++) {
         struct gguf_str text = {NULL, line_of(json_array_get(merges, i), line, &n_left)};
         if (text.n == 0)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "%.60s: merge %zu is not two texts, the left without a space", t->file,
-                           i);
+            return ckpt_refuse(err, "%.60s: merge %zu is not two texts, the left without a space",
+                               t->file, i);
         text.p = ckpt_text(t->c, line, text.n);
         if (!text.p || !arr_push(t->c->vocab.merges, text))
             return err_memory(err, "the merges", text.n);

@@ -31,9 +31,9 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
         if (strcmp(name, rows[i].class) == 0)
             t->c->vocab.pre = rows[i].pre;
     if (!t->c->vocab.pre)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: how a %.*s splits texts is not known; tokenizer.json would say",
-                       t->file, CKPT_CLIP(name, strlen(name)));
+        return ckpt_refuse(err,
+                           "%.60s: how a %.*s splits texts is not known; tokenizer.json would say",
+                           t->file, CKPT_CLIP(name, strlen(name)));
     struct gguf_str pre = {t->c->vocab.pre, strlen(t->c->vocab.pre)};
     t->c->vocab.nfc = (split_find(pre)->flags & RULE_NFC) != 0;
     return MGPT_OK;
@@ -57,7 +57,7 @@ static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const json_t *vocab, c
     if (!text.p || !arr_push(t->c->vocab.merges, text))
         return err_memory(err, "the merges", n);
     if (n >= sizeof line)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "merge %zu has %zu bytes", i, n);
+        return ckpt_refuse(err, "merge %zu has %zu bytes", i, n);
     memcpy(line, text.p, n + 1);
     return hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i, err);
 }
@@ -124,9 +124,8 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
     struct ckpt_side side;
     int found = in->side(in->user, 0, names, 2, &side, err);
     if (found == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s needs merges.txt or vocab.bpe beside the input: neither is there",
-                       t->file);
+        return ckpt_refuse(
+            err, "%.60s needs merges.txt or vocab.bpe beside the input: neither is there", t->file);
     int status = found < 0 ? found : set_rule(t, err);
     if (status == MGPT_OK)
         status = hf_tok_open(in, "added_tokens.json", hf_json, &t->added, err);

@@ -41,14 +41,13 @@ static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *e
     for (*n = 0; !c.failed && cursor_left(&c) > 0; ++*n) {
         size_t at = c.pos;
         if (!next_token(&c, &t))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tokenizer %s: token %llu at byte %zu does not fit into the file's %zu "
-                           "bytes",
-                           name, (unsigned long long)*n, at, bytes.size);
+            return ckpt_refuse(
+                err, "tokenizer %s: token %llu at byte %zu does not fit into the file's %zu bytes",
+                name, (unsigned long long)*n, at, bytes.size);
         if (!isfinite(t.score))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tokenizer %s: token %llu at byte %zu: its score is not a number", name,
-                           (unsigned long long)*n, at);
+            return ckpt_refuse(err,
+                               "tokenizer %s: token %llu at byte %zu: its score is not a number",
+                               name, (unsigned long long)*n, at);
     }
     return MGPT_OK;
 }
@@ -116,9 +115,8 @@ int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name
     if (status < 0)
         return status;
     if (n != n_vocab)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tokenizer %s holds %llu tokens, the model has %llu", name,
-                       (unsigned long long)n, (unsigned long long)n_vocab);
+        return ckpt_refuse(err, "tokenizer %s holds %llu tokens, the model has %llu", name,
+                           (unsigned long long)n, (unsigned long long)n_vocab);
     char *room = mem_new(bytes.size, sizeof VOCAB_SPACE - 1);
     status = room ? add_tokens(c, bytes, room, err) : err_memory(err, "a token", bytes.size);
     free(room);

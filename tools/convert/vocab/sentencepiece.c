@@ -66,9 +66,8 @@ static int next(struct cursor *c, struct field *f)
 
 static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "%.60s: not a SentencePiece model (no protobuf field near byte %zu)", t->file,
-                   c->pos);
+    return ckpt_refuse(err, "%.60s: not a SentencePiece model (no protobuf field near byte %zu)",
+                       t->file, c->pos);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -102,8 +101,8 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
             type = f.value;
     }
     if (got < 0 || type < TOKEN_NORMAL || type > TOKEN_BYTE || !isfinite(score))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: piece %d: its type or score is wrong", t->file, vocab_shown(id));
+        return ckpt_refuse(err, "%.60s: piece %d: its type or score is wrong", t->file,
+                           vocab_shown(id));
     struct vocab_slot *slot;
     int status = vocab_slots_set(&t->slots, id, (const char *)text.data, text.size, (int32_t)type,
                                  &slot, err);

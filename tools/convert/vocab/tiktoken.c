@@ -53,16 +53,13 @@ static int64_t rank_of(const struct reader *r, const char *p, size_t n)
 static int check_rank(const struct reader *r, const struct tiktoken_token *t, mgpt_error *err)
 {
     if (t->rank < 0 || (uint64_t)t->rank >= r->t->n_ranks)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: a token has rank %d, expected 0 to %zu without a hole", r->name,
-                       vocab_shown(t->rank), r->t->n_ranks - 1);
+        return ckpt_refuse(err, "%.60s: a token has rank %d, expected 0 to %zu without a hole",
+                           r->name, vocab_shown(t->rank), r->t->n_ranks - 1);
     if (t->text.n < 1 || t->text.n > MAX_BYTES)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: token %d has %zu bytes, expected 1 to %d", r->name,
-                       vocab_shown(t->rank), t->text.n, MAX_BYTES);
+        return ckpt_refuse(err, "%.60s: token %d has %zu bytes, expected 1 to %d", r->name,
+                           vocab_shown(t->rank), t->text.n, MAX_BYTES);
     if (r->by_rank[t->rank].p)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: rank %d occurs twice", r->name,
-                       vocab_shown(t->rank));
+        return ckpt_refuse(err, "%.60s: rank %d occurs twice", r->name, vocab_shown(t->rank));
     return MGPT_OK;
 }
 
@@ -82,16 +79,15 @@ static int index_ranks(struct reader *r, mgpt_error *err)
             return MGPT_EFILE;
         uint32_t *slot = find_slot(r, t->text.p, t->text.n);
         if (*slot)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: ranks %u and %d are one text",
-                           r->name, *slot - 1, vocab_shown(t->rank));
+            return ckpt_refuse(err, "%.60s: ranks %u and %d are one text", r->name, *slot - 1,
+                               vocab_shown(t->rank));
         r->by_rank[t->rank] = t->text;
         *slot = (uint32_t)t->rank + 1;
     }
     for (unsigned b = 0; b < 256; b++) {
         char byte = (char)b;
         if (rank_of(r, &byte, 1) < 0)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: byte %u has no rank", r->name,
-                           b);
+            return ckpt_refuse(err, "%.60s: byte %u has no rank", r->name, b);
     }
     return MGPT_OK;
 }
@@ -173,8 +169,7 @@ static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_
 {
     *id = text ? vocab_slots_find(&r->slots, text) : -1;
     if (text && *id < 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: special token %.40s is missing",
-                       r->name, text);
+        return ckpt_refuse(err, "%.60s: special token %.40s is missing", r->name, text);
     return MGPT_OK;
 }
 
@@ -231,9 +226,8 @@ static int read_named(struct checkpoint *c, const struct tiktoken *t, const char
     struct reader r = {.c = c, .t = t, .name = name};
     const char *pre = pattern_rule(t->pattern);
     if (!pre)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: splitting pattern '%.*s' is not supported", name,
-                       CKPT_CLIP(t->pattern.p, t->pattern.n));
+        return ckpt_refuse(err, "%.60s: splitting pattern '%.*s' is not supported", name,
+                           CKPT_CLIP(t->pattern.p, t->pattern.n));
     int status = tiktoken_read_all(&r, pre, n_rows, err);
     vocab_slots_free(&r.slots);
     free(r.by_rank);
@@ -379,9 +373,8 @@ static int tiktoken_read_lines(struct tiktoken_token **ranks, char *text, size_t
         if (!arr_push(*ranks, t))
             return err_memory(err, "the vocabulary", sizeof t);
     if (got < 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: line %zu is not base64, a space and a rank", name,
-                       arr_len(*ranks) + 1);
+        return ckpt_refuse(err, "%.60s: line %zu is not base64, a space and a rank", name,
+                           arr_len(*ranks) + 1);
     return MGPT_OK;
 }
 
@@ -394,10 +387,10 @@ static int read_known(struct checkpoint *c, const struct tiktoken_token *ranks, 
         if (known[i].n_ranks == arr_len(ranks))
             k = &known[i];
     if (!k)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 (Qwen) "
-                       "and 50256 (GPT-2) are known",
-                       name, arr_len(ranks));
+        return ckpt_refuse(err,
+                           "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 "
+                           "(Qwen) and 50256 (GPT-2) are known",
+                           name, arr_len(ranks));
     int status = list_specials(c, k, &specials, err);
     struct tiktoken t = {ranks,
                          arr_len(ranks),

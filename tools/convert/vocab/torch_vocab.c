@@ -19,8 +19,7 @@
 
 static int bad_entry(const char *name, size_t n, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                   "%s: expected the ids 0 to %zu, each with a character", name, n - 1);
+    return ckpt_refuse(err, "%s: expected the ids 0 to %zu, each with a character", name, n - 1);
 }
 
 static int from_list(const struct pickle *p, pickle_id list, struct gguf_str *entries,
@@ -61,8 +60,7 @@ static int entries_of(const struct pickle *p, pickle_id id, struct gguf_str **en
     size_t n = node->kind == PICKLE_DICT ? node->n / 2 : node->n;
     if ((node->kind != PICKLE_DICT && node->kind != PICKLE_LIST && node->kind != PICKLE_TUPLE) ||
         !n)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: expected characters, found %s", name,
-                       pickle_kind_name(p, id));
+        return ckpt_refuse(err, "%s: expected characters, found %s", name, pickle_kind_name(p, id));
     if (!arr_reserve(*entries, n))
         return err_memory(err, "the vocabulary", n * sizeof **entries);
     for (size_t i = 0; i < n; i++)
@@ -99,8 +97,7 @@ static int ranks_of(const struct pickle *p, pickle_id dict, struct tiktoken_toke
         struct tiktoken_token t;
         if ((key->kind != PICKLE_BYTES && key->kind != PICKLE_TEXT) ||
             !pickle_int(p, i.value, &t.rank))
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "tokenizer %s: a token that is not bytes with a rank", name);
+            return ckpt_refuse(err, "tokenizer %s: a token that is not bytes with a rank", name);
         t.text = (struct gguf_str){key->as.text, key->n};
         arr_put(*tokens, t);
     }
@@ -121,8 +118,8 @@ static int tiktoken_of(struct checkpoint *c, const struct pickle *p, const char 
     struct tiktoken_token *ranks = NULL, *specials = NULL;
     const struct pickle_node *pattern = pickle_at(p, pickle_get(p, p->root, "pat_str"));
     if (pattern->kind != PICKLE_TEXT)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "tokenizer %s: not a tiktoken Encoding that holds its own tables", name);
+        return ckpt_refuse(err, "tokenizer %s: not a tiktoken Encoding that holds its own tables",
+                           name);
     int status = ranks_of(p, pickle_get(p, p->root, "mergeable_ranks"), &ranks, name, err);
     if (status == MGPT_OK)
         status = ranks_of(p, pickle_get(p, p->root, "special_tokens"), &specials, name, err);
@@ -201,8 +198,7 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
     if (status < 0 || !(o->given & OPT_BOS))
         return status;
     if ((uint32_t)o->bos >= hp->n_vocab)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "BOS id is %d, the model has %u tokens",
-                       o->bos, hp->n_vocab);
+        return ckpt_refuse(err, "BOS id is %d, the model has %u tokens", o->bos, hp->n_vocab);
     m->c->vocab.bos = o->bos;
     return MGPT_OK;
 }

@@ -75,10 +75,9 @@ static int check_repeats(struct seen *seen, const struct gguf_str *entries, mgpt
         qsort(seen, n, sizeof *seen, compare_seen);
     for (size_t i = 1; i < n; i++)
         if (seen[i].code == seen[i - 1].code)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "vocabulary: '%.*s' occurs twice, as entries %u and %u",
-                           CKPT_CLIP(entries[seen[i].id].p, entries[seen[i].id].n), seen[i - 1].id,
-                           seen[i].id);
+            return ckpt_refuse(err, "vocabulary: '%.*s' occurs twice, as entries %u and %u",
+                               CKPT_CLIP(entries[seen[i].id].p, entries[seen[i].id].n),
+                               seen[i - 1].id, seen[i].id);
     return MGPT_OK;
 }
 
@@ -90,9 +89,8 @@ static int check_entries(const struct gguf_str *entries, size_t n, mgpt_error *e
     for (size_t i = 0; status == MGPT_OK && i < n; i++) {
         struct seen s = {character(entries[i]), (uint32_t)i};
         if (s.code == UTF8_BAD && !is_special(entries[i]))
-            status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                             "vocabulary: entry %zu \"%.*s\" is not one character", i,
-                             CKPT_CLIP(entries[i].p, entries[i].n));
+            status = ckpt_refuse(err, "vocabulary: entry %zu \"%.*s\" is not one character", i,
+                                 CKPT_CLIP(entries[i].p, entries[i].n));
         else if (s.code != UTF8_BAD && !arr_push(seen, s))
             status = err_memory(err, "the vocabulary", n * sizeof s);
     }
@@ -208,12 +206,11 @@ static int place_bos(struct checkpoint *c, const struct gguf_str *entries, size_
 {
     int64_t listed = find_bos(entries, n);
     if (n != n_vocab && (n + 1 != n_vocab || listed >= 0))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "vocabulary of %zu entries%s, the model has %llu tokens", n,
-                       listed >= 0 ? " (BOS among them)" : "", (unsigned long long)n_vocab);
+        return ckpt_refuse(err, "vocabulary of %zu entries%s, the model has %llu tokens", n,
+                           listed >= 0 ? " (BOS among them)" : "", (unsigned long long)n_vocab);
     if (*bos >= 0 && (uint64_t)*bos >= n_vocab)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "BOS id is %llu, the model has %llu tokens",
-                       (unsigned long long)*bos, (unsigned long long)n_vocab);
+        return ckpt_refuse(err, "BOS id is %llu, the model has %llu tokens",
+                           (unsigned long long)*bos, (unsigned long long)n_vocab);
     if (*bos >= 0)
         return MGPT_OK;
     *bos = listed >= 0 || n == n_vocab ? listed : (int64_t)n;

@@ -22,9 +22,8 @@ int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *fi
 {
     *v = (struct vocab_slots){.c = c, .file = file, .n = (size_t)n};
     if (n > n_rows)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s has %llu tokens, the embedding %llu rows", file,
-                       (unsigned long long)n, (unsigned long long)n_rows);
+        return ckpt_refuse(err, "%.60s has %llu tokens, the embedding %llu rows", file,
+                           (unsigned long long)n, (unsigned long long)n_rows);
     v->slots = mem_new(v->n, sizeof *v->slots);
     return v->slots ? MGPT_OK : err_memory(err, "the vocabulary", v->n * sizeof *v->slots);
 }
@@ -47,17 +46,15 @@ int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, 
                     struct vocab_slot **slot, mgpt_error *err)
 {
     if (id < 0 || (uint64_t)id >= v->n)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%.60s: token '%.*s' has id %d, expected 0 to %zu", v->file, CKPT_CLIP(p, n),
-                       vocab_shown(id), v->n - 1);
+        return ckpt_refuse(err, "%.60s: token '%.*s' has id %d, expected 0 to %zu", v->file,
+                           CKPT_CLIP(p, n), vocab_shown(id), v->n - 1);
     if (n > MAX_TOKEN)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: token %d: %zu bytes, at most %d",
-                       v->file, vocab_shown(id), n, MAX_TOKEN);
+        return ckpt_refuse(err, "%.60s: token %d: %zu bytes, at most %d", v->file, vocab_shown(id),
+                           n, MAX_TOKEN);
     struct vocab_slot *s = &v->slots[id];
     if (s->type && (s->text.n != n || memcmp(s->text.p, p, n) != 0))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: id %d is both '%.*s' and '%.*s'",
-                       v->file, vocab_shown(id), ckpt_clip(s->text.p, s->text.n), s->text.p,
-                       CKPT_CLIP(p, n));
+        return ckpt_refuse(err, "%.60s: id %d is both '%.*s' and '%.*s'", v->file, vocab_shown(id),
+                           ckpt_clip(s->text.p, s->text.n), s->text.p, CKPT_CLIP(p, n));
     s->text = (struct gguf_str){p, n};
     s->type = type;
     if (slot)

@@ -58,7 +58,7 @@ static int check_utf8(struct span text, const char *name, mgpt_error *err)
         uint32_t code;
         size_t n = utf8_next((const char *)text.data + i, text.size - i, &code);
         if (code == UTF8_BAD)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s: byte %zu is not UTF-8", name, i);
+            return ckpt_refuse(err, "%s: byte %zu is not UTF-8", name, i);
         i += n;
     }
     return MGPT_OK;
@@ -131,9 +131,8 @@ static int vocab_text_choose(struct checkpoint *c, struct gguf_str **entries, st
         vocab_text_add_text(set, (const char *)text.data, text.size);
     }
     if (!fits(set->n, n_vocab))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%s: %zu different characters, the model has %llu tokens", name, n_lines,
-                       (unsigned long long)n_vocab);
+        return ckpt_refuse(err, "%s: %zu different characters, the model has %llu tokens", name,
+                           n_lines, (unsigned long long)n_vocab);
     ckpt_note(c, "vocabulary: the %zu characters %s %s, sorted", set->n, of, name);
     return sorted(c, entries, set, err);
 }
