@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "gguf/gguf_impl.h"
 
+#include <stdlib.h>
+
 const struct gguf_type_info gguf_types[GGUF_N_TYPES] = {
     [GGUF_U8] = {1, 'u', "a u8", "u8"},
     [GGUF_I8] = {1, 'i', "an i8", "i8"},
@@ -104,23 +106,25 @@ int gguf_sort_names(struct gguf *g, size_t *twice)
 
 /* ---- look-ups -------------------------------------------------------------------------------- */
 
+struct name_key {
+    const struct gguf *g;
+    name_fn *name;
+    struct gguf_str wanted;
+};
+
+static int compare_key(const void *key, const void *index)
+{
+    const struct name_key *k = key;
+    return compare_names(k->wanted, k->name(k->g, *(const uint32_t *)index));
+}
+
 /* The index of the entry with that name, or n. */
 static size_t search_name(const struct gguf *g, const uint32_t *sorted, size_t n, name_fn *name,
                           const char *wanted)
 {
-    struct gguf_str w = {wanted, strlen(wanted)};
-    size_t first = 0, last = n;
-    while (first < last) {
-        size_t mid = first + (last - first) / 2;
-        int c = compare_names(w, name(g, sorted[mid]));
-        if (c == 0)
-            return sorted[mid];
-        if (c < 0)
-            last = mid;
-        else
-            first = mid + 1;
-    }
-    return n;
+    const struct name_key key = {g, name, {wanted, strlen(wanted)}};
+    const uint32_t *found = n ? bsearch(&key, sorted, n, sizeof *sorted, compare_key) : NULL;
+    return found ? *found : n;
 }
 
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)

@@ -57,18 +57,18 @@ static int char_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     return MGPT_OK;
 }
 
+static int compare_code(const void *code, const void *row)
+{
+    uint32_t a = *(const uint32_t *)code, b = ((const struct char_row *)row)->code;
+    return (a > b) - (a < b);
+}
+
 /* The id of a code point, -1 when there is none. */
 static int32_t find_char(const struct tok_chars *chars, uint32_t code)
 {
-    size_t first = 0, last = chars->n;
-    while (first < last) {
-        size_t mid = first + (last - first) / 2;
-        if (chars->rows[mid].code < code)
-            first = mid + 1;
-        else
-            last = mid;
-    }
-    return first < chars->n && chars->rows[first].code == code ? chars->rows[first].id : -1;
+    const struct char_row *row =
+        chars->n ? bsearch(&code, chars->rows, chars->n, sizeof *row, compare_code) : NULL;
+    return row ? row->id : -1;
 }
 
 /* ---- the error ------------------------------------------------------------------------------- */

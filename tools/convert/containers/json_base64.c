@@ -5,6 +5,7 @@
  */
 #include "base/check.h"
 #include "base/error.h"
+#include "common/base64.h"
 #include "convert/families/tree.h"
 #include "dtype/dtype.h"
 
@@ -28,23 +29,10 @@ struct base64 {
 
 /* ---- decoding ---------------------------------------------------------------------------------- */
 
-/* 0 to 63, or -1. */
-static int digit(char c)
-{
-    static const struct {
-        char first, last;
-        int value;
-    } ranges[] = {{'A', 'Z', 0}, {'a', 'z', 26}, {'0', '9', 52}, {'+', '+', 62}, {'/', '/', 63}};
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (c >= ranges[i].first && c <= ranges[i].last)
-            return ranges[i].value + c - ranges[i].first;
-    return -1;
-}
-
 static uint8_t byte_at(const char *text, uint64_t i)
 {
     const char *p = text + i / 3 * 4 + i % 3;
-    unsigned high = (unsigned)digit(p[0]), low = (unsigned)digit(p[1]);
+    unsigned high = (unsigned)base64_digit(p[0]), low = (unsigned)base64_digit(p[1]);
     unsigned shift = 2 * (unsigned)(i % 3) + 2;
     return (uint8_t)(high << shift | low >> (6 - shift));
 }
@@ -83,7 +71,7 @@ static uint64_t decoded_size(const char *text, size_t n)
     if (n % 4 == 1 || (padding && (n + padding) % 4))
         return UINT64_MAX;
     for (size_t i = 0; i < n; i++)
-        if (digit(text[i]) < 0)
+        if (base64_digit(text[i]) < 0)
             return UINT64_MAX;
     return (uint64_t)n / 4 * 3 + (n % 4 ? n % 4 - 1 : 0);
 }

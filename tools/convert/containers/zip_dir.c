@@ -239,29 +239,26 @@ void zip_dir_close(struct zip_dir *z)
     *z = (struct zip_dir){0};
 }
 
+struct zip_key {
+    struct gguf_str prefix, name;
+};
+
 /* prefix + name against the member's name */
-static int compare_joined(struct gguf_str prefix, struct gguf_str name, const struct zip_member *m)
+static int compare_key(const void *key, const void *member)
 {
-    size_t head = prefix.n < m->n_name ? prefix.n : m->n_name;
-    int order = compare_texts(prefix.p, prefix.n, m->name, head);
-    return order ? order : compare_texts(name.p, name.n, m->name + head, m->n_name - head);
+    const struct zip_key *k = key;
+    const struct zip_member *m = member;
+    size_t head = k->prefix.n < m->n_name ? k->prefix.n : m->n_name;
+    int order = compare_texts(k->prefix.p, k->prefix.n, m->name, head);
+    return order ? order : compare_texts(k->name.p, k->name.n, m->name + head, m->n_name - head);
 }
 
 struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
                                 struct gguf_str name)
 {
-    size_t low = 0, high = arr_len(z->members);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = compare_joined(prefix, name, &z->members[middle]);
-        if (order == 0)
-            return &z->members[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const struct zip_key key = {prefix, name};
+    size_t n = arr_len(z->members);
+    return n ? bsearch(&key, z->members, n, sizeof *z->members, compare_key) : NULL;
 }
 
 int zip_dir_check(struct zip_member *m, mgpt_error *err)

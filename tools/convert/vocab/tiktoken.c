@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fnv.h"
 #include "base/mem.h"
+#include "common/base64.h"
 #include "convert/vocab/pattern.h"
 #include "convert/vocab/vocab_chars.h"
 #include "convert/vocab/vocab_slots.h"
@@ -242,14 +243,6 @@ int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_row
 
 /* ---- .tiktoken files ------------------------------------------------------------------------- */
 
-/* The value of a base64 digit, -1 for anything else. */
-static int digit(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* Decodes n characters, padding included, in place; -1 when they are no base64. */
 static int64_t tiktoken_decode(char *p, size_t n)
 {
@@ -259,7 +252,7 @@ static int64_t tiktoken_decode(char *p, size_t n)
         return -1;
     size_t n_pad = p[n - 1] == '=' ? 1u + (p[n - 2] == '=') : 0;
     for (size_t i = 0; i < n; i++) {
-        int d = i < n - n_pad ? digit(p[i]) : 0;
+        int d = i < n - n_pad ? base64_digit(p[i]) : 0;
         if (d < 0)
             return -1;
         bits = bits << 6 | (uint32_t)d;
