@@ -74,7 +74,7 @@ static const struct isa_level ladder[] = {
     {"amx", kernels_init_avx512, kernels_quant_init_amx, has_amx},
 #endif
 #elif defined(__aarch64__)
-    {"neon", kernels_init_neon, kernels_quant_init_scalar, always},
+    {"neon", kernels_init_neon, kernels_quant_init_neon, always},
 #endif
 };
 

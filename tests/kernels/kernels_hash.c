@@ -58,13 +58,18 @@ static const struct {
     size_t columns, bytes, at, halves;
 } types[WEIGHT_N_TYPES] = {FLOAT_TYPES(FLOAT_BLOCK) INT_TYPES(INT_BLOCK)};
 
-/* A random matrix in the file's layout: random bytes, but finite floats. */
-static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n)
+/* A random matrix in the file's layout: random bytes, but finite floats. `extreme`: the bytes of a block are
+ * equal, for integers of the largest size. */
+static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n,
+                         int extreme)
 {
+    static const unsigned char ends[] = {0x80, 0x7F, 0xFF, 0};
     size_t bytes = types[type].bytes;
     for (size_t b = 0; b < n / types[type].columns; b++, raw += bytes) {
         for (size_t i = 0; i < bytes; i++)
             raw[i] = (unsigned char)hash_next(state);
+        if (extreme)
+            memset(raw, ends[raw[0] % 4], bytes);
         for (size_t i = 0; i < types[type].halves; i++)
             raw[types[type].at + 2 * i + 1] &= 0xBB; /* below 1 in size, some subnormal */
         if (type == WEIGHT_F32 || type == WEIGHT_BF16)
@@ -91,11 +96,14 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
         n_in = n_in > MOST_IN ? MOST_IN : n_in;
         size_t panels = panels_of(n_out), p0 = hash_below(&state, panels);
         size_t p1 = p0 + 1 + hash_below(&state, panels - p0), x_stride = n_in * sizeof(float);
-        fill_weights(&state, room->raw, type, n_in * n_out);
+        int extreme = round % 8 == 7;
+        fill_weights(&state, room->raw, type, n_in * n_out, extreme);
         memset(room->packed, 0, panels * PANEL * n_in * sizeof(float));
         k->pack[type](room->packed, room->raw, n_in, n_out, 0, panels);
         for (size_t i = 0; i < n; i++) {
             hash_fill(&state, room->row, n_in, 3);
+            for (size_t j = 0; extreme && j < n_in; j++)
+                room->row[j] = j / 8 % 3 ? 3.0f : -3.0f;
             if (weight_is_integer(type))
                 k->quantize(room->x + i * x_stride, room->row, n_in);
             else

@@ -16,15 +16,10 @@
  *
  * Tiles are written in assembly: the intrinsics of gcc 12 do not declare the memory they touch.
  */
+#define ISA avx512
 #define SIGNED_8 0
-#include "kernels/simd/int_512.h"
+#include "kernels/simd/quantize_avx512.h"
 #include "kernels/tiles/int_weights_tmpl.h"
-
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 enum {
     TILE = 16,        /* tokens of a tile */
@@ -94,8 +89,8 @@ static void tiles_end(void)
                      : "memory")
 
 /* Multiplies sub-block i, counted from the start of x and w. `odd` selects the tile registers. */
-ALWAYS_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, size_t i,
-                                size_t odd, const struct layout *l)
+VEC_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, size_t i, size_t odd,
+                             const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
     const int8_t *q = x[b].q[0] + s * BLOCK / 2, *lines = w[b].q[s * BLOCK_WORDS / 2];
@@ -106,29 +101,29 @@ ALWAYS_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, 
 }
 
 /* y += the sums of sub-block i, scaled. */
-ALWAYS_INLINE void add_scaled(FVEC y[TILE], int32_t sums[TILE][PANEL], const struct x_tile *x,
-                              const struct w_tile *w, size_t i, const struct layout *l)
+VEC_INLINE void add_scaled(vec y[TILE], int32_t sums[TILE][PANEL], const struct x_tile *x,
+                           const struct w_tile *w, size_t i, const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
-    FVEC scale = f_load(w[b].scale[s]), min = l->has_min ? f_load(w[b].min) : f_zero();
+    vec scale = vec_load(w[b].scale[s]), min = l->has_min ? vec_load(w[b].min) : vec_of(0);
     UNROLL for (size_t t = 0; t < TILE; t++)
     {
-        FVEC by = f_mul(scale, f_all(&x[b].scale[t]));
-        y[t] = f_fma(by, f_from(i_load(sums[t])), y[t]);
+        vec by = vec_mul(scale, vec_of(x[b].scale[t]));
+        y[t] = vec_fma(by, vec_of_ivec(ivec_load(sums[t])), y[t]);
         if (l->has_min)
-            y[t] = f_fma(min, f_all(&x[b].sum[t]), y[t]);
+            y[t] = vec_fma(min, vec_of(x[b].sum[t]), y[t]);
     }
 }
 
 /* y += the contribution of `blocks` blocks to a tile of results; `first`: y = it. Pipelined: while
  * sub-block i is scaled, the sums of i + 1 are stored and those of i + 2 are multiplied. */
-ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
-                            size_t blocks, int first, const struct layout *l)
+VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+                         size_t blocks, int first, const struct layout *l)
 {
     _Alignas(LINE) int32_t sums[2][TILE][PANEL];
-    FVEC c[TILE];
+    vec c[TILE];
     size_t n = blocks * l->sub_blocks;
-    UNROLL for (size_t t = 0; t < TILE; t++) c[t] = first ? f_zero() : f_load(y + t * ldy);
+    UNROLL for (size_t t = 0; t < TILE; t++) c[t] = first ? vec_of(0) : vec_load(y + t * ldy);
     amx_multiply(x, w, 0, 0, l);
     T_STORE(0, sums[0]);
     if (n > 1)
@@ -146,7 +141,7 @@ ALWAYS_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const 
         if (i + 1 < n)
             add_scaled(c, sums[1], x, w, i + 1, l);
     }
-    UNROLL for (size_t t = 0; t < TILE; t++) f_store(y + t * ldy, c[t]);
+    UNROLL for (size_t t = 0; t < TILE; t++) vec_store(y + t * ldy, c[t]);
 }
 
 typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
@@ -195,22 +190,22 @@ static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_group *g, 
 }
 
 /* Unpacks blocks [b, b + blocks) of a panel. */
-ALWAYS_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, size_t blocks,
-                          const struct layout *l)
+VEC_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, size_t blocks,
+                       const struct layout *l)
 {
     for (size_t i = 0; i < blocks; i++, to++) {
         const uint8_t *head = panel + head_at(l, b + i), *lines = panel + lines_at(l, b + i);
         size_t at = (b + i) % l->group_blocks;
         for (size_t j = 0; j < BLOCK_WORDS; j += 2) {
-            IVEC w[2];
+            ivec w[2];
             get_pair(w, lines, j, l);
             for (size_t k = 0; k < 2; k++)
-                i_store(to->q[j + k], _mm512_sub_epi8(w[k], i_bytes(l->offset)));
+                ivec_store(to->q[j + k], w[k] - ivec_of_byte(l->offset));
         }
         for (size_t s = 0; s < l->sub_blocks; s++)
-            f_store(to->scale[s], get_scale(head, head + LINE, at, s, l));
+            vec_store(to->scale[s], get_scale(head, head + LINE, at, s, l));
         if (l->has_min)
-            f_store(to->min, get_min(head, head + LINE, at, l));
+            vec_store(to->min, get_min(head, head + LINE, at, l));
     }
 }
 
@@ -248,7 +243,7 @@ static void amx_tile_run(const struct amx_group *g, size_t i)
         memcpy(y + t * m->ldy, k->edge[t], rows * sizeof *y);
 }
 
-ALWAYS_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
+VEC_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
 {
     const struct matmul *m = g.m;
     struct amx_scratch *k = m->work;
@@ -270,7 +265,7 @@ ALWAYS_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
     }
 }
 
-ALWAYS_INLINE void matmul_tiles(const struct matmul *m, tile_fn *tile, const struct layout *l)
+VEC_INLINE void matmul_tiles(const struct matmul *m, tile_fn *tile, const struct layout *l)
 {
     struct amx_scratch *k = m->work;
     memset(k->edge, 0, sizeof k->edge);

@@ -1,27 +1,29 @@
 /* ISA level "avx512", integer types: AVX-512 without VNNI. The sums of a tile, two panels by six
- * tokens, take 12 of 32 registers. `products` is specified in int_pairs.h.
+ * tokens, take 12 of 32 registers.
  */
+#define ISA avx512
 #define TILE_PANELS 2
 #define TILE_TOKENS 6
 #define STEP 2
 #define SIGNED_8 1
 #define PREFETCH 1024
-#include "kernels/simd/int_512.h"
+#include "kernels/simd/ivec.h"
 
-static inline IVEC products(IVEC w, IVEC x, int bits)
+VEC_INLINE ivec_16 multiply_pairs(ivec w, ivec x, int bits)
 {
+    __m512i a = (__m512i)w, b = (__m512i)x;
     if (bits == 8) {
-        x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
-        w = _mm512_abs_epi8(w);
+        b = _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(a), _mm512_setzero_si512(), b);
+        a = _mm512_abs_epi8(a);
     }
-    return _mm512_maddubs_epi16(w, x);
+    return (ivec_16)_mm512_maddubs_epi16(a, b);
 }
 
-#include "kernels/simd/int_pairs.h"
-#include "kernels/tiles/int_tile_tmpl.h"
-
-void kernels_quant_init_avx512(struct kernels *k)
+VEC_INLINE ivec add_pairs(ivec_16 v)
 {
-    INT_TYPES(SET_MATMUL)
-    k->quantize = quantize_blocks;
+    return (ivec)_mm512_madd_epi16((__m512i)v, _mm512_set1_epi16(1));
 }
+
+#include "kernels/simd/ivec_pairs.h"
+#include "kernels/simd/quantize_avx512.h"
+#include "kernels/tiles/int_tile_tmpl.h"

@@ -1,6 +1,6 @@
 /* The specification of integer types: matmul and quantize in plain C for any machine. Other ISA
  * levels give the same bits, except for the payload of a NaN. Loops over lanes have constant counts
- * and no dependence between lanes, so compilers vectorise them. NEON uses this file unchanged.
+ * and no dependence between lanes, so compilers vectorise them.
  */
 #include "kernels/spec/quantize_tmpl.h"
 

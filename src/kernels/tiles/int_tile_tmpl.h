@@ -5,8 +5,9 @@
  * TILE_PANELS panels are unpacked to bytes in L1 (struct tile_cache) and multiplied by tiles of
  * TILE_TOKENS tokens. The integer sums of a tile are in registers, its unfinished results in `y`.
  *
- * The including file defines the macros of int_weights_tmpl.h, TILE_PANELS, TILE_TOKENS, PREFETCH
- * (a distance in bytes) and STEP (lines per i_dot).
+ * The including file, isa/int_NAME.c, defines the macros of int_weights_tmpl.h, TILE_PANELS,
+ * TILE_TOKENS, PREFETCH (a distance in bytes), STEP and ivec_dot (ivec.h), and includes a
+ * quantize_blocks.
  */
 #include "kernels/tiles/int_weights_tmpl.h"
 
@@ -24,42 +25,45 @@ enum {
 /* ---- one token ------------------------------------------------------------------------------- */
 
 /* Initial value of the sums of a sub-block: -(offset of the weights) * sum of x. */
-ALWAYS_INLINE IVEC first_sum(const struct x_block *x, size_t s, const struct layout *l)
+VEC_INLINE ivec first_sum(const struct x_block *x, size_t s, const struct layout *l)
 {
     if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
-        return i_zero();
-    if (l->sub_blocks == 1)
-        return i_offset(i_word(&x->minus_128[0]), l->offset);
-    IVEC first = i_word(&x->minus_128[1]);
-    return i_offset(s == 0 ? first : i_sub(i_word(&x->minus_128[0]), first), l->offset);
+        return ivec_of(0);
+    ivec both = ivec_of(x->minus_128[0]), first = ivec_of(x->minus_128[1]), sum;
+    ivec_keep(&both); /* or gcc computes in general registers before it broadcasts */
+    ivec_keep(&first);
+    if (l->sub_blocks == 2)
+        sum = s == 0 ? first : ivec_sub(both, first);
+    else
+        sum = both;
+    return ivec_shift_right(sum, __builtin_ctz(128u / l->offset));
 }
 
 /* y += the contribution of block b of a group to LANES rows; head, bytes, lines point to them. */
-ALWAYS_INLINE FVEC add_block(FVEC y, const uint8_t *head, const uint8_t *bytes,
-                             const uint8_t *lines, size_t b, const struct x_block *x,
-                             const struct layout *l)
+VEC_INLINE vec add_block(vec y, const uint8_t *head, const uint8_t *bytes, const uint8_t *lines,
+                         size_t b, const struct x_block *x, const struct layout *l)
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
 #pragma GCC unroll 2
     for (size_t s = 0; s < l->sub_blocks; s++) {
-        IVEC sum[2] = {first_sum(x, s, l), i_zero()}; /* two chains hide latency; exact */
+        ivec sum[2] = {first_sum(x, s, l), ivec_of(0)}; /* two chains hide latency; exact */
 #pragma GCC unroll 4
         for (size_t j = s * words; j < (s + 1) * words; j += 2) {
-            IVEC w[2], a[2];
+            ivec w[2], a[2];
             get_pair(w, lines, j, l);
-            a[0] = i_word(x->q + 4 * j);
-            a[1] = i_word(x->q + 4 * j + 4);
+            a[0] = ivec_of_four(x->q + 4 * j);
+            a[1] = ivec_of_four(x->q + 4 * j + 4);
             for (size_t i = 0; i < 2; i += STEP)
-                sum[i] = i_dot(sum[i], w + i, a + i, l->bits);
+                sum[i] = ivec_dot(sum[i], w + i, a + i, l->bits);
         }
-        FVEC scale = f_mul(get_scale(head, bytes, b, s, l), f_all(&x->scale));
-        y = f_fma(scale, f_from(i_add(sum[0], sum[1])), y);
+        vec scale = vec_mul(get_scale(head, bytes, b, s, l), vec_of(x->scale));
+        y = vec_fma(scale, vec_of_ivec(ivec_add(sum[0], sum[1])), y);
     }
-    return l->has_min ? f_fma(get_min(head, bytes, b, l), f_all(&x->sum), y) : y;
+    return l->has_min ? vec_fma(get_min(head, bytes, b, l), vec_of(x->sum), y) : y;
 }
 
-ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t blocks,
-                             const struct x_block *x, const struct layout *l)
+VEC_INLINE void add_group(vec y[VECTORS], const uint8_t *group, size_t blocks,
+                          const struct x_block *x, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
@@ -72,18 +76,18 @@ ALWAYS_INLINE void add_group(FVEC y[VECTORS], const uint8_t *group, size_t block
 }
 
 /* One token times `panels` panels from p on: one stream from memory and one chain each. */
-ALWAYS_INLINE void stream_panels(const struct matmul m, size_t p, size_t panels,
-                                 const struct layout *l)
+VEC_INLINE void stream_panels(const struct matmul m, size_t p, size_t panels,
+                              const struct layout *l)
 {
     size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
     size_t panel_bytes = quant_panel_bytes(l, m.n_in);
     const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
     const struct x_block *x = m.x;
-    FVEC sum[STREAM_PANELS][VECTORS];
+    vec sum[STREAM_PANELS][VECTORS];
     float out[STREAM_PANELS * PANEL];
     for (size_t i = 0; i < panels; i++)
         for (size_t v = 0; v < VECTORS; v++)
-            sum[i][v] = f_zero();
+            sum[i][v] = vec_of(0);
     for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
         for (size_t i = 0; i < panels; i++)
             add_group(sum[i], at + i * panel_bytes, l->group_blocks, x + b, l);
@@ -91,13 +95,13 @@ ALWAYS_INLINE void stream_panels(const struct matmul m, size_t p, size_t panels,
         add_group(sum[i], at + i * panel_bytes, 1, x + whole, l);
     for (size_t i = 0; i < panels; i++)
         for (size_t v = 0; v < VECTORS; v++)
-            f_store(out + i * PANEL + v * LANES, sum[i][v]);
+            vec_store(out + i * PANEL + v * LANES, sum[i][v]);
     memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
 }
 
 /* 8-bit weights are bound by memory, which two streams read faster. Others are unpacked, which
  * needs the registers. */
-ALWAYS_INLINE void matmul_one(const struct matmul m, const struct layout *l)
+VEC_INLINE void matmul_one(const struct matmul m, const struct layout *l)
 {
     size_t p = m.p0;
     for (; l->bits == 8 && p + STREAM_PANELS <= m.p1; p += STREAM_PANELS)
@@ -119,13 +123,13 @@ struct tile_cache {
 };
 _Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
-ALWAYS_INLINE int stays(size_t panels, const struct layout *l)
+VEC_INLINE int stays(size_t panels, const struct layout *l)
 {
     return l->bits == 8 && !SIGNED_8 && panels == TILE_PANELS;
 }
 
-ALWAYS_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b0,
-                              size_t blocks, int keep, const struct layout *l)
+VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b0,
+                           size_t blocks, int keep, const struct layout *l)
 {
     for (size_t i = 0; i < blocks; i++) {
         const uint8_t *head = panel + head_at(l, b0 + i), *lines = panel + lines_at(l, b0 + i);
@@ -134,15 +138,15 @@ ALWAYS_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t
             const uint8_t *halves = head + v * 2 * LANES, *bytes = head + LINE + v * LANES;
 #pragma GCC unroll 4
             for (size_t j = 0; j < BLOCK_WORDS && !keep; j += 2) {
-                IVEC w[2];
+                ivec w[2];
                 get_pair(w, lines + v * VECTOR_BYTES, j, l);
-                i_store(c->w[i][p][j] + v * VECTOR_BYTES, w[0]);
-                i_store(c->w[i][p][j + 1] + v * VECTOR_BYTES, w[1]);
+                ivec_store(c->w[i][p][j] + v * VECTOR_BYTES, w[0]);
+                ivec_store(c->w[i][p][j + 1] + v * VECTOR_BYTES, w[1]);
             }
             for (size_t s = 0; s < l->sub_blocks; s++)
-                f_store(c->scale[i][s][p] + v * LANES, get_scale(halves, bytes, b, s, l));
+                vec_store(c->scale[i][s][p] + v * LANES, get_scale(halves, bytes, b, s, l));
             if (l->has_min)
-                f_store(c->min[i][p] + v * LANES, get_min(halves, bytes, b, l));
+                vec_store(c->min[i][p] + v * LANES, get_min(halves, bytes, b, l));
         }
     }
 }
@@ -159,52 +163,52 @@ struct x_rows {
 };
 
 /* y += the contribution of a sub-block for n (constant) tokens; integer sums are in registers. */
-ALWAYS_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
-                            const struct x_rows x, size_t n, const struct layout *l)
+VEC_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
+                         const struct x_rows x, size_t n, const struct layout *l)
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
     const uint8_t *lines = c->lines[b];
     const size_t stride = c->stride;
     const struct x_block *xs[TILE_TOKENS];
-    IVEC sum[TILE_TOKENS][TILE_VECTORS];
+    ivec sum[TILE_TOKENS][TILE_VECTORS];
     for (size_t i = 0; i < n; i++) {
         xs[i] = (const struct x_block *)(const void *)(x.at + i * x.stride) + b;
-        IVEC first = first_sum(xs[i], s, l);
+        ivec first = first_sum(xs[i], s, l);
         for (size_t v = 0; v < TILE_VECTORS; v++)
             sum[i][v] = first;
     }
 #pragma GCC unroll 8
     for (size_t j = s * words; j < (s + 1) * words; j += STEP) {
-        IVEC w[TILE_VECTORS][STEP];
+        ivec w[TILE_VECTORS][STEP];
         for (size_t v = 0; v < TILE_VECTORS; v++)
             for (size_t t = 0; t < STEP; t++) {
-                w[v][t] = i_load(lines + v / VECTORS * stride + (j + t) * LINE +
-                                 v % VECTORS * VECTOR_BYTES);
-                I_KEEP(w[v][t]);
+                w[v][t] = ivec_load(lines + v / VECTORS * stride + (j + t) * LINE +
+                                    v % VECTORS * VECTOR_BYTES);
+                ivec_keep(&w[v][t]);
             }
         for (size_t i = 0; i < n; i++) {
-            IVEC a[STEP];
+            ivec a[STEP];
             for (size_t t = 0; t < STEP; t++) {
-                a[t] = i_word(xs[i]->q + 4 * (j + t));
-                I_KEEP(a[t]);
+                a[t] = ivec_of_four(xs[i]->q + 4 * (j + t));
+                ivec_keep(&a[t]);
             }
             for (size_t v = 0; v < TILE_VECTORS; v++)
-                sum[i][v] = i_dot(sum[i][v], w[v], a, l->bits);
+                sum[i][v] = ivec_dot(sum[i][v], w[v], a, l->bits);
         }
     }
     const float *scale = (const float *)c->scale[b][s], *min = (const float *)c->min[b];
     for (size_t i = 0; i < n; i++)
         for (size_t v = 0; v < TILE_VECTORS; v++) {
-            FVEC by = f_mul(f_load(scale + v * LANES), f_all(&xs[i]->scale));
-            FVEC out = f_fma(by, f_from(sum[i][v]), f_load(y[i].y + v * LANES));
+            vec by = vec_mul(vec_load(scale + v * LANES), vec_of(xs[i]->scale));
+            vec out = vec_fma(by, vec_of_ivec(sum[i][v]), vec_load(y[i].y + v * LANES));
             if (l->has_min)
-                out = f_fma(f_load(min + v * LANES), f_all(&xs[i]->sum), out);
-            f_store(y[i].y + v * LANES, out);
+                out = vec_fma(vec_load(min + v * LANES), vec_of(xs[i]->sum), out);
+            vec_store(y[i].y + v * LANES, out);
         }
 }
 
-ALWAYS_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
-                            const struct x_rows x, size_t n, const struct layout *l)
+VEC_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
+                         const struct x_rows x, size_t n, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
 #pragma GCC unroll 2
@@ -241,8 +245,8 @@ typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t block
                      size_t n);
 
 /* Panels [p, p + panels) times m.n <= GROUP_TOKENS tokens. */
-ALWAYS_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p, size_t panels,
-                                tile_fn *tiles, const struct layout *l)
+VEC_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p, size_t panels,
+                             tile_fn *tiles, const struct layout *l)
 {
     struct tile_cache *c = m.work;
     const uint8_t *w = m.w;
@@ -265,16 +269,16 @@ ALWAYS_INLINE void matmul_group(struct results *y, const struct matmul m, size_t
 }
 
 /* Without memcpy for whole tiles: a call costs as much as a block. */
-ALWAYS_INLINE void put_results(float *y, const struct results *from, size_t rows)
+VEC_INLINE void put_results(float *y, const struct results *from, size_t rows)
 {
     if (rows < TILE_PANELS * PANEL)
         memcpy(y, from->y, rows * sizeof *y);
     else
         for (size_t v = 0; v < TILE_VECTORS; v++)
-            f_store(y + v * LANES, f_load(from->y + v * LANES));
+            vec_store(y + v * LANES, vec_load(from->y + v * LANES));
 }
 
-ALWAYS_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struct layout *l)
+VEC_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struct layout *l)
 {
     if (m.n == 1) {
         matmul_one(m, l);
@@ -301,3 +305,9 @@ ALWAYS_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struc
         int_matmul(*m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                      \
     }
 INT_TYPES(DEFINE_MATMUL)
+
+void ISA_NAME(kernels_quant_init_)(struct kernels *k)
+{
+    INT_TYPES(SET_MATMUL)
+    k->quantize = quantize_blocks;
+}
