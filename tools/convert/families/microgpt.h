@@ -64,27 +64,16 @@ int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_
 
 enum mg_kind {
     MG_OTHER,
-    MG_SIZE, /* a number: one of enum mg_size */
-    MG_BOS,
-    MG_EPS,
-    MG_SOME_EPS, /* "eps": of a norm or of an optimizer */
-    MG_ROPE_BASE,
-    MG_SOFTCAP,
+    MG_FACT,
     MG_VOCABULARY,
-    MG_ACTIVATION, /* a text, as are the next two */
-    MG_NORM,
-    MG_POSITIONS,
-    MG_SAYS_EMBEDDING_NORM, /* true or false, as is the next */
-    MG_SAYS_FINAL_NORM,
     MG_TRAINING,  /* a setting of an optimizer */
     MG_CONFIG,    /* a collection of such keys; any other object may be one, too */
     MG_WEIGHTS,   /* a collection of matrices */
     MG_OPTIMIZER, /* a collection that says nothing about the model */
 };
 
-/* By the name alone; *size is set for MG_SIZE. A reader must also look at the value: "params": 4192 is not
- * a list of parameters. */
-enum mg_kind mg_kind_of(const char *key, enum mg_size *size);
+/* By the name alone. A reader must also look at the value: "params": 4192 is not a list of parameters. */
+enum mg_kind mg_kind_of(const char *key);
 
 /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" for any of their spellings; NULL: unknown. */
 const char *mg_activation(const char *name);
@@ -133,10 +122,6 @@ struct mg_value {
 /* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a value);
  * negative with *err. */
 int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
-
-/* Stores a number that a key states; saying it twice is allowed, saying two things is not. */
-int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
-             enum mg_size size);
 
 /* ---- parameter lists (microgpt_params.c) ------------------------------------------------------- */
 

@@ -8,67 +8,78 @@
 #include "base/error.h"
 #include "convert/families/microgpt.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_KEY = 48 };
 
-static const struct {
+/* What a number next to a key is; a text is stored at text_at, 0: nowhere. */
+enum fact_type { NOTHING, WHOLE, REAL, FLAG };
+
+static const struct mg_key {
     enum mg_kind kind;
-    enum mg_size size;
+    enum fact_type type;
+    size_t at, text_at;    /* in struct mg_facts */
     const char *spellings; /* between spaces */
 } keys[] = {
-    {MG_SIZE, MG_VOCAB, " vocabsize nvocab vocabularysize numvocab vocablen dvocab nvocabulary "},
-    {MG_SIZE, MG_EMBD,
+#define SIZE(i) MG_FACT, WHOLE, offsetof(struct mg_facts, sizes[i]), 0
+#define AT(type, member) MG_FACT, type, offsetof(struct mg_facts, member), 0
+#define TEXT_AT(member) MG_FACT, NOTHING, 0, offsetof(struct mg_facts, member)
+    {SIZE(MG_VOCAB), " vocabsize nvocab vocabularysize numvocab vocablen dvocab nvocabulary "},
+    {SIZE(MG_EMBD),
      " nembd nembed nemb nembedding dmodel dembd dembed modeldim embd embeddim embdim embeddingdim "
      "embeddingsize embedsize embdsize embeddinglength hiddensize dim "},
-    {MG_SIZE, MG_LAYERS,
+    {SIZE(MG_LAYERS),
      " nlayer nlayers numlayer numlayers numhiddenlayers layers layercount nblock nblocks "
      "numblocks "
      "blockcount depth "},
-    {MG_SIZE, MG_CONTEXT,
+    {SIZE(MG_CONTEXT),
      " blocksize nctx ctx ctxlen ctxsize context contextlen contextlength contextsize "
      "contextwindow maxseqlen maxseqlength maxsequencelength maxcontext seqlen sequencelen "
      "sequencelength npositions nposition maxpositionembeddings "},
-    {MG_SIZE, MG_HEADS,
+    {SIZE(MG_HEADS),
      " nhead nheads numhead numheads heads headcount nattentionheads numattentionheads "
      "attentionheads nattnheads numattnheads attnheads numqueryheads nqheads attentionheadcount "},
-    {MG_SIZE, MG_KV_HEADS,
+    {SIZE(MG_KV_HEADS),
      " nkvhead nkvheads nheadkv nheadskv kvheads numkvheads numkeyvalueheads headcountkv "
      "attentionheadcountkv "},
-    {MG_SIZE, MG_HEAD_DIM,
-     " headdim headsize headwidth dhead dimhead dimperhead attentionheaddim "},
-    {MG_BOS, 0, " bos bosid bostokenid bostoken bosindex bosidx idbos tokenbos "},
-    {MG_EPS, 0,
+    {SIZE(MG_HEAD_DIM), " headdim headsize headwidth dhead dimhead dimperhead attentionheaddim "},
+    {MG_FACT, WHOLE, offsetof(struct mg_facts, bos), offsetof(struct mg_facts, bos_text),
+     " bos bosid bostokenid bostoken bosindex bosidx idbos tokenbos "},
+    {AT(REAL, eps),
      " rmseps rmsepsilon rmsnormeps rmsnormepsilon normeps normepsilon lneps layernormeps "
      "layernormepsilon layernormrmsepsilon epsnorm epsrms epsrmsnorm "},
-    {MG_SOME_EPS, 0, " eps epsilon "},
-    {MG_ROPE_BASE, 0, " ropetheta ropebase ropefreqbase rotarybase theta "},
-    {MG_SOFTCAP, 0,
+    {AT(REAL, some_eps), " eps epsilon "},
+    {AT(REAL, rope_base), " ropetheta ropebase ropefreqbase rotarybase theta "},
+    {AT(REAL, softcap),
      " softcap logitsoftcap logitssoftcap finallogitsoftcapping logitsoftcapping logitcap "},
-    {MG_VOCABULARY, 0,
+    {MG_VOCABULARY, WHOLE, offsetof(struct mg_facts, sizes[MG_VOCAB]), 0,
      " uchars chars characters vocab vocabulary vocabchars uniquechars charset charlist alphabet "
      "itos stoi itoc ctoi idtochar chartoid idtotoken tokentoid idtostr indextochar chartoindex "
      "idxtochar chartoidx ixtochar chartoix id2char char2id idx2char char2idx ix2char char2ix "
      "int2char char2int tokens "},
-    {MG_ACTIVATION, 0,
+    {TEXT_AT(activation),
      " activation act actfn actfunc activationfn activationfunction activationtype hiddenact "
      "hiddenactivation mlpactivation mlpact ffnactivation nonlinearity nonlin "},
-    {MG_NORM, 0, " norm normtype normalization normalisation normkind normlayer "},
-    {MG_POSITIONS, 0, " positions ropetype ropestyle ropelayout ropepairing rotary rope "},
-    {MG_SAYS_EMBEDDING_NORM, 0,
+    {TEXT_AT(norm), " norm normtype normalization normalisation normkind normlayer "},
+    {TEXT_AT(positions), " positions ropetype ropestyle ropelayout ropepairing rotary rope "},
+    {AT(FLAG, embedding_norm),
      " embeddingnorm embednorm embdnorm embnorm normembedding normembeddings normafterembedding "
      "inputnorm useembeddingnorm "},
-    {MG_SAYS_FINAL_NORM, 0, " finalnorm normfinal normf outputnorm usefinalnorm normbeforehead "},
-    {MG_TRAINING, 0, " beta1 beta2 betas lr learningrate weightdecay epsadam adameps "},
-    {MG_CONFIG, 0,
+    {AT(FLAG, final_norm), " finalnorm normfinal normf outputnorm usefinalnorm normbeforehead "},
+    {MG_TRAINING, NOTHING, 0, 0, " beta1 beta2 betas lr learningrate weightdecay epsadam adameps "},
+    {MG_CONFIG, NOTHING, 0, 0,
      " config configuration hyperparameters hyperparams hparams hp modelargs modelconfig gptconfig "
      "args meta metadata tokenizer architecture arch info header settings specialtokens "},
-    {MG_WEIGHTS, 0,
+    {MG_WEIGHTS, NOTHING, 0, 0,
      " weights model statedict modelstatedict modelstate params parameters tensors modelweights "},
-    {MG_OPTIMIZER, 0,
+    {MG_OPTIMIZER, NOTHING, 0, 0,
      " optimizer optimiser optimizerstate optimizerstatedict optim adam adamw scheduler sampling "
      "sampler generation generationconfig adamm adamv "},
+#undef SIZE
+#undef AT
+#undef TEXT_AT
 };
 
 /* Lower case letters and digits only; "" when too many are left. */
@@ -83,16 +94,21 @@ static void plain(const char *key, char out[MAX_KEY])
     out[*key ? 0 : n] = 0;
 }
 
-enum mg_kind mg_kind_of(const char *key, enum mg_size *size)
+/* NULL: unknown. */
+static const struct mg_key *key_of(const char *key)
 {
     char word[MAX_KEY];
     plain(key, word);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (ckpt_is_one_of(word, keys[i].spellings)) {
-            *size = keys[i].size;
-            return keys[i].kind;
-        }
-    return MG_OTHER;
+        if (ckpt_is_one_of(word, keys[i].spellings))
+            return &keys[i];
+    return NULL;
+}
+
+enum mg_kind mg_kind_of(const char *key)
+{
+    const struct mg_key *k = key_of(key);
+    return k ? k->kind : MG_OTHER;
 }
 
 /* ---- names of activations ---------------------------------------------------------------------- */
@@ -138,10 +154,8 @@ static int state_real(struct mg_parts *m, const char *key, double number, double
     return MGPT_OK;
 }
 
-int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind kind,
-             enum mg_size size)
+static int state_whole(struct mg_parts *m, const char *key, double number, int64_t *to)
 {
-    int64_t *to = kind == MG_BOS ? &m->facts.bos : &m->facts.sizes[size];
     if (m->first_wins && number < 0 && number >= -1) /* as Meta says that it is not stated */
         return MGPT_OK;
     if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
@@ -159,45 +173,27 @@ int mg_state(struct mg_parts *m, const char *key, double number, enum mg_kind ki
 
 /* ---- taking ------------------------------------------------------------------------------------ */
 
-static int microgpt_facts_take_number(struct mg_parts *m, const char *key, double v,
-                                      enum mg_kind kind, enum mg_size size)
+static int take_number(struct mg_parts *m, const char *key, double v, const struct mg_key *k)
 {
-    struct mg_facts *f = &m->facts;
-    int is_flag =
-        (kind == MG_SAYS_EMBEDDING_NORM || kind == MG_SAYS_FINAL_NORM) && (v == 0 || v == 1);
-    switch (kind) {
-    case MG_VOCABULARY: /* "vocab": 27; but "tokens" may count anything */
-        return strstr(key, "oken") ? 1 : mg_state(m, key, v, MG_SIZE, MG_VOCAB);
-    case MG_SIZE:
-    case MG_BOS:
-        return mg_state(m, key, v, kind, size);
-    case MG_EPS:
-        return state_real(m, key, v, &f->eps);
-    case MG_SOME_EPS:
-        return state_real(m, key, v, &f->some_eps);
-    case MG_ROPE_BASE:
-        return state_real(m, key, v, &f->rope_base);
-    case MG_SOFTCAP:
-        return state_real(m, key, v, &f->softcap);
-    case MG_TRAINING:
-        f->trains = 1;
-        return MGPT_OK;
-    default:
-        if (is_flag)
-            *(kind == MG_SAYS_FINAL_NORM ? &f->final_norm : &f->embedding_norm) = (int)v;
-        return is_flag ? MGPT_OK : 1;
-    }
+    void *to = (char *)&m->facts + k->at;
+    if (k->kind == MG_TRAINING)
+        m->facts.trains = 1;
+    if (k->kind == MG_VOCABULARY && strstr(key, "oken")) /* "tokens" may count anything */
+        return 1;
+    if (k->type == WHOLE)
+        return state_whole(m, key, v, to);
+    if (k->type == REAL)
+        return state_real(m, key, v, to);
+    if (k->type != FLAG || (v != 0 && v != 1))
+        return k->kind == MG_TRAINING ? MGPT_OK : 1;
+    *(int *)to = (int)v;
+    return MGPT_OK;
 }
 
-static int take_text(struct mg_parts *m, const char *key, const char *text, enum mg_kind kind)
+static int take_text(struct mg_parts *m, const char *key, const char *text, const struct mg_key *k)
 {
-    struct mg_facts *f = &m->facts;
-    const char **to = kind == MG_ACTIVATION  ? &f->activation
-                      : kind == MG_NORM      ? &f->norm
-                      : kind == MG_POSITIONS ? &f->positions
-                      : kind == MG_BOS       ? &f->bos_text
-                                             : NULL;
-    if (!to)
+    const char **to = (const char **)(void *)((char *)&m->facts + k->text_at);
+    if (!k->text_at)
         return 1;
     if (*to && strcmp(*to, text) != 0 && !m->first_wins)
         return ckpt_refuse(m->err, "%.*s is %.*s here and %.*s elsewhere",
@@ -221,23 +217,20 @@ static int text_number(const char *text, double *v)
     return end != text && !*end;
 }
 
-/* A flag is a number for the keys that want one, and no number for all others ("bos": true). */
-static int wants_flag(enum mg_kind kind)
-{
-    return kind == MG_SAYS_EMBEDDING_NORM || kind == MG_SAYS_FINAL_NORM;
-}
-
+/* A flag is a number for the keys that want one, and none for all others ("bos": true). */
 int mg_take(struct mg_parts *m, const char *key, struct mg_value v)
 {
-    enum mg_size size = MG_VOCAB;
-    enum mg_kind kind = mg_kind_of(key, &size);
+    const struct mg_key *k = key_of(key);
     double number = v.number;
-    int is_number = v.kind == MG_NUMBER || (v.kind == MG_FLAG && wants_flag(kind)), status = 1;
-    if (v.kind == MG_TEXT && kind != MG_VOCABULARY && kind != MG_OTHER && kind != MG_TRAINING)
+    int status = 1;
+    if (!k)
+        return 0;
+    int is_number = v.kind == MG_NUMBER || (v.kind == MG_FLAG && k->type == FLAG);
+    if (v.kind == MG_TEXT && k->kind == MG_FACT)
         is_number = text_number(v.text, &number);
     if (is_number)
-        status = microgpt_facts_take_number(m, key, number, kind, size);
+        status = take_number(m, key, number, k);
     else if (v.kind == MG_TEXT)
-        status = take_text(m, key, v.text, kind);
+        status = take_text(m, key, v.text, k);
     return status == MGPT_OK ? 1 : status < 0 ? status : 0;
 }

@@ -121,14 +121,13 @@ static int load_objects(struct npz *z, struct npz_entry *e, struct mg_parts *m)
 /* One element that is a fact: "norm" is a gain or the kind of the norms, and the value tells. */
 static int is_fact(const struct npz *z, const struct npz_entry *e)
 {
-    enum mg_size size;
     uint32_t layer;
     uint64_t n = 1;
     for (unsigned i = 0; i < e->npy.n_dims; i++)
         n = e->npy.dims[i] == 1 ? n : 0;
-    int is_gain = e->npy.kind == 'f' && e->npy.n_dims > 0 &&
-                  (z->in_order || mg_recognise(e->key.p, &layer) >= 0 ||
-                   mg_kind_of(e->key.p, &size) == MG_WEIGHTS);
+    int is_gain =
+        e->npy.kind == 'f' && e->npy.n_dims > 0 &&
+        (z->in_order || mg_recognise(e->key.p, &layer) >= 0 || mg_kind_of(e->key.p) == MG_WEIGHTS);
     return n == 1 && !is_gain && e->npy.width >= 1 && e->npy.width <= 8 &&
            strchr("fiub", e->npy.kind) != NULL;
 }
@@ -138,7 +137,6 @@ static int load_entry(struct npz *z, zip_uint64_t index, struct mg_parts *m)
 {
     struct npz_entry *e = &z->entries[z->n_entries];
     const char *name = npz_entry_name(&z->stream, index);
-    enum mg_size size;
     size_t n = strlen(name), suffix = strlen(".npy");
     if (n <= suffix || n - suffix >= TREE_MAX_NAME || strcmp(name + n - suffix, ".npy") != 0) {
         ckpt_note(z->stream.c, "ignored: %.60s (not a .npy array)", name);
@@ -160,7 +158,7 @@ static int load_entry(struct npz *z, zip_uint64_t index, struct mg_parts *m)
                              .what = e->what};
     if (e->npy.kind == 'O')
         return load_objects(z, e, m);
-    if (e->npy.kind == 'U' && (!e->npy.n_dims || mg_kind_of(e->key.p, &size) == MG_VOCABULARY))
+    if (e->npy.kind == 'U' && (!e->npy.n_dims || mg_kind_of(e->key.p) == MG_VOCABULARY))
         return load_texts(z, e, m->err);
     return is_fact(z, e) ? load_number(z, e, m->err) : MGPT_OK;
 }

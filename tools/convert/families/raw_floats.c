@@ -82,7 +82,8 @@ static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
     uint64_t expected;
     cursor_take(&in, 8);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (mg_state(m, mg_size_name(sizes[i]), cursor_u32(&in), MG_SIZE, sizes[i]) < 0)
+        if (mg_take(m, mg_size_name(sizes[i]),
+                    (struct mg_value){.kind = MG_NUMBER, .number = cursor_u32(&in)}) < 0)
             return MGPT_EFILE;
     uint32_t n_chars = cursor_u32(&in);
     const uint8_t *chars = cursor_take(&in, n_chars);

@@ -102,11 +102,10 @@ void tree_ignore(struct mg_parts *m, const char *key, struct tree v)
 static int holds_facts(struct tree dict)
 {
     char key[TREE_MAX_NAME];
-    enum mg_size size;
     int has_fact = 0, only_ids = 1;
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         tree_key(&i, key);
-        has_fact |= mg_kind_of(key, &size) != MG_OTHER;
+        has_fact |= mg_kind_of(key) != MG_OTHER;
         only_ids &= i.value.is_whole;
     }
     return has_fact && !only_ids;
@@ -147,8 +146,7 @@ static int take_scalar(struct mg_parts *m, const char *key, struct tree v, enum 
 /* What is another part of a program's state is not looked into. */
 static int take_fact(struct mg_parts *m, const char *key, struct tree v, int note, int nesting)
 {
-    enum mg_size size;
-    enum mg_kind kind = mg_kind_of(key, &size);
+    enum mg_kind kind = mg_kind_of(key);
     enum tree_kind is = v.kind;
     const struct tree none = {0};
     int status = take_scalar(m, key, v, kind);

@@ -49,8 +49,7 @@ static int holds_numbers(struct tree v, int nesting)
 /* A container among the matrices that is none of them. */
 static int is_fact(const char *key, struct tree v)
 {
-    enum mg_size size;
-    enum mg_kind kind = mg_kind_of(key, &size);
+    enum mg_kind kind = mg_kind_of(key);
     if (v.kind != TREE_DICT)
         return kind == MG_VOCABULARY && !holds_numbers(v, 0);
     return kind == MG_VOCABULARY || kind == MG_CONFIG || !holds_numbers(v, 0);
@@ -65,10 +64,9 @@ static int is_mask(const char *key, struct tree v)
 
 static int read_weight(struct mg_parts *m, const char *key, struct tree v)
 {
-    enum mg_size size;
     if (is_spoilt(key, v))
         return ckpt_refuse_tensor(m->err, key, "%s, expected a matrix", v.what);
-    if (tree_is_container(v) && mg_kind_of(key, &size) != MG_OPTIMIZER && !is_fact(key, v))
+    if (tree_is_container(v) && mg_kind_of(key) != MG_OPTIMIZER && !is_fact(key, v))
         return is_mask(key, v) ? MGPT_OK : tree_add_matrices(m, key, v);
     int status = tree_take(m, key, v);
     if (status == 0)
@@ -100,22 +98,20 @@ static int is_named(const char *key, struct tree v)
 /* Without a token embedding: a list of all parameters, or a model that lacks it. */
 static int is_called_so(const char *key, struct tree v)
 {
-    enum mg_size size;
-    return mg_kind_of(key, &size) == MG_WEIGHTS && tree_is_container(v) && holds_numbers(v, 0);
+    return mg_kind_of(key) == MG_WEIGHTS && tree_is_container(v) && holds_numbers(v, 0);
 }
 
 /* The first member that passes, those that are called weights first. */
 static struct tree find_member(struct tree dict, is_weights_fn *is, int nesting)
 {
     char key[TREE_MAX_NAME];
-    enum mg_size size;
     struct tree found = {0};
     if (dict.kind != TREE_DICT)
         return found;
     for (int called_so = 1; called_so >= 0; called_so--)
         for (struct tree_iter i = tree_items(dict); !found.file && tree_next(&i);) {
             tree_key(&i, key);
-            enum mg_kind kind = mg_kind_of(key, &size);
+            enum mg_kind kind = mg_kind_of(key);
             if ((kind == MG_WEIGHTS) != called_so || kind == MG_OPTIMIZER)
                 continue;
             if (is(key, i.value))
