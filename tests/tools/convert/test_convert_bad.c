@@ -4,7 +4,7 @@
  * never crash; what it describes is read to the last value, and inputs lie in blocks of exactly their
  * size, so that ASan and valgrind see every access.
  */
-#include "support/convert_input.h"
+#include "support/hostile.h"
 #include "support/unit.h"
 
 /* Reads JSON that must be refused, or must not (expected NULL). */
@@ -235,88 +235,36 @@ TEST(bad_tokenizers)
 
 /* ---- hostile bytes ----------------------------------------------------------------------------- */
 
-/* Reads; when that succeeds, every value as well. */
-static int exercise(struct span bytes, const struct convert_sides *sides)
+struct sample {
+    struct file model, tokenizer;
+    int is_tokenizer; /* the bytes that are damaged are those of the tokenizer */
+};
+
+static int read_sample(struct span bytes, void *user)
 {
     static const struct ckpt_options none = {0}, heads = {.given = OPT_HEADS, .n_head = 4};
-    struct checkpoint c;
-    mgpt_error err = {0};
+    const struct sample *s = user;
+    const struct span model = {s->model.data, s->model.size};
+    struct convert_sides sides = {{s->tokenizer.data, s->tokenizer.size}, {NULL, 0}};
     int is_json = bytes.size && bytes.data[0] == '{';
-    int status = read_bytes(&c, bytes, is_json ? &heads : &none, sides, &err);
-    if (status < 0)
-        assert_true(err.text[0] && err.status == status);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(c.tensors); i++) {
-        float v[64];
-        uint64_t n = c.tensors[i].n_values;
-        for (uint64_t first = 0; first < n; first += 64)
-            ckpt_values(&c.tensors[i], first, n - first < 64 ? (size_t)(n - first) : 64, v);
-    }
-    ckpt_free(&c);
-    return status;
+    if (s->is_tokenizer)
+        sides.tokenizer = bytes;
+    return read_whole(s->is_tokenizer ? model : bytes, is_json ? &heads : &none, &sides);
 }
 
-static const char *const samples[] = {"flat.json",   "params.json",     "shaped.json",
-                                      "bigram.json", "v0-own-head.bin", "v1.bin",
-                                      "v2.bin",      "tokenizer.bin"};
-
-/* One sample as the model, or as the tokenizer of a good one; in a block of exactly its size. */
-static int exercise_sample(const char *name, const uint8_t *data, size_t n, const struct file *good,
-                           const struct file *tokenizer)
+TEST(damaged)
 {
-    uint8_t *exact = malloc(n ? n : 1);
-    assert_non_null(exact);
-    memcpy(exact, data, n);
-    int is_tokenizer = strcmp(name, "tokenizer.bin") == 0;
-    struct span bytes = {exact, n}, model = {good->data, good->size};
-    struct convert_sides sides = {
-        is_tokenizer ? bytes : (struct span){tokenizer->data, tokenizer->size}, {NULL, 0}};
-    int status = exercise(is_tokenizer ? model : bytes, &sides);
-    free(exact);
-    return status;
-}
-
-TEST(truncated)
-{
-    struct file good = fixture("v0.bin"), tokenizer = fixture("tokenizer.bin");
+    static const char *const samples[] = {"flat.json",   "params.json",     "shaped.json",
+                                          "bigram.json", "v0-own-head.bin", "v1.bin",
+                                          "v2.bin",      "tokenizer.bin"};
+    struct sample s = {.model = fixture("v0.bin"), .tokenizer = fixture("tokenizer.bin")};
     for (size_t i = 0; i < COUNT(samples); i++) {
         struct file f = fixture(samples[i]);
-        size_t step = f.size > 1000 ? 7 : 1, whole = f.size;
-        while (whole > 0 && f.data[whole - 1] == '\n') /* a JSON text is whole without it */
-            whole--;
-        for (size_t n = 0; n < whole; n += step)
-            assert_int_not_equal(exercise_sample(samples[i], f.data, n, &good, &tokenizer),
-                                 MGPT_OK);
-        assert_int_equal(exercise_sample(samples[i], f.data, f.size, &good, &tokenizer), MGPT_OK);
+        s.is_tokenizer = strcmp(samples[i], "tokenizer.bin") == 0;
+        hostile_cuts(&f, f.size > 1000 ? 7 : 1, read_sample, &s);
+        assert_true(hostile_flips(&f, 400, 64, read_sample, &s) > 0);
         file_close(&f);
     }
-    file_close(&good);
-    file_close(&tokenizer);
-}
-
-TEST(flipped)
-{
-    struct file good = fixture("v0.bin"), tokenizer = fixture("tokenizer.bin");
-    uint64_t x = 1;
-    for (size_t i = 0; i < COUNT(samples); i++) {
-        struct file f = fixture(samples[i]);
-        uint8_t *copy = malloc(f.size);
-        assert_non_null(copy);
-        int n_ok = 0, n_bad = 0;
-        for (int round = 0; round < 400; round++) {
-            memcpy(copy, f.data, f.size);
-            for (int k = 0; k < 1 + round % 3; k++) {
-                x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-                copy[(x >> 33) % (round % 2 && f.size > 64 ? 64 : f.size)] ^= (uint8_t)(x >> 24);
-            }
-            int status = exercise_sample(samples[i], copy, f.size, &good, &tokenizer);
-            n_ok += status == MGPT_OK;
-            n_bad += status < 0;
-        }
-        assert_int_equal(n_ok + n_bad, 400);
-        assert_true(n_bad > 0);
-        free(copy);
-        file_close(&f);
-    }
-    file_close(&good);
-    file_close(&tokenizer);
+    file_close(&s.model);
+    file_close(&s.tokenizer);
 }
