@@ -1,7 +1,7 @@
 /* Matrices as base64 of their bytes. See tree.h.
  *
- * The text is checked once, whole: its alphabet, its padding, its length against the shape. Values are
- * decoded where they stand when the writer asks for them, so nothing is held twice.
+ * The whole text is checked once: its alphabet, its padding, its length against the shape. Values
+ * are decoded from it when the writer asks for them, so nothing is stored twice.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -27,7 +27,7 @@ struct base64 {
     unsigned width;
 };
 
-/* ---- decoding ---------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static uint8_t byte_at(const char *text, uint64_t i)
 {
@@ -58,9 +58,10 @@ static void base64_values(const struct ckpt_tensor *t, uint64_t first, size_t n,
         out[i] = value_at(t->source, t->at + first + i);
 }
 
-/* ---- checking ---------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
-/* The bytes that the text stands for; UINT64_MAX when it is not base64. Padding may be left out. */
+/* The number of bytes that the text encodes; UINT64_MAX when it is not base64. Padding may be
+ * missing. */
 static uint64_t decoded_size(const char *text, size_t n)
 {
     size_t padding = 0;

@@ -1,6 +1,6 @@
 /* The pickle machine. See pickle.h.
  *
- * One table has a row for each opcode; opcodes without a function are refused by name. The stack
+ * One table has a row for each opcode. Opcodes without a function are refused by name. The stack
  * holds ids of nodes. Items of containers are linked cells, so that appending takes constant time
  * and no container has memory of its own. Each opcode makes a bounded number of nodes, and each
  * node costs at least one byte of input, so memory is bounded by the input as well as by
@@ -56,7 +56,7 @@ int pickle_push_new(struct pickle_machine *m, struct pickle_node value)
     return status == MGPT_OK ? pickle_push(m, id) : status;
 }
 
-/* How many values lie above the last mark: only those may be taken. */
+/* The number of values above the last mark: only those may be popped. */
 static size_t height(const struct pickle_machine *m)
 {
     size_t n = arr_len(m->marks);
@@ -106,7 +106,7 @@ static int op_protocol(struct pickle_machine *m, int arg)
     return MGPT_OK;
 }
 
-/* Frames only say how much to read at once. */
+/* A frame gives the number of bytes to buffer: nothing to do. */
 static int op_frame(struct pickle_machine *m, int arg)
 {
     (void)arg;

@@ -1,13 +1,13 @@
 /* Python pickles as data: a restricted interpreter that builds a tree and runs nothing.
  *
- * A pickle is a program for a stack machine. This one knows the opcodes that checkpoints of
- * protocol 2 to 5 contain, and the globals of a fixed list (pickle_globals.c), which it never looks
- * up: a global is two texts, a call is a node that holds its callee's name and its arguments.
- * Whatever is not on the lists is refused, naming it. There is no recursion; time and memory are
- * linear in the bytes read; nodes are limited, in all and by the bytes.
+ * A pickle is a program for a stack machine. The interpreter knows the opcodes that checkpoints of
+ * protocol 2 to 5 contain, and a fixed list of globals (pickle_globals.c) that it never imports: a
+ * global is two texts, a call is a node with the callee's name and the arguments. Any other opcode
+ * or global is an error that names it. There is no recursion. Time and memory are linear in the
+ * bytes read; the number of nodes has a limit, and so has their number per byte.
  *
  * Texts and bytes point into the input. The result is a graph: nodes may be shared, and hostile
- * files may hold cycles, so readers of the tree go to fixed depths only.
+ * files may contain cycles, so readers of the tree descend to fixed depths only.
  */
 #ifndef MGPT_CONVERT_PICKLE_H
 #define MGPT_CONVERT_PICKLE_H
@@ -16,9 +16,9 @@
 
 enum {
     PICKLE_MAX_NODES = 10000000,
-    PICKLE_SOME_NODES = 500000, /* beyond these, one for so many bytes: a float takes 9, a "N" 1 */
-    PICKLE_BYTES_A_NODE = 4,
-    PICKLE_MAX_MARKS = 10000 /* nesting of containers that are being filled */
+    PICKLE_SOME_NODES = 500000, /* beyond these, one node for PICKLE_BYTES_A_NODE bytes */
+    PICKLE_BYTES_A_NODE = 4,    /* a float takes 9 bytes, None 1 */
+    PICKLE_MAX_MARKS = 10000    /* nesting of containers that are being filled */
 };
 
 enum pickle_kind {
@@ -27,14 +27,14 @@ enum pickle_kind {
     PICKLE_INT,  /* fits 64 bits */
     PICKLE_LONG, /* does not; .text holds the bytes of the number */
     PICKLE_REAL,
-    PICKLE_TEXT, /* str, UTF-8 as it says; Python 2's str, any bytes */
+    PICKLE_TEXT, /* str, UTF-8 (not checked); Python 2's str, any bytes */
     PICKLE_BYTES,
     PICKLE_TUPLE,
     PICKLE_LIST,      /* and sets */
     PICKLE_DICT,      /* items are key, value, key, value, ... */
-    PICKLE_GLOBAL,    /* the name of something of Python's: two texts */
+    PICKLE_GLOBAL,    /* the name of a Python object: two texts */
     PICKLE_CALL,      /* callee(args...), with the state that was set on it */
-    PICKLE_OBJECT,    /* an instance of a class without meaning here, with its state */
+    PICKLE_OBJECT,    /* an instance of a class, with its state */
     PICKLE_PERSISTENT /* a reference into the container: one item, its id */
 };
 
@@ -83,7 +83,7 @@ int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err);
 int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error *err);
 void pickle_free(struct pickle *p);
 
-/* Does it look like a pickle of protocol 2 to 5? */
+/* Whether the bytes begin like a pickle of protocol 2 to 5. */
 int pickle_sniff(struct span bytes);
 
 /* ---- walking --------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ pickle_id pickle_item(const struct pickle *p, pickle_id id, size_t i);
  * tuple of a dict or None and a dict of slots); 0 when there is none. O(items). */
 pickle_id pickle_get(const struct pickle *p, pickle_id id, const char *key);
 
-/* Is it this text? Is it the global, or a call of the global, of this name? A NULL module is
+/* Whether the node is this text; the global of this name; a call of that global. module NULL:
  * any. */
 int pickle_is_text(const struct pickle *p, pickle_id id, const char *text);
 int pickle_is_global(const struct pickle *p, pickle_id id, const char *module, const char *name);
@@ -121,7 +121,7 @@ int pickle_torch_value(struct gguf_str name, enum state_type *type);
 /* The i-th argument of a call, 0 when there is none. */
 pickle_id pickle_arg(const struct pickle *p, pickle_id id, size_t i);
 
-/* Numbers: ints, bools, reals, numpy scalars of such types. 0 when it is none. */
+/* Ints, bools, reals, numpy scalars of these types: 1, or 0 for any other node. */
 int pickle_int(const struct pickle *p, pickle_id id, int64_t *v);
 int pickle_real(const struct pickle *p, pickle_id id, double *v);
 
@@ -130,14 +130,13 @@ const char *pickle_kind_name(const struct pickle *p, pickle_id id);
 
 /* ---- numpy (pickle_numpy.c) ------------------------------------------------------------------ */
 
-/* Describes an ndarray; the name is not set. Returns 1, 0 when the node is none, negative with
- * *err. Bytes point into the input, except in protocol 2 of Python 3, where they are text that c's
- * memory gets decoded. */
+/* Describes an ndarray; the name is not set. Returns 1, 0 when the node is not an ndarray, negative
+ * with *err. Bytes point into the input; in protocol 2 of Python 3 they are text, which is decoded
+ * into c's memory. */
 int pickle_ndarray(const struct pickle *p, pickle_id id, struct checkpoint *c,
                    struct state_tensor *t, mgpt_error *err);
 
-/* "<f4", "i8", "|b1": 1, or 0 when it is another or big-endian. (.npy headers use the same
- * words) */
+/* "<f4", "i8", "|b1", as in .npy headers: 1, or 0 for other types and big-endian ones. */
 int pickle_dtype(const char *text, size_t n, enum state_type *type);
 
 #endif

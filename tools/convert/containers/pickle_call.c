@@ -1,7 +1,7 @@
-/* Opcodes of pickles that would import, call and build: here they only note what they were asked.
+/* Opcodes of pickles that would import, call and build: here they only record what was asked for.
  *
- * A global that is not on the list of pickle_globals.c ends the pickle, whether or not something is
- * done with it; one that is may be used in its own way only. See pickle_impl.h.
+ * A global that is not on the list of pickle_globals.c ends the pickle, used or not. A global on
+ * the list may only be used as its row says. See pickle_impl.h.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -68,7 +68,7 @@ int pickle_op_global(struct pickle_machine *m, int arg)
     return push_global(m, module, name);
 }
 
-/* INST names a class and calls it in one step; it is refused under the name of the class. */
+/* INST names a class and calls it in one step. The error for the class comes first. */
 int pickle_op_inst(struct pickle_machine *m, int arg)
 {
     int status = pickle_op_global(m, arg);
@@ -148,7 +148,7 @@ int pickle_op_new_object(struct pickle_machine *m, int arg)
         (struct pickle_node){.kind = PICKLE_OBJECT, .as.call.callee = class, .as.call.args = args});
 }
 
-/* Dicts of PyTorch carry a state of their own (_metadata), which says nothing about weights. */
+/* The state of a dict (PyTorch's _metadata) says nothing about weights. */
 int pickle_op_build(struct pickle_machine *m, int arg)
 {
     (void)arg;

@@ -11,7 +11,7 @@ static int append_above(struct pickle_machine *m, pickle_id container, size_t fr
     int status = MGPT_OK;
     for (size_t i = from; status == MGPT_OK && i < arr_len(m->stack); i++)
         status = pickle_append(m, container, m->stack[i]);
-    if (m->stack) /* nothing was ever pushed: () */
+    if (m->stack) /* NULL: nothing was ever pushed */
         arr_set_len(m->stack, from);
     return status;
 }
@@ -159,8 +159,8 @@ int pickle_op_fill(struct pickle_machine *m, int kind)
 
 /* ---- memo ------------------------------------------------------------------------------------ */
 
-/* arg: bytes of the index; 0: the next one. An index is never above the number of values made,
- * since each was put after one. */
+/* arg: bytes of the index; 0: the next one. Every put follows a value of its own, so an index
+ * cannot exceed the number of values. */
 int pickle_op_put(struct pickle_machine *m, int arg)
 {
     uint64_t i = arg ? cursor_uint(&m->in, (unsigned)arg) : arr_len(m->memo);

@@ -1,8 +1,8 @@
-/* The globals that a pickle may name, and what may be done with each. See pickle.h.
+/* The globals that a pickle may name, and how each may be used. See pickle.h.
  *
- * This is a list of what is allowed, never of what is forbidden. Nothing on it is ever imported or
- * called: to be "callable" only means that a call of it is kept as data. Classes of the program
- * that wrote the file (its Value, its GPTConfig) become objects whose attributes can be read.
+ * The list says what is allowed; everything else is refused. Nothing on it is imported or called:
+ * "callable" means that a call is stored as data. Classes of the program that wrote the file
+ * (Value, GPTConfig) become objects whose attributes can be read.
  */
 #include "convert/containers/pickle_impl.h"
 
@@ -76,7 +76,7 @@ static const struct {
       "float8_e5m2"}},
 };
 
-/* Classes of training programs, under whatever module name those had. */
+/* Classes of training programs, in any module. */
 static const char *const data_classes[] = {"Value",       "GPTConfig", "ModelArgs",
                                            "ModelConfig", "Config",    "CfgNode"};
 
@@ -104,7 +104,7 @@ int pickle_torch_value(struct gguf_str name, enum state_type *type)
     return 0;
 }
 
-/* A dotted name would reach through the module for something else: __main__ "os.system". */
+/* A dotted name reaches through the module to another object: __main__ "os.system". */
 static int is_identifier(struct gguf_str s)
 {
     for (size_t i = 0; i < s.n; i++) {

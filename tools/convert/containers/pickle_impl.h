@@ -1,4 +1,4 @@
-/* Pickles, inside: what the files pickle*.c share. */
+/* What the files pickle*.c share. */
 #ifndef MGPT_CONVERT_PICKLE_IMPL_H
 #define MGPT_CONVERT_PICKLE_IMPL_H
 
@@ -9,7 +9,7 @@
 
 enum pickle_use {
     USE_NONE,  /* refused */
-    USE_VALUE, /* may stand as a value */
+    USE_VALUE, /* may be a value */
     USE_CALL,  /* may be called: the call is kept as data */
     USE_DICT,  /* a call makes a dict */
     USE_LIST,  /* a call makes a list out of a list */
@@ -40,14 +40,14 @@ int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id
 int pickle_push(struct pickle_machine *m, pickle_id id);
 int pickle_push_new(struct pickle_machine *m, struct pickle_node value);
 
-/* At least n values lie above the last mark: only those may be popped. */
+/* MGPT_OK when at least n values are above the last mark: only those may be popped. */
 int pickle_need(const struct pickle_machine *m, size_t n);
 pickle_id pickle_pop(struct pickle_machine *m);
 
 /* Appends to a list, tuple or dict. */
 int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item);
 
-/* ---- opcodes: arg is the table's, which also says how many values must be on the stack -------- */
+/* ---- opcodes: arg is that of the table ------------------------------------------------------- */
 
 /* pickle_data.c */
 int pickle_op_mark(struct pickle_machine *m, int arg);

@@ -39,7 +39,7 @@ int pickle_dtype(const char *text, size_t n, enum state_type *type)
     return 0;
 }
 
-/* A call of numpy.dtype; its state may turn the byte order. */
+/* A call of numpy.dtype; its state may say big-endian. */
 static int element_type(const struct pickle *p, pickle_id id, enum state_type *type)
 {
     if (!pickle_is_call(p, id, "numpy", "dtype"))
@@ -52,7 +52,7 @@ static int element_type(const struct pickle *p, pickle_id id, enum state_type *t
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* The node becomes the bytes, so that a text in many places is decoded once. */
+/* Replaces the text by its bytes, so that a node with several users is decoded once. */
 static int latin1(struct pickle_node *text, struct checkpoint *c, mgpt_error *err)
 {
     char *out = ckpt_text(c, text->as.text, text->n);
@@ -192,7 +192,7 @@ static int array_shape(const struct pickle *p, pickle_id shape, struct state_ten
     return 1;
 }
 
-/* Strides of an array whose first index runs fastest. */
+/* Strides of an array whose first index is the fastest. */
 static void fortran(struct state_tensor *t)
 {
     uint64_t stride = 1;

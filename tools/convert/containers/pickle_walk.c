@@ -1,7 +1,7 @@
 /* Reading the tree of a pickle. See pickle.h.
  *
- * Everything accepts any id and any kind: what does not fit gives "none", so that a reader can ask
- * for checkpoint["config"]["n_head"] without looking at each step.
+ * Every function accepts any id of any kind and returns "none" where it does not fit, so that a
+ * reader can ask for checkpoint["config"]["n_head"] without checking each step.
  */
 #include "base/mem.h"
 #include "convert/containers/pickle.h"
@@ -57,7 +57,7 @@ int pickle_is_text(const struct pickle *p, pickle_id id, const char *text)
     return n->kind == PICKLE_TEXT && n->n == strlen(text) && memcmp(n->as.text, text, n->n) == 0;
 }
 
-/* The last one, as in Python. */
+/* Of equal keys the last counts, as in Python. */
 static pickle_id dict_get(const struct pickle *p, pickle_id dict, const char *key)
 {
     pickle_id found = 0;

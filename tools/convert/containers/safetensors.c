@@ -1,7 +1,7 @@
 /* The structure of a safetensors file. See safetensors.h.
  *
- * Tensors must tile the data: sorted by their offsets, each begins where the one before it ends. That
- * one rule excludes overlaps, gaps and hidden bytes, and bounds every size by the file's.
+ * Sorted by offset, each tensor must begin where the previous one ends. This excludes overlaps,
+ * gaps and hidden bytes, and bounds every size by the file's.
  */
 #include "convert/containers/safetensors.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define MAX_HEADER 100000000u
-#define MAX_ENTRIES 32768u /* a tensor each: a tree takes over a kilobyte for one */
+#define MAX_ENTRIES 32768u /* a JSON tree takes over a kilobyte for one */
 #define START 8u           /* of the header */
 
 /* Bits of an element. */
@@ -30,7 +30,7 @@ static const struct {
     {"F6_E3M2", 6},     {"F4", 4},
 };
 
-/* ---- one entry --------------------------------------------------------------------------------- */
+/* ---- one entry ------------------------------------------------------------------------------- */
 
 /* Where an entry came from, for its error lines. */
 struct st_entry {
@@ -121,7 +121,7 @@ static int safetensors_read_entry(const struct st_entry *e, struct st_tensor *t)
     return MGPT_OK;
 }
 
-/* ---- all entries ------------------------------------------------------------------------------- */
+/* ---- all entries ----------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -183,7 +183,7 @@ static int tile(struct safetensors *st, struct span data, uint64_t start, mgpt_e
     return MGPT_OK;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int header_length(struct span bytes, uint64_t *n, mgpt_error *err)
 {
@@ -204,7 +204,7 @@ static int header_length(struct span bytes, uint64_t *n, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Before a tree is made of them: each has a brace of its own, as has the header. */
+/* Counts before the JSON is parsed: each entry has a brace, and so has the header. */
 static int count_entries(struct span text, mgpt_error *err)
 {
     size_t n = 0;

@@ -2,9 +2,9 @@
  *
  *     u64 N, N bytes of JSON {name: {"dtype", "shape", "data_offsets": [begin, end]}}, data
  *
- * Offsets count from the start of the data. Nothing is copied: tensors point into the caller's bytes,
- * names into the parsed header. What a tensor means is not looked at, nor is a number that its element
- * type can hold refused. Sharded models are put together in hf_state.c.
+ * Offsets count from the start of the data. Nothing is copied: tensors point into the caller's
+ * bytes, names into the parsed header. What a tensor means is not looked at, nor is a number that
+ * its element type can hold refused. Sharded models are put together in hf_state.c.
  */
 #ifndef MGPT_CONVERT_SAFETENSORS_H
 #define MGPT_CONVERT_SAFETENSORS_H
@@ -31,10 +31,10 @@ struct safetensors {
 /* Whether bytes begin like a safetensors file. */
 int st_sniff(struct span bytes);
 
-/* Refused, each by name: a header that is longer than the file or than 100 MB, does not begin with '{',
- * is not JSON, has duplicate names; entries of another form; element types that the format does not
- * have; shapes whose bytes overflow or differ from the offsets; tensors that overlap, leave gaps or end
- * before or after the file does. On failure st is released. */
+/* Refused, each by name: a header that is longer than the file or than 100 MB, does not begin with
+ * '{', is not JSON, has duplicate names; entries of another form; element types that the format
+ * does not have; shapes whose bytes overflow or differ from the offsets; tensors that overlap,
+ * leave gaps or end before or after the file does. On failure st is released. */
 int st_parse(struct safetensors *st, struct span bytes, mgpt_error *err);
 void st_free(struct safetensors *st);
 

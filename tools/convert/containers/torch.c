@@ -72,7 +72,7 @@ static int find_bytes(const struct torch_file *f, const struct pickle_node *key,
     return status < 0 ? status : 1;
 }
 
-/* Type and bytes of a storage, no more of them than its count says. */
+/* Type and bytes of a storage; at most as many bytes as its count implies. */
 static int storage(const struct torch_file *f, pickle_id persistent, struct state_tensor *t,
                    mgpt_error *err)
 {
@@ -132,7 +132,7 @@ static int is_rebuild(const struct pickle *p, pickle_id function)
            pickle_is_global(p, function, "torch._utils", "_rebuild_tensor_v3");
 }
 
-/* Looks through parameters and typed tensors: the function and arguments that make the tensor. */
+/* The function and arguments that make the tensor, inside parameters and typed tensors. */
 static int unwrap(const struct pickle *p, pickle_id id, pickle_id *function, pickle_id *args)
 {
     for (int depth = 0; depth < MAX_WRAPPERS; depth++) {

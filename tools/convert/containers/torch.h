@@ -1,7 +1,7 @@
 /* PyTorch's containers: the zip archive (since 1.6) and the legacy file, as a pickle and storages.
  *
- * torch_open reads the pickle only. Tensors are described when they are asked for, so what nobody
- * asks for (an optimizer's state, three times the model) is not touched. Bytes stay in the file.
+ * torch_open reads the pickle only. A tensor is described when the caller asks for it, so an
+ * optimizer's state (three times the model) is never read. Tensors point into the file.
  */
 #ifndef MGPT_CONVERT_TORCH_H
 #define MGPT_CONVERT_TORCH_H
@@ -23,7 +23,7 @@ struct torch_file {
     struct torch_storage *storages; /* stb_ds array, sorted by key; legacy files */
 };
 
-/* 0 no, 1 yes, -1: a zip archive that is damaged, perhaps one of PyTorch's. */
+/* 1 yes, 0 no, -1: a damaged zip archive, perhaps one of PyTorch's. */
 int torch_sniff(struct span bytes);
 
 /* Opens a zip archive, a legacy file, or a bare pickle. On failure nothing is left to free.

@@ -128,7 +128,7 @@ static int take_storages(struct torch_file *f, struct span bytes, size_t at,
 
 /* ---- the pickles ----------------------------------------------------------------------------- */
 
-/* Reads the pickle at *at and moves that behind it. */
+/* Reads the pickle at *at and moves *at after it. */
 static int next(struct pickle *p, struct span bytes, size_t *at, mgpt_error *err)
 {
     int status = pickle_read_at(p, bytes, *at, err);

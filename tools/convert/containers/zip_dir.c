@@ -91,7 +91,7 @@ static int find_directory(struct span bytes, uint64_t *offset, uint64_t *size, u
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Replaces the quantities that are all ones by those of the zip64 field. */
+/* Replaces sizes and offsets of 2^32 - 1 by those of the zip64 field. */
 static void apply_zip64(struct zip_entry *e)
 {
     struct cursor c = cursor_over(e->extra.data, e->extra.size);
@@ -132,7 +132,7 @@ static int zip_dir_read_entry(struct cursor *c, struct zip_entry *e)
     return 1;
 }
 
-/* Finds the data behind the local header; the name there must be the directory's. */
+/* Finds the data after the local header, whose name must be the directory's. */
 static int locate(struct span bytes, const struct zip_entry *e, struct zip_member *m)
 {
     struct cursor c = cursor_at(bytes, e->offset);
@@ -186,7 +186,8 @@ static int by_name(const void *a, const void *b)
     return compare_texts(x->name, x->n_name, y->name, y->n_name);
 }
 
-/* Members that share bytes, or a name, are how one reader is shown something else than another. */
+/* With members that share bytes or a name, two programs can read different contents from one
+ * archive. */
 static int check_order(struct zip_dir *z, struct span bytes, mgpt_error *err)
 {
     struct zip_member *m = z->members;

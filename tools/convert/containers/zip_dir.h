@@ -1,8 +1,9 @@
 /* The directory of a zip archive in memory, for archives whose members are stored, not compressed:
  * PyTorch checkpoints, .npz files. A member is then a span of the archive: nothing is copied.
  *
- * libzip, which reads deflated .npz entries (common/npz.h), does not say where the bytes of a member are, so it
- * would copy every tensor; it also accepts members that overlap and names that occur twice.
+ * libzip, which reads deflated .npz entries (common/npz.h), does not say where the bytes of a
+ * member are, so it would copy every tensor; it also accepts members that overlap and names that
+ * occur twice.
  *
  * Sizes and offsets come from the central directory (PyTorch's local headers hold zeros), zip64 or
  * not. Every range is checked against the archive, members may not overlap, names are unique.
@@ -36,8 +37,8 @@ void zip_dir_close(struct zip_dir *z);
 struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
                                 struct gguf_str name);
 
-/* To be called before a member is used: it is stored, and its bytes are those of its checksum, which is
- * computed once. Errors: MGPT_EFILE. */
+/* To be called before a member is used: it is stored, and its bytes are those of its checksum,
+ * which is computed once. Errors: MGPT_EFILE. */
 int zip_dir_check(struct zip_member *m, mgpt_error *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* The tokenizer beside a checkpoint: which file, and what the other files say about it.
+/* The tokenizer next to a checkpoint: which file, and what the other files say about it.
  *
- * tokenizer.json comes first, since it is what Hugging Face itself runs. Ids of BOS and EOS are
- * taken from the most specific file that has them: the post-processor (what is put around texts),
+ * tokenizer.json comes first, since Hugging Face itself runs it. The ids of BOS and EOS are taken
+ * from the most specific file that has them: the post-processor (what is added to texts),
  * tokenizer_config.json (names), generation_config.json, config.json (numbers).
  */
 #include "convert/vocab/hf_tokenizer.h"
@@ -63,8 +63,7 @@ static int config_flag(const struct configs *f, const char *key)
 
 /* ---- BOS and EOS ----------------------------------------------------------------------------- */
 
-/* A token by the name that tokenizer_config.json gives it: a text, or an object with its content.
- */
+/* A token by its name in tokenizer_config.json: a text, or an object with its content. */
 static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
 {
     const json_t *v = json_object_get(f->tokenizer, key);
@@ -91,8 +90,8 @@ static void set_if_none(int32_t *to, int32_t id)
         *to = id;
 }
 
-/* Whether texts give this id: a piece of one character, or one that is merged. "<|endoftext|>" in vocab.json
- * is not: nothing merges to it. */
+/* Whether a text can give this id: a piece of one character, or one that a merge makes.
+ * "<|endoftext|>" in vocab.json is neither. */
 static int is_text(const struct hf_tok *t, int32_t id)
 {
     const struct vocab_slot *s = &t->slots.slots[id];
@@ -111,7 +110,7 @@ static int is_text(const struct hf_tok *t, int32_t id)
     return is_piece;
 }
 
-/* Ids in config.json that are no token, or are text: other tokenizers may have been meant. */
+/* Notes ids in config.json that are no token, or are text: they may belong to another tokenizer. */
 static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id"};
@@ -130,8 +129,9 @@ static void note_ids(const struct hf_tok *t, const char *file, const json_t *con
     }
 }
 
-/* The first id is EOS; one more that ends generation has room beside it. A token that a file names is
- * special in the original, too; a number may be that of a piece of text, which stays what it is. */
+/* The first id is EOS; one more id that ends generation becomes EOT. A token that a file names is
+ * special in the original as well; an id that is only a number may be a piece of text, which stays
+ * text. */
 static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
 {
     struct ckpt_vocab *v = &t->c->vocab;
@@ -152,7 +152,7 @@ static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
         }
     for (size_t i = 0; i < 3; i++)
         note_ids(t, files[i], sources[i]);
-    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* they are never text */
+    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* not pieces of text */
     for (size_t i = 0; i < 3; i++) {
         int is_named = ends[i] >= 0 && (ends[i] == bos || ends[i] == eos);
         if (ends[i] >= 0 && t->slots.slots[ends[i]].type == TOKEN_NORMAL &&
@@ -161,8 +161,8 @@ static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
     }
 }
 
-/* Tokenizers of Llama's and Gemma's classes go by tokenizer_config.json, whatever their
- * post-processor says. */
+/* For tokenizers of Llama's and Gemma's classes tokenizer_config.json overrides the
+ * post-processor. */
 static int goes_by_config(const struct configs *f)
 {
     const char *name = json_string_value(json_object_get(f->tokenizer, "tokenizer_class"));
@@ -170,7 +170,7 @@ static int goes_by_config(const struct configs *f)
                     strncmp(name, "CodeLlama", 9) == 0);
 }
 
-/* What a post-processor puts around texts is BOS, and EOS, whatever else is called so. */
+/* The tokens that a post-processor adds are BOS and EOS, even if other tokens have these names. */
 static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
@@ -199,7 +199,7 @@ static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err
 
 /* ---- the chat template ----------------------------------------------------------------------- */
 
-/* One text, or a list of named ones of which "default" counts; newer directories have a file. */
+/* One text, or a list of named ones ("default" counts); newer directories have a file. */
 static int read_template(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
                          mgpt_error *err)
 {
@@ -227,7 +227,7 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Other readers look for user-defined tokens in texts as they are: with spaces. */
+/* Readers of GGUF look for user-defined tokens in the original text, with spaces. */
 static int write_spaces(struct hf_tok *t, mgpt_error *err)
 {
     for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++) {
@@ -300,7 +300,7 @@ static int read_sentencepiece(struct hf_tok *t, struct span bytes, const struct 
     return status;
 }
 
-/* The first byte that is no white space. */
+/* The first byte that is not white space. */
 static int first_byte(struct span bytes)
 {
     size_t i = 0;

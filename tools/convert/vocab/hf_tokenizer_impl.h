@@ -1,5 +1,5 @@
-/* The parts of hf_tokenizer.c: readers of one kind of file each. They fill c->vocab and leave the
- * ids of BOS and EOS to hf_tokenizer.c, which sees the other files. */
+/* The parts of hf_tokenizer.c: each reads one kind of file. They fill c->vocab except for the ids
+ * of BOS and EOS, which hf_tokenizer.c takes from the other files. */
 #ifndef MGPT_CONVERT_HF_TOKENIZER_IMPL_H
 #define MGPT_CONVERT_HF_TOKENIZER_IMPL_H
 
@@ -7,7 +7,7 @@
 #include "convert/vocab/hf_tokenizer.h"
 #include "convert/vocab/vocab_slots.h"
 
-/* A tokenizer on its way into c->vocab. */
+/* A tokenizer that is being read into c->vocab. */
 struct hf_tok {
     struct checkpoint *c;
     const char *file; /* for messages */
@@ -16,9 +16,9 @@ struct hf_tok {
     json_t *added;        /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
     struct vocab_slots slots;
     int sentencepiece; /* else byte-level BPE */
-    const char *first; /* special token that the post-processor puts in front, NULL: none */
-    const char *last;  /* ... and behind */
-    int has_post;      /* a post-processor says what is added, even if nothing is */
+    const char *first; /* special token that the post-processor adds before texts, NULL: none */
+    const char *last;  /* ... and after them */
+    int has_post;      /* there is a post-processor, even if it adds nothing */
 };
 
 /* A side file of JSON: *root is NULL when there is none. `load` is hf_json or hf_json_reals. */
@@ -38,16 +38,17 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
 enum { HF_TOK_LINE = 2 * 65535 + 2 }; /* of a merge: two tokens, a space, NUL */
 
-/* Merge i is "left right" in `line`, n bytes and a NUL, of which n_left are the left part's: both and what
- * they make must be in the vocabulary. Afterwards the line is what they make. */
+/* Merge i is "left right" in `line`: n bytes and a NUL, the first n_left are the left part. Both
+ * parts and their concatenation must be in the vocabulary. Afterwards `line` is the
+ * concatenation. */
 int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
                  size_t i, mgpt_error *err);
 
 /* The value of a flag; absent and null: `absent`. */
 int hf_tok_flag(const json_t *object, const char *key, int absent);
 
-/* Normalizer, pre-tokenizer, model flags and post-processor to model, pre, nfc, spaces, ...;
- * refuses what is not one of the known shapes. */
+/* Sets model, pre, nfc, spaces, ... from normalizer, pre-tokenizer, model flags and post-processor;
+ * refuses unknown shapes. */
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
 /* ---- vocab.json and merges.txt (hf_tokenizer_lists.c) ---------------------------------------- */
@@ -55,8 +56,8 @@ int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
 int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
                  mgpt_error *err);
 
-/* {text: id} into slots, after making room for them and for ids below `n_other`, which come from
- * elsewhere. */
+/* Makes slots for {text: id} and for ids below `n_other` (added tokens), and fills those of {text:
+ * id}. */
 int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err);
 
 /* ---- tokenizer.model (sentencepiece.c) ------------------------------------------------------- */

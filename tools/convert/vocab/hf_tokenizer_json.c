@@ -66,8 +66,8 @@ static uint64_t count_added(const json_t *added)
     return n;
 }
 
-/* A token that is looked for in the raw text, but is written with U+2581, is never found there:
- * merging alone makes it. */
+/* A token that is searched in the original text but contains U+2581 is never found there: only
+ * merges make it. */
 static int is_found(const struct hf_tok *t, const json_t *token, const char *text)
 {
     int raw = json_is(json_object_get(token, "normalized"), JSON_FALSE);
@@ -107,7 +107,7 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
 /* ---- merges ---------------------------------------------------------------------------------- */
 
 /* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
- * that of the left part. GGUF splits at the first space behind the first byte. */
+ * that of the left part. GGUF splits at the first space after the first byte. */
 static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
 {
     const char *left =
@@ -146,7 +146,7 @@ int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t
                    : MGPT_OK;
 }
 
-/* The first merge that makes a token is its score for readers that know scores only. */
+/* The first merge that makes a token gives its score, for readers without merges. */
 static void set_score(struct hf_tok *t, const json_t *vocab, const char *token, size_t rank)
 {
     struct vocab_slot *slot = &t->slots.slots[json_integer_value(json_object_get(vocab, token))];
@@ -179,7 +179,7 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
     return MGPT_OK;
 }
 
-/* Lists and objects that are something else, which would count as empty. Absent and null are no list. */
+/* Refuses values of other types, which would count as empty. Absent and null lists are empty. */
 static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     static const struct {

@@ -1,6 +1,5 @@
-/* vocab.json and merges.txt (GPT-2's encoder.json and vocab.bpe): byte-level BPE without a word
- * about how texts are split. That is GPT-2's rule unless tokenizer_config.json names another
- * tokenizer.
+/* vocab.json and merges.txt (GPT-2's encoder.json and vocab.bpe): byte-level BPE. The files do not
+ * say how texts are split: GPT-2's rule, unless tokenizer_config.json names another tokenizer.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -41,13 +40,13 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
 
 /* ---- merges.txt ------------------------------------------------------------------------------ */
 
-/* A line is a merge when there is a space in it, and it is not the line that gives a version. */
+/* A line with a space is a merge, except for the version. */
 static int is_merge(const char *line, size_t n)
 {
     return n > 2 && memchr(line + 1, ' ', n - 2) && !(n > 9 && memcmp(line, "#version:", 9) == 0);
 }
 
-/* Split at the first space behind the first byte. */
+/* Split at the first space after the first byte. */
 static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const json_t *vocab, const char *p,
                                         size_t n, mgpt_error *err)
 {

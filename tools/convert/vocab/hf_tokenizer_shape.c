@@ -1,8 +1,8 @@
-/* tokenizer.json: which of the known tokenizers is it?
+/* tokenizer.json: which of the known tokenizers it is.
  *
- * Byte-level BPE is known by its list of pre-tokenizers, each written as one word here and compared
- * with a table; SentencePiece by how it treats spaces. Anything else is refused: a normalizer that
- * is skipped or a pattern that is nearly right gives a model that runs on another text.
+ * Byte-level BPE is recognised by its list of pre-tokenizers, each described in one line and
+ * compared with a table; SentencePiece by how it treats spaces. Everything else is refused: with a
+ * skipped normalizer or a pattern that is nearly right the model would run on another text.
  */
 #include "base/mem.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
@@ -35,7 +35,8 @@ int hf_tok_flag(const json_t *object, const char *key, int absent)
     return v ? json_is(v, JSON_TRUE) : absent;
 }
 
-/* A component and the members of sequences, flat: how many, or -1 when they are too many. */
+/* The component, or the members if it is a sequence. Returns their number, or -1 when there are too
+ * many. */
 static int flatten(const json_t *component, const char *key, const json_t *parts[MAX_PARTS])
 {
     const json_t *list = is(component, "Sequence") ? json_object_get(component, key) : NULL;
@@ -85,7 +86,7 @@ static const struct shape_row {
      "deepseek-v3"},
 };
 
-/* One pre-tokenizer in a few words. */
+/* One pre-tokenizer in a line of text. */
 static void shape_describe(const json_t *part, char word[MAX_WORD])
 {
     const json_t *pattern = json_object_get(part, "pattern");
@@ -143,8 +144,8 @@ static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mg
     return hf_tok_refuse(t, "pre_tokenizer not supported", what, err);
 }
 
-/* Two rules differ in whether a piece that is a token is taken whole; the key says what is meant.
- */
+/* Rules say whether a piece that is a token is taken whole; the key ignore_merges overrides
+ * them. */
 static void set_whole(struct ckpt_vocab *v, int ignore_merges)
 {
     if (strcmp(v->pre, "llama-bpe") == 0 && !ignore_merges)
@@ -180,7 +181,7 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
-/* Prepend U+2581, then replace spaces by it; either way round in the file it is the same. */
+/* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
 static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
 {
     const json_t *parts[MAX_PARTS];
@@ -201,7 +202,7 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
     return MGPT_OK;
 }
 
-/* Metaspace escapes spaces itself, and adds one only where there is none. */
+/* Metaspace escapes spaces itself, and adds one only where the text has none. */
 static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;

@@ -2,7 +2,7 @@
  *
  *     u32 max_token_length, then for each id: f32 score, u32 length, bytes
  *
- * There is no count and no magic: the file must end exactly behind the last token, and the number of
+ * There is no count and no magic: the file must end exactly after the last token, and the number of
  * tokens must be the model's. The exporter replaced U+2581 by a space and renamed ids 1 and 2; both
  * are undone here, as GGUF expects SentencePiece's own texts.
  */
@@ -32,7 +32,7 @@ static int next_token(struct cursor *c, struct llama2c_token *t)
     return !c->failed;
 }
 
-/* Walks the whole file: how many tokens it holds. */
+/* The number of tokens in the whole file. */
 static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
@@ -52,7 +52,7 @@ static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *e
     return MGPT_OK;
 }
 
-/* The special ids have fixed meanings; what the file calls them varies with the exporter. */
+/* The special ids have fixed meanings; their texts depend on the exporter. */
 static int add_special(struct checkpoint *c, uint64_t id, const struct llama2c_token *t,
                        mgpt_error *err)
 {

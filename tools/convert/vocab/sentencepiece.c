@@ -5,8 +5,8 @@
  *     3  normalizer  1 name, 2 charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
  *                    5 escape_whitespaces
  *
- * Unknown fields are skipped, as protobuf wants it. Refused: unigram models, and texts that would
- * be normalised (a charsmap, spaces collapsed), since the library takes texts as they are.
+ * Unknown fields are skipped, as protobuf requires. Refused: unigram models, and models that
+ * normalise texts (a charsmap, collapsed spaces), since the library does not change texts.
  */
 #include "base/cursor.h"
 #include "base/error.h"
@@ -38,7 +38,7 @@ static uint64_t varint(struct cursor *c)
     return 0;
 }
 
-/* The next field: 1, 0 at the end, -1 when the bytes are no message. */
+/* The next field: 1, 0 at the end, -1 when the bytes are not a message. */
 static int next(struct cursor *c, struct field *f)
 {
     if (cursor_left(c) == 0)
@@ -82,7 +82,7 @@ static uint64_t count_pieces(struct span bytes)
     return n;
 }
 
-/* User-defined pieces are looked for in texts before spaces become U+2581: the library knows. */
+/* The library searches user-defined pieces in texts before spaces become U+2581. */
 static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);

@@ -1,8 +1,8 @@
 /* tiktoken vocabularies: ranks to tokens and merges. See tiktoken.h.
  *
- * The merge that makes a token is found by merging its bytes with the tokens of lower rank only:
- * two parts remain. A token for which more remain is never made by merging; it counts where a whole
- * piece is looked up first, as tiktoken does.
+ * The merge that makes a token is found by merging its bytes with tokens of lower rank only: two
+ * parts remain. When more parts remain, no merge makes the token: it is found only where a whole
+ * piece is looked up first, which tiktoken does.
  */
 #include "convert/vocab/tiktoken.h"
 
@@ -165,7 +165,7 @@ static int add_specials(struct reader *r, mgpt_error *err)
     return status;
 }
 
-/* A special token that the caller names must be there. */
+/* The id of a special token; an error when the vocabulary lacks it. */
 static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_error *err)
 {
     *id = text ? vocab_slots_find(&r->slots, text) : -1;
@@ -174,8 +174,7 @@ static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_
     return MGPT_OK;
 }
 
-/* Chat models end a turn with a token of its own, and a document with BOS, where the next begins.
- */
+/* Chat models end a turn with their EOS, and a document with the BOS of the next one. */
 static int set_ids(struct reader *r, mgpt_error *err)
 {
     struct ckpt_vocab *v = &r->c->vocab;
@@ -264,7 +263,7 @@ static int64_t tiktoken_decode(char *p, size_t n)
     return (int64_t)(out - n_pad);
 }
 
-/* The next line as a token: 1, 0 at the end, -1 when it is none. *p moves behind it. */
+/* The next line as a token: 1, 0 at the end, -1 for a malformed line. *p moves after it. */
 static int next_line(char **p, char *end, struct tiktoken_token *t)
 {
     char *start = *p;
@@ -297,7 +296,7 @@ int tiktoken_sniff(struct span bytes)
     return end && next_line(&p, end, &t) == 1;
 }
 
-/* What the number of ranks tells. */
+/* Vocabularies that are recognised by the number of their ranks. */
 static const struct known {
     size_t n_ranks;
     const char *pattern, *what;

@@ -1,8 +1,8 @@
 /* Character vocabularies for GGUF. See vocab_chars.h.
  *
- * Characters are looked up through sorted arrays of code points; nothing here is quadratic, because
- * vocabularies come from hostile files. The merge rules of the characters share their beginnings
- * ("\xE2\x82" of both "\xE2\x82\xAC" and "\xE2\x82\xA4"), and each rule must occur once.
+ * Characters are looked up in sorted arrays of code points; nothing is quadratic, because
+ * vocabularies come from hostile files. Characters share merge rules ("\xE2\x82" for both
+ * "\xE2\x82\xAC" and "\xE2\x82\xA4"); each rule must occur once.
  */
 #include "convert/vocab/vocab_chars.h"
 
@@ -15,7 +15,7 @@
 
 #define BOS_TEXT "<BOS>"
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* The code point of a one-character entry, UTF8_BAD for anything else. */
 static uint32_t character(struct gguf_str s)
@@ -100,7 +100,7 @@ static int check_entries(const struct gguf_str *entries, size_t n, mgpt_error *e
     return status;
 }
 
-/* ---- the byte alphabet and its merges ---------------------------------------------------------- */
+/* ---- the byte alphabet and its merges -------------------------------------------------------- */
 
 /* GPT-2's character for a byte; returns its length in UTF-8. */
 static size_t put_byte(uint8_t byte, char *out)
@@ -123,7 +123,7 @@ size_t vocab_put_bytes(const char *p, size_t n, char *out)
     return len;
 }
 
-/* A merge is the n bytes of a character's beginning, the last of which is the right-hand side. */
+/* A merge: the first n bytes of a character; the last of them is the right part. */
 struct prefix {
     uint32_t bytes; /* big-endian, left-aligned */
     uint32_t n;
@@ -132,7 +132,7 @@ struct prefix {
 static int compare_prefixes(const void *a, const void *b)
 {
     const struct prefix *x = a, *y = b;
-    if (x->n != y->n) /* shorter first: a rule must stand before the ones that need its result */
+    if (x->n != y->n) /* shorter first: a rule comes before the ones that need its result */
         return x->n < y->n ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
@@ -181,7 +181,7 @@ static int add_merges(struct checkpoint *c, const struct gguf_str *entries, size
     return status;
 }
 
-/* ---- the vocabulary ---------------------------------------------------------------------------- */
+/* ---- the vocabulary -------------------------------------------------------------------------- */
 
 static int vocab_chars_add_entry(struct checkpoint *c, struct gguf_str s, mgpt_error *err)
 {

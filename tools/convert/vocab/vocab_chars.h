@@ -1,16 +1,17 @@
 /* Character vocabularies: microgpt's and nanoGPT's, for GGUF.
  *
- * Each character is stored in GPT-2's byte alphabet with the merges that build it from its bytes, so
- * that every GGUF reader can use the file. A token that is no character (BOS) is a control token.
+ * Each character is stored in GPT-2's byte alphabet with the merges that build it from its bytes,
+ * so that every GGUF reader can use the file. A token that is no character (BOS) is a control
+ * token.
  */
 #ifndef MGPT_VOCAB_CHARS_H
 #define MGPT_VOCAB_CHARS_H
 
 #include "convert/core/checkpoint.h"
 
-/* Fills c->vocab from the entries as the checkpoint lists them, one character each, or the name of a
- * special token such as "<BOS>". `bos` is its id when the checkpoint says, else -1; then it is the
- * special entry, or, when there is one entry less than n_vocab, the missing id: the last.
+/* Fills c->vocab from the entries as the checkpoint lists them, one character each, or the name of
+ * a special token such as "<BOS>". `bos` is its id when the checkpoint says, else -1; then it is
+ * the special entry, or, when there is one entry less than n_vocab, the missing id: the last.
  * Errors: MGPT_EFILE, naming the entry. */
 int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
                     uint64_t n_vocab, mgpt_error *err);

@@ -26,8 +26,8 @@ struct vocab_slots {
     size_t n;
 };
 
-/* Room for ids 0 to n - 1. Refuses a vocabulary larger than the embedding of n_rows rows, which are no
- * more than an int32 counts. */
+/* Room for ids 0 to n - 1. Refuses a vocabulary larger than the embedding of n_rows rows, which are
+ * no more than an int32 counts. */
 int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
                      uint64_t n_rows, mgpt_error *err);
 void vocab_slots_free(struct vocab_slots *v);

@@ -1,8 +1,8 @@
-/* A character vocabulary out of a text: a list of characters, or the training text itself.
- * See vocab_chars.h.
+/* A character vocabulary out of a text: a list of characters, or the training text itself. See
+ * vocab_chars.h.
  *
- * Checkpoints often come without their vocabulary, but next to the text they were trained on. The set
- * of characters is a bitmap over all code points, so a text of any size takes little memory.
+ * Checkpoints often come without their vocabulary, but next to the text they were trained on. The
+ * set of characters is a bitmap over all code points, so a text of any size takes little memory.
  */
 #include "base/error.h"
 #include "base/mem.h"
