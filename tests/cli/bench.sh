@@ -138,7 +138,7 @@ refuses "--vs bytes" 3 "$tmp/bad: " bench "$names" --vs "$tmp/bad"
 # ---- Ctrl-C ----
 
 # A background job of a shell without job control ignores Ctrl-C until the program asks for it, so
-# the signal is repeated until it is heard.
+# the signal is repeated until it arrives.
 "$MGPT" bench "$names" -r 99 -n 1,2,3,4,5,6,7,8 -b 1,2,3,4,5,6,7,8 >"$tmp/out" 2>"$tmp/err" &
 job=$!
 while kill -INT $job 2>/dev/null; do

@@ -34,7 +34,7 @@ for config in "$golden"/*/config.json; do
 done
 check "there are golden models" [ "$n" -ge 15 ]
 
-# ---- one model, many ways to name it ----
+# ---- one model, many names ----
 
 copy() { rm -rf "$2" && cp -R "$golden/$1" "$2"; }
 same() { check "$3" cmp -s "$1" "$2"; }

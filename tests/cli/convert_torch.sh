@@ -169,7 +169,7 @@ head -c 300 /dev/zero >foreign
 printf '\127\373\200\213\044\165\107\333' >>foreign
 denies 3 'this is the index of a TensorFlow checkpoint' foreign no.gguf
 
-# ---- what was saved another way ----
+# ---- checkpoints of other programs ----
 
 equal lightning model.ckpt
 equal fsdp model.ckpt

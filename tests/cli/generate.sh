@@ -143,7 +143,7 @@ check "a reader that goes ends it quietly" \
     eval '[ "$(cat "$tmp/code")" -eq 5 ] && [ ! -s "$tmp/err" ]'
 
 # A background job of a shell without job control ignores Ctrl-C until the program asks for it, so
-# the signal is repeated until it is heard.
+# the signal is repeated until it arrives.
 "$MGPT" generate "$names" --samples 2000000000 >"$tmp/out" 2>"$tmp/err" &
 job=$!
 while kill -INT $job 2>/dev/null; do

@@ -143,7 +143,7 @@ check "no room for convert" full convert "$names" big.out.gguf
 check "no room for trace to .npz" full trace "$names" -p anna -o big.npz
 check "no room for trace to .safetensors" full trace "$names" -p anna -o big.safetensors
 
-# The repl says so and goes on.
+# The repl prints an error and goes on.
 printf 'annanannanna\n/trace on * big.npz\nb\n/trace off\n/a 0 0 -o big.txt\n/save big.session\n/p 0\n' >in
 code=0
 (trap '' XFSZ && ulimit -f 1 && exec "$MGPT" repl "$names" --rng python) <in 2>err >out || code=$?

@@ -17,7 +17,7 @@ def good(name, files, kind):
     controls.append((name, files, kind))
 
 
-# ---- GGUF: taken apart, and put together again with one thing wrong ----
+# ---- GGUF: parsed, and written again with one thing wrong ----
 
 WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 STRING, ARRAY = 8, 9

@@ -105,7 +105,7 @@ says "repl: the session goes on as it was" '"n"'
 feed 'anna\n' repl "$tmp/v.gguf" --check-finite
 check "repl: one line, exit 3" eval '[ $code -eq 3 ] && one_line && [ ! -s "$tmp/out" ]'
 
-# ---- drawing, whatever the logits ----
+# ---- drawing from extreme logits ----
 
 # in_range: the last run's JSON has ids 0 to 26 only.
 in_range()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# mgpt trace as a user types it: what is in the file, against PyTorch and against other ways of running;
+# mgpt trace as a user types it: what is in the file, against PyTorch and against other options;
 # what is refused. $1 is npz_compare.
 # shellcheck disable=SC2016,SC2034,SC2154
 case $1 in /*) compare=$1 ;; *) compare=$PWD/$1 ;; esac

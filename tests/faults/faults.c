@@ -55,7 +55,7 @@ void faults_disarm(void)
     report = NULL;
 }
 
-static uint32_t hash_of_way(void *const *frames, int n)
+static uint32_t hash_of_path(void *const *frames, int n)
 {
     uint64_t h = 0;
     for (int i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static void write_down(size_t k)
 {
     void *frames[32];
     if (k <= FAULT_PATHS)
-        report->paths[k - 1] = hash_of_way(frames, backtrace(frames, 32));
+        report->paths[k - 1] = hash_of_path(frames, backtrace(frames, 32));
 }
 
 static int same_sort(enum fault a, enum fault b)
@@ -99,7 +99,7 @@ static int fails(enum fault kind)
     return now;
 }
 
-/* The definition behind ours. */
+/* The next definition of the function. */
 static void find(void *function, size_t size, const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);

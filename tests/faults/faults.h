@@ -1,9 +1,9 @@
 /* Tests: system calls and allocations that fail when they are told to.
  *
- * faults.c defines malloc, read, open, pthread_create and so on in the test program itself, where the
- * linker finds them first, for the libraries as well; each one passes the call on, to the sanitizer's
- * own version where there is one. While armed, the calls of the thread that armed are counted in one sequence, and the k-th
- * fails: once, or it and all that follow of its sort.
+ * faults.c defines malloc, read, open, pthread_create and so on in the test program itself, where
+ * the linker finds them first, for the libraries as well; each one passes the call on, to the
+ * sanitizer's own version where there is one. While armed, the calls of the thread that armed are
+ * counted in one sequence, and the k-th fails: once, or it and all that follow of its sort.
  */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
@@ -36,11 +36,11 @@ struct fault_report {
     void *frames[FAULT_FRAMES];
     int renamed;                 /* files renamed before it */
     int n_open;                  /* descriptors open at the end that were not at the beginning */
-    uint32_t paths[FAULT_PATHS]; /* with k = 0: a hash of the way that led to call i + 1 */
+    uint32_t paths[FAULT_PATHS]; /* with k = 0: a hash of the call path of call i + 1 */
 };
 
-/* From here on call number k (from 1) fails, with `onwards` also all later ones of its sort: memory and
- * threads, or input and output. k = 0: nothing fails, the ways are written down. */
+/* From here on call number k (from 1) fails, with `onwards` also all later ones of its sort: memory
+ * and threads, or input and output. k = 0: nothing fails, the call paths are recorded. */
 void faults_arm(struct fault_report *report, size_t k, int onwards);
 
 /* From here on nothing fails or counts. */

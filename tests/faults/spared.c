@@ -1,7 +1,7 @@
 /* Tests: the calls that a program may do without. See spared.h.
  *
- * A row is for a call that comes directly from a function or library, or from anywhere below it; names are
- * those of symbols.h, and a library's version does not count.
+ * A row is for a call that comes directly from a function or library, or from anywhere below it;
+ * names are those of symbols.h, and a library's version does not count.
  */
 #include "faults/spared.h"
 
@@ -35,7 +35,7 @@ static const struct {
      "may be PyTorch's, says the sniffer; its reader asks again and needs the memory"},
 };
 
-/* The names that faults.c has on the way, and the sanitizer. */
+/* The functions of faults.c in a call path, and those of the sanitizer. */
 static int is_ours(const char *name)
 {
     static const char *const all[] = {

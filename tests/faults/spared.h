@@ -1,4 +1,5 @@
-/* Tests: failed calls that a program may do without, each with the reason. Any other must be an error. */
+/* Tests: failed calls that a program may do without, each with the reason. Any other must be an
+ * error. */
 #ifndef TESTS_SPARED_H
 #define TESTS_SPARED_H
 

@@ -1,15 +1,15 @@
-/* Tests: one operation over and over, each time with another call failing.
+/* Tests: one operation again and again; in run k the k-th call that can fail fails.
  *
- * Every run is a child process, so that globals, leaks and crashes are its own. It works in a directory of
- * its own with stdout and stderr in files. The parent then holds against the run without faults: the exit
- * code (4 for memory and threads, 5 for input and output), one line on stderr more, no file changed, none
- * left over, no descriptor left open, nothing from a sanitizer; or, where the program may do without what it
- * could not get (spared.c), a result that is the same to the byte.
+ * Each run is a child process with a working directory of its own, stdout and stderr in files. The
+ * parent compares it with the run without faults: the exit code is 4 (memory, threads) or 5 (input,
+ * output), stderr has one more line, no file has changed or is new, no descriptor is open, no
+ * sanitizer has complained. Where the program may do without the call (spared.c), the result is the
+ * same to the byte instead.
  *
- * By default not every k is tried when there are many: each way through the program (a hash of the return
- * addresses) that leads to a call that can fail gets its first and its last, once and with all that follow;
- * the first 60 k and one in a hundred go on top. Under a sanitizer it is the first of each way and one k in a
- * thousand. MGPT_FAULTS=all tries every k.
+ * Not every k is tried when there are many. Of each call path (a hash of the return addresses) the
+ * first and the last call fail, alone and with all later ones; so do the first 60 calls and one in
+ * a hundred. Under a sanitizer: the first of each path and one call in a thousand. MGPT_FAULTS=all
+ * tries every k.
  */
 #define _GNU_SOURCE /* dladdr */
 #include "faults/sweep.h"
@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum { MAX_WORDS = 24, SHOWN = 12, SECONDS = 60 };
-/* A sanitizer makes a child many times slower, and needs to see each way once. */
+/* A sanitizer makes a child many times slower, and needs to see each call path once. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { ALL_UP_TO = 0, ONE_IN = 1000, LAST_TOO = 0, ONWARDS_ONE_IN = 16 };
 #else
@@ -56,7 +56,7 @@ const char *__lsan_default_options(void)
     return "print_suppressions=0";
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void die(const char *what)
 {
@@ -95,7 +95,7 @@ static void write_file(const char *path, const char *text)
     close(fd);
 }
 
-/* ---- arguments --------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 struct sweep_words {
     int n;
@@ -123,7 +123,7 @@ static void split_line(struct sweep_words *w, const char *name, const char *line
         w->list[i] = w->text[i];
 }
 
-/* ---- a run ------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static void redirect(const char *path, int flags, int to)
 {
@@ -224,7 +224,7 @@ static struct outcome run_child(const struct sweep *s, const struct outcome *bas
     return collect(status);
 }
 
-/* ---- choosing k -------------------------------------------------------------------------------- */
+/* ---- choosing k ------------------------------------------------------------------------------ */
 
 static int by_path(const void *a, const void *b)
 {
@@ -234,7 +234,7 @@ static int by_path(const void *a, const void *b)
     return x[1] < y[1] ? -1 : 1;
 }
 
-/* Marks the k to try: 1 for each way's last, 2 for its first. */
+/* Marks the k to try: 1 for the last of each call path, 2 for its first. */
 static unsigned char *choose(size_t n)
 {
     unsigned char *chosen = calloc(n + 2, 1);
@@ -258,10 +258,10 @@ static unsigned char *choose(size_t n)
     return chosen;
 }
 
-/* ---- a sweep ----------------------------------------------------------------------------------- */
+/* ---- a sweep --------------------------------------------------------------------------------- */
 
-/* The way to the call. */
-static void print_way(void)
+/* The call path. */
+static void print_path(void)
 {
     printf("#   in");
     for (int i = 0; i < report->n_frames; i++)
@@ -275,7 +275,7 @@ static void complain(const struct sweep *s, const struct outcome *o, size_t k, i
     printf("# %s, k = %zu%s (%s): %s; exit %d; %.*s\n", s->line, k, onwards ? " onwards" : "",
            fault_names[report->kind], what, o->code, o->err.n > 600 ? 600 : (int)o->err.n,
            o->err.p);
-    print_way();
+    print_path();
 }
 
 /* One k: 1 when it went wrong. *reached says whether the k-th call came. */
@@ -328,7 +328,7 @@ int sweep_run(const struct sweep *s)
     return wrong;
 }
 
-/* ---- around it --------------------------------------------------------------------------------- */
+/* ---- around it ------------------------------------------------------------------------------- */
 
 void sweep_prepare(sweep_fn *run_it, const char *line)
 {

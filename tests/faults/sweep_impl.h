@@ -1,4 +1,4 @@
-/* Tests: what a run of a sweep left, and whether it may (sweep_judge.c). */
+/* Tests: the outcome of a run of a sweep, and how it is judged (sweep_judge.c). */
 #ifndef TESTS_SWEEP_IMPL_H
 #define TESTS_SWEEP_IMPL_H
 
@@ -12,7 +12,7 @@ struct file_bytes {
     size_t n;
 };
 
-/* What a run left behind. */
+/* What a run has left. */
 struct outcome {
     int code; /* exit code, or 1000 and the signal */
     struct file_bytes out, err;

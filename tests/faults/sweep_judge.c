@@ -25,7 +25,7 @@ const char *sweep_old(const char *name)
     return "{\"format\":\"mgpt session\"} this was here before\n";
 }
 
-/* ---- judging ----------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static const struct file_bytes *file_named(const struct outcome *o, const char *name)
 {
@@ -35,8 +35,8 @@ static const struct file_bytes *file_named(const struct outcome *o, const char *
     return NULL;
 }
 
-/* Every file is what the run without faults wrote, or as before: old or absent. None is new. With `all`,
- * every one has been written. */
+/* Every file is what the run without faults wrote, or as before: old or absent. None is new. With
+ * `all`, every one has been written. */
 static int files_whole(const struct sweep *s, const struct outcome *base, const struct outcome *o,
                        int all)
 {
@@ -54,7 +54,7 @@ static int files_whole(const struct sweep *s, const struct outcome *base, const 
     return n == o->n_files;
 }
 
-/* The lines of stderr that are not there without faults, put together at its beginning. */
+/* Moves the lines of stderr that a run without faults does not print to its beginning. */
 static const char *said_more(const struct outcome *base, const struct outcome *o)
 {
     char *to = o->err.p, line[1024];
@@ -126,7 +126,7 @@ const char *sweep_judge(const struct sweep *s, const struct outcome *base, const
     if (!one_line(more))
         return "stderr is not one line";
     if (report->kind == FAULT_MEMORY && o->code == 3 && strstr(o->err.p, "Not a zip archive"))
-        return NULL; /* libzip says so when it lacks memory for the end of the archive */
+        return NULL; /* libzip's error when it has no memory for the end of the archive */
     if (o->code != want)
         return want == 4 ? "the exit code is not 4" : "the exit code is not 5";
     if (!is_prefix(o->out, base->out))

@@ -1,8 +1,8 @@
-/* Tests: every operation that a user knows with every call failing that can fail. What must hold is in
- * sweep.c; here is what is tried, on the smallest files there are.
+/* Tests: every operation that a user knows with every call failing that can fail. What must hold is
+ * in sweep.c; here is what is tried, on the smallest files there are.
  *
  *     test_faults [PART...]      only operations whose name and arguments hold one of the parts
- *     MGPT_FAULTS=all            every k instead of every way
+ *     MGPT_FAULTS=all            every k instead of every call path
  */
 #include "base/file.h"
 #include "base/mem.h"
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The harness counts descriptors in /proc, which the sandbox closes to it (test_sandbox.c tries the sandbox). */
+/* The harness counts descriptors in /proc, which the sandbox closes to it (test_sandbox.c tries the
+ * sandbox). */
 void sandbox_enter(const struct sandbox *s)
 {
     (void)s;

@@ -42,7 +42,7 @@ static void tokens_from(int32_t tokens[N_TOKENS], int32_t first)
         tokens[i] = first + i;
 }
 
-/* ---- stages: a status each ---- */
+/* ---- stages: a status each ------------------------------------------------------------------- */
 
 static int open_model(struct tour *t)
 {
@@ -111,15 +111,15 @@ static int rewind_and_feed(struct tour *t)
 static const struct {
     const char *name;
     int (*run)(struct tour *t);
-    int changes; /* 1: it may leave another state behind when it fails */
+    int changes; /* 1: its failure may change the state */
 } stages[] = {
     {"open", open_model, 1},   {"session", new_session, 0}, {"feed", feed, 0},
     {"fork", fork_session, 0}, {"step", step_fork, 0},      {"step many", step_both, 0},
     {"unembed", unembed, 0},   {"encode", tour_encode, 0},  {"rewind", rewind_and_feed, 1},
 };
 
-/* The stage, and once more when it failed: then with no faults. A status, WRONG when the failure left
- * something behind. */
+/* The stage, and once more when it failed: then with no faults. A status, WRONG when the failure
+ * left something behind. */
 static int pass(struct tour *t, size_t i)
 {
     uint64_t before = seen(t);

@@ -1,9 +1,9 @@
 /* Fuzz targets: what they share.
  *
- * A target is one file with LLVMFuzzerTestOneInput, the entry that libFuzzer and AFL++ call. The same
- * file is linked with replay.c into a plain program, so that every build runs the seeds, their damaged
- * copies and all past findings. A target ends by abort() when a promise is broken; crashes, leaks and
- * reads out of bounds are the sanitizers' business.
+ * A target is one file with LLVMFuzzerTestOneInput, the entry that libFuzzer and AFL++ call. The
+ * same file is linked with replay.c into a plain program, so that every build runs the seeds, their
+ * damaged copies and all past findings. A target ends by abort() when a promise is broken; crashes,
+ * leaks and reads out of bounds are the sanitizers' business.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H

@@ -1,13 +1,15 @@
-/* Fuzz target: one reader of checkpoints (FUZZ_READER, e.g. hf_safetensors_read), and every value of what
- * it accepts.
+/* Fuzz target: one reader of checkpoints (FUZZ_READER, e.g. hf_safetensors_read), and every value
+ * of what it accepts.
  *
- * An input is the bytes of the main file or, when it begins with "PARTS", several files: for each a byte
- * with the length of its name, the name, four bytes with its size (least first), its bytes. The first is
- * the main file, the others answer the reader's questions for side files: by its name, or called
- * --chars or --tokenizer as the user's own. One called "options" is the command line: see read_options.
+ * An input is the bytes of the main file or, when it begins with "PARTS", several files: for each a
+ * byte with the length of its name, the name, four bytes with its size (least first), its bytes.
+ * The first is the main file, the others are the side files that the reader asks for: by name, or as
+ * "--chars" or "--tokenizer" for those of the user. "options" is the command line: see
+ * read_options.
  *
- * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With FUZZ_SUMS
- * the checksums of its stored zip entries are put right first, or damage would get no further than these.
+ * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With
+ * FUZZ_SUMS the checksums of its stored zip entries are put right first, or damage would get no
+ * further than these.
  */
 #include "base/mem.h"
 #include "convert/core/write.h"
@@ -84,8 +86,8 @@ static double real_from(struct feed *f, double least, double most)
     return isnan(v) ? most : fmin(fmax(v, least), most);
 }
 
-/* The options of mgpt convert in the ranges of cmd_convert.c: four bytes say which are given, then come
- * seven numbers of four bytes, and a byte for the three that are names. */
+/* The options of mgpt convert in the ranges of cmd_convert.c: four bytes say which are given, then
+ * come seven numbers of four bytes, and a byte for the three that are names. */
 static void read_options(struct ckpt_options *o, const struct fuzz_parts *parts)
 {
     static const char *const activations[] = {"relu", "gelu_erf", "silu", "x"},

@@ -1,4 +1,5 @@
-/* Fuzz target: a model file opened through the public API; four tokens, looked at from all sides. */
+/* Fuzz target: a model file opened through the public API; four tokens, looked at from all
+ * sides. */
 #include "fuzz/fuzz.h"
 #include "mgpt.h"
 

@@ -1,5 +1,5 @@
-/* Fuzz target: files of reference logits, of every kind, for a vocabulary of 27. They are read by path,
- * so the input lies in a file in memory. */
+/* Fuzz target: files of reference logits, of every kind, for a vocabulary of 27. They are read by
+ * path, so the input is a file in memory. */
 #define _GNU_SOURCE /* memfd_create */
 #include "check/reference/reference.h"
 #include "fuzz/fuzz.h"

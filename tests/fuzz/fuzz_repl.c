@@ -1,9 +1,10 @@
-/* Fuzz target: lines typed into the repl on the names model, whose 16 positions bound what a line costs.
- * With FUZZ_SESSION the input is a session file: it is loaded, and lines use what came of it.
+/* Fuzz target: lines typed into the repl on the names model, whose 16 positions bound what a line
+ * costs. With FUZZ_SESSION the input is a session file: it is loaded, and lines use what came of
+ * it.
  *
- * No file is touched: file_open and outfile_* are those below (the linker's --wrap), one file in memory.
- * What was written last is what any name reads; only the model itself is on the disk. What is printed
- * goes through quiet.h, which holds it to the escaper's promise.
+ * No file is touched: file_open and outfile_* are those below (the linker's --wrap), one file in
+ * memory. What was written last is what any name reads; only the model itself is on the disk. What
+ * is printed goes through quiet.h, which holds it to the escaper's promise.
  */
 #include "base/file.h"
 #include "base/mem.h"
@@ -14,7 +15,7 @@
 
 enum { LINES_MOST = 64, LINE_MOST = 4096 };
 
-/* ---- the one file ---- */
+/* ---- the one file ---------------------------------------------------------------------------- */
 
 static struct {
     uint8_t *data;
@@ -99,7 +100,7 @@ void __wrap_outfile_discard(struct outfile *out)
     *out = (struct outfile){.fd = -1};
 }
 
-/* ---- the repl ---- */
+/* ---- the repl -------------------------------------------------------------------------------- */
 
 static void type(struct repl *r, const char *line, size_t n)
 {

@@ -1,7 +1,8 @@
-/* Fuzz target: a stream of tokens of any bytes comes out as valid UTF-8, however it is cut into tokens.
+/* Fuzz target: a stream of tokens of any bytes comes out as valid UTF-8, however it is cut into
+ * tokens.
  *
- * The vocabulary is SentencePiece's with its 256 byte tokens, so tokens 3..258 are the bytes; every input
- * byte is one.
+ * The vocabulary is SentencePiece's with its 256 byte tokens, so tokens 3..258 are the bytes; every
+ * input byte is one.
  */
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-/* Fuzz target: any text through each kind of tokenizer, and each splitting rule. The first byte chooses the
- * kind and the flags; what was encoded must decode to the text again.
+/* Fuzz target: any text through each kind of tokenizer, and each splitting rule. The first byte
+ * chooses the kind and the flags; what was encoded must decode to the text again.
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"

@@ -1,8 +1,8 @@
 /* Fuzz target: tiktoken vocabularies. The input is a byte of settings, then lines.
  *
- * They are read as a .tiktoken file, of which the syntax is all that can be right here (a pattern is known
- * only for vocabularies of the published sizes), and as ranks behind those of the 256 bytes, as nanochat's
- * pickle gives them to tiktoken_read.
+ * They are read as a .tiktoken file, of which the syntax is all that can be right here (a pattern
+ * is known only for vocabularies of the published sizes), and as ranks after those of the 256
+ * bytes, as nanochat's pickle gives them to tiktoken_read.
  */
 #include "base/mem.h"
 #include "convert/vocab/tiktoken.h"
@@ -22,8 +22,8 @@ static struct tiktoken_token token(const char *p, size_t n, int64_t rank)
     return (struct tiktoken_token){.text = {p, n}, .rank = rank};
 }
 
-/* Each byte, then a rank for each line: 'A' and the text of the one that comes next, other letters for
- * one that lies so much behind or before it. */
+/* Each byte, then a rank for each line: 'A' and the text of the one that comes next, other letters
+ * for one that lies so much behind or before it. */
 static size_t make_ranks(struct tiktoken_token *ranks, const char *text, size_t n)
 {
     static char bytes[N_BYTES];

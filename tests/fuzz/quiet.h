@@ -1,4 +1,4 @@
-/* Fuzz targets: what functions print while they are fuzzed goes nowhere, and is looked at on its way:
+/* Fuzz targets: what functions print while they are fuzzed is checked and dropped:
  * text of a file or a user reaches a terminal through the escaper, so no byte moves a cursor.
  *
  * stdout and stderr are other streams between quiet_begin and quiet_end (glibc and musl have

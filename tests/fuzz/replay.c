@@ -6,9 +6,9 @@
  *                                 the edges of integers: N of them, evenly chosen, and all of a file
  *                                 that is called tiny* or has up to 400 bytes
  *
- * A copy lies in a block of exactly its size, so that sanitizers see every access beyond it. The damage
- * is a function of the file alone: same file, same copies. On a crash the copy's description has been
- * printed when --verbose is given.
+ * A copy is in a block of exactly its size, so that sanitizers see every access after it. The
+ * damage is a function of the file alone: same file, same copies. On a crash the copy's description
+ * has been printed when --verbose is given.
  */
 #include "fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One fuzz target in `meson test --suite fuzz`: PROGRAM NAME SEEDS. A plain program replays seeds with DAMAGE
 # damaged copies of each (default 500; all of tiny ones) and all findings of the past; a libFuzzer one fuzzes for
-# SECONDS_EACH (default 60) or RUNS executions, keeps its corpus beside the seeds (REDUCE=1: first reduces it), and
+# SECONDS_EACH (default 60) or RUNS executions, keeps its corpus next to the seeds (REDUCE=1: first reduces it), and
 # leaves what it finds in tests/fuzz/found. Campaigns of hours: campaign.sh.
 #
 # With AFL++ (Debian: afl++) a target is built by its compiler, which brings a driver for LLVMFuzzerTestOneInput

@@ -205,7 +205,7 @@ def variants():
 
 
 def sharded():
-    """The same in two files behind an index."""
+    """The same in two files with an index."""
     head, data = tiny_tensors()
     config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
     names, shards, where = sorted(head), [], {}

@@ -1,5 +1,4 @@
-/* Tests: a directory of files in memory, and the tokenizer that hf_tokenizer_read makes of it. The
- * functions stand in a header so that each test links what it uses; running out of memory fails. */
+/* Tests: a directory of files in memory, and the tokenizer that hf_tokenizer_read makes of it. */
 #ifndef TESTS_TOK_DIRECTORY_H
 #define TESTS_TOK_DIRECTORY_H
 

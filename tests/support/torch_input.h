@@ -1,4 +1,4 @@
-/* Tests of pickles and PyTorch files: the fixtures, and bytes put together by hand. */
+/* Tests of pickles and PyTorch files: the fixtures, and bytes written in the test. */
 #ifndef TESTS_TORCH_INPUT_H
 #define TESTS_TORCH_INPUT_H
 

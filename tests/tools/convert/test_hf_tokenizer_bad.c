@@ -1,5 +1,6 @@
-/* Tools: what hf_tokenizer_read makes of tokenizer.json, vocab.json and the files next to them, or the line with
- * which it refuses them: the rows of hf_tokenizers.json. And hostile files: cut anywhere, any bit changed. */
+/* Tools: what hf_tokenizer_read makes of tokenizer.json, vocab.json and the files next to them, or
+ * the line with which it refuses them: the rows of hf_tokenizers.json. And hostile files: cut
+ * anywhere, any bit changed. */
 #include "support/convert.h"
 #include "support/tok_directory.h"
 #include "support/unit.h"
@@ -34,7 +35,8 @@ static void add_json(struct directory *d, const char *name, const json_t *value)
     add_file(d, name, text);
 }
 
-/* The directory of a row: tokenizer.json unless the base is null, and the files that the row names. */
+/* The directory of a row: tokenizer.json unless the base is null, and the files that the row
+ * names. */
 static struct directory directory_of(const json_t *base, const json_t *changes)
 {
     struct directory d = {.n = 0};

@@ -183,7 +183,7 @@ TEST(malformed)
         {P2("}(Ne."), "not a list"},
         {P2("(Ne."), "stack is empty"},
         {P2("((eN."), "stack is empty"},
-        {P2("](Na."), "stack is empty"}, /* a mark stands between */
+        {P2("](Na."), "stack is empty"}, /* a mark is between */
         {P2("](R."), "stack is empty"},
         {P2(")R."), "stack is empty"}, /* one too few of what is taken */
         {P2(")\x81."), "stack is empty"},

@@ -1,14 +1,14 @@
 /* safetensors: a good file is described exactly, everything else is refused by name.
  *
- * Files are built from their header's text. Every one lies in a block of exactly its size, so that ASan
- * and valgrind see a read past its end.
+ * Files are built from the text of their header, in blocks of exactly their size, so that ASan and
+ * valgrind see a read after the end.
  */
 #include "base/mem.h"
 #include "convert/containers/safetensors.h"
 #include "support/convert.h"
 #include "support/unit.h"
 
-/* A file with this header and n_data bytes 0, 1, 2, ... behind it. */
+/* A file with this header and n_data bytes 0, 1, 2, ... after it. */
 static struct span build(const char *header, size_t n_data)
 {
     size_t n = strlen(header);
@@ -48,7 +48,7 @@ static void assert_header(const char *header, size_t n_data, const char *expecte
     destroy(s);
 }
 
-/* ---- good files -------------------------------------------------------------------------------- */
+/* ---- good files ------------------------------------------------------------------------------ */
 
 #define GOOD                                                                                       \
     "{\"__metadata__\":{\"format\":\"pt\"},"                                                       \
@@ -83,7 +83,7 @@ TEST(good)
     assert_header("{\"x\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[0,2]}}", 2, NULL);
 }
 
-/* ---- bad headers ------------------------------------------------------------------------------- */
+/* ---- bad headers ----------------------------------------------------------------------------- */
 
 TEST(length)
 {
@@ -127,7 +127,7 @@ TEST(json)
     assert_header("{\"\xff\":{}}", 0, "unable to decode byte");
 }
 
-/* One tensor: what stands for dtype, shape and offsets. */
+/* One tensor with this dtype, shape and offsets. */
 static void assert_entry(const char *dtype, const char *shape, const char *offsets, size_t n_data,
                          const char *expected)
 {
@@ -214,7 +214,7 @@ TEST(tiling)
     assert_header("{" F32("a", 9223372036854775803, 9223372036854775807) "}", 4, "(a gap)");
 }
 
-/* ---- hostile bytes ----------------------------------------------------------------------------- */
+/* ---- hostile bytes --------------------------------------------------------------------------- */
 
 TEST(truncated)
 {

@@ -131,7 +131,7 @@ TEST(views)
     }
 }
 
-/* Nothing is copied that lies in the file as it will be written. */
+/* Tensors that are in the file as they will be written are not copied. */
 TEST(in_place)
 {
     struct opened o = open_fixture("views/views.pt");
@@ -145,7 +145,7 @@ TEST(in_place)
     put_parts(&o, 6, &part, 1, 0);
     assert_ptr_equal(o.c.tensors[0].bytes, data + 6 * sizeof(float));
     part = (struct state_part){.tensor = state_find(&o.state, "transposed"), .transposed = 1};
-    put_parts(&o, 6, &part, 1, 0); /* twice turned is in order again */
+    put_parts(&o, 6, &part, 1, 0); /* transposed twice */
     assert_ptr_equal(o.c.tensors[1].bytes, data);
     close_opened(&o);
 }
@@ -274,7 +274,7 @@ TEST(names)
     ckpt_free(&c);
 }
 
-/* Shapes and strides that do not lie within the bytes. */
+/* Shapes and strides that exceed the bytes. */
 TEST(extents)
 {
     static const float values[4] = {1, 2, 3, 4};

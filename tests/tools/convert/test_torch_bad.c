@@ -1,4 +1,4 @@
-/* PyTorch files that lie: archives put together by hand, and damaged fixtures. */
+/* PyTorch files with wrong sizes, offsets and names: archives built here, and damaged fixtures. */
 #include "support/torch_input.h"
 #include "support/unit.h"
 
@@ -291,7 +291,7 @@ TEST(directories_that_lie)
     a.bytes[s.size - 12] = 3; /* entries: one more than there are */
     refuses_archive(s, "");
     a.bytes[s.size - 12] = 2;
-    a.bytes[s.size - 4] = 1; /* the directory lies behind the end */
+    a.bytes[s.size - 4] = 1; /* the directory is after the end */
     refuses_archive(s, "the directory does not fit");
 }
 

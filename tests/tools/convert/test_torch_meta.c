@@ -1,5 +1,5 @@
-/* Tools: what a PyTorch file's tensors do not say, out of the files beside it: sizes that agree or do
- * not, heads, characters and ranks. Models are tensors by name and shape, all of zeros. */
+/* Tools: facts that a PyTorch file's tensors do not have, from the files next to it: sizes that
+ * agree or do not, heads, characters and ranks. Models are tensors by name and shape, all zeros. */
 #include "support/convert.h"
 #include "support/tok_directory.h"
 #include "support/unit.h"
@@ -71,7 +71,7 @@ static void map(struct made *f, const struct torch_mapping *mapping, const char 
     must_say("tensors", status, &err, expected);
 }
 
-/* ---- Llama ------------------------------------------------------------------------------------- */
+/* ---- Llama ----------------------------------------------------------------------------------- */
 
 static const char *const llama[] = {"tok_embeddings.weight 5 4",
                                     "layers.0.attention_norm.weight 4",
@@ -167,7 +167,7 @@ TEST(llama_numbers)
     }
 }
 
-/* ---- the others -------------------------------------------------------------------------------- */
+/* ---- the others ------------------------------------------------------------------------------ */
 
 static const char *const scratch[] = {"tok_emb.weight 5 4",  "pos_emb.weight 8 4",
                                       "final_norm.scale 4",  "final_norm.shift 4",
@@ -269,7 +269,7 @@ TEST(published_heads)
     }
 }
 
-/* ---- vocabularies that are pickles ------------------------------------------------------------- */
+/* ---- vocabularies that are pickles ----------------------------------------------------------- */
 
 #define TEXT1(c) "X\1\0\0\0" c
 #define ITOS "\x80\2}X\4\0\0\0itos"

@@ -32,7 +32,7 @@ static int find_beside(void *user, enum ckpt_option option, const char *const *c
     return 0;
 }
 
-/* Reads bytes as if they lay in the directory under the name, then every value of every tensor. */
+/* Reads bytes as a file of this name in the directory, then every value of every tensor. */
 static int read_model(struct checkpoint *c, struct span bytes, const char *directory,
                       const char *name, const struct ckpt_options *o, mgpt_error *err)
 {
@@ -238,9 +238,9 @@ TEST(overrides)
     file_close(&f);
 }
 
-/* ---- files beside a checkpoint ---- */
+/* ---- files next to a checkpoint -------------------------------------------------------------- */
 
-/* One text for whatever is looked for, but the tokenizer. */
+/* The same text for every side file except the tokenizer. */
 static int find_text(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
                      struct ckpt_side *side, mgpt_error *err)
 {

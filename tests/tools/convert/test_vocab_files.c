@@ -93,8 +93,8 @@ TEST(sentencepiece)
     refuses(&d, 6, "tokenizer.model has 7 tokens, the embedding 6 rows");
 }
 
-/* Special ids where the trainer does not say, and where it does; what is absent means the defaults of
- * SentencePiece, of which some are not supported. */
+/* Special ids where the trainer does not say, and where it does; what is absent means the defaults
+ * of SentencePiece, of which some are not supported. */
 TEST(sentencepiece_settings)
 {
     static const struct {
@@ -160,7 +160,7 @@ TEST(bad_sentencepiece)
     struct directory d = {.n = 0};
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
-    /* behind a whole model: a field of number 0; one whose number has more than 32 bits */
+    /* after a whole model: a field of number 0; one whose number has more than 32 bits */
     static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
     for (size_t i = 0; i < 2; i++) {
         struct message m = model_of(2, 0, 0);
@@ -234,7 +234,7 @@ TEST(tiktoken)
     ckpt_free(&c);
 }
 
-/* Of the pairs in a token the one of lowest rank is merged first, whatever could be merged before. */
+/* Of all pairs in a token the one of lowest rank is merged first. */
 TEST(order_of_ranks)
 {
     static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
