@@ -144,8 +144,11 @@ void toy_drop_key(struct toy *m, const char *key);
 
 /* Changes the toy by a list like "u32 llama.block_count 3; drop output.weight":
  *     u32, f32, bool, string KEY VALUE     bools, i32s, u32s KEY [NUMBER...]     no_key KEY
- *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     value TENSOR AT|all
- * NUMBER */
+ *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     transpose TENSOR (square)
+ *     value, plus, times TENSOR AT|all NUMBER     copy TENSOR FROM
+ *     swap TENSOR TENSOR (or blk.0. blk.1.: all that begin so)
+ *     rows TENSOR WIDTH FROM... (blocks of rows)     roll TENSOR BY (rows)
+ * "blk.*.x" stands for the tensors of all layers. */
 void toy_edit(struct toy *m, const char *edits);
 
 /* Encodes the file into m->file. */

@@ -76,7 +76,7 @@ struct answer told_answer(struct told *t, struct trace *trace, const struct toy 
                            .user = t};
 }
 
-void told_forget(struct told *t)
+static void told_forget(struct told *t)
 {
     for (size_t i = 0; i < t->n_hooks; i++)
         free((void *)(uintptr_t)t->hooks[i].name);
@@ -134,4 +134,68 @@ int planted_found(const struct bug *bug, const mgpt_model *model, const struct a
     explain_free(&e);
     locate_free(&l);
     return right;
+}
+
+/* ---- planting it -------------------------------------------------------------------------------- */
+
+static void to_pairs(const struct trace_value *v, size_t n, size_t d)
+{
+    double *head = toy_alloc(d, sizeof *head);
+    for (size_t i = 0; i < n * v->cols; i += d) {
+        memcpy(head, v->data + i, d * sizeof *head);
+        for (size_t j = 0; j < d; j++)
+            v->data[i + j] = head[j / 2 + j % 2 * (d / 2)];
+    }
+    free(head);
+}
+
+/* The reference's pass. */
+static struct trace *run_reference(const struct bug *b, const struct toy *good,
+                                   const int32_t *tokens, size_t n)
+{
+    uint64_t rng = 99;
+    struct trace *trace = oracle_run(good, tokens, n, b->patch, &rng);
+    const struct trace_value *embd = trace_at(trace, MGPT_EMBD, -1);
+    for (size_t i = 0; b->embd > 0 && i < n * embd->cols; i++)
+        embd->data[i] /= b->embd;
+    for (int layer = 0; b->pairs && layer < good->spec.n_layer; layer++)
+        for (int p = MGPT_Q; p <= MGPT_ROT_K; p++)
+            if (p != MGPT_V)
+                to_pairs(trace_at(trace, (mgpt_point)p, layer), n, (size_t)good->spec.head_dim);
+    return trace;
+}
+
+size_t planted_missed(const struct bug *b, int bare)
+{
+    const uint64_t attention = MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS);
+    const uint64_t norms =
+        MGPT_POINT_BIT(MGPT_ATTN_IN) | MGPT_POINT_BIT(MGPT_MLP_IN) | MGPT_POINT_BIT(MGPT_FINAL);
+    size_t n = b->n ? b->n : PLANTED_N, missed;
+    int32_t tokens[PLANTED_MOST];
+    struct toy *good = toy_build(b->spec), *broken = toy_build(b->spec);
+    struct told told;
+    mgpt_info info;
+    toy_tokens(good, 5, tokens, n);
+    struct trace *trace = run_reference(b, good, tokens, n);
+    if (b->rename)
+        b->rename(tokens, n);
+    toy_edit(broken, b->edits ? b->edits : "");
+    mgpt_model *model = toy_open(broken, NULL);
+    assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+    uint64_t without = info.n_head == good->spec.n_head ? 0 : attention;
+    struct answer a = told_answer(&told, trace, good, tokens, n, without);
+    missed = !planted_found(b, model, &a, b->hook);
+    if (bare) {
+        told_forget(&told);
+        a = told_answer(&told, trace, good, tokens, n, without | norms);
+        missed += !planted_found(b, model, &a, b->bare ? b->bare : b->hook);
+    }
+    a.n_hooks = 0;
+    if (b->logits)
+        missed += !planted_found(b, model, &a, "logits");
+    mgpt_close(model);
+    told_free(&told);
+    toy_free(good);
+    toy_free(broken);
+    return missed;
 }

@@ -5,18 +5,27 @@
 
 #include "check/compare/answer.h"
 #include "support/build_model.h"
-#include "support/trace.h"
+#include "support/toy_oracle.h"
+
+enum { PLANTED_N = 14, PLANTED_MOST = 24 }; /* tokens */
 
 struct bug {
     const char *label;
     const struct toy_spec *spec;
-    void (*plant)(struct toy *m); /* NULL: the reference does otherwise, not the file */
-    const char *hook;             /* first bad one */
-    const char
-        *cause; /* part of what --explain says; of the tensor where it is one weight; NULL: nothing
-                        * may be claimed */
-    int logits; /* the cause is found from the logits alone as well */
+    const char *edits; /* of the file (toy_edit); NULL: the reference does otherwise */
+    const char *hook;  /* first bad one */
+    const char *cause; /* part of what --explain says; NULL: nothing may be claimed */
+    int logits;        /* the cause is found from the logits alone as well */
+    const char *bare;  /* first bad hook where norms are not recorded; NULL: the same */
+    oracle_patch *patch;
+    void (*rename)(int32_t *tokens, size_t n); /* what the reference calls its tokens */
+    size_t n;                                  /* positions, 0: PLANTED_N */
+    double embd; /* embeddings were recorded before this factor; 0: 1 */
+    int pairs;   /* q and k were recorded with the components of a pair side by side */
 };
+
+#define BY_LOGITS .logits = 1
+#define BY_HOOKS .logits = 0
 
 /* What a trace says, as an answer. */
 struct told {
@@ -28,12 +37,15 @@ struct told {
 /* Of all points but those in `without`. The trace is of n tokens and is told's from now on. */
 struct answer told_answer(struct told *t, struct trace *trace, const struct toy *m,
                           const int32_t *tokens, size_t n, uint64_t without);
-void told_forget(struct told *t); /* all but the trace */
 void told_free(struct told *t);
 
 /* Locates and explains; whether the cause is the one that was planted. The first bad hook must be
  * `hook`. */
 int planted_found(const struct bug *bug, const mgpt_model *model, const struct answer *a,
                   const char *hook);
+
+/* Plants the bug and looks for it with all hooks, (bare) without norms, and from the logits alone: how often
+ * it was not found and should have been. */
+size_t planted_missed(const struct bug *bug, int bare);
 
 #endif

@@ -79,25 +79,132 @@ static void edit_dim(struct toy *m, const char *name, const char *v)
     t->n_dims = at < t->n_dims ? t->n_dims : at + 1;
 }
 
-static void edit_value(struct toy *m, const char *name, const char *v)
+static struct toy_tensor *edited(struct toy *m, const char *name)
 {
     struct toy_tensor *t = toy_find(m, name);
+    if (!t)
+        fail_msg("no tensor '%s'", name);
+    return t;
+}
+
+/* Values at a place, or all, become factor * value + number. */
+static void edit_values(struct toy *m, const char *name, const char *v, float factor, int times)
+{
+    struct toy_tensor *t = edited(m, name);
     char at[16];
-    float value;
-    assert_non_null(t);
-    assert_int_equal(sscanf(v, "%15s %f", at, &value), 2);
+    float number;
+    assert_int_equal(sscanf(v, "%15s %f", at, &number), 2);
     for (size_t i = 0; i < t->n; i++)
         if (strcmp(at, "all") == 0 || (size_t)atoi(at) == i)
-            t->values[i] = value;
+            t->values[i] = times ? t->values[i] * number : factor * t->values[i] + number;
+}
+
+static void edit_value(struct toy *m, const char *name, const char *v)
+{
+    edit_values(m, name, v, 0, 0);
+}
+
+static void edit_plus(struct toy *m, const char *name, const char *v)
+{
+    edit_values(m, name, v, 1, 0);
+}
+
+static void edit_times(struct toy *m, const char *name, const char *v)
+{
+    edit_values(m, name, v, 0, 1);
+}
+
+/* Two tensors have each other's values; a name that ends with '.' means all that begin with it. */
+static void edit_swap(struct toy *m, const char *name, const char *v)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        struct toy_tensor *a = &m->tensors[i];
+        char other[80];
+        if (name[n - 1] == '.' ? strncmp(a->name, name, n) != 0 : strcmp(a->name, name) != 0)
+            continue;
+        snprintf(other, sizeof other, "%s%s", v, a->name + n);
+        struct toy_tensor *b = edited(m, other);
+        float *values = a->values;
+        assert_int_equal(a->n, b->n);
+        a->values = b->values;
+        b->values = values;
+    }
+}
+
+static void edit_copy(struct toy *m, const char *name, const char *v)
+{
+    struct toy_tensor *t = edited(m, name);
+    memcpy(t->values, edited(m, v)->values, t->n * sizeof *t->values);
+}
+
+/* Of a square matrix. */
+static void edit_transpose(struct toy *m, const char *name, const char *v)
+{
+    struct toy_tensor *t = edited(m, name);
+    size_t n = (size_t)t->dims[0];
+    (void)v;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++) {
+            float value = t->values[i * n + j];
+            t->values[i * n + j] = t->values[j * n + i];
+            t->values[j * n + i] = value;
+        }
+}
+
+/* "WIDTH A B ...": in every group of that many blocks of WIDTH rows the first becomes what was block A, the
+ * next block B, ... */
+static void edit_rows(struct toy *m, const char *name, const char *v)
+{
+    struct toy_tensor *t = edited(m, name);
+    size_t from[LIST_MOST], n = 0, rows = t->n_dims > 1 ? (size_t)t->dims[1] : t->n;
+    char *end;
+    size_t width = strtoul(v, &end, 10), values = t->n / rows * width;
+    for (v = end; n < LIST_MOST && (from[n] = strtoul(v, &end, 10), end > v); v = end)
+        n++;
+    float *copy = toy_alloc(t->n, sizeof *copy);
+    memcpy(copy, t->values, t->n * sizeof *copy);
+    for (size_t r = 0; r < rows / width; r++)
+        memcpy(t->values + r * values, copy + (r - r % n + from[r % n]) * values,
+               values * sizeof *copy);
+    free(copy);
+}
+
+/* Row r becomes what was row r - v; the last ones come first. */
+static void edit_roll(struct toy *m, const char *name, const char *v)
+{
+    struct toy_tensor *t = edited(m, name);
+    size_t width = (size_t)t->dims[0], by = strtoul(v, NULL, 10) * width;
+    float *copy = toy_alloc(t->n, sizeof *copy);
+    memcpy(copy, t->values, t->n * sizeof *copy);
+    for (size_t i = 0; i < t->n; i++)
+        t->values[i] = copy[(i + t->n - by) % t->n];
+    free(copy);
 }
 
 static const struct {
     const char *verb;
     void (*edit)(struct toy *m, const char *name, const char *v);
 } verbs[] = {
-    {"u32", edit_u32},     {"f32", edit_f32},   {"bool", edit_bool}, {"string", toy_put_string},
-    {"bools", edit_bools}, {"i32s", edit_i32s}, {"u32s", edit_u32s}, {"no_key", edit_no_key},
-    {"drop", edit_drop},   {"add", edit_add},   {"dim", edit_dim},   {"value", edit_value},
+    {"u32", edit_u32},
+    {"f32", edit_f32},
+    {"bool", edit_bool},
+    {"string", toy_put_string},
+    {"bools", edit_bools},
+    {"i32s", edit_i32s},
+    {"u32s", edit_u32s},
+    {"no_key", edit_no_key},
+    {"drop", edit_drop},
+    {"add", edit_add},
+    {"dim", edit_dim},
+    {"value", edit_value},
+    {"plus", edit_plus},
+    {"times", edit_times},
+    {"swap", edit_swap},
+    {"copy", edit_copy},
+    {"transpose", edit_transpose},
+    {"rows", edit_rows},
+    {"roll", edit_roll},
 };
 
 static void edit_once(struct toy *m, const char *text)
@@ -114,6 +221,20 @@ static void edit_once(struct toy *m, const char *text)
     fail_msg("no edit '%s'", verb);
 }
 
+/* With a * in it: the edit for every layer, whose number stands for each *. */
+static void edit_layers(struct toy *m, const char *text)
+{
+    int n = strchr(text, '*') ? m->spec.n_layer : 1;
+    for (int layer = 0; layer < n; layer++) {
+        char one[256];
+        assert_true(strlen(text) < sizeof one && layer < 10);
+        strcpy(one, text);
+        for (char *star; (star = strchr(one, '*')) != NULL;)
+            *star = (char)('0' + layer);
+        edit_once(m, one);
+    }
+}
+
 void toy_edit(struct toy *m, const char *edits)
 {
     char text[512], *next = text;
@@ -123,6 +244,6 @@ void toy_edit(struct toy *m, const char *edits)
         if (next)
             *next++ = 0;
         if (*one)
-            edit_once(m, one);
+            edit_layers(m, one);
     }
 }
