@@ -91,6 +91,14 @@ static const struct bug bugs[] = {
      "output.weight row 9 column 2", BY_LOGITS},
     {"k and v", &llama, "swap blk.*.attn_k.weight blk.*.attn_v.weight", "blocks.0.attn.hook_k",
      "k and v exchanged", BY_LOGITS},
+    {"heads of q", &llama, "rows blk.*.attn_q.weight 8 3 2 1 0", "blocks.0.attn.hook_q",
+     "heads of q in reverse", BY_LOGITS},
+    {"heads of the output", &llama,
+     "transpose blk.*.attn_output.weight; rows blk.*.attn_output.weight 8 3 2 1 0; "
+     "transpose blk.*.attn_output.weight", "blocks.0.hook_attn_out",
+     "heads of attention's output in reverse", BY_HOOKS},
+    {"rows one further on", &llama, "roll blk.*.ffn_up.weight 1", "blocks.0.mlp.hook_pre_linear",
+     "row n of ffn_up is row n + 1 here", BY_LOGITS},
     {"order of layers", &llama, "swap blk.0. blk.1.", "blocks.0.ln1.hook_normalized", "layers",
      BY_LOGITS},
 };

@@ -225,7 +225,7 @@ static size_t projection_row(const struct whatif *w, struct tensor_name p, size_
         return fused_row(w, row);
     if (change == TENSORS_SWAPPED ||
         (change >= ORDER_QKV_BY_HEAD && change <= ORDER_QKV_PREVIOUS) ||
-        change == ORDER_REGROUPED || !is_listed(w->edit.names, p))
+        change == ORDER_REGROUPED || !is_listed(w->edit.names, p) || is_listed("attn_output", p))
         return row;
     int query = whatif_lists("attn_q", p.stem, p.n_stem);
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
