@@ -13,6 +13,10 @@
 int json_is(const json_t *v, json_type type);
 int json_is_numeric(const json_t *v);
 
+/* Arrays of whole numbers; NULL if an allocation failed. */
+json_t *json_ids(const int32_t *values, size_t n);
+json_t *json_shape(const uint64_t *dims, size_t n);
+
 /* json_loadb. NULL with *where, the error in the text; its code is json_error_out_of_memory if
  * and only if an allocation failed. */
 json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where);

@@ -42,6 +42,15 @@ int text_prompt_limited(const struct cli_command *command, const char *text, con
     return EXIT_OK;
 }
 
+size_t text_cut_line(const char **at, const char *end, const char **line)
+{
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    size_t n = (size_t)((stop ? stop : end) - *at);
+    *line = *at;
+    *at = stop ? stop + 1 : end;
+    return n > 0 && (*line)[n - 1] == '\r' ? n - 1 : n;
+}
+
 int text_next_id(const char **at, int32_t *id)
 {
     char *end;

@@ -21,6 +21,10 @@ int text_prompt(const struct cli_command *command, const char *text, const char 
 int text_prompt_limited(const struct cli_command *command, const char *text, const char *file,
                         struct cli_limits limits, char **bytes, size_t *n_bytes);
 
+/* The line at *at, which is before end: sets *line, returns its length without "\n" or "\r\n", and
+ * moves *at to the next one. */
+size_t text_cut_line(const char **at, const char *end, const char **line);
+
 /* The next id of a list of numbers separated by spaces or commas; *at moves past it. Returns 1,
  * 0 at the end, -1 if it is not a number (*at points to it). */
 int text_next_id(const char **at, int32_t *id);

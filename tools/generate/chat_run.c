@@ -70,18 +70,14 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
 
 /* ---- where turns come from ------------------------------------------------------------------- */
 
-/* Ends are "\n" and "\r\n"; an empty line is no turn. */
+/* An empty line is no turn. */
 static int answer_lines(struct run *r, const char *text, size_t n)
 {
     int code = EXIT_OK;
-    for (size_t at = 0; at < n && code == EXIT_OK;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t length = end ? (size_t)(end - text) - at : n - at, next = at + length + 1;
-        if (length > 0 && text[at + length - 1] == '\r')
-            length--;
+    for (const char *line, *end = text + n; text < end && code == EXIT_OK;) {
+        size_t length = text_cut_line(&text, end, &line);
         if (length > 0)
-            code = answer(r, text + at, length);
-        at = next;
+            code = answer(r, line, length);
     }
     return code;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "common/json_read.h"
 
 #include <stdio.h>
 
@@ -63,16 +64,11 @@ static int sample_print_json(const struct sample_text *text, uint64_t number, en
                                           [END_LENGTH] = "length",
                                           [END_FULL] = "length",
                                           [END_INTERRUPTED] = NULL};
-    json_t *tokens = json_array();
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
-    for (size_t i = 0; i < arr_len(text->shown); i++)
-        if (json_array_append_new(tokens, json_integer(text->shown[i])) < 0) {
-            json_decref(tokens);
-            return text_json_line(NULL);
-        }
     return text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)number, "text",
-                                    n_text ? text->out.buffer : "", n_text, "tokens", tokens,
-                                    "finish_reason", reasons[ending]));
+                                    n_text ? text->out.buffer : "", n_text, "tokens",
+                                    json_ids(text->shown, arr_len(text->shown)), "finish_reason",
+                                    reasons[ending]));
 }
 
 int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending)

@@ -1,6 +1,7 @@
 /* mgpt info: what is in a model file, for people or (--json) for programs. */
 #include "base/utf8.h"
 #include "common/commands.h"
+#include "common/json_read.h"
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/engine.h"
@@ -114,14 +115,10 @@ static json_t *info_json(const mgpt_info *i)
 
 static json_t *tensor_json(const mgpt_tensor *t)
 {
-    json_t *shape = json_array();
-    for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
-        if (json_array_append_new(shape, json_integer((json_int_t)t->dims[d])) < 0) {
-            json_decref(shape);
-            return NULL;
-        }
-    return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape", shape,
-                     "offset", (json_int_t)t->offset, "n_bytes", (json_int_t)t->n_bytes);
+    size_t n_dims = t->n_dims < 4 ? t->n_dims : 4;
+    return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape",
+                     json_shape(t->dims, n_dims), "offset", (json_int_t)t->offset, "n_bytes",
+                     (json_int_t)t->n_bytes);
 }
 
 static int is_utf8(const char *text)

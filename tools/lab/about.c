@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "common/json_read.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -103,21 +104,11 @@ static json_t *hooks_json(const struct hook *hooks)
     json_t *list = json_array();
     int failed = !list;
     for (size_t i = 0; i < arr_len(hooks) && !failed; i++) {
-        json_t *dims = json_array();
-        for (unsigned j = 0; j < hooks[i].n_dims; j++)
-            json_array_append_new(dims, json_integer((json_int_t)hooks[i].dims[j]));
         json_t *hook = json_pack("{s:s, s:i, s:i, s:o}", "name", hooks[i].name, "point",
-                                 (int)hooks[i].point, "layer", (int)hooks[i].layer, "dims", dims);
+                                 (int)hooks[i].point, "layer", (int)hooks[i].layer, "dims",
+                                 json_shape(hooks[i].dims, hooks[i].n_dims));
         failed = json_array_append_new(list, hook) < 0;
     }
-    return list;
-}
-
-static json_t *tokens_json(const int32_t *tokens, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++)
-        json_array_append_new(list, json_integer(tokens[i]));
     return list;
 }
 
@@ -125,7 +116,7 @@ json_t *about_json(const struct about *a, mgpt_error *err)
 {
     json_t *all = json_pack("{s:b, s:s, s:o, s:o, s:o}", "live", !a->reason, "reason",
                             a->reason ? a->reason : "", "info", info_json(a), "hooks",
-                            hooks_json(a->hooks), "tokens", tokens_json(a->tokens, a->n_tokens));
+                            hooks_json(a->hooks), "tokens", json_ids(a->tokens, a->n_tokens));
     if (all && put_vocabulary(all, a->engine))
         return all;
     json_decref(all);

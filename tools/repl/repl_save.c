@@ -126,12 +126,11 @@ static json_t *branch_part(const struct repl_branch *b)
 {
     const int32_t *held;
     size_t n_ahead, n = repl_branch_tokens(b, &held, &n_ahead);
-    json_t *tokens = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(tokens, json_integer(held[i]));
-    for (size_t i = 0; i < n_ahead; i++)
-        json_array_append_new(tokens, json_integer(b->ahead[arr_len(b->ahead) - n_ahead + i]));
-    if (json_array_size(tokens) != n + n_ahead) {
+    json_t *tokens = json_ids(held, n);
+    json_t *ahead = json_ids(n_ahead ? b->ahead + arr_len(b->ahead) - n_ahead : NULL, n_ahead);
+    int failed = json_array_extend(tokens, ahead);
+    json_decref(ahead);
+    if (failed) {
         json_decref(tokens);
         return NULL;
     }

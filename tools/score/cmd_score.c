@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
+#include "common/text.h"
 #include "engine/engine.h"
 #include "engine/input.h"
 #include "score/score_json.h"
@@ -160,17 +161,11 @@ static int add_json(struct score_run *s, size_t number, const char *text, size_t
 static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
 {
     int code = EXIT_OK;
-    size_t line = 1;
-    for (size_t at = 0; at < n_bytes && code == EXIT_OK; line++) {
-        const char *end = memchr(bytes + at, '\n', n_bytes - at);
-        size_t n = end ? (size_t)(end - bytes) - at : n_bytes - at;
-        size_t next = at + n + 1;
-        if (n > 0 && bytes[at + n - 1] == '\r')
-            n--;
+    const char *text, *end = bytes + n_bytes;
+    for (size_t line = 1; bytes < end && code == EXIT_OK; line++) {
+        size_t n = text_cut_line(&bytes, end, &text);
         if (n > 0)
-            code =
-                s->json ? add_json(s, line, bytes + at, n) : score_add_text(s, line, bytes + at, n);
-        at = next;
+            code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
     }
     int rest = score_window(s); /* also those before a line that cannot be scored */
     return code == EXIT_OK ? rest : code;

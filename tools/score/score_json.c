@@ -137,14 +137,6 @@ static json_t *logprobs_of(const mgpt_model *model, const struct scored_text *te
     return NULL;
 }
 
-static json_t *ids_of(const struct scored_text *text)
-{
-    json_t *ids = json_array();
-    for (size_t i = 0; text->n_scored > 0 && i <= text->n_scored; i++)
-        json_array_append_new(ids, json_integer(text->tokens[i]));
-    return ids;
-}
-
 static json_t *error_record(const struct score_line *line)
 {
     json_t *text = json_string(line->wrong.text);
@@ -168,8 +160,9 @@ int score_json_print(const mgpt_model *model, const struct score_line *line,
             text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
         rest = json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)text->n_scored,
                          "sum_logprob", score_json_number(0 - text->nll), "perplexity",
-                         score_json_number(exp(mean)), "ids", ids_of(text), "logprobs",
-                         logprobs_of(model, text));
+                         score_json_number(exp(mean)), "ids",
+                         json_ids(text->tokens, text->n_scored > 0 ? text->n_scored + 1 : 0),
+                         "logprobs", logprobs_of(model, text));
         if (rest && line->cut)
             json_object_set_new(rest, "truncated", json_true());
     }

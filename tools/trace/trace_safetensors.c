@@ -19,14 +19,9 @@ enum { LENGTH_BYTES = 8 };
 /* {"dtype", "shape", "data_offsets"}; NULL when out of memory. */
 static json_t *trace_safetensors_describe(const struct trace_array *a, uint64_t begin)
 {
-    json_t *shape = json_array();
-    for (unsigned i = 0; i < a->n_dims; i++)
-        if (json_array_append_new(shape, json_integer((json_int_t)a->dims[i])) < 0) {
-            json_decref(shape);
-            return NULL;
-        }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", trace_kinds[a->type].safetensors, "shape",
-                     shape, "data_offsets", (json_int_t)begin, (json_int_t)(begin + a->n_bytes));
+                     json_shape(a->dims, a->n_dims), "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + a->n_bytes));
 }
 
 static json_t *describe_all(const struct trace_file *f)
