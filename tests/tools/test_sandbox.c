@@ -119,7 +119,6 @@ TEST(what_is_possible)
         {REMOVE, "secret/key", EACCES},
         {RENAME, "secret/key", EACCES},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         int found = try_inside(rows[i].act, rows[i].path);
         if (found != rows[i].want)
@@ -144,7 +143,6 @@ TEST(no_output)
 {
     int status;
     pid_t child = fork();
-    (void)state;
     if (child == 0) {
         sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}});
         _exit(attempt(READ, "in/model") == 0 && attempt(CREATE, "out/another") == EACCES &&
