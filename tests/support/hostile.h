@@ -1,5 +1,5 @@
-/* Hostile bytes: a file cut at its lengths, and with bytes changed. What is read is in blocks of exactly
- * their size, so that ASan and valgrind see every access. */
+/* Hostile bytes: a file cut at its lengths, and with bytes changed. What is read is in blocks of
+ * exactly their size, so that ASan and valgrind see every access. */
 #ifndef TESTS_HOSTILE_H
 #define TESTS_HOSTILE_H
 
@@ -29,7 +29,8 @@ static inline void hostile_cuts(const struct file *f, size_t step, hostile_fn *r
     assert_int_equal(hostile_read(f->data, f->size, read, user), MGPT_OK);
 }
 
-/* One to three bytes changed, in every other round among the first `head`; how many rounds were refused. */
+/* One to three bytes changed, in every other round among the first `head`; how many rounds were
+ * refused. */
 static inline int hostile_flips(const struct file *f, int rounds, size_t head, hostile_fn *read,
                                 void *user)
 {

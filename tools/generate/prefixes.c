@@ -52,7 +52,7 @@ struct ended {
     enum ending ending;
 };
 
-struct tree {
+struct prefix_tree {
     struct samples *ask;
     struct timeline *lines;
     size_t n_lines, n_choices, longest; /* most tokens of a sample */
@@ -80,7 +80,7 @@ struct tree {
     mgpt_error err;          /* with status < 0: what to tell */
 };
 
-static size_t n_seen(const struct tree *t)
+static size_t n_seen(const struct prefix_tree *t)
 {
     return samples_seen(t->ask);
 }
@@ -88,7 +88,7 @@ static size_t n_seen(const struct tree *t)
 /* ---- drawing ---- */
 
 /* How a prefix of `depth` tokens goes on after its last. */
-static enum ending ending_of(const struct tree *t, int32_t token, uint32_t depth)
+static enum ending ending_of(const struct prefix_tree *t, int32_t token, uint32_t depth)
 {
     const struct samples *ask = t->ask;
     if (mgpt_is_end(ask->engine->model, token))
@@ -99,7 +99,7 @@ static enum ending ending_of(const struct tree *t, int32_t token, uint32_t depth
 }
 
 /* Stores the text of the line with n_tokens tokens. Returns its index, 0 when out of memory. */
-static uint32_t add_result(struct tree *t, struct timeline *line, size_t n_tokens,
+static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t n_tokens,
                            enum ending ending)
 {
     struct text_out *text = &line->text;
@@ -130,7 +130,7 @@ static void line_goes_to(struct timeline *line, uint32_t depth, int32_t token)
 }
 
 /* A child of the line's group lets its samples wait, or ends them. 0: out of memory. */
-static int add_child(struct tree *t, struct timeline *line, struct group child)
+static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
 {
     enum ending ending = ending_of(t, child.token, child.depth);
     const uint32_t *number = t->order[child.depth % 2].number + child.from;
@@ -148,7 +148,7 @@ static int add_child(struct tree *t, struct timeline *line, struct group child)
 }
 
 /* Counts the tokens that a group has drawn, in of_token; returns how many are different. */
-static size_t count_tokens(struct tree *t, uint32_t n)
+static size_t count_tokens(struct prefix_tree *t, uint32_t n)
 {
     size_t n_tokens = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -158,7 +158,7 @@ static size_t count_tokens(struct tree *t, uint32_t n)
 }
 
 /* Moves the samples of a group to the other array, those of token t to of_token[t] and on. */
-static void move_samples(struct tree *t, struct group g)
+static void move_samples(struct prefix_tree *t, struct group g)
 {
     size_t side = g.depth % 2;
     for (uint32_t i = 0; i < g.n; i++) {
@@ -169,7 +169,7 @@ static void move_samples(struct tree *t, struct group g)
 }
 
 /* Each sample of the line's group draws. The child with the lowest sample is the next to run. */
-static int draw_group(struct tree *t, struct timeline *line, mgpt_error *err)
+static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;
     const float *logits = g.depth ? mgpt_logits(line->session) : t->first_logits;
@@ -196,7 +196,7 @@ static int draw_group(struct tree *t, struct timeline *line, mgpt_error *err)
 /* ---- timelines ---- */
 
 /* Takes the next group of each line and runs their passes. */
-static int step_lines(struct tree *t, mgpt_error *err)
+static int step_lines(struct prefix_tree *t, mgpt_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_lines; i++) {
@@ -216,7 +216,7 @@ static int step_lines(struct tree *t, mgpt_error *err)
 }
 
 /* The line whose shallowest waiting group has the most samples, or NULL. */
-static struct timeline *busiest_line(const struct tree *t)
+static struct timeline *busiest_line(const struct prefix_tree *t)
 {
     struct timeline *busiest = NULL;
     for (size_t i = 0; i < t->n_lines; i++) {
@@ -228,7 +228,8 @@ static struct timeline *busiest_line(const struct tree *t)
 }
 
 /* Moves the shallowest waiting group of one line to another and runs its prefix there. A status. */
-static int take_group(struct tree *t, struct timeline *line, struct timeline *from, mgpt_error *err)
+static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
+                      mgpt_error *err)
 {
     struct group g = from->waiting[0];
     size_t n = arr_len(from->waiting) - 1;
@@ -243,7 +244,7 @@ static int take_group(struct tree *t, struct timeline *line, struct timeline *fr
 }
 
 /* Lines without work take groups of others. Returns a status; *n_busy: the lines with work. */
-static int share_work(struct tree *t, size_t *n_busy, mgpt_error *err)
+static int share_work(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
 {
     int status = MGPT_OK;
     *n_busy = 0;
@@ -258,7 +259,7 @@ static int share_work(struct tree *t, size_t *n_busy, mgpt_error *err)
 
 /* ---- printing in order ---- */
 
-static void begin_text(struct tree *t)
+static void begin_text(struct prefix_tree *t)
 {
     const struct samples *ask = t->ask;
     const struct timeline *line = &t->lines[0];
@@ -270,7 +271,7 @@ static void begin_text(struct tree *t)
 
 /* Shows what is new of the next sample to print if it is in the line's group. It is the first: groups
  * keep the order of samples. */
-static void show_group(struct tree *t, struct timeline *line, struct group g)
+static void show_group(struct prefix_tree *t, struct timeline *line, struct group g)
 {
     if (g.n == 0 || t->order[g.depth % 2].number[g.from] != t->n_printed || g.depth == 0)
         return;
@@ -281,13 +282,13 @@ static void show_group(struct tree *t, struct timeline *line, struct group g)
 }
 
 /* On a terminal a sample is shown while it grows. */
-static void show_live(struct tree *t)
+static void show_live(struct prefix_tree *t)
 {
     for (size_t i = 0; i < t->n_lines && t->n_printed < t->n && t->text.out.terminal; i++)
         show_group(t, &t->lines[i], t->lines[i].at);
 }
 
-static int print_ended(struct tree *t)
+static int print_ended(struct prefix_tree *t)
 {
     int code = EXIT_OK;
     while (code == EXIT_OK && t->n_printed < t->n && t->result[t->n_printed]) {
@@ -305,7 +306,7 @@ static int print_ended(struct tree *t)
 }
 
 /* The run ends early: shows what there is of the next sample to print. */
-static int print_rest(struct tree *t, int code)
+static int print_rest(struct prefix_tree *t, int code)
 {
     for (size_t i = 0; i < t->n_lines; i++) {
         struct timeline *line = &t->lines[i];
@@ -318,7 +319,7 @@ static int print_rest(struct tree *t, int code)
 
 /* ---- a block ---- */
 
-static void begin_block(struct tree *t)
+static void begin_block(struct prefix_tree *t)
 {
     struct samples *ask = t->ask;
     for (size_t i = 0; i < t->n; i++) {
@@ -335,7 +336,7 @@ static void begin_block(struct tree *t)
 }
 
 /* One draw of all lines, and the pass that follows. A status. */
-static int run_round(struct tree *t, size_t *n_busy)
+static int run_round(struct prefix_tree *t, size_t *n_busy)
 {
     int status = MGPT_OK;
     for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++)
@@ -348,7 +349,7 @@ static int run_round(struct tree *t, size_t *n_busy)
     return status == MGPT_OK ? share_work(t, n_busy, &t->err) : status;
 }
 
-static void run_block(struct tree *t)
+static void run_block(struct prefix_tree *t)
 {
     size_t n_busy = 1;
     begin_block(t);
@@ -361,7 +362,7 @@ static void run_block(struct tree *t)
 }
 
 /* Prints what the block has left to print. Returns its exit code. */
-static int end_block(struct tree *t)
+static int end_block(struct prefix_tree *t)
 {
     if (t->err.status < 0)
         t->code = cli_fail(NULL, &t->err);
@@ -388,7 +389,7 @@ static size_t line_count(const struct samples *s, size_t longest)
 /* Bytes of a sample in a block besides its text. */
 enum { SAMPLE_BYTES = 2 * (sizeof(uint64_t) + sizeof(uint32_t)) + 2 * sizeof(uint32_t) };
 
-static void free_block(struct tree *t)
+static void free_block(struct prefix_tree *t)
 {
     for (size_t i = 0; i < 2; i++) {
         free(t->order[i].rng);
@@ -399,7 +400,7 @@ static void free_block(struct tree *t)
 }
 
 /* Makes room for a block of n samples. A status. */
-static int block_room(struct tree *t, size_t n, mgpt_error *err)
+static int block_room(struct prefix_tree *t, size_t n, mgpt_error *err)
 {
     t->n = n;
     if (n <= t->room)
@@ -418,7 +419,7 @@ static int block_room(struct tree *t, size_t n, mgpt_error *err)
                                         : err_memory(err, "the samples", n * SAMPLE_BYTES);
 }
 
-static int open_line(struct tree *t, struct timeline *line, mgpt_error *err)
+static int open_line(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct engine *engine = t->ask->engine;
     line->path = mem_new(t->longest, sizeof *line->path);
@@ -433,7 +434,7 @@ static int open_line(struct tree *t, struct timeline *line, mgpt_error *err)
     return line->session ? MGPT_OK : err->status;
 }
 
-static int tree_open(struct tree *t, mgpt_error *err)
+static int tree_open(struct prefix_tree *t, mgpt_error *err)
 {
     struct engine *engine = t->ask->engine;
     size_t n_vocab = (size_t)engine->info.n_vocab;
@@ -453,7 +454,7 @@ static int tree_open(struct tree *t, mgpt_error *err)
     return status;
 }
 
-static void tree_free(struct tree *t)
+static void tree_free(struct prefix_tree *t)
 {
     for (size_t i = 0; t->lines && i < t->n_lines; i++) {
         struct timeline *line = &t->lines[i];
@@ -477,11 +478,11 @@ static void tree_free(struct tree *t)
 static void run_tree(void *trees, int worker, int n_workers)
 {
     (void)n_workers;
-    run_block((struct tree *)trees + worker);
+    run_block((struct prefix_tree *)trees + worker);
 }
 
 /* Shares n samples from number `first` among the trees and runs them. */
-static int run_trees(struct tree *trees, struct pool *pool, uint64_t first, size_t n)
+static int run_trees(struct prefix_tree *trees, struct pool *pool, uint64_t first, size_t n)
 {
     int n_trees = pool_size(pool), code = EXIT_OK;
     for (int i = 0; i < n_trees; i++) {
@@ -501,7 +502,7 @@ static int run_trees(struct tree *trees, struct pool *pool, uint64_t first, size
 
 /* The first block is for samples that share nothing. Later ones expect as many bytes of text per
  * sample as the one before had: a larger block has fewer. */
-static int run_blocks(struct tree *trees, struct pool *pool)
+static int run_blocks(struct prefix_tree *trees, struct pool *pool)
 {
     const struct samples *ask = trees->ask;
     size_t left = (size_t)ask->n, least = trees->n_lines * (size_t)pool_size(pool);
@@ -537,13 +538,13 @@ int prefixes_run(struct samples *s)
     size_t longest = s->n_predict >= 0 && (size_t)s->n_predict < room ? (size_t)s->n_predict : room;
     mgpt_error err = {0};
     int n_trees = tree_count(s), code = EXIT_OK;
-    struct tree *trees = mem_new((size_t)n_trees, sizeof *trees);
+    struct prefix_tree *trees = mem_new((size_t)n_trees, sizeof *trees);
     struct pool *pool = pool_new(n_trees, &err);
     for (int i = 0; trees && pool && i < n_trees && err.status == MGPT_OK; i++) {
-        trees[i] = (struct tree){.ask = s,
-                                 .n_choices = engine_n_choices(s->engine),
-                                 .longest = longest,
-                                 .n_lines = line_count(s, longest)};
+        trees[i] = (struct prefix_tree){.ask = s,
+                                        .n_choices = engine_n_choices(s->engine),
+                                        .longest = longest,
+                                        .n_lines = line_count(s, longest)};
         sample_text_open(&trees[i].text, s);
         tree_open(&trees[i], &err);
     }

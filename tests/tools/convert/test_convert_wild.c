@@ -22,13 +22,13 @@
         .positions = how, .rope_base = 1e4                                                         \
     }
 
-struct layout {
+struct wild_layout {
     const char *file, *directory, *want;
     struct ckpt_options options;
     int heads, bos; /* bos -1: no vocabulary */
 };
 
-static const struct layout layouts[] = {
+static const struct wild_layout layouts[] = {
     {"values.pkl", FIXTURES, "microgpt.want", HEADS4, 4, -1},
     {"wrapped.pkl", FIXTURES, "microgpt.want", {0}, 2, 4},
     {"rows.pkl", FIXTURES, "microgpt.want", HEADS4, 4, 4},
@@ -72,7 +72,7 @@ static const struct layout layouts[] = {
 
 enum { N_LAYOUTS = COUNT(layouts) };
 
-static void check_arch(const struct result *r, const struct layout *l)
+static void check_arch(const struct result *r, const struct wild_layout *l)
 {
     int rotated = strncmp(l->file, "rotated", 7) == 0 &&
                   !(l->options.positions && strcmp(l->options.positions, "none") == 0);
@@ -86,7 +86,7 @@ static void check_arch(const struct result *r, const struct layout *l)
 TEST(layouts)
 {
     for (size_t i = 0; i < N_LAYOUTS; i++) {
-        const struct layout *l = &layouts[i];
+        const struct wild_layout *l = &layouts[i];
         struct result r;
         struct file f = fixture_in(WILD, l->file);
         print_message("%s\n", l->file);
@@ -245,7 +245,7 @@ TEST(not_a_number)
 static int read_layout(struct span bytes, void *user)
 {
     static const struct convert_sides no_sides;
-    const struct layout *l = user;
+    const struct wild_layout *l = user;
     return read_whole(bytes, &l->options, &no_sides);
 }
 
@@ -253,7 +253,7 @@ TEST(damaged)
 {
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         struct file f = fixture_in(WILD, layouts[i].file);
-        struct layout l = layouts[i];
+        struct wild_layout l = layouts[i];
         hostile_cuts(&f, 1 + f.size / 400, read_layout, &l);
         assert_true(hostile_flips(&f, 300, 200, read_layout, &l) > 0 || l.options.given & OPT_RAW);
         file_close(&f);

@@ -1,12 +1,14 @@
-/* What stands between the readers of checkpoint formats and the writer of GGUF files.
+/* The interface between the readers of checkpoint formats and the writer of GGUF files.
  *
- * A reader fills a struct checkpoint: the architecture's numbers, the vocabulary, and for each tensor
- * its GGUF name, its shape and where its values come from. It describes, it does not copy: values stay
- * in the input until the writer asks for them, a few thousand at a time, so a conversion never holds
- * the model twice. Everything a reader inferred or assumed it says in a note.
+ * A reader fills a struct checkpoint: the architecture's numbers, the vocabulary, and for each
+ * tensor its GGUF name, its shape and where its values come from. It describes, it does not copy:
+ * values stay in the input until the writer asks for them, a few thousand at a time, so a
+ * conversion never holds the model twice. Everything a reader inferred or assumed it says in a
+ * note.
  *
- * Readers check: after a successful read every value of every tensor can be read without failing, and
- * shapes agree with the numbers. They see spans of bytes, never files, so each can be fuzzed alone.
+ * Readers check: after a successful read every value of every tensor can be read without failing,
+ * and shapes agree with the numbers. They see spans of bytes, never files, so each can be fuzzed
+ * alone.
  */
 #ifndef MGPT_CHECKPOINT_H
 #define MGPT_CHECKPOINT_H
@@ -46,7 +48,7 @@ __attribute__((format(printf, 3, 4))) int ckpt_refuse_tensor(mgpt_error *err, co
 /* Whether the word is in a list of words, each between spaces. */
 int ckpt_is_one_of(const char *word, const char *list);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 struct ckpt_tensor;
 
@@ -67,7 +69,7 @@ struct ckpt_tensor {
     int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */
 };
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 struct ckpt_hparams {
     const char *arch; /* general.architecture */
@@ -88,7 +90,7 @@ struct ckpt_hparams {
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
 };
 
-/* ---- vocabulary -------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 enum ckpt_token_type { /* GGUF's numbers */
                        TOKEN_NORMAL = 1,
@@ -115,7 +117,7 @@ struct ckpt_vocab {
     struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
 };
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 struct checkpoint {
     const char *format; /* the reader's name for what it read: "llama2.c .bin version 0" */
@@ -141,14 +143,17 @@ void ckpt_free(struct checkpoint *c);
 /* A copy of n bytes, NUL-terminated, that lives as long as c; NULL when out of memory. */
 char *ckpt_text(struct checkpoint *c, const char *p, size_t n);
 
-/* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of it. */
+/* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of
+ * it. */
 void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each);
 
-/* One line for the user, of at most 200: a file must not flood a terminal. When memory runs out the line is lost: whatever follows will say why. */
+/* One line for the user, of at most 200: a file must not flood a terminal. When memory runs out the
+ * line is lost; c->lost_notes says so. */
 __attribute__((format(printf, 2, 3))) void ckpt_note(struct checkpoint *c, const char *fmt, ...);
 
 /* Appends a tensor of {n_in} values, or {n_in, n_out} when n_out is not 0; `from` says where the
- * values come from (type, bytes, values, source, at; type NULL: F32), its other members are set here. */
+ * values come from (type, bytes, values, source, at; type NULL: F32), its other members are set
+ * here. */
 int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
              struct ckpt_tensor from, mgpt_error *err);
 

@@ -1,7 +1,7 @@
 /* Which file of a directory the user means, and directories that are refused by name. See source.h.
  *
- * Directories of Hugging Face, Meta and LitGPT are known by their files; in any other a single file that
- * looks like weights is the one.
+ * Directories of Hugging Face, Meta and LitGPT are known by their files; in any other a single file
+ * that looks like weights is the one.
  */
 #include "base/error.h"
 #include "base/mem.h"

@@ -1,9 +1,10 @@
-/* What another program makes of the file: llama.cpp ignores keys that it does not know, and would run
- * the model wrongly without an error. See write.h.
+/* What another program makes of the file: llama.cpp ignores keys that it does not know, and would
+ * run the model wrongly without an error. See write.h.
  *
  * Architectures that llama.cpp does not know (microgpt, nanochat) it refuses by itself. It reads
- * attention.scale for Granite only; for Gemma 3 of 62 layers it computes the same number. A tokenizer
- * that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either: no note.
+ * attention.scale for Granite only; for Gemma 3 of 62 layers it computes the same number. A
+ * tokenizer that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either:
+ * no note.
  */
 #include "base/mem.h"
 #include "convert/core/write.h"

@@ -1,5 +1,5 @@
-/* Files that are no checkpoint that mgpt reads, by name: what a file is helps more than its bytes. See
- * readers.h. */
+/* Files that are no checkpoint that mgpt reads, by name: what a file is helps more than its bytes.
+ * See readers.h. */
 #include "base/error.h"
 #include "convert/core/readers.h"
 
@@ -66,8 +66,8 @@ static int is_text(const uint8_t *p, size_t n)
     return n > 0;
 }
 
-/* Protobufs begin with their first field: ONNX with the version of the format and the producer's name,
- * SavedModel with version 1 and a message. */
+/* Protobufs begin with their first field: ONNX with the version of the format and the producer's
+ * name, SavedModel with version 1 and a message. */
 static const char *protobuf(struct span b)
 {
     if (b.size < 64 || b.data[0] != 0x08 || b.data[1] > 16 || b.data[2] != 0x12)
@@ -78,7 +78,8 @@ static const char *protobuf(struct span b)
     return b.data[1] == 1 ? "TensorFlow's SavedModel" CONVERT : NULL;
 }
 
-/* A map of few entries whose first key is text. No pickle: there a protocol below 6 follows 0x80. */
+/* A map of few entries whose first key is text. No pickle: there a protocol below 6 follows
+ * 0x80. */
 static int is_msgpack(struct span b)
 {
     size_t n = b.size > 1 ? b.data[1] & 31U : 0;

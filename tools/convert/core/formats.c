@@ -1,7 +1,8 @@
 /* Which formats each option of mgpt convert applies to: mgpt convert --help.
  *
- * It is printed from the tables that ckpt_check_options is called with, so that it cannot fall behind them.
- * A container whose tensors' names decide (PyTorch, safetensors) is not listed: its mappings are.
+ * It is printed from the tables that ckpt_check_options is called with, so that it always agrees
+ * with them. A container whose tensors' names decide (PyTorch, safetensors) is not listed: its
+ * mappings are.
  */
 #include "convert/families/torch_model.h"
 
@@ -20,7 +21,7 @@ static int begins_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* "microgpt JSON" is said with the mapping microgpt, and a pickle is whatever its mapping is. */
+/* "microgpt JSON" is listed as the mapping microgpt, and a pickle as its mapping. */
 static int is_said(const struct ckpt_reader *r, unsigned option)
 {
     const struct torch_mapping *m;

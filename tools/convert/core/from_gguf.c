@@ -1,8 +1,8 @@
 /* GGUF as a checkpoint format: all metadata as it is, tensors with a change of element type.
  *
- * It must be a model that mgpt would open: what is broken, or of an architecture whose tensors nothing is known
- * about, does not become a file that looks converted. The structure is checked by gguf_parse, which refuses
- * element types that cannot be read by their name.
+ * It must be a model that mgpt would open: what is broken, or of an architecture whose tensors
+ * nothing is known about, does not become a file that looks converted. The structure is checked by
+ * gguf_parse, which refuses element types that cannot be read by their name.
  */
 #include "base/error.h"
 #include "base/mem.h"

@@ -25,7 +25,7 @@ int in_memory_applies(const char *path, mgpt_error *err)
     return !is_gguf;
 }
 
-/* ---- the command that keeps the result --------------------------------------------------------- */
+/* ---- the command that keeps the result ------------------------------------------------------- */
 
 /* Text that is put together; what does not fit is left out. */
 struct line_text {
@@ -89,7 +89,7 @@ static int put_options(struct line_text *c, const char *error)
     return n;
 }
 
-/* ---- conversion -------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
 static int in_memory_refuse(const struct ckpt_source *s, const mgpt_error *err)
 {
@@ -103,7 +103,8 @@ static int in_memory_refuse(const struct ckpt_source *s, const mgpt_error *err)
     return code;
 }
 
-/* ", assuming n_head = 4, eps = 1e-05": the values that were taken because the file does not have them. */
+/* ", assuming n_head = 4, eps = 1e-05": the values that were taken because the file does not have
+ * them. */
 static void put_assumed(struct line_text *to, const struct checkpoint *c)
 {
     static const char before[] = "inferred: ";

@@ -1,4 +1,5 @@
-/* A checkpoint of another program as a GGUF file in memory, for commands that are given one as a model. */
+/* A checkpoint of another program as a GGUF file in memory, for commands that are given one as a
+ * model. */
 #ifndef MGPT_CONVERT_IN_MEMORY_H
 #define MGPT_CONVERT_IN_MEMORY_H
 
@@ -6,14 +7,14 @@
 
 #include <stddef.h>
 
-/* 1 for a directory and for a file that does not begin as GGUF does, 0 for one that does; MGPT_EIO or MGPT_EMEM
- * when it cannot be opened. */
+/* 1 for a directory and for a file that does not begin as GGUF does, 0 for one that does; MGPT_EIO
+ * or MGPT_EMEM when it cannot be opened. */
 int in_memory_applies(const char *path, mgpt_error *err);
 
-/* Converts the model at `path`, without options, and says so on stderr. *bytes is a GGUF file, the caller's to
- * free; nothing of the input stays in memory. With vocab_only it has no tensors. Returns an exit code;
- * after a failure the user has been told, also how to call mgpt convert when the conversion needs an
- * option. */
+/* Converts the model at `path`, without options, and says so on stderr. *bytes is a GGUF file, the
+ * caller's to free; nothing of the input stays in memory. With vocab_only it has no tensors.
+ * Returns an exit code; after a failure the user has been told, also how to call mgpt convert when
+ * the conversion needs an option. */
 int in_memory_convert(const char *path, int vocab_only, void **bytes, size_t *n_bytes);
 
 #endif

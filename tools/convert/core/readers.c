@@ -1,6 +1,6 @@
 /* The table of readers, and the choice among them. See readers.h.
  *
- * The choice is made by content alone: a file's name says nothing. The best match wins; a format
+ * The choice is made by content alone: a file's name does not count. The best match wins; a format
  * without a magic number (llama2.c version 0) claims a file surely only when its size fits, too.
  */
 #include "convert/core/readers.h"

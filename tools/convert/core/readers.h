@@ -1,15 +1,15 @@
 /* The readers of checkpoint formats: one row each, chosen by content.
  *
- * To add a format: write a file with a `sniff` and a `read`, declare them here, add a row to the table
- * in readers.c. A reader is a function of bytes and options; a side file (a tokenizer, a config) it
- * asks for by name through the input.
+ * To add a format: write a file with a `sniff` and a `read`, declare them here, add a row to the
+ * table in readers.c. A reader is a function of bytes and options; a side file (a tokenizer, a
+ * config) it asks for by name through the input.
  */
 #ifndef MGPT_READERS_H
 #define MGPT_READERS_H
 
 #include "convert/core/checkpoint.h"
 
-/* ---- what the user said ------------------------------------------------------------------------ */
+/* ---- what the user said ---------------------------------------------------------------------- */
 
 enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_HEADS = 1 << 0,
@@ -61,16 +61,16 @@ extern const size_t ckpt_n_option_rows;
 /* "--heads" for OPT_HEADS. */
 const char *ckpt_option_name(enum ckpt_option option);
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 struct ckpt_side {
     const char *name; /* for messages */
     struct span bytes;
 };
 
-/* Opens a side file: the one that the user gave with `option` (0: it cannot), otherwise the first of the
- * candidates (names, beside the input) that exists. The bytes stay until the conversion ends. Returns 1,
- * 0 when there is none, or negative with *err. */
+/* Opens a side file: the one that the user gave with `option` (0: it cannot), otherwise the first
+ * of the candidates (names, next to the input) that exists. The bytes stay until the conversion
+ * ends. Returns 1, 0 when there is none, or negative with *err. */
 typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const *candidates,
                          size_t n_candidates, struct ckpt_side *side, mgpt_error *err);
 
@@ -84,7 +84,7 @@ struct ckpt_input {
         *directory; /* name of the input's directory, for formats of fixed file names; or NULL */
 };
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 enum ckpt_match {
     MATCH_NO,
@@ -102,18 +102,22 @@ struct ckpt_reader {
 extern const struct ckpt_reader ckpt_readers[];
 extern const size_t ckpt_n_readers;
 
-/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in `apply`. */
+/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in
+ * `apply`. */
 int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
                        mgpt_error *err);
 
-/* formats.c: for people, which formats each option applies to, out of the tables of readers and mappings. */
+/* formats.c: for people, which formats each option applies to, out of the tables of readers and
+ * mappings. */
 void ckpt_print_formats(void);
 
-/* What a file is that no reader reads, and what to do; NULL when it is nothing known (foreign.c). */
+/* What a file is that no reader reads, and what to do; NULL when it is nothing known
+ * (foreign.c). */
 const char *ckpt_foreign(struct span bytes);
 
-/* Finds the reader and runs it, whose err is not NULL. c has been initialised; after a failure it may hold notes, and the
- * caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option that does not apply. */
+/* Finds the reader and runs it, whose err is not NULL. c has been initialised; after a failure it
+ * may hold notes, and the caller frees it in any case. Errors: MGPT_EFILE, MGPT_EARG for an option
+ * that does not apply. */
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match microgpt_json_sniff(struct span bytes);

@@ -16,7 +16,7 @@
 
 const struct ckpt_options ckpt_no_options = {.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1};
 
-/* ---- side files -------------------------------------------------------------------------------- */
+/* ---- side files ------------------------------------------------------------------------------ */
 
 /* `name` in the directory of the input; malloc'ed. */
 static char *beside(const char *input, const char *name)
@@ -72,10 +72,10 @@ static int find_side(void *user, enum ckpt_option option, const char *const *can
     return 0;
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* What is not UTF-8, or would move a cursor, becomes '_': names of files may be any bytes, texts in GGUF
- * may not. */
+/* What is not UTF-8, or would move a cursor, becomes '_': names of files may be any bytes, texts in
+ * GGUF may not. */
 static void make_printable(char *text)
 {
     size_t n = strlen(text), length;
@@ -100,8 +100,8 @@ static char *stem(const char *path)
     return text;
 }
 
-/* The name of the directory that the input is in; malloc'ed, "" when it has none that says something, NULL
- * when out of memory. */
+/* The name of the directory that the input is in; malloc'ed, "" when it has none that says
+ * something, NULL when out of memory. */
 static char *directory_name(const char *path)
 {
     char cwd[4096];
@@ -124,7 +124,7 @@ static char *directory_name(const char *path)
     return text;
 }
 
-/* ---- the input --------------------------------------------------------------------------------- */
+/* ---- the input ------------------------------------------------------------------------------- */
 
 static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
 {
@@ -171,7 +171,7 @@ void source_close(struct ckpt_source *s)
     free(s->inside);
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static double now(void)
 {

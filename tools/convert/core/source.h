@@ -1,4 +1,5 @@
-/* A checkpoint as the user names it: a file, a Hugging Face directory or stdin, with its side files.
+/* A checkpoint as the user names it: a file, a Hugging Face directory or stdin, with its side
+ * files.
  *
  *     struct ckpt_source s = {.path = path, .options = ...};
  *     if (source_read(&s, &err) == MGPT_OK)
@@ -32,12 +33,12 @@ extern const struct ckpt_options ckpt_no_options;
 int source_read(struct ckpt_source *s, mgpt_error *err);
 void source_close(struct ckpt_source *s);
 
-/* Of a directory: the path of the file in it that is meant, malloc'ed; NULL when path is none. Errors: a
+/* Of a directory: the path of the model's file in it, malloc'ed; NULL when path is none. Errors: a
  * directory of a format that is not read, by its name; of several models; of none (directory.c). */
 int source_of_directory(const char *path, char **to, mgpt_error *err);
 
-/* From half a second on, c's writing shows its progress on stderr where that is a terminal; the line
- * is removed at the end. p lives until then. */
+/* From half a second on, c's writing shows its progress on stderr where that is a terminal; the
+ * line is removed at the end. p lives until then. */
 struct source_progress {
     double start, shown; /* seconds; shown: the last time, 0: never */
 };

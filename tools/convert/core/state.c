@@ -62,8 +62,8 @@ void state_contiguous(struct state_tensor *t)
     }
 }
 
-/* Whether the n bytes name a module that a trainer wraps around another: torch.compile, FSDP, activation
- * checkpoints and DeepSpeed anywhere in a name, data parallel at its front. */
+/* Whether the n bytes name a module that a trainer wraps around another: torch.compile, FSDP,
+ * activation checkpoints and DeepSpeed anywhere in a name, data parallel at its front. */
 static int is_wrapper(const char *p, size_t n, int is_first)
 {
     static const char *const names[] = {"_orig_mod", "_fsdp_wrapped_module",
@@ -96,7 +96,7 @@ static int state_bad(const struct state_tensor *t, const char *what, mgpt_error 
 }
 
 /* The stride of a dimension of one means nothing, and files hold anything there: make it the one of
- * a contiguous tensor, so that nobody downstream takes such a tensor for a strided one. */
+ * a contiguous tensor, so that such a tensor is not taken for a strided one. */
 static void set_idle_strides(struct state_tensor *t)
 {
     uint64_t stride = 1;
@@ -233,7 +233,7 @@ int state_has(const struct state *s, const char *name)
     return lookup(s, name) != NULL;
 }
 
-/* The N that stands for a layer: between dots, or at an end. */
+/* The N that means a layer: between dots, or at an end. */
 static const char *find_n(const char *pattern)
 {
     for (const char *p = pattern; *p; p++)

@@ -66,8 +66,8 @@ void state_free(struct state *s);
 void state_contiguous(struct state_tensor *t);
 
 /* Appends t under the name of n bytes, less the words of modules that trainers wrap around others:
- * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front (data
- * parallel). Checks that name and shape are sane and that bytes.size covers the last element.
+ * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front
+ * (data parallel). Checks that name and shape are sane and that bytes.size covers the last element.
  * Tensors without elements are allowed. Errors: MGPT_EFILE. */
 int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err);
 
@@ -77,7 +77,7 @@ int state_seal(struct state *s, mgpt_error *err);
 /* Bytes of the first word and its dot when all names begin with it and go on; else 0. */
 size_t state_first_word(const struct state *s);
 
-/* Takes so many bytes off the front of all names, or puts them back: -n. */
+/* Takes n bytes off the front of all names, or puts them back: -n. */
 void state_cut(struct state *s, ptrdiff_t n);
 
 /* ---- taking ---------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ void state_cut(struct state *s, ptrdiff_t n);
 /* The tensor of this name, marked as used; NULL when there is none. O(log n). */
 const struct state_tensor *state_find(struct state *s, const char *name);
 
-/* As state_find, with the first "N" that stands between dots (or at an end) replaced by the layer:
+/* As state_find, with the first "N" between dots (or at an end) replaced by the layer:
  * "transformer.h.N.ln_1.weight". */
 const struct state_tensor *state_find_layer(struct state *s, const char *pattern, uint32_t layer);
 
@@ -124,11 +124,10 @@ enum state_rows { /* order of the rows of a head */
 
 /* n_rows rows out of a tensor. Row r of the part is row
  *     first + r / block * step + order(r % block)
- * of the tensor. Zero means: block all rows, step = block, n_rows all from `first` on. `order` is that of the rows
- * inside each `head` rows of a block (0: of the block). Grouped
- * q, k, v of GPT-NeoX: {.tensor = t, .first = i * hd, .n_rows = H * hd, .block = hd, .step = 3 *
- * hd}. A vector is n rows of one value, so that biases are ordered with the same words as
- * matrices. */
+ * of the tensor. Zero means: block all rows, step = block, n_rows all from `first` on. `order` is
+ * that of the rows inside each `head` rows of a block (0: of the block). Grouped q, k, v of
+ * GPT-NeoX: {.tensor = t, .first = i * hd, .n_rows = H * hd, .block = hd, .step = 3 * hd}. A vector
+ * is n rows of one value, so that biases are ordered with the same words as matrices. */
 struct state_part {
     const struct state_tensor *tensor; /* NULL: n_rows of zeros */
     int transposed;                    /* the tensor is stored [n_in, n_out] (GPT-2's Conv1D) */
@@ -164,8 +163,8 @@ enum {
     STATE_OTHER_FLAGS = 1 << 16    /* from here on: free for families */
 };
 
-/* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that follow each
- * other are stacked; n_in and STATE_PLUS_ONE are the first one's. */
+/* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that
+ * follow each other are stacked; n_in and STATE_PLUS_ONE are the first one's. */
 struct state_row {
     const char *from, *to; /* "layers.N.attention.wq", "blk.N.attn_q" */
     char n_out, n_in;      /* letters of struct state_sizes; n_out 0: a vector */

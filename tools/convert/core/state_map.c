@@ -36,8 +36,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
     }
 }
 
-static int check_row(const struct state_tensor *t, const struct state_row *row, uint64_t n_out,
-                     uint64_t n_in, mgpt_error *err)
+static int check_part(const struct state_tensor *t, const struct state_row *row, uint64_t n_out,
+                      uint64_t n_in, mgpt_error *err)
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
@@ -47,7 +47,7 @@ static int check_row(const struct state_tensor *t, const struct state_row *row, 
 }
 
 /* The rows of q, of k or of v in a tensor of all three. */
-static void split(struct state_part *part, unsigned flags, const struct ckpt_hparams *hp)
+static void split_qkv(struct state_part *part, unsigned flags, const struct ckpt_hparams *hp)
 {
     uint64_t hd = state_size(hp, 'H'), q = state_size(hp, 'Q'), k = state_size(hp, 'K');
     uint64_t each = q / k * hd; /* rows of the queries of a group */
@@ -87,11 +87,11 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
         return 0;
     if (!part->tensor && !(is_bias && row->flags & STATE_BIAS_ZEROS))
         return state_missing(from, err);
-    if (part->tensor && check_row(part->tensor, row, n_out, n_in, err) < 0)
+    if (part->tensor && check_part(part->tensor, row, n_out, n_in, err) < 0)
         return MGPT_EFILE;
     part->transposed = n_out && row->flags & STATE_TRANSPOSED;
     if (row->flags & (STATE_Q | STATE_K | STATE_V))
-        split(part, row->flags, hp);
+        split_qkv(part, row->flags, hp);
     if (row->flags & (STATE_PAIRS | STATE_SWAP)) {
         part->head = state_size(hp, 'H');
         part->order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;

@@ -1,7 +1,7 @@
 /* Named tensors into a checkpoint: rows stacked, transposed, in another order. See state.h.
  *
  * What a tensor of the checkpoint is made of is a list of parts that the writer's calls walk row by
- * row. A row that lies together in the file is converted in one go; a transposed one element by
+ * row. A row that is contiguous in the file is converted in one go; a transposed one element by
  * element, which reads each cache line of the file once, since the writer asks for many rows at a
  * time.
  */

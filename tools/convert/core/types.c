@@ -1,8 +1,9 @@
 /* Which element type each tensor of a GGUF file gets. See write.h.
  *
- * A type asked for is a wish: vectors and the position table stay F32, and a row that is not a whole
- * number of blocks gets the type that llama.cpp's converters put in its place. q4_k means what a Q4_K
- * file means everywhere: the two tables of the vocabulary, which every token goes through, are Q6_K.
+ * The type asked for is not that of all tensors: vectors and the position table stay F32, and a row
+ * that is not a whole number of blocks gets the type that llama.cpp's converters put in its place.
+ * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
+ * goes through, are Q6_K.
  */
 #include "convert/core/write.h"
 

@@ -1,8 +1,8 @@
 /* A described checkpoint to a GGUF file. See write.h.
  *
- * Metadata comes in a fixed order: general.*, the architecture's numbers, the dialect, the tokenizer.
- * Values go through a buffer of a few thousand, so memory does not grow with the model; where nothing
- * is to be changed the source's own bytes are written.
+ * Metadata comes in a fixed order: general.*, the architecture's numbers, the dialect, the
+ * tokenizer. Values go through a buffer of a few thousand, so memory does not grow with the model;
+ * where nothing is to be changed the source's own bytes are written.
  */
 #include "convert/core/write.h"
 
@@ -21,7 +21,7 @@ enum { CHUNK = 16384 }; /* values: a whole number of blocks of any element type 
 #define FILE_TYPE_KEY "general.file_type"
 #define QUANTIZATION_KEY "general.quantization_version"
 
-/* ---- metadata ---------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void put_text(struct gguf_writer *w, const char *key, const char *text)
 {
@@ -225,7 +225,7 @@ static void put_metadata(struct gguf_writer *w, const struct checkpoint *c,
     put_vocab(w, &c->vocab);
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 struct stream {
     struct gguf_writer w;
@@ -309,13 +309,13 @@ static void stream_close(struct stream *s)
     free(s->decoded);
 }
 
-/* Errors come out of gguf_commit; this only saves reading a model that nobody will get. */
+/* Errors come out of gguf_commit; this only saves reading a model that will not be written. */
 static int has_failed(const struct gguf_writer *w)
 {
     return w->failed.status < 0 || w->out.failed.status < 0;
 }
 
-/* A source that broke leaves nothing behind. memory: as for ckpt_write_memory, or NULL. */
+/* A source that broke leaves no file. memory: as for ckpt_write_memory, or NULL. */
 static int finish(struct gguf_writer *w, const struct checkpoint *c, struct ckpt_memory *memory,
                   mgpt_error *err)
 {

@@ -12,9 +12,9 @@ struct ckpt_written {
 };
 
 /* The element type that a tensor gets: `type`, or the source's when that is NULL. Vectors and the
- * position table are F32, as every other converter has it, unless GGUF is copied as it is. Rows that
- * are not whole blocks of `type` get another: Q4_K becomes Q5_0, Q6_K becomes Q8_0, these become F16.
- * With Q4_K, token_embd.weight and output.weight are Q6_K (types.c). */
+ * position table are F32, as every other converter has it, unless GGUF is copied as it is. Rows
+ * that are not whole blocks of `type` get another: Q4_K becomes Q5_0, Q6_K becomes Q8_0, these
+ * become F16. With Q4_K, token_embd.weight and output.weight are Q6_K (types.c). */
 const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type);
 
 /* Says in a note how many tensors get another type because of their rows. */
@@ -26,8 +26,8 @@ void ckpt_note_elsewhere(struct checkpoint *c);
 /* Totals, as they will be written. */
 void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w);
 
-/* Writes path, whole or not at all; equal input gives equal bytes. Values that are not finite, before
- * or after rounding to the element type, are written as they are and counted in a note. */
+/* Writes path, whole or not at all; equal input gives equal bytes. Values that are not finite,
+ * before or after rounding to the element type, are written as they are and counted in a note. */
 int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err);
 
 /* The same file in malloc'ed memory, in one block of exactly its size. */

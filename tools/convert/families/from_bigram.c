@@ -1,7 +1,7 @@
 /* Mapping: the bigram models of ng-video-lecture, which have no layers.
  *
- *     token_embedding_table [V, V]                       a row of the table is the logits
- *     token_embedding_table [V, E], lm_head [V, E] with bias, position_embedding_table [T, E] or none
+ *   token_embedding_table [V, V]                       a row of the table is the logits
+ *   token_embedding_table [V, E], lm_head [V, E] with bias, position_embedding_table [T, E] or none
  *
  * The first becomes an embedding and a head that is the identity: 1 * x plus zeros is x.
  */

@@ -1,8 +1,10 @@
-/* Tensors of a GPT-2 in PyTorch, under the names of any program (gpt_names.c): found by GGUF's names, checked, put.
+/* Tensors of a GPT-2 in PyTorch, under the names of any program (gpt_names.c): found by GGUF's
+ * names, checked, put.
  *
- * The programs are one architecture: LayerNorm before each branch and before the head, learned positions, one
- * projection to q, k, v, or three, or three for each head. Absent biases are zeros, which other readers of GGUF
- * ask for. Matrices are stored [n_out, n_in] as Linear has them, or the other way round as GPT-2's own files do.
+ * The programs are one architecture: LayerNorm before each branch and before the head, learned
+ * positions, one projection to q, k, v, or three, or three for each head. Absent biases are zeros,
+ * which other readers of GGUF ask for. Matrices are stored [n_out, n_in] as Linear has them, or
+ * transposed as in GPT-2's own files.
  */
 #include "convert/families/from_gpt.h"
 #include "base/mem.h"
@@ -41,7 +43,8 @@ static void squeeze(struct state_tensor *t)
     memmove(t->strides, t->strides + 1, 2 * sizeof *t->strides);
 }
 
-/* Makes the tensors known by GGUF's names. What has no such name state_check_used refuses at the end. */
+/* Makes the tensors known by GGUF's names. What has no such name state_check_used refuses at the
+ * end. */
 static int set_aliases(struct torch_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {

@@ -13,7 +13,8 @@ struct gpt {
 /* Gives the tensors GGUF's names, and sets the sizes that their shapes say. */
 int gpt_sizes(struct gpt *g, mgpt_error *err);
 
-/* Puts all tensors, the head only where it is not the token embedding. `what` names the program in errors. */
+/* Puts all tensors, the head only where it is not the token embedding. `what` names the program in
+ * errors. */
 int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err);
 
 #endif

@@ -1,9 +1,10 @@
-/* Reader: Hugging Face models, that is config.json, safetensors files and tokenizer files in a directory.
+/* Reader: Hugging Face models, that is config.json, safetensors files and tokenizer files in a
+ * directory.
  *
- * The input may be config.json, model.safetensors or its index; the rest is found beside it. What a
- * model_type means is data (hf_llama.c, hf_gpt2.c, hf_neox.c). A value of config.json that changes the
- * forward pass in a way that cannot be expressed is refused by its key, and so is every tensor that is
- * not accounted for: what is written runs as the original does.
+ * The input may be config.json, model.safetensors or its index; the rest is next to it. What a
+ * model_type means is data (hf_llama.c, hf_gpt2.c, hf_neox.c). A value of config.json that changes
+ * the forward pass in a way that cannot be expressed is refused by its key, and so is every tensor
+ * that is not accounted for: what is written runs as the original does.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- families ---------------------------------------------------------------------------------- */
+/* ---- families -------------------------------------------------------------------------------- */
 
 static const struct {
     const struct hf_family *families;
@@ -42,9 +43,9 @@ static int find_family(struct hf_model *m, mgpt_error *err)
                        m->cfg.model_type, names);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Keys that mean another forward pass in whatever model has them. */
+/* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
     "quantization_config", "num_experts",
     "num_local_experts",   "n_routed_experts",
@@ -116,7 +117,8 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* The sizes against each other; head_dim stays 0 where the other two give it and no key is needed. */
+/* The sizes against each other; head_dim stays 0 where the other two give it and no key is
+ * needed. */
 static int check_heads(struct hf_model *m, mgpt_error *err)
 {
     const struct hf_keys *k = m->family->keys;
@@ -196,7 +198,7 @@ int32_t *hf_windows(struct hf_model *m, mgpt_error *err)
     return windows;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static int strip(const char **name, const char *prefix)
 {
@@ -227,7 +229,7 @@ static void skip_buffers(struct state *s)
         state_skip_suffix(s, suffixes[i]);
 }
 
-/* The head is the token table where config.json says so, whatever else is in the file. */
+/* The head is the token table where config.json says so, even if the file has another. */
 static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
     int tied;
@@ -279,7 +281,7 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     return status == MGPT_OK ? state_check_used(&m->state, what, err) : status;
 }
 
-/* ---- the model --------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static const char *format_of(struct checkpoint *c, const char *model_type)
 {
@@ -341,7 +343,7 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
     return status;
 }
 
-/* ---- the input --------------------------------------------------------------------------------- */
+/* ---- the input ------------------------------------------------------------------------------- */
 
 enum {
     MAX_CONFIG = 1 << 20

@@ -3,9 +3,9 @@
  *     norm_class_name RMSNorm,   mlp_class_name LLaMAMLP      architecture llama
  *     norm_class_name LayerNorm, mlp_class_name GptNeoxMLP    architecture gptneox
  *
- * q, k, v are one matrix: "attn.qkv" stacks all heads of q, of k, of v; "attn.attn" (until December 2024)
- * has for each group of query heads its queries, its key and its value. Rotation is in halves. What the
- * configuration says beyond that is refused by its key.
+ * q, k, v are one matrix: "attn.qkv" stacks all heads of q, of k, of v; "attn.attn" (until December
+ * 2024) has for each group of query heads its queries, its key and its value. Rotation is in
+ * halves. What the configuration says beyond that is refused by its key.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -60,7 +60,8 @@ static const struct state_row qkv_rows[2][2][N_QKV_ROWS] = {
 
 enum { MAX_VALUE = 63, MAX_HEADS = 1024 };
 
-/* The value after "key:" at the start of a line, without quotes; "" when absent, null, or nested. */
+/* The value after "key:" at the start of a line, without quotes; "" when absent, null, or
+ * nested. */
 static void yaml_get(struct span yaml, const char *key, char value[MAX_VALUE + 1])
 {
     size_t n = strlen(key), kept = 0;

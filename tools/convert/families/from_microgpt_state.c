@@ -1,4 +1,5 @@
-/* Mapping: microgpt's names in a PyTorch state dict: {"wte": tensor, "layer0.attn_wq": tensor, ...}.
+/* Mapping: microgpt's names in a PyTorch state dict: {"wte": tensor, "layer0.attn_wq": tensor,
+ * ...}.
  *
  * Sizes, BOS and vocabulary are taken from the keys around the weights where there are any. Without
  * tensors the dict is of lists, which is what microgpt's own pickles are (pickle_model.c).

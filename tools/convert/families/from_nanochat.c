@@ -6,7 +6,7 @@
  *     resid_lambdas, no value embeddings  January 2026                  the same, windows
  *     value_embeds, ve_gate, smear, ...   later: refused by name
  *
- * The rotation goes the other way round than everybody else's; with the halves of every head
+ * The rotation has the opposite sign of other programs'; with the halves of every head
  * swapped in the rows of queries and keys it is the usual one. Queries and keys are multiplied by m
  * after their norm: a score scale of m * m / sqrt(head_dim).
  */
@@ -75,8 +75,8 @@ static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
     return status;
 }
 
-/* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own marks are its
- * side file and its lambdas. */
+/* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own
+ * marks are its side file and its lambdas. */
 static int is_nanochat(const struct torch_model *m, const struct meta *s)
 {
     return s->is_found || state_has(&m->state, "resid_lambdas");
@@ -174,7 +174,8 @@ static double from_nanochat_choose(struct torch_model *m, const struct constant 
     return k->usual;
 }
 
-/* What nanochat fixes, other programs with these names have otherwise: they must say it, or the user. */
+/* What nanochat fixes, other programs with these names have otherwise: they must say it, or the
+ * user. */
 static int check_known(const struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     const struct mg_facts *f = &m->parts.facts;

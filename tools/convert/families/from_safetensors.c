@@ -1,6 +1,6 @@
-/* Reader: a safetensors file. With a config.json of Hugging Face next to it, it is a Hugging Face model; else
- * one of the programs whose tensors from_torch.c knows by name (nanoGPT, minGPT, microgpt, ...), with the
- * facts of __metadata__ and of a JSON file next to it.
+/* Reader: a safetensors file. With a config.json of Hugging Face next to it, it is a Hugging Face
+ * model; else one of the programs whose tensors from_torch.c knows by name (nanoGPT, minGPT,
+ * microgpt, ...), with the facts of __metadata__ and of a JSON file next to it.
  *
  * The format lets __metadata__ hold strings only, so a value can be a number or JSON in a string.
  */
@@ -20,7 +20,7 @@ struct named_file {
     json_t *said, *side; /* __metadata__ with what is in its strings, and the side file */
 };
 
-/* ---- facts ------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 static json_t *decoded(const json_t *v, mgpt_error *err)
 {
@@ -70,9 +70,9 @@ static int read_side(struct named_file *r)
     return found > 0 ? take_facts(r, r->side) : found;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-/* 1; 0: the names are nobody's; negative */
+/* 1; 0: no mapping knows the names; negative */
 static int read_named(struct named_file *r, mgpt_error *err)
 {
     int status = st_parse(&r->st, r->in->bytes, err);

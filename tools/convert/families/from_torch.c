@@ -2,7 +2,7 @@
  * knows their names.
  *
  * The weights are a dict of tensors: the whole, or a member of a training checkpoint under one of
- * the usual names. Everything else in the file is left alone.
+ * the usual names. Everything else in the file is ignored.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -114,7 +114,8 @@ static const struct torch_mapping *known_mapping(const struct torch_model *m)
     return NULL;
 }
 
-/* A module that holds the model puts its own word before all names: Lightning's "model.", "net.". */
+/* A module that holds the model puts its own word before all names: Lightning's "model.",
+ * "net.". */
 static const struct torch_mapping *find_mapping(struct torch_model *m)
 {
     const struct torch_mapping *mapping = known_mapping(m);
@@ -140,8 +141,8 @@ static int from_torch_read_model(struct torch_model *m, mgpt_error *err)
         status = torch_facts(m);
     if (status < 0)
         return status;
-    /* pytorch_model.bin: its names mean what config.json beside it says. A training checkpoint wraps
-     * the weights; a file of Hugging Face is the weights. */
+    /* pytorch_model.bin: its names mean what config.json next to it says. A training checkpoint
+     * wraps the weights; a file of Hugging Face is the weights. */
     int is_hf = m->weights == m->root ? hf_is_beside(m->in, err) : 0;
     if (is_hf)
         return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);

@@ -3,9 +3,9 @@
  *     transformer.h.0.attn.c_attn.weight        blocks.3.sa.heads.1.key.weight        pos_emb
  *     [wrapper] [layer word] N [part] word [end]
  *
- * The words are those of public programs. One that could mean two things ("proj") is taken only inside
- * its part; query_key_value, whose rows GPT-NeoX mixes, and in_proj of nn.MultiheadAttention, which is
- * used in layers that normalise afterwards, are not among them.
+ * The words are those of public programs. One that could mean two things ("proj") is taken only
+ * inside its part; query_key_value, whose rows GPT-NeoX mixes, and in_proj of
+ * nn.MultiheadAttention, which is used in layers that normalise afterwards, are not among them.
  */
 #include "convert/families/gpt_names.h"
 
@@ -74,7 +74,7 @@ struct words {
 };
 
 /* 0: too long, or of too many words */
-static int split(struct words *w, const char *name)
+static int split_name(struct words *w, const char *name)
 {
     size_t n = strlen(name);
     w->n = w->at = 0;
@@ -109,7 +109,7 @@ static const char *gpt_names_rest(struct words *w)
     return w->at < w->n ? w->word[w->at] : "";
 }
 
-/* The word behind the last dot: of a norm or a matrix; a parameter of its own has none. */
+/* Takes the word after the last dot off: "weight", "bias". A bare parameter has none. */
 static int take_end(struct words *w)
 {
     static const char weights[] = " weight scale gamma ";
@@ -145,7 +145,7 @@ int gpt_name_read(const char *name, struct gpt_name *to)
 {
     struct words w;
     *to = (struct gpt_name){.role = GPT_NONE};
-    if (!split(&w, name))
+    if (!split_name(&w, name))
         return 0;
     while (w.n - w.at > 1 && ckpt_is_one_of(w.word[w.at], wrappers))
         w.at++;

@@ -28,7 +28,8 @@ struct gpt_name {
     int in_layer, is_head, is_bias; /* is_head: q, k or v of one head alone */
 };
 
-/* "blk.0.attn_norm.weight": GGUF's name of it; q, k and v of one head are "blk.0.attn_q.2.weight". */
+/* "blk.0.attn_norm.weight": GGUF's name of it; q, k and v of one head are
+ * "blk.0.attn_q.2.weight". */
 void gpt_name_alias(const struct gpt_name *name, char buf[64]);
 
 /* What a tensor of this name is; 0 when no program is known to call anything so. */

@@ -1,10 +1,12 @@
-/* Mappings: programs whose models are a GPT-2. Their tensors are from_gpt.c's; here is what the names do not say.
+/* Mappings: programs whose models are a GPT-2. Their tensors are from_gpt.c's; here is what the
+ * names do not say.
  *
- *     nanoGPT              {"model": state dict, "model_args": {n_layer, n_head, ...}, "config": {"dataset": ...}}
- *     build-nanogpt        {"model": state dict, "config": GPTConfig object}
- *     minGPT, makemore     a bare state dict with nanoGPT's names and a head that is not tied
- *     LLMs-from-scratch    "Build a Large Language Model (From Scratch)": a bare state dict, or "model_state_dict"
- *     in other names       ng-video-lecture, minGPT of 2020, SLM 4096 and their like
+ *     nanoGPT            {"model": state dict, "model_args": {n_layer, n_head, ...},
+ *                         "config": {"dataset": ...}}
+ *     build-nanogpt      {"model": state dict, "config": GPTConfig object}
+ *     minGPT, makemore   a bare state dict with nanoGPT's names and a head that is not tied
+ *     LLMs-from-scratch  the book's GPTModel: a bare state dict, or {"model_state_dict": ...}
+ *     in other names     ng-video-lecture, minGPT of 2020, SLM 4096 and their like
  *
  * Norms without biases under other names may be RMSNorm: such names are left to microgpt's mapping.
  */
@@ -41,7 +43,8 @@ static int settle_heads(const struct gpt *g, const struct gpt_rules *r, mgpt_err
     return status;
 }
 
-/* ng-video-lecture divided by the root of another number at first, and the file does not say which. */
+/* ng-video-lecture divided by the root of another number at first, and the file does not say
+ * which. */
 static void settle_scale(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
@@ -76,7 +79,8 @@ static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error 
 
 /* ---- nanoGPT --------------------------------------------------------------------------------- */
 
-/* nanoGPT's names, and matrices as Linear has them; GPT-2's own files (Conv1D) have them transposed. */
+/* nanoGPT's names, and matrices as Linear has them; GPT-2's own files (Conv1D) have them
+ * transposed. */
 static int has_names(const struct torch_model *m)
 {
     const struct state_tensor *up = state_peek(&m->state, "transformer.h.0.mlp.c_fc.weight");
@@ -119,7 +123,8 @@ static const char *dataset(struct torch_model *m)
     return name && strspn(name, plain) == n->n ? name : NULL;
 }
 
-/* nanoGPT's GELU is the exact one since May 2023; before, and in build-nanogpt, it is the tanh form. */
+/* nanoGPT's GELU is the exact one since May 2023; before, and in build-nanogpt, it is the tanh
+ * form. */
 static int map_nanogpt(struct torch_model *m, mgpt_error *err)
 {
     struct gpt_rules r = {.what = "nanoGPT", .dataset = dataset(m)};
@@ -166,8 +171,8 @@ static int64_t heads_of_json(const json_t *root)
     return heads > 0 ? heads : 0;
 }
 
-/* The number of heads is a fact of the file or of config.json next to it. The sizes do not tell it: 48 is 3 heads
- * of gpt-nano, or 4. */
+/* The number of heads is a fact of the file or of config.json next to it. The sizes do not tell it:
+ * 48 is 3 heads of gpt-nano, or 4. */
 static int map_mingpt(struct torch_model *m, mgpt_error *err)
 {
     static const char *const candidates[] = {"config.json"};

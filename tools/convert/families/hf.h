@@ -1,7 +1,7 @@
 /* Hugging Face models, inside: what from_hf.c and the families share.
  *
- * A family is data: which keys of config.json hold the common numbers, which tensors there are under
- * which condition, and a function for what only it has. Families of one kind stand in one file.
+ * A family is data: which keys of config.json hold the common numbers, which tensors there are
+ * under which condition, and a function for what only it has. Families of one kind are in one file.
  */
 #ifndef MGPT_CONVERT_HF_H
 #define MGPT_CONVERT_HF_H
@@ -58,21 +58,21 @@ extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families;
 /* Room for a window per layer in m->c->hp.windows, all 0; NULL with *err when out of memory. */
 int32_t *hf_windows(struct hf_model *m, mgpt_error *err);
 
-/* ---- for other containers of tensors ----------------------------------------------------------- */
+/* ---- for other containers of tensors --------------------------------------------------------- */
 
-/* 1 when config.json of a Hugging Face model is beside the input, 0 when not; negative when that cannot be
- * seen: a model must not be taken for another for want of memory. */
+/* 1 when config.json of a Hugging Face model is next to the input, 0 when not; negative when that
+ * cannot be seen: a model must not be taken for another for want of memory. */
 int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
 
-/* The model that these tensors are, which come from the input, with what is beside it. Takes the prefixes
- * off their names. */
+/* The model that these tensors are, which come from the input, with the files next to it. Takes the
+ * prefixes off their names. */
 int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
                   mgpt_error *err);
 
-/* ---- hf_weights.c ------------------------------------------------------------------------------ */
+/* ---- hf_weights.c ---------------------------------------------------------------------------- */
 
-/* Adds all tensors of the model to m->state: of `bytes`, or, when bytes.data is NULL, of the file(s) beside
- * config.json. */
+/* Adds all tensors of the model to m->state: of `bytes`, or, when bytes.data is NULL, of the
+ * file(s) next to config.json. */
 int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err);
 
 /* Adds the tensors of one file to s, which is sealed later. */

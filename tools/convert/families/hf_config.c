@@ -10,7 +10,7 @@
 
 enum { MAX_JSON = 64 << 20 };
 
-/* ---- the text ---------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static json_t *hf_config_load(struct span bytes, const char *file, size_t flags, mgpt_error *err)
 {
@@ -60,7 +60,7 @@ void hf_config_free(struct hf_config *cfg)
     *cfg = (struct hf_config){0};
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 const json_t *hf_value(const json_t *object, const char *key)
 {
@@ -141,11 +141,11 @@ int hf_must_be_off(const json_t *object, const char *key, mgpt_error *err)
     return hf_refuse(key, "this value is not supported", err);
 }
 
-/* ---- rotary settings --------------------------------------------------------------------------- */
+/* ---- rotary settings ------------------------------------------------------------------------- */
 
-/* Transformers 5 has rope_parameters for everything, with one object per kind of layer in some models.
- * Before it there were rope_theta (or the family's own name) and rope_scaling, which never applied to
- * the windowed layers of such models. */
+/* Transformers 5 has rope_parameters for everything, with one object per kind of layer in some
+ * models. Before it there were rope_theta (or the family's own name) and rope_scaling, which never
+ * applied to the windowed layers of such models. */
 static int rope_object(const struct hf_config *cfg, const char *layer, const json_t **object,
                        mgpt_error *err)
 {

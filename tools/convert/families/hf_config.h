@@ -1,9 +1,9 @@
 /* config.json of a Hugging Face directory: numbers by key, each checked where it is read.
  *
- * A key whose value is null counts as absent, as in the original. Numbers may be written 1e-05, 100000.0
- * or 10000. Errors name file, key and value: "config.json: hidden_size is 0, expected 1 to 2147483647".
- * What the keys mean is not known here (from_hf.c and its families), except for the rotary settings,
- * which come in two spellings.
+ * A key whose value is null counts as absent, as in the original. Numbers may be written 1e-05,
+ * 100000.0 or 10000. Errors name file, key and value: "config.json: hidden_size is 0, expected 1 to
+ * 2147483647". What the keys mean is not known here (from_hf.c and its families), except for the
+ * rotary settings, which come in two spellings.
  */
 #ifndef MGPT_CONVERT_HF_CONFIG_H
 #define MGPT_CONVERT_HF_CONFIG_H
@@ -29,8 +29,8 @@ void hf_config_free(struct hf_config *cfg);
 /* The value of a key, NULL when absent or null. */
 const json_t *hf_value(const json_t *object, const char *key);
 
-/* Each returns MGPT_OK, or MGPT_EFILE with *err. Where the key is absent `absent` is taken; a negative one
- * (hf_real: NaN) means that the key is required. */
+/* Each returns MGPT_OK, or MGPT_EFILE with *err. Where the key is absent `absent` is taken; a
+ * negative one (hf_real: NaN) means that the key is required. */
 int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to, mgpt_error *err);
 int hf_real(const json_t *object, const char *key, double absent, double *to, mgpt_error *err);
 int hf_flag(const json_t *object, const char *key, int absent, int *to, mgpt_error *err);
@@ -58,8 +58,8 @@ struct hf_rope_keys {
     double theta_absent, rotated_absent;
 };
 
-/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model has
- * one object per kind. */
+/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model
+ * has one object per kind. */
 int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
                  struct hf_rope *rope, mgpt_error *err);
 

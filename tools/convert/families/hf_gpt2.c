@@ -1,8 +1,8 @@
 /* Hugging Face families of GPT-2's kind: LayerNorm, learned positions, a plain MLP. See hf.h.
  *
- * GPT-2 stores its matrices transposed ("Conv1D") and q, k, v as one. GPT-Neo has plain matrices, q, k, v
- * apart without biases, scores that are not scaled, and windows in some layers; in GGUF it is a gpt2 with
- * three more keys.
+ * GPT-2 stores its matrices transposed ("Conv1D") and q, k, v as one. GPT-Neo has plain matrices,
+ * q, k, v apart without biases, scores that are not scaled, and windows in some layers; in GGUF it
+ * is a gpt2 with three more keys.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -38,7 +38,7 @@ static const struct state_row gpt_neo_rows[] = {
     {"ln_f", "output_norm", 0, 'E', STATE_BIAS},
 };
 
-/* ---- what only they have ----------------------------------------------------------------------- */
+/* ---- what only they have --------------------------------------------------------------------- */
 
 static int gpt2(struct hf_model *m, mgpt_error *err)
 {
@@ -93,7 +93,7 @@ static int gpt_neo(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- the families ------------------------------------------------------------------------------ */
+/* ---- the families ---------------------------------------------------------------------------- */
 
 static const struct hf_keys gpt2_keys = {.n_embd = "n_embd",
                                          .n_layer = "n_layer",

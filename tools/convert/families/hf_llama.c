@@ -1,9 +1,9 @@
-/* Hugging Face families of Llama's kind: RMSNorm (or OLMo's bare LayerNorm), rotary positions, q, k, v
- * apart, a gated MLP. See hf.h.
+/* Hugging Face families of Llama's kind: RMSNorm (or OLMo's bare LayerNorm), rotary positions, q,
+ * k, v apart, a gated MLP. See hf.h.
  *
- * All of them store q and k for the half-split pairing of rotary components. GGUF's architectures llama,
- * smollm3 and olmo pair adjacent ones, so there the rows of q and k are reordered (FORMATS: row order);
- * nanochat rotates the other way round, which swapping the halves undoes.
+ * All of them store q and k for the half-split pairing of rotary components. GGUF's architectures
+ * llama, smollm3 and olmo pair adjacent ones, so there the rows of q and k are reordered (FORMATS:
+ * row order); nanochat rotates with the opposite sign, which swapping the halves undoes.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -33,7 +33,7 @@
 #define NORM(flags) {"norm", "output_norm", 0, 'E', flags}
 /* clang-format on */
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static const struct state_row llama_rows[] = {
     EMBD, PRE_NORMS, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
@@ -78,9 +78,10 @@ static const struct state_row nanochat_rows[] = {
     {"layers.N.mlp.fc1", "blk.N.ffn_up", 'F', 'E', 0},
     {"layers.N.mlp.fc2", "blk.N.ffn_down", 'E', 'F', 0}};
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
-/* Only layers that see everything are supported here: windows are refused where they would matter. */
+/* Only layers that see everything are supported here: windows are refused where they would
+ * matter. */
 static int refuse_window(struct hf_model *m, mgpt_error *err)
 {
     uint32_t window;
@@ -106,7 +107,7 @@ static int refuse_used_window(struct hf_model *m, mgpt_error *err)
     return used && !types ? refuse_window(m, err) : MGPT_OK;
 }
 
-/* ---- one family each --------------------------------------------------------------------------- */
+/* ---- one family each ------------------------------------------------------------------------- */
 
 /* Llama 3's scaling of the rotary frequencies: divisors, the same numbers for every layer. */
 static int put_divisors(struct hf_model *m, mgpt_error *err)
@@ -156,7 +157,8 @@ static int smollm3(struct hf_model *m, mgpt_error *err)
     return refuse_used_window(m, err);
 }
 
-/* Which layers are windowed: layer_types, or all but every `period`-th. *usual: as without layer_types. */
+/* Which layers are windowed: layer_types, or all but every `period`-th. *usual: as without
+ * layer_types. */
 static int read_windows(struct hf_model *m, uint32_t period, int32_t *windows, int *usual,
                         mgpt_error *err)
 {
@@ -220,7 +222,8 @@ static int gemma3(struct hf_model *m, mgpt_error *err)
     return gemma3_windows(m, err);
 }
 
-/* OLMo 2 with windows: all layers but every fourth, which alone may have another rope base or scaling. */
+/* OLMo 2 with windows: all layers but every fourth, which alone may have another rope base or
+ * scaling. */
 static int olmo3(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -263,7 +266,7 @@ static int nanochat(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- the families ------------------------------------------------------------------------------ */
+/* ---- the families ---------------------------------------------------------------------------- */
 
 #define LLAMA_KEYS(eps_key, act_key)                                                               \
     {                                                                                              \

@@ -38,7 +38,7 @@ static const struct state_row phi_rows[] = {
     {"lm_head.bias", "output.bias", 0, 'V', STATE_BARE},
 };
 
-/* ---- what only they have ----------------------------------------------------------------------- */
+/* ---- what only they have --------------------------------------------------------------------- */
 
 static int neox(struct hf_model *m, mgpt_error *err)
 {
@@ -50,7 +50,7 @@ static int phi(struct hf_model *m, mgpt_error *err)
     return hf_must_be_off(m->cfg.text, "qk_layernorm", err);
 }
 
-/* ---- the families ------------------------------------------------------------------------------ */
+/* ---- the families ---------------------------------------------------------------------------- */
 
 static const struct hf_keys neox_keys = {.n_embd = "hidden_size",
                                          .n_layer = "num_hidden_layers",

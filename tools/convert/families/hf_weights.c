@@ -1,8 +1,9 @@
-/* Where the tensors of a Hugging Face model are: one safetensors file, several with an index, or a file
- * of PyTorch. See hf.h.
+/* Where the tensors of a Hugging Face model are: one safetensors file, several with an index, or a
+ * file of PyTorch. See hf.h.
  *
- * The index maps every tensor to the file that holds it. Its file names are untrusted: plain names in the
- * directory of the input, nothing else. Index and files must agree: no tensor missing, none unlisted.
+ * The index maps every tensor to the file that holds it. Its file names are untrusted: plain names
+ * in the directory of the input, nothing else. Index and files must agree: no tensor missing, none
+ * unlisted.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -15,7 +16,7 @@
 
 enum { MAX_SHARDS = 512, MAX_FILE_NAME = 128 };
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* Element types that can be read; the others may occur in buffers. */
 static enum state_type type_of(const char *dtype)
@@ -77,7 +78,7 @@ static int read_file(struct state *s, struct span bytes, mgpt_error *err)
     return read_safetensors(s, bytes, err);
 }
 
-/* ---- several files ----------------------------------------------------------------------------- */
+/* ---- several files --------------------------------------------------------------------------- */
 
 /* A file name that cannot leave the directory. */
 static int is_plain(const char *name)
@@ -186,7 +187,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
     return status;
 }
 
-/* ---- whatever there is ------------------------------------------------------------------------- */
+/* ---- the files ------------------------------------------------------------------------------- */
 
 static int hf_weights_find_weights(struct hf_model *m, struct ckpt_side *side, mgpt_error *err)
 {

@@ -1,7 +1,8 @@
-/* Reader: microgpt's weights as JSON, and other programs' models in it: llm-viz's file of a minGPT, and the like.
+/* Reader: microgpt's weights as JSON, and other programs' models in it: llm-viz's file of a minGPT,
+ * and the like.
  *
- * The text is parsed by jansson into a tree (tree_model.c) that stays until the model is written. It is limited to
- * 512 MiB because the tree takes a multiple of it.
+ * The text is parsed by jansson into a tree (tree_model.c) that stays until the model is written.
+ * It is limited to 512 MiB because the tree takes a multiple of it.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -12,7 +13,7 @@
 
 #define MAX_BYTES ((size_t)512 << 20)
 
-/* ---- the text ---------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static struct span without_bom(struct span s)
 {
@@ -27,8 +28,8 @@ static int stands_at(struct span s, size_t at, const char *word)
     return at <= s.size && n <= s.size - at && memcmp(s.data + at, word, n) == 0;
 }
 
-/* Python writes these for numbers that are not finite; JSON has no such thing. jansson stops behind
- * the word, or behind the minus in front of it. */
+/* Python writes these for numbers that are not finite; JSON has no such thing. jansson stops after
+ * the word, or after the minus before it. */
 static int is_not_finite(struct span s, size_t at)
 {
     return (at >= 3 && stands_at(s, at - 3, "NaN")) ||

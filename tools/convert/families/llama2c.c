@@ -4,10 +4,11 @@
  *     1 and 2:    "24ka", i32 version, 7 x i32, u8 shared classifier, [i32 group size], zeros to 256
  *     the 7:      dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len
  *
- * Arrays hold all layers of one kind, in the order of a table below. In version 0 a negative vocabulary
- * size means a separate classifier. Version 2 stores a matrix as int8 values, then one f32 scale for
- * each group of them. The size of the file must be exactly what the header implies: it is the only
- * check that a file without a magic number can get, and it bounds everything that is derived.
+ * Arrays hold all layers of one kind, in the order of a table below. In version 0 a negative
+ * vocabulary size means a separate classifier. Version 2 stores a matrix as int8 values, then one
+ * f32 scale for each group of them. The size of the file must be exactly what the header implies:
+ * it is the only check that a file without a magic number can get, and it bounds everything that is
+ * derived.
  */
 #include "convert/families/llama2c.h"
 #include "base/check.h"
@@ -67,7 +68,7 @@ static const enum kind layer_order[] = {ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W1,
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-struct array {
+struct llama2c_array {
     uint64_t n_in, n_out, n_values; /* of one tensor */
     uint64_t start, each;           /* bytes in the file */
     int quantised;
@@ -79,11 +80,11 @@ struct llama2c {
     int32_t dim, hidden, n_layers, n_heads, n_kv, n_vocab, n_ctx;
     int shared;
     int32_t group;
-    struct array arrays[N_KINDS];
+    struct llama2c_array arrays[N_KINDS];
     uint64_t size; /* that the file must have */
 };
 
-/* ---- the header -------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static void read_sizes(struct llama2c *m, struct cursor *c)
 {
@@ -146,7 +147,7 @@ static int check_sizes(const struct llama2c *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* ---- the arrays -------------------------------------------------------------------------------- */
+/* ---- the arrays ------------------------------------------------------------------------------ */
 
 static uint64_t llama2c_size_of(const struct llama2c *m, char letter)
 {
@@ -168,7 +169,7 @@ static uint64_t llama2c_size_of(const struct llama2c *m, char letter)
 }
 
 /* Shape and bytes of one kind; sizes are below 2^24, so a product of two cannot overflow. */
-static int llama2c_measure(const struct llama2c *m, enum kind kind, struct array *a,
+static int llama2c_measure(const struct llama2c *m, enum kind kind, struct llama2c_array *a,
                            mgpt_error *err)
 {
     a->n_in = llama2c_size_of(m, kinds[kind].n_in);
@@ -193,7 +194,7 @@ static int lay_out(struct llama2c *m, mgpt_error *err)
     size_t n = m->version ? COUNT(order_v1) : COUNT(order_v0);
     m->size = m->version ? V1_HEADER : V0_HEADER;
     for (size_t i = 0; i < n; i++) {
-        struct array *a = &m->arrays[order[i]];
+        struct llama2c_array *a = &m->arrays[order[i]];
         uint64_t bytes;
         if (order[i] == HEAD && m->shared)
             continue;
@@ -219,9 +220,9 @@ static int check_file_size(const struct llama2c *m, mgpt_error *err)
         (unsigned long long)m->size, m->bytes.size);
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-/* source: the int8 values, the scales behind them; at: values in a group. Groups may span rows. */
+/* source: the int8 values, then the scales; at: values in a group. Groups may span rows. */
 static void group_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
 {
     const uint8_t *q = t->source, *scales = q + t->n_values;
@@ -238,7 +239,7 @@ static void group_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
 static int llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind kind, int32_t layer,
                        mgpt_error *err)
 {
-    const struct array *a = &m->arrays[kind];
+    const struct llama2c_array *a = &m->arrays[kind];
     const uint8_t *p = m->bytes.data + a->start + a->each * (uint64_t)layer;
     struct ckpt_tensor from = {.bytes = p};
     char name[CKPT_MAX_NAME + 1];
@@ -264,7 +265,7 @@ static int add_tensors(struct checkpoint *c, const struct llama2c *m, mgpt_error
     return status;
 }
 
-/* ---- the model --------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static void set_hparams(struct checkpoint *c, const struct llama2c *m)
 {

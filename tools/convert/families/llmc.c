@@ -5,8 +5,8 @@
  *     version     1 F32, 2 BF16 with norms in F32; 3 and 4 the same with a padded vocabulary;
  *                 5 all BF16, padded
  *
- * The size of the file must be exactly what the header implies. gpt2_tokenizer.bin next to it has the
- * tokens in order of rank, from which the merges follow:
+ * The size of the file must be exactly what the header implies. gpt2_tokenizer.bin next to it has
+ * the tokens in order of rank, from which the merges follow:
  *     256 x i32:  magic 20240328, version, tokens, [end of text]; then u8 length and bytes of each
  */
 #include "base/check.h"
@@ -43,7 +43,7 @@ static const struct {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-struct array {
+struct llmc_array {
     const struct dtype *type;
     uint64_t n_in, n_out, start, each; /* each: bytes of one layer's */
 };
@@ -51,7 +51,7 @@ struct array {
 struct llmc {
     struct span bytes;
     int32_t version, n_ctx, n_vocab, n_layer, n_head, n_embd, n_padded;
-    struct array arrays[N_KINDS];
+    struct llmc_array arrays[N_KINDS];
 };
 
 /* ---- the header ------------------------------------------------------------------------------ */
@@ -121,14 +121,15 @@ static uint64_t length(const struct llmc *m, char letter)
     }
 }
 
-/* Where each array is. No sum overflows: the largest, 12 C^2 values of 4 bytes in each layer, is 3 * 2^62. */
+/* Where each array is. No sum overflows: the largest, 12 C^2 values of 4 bytes in each layer, is 3
+ * * 2^62. */
 static int find_arrays(struct llmc *m, mgpt_error *err)
 {
     int is_float = m->version == 1 || m->version == 3,
         is_mixed = m->version == 2 || m->version == 4;
     uint64_t at = HEADER;
     for (size_t i = 0; i < N_KINDS; i++) {
-        struct array *a = &m->arrays[i];
+        struct llmc_array *a = &m->arrays[i];
         int wide = is_float || (is_mixed && kinds[i].is_norm);
         a->type = dtype_find(wide ? DTYPE_F32 : DTYPE_BF16);
         a->n_in = length(m, kinds[i].n_in);
@@ -147,7 +148,7 @@ static int find_arrays(struct llmc *m, mgpt_error *err)
 static int add_array(struct checkpoint *c, const struct llmc *m, size_t kind, uint32_t layer,
                      mgpt_error *err)
 {
-    const struct array *a = &m->arrays[kind];
+    const struct llmc_array *a = &m->arrays[kind];
     char name[CKPT_MAX_NAME + 1];
     if (is_in_layer(kind))
         snprintf(name, sizeof name, "blk.%u.%s", layer, kinds[kind].name);

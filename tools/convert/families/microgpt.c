@@ -1,9 +1,9 @@
 /* microgpt out of named matrices: binding and shapes. See microgpt.h.
  *
- * Nothing about a size is taken on trust: wte gives the vocabulary and the width, wpe the context,
- * fc1 the hidden width, wk the heads of keys and values, the names the number of layers; every other
- * shape, and every size that the file or the user states, must agree. A matrix that has no place in
- * the model is refused by name: what is silently left out is how a model runs wrongly.
+ * No size is taken from the file's facts unchecked: wte gives the vocabulary and the width, wpe the
+ * context, fc1 the hidden width, wk the heads of keys and values, the names the number of layers;
+ * every other shape, and every size that the file or the user states, must agree. A matrix that has
+ * no place in the model is refused by name: what is silently left out is how a model runs wrongly.
  */
 #include "convert/families/microgpt_impl.h"
 
@@ -17,7 +17,7 @@
 #define PUBLISHED_HEADS 4
 #define DEFAULT_CONTEXT 2048 /* where rotation sets no limit and the file none */
 
-/* ---- binding ----------------------------------------------------------------------------------- */
+/* ---- binding --------------------------------------------------------------------------------- */
 
 static int bind(struct mg_build *b, const struct mg_matrix *matrices, size_t n)
 {
@@ -74,7 +74,7 @@ static int check_complete(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 static uint64_t microgpt_size_of(const struct mg_build *b, char letter)
 {
@@ -151,7 +151,7 @@ static int check_shapes(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 const char *mg_size_name(enum mg_size size)
 {
@@ -280,7 +280,8 @@ static int check_wanted(struct mg_build *b)
     return ckpt_refuse(b->err, "not in the file, and the logits depend on it: set %s", b->wanted);
 }
 
-/* Fewer rows in wk and wv than in wq are fewer heads of the same width, each for a group of queries. */
+/* Fewer rows in wk and wv than in wq are fewer heads of the same width, each for a group of
+ * queries. */
 static int settle_kv_heads(struct mg_build *b)
 {
     uint64_t heads = b->c->hp.n_head;
@@ -314,7 +315,7 @@ static int set_sizes(struct mg_build *b)
     return microgpt_settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static int microgpt_add(struct mg_build *b, enum mg_role role, uint32_t layer)
 {

@@ -1,10 +1,10 @@
 /* microgpt out of named matrices: what every container of microgpt weights has in common.
  *
- * A reader (JSON, pickle, .npy, raw floats) collects the matrices under whatever names they have, and
- * what the file says about sizes, vocabulary and BOS; microgpt_build recognises the names, checks every
- * shape against every other and against what was said, settles the dialect, and describes the model.
- * A fork that rotates q and k instead of adding positions comes out as architecture "llama", which is
- * what it is; what neither architecture can say is refused by name.
+ * A reader (JSON, pickle, .npy, raw floats) collects the matrices under any names, and what the
+ * file says about sizes, vocabulary and BOS; microgpt_build recognises the names, checks every
+ * shape against every other and against what was said, settles the dialect, and describes the
+ * model. A fork that rotates q and k instead of adding positions comes out as architecture "llama",
+ * which is what it is; what neither architecture can say is refused by name.
  */
 #ifndef MGPT_CONVERT_MICROGPT_H
 #define MGPT_CONVERT_MICROGPT_H
@@ -60,7 +60,7 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
 int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,
                    const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err);
 
-/* ---- what a key of a file is (microgpt_facts.c) ------------------------------------------------ */
+/* ---- what a key of a file is (microgpt_facts.c) ---------------------------------------------- */
 
 enum mg_kind {
     MG_OTHER,
@@ -72,13 +72,14 @@ enum mg_kind {
     MG_OPTIMIZER, /* a collection that says nothing about the model */
 };
 
-/* By the name alone. A reader must also look at the value: "params": 4192 is not a list of parameters. */
+/* By the name alone. A reader must also look at the value: "params": 4192 is not a list of
+ * parameters. */
 enum mg_kind mg_kind_of(const char *key);
 
 /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" for any of their spellings; NULL: unknown. */
 const char *mg_activation(const char *name);
 
-/* ---- collecting (microgpt_parts.c) ------------------------------------------------------------- */
+/* ---- collecting (microgpt_parts.c) ----------------------------------------------------------- */
 
 struct mg_parts {
     struct checkpoint *c;
@@ -102,8 +103,8 @@ void mg_parts_free(struct mg_parts *m);
 /* Adds a matrix; the name of n bytes is copied. */
 int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix);
 
-/* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes must
- * live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
+/* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes
+ * must live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
 int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t);
 
 /* Contiguous values in memory as a vector of n: F32, F16, BF16 or F64. */
@@ -112,39 +113,41 @@ struct mg_matrix mg_flat(const uint8_t *data, uint64_t n, enum state_type type);
 /* Takes n values from m->room: shared objects can make a file look larger than it is. */
 int mg_use_room(struct mg_parts *m, const char *name, uint64_t n);
 
-/* A scalar next to a key, in whatever container. Text may hold a number. */
+/* A scalar next to a key, in any container. Text may hold a number. */
 struct mg_value {
     enum { MG_NONE, MG_NUMBER, MG_TEXT, MG_FLAG } kind;
     double number;    /* of a flag: 0 or 1 */
     const char *text; /* NUL-terminated; copied */
 };
 
-/* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a value);
- * negative with *err. */
+/* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a
+ * value); negative with *err. */
 int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 
-/* ---- parameter lists (microgpt_params.c) ------------------------------------------------------- */
+/* ---- parameter lists (microgpt_params.c) ----------------------------------------------------- */
 
-/* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the vector into
- * matrices. Facts and options give the sizes, which must need all its numbers. */
+/* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the
+ * vector into matrices. Facts and options give the sizes, which must need all its numbers. */
 int mg_add_params(struct mg_parts *m, const struct mg_matrix *all);
 
 /* 1 when the facts, the options and the usual sizes need exactly n numbers; says nothing. */
 int mg_params_fit(const struct mg_parts *m, uint64_t n);
 
 /* The name of the i-th matrix in the order in which microgpt creates (and list dumps hold) them:
- * wte, wpe, lm_head, layer0.attn_wq, ..., or with --head-last in that order. NUL-terminated in buf. */
+ * wte, wpe, lm_head, layer0.attn_wq, ..., or with --head-last in that order. NUL-terminated in buf.
+ */
 void mg_name_in_order(const struct mg_parts *m, size_t i, size_t n, char buf[32]);
 
-/* n matrices in order: is it a number of matrices that a microgpt has? Says so, or that it is not. */
+/* n matrices in order: is it a number of matrices that a microgpt has? Says so, or that it is
+ * not. */
 int mg_check_order(struct mg_parts *m, size_t n);
 
 enum { MG_N_GLOBAL = 3, MG_N_PER_LAYER = 6 };
 
-/* ---- pickles (pickle_model.c) ------------------------------------------------------------------ */
+/* ---- pickles (pickle_model.c) ---------------------------------------------------------------- */
 
-/* A microgpt in a pickle: see tree_model.c. What is described does not need the pickle any more, only the bytes it
- * was read from, of which there are in->bytes.size. */
+/* A microgpt in a pickle: see tree_model.c. What is described does not need the pickle any more,
+ * only the bytes it was read from, of which there are in->bytes.size. */
 int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
                     const struct ckpt_input *in, mgpt_error *err);
 

@@ -11,7 +11,7 @@
 
 #define DEFAULT_EPS 1e-5
 
-/* ---- vocabulary -------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 static int set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
 {
@@ -72,9 +72,10 @@ int mg_settle_vocabulary(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* ---- activation -------------------------------------------------------------------------------- */
+/* ---- activation ------------------------------------------------------------------------------ */
 
-/* What a microgpt of these matrices and this vocabulary has, and why; NULL: more than one is possible. */
+/* What a microgpt of these matrices and this vocabulary has, and why; NULL: more than one is
+ * possible. */
 static const char *usual_activation(const struct mg_build *b, const char **why)
 {
     const struct ckpt_vocab *v = &b->c->vocab;
@@ -112,9 +113,10 @@ static int settle_activation(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* ---- norms ------------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
-/* "eps" alone is a norm's, unless the file also holds settings of an optimizer, which has one, too. */
+/* "eps" alone is a norm's, unless the file also holds settings of an optimizer, which has one,
+ * too. */
 static int settle_eps(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
@@ -145,7 +147,7 @@ static int check_others(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* Where norms have gains, one without would be an odd one: no gain for it means no such norm. */
+/* Where the other norms have gains, no gain for the embedding norm means that there is none. */
 static int settle_norms(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;

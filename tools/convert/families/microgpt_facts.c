@@ -1,9 +1,9 @@
-/* What the keys of a checkpoint say about its model: one table of spellings, one lookup for all readers.
- * See microgpt.h.
+/* What the keys of a checkpoint say about its model: one table of spellings, one lookup for all
+ * readers. See microgpt.h.
  *
  * A key is compared without its case and without what is not a letter or a digit: n_head, nHead,
- * N-HEAD and _n_head are one spelling. A word that programs use for two things ("hidden_dim", "tokens")
- * is not in the table: a wrong fact is worse than a missing one.
+ * N-HEAD and _n_head are one spelling. A word that programs use for two things ("hidden_dim",
+ * "tokens") is not in the table: a wrong fact is worse than a missing one.
  */
 #include "base/error.h"
 #include "convert/families/microgpt.h"
@@ -111,7 +111,7 @@ enum mg_kind mg_kind_of(const char *key)
     return k ? k->kind : MG_OTHER;
 }
 
-/* ---- names of activations ---------------------------------------------------------------------- */
+/* ---- names of activations -------------------------------------------------------------------- */
 
 const char *mg_activation(const char *name)
 {
@@ -140,7 +140,7 @@ const char *mg_activation(const char *name)
     return NULL;
 }
 
-/* ---- stating ----------------------------------------------------------------------------------- */
+/* ---- stating --------------------------------------------------------------------------------- */
 
 static int state_real(struct mg_parts *m, const char *key, double number, double *to)
 {
@@ -171,7 +171,7 @@ static int state_whole(struct mg_parts *m, const char *key, double number, int64
     return MGPT_OK;
 }
 
-/* ---- taking ------------------------------------------------------------------------------------ */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static int take_number(struct mg_parts *m, const char *key, double v, const struct mg_key *k)
 {

@@ -4,8 +4,8 @@
 
 #include "convert/families/microgpt.h"
 
-/* The matrices of a model, in the order in which they are written, but for the last two of the model's
- * own, which follow the layers. */
+/* The matrices of a model, in the order in which they are written, but for the last two of the
+ * model's own, which follow the layers. */
 enum mg_role {
     MG_WTE,
     MG_WPE,
@@ -25,7 +25,7 @@ enum mg_role {
 };
 
 struct mg_role_row {
-    const char *name, *gguf; /* as microgpt has it; behind "blk.N." for a layer's */
+    const char *name, *gguf; /* as microgpt has it; GGUF's, after "blk.N." in a layer */
     char rows, cols;         /* V, T, E, F, K: which size the shape must have; rows 0: a vector */
     int optional;
 };
@@ -52,7 +52,7 @@ struct mg_build {
     mgpt_error *err;
 };
 
-/* Slots stand in the order of the roles: the model's own, whose layer is 0, then layer by layer. */
+/* Slots are in the order of the roles: the model's own, whose layer is 0, then layer by layer. */
 static inline size_t mg_slot(enum mg_role role, uint32_t layer)
 {
     return role + (size_t)(MG_N_ROLES - MG_OF_LAYER) * layer;
@@ -70,8 +70,8 @@ static inline int mg_has(const struct mg_build *b, enum mg_role role)
     return mg_at(b, role, 0) != NULL;
 }
 
-/* microgpt.c. Whether it is the published program's model, to the size; whether it has parts that the
- * program never had (gains, a gate, rotation), so that the program says nothing about it. */
+/* microgpt.c. Whether it is the published program's model, to the size; whether it has parts that
+ * the program never had (gains, a gate, rotation), so that the program says nothing about it. */
 int mg_is_published(const struct mg_build *b);
 int mg_is_fork(const struct mg_build *b);
 /* An option that must be given, "--heads N"; microgpt_build lists all of them in one error. */

@@ -1,8 +1,8 @@
 /* What the names in microgpt files mean. See microgpt.h.
  *
- * Dots and underscores separate alike. A layer's number stands in front ("layer0.attn_wq",
- * "layers.0.wq", "blocks.0.mlp.fc1") or behind ("attn_wq_0"). The words for one role are those that
- * ports and forks use; a word that could mean two roles ("w1") is not among them.
+ * Dots and underscores are the same. A layer's number is before the word ("layer0.attn_wq",
+ * "layers.0.wq", "blocks.0.mlp.fc1") or after it ("attn_wq_0"). The words for one role are those
+ * that ports and forks use; a word that could mean two roles ("w1") is not among them.
  */
 #include "convert/families/microgpt_impl.h"
 
@@ -51,7 +51,7 @@ static int role_of(const char *word)
     return -1;
 }
 
-/* The digits at *p as a layer number, *p moved behind them; -1 when there are none or too many. */
+/* The digits at *p as a layer number, *p moved past them; -1 when there are none or too many. */
 static int layer_number(const char **p)
 {
     int v = 0, n = 0;
@@ -61,7 +61,7 @@ static int layer_number(const char **p)
     return n > 0 && n <= 4 && v < CKPT_MAX_LAYERS ? v : -1;
 }
 
-/* "layer0_attn_wq": what stands behind the number, or NULL. */
+/* "layer0_attn_wq": what follows the number, or NULL. */
 static const char *layer_first(const char *name, int *layer)
 {
     static const char *const prefixes[] = {"layers", "layer", "blocks", "block", "h"};

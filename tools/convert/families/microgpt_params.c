@@ -1,9 +1,10 @@
-/* Parameter lists: microgpt's `params`, which has no names and, when flat, no shapes. See microgpt.h.
+/* Parameter lists: microgpt's `params`, which has no names and, when flat, no shapes. See
+ * microgpt.h.
  *
  * A flat list of N numbers is V*E (wte) + T*E (wpe) + V*E (lm_head) + L * 12*E*E. What neither file
- * nor options say is taken from the published program (E 16, L 1, T 16), V from N, and said aloud; N
- * must then come out exactly. lm_head follows wpe, as in the published program, or, with --head-last,
- * the layers.
+ * nor options say is taken from the published program (E 16, L 1, T 16), V from N, with a note; N
+ * must then come out exactly. lm_head follows wpe, as in the published program, or, with
+ * --head-last, the layers.
  */
 #include "base/error.h"
 #include "convert/families/microgpt.h"
@@ -22,7 +23,7 @@ struct param_sizes {
     int solved;         /* enum mg_size of what the count gave, or -1 */
 };
 
-/* ---- order ------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 enum { HEAD = 2, N_KINDS = MG_N_GLOBAL + MG_N_PER_LAYER };
 
@@ -68,7 +69,7 @@ int mg_check_order(struct mg_parts *m, size_t n)
     return MGPT_OK;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void assume(int64_t *size, int64_t usual, int *noted)
 {
@@ -136,7 +137,7 @@ static void say(struct mg_parts *m, uint64_t n, const struct param_sizes *s)
         ckpt_note(m->c, "inferred: the hidden width is 4 * n_embd = %lld", 4 * (long long)s->e);
 }
 
-/* ---- cutting ----------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 static int microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
                                const struct mg_matrix *all)

@@ -1,6 +1,6 @@
 /* Collecting the matrices and the facts of a microgpt file. See microgpt.h.
  *
- * A matrix that lies in memory in order, in a type that GGUF has, is referenced as bytes; any other
+ * A matrix that is contiguous in memory, in a type that GGUF has, is referenced as bytes; any other
  * (float64, transposed, a view) is read value by value through its strides.
  */
 #include "base/check.h"
@@ -52,7 +52,7 @@ int mg_use_room(struct mg_parts *m, const char *name, uint64_t n)
     return MGPT_OK;
 }
 
-/* ---- tensors of other containers --------------------------------------------------------------- */
+/* ---- tensors of other containers ------------------------------------------------------------- */
 
 struct mg_view { /* of bytes, by rows and columns; strides in bytes */
     const uint8_t *data;
@@ -113,7 +113,7 @@ struct mg_matrix mg_flat(const uint8_t *data, uint64_t n, enum state_type type)
     return (struct mg_matrix){.cols = n, .type = own, .bytes = data};
 }
 
-/* The last element lies within the bytes; all products that reading needs fit. */
+/* The last element is within the bytes; no product that reading needs overflows. */
 static int check_extent(struct mg_parts *m, const struct state_tensor *t)
 {
     uint64_t last = 0, step, bytes, n = 1;

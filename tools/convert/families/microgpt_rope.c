@@ -1,8 +1,9 @@
 /* microgpt's forks without a table of positions: they rotate q and k. See microgpt_impl.h.
  *
- * How (the two halves of a head against each other, or adjacent pairs) and with which base, the file says
- * or the user: there is no program that fixes it. With the gate and the norms that they have, such a
- * model is architecture "llama", for which rows of q and k move from halves to adjacent pairs.
+ * How (the two halves of a head against each other, or adjacent pairs) and with which base, the
+ * file says or the user: there is no program that fixes it. With the gate and the norms that they
+ * have, such a model is architecture "llama", for which rows of q and k move from halves to
+ * adjacent pairs.
  */
 #include "convert/families/microgpt_impl.h"
 
@@ -13,7 +14,7 @@
 
 #define MAX_HEAD_VALUES ((uint64_t)1 << 24) /* of one head's rows: they are held in memory */
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 static int find_positions(const char *said, enum mg_positions *to)
 {
@@ -89,9 +90,10 @@ int mg_settle_positions(struct mg_build *b)
     return MGPT_OK;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The rows of one head at a time are read in order, since a compressed source can only be read so. */
+/* The rows of one head at a time are read in order, since a compressed source can only be read
+ * so. */
 struct rotated {
     struct ckpt_tensor matrix; /* as it is in the file */
     uint64_t head_dim;

@@ -3,7 +3,7 @@
  *     np.save(f, state_dict)                                  an array of one object: a pickled dict
  *     np.save(f, np.concatenate([m.ravel() for m in ...]))    all parameters, flat
  *
- * Numbers are referenced where they lie in the file. The pickle is data: see pickle.h.
+ * Numbers are referenced in place. The pickle is data: see pickle.h.
  */
 #include "convert/families/npy_model.h"
 
@@ -48,7 +48,7 @@ pickle_id npy_objects(const struct pickle *p)
     return is_one ? pickle_item(p, list, 0) : list;
 }
 
-/* ---- the two kinds ----------------------------------------------------------------------------- */
+/* ---- the two kinds --------------------------------------------------------------------------- */
 
 static int read_objects(struct checkpoint *c, struct span data, const struct ckpt_input *in,
                         mgpt_error *err)

@@ -11,11 +11,11 @@ int npy_weights(const struct npy *npy, enum state_type *type);
 /* The array as a tensor, but for its name and bytes. */
 struct state_tensor npy_tensor(const struct npy *npy, enum state_type type);
 
-/* What an array of objects was made of: the object of a 0-d array, the list of others. `p` is the pickle
- * behind the header; 0 when it is no such array. */
+/* What an array of objects was made of: the object of a 0-d array, the list of others. `p` is the
+ * pickle after the header; 0 when it is no such array. */
 pickle_id npy_objects(const struct pickle *p);
 
-/* ---- npz_stream.c ------------------------------------------------------------------------------ */
+/* ---- npz_stream.c ---------------------------------------------------------------------------- */
 
 struct npz_stream {
     struct checkpoint *c;
@@ -29,7 +29,8 @@ void npz_close(struct npz_stream *z);
 
 const char *npz_entry_name(const struct npz_stream *z, zip_uint64_t index);
 
-/* Adds an entry in C order, as `t` describes it, as a matrix whose values are read when they are asked for. */
+/* Adds an entry in C order, as `t` describes it, as a matrix whose values are read when they are
+ * asked for. */
 int npz_add(struct npz_stream *z, struct mg_parts *m, const char *name, zip_uint64_t index,
             const struct state_tensor *t);
 

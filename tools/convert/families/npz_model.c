@@ -1,7 +1,8 @@
-/* Reader: microgpt in an .npz archive: one array for each matrix, and whatever else was put in.
+/* Reader: microgpt in an .npz archive: one array for each matrix, and other arrays.
  *
- * The archive is a tree (tree.h): a dict of its entries, or a list when they are arr_0, arr_1, ... What is small or
- * cannot be read in order (names, numbers, objects, Fortran arrays) is held in memory; other matrices are streams.
+ * The archive is a tree (tree.h): a dict of its entries, or a list when they are arr_0, arr_1, ...
+ * What is small or cannot be read in order (names, numbers, objects, Fortran arrays) is held in
+ * memory; other matrices are streams.
  */
 #include "common/npz.h"
 
@@ -39,7 +40,7 @@ struct npz {
     uint64_t left;
 };
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* Characters of UTF-32 up to a NUL, as UTF-8 in `out`; returns its length. */
 static size_t to_utf8(const uint8_t *p, size_t n, char *out)
@@ -55,7 +56,7 @@ static size_t to_utf8(const uint8_t *p, size_t n, char *out)
 }
 
 /* An array of texts, or a single one. */
-static int load_texts(struct npz *z, struct npz_entry *e, mgpt_error *err)
+static int npz_load_texts(struct npz *z, struct npz_entry *e, mgpt_error *err)
 {
     struct span data;
     size_t each = e->npy.width;
@@ -159,7 +160,7 @@ static int load_entry(struct npz *z, zip_uint64_t index, struct mg_parts *m)
     if (e->npy.kind == 'O')
         return load_objects(z, e, m);
     if (e->npy.kind == 'U' && (!e->npy.n_dims || mg_kind_of(e->key.p) == MG_VOCABULARY))
-        return load_texts(z, e, m->err);
+        return npz_load_texts(z, e, m->err);
     return is_fact(z, e) ? load_number(z, e, m->err) : MGPT_OK;
 }
 
@@ -178,7 +179,7 @@ static int load_entries(struct npz *z, struct mg_parts *m)
     return status;
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 /* Members of the archive are its entries; those of a list of texts are its texts. */
 static int npz_tree_next(struct tree_iter *i)
@@ -218,7 +219,7 @@ static int npz_tree_array(const struct tree *value, struct mg_parts *m, const ch
     return status < 0 ? status : mg_add_tensor(m, &t);
 }
 
-/* ---- the archive ------------------------------------------------------------------------------- */
+/* ---- the archive ----------------------------------------------------------------------------- */
 
 /* What only reading needs. */
 static void free_entries(struct npz *z)

@@ -1,7 +1,7 @@
 /* Entries of an .npz archive, stored or deflated, as streams. See npy_model.h.
  *
- * The writer asks for values in order, so one open stream at a time is enough. A stream that breaks while it is
- * read fails the conversion through c->failed.
+ * The writer asks for values in order, so one open stream at a time is enough. A stream that breaks
+ * while it is read fails the conversion through c->failed.
  */
 #include "base/error.h"
 #include "convert/families/npy_model.h"
@@ -19,7 +19,7 @@ struct npz_matrix {
     enum state_type type;
 };
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 void npz_close(struct npz_stream *z)
 {

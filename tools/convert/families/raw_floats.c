@@ -22,7 +22,7 @@
 
 #define MAX_VOCAB (1u << 20) /* of the formats without a magic number */
 
-/* ---- no header --------------------------------------------------------------------------------- */
+/* ---- no header ------------------------------------------------------------------------------- */
 
 enum ckpt_match raw_sniff(struct span bytes)
 {
@@ -54,7 +54,7 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
     return mg_parts_build(&m, mg_add_params(&m, &all));
 }
 
-/* ---- microgpt-bin ------------------------------------------------------------------------------ */
+/* ---- microgpt-bin ---------------------------------------------------------------------------- */
 
 enum ckpt_match mgpt_bin_sniff(struct span bytes)
 {
@@ -107,7 +107,7 @@ int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error 
     return mg_parts_build(&m, read_mgpt_bin(&m, in->bytes));
 }
 
-/* ---- microgpt-c -------------------------------------------------------------------------------- */
+/* ---- microgpt-c ------------------------------------------------------------------------------ */
 
 /* Bytes before the numbers, 0 when it is neither; *vocab is the vocabulary. The high half of a u64
  * that holds a small number is zero, which no other format has there. */

@@ -1,7 +1,7 @@
 /* Models in PyTorch files, inside: what from_torch.c and the mappings from_*.c share.
  *
  * A mapping is one training program's checkpoint: it recognises the names of its tensors, finds the
- * numbers that the names do not say (in the file, beside it, from the user, by inference, in this
+ * numbers that the names do not say (in the file, next to it, from the user, by inference, in this
  * order of trust), and describes the model. Everything inferred becomes a note.
  */
 #ifndef MGPT_CONVERT_TORCH_MODEL_H
@@ -35,7 +35,7 @@ extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_ma
     scratch_mapping, nanochat_mapping, microgpt_state_mapping, gpt_mapping, bigram_mapping,
     litgpt_mapping;
 
-/* The i-th mapping of from_torch.c, NULL behind the last. */
+/* The i-th mapping of from_torch.c, NULL after the last. */
 const struct torch_mapping *torch_mapping_at(size_t i);
 
 /* ---- torch_model.c: numbers ------------------------------------------------------------------ */
@@ -46,8 +46,8 @@ pickle_id torch_member(const struct torch_model *m, const char *name);
 /* Fills m->parts. Of what is said twice the most special counts: model_args before config. */
 int torch_facts(struct torch_model *m);
 
-/* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1; 0 when
- * no mapping knows the names; negative with *err. */
+/* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1;
+ * 0 when no mapping knows the names; negative with *err. */
 int torch_map_state(struct state *s, struct mg_parts *parts, const char *container,
                     mgpt_error *err);
 
@@ -57,29 +57,31 @@ int torch_knows(const struct state *s, mgpt_error *err);
 /* The file's fact of a size, or `absent`. */
 int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
 
-/* MGPT_EFILE when the facts state another size than the tensors have: vocabulary, width, layers up to `last`. */
+/* MGPT_EFILE when the facts state another size than the tensors have: vocabulary, width, layers up
+ * to `last`. */
 int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error *err);
 
 /* Rows and columns of a matrix that must be there; marks nothing. */
 int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
                 mgpt_error *err);
 
-/* Settles hp.n_layer: as many as have a tensor named as in the pattern. */
+/* Settles hp.n_layer: the number of layers that have a tensor named as in the pattern. */
 int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
 
 /* Settles hp.n_head_kv and hp.n_rot by the rows of the keys' matrix, which errors call `name`. */
 int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
 
-/* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd. `published`
- * (0: none) is taken with a note that says why; without any of them an error asks for --heads. */
+/* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd.
+ * `published` (0: none) is taken with a note that says why; without any of them an error asks for
+ * --heads. */
 int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
                 mgpt_error *err);
 
 /* The heads of GPT-2 as published, in any of its four sizes; 0 for any other size. */
 uint32_t torch_gpt2_heads(const struct torch_model *m);
 
-/* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual NULL: an
- * error asks for it. `own` is the architecture's, which needs no key. */
+/* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual
+ * NULL: an error asks for it. `own` is the architecture's, which needs no key. */
 int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
                      mgpt_error *err);
 
@@ -89,19 +91,19 @@ float torch_eps(struct torch_model *m, double usual);
 /* Whether both names stand for the same bytes: a tied head. */
 int torch_same(const struct torch_model *m, const char *a, const char *b);
 
-/* A JSON file beside the input, or NULL: absent. Negative: it cannot be read, or is no object. */
+/* A JSON file next to the input, or NULL: absent. Negative: it cannot be read, or is no object. */
 int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
                const char **name, mgpt_error *err);
 
-/* As torch_json, and takes the facts of the object, or of its member, where the file has none: 1, 0: absent,
- * negative. */
+/* As torch_json, and takes the facts of the object, or of its member, where the file has none: 1,
+ * 0: absent, negative. */
 int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
                      const char *member, json_t **root, const char **name, mgpt_error *err);
 
 /* ---- torch_vocab.c --------------------------------------------------------------------------- */
 
-/* nanoGPT's characters out of meta.pkl, found beside the input or in ../data/DATASET/ (NULL:
- * unknown), or given with --tokenizer; otherwise a Hugging Face or GPT-2 tokenizer beside the
+/* nanoGPT's characters out of meta.pkl, found next to the input or in ../data/DATASET/ (NULL:
+ * unknown), or given with --tokenizer; otherwise a Hugging Face or GPT-2 tokenizer next to the
  * input; otherwise none, with a note. */
 int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
 

@@ -1,9 +1,9 @@
-/* The tree interface, and jansson behind it. See tree.h. */
+/* The tree interface, and the adapter of jansson. See tree.h. */
 #include "convert/families/tree.h"
 
 #include <string.h>
 
-/* ---- any file ---------------------------------------------------------------------------------- */
+/* ---- any file -------------------------------------------------------------------------------- */
 
 struct tree_iter tree_items(struct tree t)
 {
@@ -57,7 +57,7 @@ int64_t tree_digits(struct gguf_str s)
     return s.n ? v : -1;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static struct tree json_load(const struct tree_file *file, const json_t *v)
 {

@@ -1,7 +1,8 @@
 /* Values of a checkpoint file behind one interface: JSON, a pickle, an .npz archive.
  *
- * A value is a handle into its file, which must stay open. In a hostile pickle containers may be shared or hold
- * themselves: walkers go to fixed depths, and a file gives at most *left members in all, which tree_read checks.
+ * A value is a handle into its file, which must stay open. In a hostile pickle containers may be
+ * shared or hold themselves: walkers go to fixed depths, and a file gives at most *left members in
+ * all, which tree_read checks.
  */
 #ifndef MGPT_CONVERT_TREE_H
 #define MGPT_CONVERT_TREE_H
@@ -39,8 +40,8 @@ struct tree {
     const char *what; /* "a list": for messages */
 };
 
-/* for (struct tree_iter i = tree_items(t); tree_next(&i);) ... i.value: the members of a list or dict, in the
- * order of the file. */
+/* for (struct tree_iter i = tree_items(t); tree_next(&i);) ... i.value: the members of a list or
+ * dict, in the order of the file. */
 struct tree_iter {
     struct tree of, value;
     struct gguf_str key; /* of a dict's member; p NULL: the key is no text */
@@ -90,15 +91,15 @@ static inline int tree_same(struct tree a, struct tree b)
 /* The member's key, NUL-terminated and clipped, or words for one that is no text. */
 void tree_key(const struct tree_iter *i, char buf[TREE_MAX_NAME]);
 
-/* ---- microgpt in a tree ------------------------------------------------------------------------ */
+/* ---- microgpt in a tree ---------------------------------------------------------------------- */
 
-/* tree_matrix.c. Adds all matrices of a value under the name: an array, rows of numbers, a list of numbers (a
- * gain), a dict with a shape and data, a dict of matrices ("NAME.KEY"), a list of dicts ("NAME.i") or of matrices
- * ("NAME_i", one per layer). */
+/* tree_matrix.c. Adds all matrices of a value under the name: an array, rows of numbers, a list of
+ * numbers (a gain), a dict with a shape and data, a dict of matrices ("NAME.KEY"), a list of dicts
+ * ("NAME.i") or of matrices ("NAME_i", one per layer). */
 int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t);
 
-/* The matrices of a parameter list, in microgpt's order: all numbers in one list or array, or a list of matrices.
- * Needs the facts of the file. */
+/* The matrices of a parameter list, in microgpt's order: all numbers in one list or array, or a
+ * list of matrices. Needs the facts of the file. */
 int tree_add_params(struct mg_parts *m, struct tree list);
 
 /* json_base64.c. Adds the little-endian values that are encoded as base64; rows 0: a vector. */
@@ -108,7 +109,8 @@ int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struc
 /* tree_facts.c. A dict with the token embedding in it, under any of its names. */
 int tree_names_matrices(struct tree dict);
 
-/* Takes what a member states, and all that the dicts in it state: 1; 0: nothing; negative with *m->err. */
+/* Takes what a member states, and all that the dicts in it state: 1; 0: nothing; negative with
+ * *m->err. */
 int tree_take(struct mg_parts *m, const char *key, struct tree v);
 
 /* The same of all members of a dict but one. Members that state nothing are noted if `note`. */
@@ -117,11 +119,12 @@ int tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note);
 /* The note about a member that is left out. */
 void tree_ignore(struct mg_parts *m, const char *key, struct tree v);
 
-/* Sets m->entries, unless they are set, from a list of texts, one text, {"character": id} or {"id": "character"}. */
+/* Sets m->entries, unless they are set, from a list of texts, one text, {"character": id} or {"id":
+ * "character"}. */
 int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v);
 
-/* tree_model.c. Finds the weights in a file, and takes them and the facts around them. `formats`, or NULL: names
- * for m->c->format of flat, wrapped, list. */
+/* tree_model.c. Finds the weights in a file, and takes them and the facts around them. `formats`,
+ * or NULL: names for m->c->format of flat, wrapped, list. */
 int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]);
 
 /* Whether the file is a microgpt and not another program's state dict. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- vocabulary -------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 static int bad_entry(struct mg_parts *m, const char *key, const char *what, struct tree found)
 {
@@ -75,7 +75,7 @@ int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v)
     return kind == TREE_LIST ? entries_of_list(m, key, v) : entries_of_dict(m, key, v, n);
 }
 
-/* ---- facts ------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 static int take_fact(struct mg_parts *m, const char *key, struct tree v, int note, int nesting);
 

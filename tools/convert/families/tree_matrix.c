@@ -1,8 +1,9 @@
 /* Matrices and parameter lists in a tree. See tree.h.
  *
- * Arrays are referenced in place. Numbers in lists are gathered into memory once and rounded from double to
- * float32: a value of 17 digits can differ by one unit in the last place from a direct conversion, but this is
- * what every Python program gets. Values beyond float32 become infinite; the writer counts them.
+ * Arrays are referenced in place. Numbers in lists are gathered into memory once and rounded from
+ * double to float32: a value of 17 digits can differ by one unit in the last place from a direct
+ * conversion, but this is what every Python program gets. Values beyond float32 become infinite;
+ * the writer counts them.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lists of numbers -------------------------------------------------------------------------- */
+/* ---- lists of numbers ------------------------------------------------------------------------ */
 
 /* Memory for values that lives as long as the checkpoint; NULL with *m->err. */
 static float *reserve(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols)
@@ -63,7 +64,7 @@ static int add_list(struct mg_parts *m, const char *name, struct tree list, uint
     return add_values(m, name, rows, cols, values);
 }
 
-static int check_row(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
+static int check_cells(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
 {
     if (row.kind != TREE_LIST)
         return ckpt_refuse_tensor(m->err, name, "row %zu: expected a list of numbers, found %s", i,
@@ -83,7 +84,7 @@ static int add_rows(struct mg_parts *m, const char *name, struct tree list)
         return ckpt_refuse_tensor(m->err, name, "it has no rows");
     float *values = NULL;
     for (struct tree_iter i = tree_items(list); tree_next(&i);) {
-        if (check_row(m, name, i.n - 1, i.value, cols) < 0 ||
+        if (check_cells(m, name, i.n - 1, i.value, cols) < 0 ||
             (!values && !(values = reserve(m, name, rows, cols))) ||
             gather(m, name, i.value, (int64_t)i.n - 1, values + (i.n - 1) * cols) < 0)
             return m->err->status;
@@ -91,7 +92,7 @@ static int add_rows(struct mg_parts *m, const char *name, struct tree list)
     return add_values(m, name, rows, cols, values);
 }
 
-/* ---- a shape and data -------------------------------------------------------------------------- */
+/* ---- a shape and data ------------------------------------------------------------------------ */
 
 static uint64_t size_at(struct tree t)
 {
@@ -150,7 +151,7 @@ static int is_shaped(struct tree t)
            (tree_get(t, "shape").file || tree_get(t, "nout").file);
 }
 
-/* ---- collections ------------------------------------------------------------------------------- */
+/* ---- collections ----------------------------------------------------------------------------- */
 
 static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting);
 
@@ -196,7 +197,7 @@ int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
     return add_any(m, name, t, 0);
 }
 
-/* ---- parameter lists --------------------------------------------------------------------------- */
+/* ---- parameter lists ------------------------------------------------------------------------- */
 
 static int add_in_order(struct mg_parts *m, struct tree list)
 {

@@ -5,9 +5,9 @@
  *     (state_dict, uchars, ...)                                                 in a tuple
  *     [0.1, ...]   or   {"params": [0.1, ...], "config": {...}}                 parameter list
  *
- * The weights are the dict that has the token embedding in it, however deep; every other dict is searched for
- * facts (tree_facts.c). In a flat file and inside the weights anything else that holds numbers must be a matrix of
- * the model; elsewhere an unknown key is ignored, with a note.
+ * The weights are the dict that has the token embedding in it, however deep; every other dict is
+ * searched for facts (tree_facts.c). In a flat file and inside the weights anything else that holds
+ * numbers must be a matrix of the model; elsewhere an unknown key is ignored, with a note.
  */
 #include "base/error.h"
 #include "convert/families/microgpt_impl.h"
@@ -15,10 +15,10 @@
 
 #include <string.h>
 
-/* ---- keys of the weights ----------------------------------------------------------------------- */
+/* ---- keys of the weights --------------------------------------------------------------------- */
 
-/* A tensor of the model by its name and none by its value: without it the file would be another model (a head that
- * is the embedding). null is absent. */
+/* A tensor of the model by its name and none by its value: without it the file would be another
+ * model (a head that is the embedding). null is absent. */
 static int is_spoilt(const char *key, struct tree v)
 {
     uint32_t layer;
@@ -46,7 +46,7 @@ static int holds_numbers(struct tree v, int nesting)
     return 0;
 }
 
-/* A container among the matrices that is none of them. */
+/* A container among the matrices that is not one of them. */
 static int is_fact(const char *key, struct tree v)
 {
     enum mg_kind kind = mg_kind_of(key);
@@ -85,7 +85,7 @@ static int read_weights(struct mg_parts *m, struct tree dict)
     return status;
 }
 
-/* ---- finding them ------------------------------------------------------------------------------ */
+/* ---- finding them ---------------------------------------------------------------------------- */
 
 typedef int is_weights_fn(const char *key, struct tree v);
 
@@ -164,7 +164,7 @@ static int read_around(struct mg_parts *m, struct tree dict, struct tree weights
     return MGPT_OK;
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static int read_dict(struct mg_parts *m, struct tree root, const char *const formats[3])
 {
@@ -224,7 +224,8 @@ int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]
     return status;
 }
 
-/* Of dicts those with a token embedding, but without fused projections, which are another program's. */
+/* Of dicts those with a token embedding, but without fused projections, which are another
+ * program's. */
 int tree_is_microgpt(struct tree root)
 {
     char key[TREE_MAX_NAME];

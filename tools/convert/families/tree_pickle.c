@@ -69,7 +69,8 @@ static int pickle_tree_next(struct tree_iter *i)
     return 1;
 }
 
-/* An array may be in several places (a tied head), but not in so many that a small file gives a large model. */
+/* An array may be in several places (a tied head), but not in so many that a small file gives a
+ * large model. */
 static int pickle_tree_array(const struct tree *t, struct mg_parts *m, const char *name)
 {
     struct state_tensor tensor;
