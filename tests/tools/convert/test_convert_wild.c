@@ -223,6 +223,22 @@ TEST(bad_options)
     file_close(&raw);
 }
 
+/* A dict that holds itself under 60 keys: small to read, endless to walk. */
+TEST(endless_pickle)
+{
+    static const struct ckpt_options none;
+    char bytes[400] = "\x80\2}q";
+    size_t n = 5; /* with the index 0 */
+    bytes[n++] = '(';
+    for (int i = 0; i < 60; i++) {
+        memcpy(bytes + n, (const char[]){'U', 1, (char)(' ' + i), 'h', 0}, 5);
+        n += 5;
+    }
+    memcpy(bytes + n, "u.", 2);
+    assert_refused((struct span){(const uint8_t *)bytes, n + 2}, &none,
+                   "more members than the file can hold");
+}
+
 /* A NaN is copied, and named. */
 TEST(not_a_number)
 {
