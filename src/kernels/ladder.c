@@ -16,17 +16,37 @@
 
 struct isa_level {
     const char *name;
-    void (*init)(struct kernels *k);       /* all entries but those of integer types */
+    void (*init)(struct kernels *k); /* all entries but those of integer types */
+    const struct sample_kernels *sample;
+    int (*has_vectors)(void);              /* the machine runs `sample` */
     void (*init_quant)(struct kernels *k); /* integer types, after those of scalar */
     int (*runs)(void);
 };
+
+/* init, sample and has_vectors of the kernels of floats of an ISA level. */
+#define FLOATS(level) kernels_init_##level, &sample_kernels_##level, has_vectors_##level
 
 static int always(void)
 {
     return 1;
 }
 
+#define has_vectors_scalar always
+#define has_vectors_neon always
+
 #if defined(__x86_64__)
+/* kernels_sample asks for every token: __builtin_cpu_supports reads a cached value, cpuid is slow. */
+static int has_vectors_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int has_vectors_avx512(void)
+{
+    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
 /* __builtin_cpu_supports also checks that the OS saves the registers. clang 14's does not know the
  * name "f16c". */
 static int has_avx2(void)
@@ -34,13 +54,12 @@ static int has_avx2(void)
     unsigned a, b, c, d;
     __builtin_cpu_init();
     int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return f16c && has_vectors_avx2();
 }
 
 static int has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_avx2() && __builtin_cpu_supports("avx512f") && has_vectors_avx512();
 }
 
 static int has_avx512vnni(void)
@@ -65,16 +84,16 @@ static int has_amx(void)
 #endif
 
 static const struct isa_level ladder[] = {
-    {"scalar", kernels_init_scalar, kernels_quant_init_scalar, always},
+    {"scalar", FLOATS(scalar), kernels_quant_init_scalar, always},
 #if defined(__x86_64__)
-    {"avx2", kernels_init_avx2, kernels_quant_init_avx2, has_avx2},
-    {"avx512", kernels_init_avx512, kernels_quant_init_avx512, has_avx512},
-    {"avx512vnni", kernels_init_avx512, kernels_quant_init_avx512vnni, has_avx512vnni},
+    {"avx2", FLOATS(avx2), kernels_quant_init_avx2, has_avx2},
+    {"avx512", FLOATS(avx512), kernels_quant_init_avx512, has_avx512},
+    {"avx512vnni", FLOATS(avx512), kernels_quant_init_avx512vnni, has_avx512vnni},
 #if defined(MGPT_AMX)
-    {"amx", kernels_init_avx512, kernels_quant_init_amx, has_amx},
+    {"amx", FLOATS(avx512), kernels_quant_init_amx, has_amx},
 #endif
 #elif defined(__aarch64__)
-    {"neon", kernels_init_neon, kernels_quant_init_neon, always},
+    {"neon", FLOATS(neon), kernels_quant_init_neon, always},
 #endif
 };
 
@@ -88,19 +107,12 @@ const char *kernels_isa_level(size_t i, int *runs_here)
     return ladder[i].name;
 }
 
-/* Called for every sampled token. __builtin_cpu_supports reads a cached value; cpuid is slow. */
 const struct sample_kernels *kernels_sample(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        return &sample_kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &sample_kernels_avx2;
-#elif defined(__aarch64__)
-    return &sample_kernels_neon;
-#endif
-    return &sample_kernels_scalar;
+    const struct isa_level *level = ladder + N_ISA_LEVELS - 1;
+    while (!level->has_vectors())
+        level--;
+    return level->sample;
 }
 
 int kernels_init(struct kernels *k, const char *isa)
