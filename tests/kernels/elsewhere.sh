@@ -1,10 +1,18 @@
 #!/bin/sh
-# The library and its unit tests on musl: static programs made with musl-gcc (package musl-tools). PCRE2 and
-# cmocka are compiled for musl from Debian's sources, once.
-# usage: tests/kernels/musl.sh [FOLDER]     (all that is made; /tmp/mgpt-musl if absent)
+# The library and its unit tests on another system, as static programs. PCRE2 and cmocka are compiled for it from
+# Debian's sources, once.
+# usage: tests/kernels/elsewhere.sh musl|aarch64 [FOLDER]     (all that is made; /tmp/mgpt-SYSTEM if absent)
+#   musl      musl-gcc (package musl-tools)
+#   aarch64   aarch64-linux-gnu-gcc, run by qemu-aarch64 (packages gcc-aarch64-linux-gnu, qemu-user): NEON
 set -eu
+system=${1:?musl or aarch64}
+case $system in
+    musl) compiler=musl-gcc cross= headers="/usr/include/$(uname -m)-linux-gnu" ;;
+    aarch64) compiler=aarch64-linux-gnu-gcc cross=--cross-file=cross.txt headers=/usr/include ;;
+    *) echo "$system: musl or aarch64" >&2; exit 2 ;;
+esac
 root=$(realpath "$(dirname "$0")/../..")
-dir=${1:-/tmp/mgpt-musl}
+dir=${2:-/tmp/mgpt-$system}
 mkdir -p "$dir/lib/pkgconfig" "$dir/include" "$dir/apt/partial"
 cd "$dir"
 
@@ -17,8 +25,8 @@ if [ ! -f lib/libcmocka.a ]; then
     done
     tar xf pcre2_*.orig.tar.gz
     tar xf cmocka_*.orig.tar.xz
-    (cd pcre2-*/ && ./configure -q CC=musl-gcc --prefix="$dir" --disable-shared && make -s -j2 install) >log 2>&1
-    (cd cmocka-*/ && musl-gcc -O2 -w -DHAVE_STDINT_H -DHAVE_INTTYPES_H -DHAVE_SIGNAL_H -DHAVE_TIME_H -DHAVE_STRINGS_H \
+    (cd pcre2-*/ && ./configure -q --host="${compiler%-gcc}" CC="$compiler" --prefix="$dir" --disable-shared && make -s -j2 install) >log 2>&1
+    (cd cmocka-*/ && "$compiler" -O2 -w -DHAVE_STDINT_H -DHAVE_INTTYPES_H -DHAVE_SIGNAL_H -DHAVE_TIME_H -DHAVE_STRINGS_H \
         -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_GETTIME -Iinclude -c -o ../cmocka.o src/cmocka.c && cp include/cmocka*.h ../include)
     ar rcs lib/libcmocka.a cmocka.o
     printf 'Name: cmocka\nDescription: for tests\nVersion: 1\nLibs: -L%s/lib -lcmocka\nCflags: -I%s/include\n' \
@@ -43,10 +51,9 @@ cd "$root"
 }
 cd "$dir"
 cat >project/meson.build <<MESON
-project('musl', 'c', default_options: ['c_std=c11', 'buildtype=release', 'prefer_static=true'])
-# The kernel's headers (linux/) are not musl's.
-add_project_arguments('-D_POSIX_C_SOURCE=200809L', '-idirafter', '/usr/include', '-idirafter',
-  '/usr/include/$(uname -m)-linux-gnu', language: 'c')
+project('elsewhere', 'c', default_options: ['c_std=c11', 'optimization=1', 'prefer_static=true'])
+# The kernel's headers (linux/) are not musl's. (gcc 12 fails on a test with -O3 for aarch64.)
+add_project_arguments('-D_POSIX_C_SOURCE=200809L', '-idirafter', '/usr/include', '-idirafter', '$headers', language: 'c')
 mgpt = subproject('mgpt', default_options: ['default_library=static'])
 deps = [mgpt.get_variable('internal_dep'), dependency('cmocka')]
 inc = include_directories('.', 'tests', 'check')
@@ -59,7 +66,21 @@ foreach file : [$programs]
     link_args: wrapped.get(name.substring(5), [])), env: {'MGPT_SOURCE_ROOT': '$root'}, timeout: 600)
 endforeach
 MESON
-export CC=musl-gcc LDFLAGS=-static PKG_CONFIG_LIBDIR="$dir/lib/pkgconfig"
-[ -f build/build.ninja ] || /usr/bin/meson setup -Dc_args=-DQUICK_TO_COMPILE build project
+cat >cross.txt <<CROSS
+[binaries]
+c = '$compiler'
+ar = 'aarch64-linux-gnu-ar'
+pkgconfig = 'pkg-config'
+exe_wrapper = 'qemu-aarch64'
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+[properties]
+pkg_config_libdir = '$dir/lib/pkgconfig'
+CROSS
+export CC="$compiler" LDFLAGS=-static PKG_CONFIG_LIBDIR="$dir/lib/pkgconfig"
+[ -f build/build.ninja ] || /usr/bin/meson setup $cross -Dc_args=-DQUICK_TO_COMPILE build project
 ninja -C build meson-test-prereq
 /usr/bin/meson test -C build --no-rebuild
