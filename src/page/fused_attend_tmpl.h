@@ -28,13 +28,13 @@ struct step_weights {
 };
 
 /* `cache` is the index of the layer's first cache in row->k and row->v. */
-STEP_INLINE struct step_keys step_keys(const struct fused_row *row, size_t cache)
+VEC_INLINE struct step_keys step_keys(const struct fused_row *row, size_t cache)
 {
     return (struct step_keys){row->k + cache, row->v + cache, row->pos + 1};
 }
 
 /* A head's keys or values in the cache (kv.h): floats, from a multiple of 64. */
-STEP_INLINE float *step_cache(unsigned char *p)
+VEC_INLINE float *step_cache(unsigned char *p)
 {
     return (float *)(void *)p;
 }
@@ -42,8 +42,8 @@ STEP_INLINE float *step_cache(unsigned char *p)
 /* Appends key and value of one head. The key goes into lane pos % 16 of the d vectors of its panel.
  * read_at_once (a single row): whole vectors are stored, because the next loads follow at once and
  * the CPU forwards only whole stores. */
-STEP_INLINE void step_kv_append(float *keys, float *values, const float *k, const float *v,
-                                size_t pos, size_t d, int read_at_once)
+VEC_INLINE void step_kv_append(float *keys, float *values, const float *k, const float *v,
+                               size_t pos, size_t d, int read_at_once)
 {
     float *panel = keys + pos / PANEL * PANEL * d;
     for (size_t j = 0; j < d; j++) {
@@ -58,7 +58,7 @@ STEP_INLINE void step_kv_append(float *keys, float *values, const float *k, cons
         quad_store(values + pos * d + j, quad_load(v + j));
 }
 
-STEP_INLINE lanes step_scores(const float *keys, const float *q, size_t d, float scale)
+VEC_INLINE lanes step_scores(const float *keys, const float *q, size_t d, float scale)
 {
     lanes sum = lanes_of(0);
     for (size_t j = 0; j < d; j++)
@@ -70,14 +70,14 @@ STEP_INLINE lanes step_scores(const float *keys, const float *q, size_t d, float
 
 /* Lanes after the last key are set to the maximum for the exponential (a subnormal result would be
  * slow), then their weight is set to 0. */
-STEP_INLINE lanes step_exp(lanes s, lanes max, size_t n)
+VEC_INLINE lanes step_exp(lanes s, lanes max, size_t n)
 {
     lanes e = lanes_exp(lanes_sub(lanes_first(n, s, max), max));
     return lanes_first(n, e, lanes_of(0));
 }
 
 /* Softmax of the scores of one head, in place. The last panel is padded with zeros. */
-STEP_INLINE void step_softmax(float *s, size_t n)
+VEC_INLINE void step_softmax(float *s, size_t n)
 {
     lanes most = lanes_of(-INFINITY), sum = lanes_of(0);
     for (size_t t = 0; t < n; t += PANEL)
@@ -94,9 +94,9 @@ STEP_INLINE void step_softmax(float *s, size_t n)
 }
 
 /* Weights of four heads (or one) from h0 on with at most 16 keys, computed in registers. */
-STEP_INLINE void step_weights_short(const struct step_weights w, const struct step_keys keys,
-                                    const float *q, size_t h0, size_t count,
-                                    const struct step_heads heads)
+VEC_INLINE void step_weights_short(const struct step_weights w, const struct step_keys keys,
+                                   const float *q, size_t h0, size_t count,
+                                   const struct step_heads heads)
 {
     lanes s[4], seen[4], all[4];
     for (size_t h = 0; h < 4; h++) {
@@ -114,8 +114,8 @@ STEP_INLINE void step_weights_short(const struct step_weights w, const struct st
 }
 
 /* Sixteen values of o, of one or more heads, in one loop over the keys. */
-STEP_INLINE void step_mix(float *o, const struct step_weights w, const struct step_keys keys,
-                          size_t first, const struct step_heads heads)
+VEC_INLINE void step_mix(float *o, const struct step_weights w, const struct step_keys keys,
+                         size_t first, const struct step_heads heads)
 {
     const float *value[4], *weight[4];
     quad sum[4];
@@ -133,16 +133,16 @@ STEP_INLINE void step_mix(float *o, const struct step_weights w, const struct st
         quad_store(o + first + 4 * i, sum[i]);
 }
 
-STEP_INLINE void step_mixes(float *o, const struct step_weights w, const struct step_keys keys,
-                            const struct step_heads heads)
+VEC_INLINE void step_mixes(float *o, const struct step_weights w, const struct step_keys keys,
+                           const struct step_heads heads)
 {
     for (size_t first = 0; first < heads.n * heads.d; first += PANEL)
         step_mix(o, w, keys, first, heads);
 }
 
 /* All heads of one row. w.next_key is 1. */
-STEP_INLINE void step_attend(float *o, const float *q, const struct step_keys keys,
-                             const struct step_weights w, const struct step_heads heads)
+VEC_INLINE void step_attend(float *o, const float *q, const struct step_keys keys,
+                            const struct step_weights w, const struct step_heads heads)
 {
     size_t h = 0;
     if (keys.n <= PANEL) {
@@ -165,7 +165,7 @@ STEP_INLINE void step_attend(float *o, const float *q, const struct step_keys ke
 /* Writes the weights of sixteen heads (of one or more rows) to w: those of key t at w + t * PANEL.
  * s holds the scores; lane i of n_keys is the number of keys of head i. `most`, a constant, is the
  * largest number of keys. */
-STEP_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
+VEC_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
 {
     lanes max, sum[PANEL];
     lanes_transpose(s);
@@ -186,14 +186,14 @@ STEP_INLINE void step_weigh(float *w, lanes s[PANEL], lanes n_keys, size_t most)
 }
 
 /* The number of rows whose heads fit in sixteen lanes. */
-STEP_INLINE size_t step_group(size_t n_heads)
+VEC_INLINE size_t step_group(size_t n_heads)
 {
     return PANEL / n_heads;
 }
 
 /* Number of keys per lane, for each group of rows. Unused lanes of a group get 1. */
-STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, size_t n,
-                                 size_t n_heads)
+VEC_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, size_t n,
+                                size_t n_heads)
 {
     size_t group = step_group(n_heads);
     for (size_t r0 = 0; r0 < n; r0 += group, n_keys += PANEL)
@@ -205,14 +205,14 @@ STEP_INLINE void step_count_keys(float *n_keys, const struct fused_row *rows, si
 
 /* n rows, at most one group. q[r] points to the queries of row r; `cache` is the index of the
  * layer's first cache in rows[r].k and rows[r].v. */
-STEP_INLINE void step_attend_group(float *o, const float *const *q, const struct fused_row *rows,
-                                   size_t n, size_t cache, const float *n_keys,
-                                   const struct step_heads heads)
+VEC_INLINE void step_attend_group(float *o, const float *const *q, const struct fused_row *rows,
+                                  size_t n, size_t cache, const float *n_keys,
+                                  const struct step_heads heads)
 {
     float w[PANEL * PANEL];
     lanes s[PANEL], keys = lanes_load(n_keys);
     size_t longest = 0;
-    STEP_UNROLL for (size_t i = 0; i < PANEL; i++)
+    UNROLL for (size_t i = 0; i < PANEL; i++)
     {
         size_t r = i / heads.n < n ? i / heads.n : 0, h = i % heads.n;
         s[i] = step_scores(step_cache(rows[r].k[cache + h / heads.group]), q[r] + h * heads.d,

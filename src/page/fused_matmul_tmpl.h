@@ -9,15 +9,6 @@
 #include "kernels/simd/lanes.h"
 #include "page/fused.h"
 
-/* Inlining and unrolling would take minutes to compile with a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE)
-#define STEP_INLINE static inline
-#define STEP_UNROLL
-#else
-#define STEP_INLINE static inline __attribute__((always_inline))
-#define STEP_UNROLL _Pragma("GCC unroll 24")
-#endif
-
 enum {
     CHAINS = 4,                      /* per sum of a narrow matrix */
     SUMS = LANES_REGISTERS * 3 / 4,  /* chains that fit in registers with the operands */
@@ -42,14 +33,14 @@ struct step_product {
 
 /* Makes the compiler reload what was stored at p: a broadcast from memory is one load, while one
  * from a register is two shuffles. */
-STEP_INLINE void step_settle(const float *p)
+VEC_INLINE void step_settle(const float *p)
 {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
 /* ---- matmul ---- */
 
-STEP_INLINE void step_finish(const struct step_product t, size_t r, size_t p, lanes sum)
+VEC_INLINE void step_finish(const struct step_product t, size_t r, size_t p, lanes sum)
 {
     float *y = (t.each ? t.each[r] : t.y + r * t.n_panels * PANEL) + p * PANEL;
     if (t.bias)
@@ -63,36 +54,36 @@ STEP_INLINE void step_finish(const struct step_product t, size_t r, size_t p, la
 
 /* One column of weights for one chain of each sum of a tile. With several rows lanes_keep stops the
  * compiler from loading the weights again for each row. */
-STEP_INLINE void step_column(lanes sum[TILE_SUMS], const struct step_product t, const float *w,
-                             const float *x, size_t rows, size_t panels)
+VEC_INLINE void step_column(lanes sum[TILE_SUMS], const struct step_product t, const float *w,
+                            const float *x, size_t rows, size_t panels)
 {
     lanes weights[TILE_SUMS];
-    STEP_UNROLL for (size_t p = 0; p < panels; p++)
+    UNROLL for (size_t p = 0; p < panels; p++)
     {
         weights[p] = lanes_load(w + p * t.n_in * PANEL);
         if (rows > 1)
             lanes_keep(&weights[p]);
     }
-    STEP_UNROLL for (size_t r = 0; r < rows; r++)
+    UNROLL for (size_t r = 0; r < rows; r++)
     {
         lanes xk = lanes_of(x[r * t.ldx]);
-        STEP_UNROLL for (size_t p = 0; p < panels; p++) sum[r * panels + p] =
+        UNROLL for (size_t p = 0; p < panels; p++) sum[r * panels + p] =
             lanes_fma(weights[p], xk, sum[r * panels + p]);
     }
 }
 
 /* Rows from r0 and panels from p0 of a product. rows, panels and chains are constants. */
-STEP_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, size_t rows,
-                           size_t panels, size_t chains)
+VEC_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, size_t rows,
+                          size_t panels, size_t chains)
 {
     lanes sum[CHAINS][TILE_SUMS];
     const float *w = t.w + p0 * t.n_in * PANEL, *x = t.x + r0 * t.ldx;
-    STEP_UNROLL for (size_t c = 0; c < chains; c++)
-        STEP_UNROLL for (size_t s = 0; s < rows * panels; s++) sum[c][s] = lanes_of(0);
+    UNROLL for (size_t c = 0; c < chains; c++) UNROLL for (size_t s = 0; s < rows * panels; s++)
+        sum[c][s] = lanes_of(0);
     for (size_t k = 0; k < t.n_in; k += chains)
-        STEP_UNROLL for (size_t c = 0; c < chains; c++)
+        UNROLL for (size_t c = 0; c < chains; c++)
             step_column(sum[c], t, w + (k + c) * PANEL, x + k + c, rows, panels);
-    STEP_UNROLL for (size_t r = 0; r < rows; r++) STEP_UNROLL for (size_t p = 0; p < panels; p++)
+    UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t p = 0; p < panels; p++)
     {
         size_t s = r * panels + p;
         lanes all = sum[0][s];
@@ -103,7 +94,7 @@ STEP_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, si
 }
 
 /* One row: up to TOGETHER panels at a time. */
-STEP_INLINE void step_row(const struct step_product t, size_t r, size_t chains)
+VEC_INLINE void step_row(const struct step_product t, size_t r, size_t chains)
 {
     size_t p = 0;
     for (; p + TOGETHER <= t.n_panels; p += TOGETHER)
@@ -117,8 +108,8 @@ STEP_INLINE void step_row(const struct step_product t, size_t r, size_t chains)
 }
 
 /* All rows of `panels` panels, in tiles of `most` rows, then of two, then of one. */
-STEP_INLINE void step_stripe(const struct step_product t, size_t n, size_t p, size_t panels,
-                             size_t most, size_t chains)
+VEC_INLINE void step_stripe(const struct step_product t, size_t n, size_t p, size_t panels,
+                            size_t most, size_t chains)
 {
     size_t r = 0;
     for (; r + most <= n; r += most)
@@ -129,7 +120,7 @@ STEP_INLINE void step_stripe(const struct step_product t, size_t n, size_t p, si
         step_tile(t, r, p, 1, panels, chains);
 }
 
-STEP_INLINE void step_rows(const struct step_product t, size_t n, int one_chain)
+VEC_INLINE void step_rows(const struct step_product t, size_t n, int one_chain)
 {
     size_t p = 0;
     if (n == 1) {
@@ -150,7 +141,7 @@ STEP_INLINE void step_rows(const struct step_product t, size_t n, int one_chain)
 
 /* ---- norms ---- */
 
-STEP_INLINE lanes step_sum(const float *x, size_t E)
+VEC_INLINE lanes step_sum(const float *x, size_t E)
 {
     lanes sum = lanes_of(0);
     for (size_t i = 0; i < E; i += PANEL)
@@ -158,7 +149,7 @@ STEP_INLINE lanes step_sum(const float *x, size_t E)
     return sum;
 }
 
-STEP_INLINE lanes step_squares(const float *x, lanes mean, size_t E)
+VEC_INLINE lanes step_squares(const float *x, lanes mean, size_t E)
 {
     lanes sum = lanes_of(0);
     for (size_t i = 0; i < E; i += PANEL) {
@@ -168,8 +159,8 @@ STEP_INLINE lanes step_squares(const float *x, lanes mean, size_t E)
     return sum;
 }
 
-STEP_INLINE void step_normed(float *y, const struct fused_norm *norm, const float *x, lanes mean,
-                             lanes inverse, size_t E)
+VEC_INLINE void step_normed(float *y, const struct fused_norm *norm, const float *x, lanes mean,
+                            lanes inverse, size_t E)
 {
     for (size_t i = 0; i < E; i += PANEL) {
         lanes a = lanes_mul(lanes_sub(lanes_load(x + i), mean), inverse);
@@ -181,8 +172,8 @@ STEP_INLINE void step_normed(float *y, const struct fused_norm *norm, const floa
     }
 }
 
-STEP_INLINE void step_norm(float *y, const struct fused_norm *norm, const float *x, size_t E,
-                           float eps)
+VEC_INLINE void step_norm(float *y, const struct fused_norm *norm, const float *x, size_t E,
+                          float eps)
 {
     lanes mean = lanes_of(0);
     if (norm->kind == FUSED_LAYERNORM)
@@ -191,8 +182,8 @@ STEP_INLINE void step_norm(float *y, const struct fused_norm *norm, const float 
     step_normed(y, norm, x, mean, lanes_of(1.0f / sqrtf(squares / (float)E + eps)), E);
 }
 
-STEP_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const float *x, size_t E,
-                                float eps)
+VEC_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const float *x, size_t E,
+                               float eps)
 {
     float means[4] = {0}, inverses[4];
     lanes sums[4];
@@ -211,8 +202,8 @@ STEP_INLINE void step_norm_four(float *y, const struct fused_norm *norm, const f
 }
 
 /* Norms of n contiguous rows, written to y. Returns y, or x if the model has no norm here. */
-STEP_INLINE float *step_norms(float *y, const struct fused_norm *norm, float *x, size_t n, size_t E,
-                              float eps)
+VEC_INLINE float *step_norms(float *y, const struct fused_norm *norm, float *x, size_t n, size_t E,
+                             float eps)
 {
     size_t r = 0;
     if (norm->kind == FUSED_NO_NORM)

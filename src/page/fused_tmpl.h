@@ -57,14 +57,14 @@ typedef struct {
     mat x, h, qkv, o, a, f, m, logits;
 } pass;
 
-STEP_INLINE size_t step_qkv_width(const struct step_widths w)
+VEC_INLINE size_t step_qkv_width(const struct step_widths w)
 {
     return (w.H + 2 * w.G) * w.d;
 }
 
 /* ---- the page's operations ---- */
 
-#define PAGE STEP_INLINE
+#define PAGE VEC_INLINE
 #define SEE(point, y) /* nothing: a pass with taps runs in forward.c */
 #define stopped(p) 0
 #define parallel(p) 0 /* is_fusible (fused_model.c) refuses models with any of these */
@@ -75,7 +75,7 @@ STEP_INLINE size_t step_qkv_width(const struct step_widths w)
 #define add(p, x, y) step_add(x, y)
 
 /* x += y. A product that ends in STEP_ADD has been added already. */
-STEP_INLINE void step_add(mat x, mat y)
+VEC_INLINE void step_add(mat x, mat y)
 {
     if (y.end == STEP_ADD || !y.at)
         return;
@@ -83,14 +83,14 @@ STEP_INLINE void step_add(mat x, mat y)
         lanes_store(x.at + i, lanes_add(lanes_load(x.at + i), lanes_load(y.at + i)));
 }
 
-STEP_INLINE mat norm(const pass *p, mat y, const struct fused_norm *norm, mat x)
+VEC_INLINE mat norm(const pass *p, mat y, const struct fused_norm *norm, mat x)
 {
     y.at = step_norms(y.at, norm, x.at, x.n, x.cols, p->model->eps);
     y.n = x.n;
     return y;
 }
 
-STEP_INLINE void matmul(const pass *p, mat y, const struct fused_linear *l, mat x)
+VEC_INLINE void matmul(const pass *p, mat y, const struct fused_linear *l, mat x)
 {
     (void)p;
     step_rows((struct step_product){y.at, y.each, l->w, l->bias, x.at, x.apart, x.cols,
@@ -98,13 +98,13 @@ STEP_INLINE void matmul(const pass *p, mat y, const struct fused_linear *l, mat 
               x.n, y.one_chain);
 }
 
-STEP_INLINE void token_rows(pass *p, mat x)
+VEC_INLINE void token_rows(pass *p, mat x)
 {
     for (size_t r = 0; r < x.n; r++)
         memcpy(x.at + r * x.cols, p->rows[r].token, x.cols * sizeof *x.at);
 }
 
-STEP_INLINE mat position_rows(pass *p, mat y)
+VEC_INLINE mat position_rows(pass *p, mat y)
 {
     for (size_t r = 0; r < y.n && p->rows[r].position; r++)
         memcpy(y.at + r * y.cols, p->rows[r].position, y.cols * sizeof *y.at);
@@ -114,7 +114,7 @@ STEP_INLINE mat position_rows(pass *p, mat y)
 }
 
 /* Takes the first layer's x, q, k and v of all rows from the table, if there is one. */
-STEP_INLINE int recall(pass *p)
+VEC_INLINE int recall(pass *p)
 {
     if (!p->rows->first_qkv)
         return 0;
@@ -126,7 +126,7 @@ STEP_INLINE int recall(pass *p)
     return 1;
 }
 
-STEP_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
+VEC_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
 {
     matmul(p, p->qkv, &l->qkv, h);
     for (size_t r = 0; r < h.n; r++)
@@ -135,7 +135,7 @@ STEP_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
 
 /* Appends the keys of all rows before any row attends. Rows of one session are in order, and a row
  * reads only the keys up to its own position. */
-STEP_INLINE void kv_append(pass *p)
+VEC_INLINE void kv_append(pass *p)
 {
     const struct step_widths w = p->w;
     for (size_t r = 0; r < p->x.n; r++) {
@@ -149,7 +149,7 @@ STEP_INLINE void kv_append(pass *p)
     }
 }
 
-STEP_INLINE void attend(pass *p)
+VEC_INLINE void attend(pass *p)
 {
     const struct step_widths w = p->w;
     const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
@@ -165,7 +165,7 @@ STEP_INLINE void attend(pass *p)
 }
 
 /* The activation, if it is not a ReLU without a gate: that one is part of the product. */
-STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, int gated)
+VEC_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, int gated)
 {
     int relu = m->act == ACT_RELU || m->act == ACT_RELU2;
     if (!relu)
@@ -182,7 +182,7 @@ STEP_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, 
     }
 }
 
-STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
+VEC_INLINE void mlp_up(pass *p, const layer *l, mat h)
 {
     const struct step_widths w = p->w;
     mat both = p->f; /* per row gate, then up */
@@ -195,7 +195,7 @@ STEP_INLINE void mlp_up(pass *p, const layer *l, mat h)
 }
 
 /* Moves the rows that need logits to the front of x and returns them. */
-STEP_INLINE mat logit_rows(pass *p)
+VEC_INLINE mat logit_rows(pass *p)
 {
     mat x = p->x;
     x.n = 0;
@@ -223,8 +223,8 @@ STEP_INLINE mat logit_rows(pass *p)
 
 /* ---- the step ---- */
 
-STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                           struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
+VEC_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                          struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
 {
     size_t q = w.H * w.d, width = step_qkv_width(w);
     mat stream = {.at = x, .n = n, .cols = w.E, .apart = w.E};
@@ -247,7 +247,7 @@ STEP_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *
 }
 
 /* Places the buffers in ROOM(E, F) floats; E is at least n_embd, n_q and n_kv. */
-STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
+VEC_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
 {
     b->x = room;
     b->h = room + ROWS * E;
@@ -257,9 +257,9 @@ STEP_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
     b->q[0] = NULL; /* recall or qkv_matmul set it; compilers do not see that */
 }
 
-STEP_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                         const struct step_weights scores, float *room, size_t E,
-                         const struct step_widths w)
+VEC_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
+                        const struct step_weights scores, float *room, size_t E,
+                        const struct step_widths w)
 {
     struct step_buffers b;
     step_buffers_at(&b, room, E);

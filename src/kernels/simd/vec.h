@@ -63,16 +63,16 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE) ||  \
     defined(ISA_SMALL)
 #define VEC_INLINE static inline
+#define UNROLL
 #else
 #define VEC_INLINE static inline __attribute__((always_inline))
-#endif
-
 /* For a loop over registers with a constant count. clang unrolls it without a pragma; with one it
  * unrolls too late to keep the values in registers. */
 #if defined(__clang__)
 #define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 24")
+#endif
 #endif
 
 #define VEC_FILE(isa) <kernels/simd/vec_##isa.h>

@@ -15,7 +15,7 @@ enum {
 };
 
 /* Vectors per row that fit in registers for a number of rows: 4, 2 or 1. */
-ALWAYS_INLINE size_t vectors_for(size_t rows)
+VEC_INLINE size_t vectors_for(size_t rows)
 {
     size_t fit = CHAINS_FIT / rows;
     if (fit >= 4)
@@ -23,23 +23,23 @@ ALWAYS_INLINE size_t vectors_for(size_t rows)
     return fit >= 2 ? 2 : 1;
 }
 
-ALWAYS_INLINE vec load_kv(const void *p, size_t i, enum kv_type type)
+VEC_INLINE vec load_kv(const void *p, size_t i, enum kv_type type)
 {
     return type == KV_F32 ? vec_load((const float *)p + i) : vec_load_f16((const uint16_t *)p + i);
 }
 
-ALWAYS_INLINE size_t kv_element_bytes(enum kv_type type)
+VEC_INLINE size_t kv_element_bytes(enum kv_type type)
 {
     return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-ALWAYS_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
+VEC_INLINE const void *kv_at(const void *p, size_t i, enum kv_type type)
 {
     return (const char *)p + i * kv_element_bytes(type);
 }
 
 /* Prefetches element i, which may be past the end; the address is computed as a number. */
-ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
+VEC_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
 {
     __builtin_prefetch((const void *)((uintptr_t)p + i * kv_element_bytes(type)), 0, 2);
 }
@@ -47,13 +47,13 @@ ALWAYS_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
 /* Whether to prefetch. Few rows are bound by memory, and the hardware prefetcher is too late: it
  * stops at page ends and, for F16, has half the lines in flight. One row of F32 has too little work
  * per line to gain from it. With many rows it costs more than it saves. */
-ALWAYS_INLINE int fetches_ahead(size_t rows, enum kv_type type)
+VEC_INLINE int fetches_ahead(size_t rows, enum kv_type type)
 {
     return rows <= 4 && !(rows == 1 && type == KV_F32);
 }
 
 /* Elements of a cache line, minus 1. */
-ALWAYS_INLINE size_t last_of_line(enum kv_type type)
+VEC_INLINE size_t last_of_line(enum kv_type type)
 {
     return type == KV_F32 ? 15 : 31;
 }
@@ -61,7 +61,7 @@ ALWAYS_INLINE size_t last_of_line(enum kv_type type)
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* The same rows and the panels from p on. */
-ALWAYS_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv_type type)
+VEC_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv_type type)
 {
     a.s += p * PANEL;
     a.keys = kv_at(a.keys, p * PANEL * a.d, type);
@@ -69,7 +69,7 @@ ALWAYS_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv
 }
 
 /* The same panels and the rows from i on. */
-ALWAYS_INLINE struct scores scores_from_row(struct scores a, size_t i)
+VEC_INLINE struct scores scores_from_row(struct scores a, size_t i)
 {
     a.s += i * a.lds;
     a.q += i;
@@ -77,7 +77,7 @@ ALWAYS_INLINE struct scores scores_from_row(struct scores a, size_t i)
 }
 
 /* The first nr rows by the first nv vectors of tokens. nr, nv and type are constants. */
-ALWAYS_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv_type type)
+VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv_type type)
 {
     vec c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     const float *x[ROWS_MOST];
@@ -106,7 +106,7 @@ ALWAYS_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum
 }
 
 /* The first nr rows against the first np panels. */
-ALWAYS_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv_type type)
+VEC_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv_type type)
 {
     size_t nv = vectors_for(nr), p = 0;
     nv = nv < VECTORS ? VECTORS : nv;
@@ -117,7 +117,7 @@ ALWAYS_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum
 }
 
 /* The outer loop is over groups of panels: a group stays in L1 for all tiles of rows. */
-ALWAYS_INLINE void scores_all(const struct scores all, enum kv_type type)
+VEC_INLINE void scores_all(const struct scores all, enum kv_type type)
 {
     for (size_t p = all.p0; p < all.p1; p += PANELS_MOST) {
         size_t np = all.p1 - p < PANELS_MOST ? all.p1 - p : PANELS_MOST, i = 0;
@@ -148,7 +148,7 @@ static void tile_scores_f16(const struct scores *s)
 /* ---- mix ------------------------------------------------------------------------------------- */
 
 /* The rows from i on. */
-ALWAYS_INLINE struct mix mix_from_row(struct mix m, size_t i)
+VEC_INLINE struct mix mix_from_row(struct mix m, size_t i)
 {
     m.o += i;
     m.a += i * m.lda;
@@ -156,7 +156,7 @@ ALWAYS_INLINE struct mix mix_from_row(struct mix m, size_t i)
 }
 
 /* The first nr rows by nv vectors of columns from j on. nr, nv and type are constants. */
-ALWAYS_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
+VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
 {
     vec c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
     for (size_t i = 0; i < nr; i++)
@@ -181,7 +181,7 @@ ALWAYS_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, 
 }
 
 /* The columns after the last whole vector: [j, d), fewer than LANES. */
-ALWAYS_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type type)
+VEC_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type type)
 {
     vec c[ROWS_MOST];
     size_t columns = m.d - j;
@@ -198,7 +198,7 @@ ALWAYS_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_typ
         vec_store_part(m.o[i] + j, c[i], columns);
 }
 
-ALWAYS_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
+VEC_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
 {
     size_t nv = vectors_for(nr), j = 0;
     for (; j + nv * LANES <= m.d; j += nv * LANES)
@@ -209,7 +209,7 @@ ALWAYS_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
         mix_rest(m, j, nr, type);
 }
 
-ALWAYS_INLINE void mix_all(const struct mix m, enum kv_type type)
+VEC_INLINE void mix_all(const struct mix m, enum kv_type type)
 {
     size_t i = 0;
     for (; i + 6 <= m.n; i += 6)

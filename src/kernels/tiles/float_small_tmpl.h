@@ -13,8 +13,8 @@ enum {
 };
 
 /* Adds one column to one of the four chains of each sum. */
-ALWAYS_INLINE void narrow_column(enum weight_type type, vec *c, const char *const *panel,
-                                 const float *const *row, size_t k, size_t tokens, size_t vectors)
+VEC_INLINE void narrow_column(enum weight_type type, vec *c, const char *const *panel,
+                              const float *const *row, size_t k, size_t tokens, size_t vectors)
 {
     vec a[NARROW_MOST];
     UNROLL for (size_t v = 0; v < vectors; v++)
@@ -32,8 +32,8 @@ ALWAYS_INLINE void narrow_column(enum weight_type type, vec *c, const char *cons
 
 /* out[i * vectors + v] for tokens i < tokens and the rows of vectors v0 + v of the matrix; tokens,
  * vectors and type are constants. Vector v is in panel v / VECTORS. */
-ALWAYS_INLINE void narrow_run(enum weight_type type, vec *out, const struct matmul m, size_t tokens,
-                              size_t v0, size_t vectors)
+VEC_INLINE void narrow_run(enum weight_type type, vec *out, const struct matmul m, size_t tokens,
+                           size_t v0, size_t vectors)
 {
     vec c[4][NARROW_MOST];
     const char *panel[NARROW_MOST];
@@ -59,8 +59,8 @@ ALWAYS_INLINE void narrow_run(enum weight_type type, vec *out, const struct matm
 }
 
 /* Writes vectors v0, v0 + 1, ... of the first `tokens` tokens to y. */
-ALWAYS_INLINE void narrow_tile(enum weight_type type, const struct matmul m, size_t tokens,
-                               size_t v0, size_t vectors)
+VEC_INLINE void narrow_tile(enum weight_type type, const struct matmul m, size_t tokens, size_t v0,
+                            size_t vectors)
 {
     vec sums[NARROW_MOST];
     narrow_run(type, sums, m, tokens, v0, vectors);
@@ -81,14 +81,14 @@ ALWAYS_INLINE void narrow_tile(enum weight_type type, const struct matmul m, siz
         break;
 
 /* The vectors of rows of panels [p0, p1) end here; they begin at p0 * VECTORS. */
-ALWAYS_INLINE size_t narrow_end(const struct matmul m)
+VEC_INLINE size_t narrow_end(const struct matmul m)
 {
     size_t rows = m.p1 * PANEL < m.n_out ? m.p1 * PANEL : m.n_out;
     return (rows + LANES - 1) / LANES;
 }
 
 /* One token: up to NARROW_ONE vectors at a time. */
-ALWAYS_INLINE void narrow_one(enum weight_type type, const struct matmul m)
+VEC_INLINE void narrow_one(enum weight_type type, const struct matmul m)
 {
     size_t v0 = m.p0 * VECTORS, v1 = narrow_end(m);
     for (; v0 < v1; v0 += NARROW_ONE)
@@ -102,7 +102,7 @@ ALWAYS_INLINE void narrow_one(enum weight_type type, const struct matmul m)
 }
 
 /* `vectors` (constant) vectors of rows for all tokens: full tiles, then the remaining tokens. */
-ALWAYS_INLINE void narrow_rows(enum weight_type type, struct matmul m, size_t v0, size_t vectors)
+VEC_INLINE void narrow_rows(enum weight_type type, struct matmul m, size_t v0, size_t vectors)
 {
     const size_t most = NARROW_SUMS / vectors;
     for (; m.n >= most; m.n -= most) {
@@ -121,7 +121,7 @@ ALWAYS_INLINE void narrow_rows(enum weight_type type, struct matmul m, size_t v0
     }
 }
 
-ALWAYS_INLINE void narrow_many(enum weight_type type, const struct matmul m)
+VEC_INLINE void narrow_many(enum weight_type type, const struct matmul m)
 {
     size_t v0 = m.p0 * VECTORS, v1 = narrow_end(m);
     for (; v0 + NARROW_VECTORS <= v1; v0 += NARROW_VECTORS)

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #define NOINLINE __attribute__((noinline))
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #if defined(__clang__)
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
@@ -56,18 +55,18 @@ struct equal_parts {
     size_t each, more;
 };
 
-ALWAYS_INLINE struct equal_parts parts_of(size_t n, size_t n_parts)
+VEC_INLINE struct equal_parts parts_of(size_t n, size_t n_parts)
 {
     return (struct equal_parts){n / n_parts, n % n_parts};
 }
 
-ALWAYS_INLINE size_t weight_bytes(enum weight_type type)
+VEC_INLINE size_t weight_bytes(enum weight_type type)
 {
     return type == WEIGHT_F32 ? 4 : 2;
 }
 
 /* Vector v of column k of a panel. */
-ALWAYS_INLINE vec weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
+VEC_INLINE vec weights_at(enum weight_type type, const char *panel, size_t k, size_t v)
 {
     const char *at = panel + (k * PANEL + v * LANES) * weight_bytes(type);
     if (type == WEIGHT_F32)
@@ -78,8 +77,7 @@ ALWAYS_INLINE vec weights_at(enum weight_type type, const char *panel, size_t k,
 }
 
 /* Column k of panel p. */
-ALWAYS_INLINE const char *weights_of(enum weight_type type, const struct matmul *m, size_t p,
-                                     size_t k)
+VEC_INLINE const char *weights_of(enum weight_type type, const struct matmul *m, size_t p, size_t k)
 {
     return (const char *)m->w + (p * m->n_in + k) * PANEL * weight_bytes(type);
 }
@@ -91,8 +89,8 @@ ALWAYS_INLINE const char *weights_of(enum weight_type type, const struct matmul 
 /* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
  * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
  * fraction of the bandwidth. Near the end it prefetches the start of the next panels. */
-ALWAYS_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
-                              size_t panels)
+VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
+                           size_t panels)
 {
     vec c[STREAM_PANELS * VECTORS];
     const char *w = weights_of(type, &m, p, 0);
@@ -122,7 +120,7 @@ ALWAYS_INLINE void stream_run(enum weight_type type, int far, const struct matmu
         stream_run(type, far, m, p, N < STREAM_PANELS ? N : STREAM_PANELS);                        \
         break;
 
-ALWAYS_INLINE void stream(enum weight_type type, int far, const struct matmul m)
+VEC_INLINE void stream(enum weight_type type, int far, const struct matmul m)
 {
     size_t groups = (m.p1 - m.p0 + STREAM_PANELS - 1) / STREAM_PANELS;
     if (groups == 0)
@@ -168,7 +166,7 @@ struct tile_work {
 };
 
 /* Prefetches the sums of the next tile. Its stores would miss and fill the store buffer. */
-ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
+VEC_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
 {
     uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
     UNROLL for (size_t i = 0; i < tokens; i++)
@@ -180,8 +178,8 @@ ALWAYS_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size
 }
 
 /* type, tokens and panels are constants. */
-ALWAYS_INLINE void tile_run(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
-                            size_t tokens, size_t panels)
+VEC_INLINE void tile_run(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
+                         size_t tokens, size_t panels)
 {
     vec c[TILE_TOKENS][TILE_PANELS * VECTORS], a[TILE_PANELS * VECTORS];
     const char *w = t->w;
@@ -224,8 +222,8 @@ ALWAYS_INLINE void tile_run(enum weight_type type, const struct tile_work *t, fl
         tile_run(type, t, y, ldy, N < TILE_TOKENS ? N : TILE_TOKENS, panels);                      \
         break;
 
-ALWAYS_INLINE void tile_some(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
-                             size_t panels)
+VEC_INLINE void tile_some(enum weight_type type, const struct tile_work *t, float *y, size_t ldy,
+                          size_t panels)
 {
     switch (t->tokens) {
         TILE_CASE(1)
@@ -246,7 +244,7 @@ ALWAYS_INLINE void tile_some(enum weight_type type, const struct tile_work *t, f
 }
 
 /* A partial panel, at the end of a matrix, goes through a buffer. */
-ALWAYS_INLINE void float_tile(enum weight_type type, const struct tile_work *t)
+VEC_INLINE void float_tile(enum weight_type type, const struct tile_work *t)
 {
     float edge[TILE_TOKENS * TILE_ROWS];
     int whole = t->rows % PANEL == 0;
@@ -295,8 +293,8 @@ struct tile_block {
 };
 
 /* Converts 16-bit weights to float, once for all tiles of a group. */
-ALWAYS_INLINE void widen_block(enum weight_type type, float *wide, const struct matmul *m,
-                               const struct tile_block *b)
+VEC_INLINE void widen_block(enum weight_type type, float *wide, const struct matmul *m,
+                            const struct tile_block *b)
 {
     for (size_t p = 0; p < b->panels; p++) {
         const char *panel = weights_of(type, m, b->p + p, b->k);
