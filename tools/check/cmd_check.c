@@ -30,18 +30,15 @@ struct check {
     int32_t limit; /* positions per sequence; 0: all */
     int json, self, full, explain;
     double *row;
-    struct compare_total total;
+    struct check_report report;
 };
 
+/* clang-format off */
 static const char notes[] =
-    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and "
-    "logits,\n"
-    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or "
-    "of\n"
-    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of "
-    "llama-perplexity\n"
-    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. "
-    "Log-probabilities\n"
+    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and logits,\n"
+    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or of\n"
+    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of llama-perplexity\n"
+    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. Log-probabilities\n"
     "are compared with ours, what is stored coarsely only as far as it is stored.\n\n"
     "In Python, where model is nanoGPT's or microgpt's in PyTorch:\n"
     "  import numpy, torch\n"
@@ -62,29 +59,20 @@ static const char notes[] =
     "  inner = {n: v for n, v in cache.items() if 'hook_normalized' not in n}\n"
     "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0], **inner)\n\n"
     "Columns: position, token, largest difference and the id where it is, NMSE in decibels,\n"
-    "KL(reference || ours), difference of the next token's log-probability, rank of the "
-    "reference's\n"
-    "likeliest token here, how many of its five likeliest are among ours, and whether the "
-    "likeliest\n"
-    "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity "
-    "on\n"
+    "KL(reference || ours), difference of the next token's log-probability, rank of the reference's\n"
+    "likeliest token here, how many of its five likeliest are among ours, and whether the likeliest\n"
+    "is the same (tie: another, but the bounds allow the two to change places). NaN or infinity on\n"
     "either side is a difference.\n\n"
     "A reference with inner values (above) also says where the two part: the last good and the\n"
-    "first bad hook, and whether that stage is wrong by itself. --explain tries the usual "
-    "suspects\n"
-    "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) "
-    "and\n"
-    "names the one that restores agreement, or the weight that differs; then it solves for "
-    "biases,\n"
+    "first bad hook, and whether that stage is wrong by itself. --explain tries the usual suspects\n"
+    "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) and\n"
+    "names the one that restores agreement, or the weight that differs; then it solves for biases,\n"
     "gains, caps, scales and rows that stand elsewhere, and tries what it found in the same way.\n"
-    "--self needs no reference: one hash of all logits for every number of threads, chunking, "
-    "batch,\n"
+    "--self needs no reference: one hash of all logits for every number of threads, chunking, batch,\n"
     "instruction set, and every stage of the pass against float64. Two models: the second is\n"
     "compared with the first on the text of -p or -f.\n\n"
-    "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on "
-    "NMSE\n"
-    "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its "
-    "row's\n"
+    "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on NMSE\n"
+    "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its row's\n"
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
     "examples:\n"
     "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
@@ -95,6 +83,7 @@ static const char notes[] =
     "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused or --check-finite,\n"
     "4 longer than the context or out of memory, 5 input/output, 130 interrupted\n";
+/* clang-format on */
 
 /* ---- one sequence ---- */
 
@@ -104,21 +93,14 @@ static int compare_position(struct check *c, const struct ref_sequence *sequence
     mgpt_error err;
     const size_t position = place->position;
     place->token = sequence->ids[position];
+    place->next = position + 1 < sequence->n ? sequence->ids[position + 1] : -1;
     const float *logits = engine_step(&c->engine, place->token, &err);
     if (!logits)
         return cli_fail(NULL, &err);
     if (reference_row(c->reference, place->sequence, position, c->row, &err) < 0)
         return cli_fail(c->path, &err);
     struct ref_row about = reference_about(c->reference);
-    int32_t next = position + 1 < sequence->n ? sequence->ids[position + 1] : -1;
-    struct compare_row row =
-        compare_row(c->row, &about, logits, (size_t)c->engine.info.n_vocab, next, &c->bounds);
-    compare_add(&c->total, &row, place->sequence, position);
-    int code =
-        c->json ? check_json_row(place, &row) : check_table_row(c->engine.model, place, &row);
-    if (interrupted())
-        return EXIT_INTERRUPTED;
-    return ferror(stdout) ? EXIT_IO : code;
+    return check_report_row(&c->report, place, c->row, &about, logits);
 }
 
 static int compare_sequence(struct check *c, size_t i)
@@ -132,7 +114,7 @@ static int compare_sequence(struct check *c, size_t i)
     if (code == EXIT_OK && mgpt_rewind(c->engine.session, 0, &err) < 0)
         code = cli_fail(NULL, &err);
     if (code == EXIT_OK && !c->json)
-        code = check_table_head(i, &sequence);
+        check_table_head(i, &sequence);
     for (; place.position < n && code == EXIT_OK; place.position++)
         code = compare_position(c, &sequence, &place);
     return code;
@@ -145,7 +127,7 @@ static int look_inside(const struct check *c, int different)
                                         .reference = c->reference,
                                         .path = c->path,
                                         .bounds = &c->bounds,
-                                        .sequence = c->total.abs.sequence,
+                                        .sequence = c->report.total.abs.sequence,
                                         .limit = c->limit > 0 ? (size_t)c->limit : 0,
                                         .explain = c->explain && different,
                                         .json = c->json};
@@ -155,14 +137,14 @@ static int look_inside(const struct check *c, int different)
 static int check_run(struct check *c)
 {
     int code = EXIT_OK;
+    unsigned broken = 0;
+    c->report =
+        (struct check_report){.model = c->engine.model, .bounds = &c->bounds, .json = c->json};
     interrupt_catch();
     for (size_t i = 0; i < reference_count(c->reference) && code == EXIT_OK; i++)
         code = compare_sequence(c, i);
-    if (code != EXIT_OK)
-        return cli_finish(code);
-    unsigned broken = compare_judge(&c->total, &c->bounds);
-    code = c->json ? check_json_verdict(&c->total, &c->bounds, broken)
-                   : check_table_verdict(&c->total, &c->bounds, broken);
+    if (code == EXIT_OK)
+        code = check_report_verdict(&c->report, &broken);
     if (code == EXIT_OK)
         code = look_inside(c, broken != 0);
     return cli_finish(code == EXIT_OK && broken ? EXIT_DIFFERENT : code);

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "check/compare/check_inside.h"
 #include "check/compare/check_report.h"
+#include "check/self/self.h"
 #include "common/files.h"
 #include "common/interrupt.h"
 
@@ -57,54 +58,47 @@ static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
         return engine_encode(c->a, "the text", text, n_text, 0, bos, tokens, n);
     *n = CHECK_TOKENS;
     *tokens = mem_new(*n, sizeof **tokens);
-    for (size_t i = 0; *tokens && i < *n; i++)
-        (*tokens)[i] = (int32_t)((i * i * 7919 + i * 13 + 5) % (size_t)info->n_tokens);
-    if (!*tokens)
+    if (*tokens)
+        self_tokens(info, *tokens, *n);
+    else
         cli_note("out of memory: tokens");
     return *tokens ? EXIT_OK : EXIT_FULL;
 }
 
 static int compare_at(const struct check_models *c, struct engine *b, const int32_t *tokens,
-                      size_t n, size_t i, double *row, struct compare_total *total)
+                      size_t n, size_t i, double *row, struct check_report *report)
 {
     mgpt_error err;
-    size_t n_vocab = (size_t)c->a->info.n_vocab;
-    struct check_place place = {.position = i, .token = tokens[i]};
-    struct ref_row about = {.n = n_vocab};
+    struct check_place place = {
+        .position = i, .token = tokens[i], .next = i + 1 < n ? tokens[i + 1] : -1};
+    struct ref_row about = {.n = (size_t)c->a->info.n_vocab};
     const float *theirs = engine_step(c->a, tokens[i], &err);
     const float *ours = theirs ? engine_step(b, tokens[i], &err) : NULL;
     if (!ours)
         return cli_fail(theirs ? b->path : c->a->path, &err);
-    for (size_t j = 0; j < n_vocab; j++)
+    for (size_t j = 0; j < about.n; j++)
         row[j] = (double)theirs[j];
-    struct compare_row result =
-        compare_row(row, &about, ours, n_vocab, i + 1 < n ? tokens[i + 1] : -1, c->bounds);
-    compare_add(total, &result, 0, i);
-    int code =
-        c->json ? check_json_row(&place, &result) : check_table_row(b->model, &place, &result);
-    return interrupted() ? EXIT_INTERRUPTED : code;
+    return check_report_row(report, &place, row, &about, ours);
 }
 
 static int compare_all(const struct check_models *c, struct engine *b, const int32_t *tokens,
                        size_t n)
 {
-    struct compare_total total = {0};
+    struct check_report report = {.model = b->model, .bounds = c->bounds, .json = c->json};
     struct ref_sequence sequence = {.ids = tokens, .n = n};
     double *row = mem_new((size_t)c->a->info.n_vocab, sizeof *row);
+    unsigned broken = 0;
     int code = row ? EXIT_OK : EXIT_FULL;
     if (!row)
         cli_note("out of memory: a row of logits");
     interrupt_catch();
-    if (code == EXIT_OK && !c->json)
-        code = check_table_head(0, &sequence);
+    if (row && !c->json)
+        check_table_head(0, &sequence);
     for (size_t i = 0; i < n && code == EXIT_OK; i++)
-        code = compare_at(c, b, tokens, n, i, row, &total);
+        code = compare_at(c, b, tokens, n, i, row, &report);
     free(row);
-    if (code != EXIT_OK)
-        return code;
-    unsigned broken = compare_judge(&total, c->bounds);
-    code = c->json ? check_json_verdict(&total, c->bounds, broken)
-                   : check_table_verdict(&total, c->bounds, broken);
+    if (code == EXIT_OK)
+        code = check_report_verdict(&report, &broken);
     return code == EXIT_OK && broken ? EXIT_DIFFERENT : code;
 }
 
@@ -126,7 +120,7 @@ int check_models(const struct check_models *c)
         code = tokens_of(c, &tokens, &n);
     n = n < limit ? n : limit;
     if (code == EXIT_OK && !c->text && n > mgpt_n_ctx(c->a->session))
-        n = mgpt_n_ctx(c->a->session); /* nobody asked for all of our text */
+        n = mgpt_n_ctx(c->a->session); /* the fixed text is cut */
     if (code == EXIT_OK)
         code = engine_fits(c->a, "the text", n);
     if (code == EXIT_OK)

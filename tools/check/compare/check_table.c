@@ -1,6 +1,7 @@
 /* The table of mgpt check. See check_report.h. */
 #include "check/compare/check_report.h"
 #include "common/cli.h"
+#include "common/interrupt.h"
 #include "common/text.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 static const char *const top_names[] = {"same", "tie", "DIFFERENT"};
 
-int check_table_head(size_t i, const struct ref_sequence *sequence)
+void check_table_head(size_t i, const struct ref_sequence *sequence)
 {
     printf("%ssequence %zu: %zu tokens", i > 0 ? "\n" : "", i, sequence->n);
     if (sequence->label) {
@@ -19,7 +20,6 @@ int check_table_head(size_t i, const struct ref_sequence *sequence)
     }
     printf("\n  pos   token  max|diff|    at id  NMSE dB  KL (nats)   |dlogp|   rank  top-5  top-1"
            "      token\n");
-    return EXIT_OK;
 }
 
 /* ---- a position ---- */
@@ -187,4 +187,27 @@ int check_table_verdict(const struct compare_total *total, const struct compare_
     print_broken(broken);
     putchar('\n');
     return EXIT_OK;
+}
+
+/* ---- the report -------------------------------------------------------------------------------- */
+
+int check_report_row(struct check_report *r, const struct check_place *place, const double *values,
+                     const struct ref_row *about, const float *ours)
+{
+    mgpt_info info;
+    mgpt_get_info(r->model, &info, NULL);
+    struct compare_row row =
+        compare_row(values, about, ours, (size_t)info.n_vocab, place->next, r->bounds);
+    compare_add(&r->total, &row, place->sequence, place->position);
+    int code = r->json ? check_json_row(place, &row) : check_table_row(r->model, place, &row);
+    if (interrupted())
+        return EXIT_INTERRUPTED;
+    return ferror(stdout) ? EXIT_IO : code;
+}
+
+int check_report_verdict(const struct check_report *r, unsigned *broken)
+{
+    *broken = compare_judge(&r->total, r->bounds);
+    return r->json ? check_json_verdict(&r->total, r->bounds, *broken)
+                   : check_table_verdict(&r->total, r->bounds, *broken);
 }
