@@ -67,7 +67,7 @@ static const char notes[] =
     "first bad hook, and whether that stage is wrong by itself. --explain tries the usual suspects\n"
     "in float64 (rope, norms, activations, transposed or exchanged tensors, tokens, positions) and\n"
     "names the one that restores agreement, or the weight that differs; then it solves for biases,\n"
-    "gains, caps, scales and rows that stand elsewhere, and tries what it found in the same way.\n"
+    "gains, caps, scales and rows in another order, and tries what it found in the same way.\n"
     "--self needs no reference: one hash of all logits for every number of threads, chunking, batch,\n"
     "instruction set, and every stage of the pass against float64. Two models: the second is\n"
     "compared with the first on the text of -p or -f.\n\n"
@@ -152,8 +152,8 @@ static int check_run(struct check *c)
 
 /* ---- options ---- */
 
-/* --tol is a preset or a number; other bounds change one of a preset, or stand beside the number. Given
- * alone they are all there is. */
+/* --tol is a preset or a number; other bounds change one of a preset, or are added to the number. Given
+ * alone they are the only bounds. */
 static int read_bounds(struct check *c, const struct cli_command *command)
 {
     const double none = (double)INFINITY;
@@ -331,10 +331,9 @@ int cmd_check(int argc, char **argv)
          "the text of --self and of two models, from a file; - is stdin"},
         {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "look for the cause of a difference"},
         {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
-         "no REF: equal bits by every way, and every stage against float64"},
-        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the ways that take long"},
-        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0,
-         "REF is raw float32: so many tokens, so many logits each"},
+         "no REF: equal bits of every variant, and every stage against float64"},
+        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the variants that take long"},
+        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
         {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},

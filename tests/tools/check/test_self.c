@@ -45,9 +45,9 @@ TEST(zoo)
         assert_int_equal(self_stages(&q, &stages, &err), MGPT_OK);
         if (bits.differs || !stages.holds)
             fail_msg("%s: %s", toy_zoo[i].label, bits.differs ? "bits" : "numbers");
-        assert_true(arr_len(bits.ways) == 24 * bits.n_isas);
+        assert_true(arr_len(bits.variants) == 24 * bits.n_isas);
         assert_true(stages.points[MGPT_LOGITS].fired);
-        arr_free(bits.ways);
+        arr_free(bits.variants);
         toy_free(o.m);
     }
 }
@@ -127,12 +127,12 @@ static void check_caught(void (*spoil)(struct kernels *k))
         const struct self_difference *d = &bits.difference;
         assert_int_equal(bits.differs, 1);
         assert_string_equal(d->first.isa, "scalar");
-        assert_string_equal(d->way.name, "stepped");
-        assert_true(strcmp(d->way.isa, "scalar") != 0);
-        assert_true(d->way.hash != d->first.hash);
+        assert_string_equal(d->variant.name, "stepped");
+        assert_true(strcmp(d->variant.isa, "scalar") != 0);
+        assert_true(d->variant.hash != d->first.hash);
         assert_true(d->pos < N && d->id < 200 && d->expected != d->found);
     }
-    arr_free(bits.ways);
+    arr_free(bits.variants);
     toy_free(o.m);
 }
 

@@ -1,6 +1,6 @@
 /* What a model can be checked against without a reference: itself.
  *
- * Ways: one hash of all logits however they are computed, the promise of equal bits. Stages: every
+ * Bits: one hash of all logits for every variant of computing them, the promise of equal bits. Stages: every
  * operation of the pass against float64 on the engine's own inputs, the promise that the numbers are
  * right. Both work on any model, with as few tokens as the model's size asks for.
  */
@@ -19,33 +19,33 @@ struct self_request {
     const int32_t *tokens; /* n of them, at least one */
     size_t n;
     const char *isa; /* only this instruction set; NULL: all that the machine has */
-    int full;        /* also what takes long: the scalar kernels of a large model in every way */
+    int full;        /* also what takes long: all variants on the scalar kernels of a large model */
 };
 
-/* One way to the logits. */
-struct self_way {
+/* One variant of computing the logits. */
+struct self_variant {
     const char *isa, *name;
     int32_t n_threads, n_chunk; /* 0: chosen */
     uint64_t hash;              /* FNV-1a of all logits */
 };
 
-/* Where a way's logits are not those of the first way. */
+/* Where a variant's logits are not those of the first variant. */
 struct self_difference {
-    struct self_way first, way;
+    struct self_variant first, variant;
     size_t pos, id;
     float expected, found;
 };
 
 struct self_bits {
-    struct self_way *ways; /* stb_ds array, in the order they were tried */
+    struct self_variant *variants; /* stb_ds array, in the order they were tried */
     size_t n_isas;
-    size_t n_skipped; /* ways left out because they take long */
-    int differs;      /* the last way did; nothing was tried after it */
+    size_t n_skipped; /* variants left out because they take long */
+    int differs;      /* the last variant does; nothing was tried after it */
     struct self_difference difference;
 };
 
-/* Tries all ways and stops at the first that differs. MGPT_OK also then; MGPT_ESTOP after Ctrl-C. The
- * caller frees bits->ways. */
+/* Tries all variants and stops at the first that differs. MGPT_OK also then; MGPT_ESTOP after Ctrl-C. The
+ * caller frees bits->variants. */
 int self_bits(const struct self_request *request, struct self_bits *bits, mgpt_error *err);
 
 /* One point of the pass, all layers together. */
@@ -64,11 +64,11 @@ struct self_stages {
     double whole; /* NMSE of logits of a whole pass in float64; NaN for integer weights */
 };
 
-/* The engine's pass beside float64. MGPT_OK when it could be made, whatever it says. */
+/* The engine's pass compared with float64. MGPT_OK also when they differ. */
 int self_stages(const struct self_request *request, struct self_stages *stages, mgpt_error *err);
 
-/* How many tokens a model of so many weights is checked with unless told otherwise, and those tokens
- * without a text: a fixed sequence. */
+/* The number of tokens that a model of this size is checked with by default, and the fixed sequence that is
+ * used without a text. */
 size_t self_n_tokens(const mgpt_info *info);
 void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
 

@@ -66,7 +66,7 @@ static int choose_tokens(const struct self_options *o, struct engine *e, int32_t
 
 /* ---- bits -------------------------------------------------------------------------------------- */
 
-static void print_way(const struct self_way *w)
+static void print_variant(const struct self_variant *w)
 {
     char chunk[16] = "chosen";
     if (w->n_chunk)
@@ -75,7 +75,7 @@ static void print_way(const struct self_way *w)
            w->hash);
 }
 
-static json_t *way_json(const struct self_way *w)
+static json_t *variant_json(const struct self_variant *w)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, w->hash);
@@ -85,31 +85,33 @@ static json_t *way_json(const struct self_way *w)
 
 static void print_bits(const struct self_bits *bits)
 {
-    printf("bits: all logits by every way\n"
-           "isa         way                  threads   chunk   hash\n");
-    for (size_t i = 0; i < arr_len(bits->ways); i++)
-        print_way(&bits->ways[i]);
+    printf("bits: all logits of every variant\n"
+           "isa         variant              threads   chunk   hash\n");
+    for (size_t i = 0; i < arr_len(bits->variants); i++)
+        print_variant(&bits->variants[i]);
     if (bits->differs) {
         const struct self_difference *d = &bits->difference;
         printf("first difference: %s, %s: position %zu, id %zu: %.9g, not %.9g as %s, %s\n",
-               d->way.isa, d->way.name, d->pos, d->id, (double)d->found, (double)d->expected,
-               d->first.isa, d->first.name);
+               d->variant.isa, d->variant.name, d->pos, d->id, (double)d->found,
+               (double)d->expected, d->first.isa, d->first.name);
     }
     if (bits->n_skipped)
-        printf("left out because they take long: %zu ways (--full tries them)\n", bits->n_skipped);
+        printf("left out because they take long: %zu variants (--full tries them)\n",
+               bits->n_skipped);
 }
 
 static int print_bits_json(const struct self_bits *bits)
 {
     const struct self_difference *d = &bits->difference;
     int code = EXIT_OK;
-    for (size_t i = 0; i < arr_len(bits->ways) && code == EXIT_OK; i++)
-        code = text_json_line(way_json(&bits->ways[i]));
+    for (size_t i = 0; i < arr_len(bits->variants) && code == EXIT_OK; i++)
+        code = text_json_line(variant_json(&bits->variants[i]));
     if (code == EXIT_OK && bits->differs)
-        code = text_json_line(json_pack(
-            "{s:s, s:o, s:o, s:I, s:I, s:o?, s:o?}", "difference", "bits", "way", way_json(&d->way),
-            "first", way_json(&d->first), "pos", (json_int_t)d->pos, "id", (json_int_t)d->id,
-            "expected", json_real((double)d->expected), "found", json_real((double)d->found)));
+        code = text_json_line(
+            json_pack("{s:s, s:o, s:o, s:I, s:I, s:o?, s:o?}", "difference", "bits", "way",
+                      variant_json(&d->variant), "first", variant_json(&d->first), "pos",
+                      (json_int_t)d->pos, "id", (json_int_t)d->id, "expected",
+                      json_real((double)d->expected), "found", json_real((double)d->found)));
     return code;
 }
 
@@ -168,23 +170,23 @@ static int print_verdict(const struct self_options *o, const struct self_bits *b
 {
     int same = !bits->differs && stages->holds;
     char hash[20];
-    snprintf(hash, sizeof hash, "%016" PRIx64, bits->ways[0].hash);
+    snprintf(hash, sizeof hash, "%016" PRIx64, bits->variants[0].hash);
     if (o->json) {
         int code = text_json_line(json_pack(
             "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:o?}", "verdict",
             same ? "same" : "different", "hash", hash, "bits", !bits->differs, "numbers",
-            stages->holds, "tokens", (json_int_t)n, "ways", (json_int_t)arr_len(bits->ways),
+            stages->holds, "tokens", (json_int_t)n, "ways", (json_int_t)arr_len(bits->variants),
             "instruction_sets", (json_int_t)bits->n_isas, "left_out", (json_int_t)bits->n_skipped,
             "whole_nmse", json_real(stages->whole)));
         return code == EXIT_OK && !same ? EXIT_DIFFERENT : code;
     }
-    printf("\n%s  %zu tokens, %zu ways, %zu instruction sets: %s; numbers: %s\n", hash, n,
-           arr_len(bits->ways), bits->n_isas, bits->differs ? "DIFFERENT" : "one hash",
+    printf("\n%s  %zu tokens, %zu variants, %zu instruction sets: %s; numbers: %s\n", hash, n,
+           arr_len(bits->variants), bits->n_isas, bits->differs ? "DIFFERENT" : "one hash",
            stages->holds ? "hold" : "DIFFERENT");
     return same ? EXIT_OK : EXIT_DIFFERENT;
 }
 
-static int self_check_check(const struct self_options *o, const struct self_request *q)
+static int check_request(const struct self_options *o, const struct self_request *q)
 {
     mgpt_error err;
     struct self_bits bits;
@@ -204,7 +206,7 @@ static int self_check_check(const struct self_options *o, const struct self_requ
         code = interrupted() ? EXIT_INTERRUPTED : cli_fail(o->path, &err);
     else if (code == EXIT_OK)
         code = print_verdict(o, &bits, &stages, q->n);
-    arr_free(bits.ways);
+    arr_free(bits.variants);
     return cli_finish(code);
 }
 
@@ -226,7 +228,7 @@ int self_check(const struct self_options *o)
                                  .isa = o->isa,
                                  .full = o->full};
         interrupt_catch();
-        code = self_check_check(o, &q);
+        code = check_request(o, &q);
     }
     free(tokens);
     engine_close(&e);

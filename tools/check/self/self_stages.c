@@ -1,9 +1,9 @@
-/* The engine's pass beside float64, stage by stage. See self.h.
+/* The engine's pass compared with float64, stage by stage. See self.h.
  *
  * The engine runs once with a tap at every point. Then the oracle runs, and takes the engine's value at
- * every point once it has computed its own: each stage is held to float64 on the engine's own inputs, so
- * that a rounding of quantised activations that falls the other way does not hide what is behind it, and
- * a stage that is wrong is the one that is named.
+ * every point once it has computed its own: each stage is held to float64 on the engine's own inputs. So
+ * a rounding of quantised activations that differs does not hide what follows it, and the stage that is
+ * wrong is the one that is named.
  *
  * Tolerance. Half a unit in the last place is u = 2^-24. The longest sums of a stage are chains of n
  * products whose rounding errors are nearly independent, each at most u of a partial sum; for terms of
@@ -24,7 +24,7 @@
 enum { N_POINTS = MGPT_N_POINTS };
 
 /* What the engine had at one point of one layer. */
-struct value {
+struct stage_value {
     float *data; /* [n][cols]; attention [n][H][n] */
     size_t cols; /* of a row */
     double square, ref_square, worst;
@@ -33,15 +33,15 @@ struct value {
     double expected, found;
 };
 
-struct beside {
+struct side_by_side {
     size_t n, H;
     size_t n_values;
-    struct value *values; /* [n_layer + 1][N_POINTS] */
+    struct stage_value *values; /* [n_layer + 1][N_POINTS] */
     mgpt_error *err;
     int compare_only; /* of a whole pass: the oracle keeps its own values */
 };
 
-static struct value *value_at(const struct beside *b, mgpt_point point, int layer)
+static struct stage_value *value_at(const struct side_by_side *b, mgpt_point point, int layer)
 {
     return &b->values[(size_t)(layer + 1) * N_POINTS + point];
 }
@@ -51,17 +51,17 @@ static int is_attention(mgpt_point point)
     return point == MGPT_SCORES || point == MGPT_WEIGHTS;
 }
 
-static float *self_stages_row_of(const struct beside *b, const struct value *v, mgpt_point point,
-                                 size_t pos, size_t head)
+static float *engine_row(const struct side_by_side *b, const struct stage_value *v,
+                         mgpt_point point, size_t pos, size_t head)
 {
     return v->data + (is_attention(point) ? (pos * b->H + head) * b->n : pos * v->cols);
 }
 
 /* The tap: keeps everything. */
-static int self_stages_take(const mgpt_value *value, void *user)
+static int keep_value(const mgpt_value *value, void *user)
 {
-    struct beside *b = user;
-    struct value *v = value_at(b, value->point, value->layer);
+    struct side_by_side *b = user;
+    struct stage_value *v = value_at(b, value->point, value->layer);
     int attention = is_attention(value->point);
     v->cols = attention ? b->H * b->n : (size_t)value->cols;
     if (!v->data && !(v->data = mem_new(b->n * v->cols, sizeof *v->data))) {
@@ -70,22 +70,22 @@ static int self_stages_take(const mgpt_value *value, void *user)
     }
     for (int32_t i = 0; i < value->rows; i++) {
         size_t pos = (size_t)value->pos + (attention ? 0 : (size_t)i);
-        memcpy(self_stages_row_of(b, v, value->point, pos, (size_t)i),
+        memcpy(engine_row(b, v, value->point, pos, (size_t)i),
                value->data + (size_t)i * value->stride, (size_t)value->cols * sizeof *v->data);
     }
     return 0;
 }
 
-static void self_stages_note(struct value *v, size_t pos, size_t head, size_t col, double expected,
-                             double found)
+static void note_worst(struct stage_value *v, size_t pos, size_t head, size_t col, double expected,
+                       double found)
 {
     v->pos = pos, v->head = head, v->col = col;
     v->expected = expected, v->found = found;
 }
 
 /* One row of the oracle against the engine's. */
-static void self_stages_compare(struct value *v, size_t pos, size_t head, const double *row,
-                                const float *ours, size_t n)
+static void compare_stage(struct stage_value *v, size_t pos, size_t head, const double *row,
+                          const float *ours, size_t n)
 {
     for (size_t i = 0; i < n && !v->bad; i++) {
         double found = (double)ours[i], d = fabs(found - row[i]);
@@ -93,38 +93,38 @@ static void self_stages_compare(struct value *v, size_t pos, size_t head, const 
             continue; /* masked */
         if (!isfinite(found) || !isfinite(row[i])) {
             v->bad = 1;
-            self_stages_note(v, pos, head, i, row[i], found);
+            note_worst(v, pos, head, i, row[i], found);
             continue;
         }
         v->square += d * d;
         v->ref_square += row[i] * row[i];
         if (d > v->worst) {
             v->worst = d;
-            self_stages_note(v, pos, head, i, row[i], found);
+            note_worst(v, pos, head, i, row[i], found);
         }
     }
 }
 
 /* The oracle's point: compares its row, then goes on with the engine's. */
-static int beside_point(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
-                        void *user)
+static int compare_point(mgpt_point point, int layer, size_t pos, size_t head, double *row,
+                         size_t n, void *user)
 {
-    struct beside *b = user;
-    struct value *v = value_at(b, point, layer);
+    struct side_by_side *b = user;
+    struct stage_value *v = value_at(b, point, layer);
     if (!v->data) { /* a point that only the oracle has */
         v->bad = 1;
-        self_stages_note(v, pos, head, 0, row[0], (double)NAN);
+        note_worst(v, pos, head, 0, row[0], (double)NAN);
         return 0;
     }
-    const float *ours = self_stages_row_of(b, v, point, pos, head);
+    const float *ours = engine_row(b, v, point, pos, head);
     if (!b->compare_only || point == MGPT_LOGITS)
-        self_stages_compare(v, pos, head, row, ours, n);
+        compare_stage(v, pos, head, row, ours, n);
     for (size_t i = 0; i < n && !b->compare_only; i++)
         row[i] = (double)ours[i];
     return 0;
 }
 
-static double nmse(const struct value *v)
+static double nmse(const struct stage_value *v)
 {
     if (v->bad)
         return (double)NAN;
@@ -142,11 +142,11 @@ static double bound_of(const struct oracle_spec *s)
 }
 
 /* The worst layer of each point; the first that is not finite is the worst there is. */
-static void sum_up(const struct beside *b, struct self_stages *stages)
+static void sum_up(const struct side_by_side *b, struct self_stages *stages)
 {
     stages->holds = 1;
     for (size_t i = 0; i < b->n_values; i++) {
-        const struct value *v = &b->values[i];
+        const struct stage_value *v = &b->values[i];
         struct self_stage *stage = &stages->points[i % N_POINTS];
         double e = nmse(v);
         if ((!v->data && !v->bad) || (stage->fired && !(stage->nmse >= 0)))
@@ -159,13 +159,13 @@ static void sum_up(const struct beside *b, struct self_stages *stages)
     }
 }
 
-static int run_engine(const mgpt_model *model, const struct self_request *q, struct beside *b)
+static int run_engine(const mgpt_model *model, const struct self_request *q, struct side_by_side *b)
 {
     mgpt_session_params params = {.kv_type = MGPT_KV_F32}; /* the oracle's are not rounded */
     mgpt_session *session = mgpt_session_new(model, &params, b->err);
     int status = session ? MGPT_OK : b->err->status;
     if (status == MGPT_OK)
-        status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, self_stages_take, b, b->err);
+        status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, keep_value, b, b->err);
     if (status == MGPT_OK) {
         mgpt_error failed;
         status = mgpt_feed(session, q->tokens, q->n, &failed);
@@ -178,12 +178,12 @@ static int run_engine(const mgpt_model *model, const struct self_request *q, str
     return status;
 }
 
-/* The logits of a whole pass in float64; integer weights have no such thing, for roundings that fall the
- * other way are part of their definition. */
+/* The logits of a whole pass in float64; not of integer weights, whose results depend on roundings that
+ * float64 makes differently. */
 static int whole_pass(const mgpt_model *model, const struct oracle_spec *spec,
-                      const struct self_request *q, struct beside *b, double *whole)
+                      const struct self_request *q, struct side_by_side *b, double *whole)
 {
-    struct value *logits = value_at(b, MGPT_LOGITS, -1);
+    struct stage_value *logits = value_at(b, MGPT_LOGITS, -1);
     mgpt_tensor t;
     *whole = (double)NAN;
     for (size_t i = 0; i < mgpt_n_tensors(model); i++)
@@ -192,7 +192,7 @@ static int whole_pass(const mgpt_model *model, const struct oracle_spec *spec,
             return MGPT_OK;
     logits->square = logits->ref_square = logits->worst = 0;
     b->compare_only = 1;
-    int status = oracle_pass(spec, q->tokens, q->n, beside_point, b, b->err);
+    int status = oracle_pass(spec, q->tokens, q->n, compare_point, b, b->err);
     *whole = nmse(logits);
     return status;
 }
@@ -205,12 +205,12 @@ static int compare_model(const mgpt_model *model, const struct self_request *q,
     int status = oracle_describe(model, &spec, &layers, err);
     if (status != MGPT_OK)
         return status;
-    struct beside b = {.n = q->n, .H = spec.n_head, .err = err};
+    struct side_by_side b = {.n = q->n, .H = spec.n_head, .err = err};
     b.n_values = (spec.n_layer + 1) * N_POINTS;
     b.values = mem_new(b.n_values, sizeof *b.values);
     status = b.values ? run_engine(model, q, &b) : err_memory(err, "stages", 0);
     if (status == MGPT_OK)
-        status = oracle_pass(&spec, q->tokens, q->n, beside_point, &b, err);
+        status = oracle_pass(&spec, q->tokens, q->n, compare_point, &b, err);
     stages->bound = bound_of(&spec);
     if (status == MGPT_OK) {
         sum_up(&b, stages);

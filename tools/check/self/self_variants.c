@@ -1,8 +1,8 @@
 /* One hash of all logits, however they are computed. See self.h.
  *
  * For every instruction set of this machine: stepped, fed in chunks, on one thread and two, in a batch
- * with other timelines, in a cache that grows token by token or all at once, forked half way, rewound,
- * synced to another text and back, tapped or not. All of it must give the same bits.
+ * with other timelines, in a cache that grows token by token or at once, forked in the middle, rewound,
+ * synced to another text and back, tapped or not. All of these must give the same bits.
  */
 #include "check/self/self.h"
 
@@ -14,26 +14,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_BESIDE = 3, PIECE = 13 };
+enum { N_BATCH = 3, PIECE = 13 };
 
-struct subject {
+struct self_subject {
     const mgpt_model *model;
     const char *isa; /* that model's */
     const int32_t *tokens;
     size_t n, n_vocab;
     double work;   /* weights times tokens */
-    float *logits; /* [n][n_vocab] of the way in hand */
-    float *first;  /* those of the first way */
+    float *logits; /* [n][n_vocab] of the variant that runs */
+    float *first;  /* those of the first variant */
     mgpt_error *err;
 };
 
 /* FNV-1a over the bytes of all logits. */
-static uint64_t hash_of(const struct subject *s)
+static uint64_t hash_logits(const struct self_subject *s)
 {
     return fnv1a(FNV_START, s->logits, s->n * s->n_vocab * sizeof *s->logits);
 }
 
-static void self_ways_keep(struct subject *s, size_t pos, const float *logits)
+static void keep_logits(struct self_subject *s, size_t pos, const float *logits)
 {
     if (logits)
         memcpy(s->logits + pos * s->n_vocab, logits, s->n_vocab * sizeof *logits);
@@ -41,30 +41,30 @@ static void self_ways_keep(struct subject *s, size_t pos, const float *logits)
 
 static int keep_rows(const mgpt_value *value, void *user)
 {
-    struct subject *s = user;
+    struct self_subject *s = user;
     for (int32_t i = 0; value->point == MGPT_LOGITS && i < value->rows; i++)
         if ((size_t)(value->pos + i) < s->n)
-            self_ways_keep(s, (size_t)(value->pos + i), value->data + (size_t)i * value->stride);
+            keep_logits(s, (size_t)(value->pos + i), value->data + (size_t)i * value->stride);
     return 0;
 }
 
-static mgpt_session *session_of(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static mgpt_session *session_of(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     mgpt_session_params params = {.n_threads = n_threads, .n_chunk = n_chunk};
     return mgpt_session_new(s->model, &params, s->err);
 }
 
-/* ---- the ways: 1, or 0 on an error, which is in *s->err ---------------------------------------- */
+/* ---- the variants: 1, or 0 on an error, which is in *s->err ------------------------------------- */
 
-typedef int way_fn(struct subject *s, int32_t n_threads, int32_t n_chunk);
+typedef int variant_fn(struct self_subject *s, int32_t n_threads, int32_t n_chunk);
 
-static int stepped(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int stepped(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     mgpt_session *session = session_of(s, n_threads, n_chunk);
     int ok = session != NULL;
     for (size_t i = 0; ok && i < s->n; i++) {
         const float *logits = mgpt_step(session, s->tokens[i], s->err);
-        self_ways_keep(s, i, logits);
+        keep_logits(s, i, logits);
         ok = logits != NULL;
     }
     mgpt_session_free(session);
@@ -72,7 +72,7 @@ static int stepped(struct subject *s, int32_t n_threads, int32_t n_chunk)
 }
 
 /* In pieces of `piece` tokens, watched at `points`. */
-static int fed_at(struct subject *s, int32_t n_threads, int32_t n_chunk, size_t piece,
+static int fed_at(struct self_subject *s, int32_t n_threads, int32_t n_chunk, size_t piece,
                   uint64_t points)
 {
     mgpt_session *session = session_of(s, n_threads, n_chunk);
@@ -83,18 +83,18 @@ static int fed_at(struct subject *s, int32_t n_threads, int32_t n_chunk, size_t 
     return ok;
 }
 
-static int fed(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int fed(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     return fed_at(s, n_threads, n_chunk, s->n, MGPT_POINT_BIT(MGPT_LOGITS));
 }
 
-static int fed_and_tapped(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int fed_and_tapped(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     return fed_at(s, n_threads, n_chunk, PIECE, MGPT_POINT_BIT(MGPT_N_POINTS) - 1);
 }
 
 /* The first half once, the second on a copy, after going back from a detour. */
-static int forked(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int forked(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     mgpt_session *session = session_of(s, n_threads, n_chunk), *copy = NULL;
     int ok = session != NULL;
@@ -107,7 +107,7 @@ static int forked(struct subject *s, int32_t n_threads, int32_t n_chunk)
             ok = ok && copy;
         }
         const float *logits = ok ? mgpt_step(copy ? copy : session, s->tokens[i], s->err) : NULL;
-        self_ways_keep(s, i, logits);
+        keep_logits(s, i, logits);
         ok = logits != NULL;
     }
     mgpt_session_free(copy);
@@ -116,13 +116,13 @@ static int forked(struct subject *s, int32_t n_threads, int32_t n_chunk)
 }
 
 /* To the text without its first token, then to each beginning of the text, longest first. */
-static int synced(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int synced(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     mgpt_session *session = session_of(s, n_threads, n_chunk);
     int ok = session && mgpt_sync(session, s->tokens + 1, s->n - 1, s->err) == 0;
     for (size_t i = s->n; ok && i-- > 0;) {
         ok = mgpt_sync(session, s->tokens, i + 1, s->err) == 0;
-        self_ways_keep(s, i, ok ? mgpt_logits(session) : NULL);
+        keep_logits(s, i, ok ? mgpt_logits(session) : NULL);
         ok = ok && mgpt_rewind(session, i > 4 ? i - 4 : 0, s->err) == 0;
     }
     mgpt_session_free(session);
@@ -130,53 +130,54 @@ static int synced(struct subject *s, int32_t n_threads, int32_t n_chunk)
 }
 
 /* One of three timelines, each time at another place of the batch. */
-static int batched(struct subject *s, int32_t n_threads, int32_t n_chunk)
+static int batched(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
-    mgpt_session *all[N_BESIDE] = {0};
+    mgpt_session *all[N_BATCH] = {0};
     int ok = 1;
-    for (size_t j = 0; j < N_BESIDE; j++) {
+    for (size_t j = 0; j < N_BATCH; j++) {
         all[j] = session_of(s, n_threads, n_chunk);
         size_t ahead = all[j] && j < mgpt_n_ctx(all[j]) && j < s->n ? j : 0;
         ok = ok && all[j] && (ahead == 0 || mgpt_feed(all[j], s->tokens, ahead, s->err) == 0);
     }
     for (size_t i = 0; ok && i < s->n; i++) {
-        mgpt_session *batch[N_BESIDE];
-        int32_t tokens[N_BESIDE];
-        size_t room = mgpt_pos(all[N_BESIDE - 1]) < mgpt_n_ctx(all[0]) ? N_BESIDE : 1;
+        mgpt_session *batch[N_BATCH];
+        int32_t tokens[N_BATCH];
+        size_t room = mgpt_pos(all[N_BATCH - 1]) < mgpt_n_ctx(all[0]) ? N_BATCH : 1;
         for (size_t j = 0; j < room; j++) {
             batch[(i + j) % room] = all[j];
             tokens[(i + j) % room] = s->tokens[(i + 3 * j) % s->n];
         }
         ok = mgpt_step_many(batch, tokens, room, s->err) == 0;
-        self_ways_keep(s, i, mgpt_logits(all[0]));
+        keep_logits(s, i, mgpt_logits(all[0]));
     }
-    for (size_t j = 0; j < N_BESIDE; j++)
+    for (size_t j = 0; j < N_BATCH; j++)
         mgpt_session_free(all[j]);
     return ok;
 }
 
-/* `dear`: every position is computed more than twice. `steps`: chunks are not what it is cut into. */
+/* expensive: every position is computed more than twice. steps: the size of chunks does not matter. */
 static const struct {
     const char *name;
-    way_fn *run;
-    int dear, steps;
-} ways[] = {{"stepped", stepped, 0, 1},       {"fed", fed, 0, 0},
-            {"tapped", fed_and_tapped, 0, 0}, {"rewound and forked", forked, 0, 1},
-            {"synced", synced, 1, 0},         {"in a batch", batched, 1, 1}};
-enum { N_WAYS = sizeof ways / sizeof *ways };
+    variant_fn *run;
+    int expensive, steps;
+} variants[] = {{"stepped", stepped, 0, 1},       {"fed", fed, 0, 0},
+                {"tapped", fed_and_tapped, 0, 0}, {"rewound and forked", forked, 0, 1},
+                {"synced", synced, 1, 0},         {"in a batch", batched, 1, 1}};
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
-static const char *const rungs[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
+static const char *const isa_levels[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
 static const int32_t threads[] = {1, 2}, chunks[] = {0, 1, 5};
-enum { N_RUNGS = 6, N_THREADS = 2, N_CHUNKS = 3 };
+enum { N_LEVELS = 6, N_THREADS = 2, N_CHUNKS = 3 };
 
-/* Weights times tokens above which the scalar kernels, some 10^9 of these a second, go only the first
- * two ways on one chunk size; above which they are left out; and above which no set goes the dear ways. */
-static const double scalar_slow = 2e8, scalar_out = 2e10, dear_out = 2e10;
+/* Weights times tokens above which the scalar kernels, some 10^9 of these a second, run only the first two
+ * variants with one chunk size; above which they are left out; and above which no instruction set runs the
+ * expensive variants. */
+static const double scalar_slow = 2e8, scalar_out = 2e10, expensive_out = 2e10;
 
 /* ---- trying them ------------------------------------------------------------------------------- */
 
-/* The first logit that is not the first way's, to the bit. */
-static int find_difference(const struct subject *s, struct self_difference *d)
+/* The first logit whose bits are not those of the first variant. */
+static int find_difference(const struct self_subject *s, struct self_difference *d)
 {
     for (size_t i = 0; i < s->n * s->n_vocab; i++) {
         if (memcmp(&s->logits[i], &s->first[i], sizeof *s->logits) == 0)
@@ -190,44 +191,45 @@ static int find_difference(const struct subject *s, struct self_difference *d)
     return 0;
 }
 
-static int try_way(struct subject *s, size_t i, int32_t n_threads, int32_t n_chunk,
-                   struct self_bits *bits)
+static int try_variant(struct self_subject *s, size_t i, int32_t n_threads, int32_t n_chunk,
+                       struct self_bits *bits)
 {
-    struct self_way way = {s->isa, ways[i].name, n_threads, n_chunk, 0};
+    struct self_variant variant = {s->isa, variants[i].name, n_threads, n_chunk, 0};
     memset(s->logits, 0, s->n * s->n_vocab * sizeof *s->logits);
-    if (!ways[i].run(s, n_threads, n_chunk))
+    if (!variants[i].run(s, n_threads, n_chunk))
         return s->err->status;
-    way.hash = hash_of(s);
-    if (!arr_push(bits->ways, way))
-        return err_memory(s->err, "a way", sizeof way);
-    if (arr_len(bits->ways) == 1)
+    variant.hash = hash_logits(s);
+    if (!arr_push(bits->variants, variant))
+        return err_memory(s->err, "a variant", sizeof variant);
+    if (arr_len(bits->variants) == 1)
         memcpy(s->first, s->logits, s->n * s->n_vocab * sizeof *s->logits);
     bits->differs = find_difference(s, &bits->difference);
-    bits->difference.first = bits->ways[0];
-    bits->difference.way = way;
+    bits->difference.first = bits->variants[0];
+    bits->difference.variant = variant;
     return interrupted() ? err_set(s->err, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted") : MGPT_OK;
 }
 
-static int worth_it(const struct subject *s, const struct self_request *q, size_t way, size_t chunk)
+static int worth_it(const struct self_subject *s, const struct self_request *q, size_t v,
+                    size_t chunk)
 {
     int scalar = strcmp(s->isa, "scalar") == 0;
-    if (q->full || (!scalar && s->work <= dear_out))
+    if (q->full || (!scalar && s->work <= expensive_out))
         return 1;
     if (!scalar)
-        return !ways[way].dear;
-    return s->work <= scalar_slow || (s->work <= scalar_out && way < 2 && chunk == 0);
+        return !variants[v].expensive;
+    return s->work <= scalar_slow || (s->work <= scalar_out && v < 2 && chunk == 0);
 }
 
-/* Every way on one instruction set. */
-static int try_isa(struct subject *s, const struct self_request *q, struct self_bits *bits)
+/* Every variant on one instruction set. */
+static int try_isa(struct self_subject *s, const struct self_request *q, struct self_bits *bits)
 {
     int status = MGPT_OK;
-    for (size_t i = 0; i < N_WAYS * N_THREADS * N_CHUNKS && !bits->differs; i++) {
-        size_t way = i % N_WAYS, t = i / N_WAYS % N_THREADS, c = i / N_WAYS / N_THREADS;
-        if (c > 0 && ways[way].steps)
+    for (size_t i = 0; i < N_VARIANTS * N_THREADS * N_CHUNKS && !bits->differs; i++) {
+        size_t v = i % N_VARIANTS, t = i / N_VARIANTS % N_THREADS, c = i / N_VARIANTS / N_THREADS;
+        if (c > 0 && variants[v].steps)
             continue;
-        if (worth_it(s, q, way, c))
-            status = try_way(s, way, threads[t], chunks[c], bits);
+        if (worth_it(s, q, v, c))
+            status = try_variant(s, v, threads[t], chunks[c], bits);
         else
             bits->n_skipped++;
         if (status != MGPT_OK)
@@ -238,12 +240,12 @@ static int try_isa(struct subject *s, const struct self_request *q, struct self_
 }
 
 /* Opens the model on one instruction set and tries it; the first one decides about sizes. */
-static int open_isa(struct subject *s, const struct self_request *q, const char *isa,
+static int open_isa(struct self_subject *s, const struct self_request *q, const char *isa,
                     struct self_bits *bits)
 {
     mgpt_info info;
     mgpt_model *model = q->open(q->user, isa, s->err);
-    if (!model) /* an instruction set that is not on this machine is none of its ways */
+    if (!model) /* without isa, instruction sets that this machine lacks are left out */
         return s->err->status == MGPT_EARG && !q->isa ? MGPT_OK : s->err->status;
     int status = mgpt_get_info(model, &info, s->err);
     s->model = model;
@@ -265,12 +267,12 @@ static int open_isa(struct subject *s, const struct self_request *q, const char 
 int self_bits(const struct self_request *q, struct self_bits *bits, mgpt_error *err)
 {
     mgpt_error local;
-    struct subject s = {.tokens = q->tokens, .n = q->n, .err = err ? err : &local};
+    struct self_subject s = {.tokens = q->tokens, .n = q->n, .err = err ? err : &local};
     int status = MGPT_OK;
     *bits = (struct self_bits){0};
-    for (size_t i = 0; i < N_RUNGS && status == MGPT_OK && !bits->differs; i++)
-        if (!q->isa || strcmp(q->isa, rungs[i]) == 0)
-            status = open_isa(&s, q, rungs[i], bits);
+    for (size_t i = 0; i < N_LEVELS && status == MGPT_OK && !bits->differs; i++)
+        if (!q->isa || strcmp(q->isa, isa_levels[i]) == 0)
+            status = open_isa(&s, q, isa_levels[i], bits);
     if (status == MGPT_OK && bits->n_isas == 0 && !bits->differs)
         status = err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "no instruction set '%.20s'",
                          q->isa ? q->isa : "");
