@@ -94,3 +94,22 @@ struct bytes read_file(const char *path)
     fclose(f);
     return b;
 }
+
+int reads_whole(const char *path, const struct ref_options *options)
+{
+    enum { MOST = 64 };
+    double row[MOST];
+    struct ref_hook hook;
+    struct reference *ref = reference_open(path, options, NULL);
+    int ok = ref != NULL;
+    for (size_t i = 0; ref && i < reference_count(ref); i++)
+        for (size_t k = 0; k < reference_sequence(ref, i).n; k++)
+            ok = ok && reference_row(ref, i, k, row, NULL) == MGPT_OK;
+    for (size_t i = 0; ref && i < reference_n_hooks(ref); i++) {
+        reference_hook(ref, i, &hook);
+        for (size_t r = 0; r < hook.rows && hook.cols <= MOST; r++)
+            ok = ok && reference_hook_rows(ref, i, r, 1, row, NULL) == MGPT_OK;
+    }
+    reference_close(ref);
+    return ok;
+}

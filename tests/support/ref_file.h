@@ -3,6 +3,7 @@
 #ifndef TESTS_REF_FILE_H
 #define TESTS_REF_FILE_H
 
+#include "check/reference/reference.h"
 #include "support/unit.h"
 
 #include <zip.h>
@@ -28,5 +29,8 @@ struct bytes read_file(const char *path);
 
 /* Adds an entry; b stays until the archive is closed. */
 void add_entry(zip_t *zip, const char *name, const struct bytes *b, int deflated);
+
+/* Reads all rows and inner values of a reference; 1 when that worked. At most 64 values a row. */
+int reads_whole(const char *path, const struct ref_options *options);
 
 #endif

@@ -19,7 +19,7 @@ static struct compare_row compare(const double *reference, const float *ours, si
     return compare_row(reference, &about, ours, n, -1, &bounds);
 }
 
-static int same(const struct compare_total *total, double tol)
+static int within(const struct compare_total *total, double tol)
 {
     const struct compare_bounds bounds = at_most(tol);
     return compare_judge(total, &bounds) == 0;
@@ -43,9 +43,9 @@ TEST(equal_rows_are_the_same)
     assert_true(row.nmse == 0 && row.ulp == 0 && row.rank == 1 && row.top5 == 4 &&
                 row.top5_of == 4);
     assert_near(row.cosine, 1);
-    assert_false(same(&total, 1)); /* nothing was compared */
+    assert_false(within(&total, 1)); /* nothing was compared */
     compare_add(&total, &row, 0, 0);
-    assert_true(same(&total, 0));
+    assert_true(within(&total, 0));
     assert_true(compare_nmse(&total) == 0 && compare_db(compare_nmse(&total)) == -none);
 }
 
@@ -68,8 +68,8 @@ TEST(differences_are_measured)
     compare_add(&total, &row, 5, 7);
     assert_true(total.abs.sequence == 5 && total.abs.position == 7 && total.abs.at == 2);
     assert_near(compare_nmse(&total), 1.25 / 16);
-    assert_true(same(&total, 1));
-    assert_false(same(&total, 0.999));
+    assert_true(within(&total, 1));
+    assert_false(within(&total, 0.999));
 }
 
 TEST(distances_in_floats)

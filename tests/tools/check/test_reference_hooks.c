@@ -102,7 +102,7 @@ static void write_st(const char *path, const struct array *arrays)
     drop(&file);
 }
 
-static struct reference *open_file(const char *path, int32_t n_layer, mgpt_error *err)
+static struct reference *open_hooks(const char *path, int32_t n_layer, mgpt_error *err)
 {
     struct ref_options options = {.n_vocab = V, .n_layer = n_layer};
     return reference_open(path, &options, err);
@@ -157,7 +157,7 @@ static void assert_values(struct reference *ref, size_t i, const struct ref_hook
 static void assert_found(const char *path)
 {
     mgpt_error err = {0};
-    struct reference *ref = open_file(path, N_LAYER, &err);
+    struct reference *ref = open_hooks(path, N_LAYER, &err);
     struct ref_hook hook;
     double row[V];
     assert_string_equal(err.text, "");
@@ -204,7 +204,7 @@ TEST_ON_FILE(element_types_of_safetensors)
                                  {NULL, NULL, NULL, 0}};
         double row[V];
         write_st(*state, arrays);
-        struct reference *ref = open_file(*state, N_LAYER, NULL);
+        struct reference *ref = open_hooks(*state, N_LAYER, NULL);
         assert_non_null(ref);
         assert_int_equal(reference_sequence(ref, 0).ids[2], 2);
         assert_int_equal(reference_row(ref, 0, 1, row, NULL), MGPT_OK);
@@ -231,7 +231,7 @@ TEST_ON_FILE(names_of_transformers)
     for (int32_t n_layer = 0; n_layer <= N_LAYER; n_layer += N_LAYER) { /* not known, and known */
         struct ref_hook hook;
         write_st(*state, arrays);
-        struct reference *ref = open_file(*state, n_layer, NULL);
+        struct reference *ref = open_hooks(*state, n_layer, NULL);
         assert_non_null(ref);
         assert_int_equal(reference_n_hooks(ref), 4);
         for (size_t i = 0; i < 4; i++) {
@@ -273,48 +273,31 @@ TEST_ON_FILE(wrong_shapes_are_refused)
                 write_st(*state, arrays);
             else
                 write_npz(*state, arrays, 1);
-            assert_null(open_file(*state, N_LAYER, &err));
+            assert_null(open_hooks(*state, N_LAYER, &err));
             if (err.status != MGPT_EFILE || !strstr(err.text, bad[i].error))
                 fail_msg("expected '%s' in '%s'", bad[i].error, err.text);
         }
 }
 
-/* Reads everything a file has. */
-static int reads_whole(const char *path)
-{
-    double row[MOST];
-    struct ref_hook hook;
-    struct reference *ref = open_file(path, N_LAYER, NULL);
-    int ok = ref != NULL;
-    for (size_t i = 0; ref && i < T; i++)
-        ok = ok && reference_row(ref, 0, i, row, NULL) == MGPT_OK;
-    for (size_t i = 0; ref && i < reference_n_hooks(ref); i++) {
-        reference_hook(ref, i, &hook);
-        for (size_t r = 0; r < hook.rows && hook.cols <= MOST; r++)
-            ok = ok && reference_hook_rows(ref, i, r, 1, row, NULL) == MGPT_OK;
-    }
-    reference_close(ref);
-    return ok;
-}
-
 /* A file cut anywhere is refused or fails while it is read; any changed byte is survived. */
 TEST_ON_FILE(damaged_files)
 {
+    const struct ref_options options = {.n_vocab = V, .n_layer = N_LAYER};
     for (int kind = 0; kind < 3; kind++) {
         if (kind == 2)
             write_st(*state, good);
         else
             write_npz(*state, good, kind);
         struct bytes file = read_file(*state);
-        assert_true(reads_whole(*state));
+        assert_true(reads_whole(*state, &options));
         for (size_t n = 0; n < arr_len(file.data); n += 1 + n / 64) {
             write_file(*state, file.data, n);
-            assert_false(reads_whole(*state));
+            assert_false(reads_whole(*state, &options));
         }
         for (size_t n = 0; n < arr_len(file.data); n += 1 + n / 256) {
             file.data[n] ^= 0x85;
             write_file(*state, file.data, arr_len(file.data));
-            reads_whole(*state);
+            reads_whole(*state, &options);
             file.data[n] ^= 0x85;
         }
         drop(&file);

@@ -46,19 +46,6 @@ static void assert_bad(const char *path, const void *data, size_t n,
         fail_msg("expected '%s' (%d) in '%s' (%d)", text, status, err.text, err.status);
 }
 
-/* Reads all rows; 1 when that worked. */
-static int reads_whole(const char *path, const struct ref_options *options)
-{
-    double row[V];
-    struct reference *ref = reference_open(path, options, NULL);
-    int ok = ref != NULL;
-    for (size_t i = 0; ref && i < reference_count(ref); i++)
-        for (size_t k = 0; k < reference_sequence(ref, i).n; k++)
-            ok = ok && reference_row(ref, i, k, row, NULL) == MGPT_OK;
-    reference_close(ref);
-    return ok;
-}
-
 /* Any shorter file is refused, unless `whole` bytes are all that counts; damage is survived. */
 static void assert_robust(const char *path, struct bytes *b, size_t whole,
                           const struct ref_options *options)

@@ -1,5 +1,5 @@
-/* What another program says about some tokens: logits, and inner values when it recorded them. Behind
- * functions, so that a reference file and a pass in float64 look the same to those who compare. */
+/* What another program computed for some tokens: logits, and inner values when it recorded them. They come
+ * through functions, so that a reference file and a float64 trace are compared in the same way. */
 #ifndef MGPT_ANSWER_H
 #define MGPT_ANSWER_H
 
@@ -15,8 +15,8 @@ struct answer {
     int (*row)(void *user, size_t i, size_t row, double *out, mgpt_error *err);
     int (*logits)(void *user, size_t row, double *out, mgpt_error *err);
     size_t
-        other_heads; /* the reference's attention has so many, not n_head: it is not compared; 0 */
-    size_t n_rows;   /* T: positions the hooks were recorded for, at least n */
+        other_heads; /* heads of the reference's attention where that is not n_head: it is not compared; 0 */
+    size_t n_rows; /* T: positions the hooks were recorded for, at least n */
     void *user;
 };
 
@@ -25,7 +25,7 @@ struct answer {
 int answer_open(struct answer *answer, struct reference *ref, const mgpt_info *info,
                 size_t sequence, size_t limit, mgpt_error *err);
 
-/* transformers' last hidden state is behind the final norm; a tuple of that name that another program wrote
+/* transformers' last hidden state follows the final norm; a tuple of that name that another program wrote
  * (or of a model without that norm) may end with the residual before it. It does when the final norm and the
  * head make the reference's logits of it: its hook is then the last layer's MGPT_RESID_POST. */
 int answer_place_last(struct answer *answer, const mgpt_model *model, mgpt_error *err);

@@ -1,5 +1,5 @@
-/* mgpt check, beyond the verdict: where two programs part and why; and two models side by side. Each tells
- * the user and returns an exit code. */
+/* mgpt check, after the verdict: where two programs begin to differ and why; and the comparison of two
+ * models. Each function prints its own messages and returns an exit code. */
 #ifndef MGPT_CHECK_INSIDE_H
 #define MGPT_CHECK_INSIDE_H
 
@@ -11,7 +11,7 @@ struct check_inside {
     struct reference *reference;
     const char *path; /* the reference's */
     const struct compare_bounds *bounds;
-    size_t sequence; /* which one to look into */
+    size_t sequence; /* which one to examine */
     size_t limit;    /* positions; 0: all */
     int explain, json;
 };
@@ -27,7 +27,7 @@ enum {
 struct check_models {
     struct engine *a; /* open, with a session: what b is compared with */
     const char *path_b;
-    const char *text; /* NULL: one of ours */
+    const char *text; /* NULL: a fixed text */
     size_t n_text;
     size_t limit; /* positions; 0: chosen */
     const struct compare_bounds *bounds;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char our_text[] =
+static const char fixed_text[] =
     "the quick brown fox jumps over the lazy dog and does not look back; a text of no "
     "importance, in which every letter of the alphabet has its place";
 
@@ -47,12 +47,12 @@ static int same_vocabulary(const struct engine *a, const struct engine *b)
     return EXIT_OK;
 }
 
-/* The text's tokens; a vocabulary that cannot express ours gets every id in turn. malloc'ed. */
+/* The text's tokens; a vocabulary that lacks characters of the fixed text gets fixed ids. malloc'ed. */
 static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
 {
     const mgpt_info *info = &c->a->info;
-    const char *text = c->text ? c->text : our_text;
-    size_t n_text = c->text ? c->n_text : sizeof our_text - 1;
+    const char *text = c->text ? c->text : fixed_text;
+    size_t n_text = c->text ? c->n_text : sizeof fixed_text - 1;
     int32_t bos = info->add_bos ? info->bos : -1;
     if (c->text || mgpt_encode(c->a->model, text, n_text, 0, NULL, 0, NULL) > 0)
         return engine_encode(c->a, "the text", text, n_text, 0, bos, tokens, n);

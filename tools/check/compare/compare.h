@@ -1,5 +1,5 @@
-/* Comparing logits with a reference, in float64. A NaN or an infinity on either side is a difference,
- * whatever the bounds: every test is written so that NaN fails it.
+/* Comparing logits with a reference, in float64. A NaN or an infinity on either side is a difference
+ * for all bounds: every test is written so that NaN fails it.
  *
  * A reference may hold log-probabilities instead of logits, of all tokens or of some, and may hold them
  * coarsely (struct ref_row). Then our log-probabilities are compared, and what the coarseness explains is
@@ -19,7 +19,7 @@ struct compare_bounds {
     double max_kl;    /* nats, the mean of all rows */
 };
 
-/* The bounds called f32, f16, q8 or q4; 0 when there are none of that name. */
+/* The bounds called f32, f16, q8 or q4; 0 when no preset has that name. */
 int compare_preset(struct compare_bounds *bounds, const char *name);
 
 enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER };

@@ -1,4 +1,4 @@
-/* Where two passes part. See locate.h.
+/* Where two passes begin to differ. See locate.h.
  *
  * A position is bad when the squares of its differences are more than `bound` of the squares of the
  * reference's values, or of a ten-thousandth of the hook's average where the position itself is nearly
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double masked_below = -1e4; /* programs write -inf, or something as good as that */
+static const double masked_below = -1e4; /* programs write -inf or a large negative number */
 
 struct walk {
     struct locate *l;
@@ -73,7 +73,7 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     return 1;
 }
 
-static int visit(const mgpt_value *value, void *user)
+static int locate_tap(const mgpt_value *value, void *user)
 {
     struct walk *w = user;
     int64_t i = answer_find(w->a, value->point, value->layer);
@@ -135,7 +135,7 @@ static int locate_is_norm(mgpt_point point)
 }
 
 /* TransformerLens records an RMSNorm before its gain is applied: a norm that differs while the next
- * value, which is computed from it, does not, was only recorded elsewhere. */
+ * value, which is computed from it, does not, was only recorded at another place. */
 static void find_elsewhere(struct locate *l)
 {
     for (size_t i = 0; i < l->n_hooks; i++) {
@@ -174,7 +174,7 @@ static void judge_fed(struct locate *l)
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-static int run(struct walk *w, const mgpt_model *model, int feeding)
+static int run_engine_pass(struct walk *w, const mgpt_model *model, int feeding)
 {
     uint64_t points = MGPT_POINT_BIT(MGPT_LOGITS);
     for (size_t i = 0; i < w->a->n_hooks; i++)
@@ -182,7 +182,7 @@ static int run(struct walk *w, const mgpt_model *model, int feeding)
     mgpt_session_params params = {.kv_type = MGPT_KV_F32}; /* as references are */
     mgpt_session *session = mgpt_session_new(model, &params, w->err);
     w->feeding = feeding;
-    int status = session ? mgpt_tap(session, points, visit, w, w->err) : w->err->status;
+    int status = session ? mgpt_tap(session, points, locate_tap, w, w->err) : w->err->status;
     mgpt_error local;
     if (status == MGPT_OK)
         status = mgpt_feed(session, w->a->tokens, w->a->n, &local);
@@ -192,7 +192,7 @@ static int run(struct walk *w, const mgpt_model *model, int feeding)
     return status < 0 ? w->err->status : MGPT_OK;
 }
 
-static int make(struct locate *l, const struct answer *a, mgpt_error *err)
+static int make_hooks(struct locate *l, const struct answer *a, mgpt_error *err)
 {
     size_t n_hooks = a->n_hooks + 1;
     l->hooks = mem_new(n_hooks, sizeof *l->hooks);
@@ -219,13 +219,13 @@ int locate_run(struct locate *l, const mgpt_model *model, const struct answer *a
     w.row = mem_new(answer_widest(a), sizeof *w.row);
     int status = mgpt_get_info(model, &info, err);
     if (status == MGPT_OK)
-        status = w.row ? make(l, a, err) : err_memory(err, "a row", 0);
+        status = w.row ? make_hooks(l, a, err) : err_memory(err, "a row", 0);
     if (status == MGPT_OK)
-        status = run(&w, model, 0);
+        status = run_engine_pass(&w, model, 0);
     if (status == MGPT_OK)
         judge_all(l);
     if (status == MGPT_OK && l->first_bad >= 0 && a->n_hooks > 0)
-        status = run(&w, model, 1);
+        status = run_engine_pass(&w, model, 1);
     if (status == MGPT_OK && a->n_hooks > 0)
         judge_fed(l);
     free(w.row);

@@ -1,9 +1,9 @@
-/* Where our pass and another program's part: every inner value that the reference recorded, in the order
- * of the pass.
+/* Where our pass and another program's begin to differ: every inner value that the reference recorded, in
+ * the order of the pass.
  *
  * Two passes of the engine. In the first it runs as it is. In the second each value is replaced by the
- * reference's once it has been compared: a stage that differs there is wrong by itself, whatever came
- * before it; one that differs in the first pass only has inherited its error.
+ * reference's once it has been compared: a stage that differs there is wrong by itself; one that differs in
+ * the first pass only has inherited its error.
  */
 #ifndef MGPT_LOCATE_H
 #define MGPT_LOCATE_H
@@ -34,7 +34,7 @@ struct locate {
     int64_t first_bad, last_good; /* indices, -1: none */
 };
 
-/* Walks the hooks for answer->n tokens. MGPT_OK whatever it finds; frees what it made on failure. */
+/* Walks the hooks for answer->n tokens. MGPT_OK also when all agree; on failure nothing is left to free. */
 int locate_run(struct locate *locate, const mgpt_model *model, const struct answer *answer,
                double bound, mgpt_error *err);
 void locate_free(struct locate *locate);
@@ -46,7 +46,7 @@ struct locate_layers {
 };
 struct locate_layers locate_layers(const struct locate *locate, int n_layer);
 
-/* What a stage does, and the tensors it uses, as people say it. */
+/* What the stage before a point does, with its tensors, for messages. */
 const char *locate_stage(mgpt_point point);
 
 /* Prints the finding. Exit codes. */

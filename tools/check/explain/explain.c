@@ -114,7 +114,7 @@ static void sort_trials(struct explain_trial *trials)
     }
 }
 
-/* Whatever is within the bound restores equally well: the first of those that were tried comes first. */
+/* All trials within the bound restore equally well: the one that was tried first comes first. */
 static void prefer_likeliest(struct explain *e)
 {
     size_t first = 0, n = arr_len(e->trials);
@@ -312,7 +312,7 @@ static int confirm(struct search *s)
     return MGPT_OK;
 }
 
-/* Inner values only show where to look first: when no cause behind the bad hook restores the logits of the
+/* Inner values only show where to look first: when no cause at the bad hook restores the logits of the
  * whole pass, what would do so is looked for as if there were none. */
 static int without_hooks(struct search *s)
 {

@@ -1,5 +1,5 @@
-/* Why two programs differ: the usual suspects (suspects.h), one after the other, until one restores
- * agreement; and weights that differ one by one.
+/* Why two programs differ: the suspects (suspects.h) in order, until one restores agreement; and single
+ * weights that differ.
  *
  * Each suspect is a pass of the float64 oracle over a few positions with one thing changed. With inner
  * values the pass is fed with the reference's up to the first bad hook, and only suspects that show
@@ -18,7 +18,7 @@ struct explain_trial {
     int layer; /* -1: all */
 };
 
-/* A weight (or a few) that differs, found by what it does to the numbers behind it. */
+/* A weight (or a few) that differs, found by its effect on the numbers that follow. */
 struct explain_weight {
     int found;
     char tensor[80];

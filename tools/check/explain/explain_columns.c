@@ -1,4 +1,4 @@
-/* Values that stand elsewhere, or multiplied. See explain_impl.h.
+/* Values at other places, or multiplied. See explain_impl.h.
  *
  * Each column of the reference's values at the target (one value of every position) is looked for among
  * ours: at its place times a factor, or at another place, with either sign. When all are found the
@@ -111,12 +111,12 @@ static void say_factors(const struct column_match *c, const char *what, char *te
 {
     double least = c->times[0], most = c->times[0];
     char a[NUMBER], b[NUMBER];
-    size_t turned = 0;
+    size_t negative = 0;
     int signs = 1;
     for (size_t i = 0; i < c->n; i++) {
         least = fmin(least, c->times[i]);
         most = fmax(most, c->times[i]);
-        turned += c->times[i] < 0;
+        negative += c->times[i] < 0;
         signs = signs && fabs(fabs(c->times[i]) - 1) < 1e-3;
     }
     int one = most - least <= 1e-5 * fabs(most);
@@ -125,7 +125,7 @@ static void say_factors(const struct column_match *c, const char *what, char *te
     else if (one)
         text_format(text, cap, "%s: times %s", what, say_number(most, b));
     else if (signs)
-        text_format(text, cap, "%s: the other sign in %zu of %zu", what, turned, c->n);
+        text_format(text, cap, "%s: the other sign in %zu of %zu", what, negative, c->n);
     else
         text_format(text, cap, "%s: each times a factor of its own, %s to %s", what,
                     say_number(least, a), say_number(most, b));

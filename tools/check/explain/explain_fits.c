@@ -1,5 +1,5 @@
-/* Any bias or gain, and any weight that lies far out, solved for whatever stands between it and the values
- * that are compared. See explain_impl.h.
+/* Any bias or gain, and any weight far from the others of its tensor, solved for through all operations
+ * between it and the values that are compared. See explain_impl.h.
  *
  * Levenberg-Marquardt, with a pass for each unknown: for small models only. Biases that are all zeros and
  * gains that are all ones come first, for that is what a vector that got lost looks like.
@@ -62,7 +62,7 @@ static int derivatives(struct fit *f)
     return status;
 }
 
-/* The normal equations, their diagonal larger by a part `damping`; the step stands in b. */
+/* The normal equations, their diagonal larger by a part `damping`; the step is left in b. */
 static void solve_step(struct fit *f, double damping)
 {
     for (size_t k = 0; k < f->n; k++) {
@@ -79,7 +79,7 @@ static void solve_step(struct fit *f, double damping)
 /* A step that comes nearer, damped until it does. */
 static int step_fit(struct fit *f, double *damping, int *moved)
 {
-    double *new_r = f->J; /* derivatives are taken anew behind every step */
+    double *new_r = f->J; /* derivatives are computed again after every step */
     float *x = f->given->values + f->first;
     *moved = 0;
     solve_step(f, *damping);
@@ -259,7 +259,7 @@ static int fit_missing(struct fits *f)
     return status;
 }
 
-/* ---- weights that lie far out ------------------------------------------------------------------- */
+/* ---- weights far from the others ------------------------------------------------------------------- */
 
 struct far_out {
     char tensor[80];

@@ -52,7 +52,7 @@ int solve_tied(struct search *s)
         text_format(e->head, sizeof e->head,
                     "tied head: %s, and only its product is wrong: the reference's head is another",
                     how);
-    else if (oracle_tensor_find(s->model, "output.weight", &t)) /* nobody means to store it twice */
+    else if (oracle_tensor_find(s->model, "output.weight", &t)) /* it is stored twice */
         text_format(e->head, sizeof e->head, "%s, as if the head had been tied", how);
     return MGPT_OK;
 }

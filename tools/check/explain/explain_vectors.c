@@ -1,6 +1,6 @@
 /* Biases and gains of a stage, solved for. See explain_impl.h.
  *
- * Behind y = W (n g + b) + c, where n is the normalised residual, y is linear in each of the vectors g, b and
+ * In y = W (n g + b) + c, where n is the normalised residual, y is linear in each of the vectors g, b and
  * c. A difference that is the same at every position is c's, or W b for one b; for g (or g and b) the
  * differences at all positions are solved in least squares: the normal equations need only W'W, the n of
  * every position and W' times its differences.
@@ -181,7 +181,7 @@ static int look_normalised(struct search *s, struct norm_stage *st)
     return MGPT_OK;
 }
 
-/* Some rows of the product behind one hook: at most about twice as many as there are unknowns. */
+/* Some rows of the product at one hook: at most about twice as many as there are unknowns. */
 static int add_product(struct search *s, struct norm_stage *st, size_t hook)
 {
     struct search_view seen;

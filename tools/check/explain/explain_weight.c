@@ -1,6 +1,6 @@
 /* Single weights that differ. See explain.h.
  *
- * A weight that is not finite is found by looking. One that is wrong shows behind its matrix in one column
+ * A weight that is not finite is found by looking. One that is wrong shows in one column of its matrix's product
  * only, there by (theirs - ours) times the input at its column: the column whose inputs explain the
  * differences of all positions is the weight's, and the factor is the difference.
  */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Factors the [n][n] matrix in place (its lower half is read and written). An unknown that the equations
- * do not determine beside those before it is left out: it will be 0. Returns how many are determined. */
+ * do not determine next to those before it is left out: it will be 0. Returns how many are determined. */
 size_t solve_factor(double *a, size_t n);
 
 /* The right-hand side becomes the solution. */

@@ -51,8 +51,8 @@
 /* clang-format off */
 /* Text, points, whether one layer alone may have it, operation, arguments. */
 const struct suspect_row suspect_rows[] = {
-    {"RoPE turns halves, not adjacent pairs (or rows of q and k stand so)|"
-     "RoPE turns adjacent pairs, not halves (or rows of q and k stand so)", AT_ROPE, 1,
+    {"RoPE rotates halves, not adjacent pairs (or rows of q and k are stored so)|"
+     "RoPE rotates adjacent pairs, not halves (or rows of q and k are stored so)", AT_ROPE, 1,
      .edit = {.apply = edit_pairs, .member = offsetof(struct oracle_layer, halves)}},
     {"rows of %s permuted once too often, or not at all: in halves' order", OF_TENSORS, 1,
      READ(ORDER_FROM_PAIRS, ""), QK_ROWS},
@@ -61,7 +61,7 @@ const struct suspect_row suspect_rows[] = {
     {"q and k recorded as GGUF and llama2.c have them, a pair side by side, not in halves",
      BIT(Q) | BIT(K) | AT_ROPE, 1, DO(edit_as_stored, 0)},
     {"no RoPE at all", AT_ROPE, 1, DO(edit_no_rope, 0)},
-    {"RoPE turns the other way", AT_ROPE, 1, .edit = {.apply = edit_rope_factor, .x = -1}},
+    {"RoPE rotates in the other direction", AT_ROPE, 1, .edit = {.apply = edit_rope_factor, .x = -1}},
     {"rope frequencies without scaling or divisors", AT_ROPE, 0, DO(edit_rope_unscaled, 0)},
     {"rope base %.6g, not %.6g", AT_ROPE, 0, DO(edit_rope_base, 0),
      NUMBERS(1e4, 5e5, 1e6, 5e6, 1e5, 1.5e5, 2e5, 2.5e5, 5e4, 1.6e5, 1e3, 5e3, 2e4, 2.5e4, 4e4,
@@ -110,7 +110,7 @@ const struct suspect_row suspect_rows[] = {
     {"q and v exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_v")},
     {"q and attention's output exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_output")},
     {"the two norms of a layer exchanged", OF_TENSORS, 1, SWAP("attn_norm", "ffn_norm")},
-    {"the two norms behind branches exchanged", OF_TENSORS, 1,
+    {"the two norms after branches exchanged", OF_TENSORS, 1,
      SWAP("post_attention_norm", "post_ffw_norm")},
     {"norms of q and k exchanged", OF_TENSORS, 1, SWAP("attn_q_norm", "attn_k_norm")},
     {"embedding and head exchanged", OF_TENSORS, 1, SWAP("output", "token_embd")},
@@ -123,8 +123,8 @@ const struct suspect_row suspect_rows[] = {
     {"LayerNorm, not RMSNorm|RMSNorm, not LayerNorm", AT_NORMS, 0, FLIP_SPEC(layer_norm)},
     {"no norm (or another) before attention", BIT(ATTN_IN), 1, FLIP_LAYERS(attn_norm)},
     {"no norm (or another) before the MLP", BIT(MLP_IN), 1, FLIP_LAYERS(mlp_norm)},
-    {"gains of norms as they stand + 1", AT_NORMS, 0, ADD_TO_GAINS(1)},
-    {"gains of norms as they stand - 1", AT_NORMS, 0, ADD_TO_GAINS(-1)},
+    {"gains of norms + 1", AT_NORMS, 0, ADD_TO_GAINS(1)},
+    {"gains of norms - 1", AT_NORMS, 0, ADD_TO_GAINS(-1)},
     {"epsilon of norms %.6g", AT_NORMS | AT_ROPE, 0, SET_SPEC(eps, 0),
      NUMBERS(1e-5, 1e-6, 1e-8, 1e-12, 1e-4, 1e-3, 1e-2, 1e-7), .starts = {1e-3, 1e-5}},
 
@@ -137,7 +137,7 @@ const struct suspect_row suspect_rows[] = {
     {"embeddings not multiplied", BIT(EMBD), 0, SET_SPEC(embd_scale, 1)},
     {"embeddings times %.6g", BIT(EMBD) | BIT(RESID_PRE), 0, SET_SPEC(embd_scale, 0),
      .starts = {1, 8}},
-    {"branches side by side, not in turn|branches in turn, not side by side",
+    {"parallel branches, not sequential|sequential branches, not parallel",
      BIT(RESID_MID) | BIT(MLP_IN), 1, FLIP_LAYERS(parallel)},
     {"layers in the reverse order", ANYWHERE, 0, MOVE_LAYERS(0)},
     {"layers one further on", ANYWHERE, 0, MOVE_LAYERS(1)},

@@ -15,7 +15,7 @@ struct tensor_name {
     size_t n_stem;
 };
 
-static struct tensor_name split(const char *name)
+static struct tensor_name split_name(const char *name)
 {
     struct tensor_name p = {-1, name, "", 0};
     if (strncmp(name, "blk.", 4) == 0) {
@@ -75,7 +75,7 @@ static int file_layer(const struct whatif *w, int layer)
 /* The file's name of the tensor that the pass calls `name`. */
 static void file_name(const struct whatif *w, const char *name, char *out, size_t cap)
 {
-    struct tensor_name p = split(name);
+    struct tensor_name p = split_name(name);
     const char *stem = p.stem;
     size_t n = p.n_stem;
     if (changes(w, p, TENSORS_SWAPPED) &&
@@ -100,7 +100,7 @@ static const struct whatif_tensor *given_tensor(const struct whatif *w, const ch
 static enum oracle_tensor whatif_find(void *user, const char *name)
 {
     const struct whatif *w = user;
-    struct tensor_name p = split(name);
+    struct tensor_name p = split_name(name);
     char other[80];
     file_name(w, name, other, sizeof other);
     if (given_tensor(w, name))
@@ -322,7 +322,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     struct whatif *w = user;
     const struct whatif_tensor *given = given_tensor(w, called);
     const struct whatif_columns *c = w->edit.columns;
-    struct tensor_name p = split(called);
+    struct tensor_name p = split_name(called);
     char name[80];
     double times = 1, more = w->edit.change == GAINS_SHIFTED && is_gain(p) ? w->edit.x : 0;
     if (given && (row + 1) * n > given->n)

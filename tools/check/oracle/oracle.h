@@ -1,8 +1,8 @@
 /* The forward pass in float64, straight from the formulas: what the engine is held to.
  *
  * Plain loops over all positions at once, no cache, no chunks, no kernels; nothing of src/ but memory
- * and error lines is used. What the model is stands in a description that leaves nothing unsaid, and its
- * numbers come through a function: the tests describe their toys from what they know of each
+ * and error lines is used. The model is given by a complete description, and its numbers come
+ * through a function: the tests describe their toys from what they know of each
  * architecture, `mgpt check --self` describes a model as the engine bound it, and --explain describes
  * what a model would be if one thing about it were different.
  *

@@ -71,7 +71,7 @@ const char *reference_unread(const struct reference *ref);
 /* ---- inner values of the (one) sequence of an .npz or .safetensors ----
  *
  * Names understood: mgpt_point_name's, TransformerLens' hook_out of norms, and transformers' hidden_states.N or hidden_states_N (resid_pre
- * of layer N; the last of all is behind the final norm) and attentions.N or attentions_N (pattern). Other
+ * of layer N; the last one follows the final norm) and attentions.N or attentions_N (pattern). Other
  * names are passed over. Shapes are [T, ...], or [H, T, T] for scores and pattern. */
 struct ref_hook {
     const char *name; /* as in the file */

@@ -1,8 +1,8 @@
-/* Arrays of references: numbers that lie in the file as they are, or in an entry of a zip archive. They
- * are read through a small buffer, so that the size of an array is nobody's memory.
+/* Arrays of references: numbers stored in the file itself or in an entry of a zip archive. They are read
+ * through a small buffer: an array of any size takes the same memory.
  *
- * A stored entry can be read anywhere. A deflated one is a stream: going on costs what lies between,
- * going back means to begin again.
+ * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate what is
+ * skipped, to go back is to inflate from the beginning.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -171,7 +171,7 @@ int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *i
 
 enum { CACHE = 64 << 20 };
 
-/* A deflated entry of moderate size is inflated once and kept while nobody asks for another one: attention
+/* A deflated entry of moderate size is inflated once and kept until another one is read: attention
  * is read by query, which walks through the heads again and again. */
 static const uint8_t *cached(struct reference *ref, size_t i)
 {
@@ -185,7 +185,7 @@ static const uint8_t *cached(struct reference *ref, size_t i)
     ref->cache = malloc((size_t)a->npy.n_bytes + 1);
     if (ref->cache && entry_bytes(ref, a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
         return ref->cache;
-    free(ref->cache); /* the ordinary way will say what is wrong */
+    free(ref->cache); /* reading without the cache returns the error */
     ref->cache = NULL;
     return NULL;
 }

@@ -66,7 +66,7 @@ ref_row_fn reference_json_row, reference_kld_row, reference_array_row;
 
 /* ---- what they share ---- */
 
-/* Bytes of the file, which lie inside it, without keeping them. */
+/* n bytes of the file at `offset`, which the file has; their pages are not kept in memory. */
 int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void *to,
                     mgpt_error *err);
 

@@ -43,7 +43,8 @@ static int read_ids(const struct reference *ref, struct ref_item *item, const js
     return MGPT_OK;
 }
 
-static int check_row(const struct reference *ref, const json_t *row, size_t at, mgpt_error *err)
+static int check_logits_row(const struct reference *ref, const json_t *row, size_t at,
+                            mgpt_error *err)
 {
     if (!json_is(row, JSON_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu of logits is not a list", at);
@@ -105,7 +106,7 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
     int status = MGPT_OK;
     for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
-        status = check_row(ref, json_array_get(item->rows, i), i, err);
+        status = check_logits_row(ref, json_array_get(item->rows, i), i, err);
     if (status == MGPT_OK)
         status = read_ids(ref, item, object, err);
     if (status == MGPT_OK)
@@ -115,7 +116,7 @@ static int read_item(struct reference *ref, const json_t *object, mgpt_error *er
 
 /* ---- the file ---- */
 
-/* Appends the next value of the text to the list of sequences; *at moves behind it. */
+/* Appends the next value of the file to the list of sequences; *at moves past it. */
 static int reference_json_read_value(struct reference *ref, size_t *at, mgpt_error *err)
 {
     json_error_t failed;

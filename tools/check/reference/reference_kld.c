@@ -4,8 +4,8 @@
  *     for each chunk and each position from n_ctx/2 up to and without n_ctx - 1:
  *         float32 step, float32 least, uint16 q[n_vocab] (and one more where n_vocab is odd)
  *
- * A log-probability is least + step * q, rounded to the nearest, and least stands for everything down there:
- * values more than 16 below the top one are cut off. In the place of each chunk's first token the model
+ * A log-probability is least + step * q, rounded to the nearest, and least also replaces smaller values:
+ * those more than 16 below the top one are cut off. In the place of each chunk's first token the model
  * had BOS, if it wants one.
  */
 #include "base/check.h"

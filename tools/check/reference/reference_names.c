@@ -1,6 +1,6 @@
 /* Arrays that have names: tokens, logits and the values inside the model. Names are TransformerLens'
- * (mgpt_point_name) or transformers'; what has another name is none of our business, but what is called
- * like one of ours must have its shape.
+ * (mgpt_point_name) or transformers'; arrays of other names are skipped, but an array with one of these
+ * names must have its shape.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -13,7 +13,7 @@
 static const char *const token_names[] = {"tokens", "input_ids", "input", "ids"};
 enum { N_TOKEN_NAMES = sizeof token_names / sizeof *token_names, MAX_LAYERS = 100000 };
 
-/* The place in the list of names of tokens; N_TOKEN_NAMES: none of them. */
+/* The place in the list of names of tokens; N_TOKEN_NAMES: not one of them. */
 static size_t token_name(const char *name)
 {
     size_t i = 0;
@@ -24,8 +24,8 @@ static size_t token_name(const char *name)
 
 /* ---- names of points ---- */
 
-/* The number behind `prefix`, *end behind it; -1 when there is none below MAX_LAYERS. */
-static int32_t number_behind(const char *name, const char *prefix, const char **end)
+/* The number after `prefix`, *end after it; -1 when there is none below MAX_LAYERS. */
+static int32_t number_after(const char *name, const char *prefix, const char **end)
 {
     size_t n = strlen(prefix);
     int32_t number = 0;
@@ -48,7 +48,7 @@ static int find_transformers(const char *name, mgpt_point *point, int32_t *layer
                  {"attentions_", MGPT_WEIGHTS}};
     const char *end;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if ((*layer = number_behind(name, known[i].prefix, &end)) >= 0 && !*end) {
+        if ((*layer = number_after(name, known[i].prefix, &end)) >= 0 && !*end) {
             *point = known[i].point;
             if (*point == MGPT_RESID_POST && --*layer < 0) {
                 *point = MGPT_RESID_PRE;
@@ -76,7 +76,7 @@ static int find_point(const char *name, mgpt_point *point, int32_t *layer)
 {
     char full[96], other[96];
     const char *end;
-    int32_t number = number_behind(name, "blocks.", &end);
+    int32_t number = number_after(name, "blocks.", &end);
     name = our_name(name, other, sizeof other);
     for (int p = 0; p < MGPT_LOGITS; p++) {
         size_t n = mgpt_point_name((mgpt_point)p, number, full, sizeof full);
@@ -225,7 +225,7 @@ static void find_last_hidden(const struct reference *ref, struct ref_array *hook
         }
 }
 
-/* In the order of the pass: what comes before the layers, the layers, what comes behind them. */
+/* In the order of the pass: what comes before the layers, the layers, what follows them. */
 static int by_pass(const void *a, const void *b)
 {
     const struct ref_array *x = a, *y = b;

@@ -21,7 +21,7 @@ json_t *reference_partial_rows(const json_t *object)
     return rows ? rows : json_object_get(json_object_get(object, "logprobs"), "top_logprobs");
 }
 
-/* An id in digits, with or without "token_id:" before it; -1 for other text. */
+/* An id in digits, with or without "token_id:" before it; -1 for other strings. */
 static int64_t id_of_text(const char *text)
 {
     int64_t id = 0;
