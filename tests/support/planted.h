@@ -44,8 +44,8 @@ void told_free(struct told *t);
 int planted_found(const struct bug *bug, const mgpt_model *model, const struct answer *a,
                   const char *hook);
 
-/* Plants the bug and looks for it with all hooks, (bare) without norms, and from the logits alone: how often
- * it was not found and should have been. */
+/* Plants the bug and looks for it with all hooks, (bare) without norms, and from the logits alone:
+ * how often it was not found and should have been. */
 size_t planted_missed(const struct bug *bug, int bare);
 
 #endif

@@ -152,8 +152,8 @@ static void edit_transpose(struct toy *m, const char *name, const char *v)
         }
 }
 
-/* "WIDTH A B ...": in every group of that many blocks of WIDTH rows the first becomes what was block A, the
- * next block B, ... */
+/* "WIDTH A B ...": in every group of that many blocks of WIDTH rows the first becomes what was
+ * block A, the next block B, ... */
 static void edit_rows(struct toy *m, const char *name, const char *v)
 {
     struct toy_tensor *t = edited(m, name);

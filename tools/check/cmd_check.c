@@ -1,8 +1,8 @@
 /* mgpt check: do these weights give the same logits here as in the program that made the reference?
  *
- * One step per token of the reference, one comparison per step, so that neither the reference nor our
- * logits are ever in memory whole. The verdict is about the bounds; the other numbers say how much a
- * difference matters.
+ * One step per token of the reference, one comparison per step, so that neither the reference nor
+ * our logits are ever in memory whole. The verdict is about the bounds; the other numbers say how
+ * much a difference matters.
  */
 #include "base/mem.h"
 #include "check/compare/check_inside.h"
@@ -152,8 +152,8 @@ static int check_run(struct check *c)
 
 /* ---- options ---- */
 
-/* --tol is a preset or a number; other bounds change one of a preset, or are added to the number. Given
- * alone they are the only bounds. */
+/* --tol is a preset or a number; other bounds change one of a preset, or are added to the number.
+ * Given alone they are the only bounds. */
 static int read_bounds(struct check *c, const struct cli_command *command)
 {
     const double none = (double)INFINITY;
@@ -255,7 +255,8 @@ static int prepare(struct check *c, const struct cli_command *command)
     return engine_session(&c->engine);
 }
 
-/* The text of -p or -f, NULL when there is neither: of a file what the tokens that are compared can need. */
+/* The text of -p or -f, NULL when there is neither: of a file what the tokens that are compared can
+ * need. */
 static int check_read_text(const struct check *c, const struct cli_command *command, char **text,
                            size_t *n_text)
 {

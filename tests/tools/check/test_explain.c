@@ -1,6 +1,6 @@
-/* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64 oracle
- * computes from the unbroken toy. For each the first bad hook and the cause are stated here; both with
- * inner values and, where `logits` says so, from the logits alone. */
+/* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64
+ * oracle computes from the unbroken toy. For each the first bad hook and the cause are stated here;
+ * both with inner values and, where `logits` says so, from the logits alone. */
 #include "check/compare/locate.h"
 #include "support/planted.h"
 #include "support/toy_zoo.h"
@@ -76,7 +76,8 @@ static const struct bug bugs[] = {
     {"soft cap", &llama, "f32 llama.final_logit_softcapping 3", "logits", "no soft cap", BY_LOGITS},
     {"one weight", &llama, "times blk.1.ffn_down.weight 339 -1", "blocks.1.hook_mlp_out",
      "blk.1.ffn_down.weight row 7 column 3", BY_HOOKS},
-    /* row 10 is the third component of the second head as it is stored, the second as it is shown */
+    /* row 10 is the third component of the second head as it is stored, the second as it is
+     * shown */
     {"one weight of k", &llama, "plus blk.1.attn_k.weight 325 0.5", "blocks.1.attn.hook_k",
      "blk.1.attn_k.weight row 10 column 5", BY_HOOKS},
     {"NaN", &llama, "value blk.1.attn_k.weight 69 nan", "blocks.1.attn.hook_k",

@@ -1,6 +1,7 @@
-/* Tests of what --explain solves for: vectors, matrices, orders, factors and numbers that no list holds,
- * planted in toys or in the reference's pass, one at a time; with all inner values, without those of norms
- * (most programs record none), and from the logits alone. What cannot be told must not be claimed. */
+/* Tests of what --explain solves for: vectors, matrices, orders, factors and numbers that no list
+ * holds, planted in toys or in the reference's pass, one at a time; with all inner values, without
+ * those of norms (most programs record none), and from the logits alone. What cannot be told must
+ * not be claimed. */
 #include "support/planted.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
@@ -172,8 +173,8 @@ static const struct bug cases[] = {
 };
 /* clang-format on */
 
-/* With all hooks, without norms, from the logits alone. Sanitizers look at memory, not at causes, and take
- * minutes: a third of the cases is enough for them. */
+/* With all hooks, without norms, from the logits alone. Sanitizers look at memory, not at causes,
+ * and take minutes: a third of the cases is enough for them. */
 TEST(solved)
 {
     size_t missed = 0;

@@ -1,5 +1,6 @@
-/* Inner values of references, in .npz and .safetensors: what is found by its name, in which shapes, read
- * in any order; and what is refused. Values are their own indices, so that a wrong place is a wrong value.
+/* Inner values of references, in .npz and .safetensors: what is found by its name, in which shapes,
+ * read in any order; and what is refused. Values are their own indices, so that a wrong place is a
+ * wrong value.
  */
 #include "base/mem.h"
 #include "check/reference/reference.h"

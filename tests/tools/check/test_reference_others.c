@@ -1,5 +1,6 @@
-/* References of other programs: llama.cpp's log-probabilities, llm.c's state, raw floats, JSON Lines and
- * log-probabilities of some tokens. Good ones say what is in them, every lie about a size is refused.
+/* References of other programs: llama.cpp's log-probabilities, llm.c's state, raw floats, JSON
+ * Lines and log-probabilities of some tokens. Good ones say what is in them, every lie about a size
+ * is refused.
  */
 #include "base/mem.h"
 #include "check/reference/reference.h"

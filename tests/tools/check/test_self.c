@@ -1,5 +1,5 @@
-/* Tests of mgpt check --self: every model of the zoo agrees with itself and with float64; kernels that
- * are wrong, put into the table of an open model, do not pass. */
+/* Tests of mgpt check --self: every model of the zoo agrees with itself and with float64; kernels
+ * that are wrong, put into the table of an open model, do not pass. */
 #include "base/mem.h"
 #include "check/self/self.h"
 #include "kernels/kernels.h"

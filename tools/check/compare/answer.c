@@ -69,7 +69,8 @@ int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, 
     return status;
 }
 
-/* A row that the final norm would leave as it is, which without gains says nothing: it has passed through. */
+/* A row that the final norm would leave as it is, which without gains says nothing: it has passed
+ * through. */
 static int is_normed(const double *row, size_t n)
 {
     double square = 0;
@@ -78,7 +79,8 @@ static int is_normed(const double *row, size_t n)
     return fabs(square - 1) < 1e-3;
 }
 
-/* Whether a row of hook i at position pos makes the reference's logits. `rows`: the row, the logits of both. */
+/* Whether a row of hook i at position pos makes the reference's logits. `rows`: the row, the logits
+ * of both. */
 static int makes_logits(const struct answer *a, size_t i, size_t pos, mgpt_session *session,
                         double *theirs, float *row, float *ours)
 {

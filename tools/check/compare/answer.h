@@ -1,5 +1,6 @@
-/* What another program computed for some tokens: logits, and inner values when it recorded them. They come
- * through functions, so that a reference file and a float64 trace are compared in the same way. */
+/* What another program computed for some tokens: logits, and inner values when it recorded them.
+ * They come through functions, so that a reference file and a float64 trace are compared in the
+ * same way. */
 #ifndef MGPT_ANSWER_H
 #define MGPT_ANSWER_H
 
@@ -25,9 +26,10 @@ struct answer {
 int answer_open(struct answer *answer, struct reference *ref, const mgpt_info *info,
                 size_t sequence, size_t limit, mgpt_error *err);
 
-/* transformers' last hidden state follows the final norm; a tuple of that name that another program wrote
- * (or of a model without that norm) may end with the residual before it. It does when the final norm and the
- * head make the reference's logits of it: its hook is then the last layer's MGPT_RESID_POST. */
+/* transformers' last hidden state follows the final norm; a tuple of that name that another program
+ * wrote (or of a model without that norm) may end with the residual before it. It does when the
+ * final norm and the head make the reference's logits of it: its hook is then the last layer's
+ * MGPT_RESID_POST. */
 int answer_place_last(struct answer *answer, const mgpt_model *model, mgpt_error *err);
 
 /* The row of hook i, or of the logits when i is n_hooks, that belongs to a head of a position: its

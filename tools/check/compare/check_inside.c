@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of NMSE at one position of one hook. A preset bounds it over all positions; a single one may be ten times
- * larger. Without a bound of NMSE it is 1e-9, far above what float32 on both sides leaves. */
+/* Of NMSE at one position of one hook. A preset bounds it over all positions; a single one may be
+ * ten times larger. Without a bound of NMSE it is 1e-9, far above what float32 on both sides
+ * leaves. */
 static double bound_of(const struct compare_bounds *bounds)
 {
     return isfinite(bounds->max_nmse) ? fmax(1e-9, 10 * bounds->max_nmse) : 1e-9;

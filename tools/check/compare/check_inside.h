@@ -1,5 +1,5 @@
-/* mgpt check, after the verdict: where two programs begin to differ and why; and the comparison of two
- * models. Each function prints its own messages and returns an exit code. */
+/* mgpt check, after the verdict: where two programs begin to differ and why; and the comparison of
+ * two models. Each function prints its own messages and returns an exit code. */
 #ifndef MGPT_CHECK_INSIDE_H
 #define MGPT_CHECK_INSIDE_H
 
@@ -16,7 +16,8 @@ struct check_inside {
     int explain, json;
 };
 
-/* Walks the reference's inner values, if it has any, and looks for the cause, if that was asked for. */
+/* Walks the reference's inner values, if it has any, and looks for the cause, if that was asked
+ * for. */
 int check_inside(const struct check_inside *inside);
 
 enum {

@@ -47,7 +47,8 @@ static int same_vocabulary(const struct engine *a, const struct engine *b)
     return EXIT_OK;
 }
 
-/* The text's tokens; a vocabulary that lacks characters of the fixed text gets fixed ids. malloc'ed. */
+/* The text's tokens; a vocabulary that lacks characters of the fixed text gets fixed ids.
+ * malloc'ed. */
 static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
 {
     const mgpt_info *info = &c->a->info;

@@ -1,5 +1,5 @@
-/* What mgpt check compares and prints: a table for people, JSON Lines for machines. Each function returns an
- * exit code; a failed write is left for cli_finish. */
+/* What mgpt check compares and prints: a table for people, JSON Lines for machines. Each function
+ * returns an exit code; a failed write is left for cli_finish. */
 #ifndef MGPT_CHECK_REPORT_H
 #define MGPT_CHECK_REPORT_H
 

@@ -6,16 +6,17 @@
 
 /* ---- bounds ---- */
 
-/* Where the presets come from. A calculation in a number format gives each logit an error that is a share e
- * of the row's root mean square, much the same for all; NMSE is then e squared. float32 adds up to
- * e = 1e-6 to 3e-6 over a few dozen layers, on either side: 1e-5 leaves some room. Weights rounded to half
- * precision (2^-12 of their value on average) add to e = 1e-3 or so; 8 bits in blocks of 32 (a step is
- * 1/127 of the largest, about 0.6 % of the root mean square) to 1 or 2 %, 4 bits (a step is 1/8) to 20 % or
- * more. The largest of 10^5 normally distributed errors is 4.5 e, hence 10 e for single values; with 4 and
- * 8 bits outliers are common, and only means are bound. KL is near (e s)^2 / 2 where s is the spread of the
- * logits, 2 to 4 in trained models; published measurements of Q8_0 and Q4_0 give 0.001 and 0.07 nats.
- * Measured here, NMSE and largest error: golden models in F32 1e-12 and 5e-6, in F16 1e-6 and 5e-3;
- * weights/shakespeare.gguf in Q8_0 7e-5, in Q4_0 7e-3. */
+/* Where the presets come from. A calculation in a number format gives each logit an error that is a
+ * share e of the row's root mean square, much the same for all; NMSE is then e squared. float32
+ * adds up to e = 1e-6 to 3e-6 over a few dozen layers, on either side: 1e-5 leaves some room.
+ * Weights rounded to half precision (2^-12 of their value on average) add to e = 1e-3 or so; 8 bits
+ * in blocks of 32 (a step is 1/127 of the largest, about 0.6 % of the root mean square) to 1 or 2
+ * %, 4 bits (a step is 1/8) to 20 % or more. The largest of 10^5 normally distributed errors is 4.5
+ * e, hence 10 e for single values; with 4 and 8 bits outliers are common, and only means are bound.
+ * KL is near (e s)^2 / 2 where s is the spread of the logits, 2 to 4 in trained models; published
+ * measurements of Q8_0 and Q4_0 give 0.001 and 0.07 nats. Measured here, NMSE and largest error:
+ * golden models in F32 1e-12 and 5e-6, in F16 1e-6 and 5e-3; weights/shakespeare.gguf in Q8_0 7e-5,
+ * in Q4_0 7e-3. */
 static const struct compare_bounds presets[] = {
     {"f32", (double)INFINITY, 1e-4, 1e-10, 1e-8},
     {"f16", (double)INFINITY, 3e-2, 1e-5, 1e-4},
@@ -146,8 +147,8 @@ static double cosine_of(double dot, double a, double b)
     return share(dot, sqrt(a) * sqrt(b), a == b ? 1 : 0);
 }
 
-/* KL over the tokens that the reference tells apart. When it has only some, all others together are one
- * more; else both sides are made to add up to one over these. */
+/* KL over the tokens that the reference tells apart. When it has only some, all others together are
+ * one more; else both sides are made to add up to one over these. */
 static double divergence(const struct sides *s)
 {
     const int some = s->about->ids != NULL;
@@ -203,8 +204,8 @@ struct five {
     unsigned n;
 };
 
-/* Keeps the five largest, the lowest id first among equals (candidates come in order of their ids, or
- * for a reference with only some tokens in order of the list). */
+/* Keeps the five largest, the lowest id first among equals (candidates come in order of their ids,
+ * or for a reference with only some tokens in order of the list). */
 static void five_add(struct five *f, size_t token, double value)
 {
     unsigned i = f->n;

@@ -1,9 +1,9 @@
-/* Comparing logits with a reference, in float64. A NaN or an infinity on either side is a difference
- * for all bounds: every test is written so that NaN fails it.
+/* Comparing logits with a reference, in float64. A NaN or an infinity on either side is a
+ * difference for all bounds: every test is written so that NaN fails it.
  *
- * A reference may hold log-probabilities instead of logits, of all tokens or of some, and may hold them
- * coarsely (struct ref_row). Then our log-probabilities are compared, and what the coarseness explains is
- * no difference.
+ * A reference may hold log-probabilities instead of logits, of all tokens or of some, and may hold
+ * them coarsely (struct ref_row). Then our log-probabilities are compared, and what the coarseness
+ * explains is no difference.
  */
 #ifndef MGPT_COMPARE_H
 #define MGPT_COMPARE_H

@@ -1,9 +1,9 @@
 /* Where two passes begin to differ. See locate.h.
  *
  * A position is bad when the squares of its differences are more than `bound` of the squares of the
- * reference's values, or of a ten-thousandth of the hook's average where the position itself is nearly
- * zero; or when a value is not finite. Only values a query may see count, so how a program marks masked
- * scores does not matter.
+ * reference's values, or of a ten-thousandth of the hook's average where the position itself is
+ * nearly zero; or when a value is not finite. Only values a query may see count, so how a program
+ * marks masked scores does not matter.
  */
 #include "check/compare/locate.h"
 

@@ -1,9 +1,9 @@
-/* Where our pass and another program's begin to differ: every inner value that the reference recorded, in
- * the order of the pass.
+/* Where our pass and another program's begin to differ: every inner value that the reference
+ * recorded, in the order of the pass.
  *
- * Two passes of the engine. In the first it runs as it is. In the second each value is replaced by the
- * reference's once it has been compared: a stage that differs there is wrong by itself; one that differs in
- * the first pass only has inherited its error.
+ * Two passes of the engine. In the first it runs as it is. In the second each value is replaced by
+ * the reference's once it has been compared: a stage that differs there is wrong by itself; one
+ * that differs in the first pass only has inherited its error.
  */
 #ifndef MGPT_LOCATE_H
 #define MGPT_LOCATE_H
@@ -34,13 +34,14 @@ struct locate {
     int64_t first_bad, last_good; /* indices, -1: none */
 };
 
-/* Walks the hooks for answer->n tokens. MGPT_OK also when all agree; on failure nothing is left to free. */
+/* Walks the hooks for answer->n tokens. MGPT_OK also when all agree; on failure nothing is left to
+ * free. */
 int locate_run(struct locate *locate, const mgpt_model *model, const struct answer *answer,
                double bound, mgpt_error *err);
 void locate_free(struct locate *locate);
 
-/* The layers in which the first bad value may have gone wrong: they follow the last good hook, and the bad
- * one follows them. None when from > to. */
+/* The layers in which the first bad value may have gone wrong: they follow the last good hook, and
+ * the bad one follows them. None when from > to. */
 struct locate_layers {
     int from, to;
 };

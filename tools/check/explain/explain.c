@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions that suspects are compared on, and products (weights times positions times trials) after which
- * no more are tried once one has restored agreement. */
+/* Positions that suspects are compared on, and products (weights times positions times trials)
+ * after which no more are tried once one has restored agreement. */
 enum { POSITIONS = 12, POSITIONS_MOST = 300, CONFIRMED = 12 };
 static const double enough_work = 5e9, most_work = 4e12;
 static const uint64_t anywhere = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
@@ -266,8 +266,8 @@ static int search_all(struct search *s)
     return status;
 }
 
-/* The whole pass of trial i, in all layers and, where that does not do and only one stage of its kind is
- * wrong, in the layer that was looked at. */
+/* The whole pass of trial i, in all layers and, where that does not do and only one stage of its
+ * kind is wrong, in the layer that was looked at. */
 static int whole_pass(struct search *s, struct explain_trial *trial, double *logits)
 {
     struct locate_layers layers = locate_layers(s->l, s->as_is.info.n_layer);
@@ -287,8 +287,8 @@ static int whole_pass(struct search *s, struct explain_trial *trial, double *log
     return status;
 }
 
-/* Several may restore the one hook: the first of them that restores the logits as well is the cause, or
- * else the one that comes nearest. */
+/* Several may restore the one hook: the first of them that restores the logits as well is the
+ * cause, or else the one that comes nearest. */
 static int confirm(struct search *s)
 {
     struct explain *e = s->e;
@@ -312,8 +312,8 @@ static int confirm(struct search *s)
     return MGPT_OK;
 }
 
-/* Inner values only show where to look first: when no cause at the bad hook restores the logits of the
- * whole pass, what would do so is looked for as if there were none. */
+/* Inner values only show where to look first: when no cause at the bad hook restores the logits of
+ * the whole pass, what would do so is looked for as if there were none. */
 static int without_hooks(struct search *s)
 {
     struct explain *e = s->e, before = *e;

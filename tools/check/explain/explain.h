@@ -1,9 +1,10 @@
-/* Why two programs differ: the suspects (suspects.h) in order, until one restores agreement; and single
- * weights that differ.
+/* Why two programs differ: the suspects (suspects.h) in order, until one restores agreement; and
+ * single weights that differ.
  *
- * Each suspect is a pass of the float64 oracle over a few positions with one thing changed. With inner
- * values the pass is fed with the reference's up to the first bad hook, and only suspects that show
- * there are tried first; with logits only, the shape of the error over positions says which come first.
+ * Each suspect is a pass of the float64 oracle over a few positions with one thing changed. With
+ * inner values the pass is fed with the reference's up to the first bad hook, and only suspects
+ * that show there are tried first; with logits only, the shape of the error over positions says
+ * which come first.
  */
 #ifndef MGPT_EXPLAIN_H
 #define MGPT_EXPLAIN_H
@@ -41,8 +42,8 @@ struct explain {
     int head_only;  /* and only the head's product is wrong: that is the cause */
 };
 
-/* Looks for the cause of what `locate` found (which must have found something). MGPT_OK whether or not
- * there is one; MGPT_ESTOP after Ctrl-C. */
+/* Looks for the cause of what `locate` found (which must have found something). MGPT_OK whether or
+ * not there is one; MGPT_ESTOP after Ctrl-C. */
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *answer,
                 const struct locate *locate, mgpt_error *err);
 void explain_free(struct explain *e);

@@ -1,9 +1,9 @@
 /* Values at other places, or multiplied. See explain_impl.h.
  *
- * Each column of the reference's values at the target (one value of every position) is looked for among
- * ours: at its place times a factor, or at another place, with either sign. When all are found the
- * reference's rows are ours in another order or by another factor. Where a product has a bias, the rows of
- * its matrix may have moved without it.
+ * Each column of the reference's values at the target (one value of every position) is looked for
+ * among ours: at its place times a factor, or at another place, with either sign. When all are
+ * found the reference's rows are ours in another order or by another factor. Where a product has a
+ * bias, the rows of its matrix may have moved without it.
  */
 #include "check/explain/explain_impl.h"
 
@@ -286,7 +286,8 @@ static const float *bias_of(struct search *s, const struct stage_product *p, siz
     return shown;
 }
 
-/* Whether each position's differences are the same in all columns, as those of log-probabilities are. */
+/* Whether each position's differences are the same in all columns, as those of log-probabilities
+ * are. */
 static int all_by_one(const struct search_view *seen)
 {
     double all = 0, left = 0;

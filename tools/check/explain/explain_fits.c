@@ -1,8 +1,8 @@
-/* Any bias or gain, and any weight far from the others of its tensor, solved for through all operations
- * between it and the values that are compared. See explain_impl.h.
+/* Any bias or gain, and any weight far from the others of its tensor, solved for through all
+ * operations between it and the values that are compared. See explain_impl.h.
  *
- * Levenberg-Marquardt, with a pass for each unknown: for small models only. Biases that are all zeros and
- * gains that are all ones come first, for that is what a vector that got lost looks like.
+ * Levenberg-Marquardt, with a pass for each unknown: for small models only. Biases that are all
+ * zeros and gains that are all ones come first, for that is what a vector that got lost looks like.
  */
 #include "check/explain/explain_impl.h"
 
@@ -182,7 +182,8 @@ static int keep_found(struct fits *f, struct whatif_tensor *given)
     return status;
 }
 
-/* A bias of v and one of attention's output can do the same: what changes fewest values comes first. */
+/* A bias of v and one of attention's output can do the same: what changes fewest values comes
+ * first. */
 static int propose_found(struct fits *f)
 {
     int status = MGPT_OK;

@@ -1,8 +1,8 @@
 /* Inside explain: what its parts share.
  *
- * A cause is a suspect that restores agreement. Most are listed beforehand (suspects.h); the rest are
- * solved for from the numbers and then tried like the others: every cause that is named has restored
- * agreement.
+ * A cause is a suspect that restores agreement. Most are listed beforehand (suspects.h); the rest
+ * are solved for from the numbers and then tried like the others: every cause that is named has
+ * restored agreement.
  */
 #ifndef MGPT_EXPLAIN_IMPL_H
 #define MGPT_EXPLAIN_IMPL_H
@@ -31,8 +31,8 @@ struct search {
 /* A block that lives as long as the search, zeroed; NULL when out of memory (s->err says so). */
 void *search_new(struct search *s, size_t n, size_t each);
 
-/* Tries an edit at the target. If it restores agreement, it joins the suspects and the trials with this
- * text as its cause. */
+/* Tries an edit at the target. If it restores agreement, it joins the suspects and the trials with
+ * this text as its cause. */
 __attribute__((format(printf, 3, 4))) int search_propose(struct search *s, struct whatif_edit edit,
                                                          const char *cause, ...);
 
@@ -44,12 +44,13 @@ size_t search_positions(const struct search *s, size_t n);
 
 /* ---- passes (search_pass.c) ---- */
 
-/* NMSE of the worst position at a hook after a pass with an edit (NULL: none) in one layer or (-1) all;
- * INFINITY when the edit does not apply. */
+/* NMSE of the worst position at a hook after a pass with an edit (NULL: none) in one layer or (-1)
+ * all; INFINITY when the edit does not apply. */
 int search_score(struct search *s, const struct whatif_edit *edit, int layer, size_t hook, int feed,
                  double *nmse);
 
-/* What a pass shows at a hook and at its input. At the scores of attention a row holds all heads. */
+/* What a pass shows at a hook and at its input. At the scores of attention a row holds all
+ * heads. */
 struct search_view {
     double *diff, *ours, *in; /* [n][cols] theirs - ours, [n][cols], [n][n_in] */
     size_t n, cols, n_in;

@@ -1,7 +1,9 @@
-/* Whole matrices: another one in the reference, or a head that is tied and should not be. See explain_impl.h.
+/* Whole matrices: another one in the reference, or a head that is tied and should not be. See
+ * explain_impl.h.
  *
- * With more positions than a row has values, each row of a product's matrix follows from the reference's
- * values in least squares; that the positions beyond fit as well shows that nothing else is wrong.
+ * With more positions than a row has values, each row of a product's matrix follows from the
+ * reference's values in least squares; that the positions beyond fit as well shows that nothing
+ * else is wrong.
  */
 #include "check/explain/explain_impl.h"
 

@@ -1,7 +1,9 @@
-/* Single numbers of a model, solved for: caps, scales, epsilon, the rope's base. See explain_impl.h.
+/* Single numbers of a model, solved for: caps, scales, epsilon, the rope's base. See
+ * explain_impl.h.
  *
- * Gauss-Newton in the number's logarithm, on all values at the target: passes with the number a little
- * larger say how they change. It begins with what came nearest among the listed suspects of its kind.
+ * Gauss-Newton in the number's logarithm, on all values at the target: passes with the number a
+ * little larger say how they change. It begins with what came nearest among the listed suspects of
+ * its kind.
  */
 #include "check/explain/explain_impl.h"
 

@@ -42,7 +42,8 @@ const char *locate_stage(mgpt_point point)
     return (unsigned)point < MGPT_N_POINTS ? stages[point] : "";
 }
 
-/* The stage of the first bad hook; or, where nothing inside was recorded, the layers and what follows them. */
+/* The stage of the first bad hook; or, where nothing inside was recorded, the layers and what
+ * follows them. */
 static void describe_stage(const struct locate *l, const mgpt_model *model, char *text, size_t cap)
 {
     static const char *const then[] = {

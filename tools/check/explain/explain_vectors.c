@@ -1,9 +1,9 @@
 /* Biases and gains of a stage, solved for. See explain_impl.h.
  *
- * In y = W (n g + b) + c, where n is the normalised residual, y is linear in each of the vectors g, b and
- * c. A difference that is the same at every position is c's, or W b for one b; for g (or g and b) the
- * differences at all positions are solved in least squares: the normal equations need only W'W, the n of
- * every position and W' times its differences.
+ * In y = W (n g + b) + c, where n is the normalised residual, y is linear in each of the vectors g,
+ * b and c. A difference that is the same at every position is c's, or W b for one b; for g (or g
+ * and b) the differences at all positions are solved in least squares: the normal equations need
+ * only W'W, the n of every position and W' times its differences.
  */
 #include "check/explain/explain_impl.h"
 
@@ -16,7 +16,8 @@
 
 enum { SEEN = 32, LEAST = 3, WIDEST = 4096 };
 
-/* Of the differences' squares, what a solution may leave before it is tried: the pass is the judge. */
+/* Of the differences' squares, what a solution may leave before it is tried: the pass is the
+ * judge. */
 static const double small = 1e-5;
 
 /* ---- the bias of a product ---------------------------------------------------------------------- */
@@ -110,22 +111,6 @@ struct norm_stage {
     double squares;    /* of the differences */
 };
 
-static const struct {
-    mgpt_point point, at;
-    const char *stem;
-} shows[] = {{MGPT_ATTN_IN, MGPT_ATTN_IN, "attn_norm"},
-             {MGPT_Q, MGPT_ATTN_IN, "attn_norm"},
-             {MGPT_K, MGPT_ATTN_IN, "attn_norm"},
-             {MGPT_V, MGPT_ATTN_IN, "attn_norm"},
-             {MGPT_MLP_IN, MGPT_MLP_IN, "ffn_norm"},
-             {MGPT_MLP_PRE, MGPT_MLP_IN, "ffn_norm"},
-             {MGPT_MLP_PRE_LINEAR, MGPT_MLP_IN, "ffn_norm"},
-             {MGPT_FINAL, MGPT_FINAL, "output_norm"},
-             {MGPT_LOGITS, MGPT_FINAL, "output_norm"},
-             {MGPT_ATTN_OUT, MGPT_ATTN_OUT, "post_attention_norm"},
-             {MGPT_MLP_OUT, MGPT_MLP_OUT, "post_ffw_norm"}};
-enum { N_SHOWS = sizeof shows / sizeof *shows };
-
 static int has_norm(const struct whatif *w, const struct norm_stage *st)
 {
     const struct oracle_layer *l = st->layer >= 0 ? &w->layers[st->layer] : NULL;
@@ -141,18 +126,18 @@ static int has_norm(const struct whatif *w, const struct norm_stage *st)
 static int find_norm(struct search *s, struct norm_stage *st, struct ref_hook hook)
 {
     const struct whatif *w = &s->as_is;
+    struct stage_product p;
     mgpt_tensor t;
-    size_t i = 0;
-    while (i < N_SHOWS && shows[i].point != hook.point)
-        i++;
-    if (i == N_SHOWS)
+    st->direct = stage_norm(hook.point) != NULL;
+    if (!st->direct && !stage_product(&p, s->model, hook))
         return 0;
-    st->at = shows[i].at;
+    st->at = st->direct ? hook.point : p.input;
     st->layer = hook.layer;
-    st->direct = st->at == hook.point;
     st->D = w->spec.n_embd;
     int shared = st->at == MGPT_MLP_IN && w->layers[hook.layer].shared_norm;
-    const char *stem = shared ? "attn_norm" : shows[i].stem;
+    const char *stem = shared ? "attn_norm" : stage_norm(st->at);
+    if (!stem)
+        return 0;
     stage_tensor(s->model, st->layer, stem, ".weight", st->gain, &t);
     stage_tensor(s->model, st->layer, stem, ".bias", st->bias, &t);
     int64_t recorded = answer_find(s->a, st->at, hook.layer);
@@ -232,11 +217,11 @@ static int add_products(struct search *s, struct norm_stage *st)
     int status = MGPT_OK;
     if (st->direct)
         return add_norm(s, st);
-    for (size_t i = 0; i < N_SHOWS && status == MGPT_OK; i++) {
-        int64_t hook = shows[i].at == st->at && shows[i].point != st->at
-                           ? answer_find(s->a, shows[i].point, st->layer)
-                           : -1;
-        if (hook >= 0)
+    for (int point = 0; point < MGPT_N_POINTS && status == MGPT_OK; point++) {
+        struct stage_product p;
+        int64_t hook = answer_find(s->a, (mgpt_point)point, st->layer);
+        struct ref_hook at = {.point = (mgpt_point)point, .layer = st->layer};
+        if (hook >= 0 && stage_product(&p, s->model, at) && p.input == st->at)
             status = add_product(s, st, (size_t)hook);
     }
     for (size_t i = 0; i < st->D; i++)
@@ -297,7 +282,8 @@ static void norm_rest(void *user, const double *x, double *rest)
     }
 }
 
-/* What the solution leaves of the squares of the differences: |d|^2 - x'b - x'(b - Ax), of |d|^2. */
+/* What the solution leaves of the squares of the differences: |d|^2 - x'b - x'(b - Ax), of
+ * |d|^2. */
 static double left_of(const struct unknown *u)
 {
     double all = u->st->squares;

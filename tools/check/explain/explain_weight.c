@@ -1,8 +1,9 @@
 /* Single weights that differ. See explain.h.
  *
- * A weight that is not finite is found by looking. One that is wrong shows in one column of its matrix's product
- * only, there by (theirs - ours) times the input at its column: the column whose inputs explain the
- * differences of all positions is the weight's, and the factor is the difference.
+ * A weight that is not finite is found by looking. One that is wrong shows in one column of its
+ * matrix's product only, there by (theirs - ours) times the input at its column: the column whose
+ * inputs explain the differences of all positions is the weight's, and the factor is the
+ * difference.
  */
 #include "check/explain/explain_impl.h"
 
@@ -74,7 +75,8 @@ static int64_t single_column(const struct search_view *v)
     return column;
 }
 
-/* The part of the column's differences that is left when `by` times x is taken away, and the best `by`. */
+/* The part of the column's differences that is left when `by` times x is taken away, and the best
+ * `by`. */
 static double left_over(const struct search_view *v, size_t column, const double *x, double *by)
 {
     double dx = 0, xx = 0, dd = 0;
@@ -86,8 +88,8 @@ static double left_over(const struct search_view *v, size_t column, const double
     return dd > 0 ? (dd - *by * dx) / dd : 1;
 }
 
-/* The column of the row whose inputs explain the differences, or -1. Float32 on both sides leaves about
- * 1e-12 of the squares; what other inputs explain by chance is far more. */
+/* The column of the row whose inputs explain the differences, or -1. Float32 on both sides leaves
+ * about 1e-12 of the squares; what other inputs explain by chance is far more. */
 static const double enough = 1e-6;
 
 static int64_t explaining_input(const struct search_view *v, size_t column, double *best_by)

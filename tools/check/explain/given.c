@@ -34,7 +34,8 @@ struct whatif_tensor *given_new(struct search *s, const char *name, size_t n)
     return given;
 }
 
-/* Whether all are this value. float32 on both sides leaves about 1e-6 of a value that was solved for. */
+/* Whether all are this value. float32 on both sides leaves about 1e-6 of a value that was solved
+ * for. */
 static int all_about(const float *x, size_t n, double value, double within)
 {
     size_t i = 0;

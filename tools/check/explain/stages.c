@@ -53,6 +53,14 @@ uint64_t stage_points(const char *tensors)
     return points;
 }
 
+const char *stage_norm(mgpt_point point)
+{
+    for (size_t i = 0; i < N_STAGES && point != MGPT_ROT_Q && point != MGPT_ROT_K; i++)
+        if (stages[i].point == point && strstr(stages[i].stem, "_norm"))
+            return stages[i].stem;
+    return NULL;
+}
+
 int stage_tensor(const mgpt_model *m, int layer, const char *stem, const char *kind, char name[80],
                  mgpt_tensor *t)
 {

@@ -9,6 +9,9 @@
 /* The points where a change of some tensors shows first: of "attn_q attn_k", of "attn_q.bias". */
 uint64_t stage_points(const char *tensors);
 
+/* Stem of the norm whose output a point is; NULL: the point is not the output of a norm. */
+const char *stage_norm(mgpt_point point);
+
 /* The tensor whose product a hook holds. */
 struct stage_product {
     char name[80]; /* "blk.0.attn_qkv.weight" */

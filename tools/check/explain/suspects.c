@@ -1,4 +1,5 @@
-/* The usual suspects. See suspects.h. Each names what the reference does and this program does not. */
+/* The usual suspects. See suspects.h. Each names what the reference does and this program does
+ * not. */
 #include "check/explain/suspects.h"
 
 #include "base/error.h"
@@ -19,7 +20,8 @@
 #define ANYWHERE (MGPT_POINT_BIT(MGPT_N_POINTS) - 1)
 #define OF_TENSORS 0
 
-/* Operations: set a number, negate a flag, read tensors otherwise, or a function of whatif_edit.c. */
+/* Operations: set a number, negate a flag, read tensors otherwise, or a function of
+ * whatif_edit.c. */
 #define SET_SPEC(name, number)                                                                     \
     .edit = {.apply = edit_spec, .member = offsetof(struct oracle_spec, name), .x = number}
 #define SET_LAYERS(name, number)                                                                   \

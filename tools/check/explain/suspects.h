@@ -34,7 +34,8 @@ extern const size_t n_suspect_rows;
 struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
                           const char *tensors);
 
-/* All that could apply to the model, the commonest first: an stb_ds array, NULL when out of memory. */
+/* All that could apply to the model, the commonest first: an stb_ds array, NULL when out of
+ * memory. */
 struct suspect *suspects_list(const struct whatif *model, mgpt_error *err);
 
 #endif

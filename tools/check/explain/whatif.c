@@ -134,8 +134,8 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
     }
 }
 
-/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order in
- * heads of the width that is tried, and from there as the converter went. */
+/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order
+ * in heads of the width that is tried, and from there as the converter went. */
 static size_t reblocked(const struct whatif *w, size_t row)
 {
     size_t d = w->spec.head_dim, b = w->block, j = row % d, i;

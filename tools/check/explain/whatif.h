@@ -1,8 +1,8 @@
-/* A model with one thing changed: a description for the float64 oracle, and a source of tensors that
- * reads the file with the change applied.
+/* A model with one thing changed: a description for the float64 oracle, and a source of tensors
+ * that reads the file with the change applied.
  *
- * Nothing is written anywhere; the model itself stays as it is. A change that does not fit (two tensors
- * of different shapes exchanged, say) fails with MGPT_EARG when the tensor is read.
+ * Nothing is written anywhere; the model itself stays as it is. A change that does not fit (two
+ * tensors of different shapes exchanged, say) fails with MGPT_EARG when the tensor is read.
  */
 #ifndef MGPT_WHATIF_H
 #define MGPT_WHATIF_H
@@ -43,7 +43,8 @@ struct whatif_tensor {
     const struct whatif_tensor *next; /* another one, or NULL */
 };
 
-/* Permutes and scales the values at a point, or n rows of a tensor: i becomes times[i] * from[i]. */
+/* Permutes and scales the values at a point, or n rows of a tensor: i becomes times[i] *
+ * from[i]. */
 struct whatif_columns {
     mgpt_point point;
     int layer;

@@ -207,7 +207,8 @@ static double freq_plain(const struct whatif *w, double x, size_t i, double now)
     return plain_freq(w, (double)w->info.rope_base, i);
 }
 
-/* Llama 3.1: wavelengths above 8192 are divided by x, those below 8192 / 4 stay, between them a mix. */
+/* Llama 3.1: wavelengths above 8192 are divided by x, those below 8192 / 4 stay, between them a
+ * mix. */
 static double freq_llama3(const struct whatif *w, double x, size_t i, double now)
 {
     const double pi = acos(-1), context = 8192, low = 1, high = 4;
@@ -261,8 +262,8 @@ int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)
 
 /* ---- heads ------------------------------------------------------------------------------------- */
 
-/* Frequencies of heads of width d. In all models without divisors they fall by one factor from pair to
- * pair. 0: n_rot does not scale to an even number. */
+/* Frequencies of heads of width d. In all models without divisors they fall by one factor from pair
+ * to pair. 0: n_rot does not scale to an even number. */
 static int widen_rope(struct whatif *w, size_t d)
 {
     size_t old = w->spec.n_rot / 2, n_rot = w->spec.n_rot * d / w->spec.head_dim;
@@ -345,8 +346,8 @@ int edit_rows_shifted(struct whatif *w, const struct whatif_edit *e, int layer)
     return w->n > 2;
 }
 
-/* The reference names the tokens one place too far (a 1) or too early (a -1): the last one comes first,
- * or (b) BOS does. */
+/* The reference names the tokens one place too far (a 1) or too early (a -1): the last one comes
+ * first, or (b) BOS does. */
 int edit_tokens_moved(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;

@@ -1,7 +1,8 @@
 /* The float64 oracle. See oracle.h.
  *
- * T tokens, E n_embd, H heads, G key/value heads, d head_dim, F n_ff, V n_vocab. Matrices are row-major,
- * one row per position. The first error stays in oracle.status; what follows it does nothing.
+ * T tokens, E n_embd, H heads, G key/value heads, d head_dim, F n_ff, V n_vocab. Matrices are
+ * row-major, one row per position. The first error stays in oracle.status; what follows it does
+ * nothing.
  */
 #include "check/oracle/oracle.h"
 
@@ -190,8 +191,8 @@ static void rope(const struct oracle *o, int layer, double *x, size_t heads)
 
 /* ---- the pass ---------------------------------------------------------------------------------- */
 
-/* One query t and head h over its visible keys, which end with position t. Other keys have score -inf and
- * weight 0, also when a caller changes them. */
+/* One query t and head h over its visible keys, which end with position t. Other keys have score
+ * -inf and weight 0, also when a caller changes them. */
 static void attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];

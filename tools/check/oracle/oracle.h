@@ -1,21 +1,21 @@
 /* The forward pass in float64, straight from the formulas: what the engine is held to.
  *
- * Plain loops over all positions at once, no cache, no chunks, no kernels; nothing of src/ but memory
- * and error lines is used. The model is given by a complete description, and its numbers come
- * through a function: the tests describe their toys from what they know of each
- * architecture, `mgpt check --self` describes a model as the engine bound it, and --explain describes
- * what a model would be if one thing about it were different.
+ * Plain loops over all positions at once, no cache, no chunks, no kernels; nothing of src/ but
+ * memory and error lines is used. The model is given by a complete description, and its numbers
+ * come through a function: the tests describe their toys from what they know of each architecture,
+ * `mgpt check --self` describes a model as the engine bound it, and --explain describes what a
+ * model would be if one thing about it were different.
  *
- * float64 carries 29 bits more than float32, so what comes out is the true value as far as a float32
- * engine is concerned. Large matrices are read row by row and never kept.
+ * float64 carries 29 bits more than float32, so what comes out is the true value as far as a
+ * float32 engine is concerned. Large matrices are read row by row and never kept.
  */
 #ifndef MGPT_ORACLE_H
 #define MGPT_ORACLE_H
 
 #include "mgpt.h"
 
-/* Components of a head of q and k in the tensors. At the points they are as the programs that models come
- * from have them: of the first n_rot, those of pair i are i and i + n_rot / 2. */
+/* Components of a head of q and k in the tensors. At the points they are as the programs that
+ * models come from have them: of the first n_rot, those of pair i are i and i + n_rot / 2. */
 enum oracle_components {
     ORACLE_AS_SHOWN,
     ORACLE_PAIRS,    /* 2i and 2i + 1 */
@@ -67,7 +67,8 @@ struct oracle_spec {
 typedef int oracle_point(mgpt_point point, int layer, size_t pos, size_t head, double *row,
                          size_t n, void *user);
 
-/* n tokens (ids below n_vocab) from position 0. MGPT_OK, MGPT_ESTOP, or what reading or memory said. */
+/* n tokens (ids below n_vocab) from position 0. MGPT_OK, MGPT_ESTOP, or what reading or memory
+ * said. */
 int oracle_pass(const struct oracle_spec *spec, const int32_t *tokens, size_t n, oracle_point *fn,
                 void *user, mgpt_error *err);
 

@@ -4,7 +4,8 @@
 
 #include "check/oracle/oracle.h"
 
-/* n rows of width w, each by itself: LayerNorm or RMSNorm. y may be x; gain and bias may be NULL. */
+/* n rows of width w, each by itself: LayerNorm or RMSNorm. y may be x; gain and bias may be
+ * NULL. */
 void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n, size_t w,
                const float *gain, const float *bias);
 
@@ -16,8 +17,9 @@ void math_softmax(double *row, size_t n);
 /* Soft cap: cap * tanh(x / cap); cap 0: none. */
 double math_cap(double x, double cap);
 
-/* Rounds what integer weights are multiplied with: 32 activations at a time become multiples of a step,
- * 127 of which reach the largest. The rule is src/kernels/kernels.h's, in float32; the rest is float64. */
+/* Rounds what integer weights are multiplied with: 32 activations at a time become multiples of a
+ * step, 127 of which reach the largest. The rule is src/kernels/kernels.h's, in float32; the rest
+ * is float64. */
 void math_to_int8(double *x, size_t n);
 
 /* Adds to sum[t] the product of w with row t of x, for n rows of at most MATH_ROWS. */

@@ -11,10 +11,10 @@
  *   llm.c               debug_state.bin
  *   raw float32         when a shape is given; the ids come from the caller
  *
- * Which one it is its first bytes say. There is a row per token. A leading dimension of 1 (a batch) is
- * accepted everywhere. Files are untrusted: every shape is checked against the model before
- * anything is allocated for it. All but JSON are read piece by piece, so that a file of any size takes
- * the memory of a row.
+ * Which one it is its first bytes say. There is a row per token. A leading dimension of 1 (a batch)
+ * is accepted everywhere. Files are untrusted: every shape is checked against the model before
+ * anything is allocated for it. All but JSON are read piece by piece, so that a file of any size
+ * takes the memory of a row.
  */
 #ifndef MGPT_REFERENCE_H
 #define MGPT_REFERENCE_H
@@ -49,8 +49,8 @@ void reference_close(struct reference *ref);
 size_t reference_count(const struct reference *ref);
 struct ref_sequence reference_sequence(const struct reference *ref, size_t i);
 
-/* Copies row `row` of sequence i to out (room for n_vocab doubles). In any order, but going back in a
- * deflated .npz means to inflate it again. NaN and infinities are passed on as they are. */
+/* Copies row `row` of sequence i to out (room for n_vocab doubles). In any order, but going back in
+ * a deflated .npz means to inflate it again. NaN and infinities are passed on as they are. */
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
 
 /* What the values of a row are. */

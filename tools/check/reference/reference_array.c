@@ -1,8 +1,8 @@
-/* Arrays of references: numbers stored in the file itself or in an entry of a zip archive. They are read
- * through a small buffer: an array of any size takes the same memory.
+/* Arrays of references: numbers stored in the file itself or in an entry of a zip archive. They are
+ * read through a small buffer: an array of any size takes the same memory.
  *
- * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate what is
- * skipped, to go back is to inflate from the beginning.
+ * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate
+ * what is skipped, to go back is to inflate from the beginning.
  */
 #include "base/error.h"
 #include "base/mem.h"

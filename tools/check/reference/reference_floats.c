@@ -1,5 +1,5 @@
-/* References that are float32 after a known header: raw ones, whose shape the user gives, and llm.c's
- * debug_state.bin:
+/* References that are float32 after a known header: raw ones, whose shape the user gives, and
+ * llm.c's debug_state.bin:
  *
  *     int32 header[256]: 20240327, version 2, B, T; int32 x[B][T], y[B][T]; float32 logits[B][T][V],
  *     loss, gradients

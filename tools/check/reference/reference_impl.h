@@ -81,11 +81,13 @@ int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t
 /* Adds an empty item; NULL when out of memory. */
 struct ref_item *reference_add_item(struct reference *ref, mgpt_error *err);
 
-/* Adds the one item of a file of n_rows rows: its ids are those of `tokens`, or (NULL) come from outside. */
+/* Adds the one item of a file of n_rows rows: its ids are those of `tokens`, or (NULL) come from
+ * outside. */
 int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n_rows,
                        mgpt_error *err);
 
-/* Adds n items of n_ids ids each, int32 at `offset` of the file, which holds them; each has `rows` rows. */
+/* Adds n items of n_ids ids each, int32 at `offset` of the file, which holds them; each has `rows`
+ * rows. */
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
                         mgpt_error *err);
 
@@ -117,8 +119,8 @@ int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *i
                   mgpt_error *err);
 void ref_array_close(struct ref_array *a);
 
-/* Reads an entry of an archive to its end, where the checksum is: before anything is said about what is in
- * it. Rows that are read alone never get there. */
+/* Reads an entry of an archive to its end, where the checksum is: before anything is said about
+ * what is in it. Rows that are read alone never get there. */
 int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err);
 
 /* ---- reference_names.c: arrays that have names ---- */
@@ -132,8 +134,8 @@ struct ref_named {
 /* 1 when the name means something to us. */
 int ref_name_known(const char *name);
 
-/* Files an array away by its name, and owns it (also on failure). `n_same` names of tokens: the best one
- * counts. */
+/* Files an array away by its name, and owns it (also on failure). `n_same` names of tokens: the
+ * best one counts. */
 int ref_named_add(struct ref_named *named, struct ref_array *a, mgpt_error *err);
 
 /* Makes the (one) sequence of a file out of them; what it does not hand on it releases. */

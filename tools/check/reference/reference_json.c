@@ -1,8 +1,8 @@
-/* References in JSON, or JSON Lines. The tree stays in memory and rows are read from it when asked for; its
- * shape is checked in full before the first of them.
+/* References in JSON, or JSON Lines. The tree stays in memory and rows are read from it when asked
+ * for; its shape is checked in full before the first of them.
  *
- * A sequence is {"input": [ids], "logits": [[...], ...]}, or has "top_logprobs" in the place of logits
- * (reference_partial.c). */
+ * A sequence is {"input": [ids], "logits": [[...], ...]}, or has "top_logprobs" in the place of
+ * logits (reference_partial.c). */
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"

@@ -4,9 +4,9 @@
  *     for each chunk and each position from n_ctx/2 up to and without n_ctx - 1:
  *         float32 step, float32 least, uint16 q[n_vocab] (and one more where n_vocab is odd)
  *
- * A log-probability is least + step * q, rounded to the nearest, and least also replaces smaller values:
- * those more than 16 below the top one are cut off. In the place of each chunk's first token the model
- * had BOS, if it wants one.
+ * A log-probability is least + step * q, rounded to the nearest, and least also replaces smaller
+ * values: those more than 16 below the top one are cut off. In the place of each chunk's first
+ * token the model had BOS, if it wants one.
  */
 #include "base/check.h"
 #include "base/cursor.h"
@@ -90,8 +90,9 @@ int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, 
         return err_set(err, MGPT_EFILE, at,
                        "sequence %zu, position %zu: no step from 0 to 16/65535 and finite minimum",
                        i, row);
-    /* Half a step, and what llama.cpp's own float32 arithmetic (the sum of exp, the difference to it, the
-     * quotient) may be off: a few roundings of numbers of the size of `least` or 65535 steps. */
+    /* Half a step, and what llama.cpp's own float32 arithmetic (the sum of exp, the difference to
+     * it, the quotient) may be off: a few roundings of numbers of the size of `least` or 65535
+     * steps. */
     ref->about.slack = 0.51 * (double)step + 0x1p-22 * (16 + fabs((double)least));
     ref->about.floor = (double)least;
     struct ref_array steps = {

@@ -1,6 +1,6 @@
-/* Arrays that have names: tokens, logits and the values inside the model. Names are TransformerLens'
- * (mgpt_point_name) or transformers'; arrays of other names are skipped, but an array with one of these
- * names must have its shape.
+/* Arrays that have names: tokens, logits and the values inside the model. Names are
+ * TransformerLens' (mgpt_point_name) or transformers'; arrays of other names are skipped, but an
+ * array with one of these names must have its shape.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -36,7 +36,8 @@ static int32_t number_after(const char *name, const char *prefix, const char **e
     return number < MAX_LAYERS ? number : -1;
 }
 
-/* transformers' hidden state n is what layer n reads: what the embedding gives or layer n - 1 leaves. */
+/* transformers' hidden state n is what layer n reads: what the embedding gives or layer n - 1
+ * leaves. */
 static int find_transformers(const char *name, mgpt_point *point, int32_t *layer)
 {
     static const struct {
@@ -59,8 +60,8 @@ static int find_transformers(const char *name, mgpt_point *point, int32_t *layer
     return 0;
 }
 
-/* What a norm gives is hook_out to TransformerLens, whose hook_normalized is without the gain; to us there
- * is only the first of them, with the other name. */
+/* What a norm gives is hook_out to TransformerLens, whose hook_normalized is without the gain; to
+ * us there is only the first of them, with the other name. */
 static const char *our_name(const char *name, char *buf, size_t cap)
 {
     size_t n = strlen(name);

@@ -1,8 +1,8 @@
 /* References in .npz: a zip archive of .npy arrays, read through libzip.
  *
- * Sizes in an archive can be false, and a few bytes can inflate to many: what an entry's own header says is
- * compared with its expected shape and with the size the archive gives before anything is allocated, and
- * data are inflated piece by piece.
+ * Sizes in an archive can be false, and a few bytes can inflate to many: what an entry's own header
+ * says is compared with its expected shape and with the size the archive gives before anything is
+ * allocated, and data are inflated piece by piece.
  */
 #include "base/error.h"
 #include "base/mem.h"

@@ -1,11 +1,12 @@
-/* Log-probabilities of some tokens, as servers give them and `mgpt score --json --top N` prints them:
+/* Log-probabilities of some tokens, as servers give them and `mgpt score --json --top N` prints
+ * them:
  *
  *     {"ids": [26, 0, 13], "top_logprobs": [null, {"0": -1.7, ...}, ...]}
  *
- * Entry i is about token i, given those before it: null for the first. It is an object from tokens to
- * log-probabilities or a list of {"id" or "token", "logprob"}. A token is named by its id, as a number or a
- * string "13" or "token_id:13": what servers give instead, text, can stand for several ids. top_logprobs
- * may be inside an object called "logprobs", as OpenAI's completions have it.
+ * Entry i is about token i, given those before it: null for the first. It is an object from tokens
+ * to log-probabilities or a list of {"id" or "token", "logprob"}. A token is named by its id, as a
+ * number or a string "13" or "token_id:13": what servers give instead, text, can stand for several
+ * ids. top_logprobs may be inside an object called "logprobs", as OpenAI's completions have it.
  */
 #include "check/reference/reference_impl.h"
 
@@ -72,7 +73,8 @@ static int read_list(struct reference *ref, const json_t *list, size_t at, doubl
     return status;
 }
 
-/* The entry about token `at` into ref->some and, unless it is NULL, out. Nothing is left for null. */
+/* The entry about token `at` into ref->some and, unless it is NULL, out. Nothing is left for
+ * null. */
 static int reference_partial_read_entry(struct reference *ref, const json_t *entry, size_t at,
                                         double *out, mgpt_error *err)
 {

@@ -1,5 +1,5 @@
-/* References in .safetensors. The structure is checked by the reader that checkpoints use; only the header
- * is kept in memory. */
+/* References in .safetensors. The structure is checked by the reader that checkpoints use; only the
+ * header is kept in memory. */
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"

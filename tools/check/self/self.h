@@ -1,16 +1,16 @@
 /* What a model can be checked against without a reference: itself.
  *
- * Bits: one hash of all logits for every variant of computing them, the promise of equal bits. Stages: every
- * operation of the pass against float64 on the engine's own inputs, the promise that the numbers are
- * right. Both work on any model, with as few tokens as the model's size asks for.
+ * Bits: one hash of all logits for every variant of computing them, the promise of equal bits.
+ * Stages: every operation of the pass against float64 on the engine's own inputs, the promise that
+ * the numbers are right. Both work on any model, with as few tokens as the model's size asks for.
  */
 #ifndef MGPT_SELF_H
 #define MGPT_SELF_H
 
 #include "mgpt.h"
 
-/* Opens the model with an instruction set (NULL: the best); MGPT_EARG in *err when this machine lacks
- * it. */
+/* Opens the model with an instruction set (NULL: the best); MGPT_EARG in *err when this machine
+ * lacks it. */
 typedef mgpt_model *self_open_fn(void *user, const char *isa, mgpt_error *err);
 
 struct self_request {
@@ -44,8 +44,8 @@ struct self_bits {
     struct self_difference difference;
 };
 
-/* Tries all variants and stops at the first that differs. MGPT_OK also then; MGPT_ESTOP after Ctrl-C. The
- * caller frees bits->variants. */
+/* Tries all variants and stops at the first that differs. MGPT_OK also then; MGPT_ESTOP after
+ * Ctrl-C. The caller frees bits->variants. */
 int self_bits(const struct self_request *request, struct self_bits *bits, mgpt_error *err);
 
 /* One point of the pass, all layers together. */
@@ -67,8 +67,8 @@ struct self_stages {
 /* The engine's pass compared with float64. MGPT_OK also when they differ. */
 int self_stages(const struct self_request *request, struct self_stages *stages, mgpt_error *err);
 
-/* The number of tokens that a model of this size is checked with by default, and the fixed sequence that is
- * used without a text. */
+/* The number of tokens that a model of this size is checked with by default, and the fixed sequence
+ * that is used without a text. */
 size_t self_n_tokens(const mgpt_info *info);
 void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
 

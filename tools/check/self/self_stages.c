@@ -1,15 +1,16 @@
 /* The engine's pass compared with float64, stage by stage. See self.h.
  *
- * The engine runs once with a tap at every point. Then the oracle runs, and takes the engine's value at
- * every point once it has computed its own: each stage is held to float64 on the engine's own inputs. So
- * a rounding of quantised activations that differs does not hide what follows it, and the stage that is
- * wrong is the one that is named.
+ * The engine runs once with a tap at every point. Then the oracle runs, and takes the engine's
+ * value at every point once it has computed its own: each stage is held to float64 on the engine's
+ * own inputs. So a rounding of quantised activations that differs does not hide what follows it,
+ * and the stage that is wrong is the one that is named.
  *
- * Tolerance. Half a unit in the last place is u = 2^-24. The longest sums of a stage are chains of n
- * products whose rounding errors are nearly independent, each at most u of a partial sum; for terms of
- * either sign partial sum k is about sqrt(k / n) of the last, so the error's mean square is about
- * n u^2 / 6 of the sum's. The bound is a hundred times that, for sums that cancel in part, and at
- * least 1e-11: stages without long sums have a few roundings each, of values that may cancel as well.
+ * Tolerance. Half a unit in the last place is u = 2^-24. The longest sums of a stage are chains of
+ * n products whose rounding errors are nearly independent, each at most u of a partial sum; for
+ * terms of either sign partial sum k is about sqrt(k / n) of the last, so the error's mean square
+ * is about n u^2 / 6 of the sum's. The bound is a hundred times that, for sums that cancel in part,
+ * and at least 1e-11: stages without long sums have a few roundings each, of values that may cancel
+ * as well.
  */
 #include "check/self/self.h"
 
@@ -178,8 +179,8 @@ static int run_engine(const mgpt_model *model, const struct self_request *q, str
     return status;
 }
 
-/* The logits of a whole pass in float64; not of integer weights, whose results depend on roundings that
- * float64 makes differently. */
+/* The logits of a whole pass in float64; not of integer weights, whose results depend on roundings
+ * that float64 makes differently. */
 static int whole_pass(const mgpt_model *model, const struct oracle_spec *spec,
                       const struct self_request *q, struct side_by_side *b, double *whole)
 {

@@ -1,8 +1,9 @@
 /* One hash of all logits, however they are computed. See self.h.
  *
- * For every instruction set of this machine: stepped, fed in chunks, on one thread and two, in a batch
- * with other timelines, in a cache that grows token by token or at once, forked in the middle, rewound,
- * synced to another text and back, tapped or not. All of these must give the same bits.
+ * For every instruction set of this machine: stepped, fed in chunks, on one thread and two, in a
+ * batch with other timelines, in a cache that grows token by token or at once, forked in the
+ * middle, rewound, synced to another text and back, tapped or not. All of these must give the same
+ * bits.
  */
 #include "check/self/self.h"
 
@@ -155,7 +156,8 @@ static int batched(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
     return ok;
 }
 
-/* expensive: every position is computed more than twice. steps: the size of chunks does not matter. */
+/* expensive: every position is computed more than twice. steps: the size of chunks does not
+ * matter. */
 static const struct {
     const char *name;
     variant_fn *run;
@@ -169,9 +171,9 @@ static const char *const isa_levels[] = {"scalar", "avx2", "avx512", "avx512vnni
 static const int32_t threads[] = {1, 2}, chunks[] = {0, 1, 5};
 enum { N_LEVELS = 6, N_THREADS = 2, N_CHUNKS = 3 };
 
-/* Weights times tokens above which the scalar kernels, some 10^9 of these a second, run only the first two
- * variants with one chunk size; above which they are left out; and above which no instruction set runs the
- * expensive variants. */
+/* Weights times tokens above which the scalar kernels, some 10^9 of these a second, run only the
+ * first two variants with one chunk size; above which they are left out; and above which no
+ * instruction set runs the expensive variants. */
 static const double scalar_slow = 2e8, scalar_out = 2e10, expensive_out = 2e10;
 
 /* ---- trying them ------------------------------------------------------------------------------- */
