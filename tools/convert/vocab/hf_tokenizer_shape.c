@@ -35,24 +35,19 @@ int hf_tok_flag(const json_t *object, const char *key, int absent)
     return v ? json_is(v, JSON_TRUE) : absent;
 }
 
-/* The component, or the members if it is a sequence. Returns their number, or -1 when there are too
- * many. */
-static int flatten(const json_t *component, const char *key, const json_t *parts[MAX_PARTS])
+/* The component of the root, or its members if it is a sequence. Returns their number, 0 without a
+ * component, or MGPT_EFILE when there are too many. */
+static int flatten(const struct hf_tok *t, const json_t *root, const char *key, const char *members,
+                   const json_t *parts[MAX_PARTS], mgpt_error *err)
 {
-    const json_t *list = is(component, "Sequence") ? json_object_get(component, key) : NULL;
-    int n = 0;
-    if (!component || json_is(component, JSON_NULL))
-        return 0;
-    if (!list) {
-        parts[0] = component;
-        return 1;
-    }
-    for (size_t i = 0; i < json_array_size(list); i++, n++) {
-        if (n == MAX_PARTS)
-            return -1;
-        parts[n] = json_array_get(list, i);
-    }
-    return n;
+    const json_t *component = hf_value(root, key);
+    const json_t *list = is(component, "Sequence") ? json_object_get(component, members) : NULL;
+    size_t n = list ? json_array_size(list) : component != NULL;
+    if (n > MAX_PARTS)
+        return hf_tok_refuse(t, key, "too many parts", err);
+    for (size_t i = 0; i < n; i++)
+        parts[i] = list ? json_array_get(list, i) : component;
+    return (int)n;
 }
 
 static int refuse_type(const struct hf_tok *t, const char *what, const json_t *part,
@@ -158,12 +153,12 @@ static void set_whole(struct ckpt_vocab *v, int ignore_merges)
 static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *parts[MAX_PARTS];
-    int n = flatten(json_object_get(root, "normalizer"), "normalizers", parts);
+    int n = flatten(t, root, "normalizer", "normalizers", parts, err);
     t->c->vocab.nfc = n > 0;
     for (int i = 0; i < n; i++)
         if (!is(parts[i], "NFC"))
             return refuse_type(t, "normalizer", parts[i], err);
-    return n < 0 ? hf_tok_refuse(t, "normalizer", "too many parts", err) : MGPT_OK;
+    return n < 0 ? n : MGPT_OK;
 }
 
 static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[MAX_PARTS], int n,
@@ -185,9 +180,9 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
 static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
 {
     const json_t *parts[MAX_PARTS];
-    int n = flatten(json_object_get(root, "normalizer"), "normalizers", parts);
+    int n = flatten(t, root, "normalizer", "normalizers", parts, err);
     if (n < 0)
-        return hf_tok_refuse(t, "normalizer", "too many parts", err);
+        return n;
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
         const json_t *pattern = json_object_get(parts[i], "pattern");
@@ -278,8 +273,8 @@ static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
 static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *parts[MAX_PARTS];
-    int n = flatten(json_object_get(root, "post_processor"), "processors", parts);
-    int status = n < 0 ? hf_tok_refuse(t, "post_processor", "too many parts", err) : MGPT_OK;
+    int n = flatten(t, root, "post_processor", "processors", parts, err);
+    int status = n < 0 ? n : MGPT_OK;
     for (int i = 0; i < n && status == MGPT_OK; i++) {
         if (is(parts[i], "TemplateProcessing"))
             status = read_template(t, parts[i], err);
@@ -308,14 +303,14 @@ static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *parts[MAX_PARTS];
-    int status = check_model(t, json_object_get(root, "model"), err), bytes = 0;
-    int n = flatten(json_object_get(root, "pre_tokenizer"), "pretokenizers", parts);
-    if (status == MGPT_OK && n < 0)
-        status = hf_tok_refuse(t, "pre_tokenizer", "too many parts", err);
+    int bytes = 0, status = check_model(t, json_object_get(root, "model"), err);
     if (status < 0)
         return status;
+    int n = flatten(t, root, "pre_tokenizer", "pretokenizers", parts, err);
     for (int i = 0; i < n; i++)
         bytes |= is(parts[i], "ByteLevel");
+    if (n < 0)
+        return n;
     status = bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
     return status < 0 ? status : read_post(t, root, err);
 }

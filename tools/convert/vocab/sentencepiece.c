@@ -64,6 +64,30 @@ static int next(struct cursor *c, struct field *f)
     return c->failed || tag >> 35 || f->number == 0 ? -1 : 1;
 }
 
+/* A field of a message that is read: where its value, or its bytes, go. */
+struct wanted_field {
+    uint32_t number, wire;
+    uint64_t *value;
+    struct span *bytes;
+};
+
+/* Takes the wanted fields of a message, of several the last: 0, or -1 when the bytes are not one. */
+static int take_fields(struct cursor *c, const struct wanted_field *wanted, size_t n)
+{
+    struct field f;
+    int got;
+    while ((got = next(c, &f)) == 1)
+        for (size_t i = 0; i < n; i++) {
+            if (f.number != wanted[i].number || f.wire != wanted[i].wire)
+                continue;
+            if (wanted[i].bytes)
+                *wanted[i].bytes = f.bytes;
+            else
+                *wanted[i].value = f.value;
+        }
+    return got;
+}
+
 static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *err)
 {
     return ckpt_refuse(err, "%.60s: not a SentencePiece model (no protobuf field near byte %zu)",
@@ -87,19 +111,13 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct span text = {(const uint8_t *)"", 0};
-    struct field f;
-    float score = 0;
-    uint64_t type = TOKEN_NORMAL;
-    int got;
-    while ((got = next(&c, &f)) == 1) {
-        uint32_t bits = (uint32_t)f.value;
-        if (f.number == 1 && f.wire == BYTES)
-            text = f.bytes;
-        if (f.number == 2 && f.wire == FIXED32)
-            memcpy(&score, &bits, sizeof score);
-        if (f.number == 3 && f.wire == VARINT)
-            type = f.value;
-    }
+    uint64_t bits = 0, type = TOKEN_NORMAL;
+    const struct wanted_field fields[] = {
+        {1, BYTES, NULL, &text}, {2, FIXED32, &bits, NULL}, {3, VARINT, &type, NULL}};
+    int got = take_fields(&c, fields, 3);
+    float score;
+    uint32_t low = (uint32_t)bits;
+    memcpy(&score, &low, sizeof score);
     if (got < 0 || type < TOKEN_NORMAL || type > TOKEN_BYTE || !isfinite(score))
         return ckpt_refuse(err, "%.60s: piece %d: its type or score is wrong", t->file,
                            vocab_shown(id));
@@ -113,26 +131,20 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
+/* Where the trainer does not say, the ids are 0, 1 and 2. */
 static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct ckpt_vocab *v = &t->c->vocab;
-    struct field f;
-    uint64_t model = 1;
-    v->unknown = 0;
-    v->bos = t->slots.n > 1 ? 1 : -1; /* the defaults, where there is such a piece */
-    v->eos = t->slots.n > 2 ? 2 : -1;
-    while (next(&c, &f) == 1) {
-        int32_t id = f.value < t->slots.n ? (int32_t)f.value : -1;
-        if (f.number == 3 && f.wire == VARINT)
-            model = f.value;
-        if (f.number == 40 && f.wire == VARINT)
-            v->unknown = id;
-        if (f.number == 41 && f.wire == VARINT)
-            v->bos = id;
-        if (f.number == 42 && f.wire == VARINT)
-            v->eos = id;
-    }
+    int32_t *const to[] = {&v->unknown, &v->bos, &v->eos};
+    uint64_t model = 1, ids[] = {0, 1, 2};
+    const struct wanted_field fields[] = {{3, VARINT, &model, NULL},
+                                          {40, VARINT, &ids[0], NULL},
+                                          {41, VARINT, &ids[1], NULL},
+                                          {42, VARINT, &ids[2], NULL}};
+    take_fields(&c, fields, 4);
+    for (size_t i = 0; i < 3; i++)
+        *to[i] = ids[i] < t->slots.n ? (int32_t)ids[i] : -1;
     if (model != 2)
         return hf_tok_refuse(
             t, "model_type",
@@ -143,20 +155,15 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
-    struct field f;
-    int collapses = 1, escapes = 1;
-    size_t n_map = 0;
-    while (next(&c, &f) == 1) {
-        if (f.number == 2 && f.wire == BYTES)
-            n_map = f.bytes.size;
-        if (f.number == 3 && f.wire == VARINT)
-            t->c->vocab.add_space_prefix = f.value != 0;
-        if (f.number == 4 && f.wire == VARINT)
-            collapses = f.value != 0;
-        if (f.number == 5 && f.wire == VARINT)
-            escapes = f.value != 0;
-    }
-    if (n_map)
+    struct span map = {NULL, 0};
+    uint64_t prefix = 1, collapses = 1, escapes = 1;
+    const struct wanted_field fields[] = {{2, BYTES, NULL, &map},
+                                          {3, VARINT, &prefix, NULL},
+                                          {4, VARINT, &collapses, NULL},
+                                          {5, VARINT, &escapes, NULL}};
+    take_fields(&c, fields, 4);
+    t->c->vocab.add_space_prefix = prefix != 0;
+    if (map.size)
         return hf_tok_refuse(t, "normalizer", "a charsmap is not supported", err);
     if (collapses || !escapes)
         return hf_tok_refuse(t, "normalizer",
@@ -179,7 +186,6 @@ int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
     t->sentencepiece = 1;
     t->c->vocab.model = "llama";
     t->c->vocab.pre = "default";
-    t->c->vocab.add_space_prefix = 1;
     status = vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows, err);
     while (status == MGPT_OK && (got = next(&c, &f)) != 0) {
         if (got < 0)
