@@ -299,7 +299,7 @@ static int print_ended(struct prefix_tree *t)
         sample_text_add(&t->text, at + t->n_shown, e.n_text - t->n_shown,
                         (const int32_t *)(const void *)(at + e.n_text), e.n_tokens);
         code = sample_text_end(&t->text, t->first + t->n_printed, e.ending);
-        if (++t->n_printed < t->n)
+        if (code == EXIT_OK && ++t->n_printed < t->n)
             begin_text(t);
     }
     return code;
@@ -364,13 +364,15 @@ static void run_block(struct prefix_tree *t)
 /* Prints what the block has left to print. Returns its exit code. */
 static int end_block(struct prefix_tree *t)
 {
-    if (t->err.status < 0)
+    const mgpt_error *lost = &t->text.out.failed; /* no memory for a text: its error is printed */
+    int code = lost->status < 0 ? t->code : print_ended(t);
+    if (t->err.status < 0 && lost->status == MGPT_OK)
         t->code = cli_fail(NULL, &t->err);
-    int code = print_ended(t);
     t->code = t->code == EXIT_OK ? code : t->code;
     t->ask->n_drawn += t->n_drawn;
     t->n_drawn = 0;
-    return t->code == EXIT_OK || t->n_printed == t->n ? t->code : print_rest(t, t->code);
+    int is_done = t->code == EXIT_OK || lost->status < 0 || t->n_printed == t->n;
+    return is_done ? t->code : print_rest(t, t->code);
 }
 
 /* ---- making and freeing ---- */
