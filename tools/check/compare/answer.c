@@ -149,6 +149,11 @@ int answer_is_attention(mgpt_point point)
     return point == MGPT_SCORES || point == MGPT_WEIGHTS;
 }
 
+int answer_is_heads(mgpt_point point)
+{
+    return (point >= MGPT_Q && point <= MGPT_ROT_K) || point == MGPT_HEADS;
+}
+
 int answer_read(const struct answer *a, size_t i, size_t pos, size_t head, double *buffer,
                 mgpt_error *err)
 {

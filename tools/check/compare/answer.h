@@ -46,4 +46,7 @@ int64_t answer_find(const struct answer *a, mgpt_point point, int layer);
 
 int answer_is_attention(mgpt_point point);
 
+/* Whether a row at the point is those of all heads, one after the other. */
+int answer_is_heads(mgpt_point point);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "check/oracle/oracle_model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,6 @@ struct walk {
     const mgpt_info *info;
     double *row;
     int feeding;
-    int failed;
     mgpt_error *err;
 };
 
@@ -50,13 +50,6 @@ static void compare_row(struct locate_at *at, const double *theirs, const float 
     }
 }
 
-/* Width of a head at the points whose rows hold all heads, else 0. */
-static size_t head_width(const struct walk *w, mgpt_point point)
-{
-    int heads = (point >= MGPT_Q && point <= MGPT_ROT_K) || point == MGPT_HEADS;
-    return heads ? (size_t)w->info->head_dim : 0;
-}
-
 static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t r)
 {
     struct locate_hook *h = &w->l->hooks[i];
@@ -66,7 +59,7 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     if (answer_read(w->a, i, pos, attention ? (size_t)r : 0, w->row, w->err) < 0)
         return 0;
     compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r,
-                head_width(w, value->point));
+                answer_is_heads(value->point) ? (size_t)w->info->head_dim : 0);
     h->fired = 1;
     for (size_t j = 0; w->feeding && !h->elsewhere && j < n; j++)
         ours[j] = (float)w->row[j];
@@ -84,11 +77,11 @@ static int locate_tap(const mgpt_value *value, void *user)
     if (attention ? cols < (size_t)value->cols : cols != (size_t)value->cols) {
         err_set(w->err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: %zu values a row, the model has %d",
                 answer_hook(w->a, (size_t)i).name, cols, (int)value->cols);
-        return w->failed = 1;
+        return 1;
     }
     for (int32_t r = 0; r < value->rows; r++)
         if (!visit_row(w, (size_t)i, value, r))
-            return w->failed = 1;
+            return 1;
     return 0;
 }
 
@@ -179,17 +172,8 @@ static int run_engine_pass(struct walk *w, const mgpt_model *model, int feeding)
     uint64_t points = MGPT_POINT_BIT(MGPT_LOGITS);
     for (size_t i = 0; i < w->a->n_hooks; i++)
         points |= MGPT_POINT_BIT(w->a->hooks[i].point);
-    mgpt_session_params params = {.kv_type = MGPT_KV_F32}; /* as references are */
-    mgpt_session *session = mgpt_session_new(model, &params, w->err);
     w->feeding = feeding;
-    int status = session ? mgpt_tap(session, points, locate_tap, w, w->err) : w->err->status;
-    mgpt_error local;
-    if (status == MGPT_OK)
-        status = mgpt_feed(session, w->a->tokens, w->a->n, &local);
-    if (status < 0 && session && !w->failed)
-        *w->err = local;
-    mgpt_session_free(session);
-    return status < 0 ? w->err->status : MGPT_OK;
+    return oracle_engine_pass(model, w->a->tokens, w->a->n, points, locate_tap, w, w->err);
 }
 
 static int make_hooks(struct locate *l, const struct answer *a, mgpt_error *err)

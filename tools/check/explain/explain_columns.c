@@ -255,7 +255,7 @@ static int try_columns(struct search *s, const struct search_view *seen, const f
         return MGPT_EMEM;
     if (!match_factors(&c) && !match_places(&c))
         return MGPT_OK;
-    int heads = (hook.point >= MGPT_Q && hook.point <= MGPT_ROT_K) || hook.point == MGPT_HEADS;
+    int heads = answer_is_heads(hook.point);
     *move = (struct whatif_columns){
         .point = hook.point, .layer = hook.layer, .n = c.n, .from = c.from, .times = c.times};
     if (p && p->order && !as_rows(s, &c, p))

@@ -106,3 +106,21 @@ int oracle_tensor_find(const mgpt_model *m, const char *name, mgpt_tensor *tenso
 {
     return mgpt_find_tensor(m, name, tensor, NULL) == MGPT_OK;
 }
+
+int oracle_engine_pass(const mgpt_model *model, const int32_t *tokens, size_t n, uint64_t points,
+                       mgpt_tap_fn *tap, void *user, mgpt_error *err)
+{
+    mgpt_session_params params = {.kv_type = MGPT_KV_F32}; /* references are not rounded */
+    mgpt_session *session = mgpt_session_new(model, &params, err);
+    mgpt_error failed;
+    int status = session ? mgpt_tap(session, points, tap, user, err) : err->status;
+    if (status == MGPT_OK) {
+        status = mgpt_feed(session, tokens, n, &failed);
+        if (status == MGPT_ESTOP)
+            status = err->status;
+        else if (status < 0)
+            *err = failed;
+    }
+    mgpt_session_free(session);
+    return status;
+}

@@ -17,6 +17,11 @@ int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *t
  * NULL. */
 const uint32_t *oracle_qk_order(const mgpt_model *model, size_t *head_dim);
 
+/* The engine's pass over n tokens with a cache in float32, watched at `points`. A tap that ends the
+ * pass has set *err; its status is returned. */
+int oracle_engine_pass(const mgpt_model *model, const int32_t *tokens, size_t n, uint64_t points,
+                       mgpt_tap_fn *tap, void *user, mgpt_error *err);
+
 int oracle_final_norm(const mgpt_model *model);
 
 #endif

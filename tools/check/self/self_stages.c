@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "check/compare/answer.h"
 #include "check/oracle/oracle_model.h"
 
 #include <math.h>
@@ -47,15 +48,10 @@ static struct stage_value *value_at(const struct side_by_side *b, mgpt_point poi
     return &b->values[(size_t)(layer + 1) * N_POINTS + point];
 }
 
-static int is_attention(mgpt_point point)
-{
-    return point == MGPT_SCORES || point == MGPT_WEIGHTS;
-}
-
 static float *engine_row(const struct side_by_side *b, const struct stage_value *v,
                          mgpt_point point, size_t pos, size_t head)
 {
-    return v->data + (is_attention(point) ? (pos * b->H + head) * b->n : pos * v->cols);
+    return v->data + (answer_is_attention(point) ? (pos * b->H + head) * b->n : pos * v->cols);
 }
 
 /* The tap: keeps everything. */
@@ -63,7 +59,7 @@ static int keep_value(const mgpt_value *value, void *user)
 {
     struct side_by_side *b = user;
     struct stage_value *v = value_at(b, value->point, value->layer);
-    int attention = is_attention(value->point);
+    int attention = answer_is_attention(value->point);
     v->cols = attention ? b->H * b->n : (size_t)value->cols;
     if (!v->data && !(v->data = mem_new(b->n * v->cols, sizeof *v->data))) {
         err_memory(b->err, "what happens inside", b->n * v->cols * sizeof *v->data);
@@ -160,25 +156,6 @@ static void sum_up(const struct side_by_side *b, struct self_stages *stages)
     }
 }
 
-static int run_engine(const mgpt_model *model, const struct self_request *q, struct side_by_side *b)
-{
-    mgpt_session_params params = {.kv_type = MGPT_KV_F32}; /* the oracle's are not rounded */
-    mgpt_session *session = mgpt_session_new(model, &params, b->err);
-    int status = session ? MGPT_OK : b->err->status;
-    if (status == MGPT_OK)
-        status = mgpt_tap(session, MGPT_POINT_BIT(N_POINTS) - 1, keep_value, b, b->err);
-    if (status == MGPT_OK) {
-        mgpt_error failed;
-        status = mgpt_feed(session, q->tokens, q->n, &failed);
-        if (status == MGPT_ESTOP)
-            status = b->err->status; /* the tap said why */
-        else if (status < 0)
-            *b->err = failed;
-    }
-    mgpt_session_free(session);
-    return status;
-}
-
 /* The logits of a whole pass in float64; not of integer weights, whose results depend on roundings
  * that float64 makes differently. */
 static int whole_pass(const mgpt_model *model, const struct oracle_spec *spec,
@@ -209,7 +186,9 @@ static int compare_model(const mgpt_model *model, const struct self_request *q,
     struct side_by_side b = {.n = q->n, .H = spec.n_head, .err = err};
     b.n_values = (spec.n_layer + 1) * N_POINTS;
     b.values = mem_new(b.n_values, sizeof *b.values);
-    status = b.values ? run_engine(model, q, &b) : err_memory(err, "stages", 0);
+    status = b.values ? oracle_engine_pass(model, q->tokens, q->n, MGPT_POINT_BIT(N_POINTS) - 1,
+                                           keep_value, &b, err)
+                      : err_memory(err, "stages", 0);
     if (status == MGPT_OK)
         status = oracle_pass(&spec, q->tokens, q->n, compare_point, &b, err);
     stages->bound = bound_of(&spec);
