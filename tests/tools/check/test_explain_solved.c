@@ -97,7 +97,7 @@ static const struct toy_spec micro_tied = {
     .label = "microgpt, tied", .arch = "microgpt", .n_layer = 2, .n_embd = 16, .n_head = 4,
     .n_ff = 32, .n_ctx = 40, .n_vocab = 27, .tied = 1, .seed = 25};
 
-#define OTHER " is another in the reference"
+#define OTHER " differs in the reference"
 #define ONES OTHER " (here all ones)"
 #define ZEROS OTHER " (here all zeros)"
 #define PARTS(order) "rows blk.0.attn_qkv.weight 16 " order "; rows blk.0.attn_qkv.bias 16 " order
@@ -128,7 +128,7 @@ static const struct bug cases[] = {
     {"tied", &llama, "copy output.weight token_embd.weight", "logits",
      "tied head: output.weight equals token_embd.weight", BY_HOOKS},
     {"tied, solved", &micro, "copy output.weight token_embd.weight", "logits",
-     "output.weight is another matrix", BY_LOGITS, .n = PLANTED_MOST},
+     "output.weight is a different matrix", BY_LOGITS, .n = PLANTED_MOST},
     {"rows rolled", &gpt2, "roll blk.1.ffn_down.weight 3", "blocks.1.hook_mlp_out",
      "rows shifted by 3", BY_HOOKS},
     {"two rows", &llama, "rows blk.0.attn_v.weight 1 0 1 2 7 4 5 6 3", "blocks.0.attn.hook_v",
@@ -138,7 +138,7 @@ static const struct bug cases[] = {
     {"recorded in pairs", &llama, NULL, "blocks.0.attn.hook_q",
      "q and k recorded as GGUF and llama2.c have them", .pairs = 1},
     {"order of heads", &llama, "rows blk.1.attn_q.weight 4 2 0 3 1", "blocks.1.attn.hook_q",
-     "blk.1.attn_q.weight: heads stand in another order here: 1 3 0 2", BY_HOOKS},
+     "blk.1.attn_q.weight: heads are in another order here: 1 3 0 2", BY_HOOKS},
     {"q and k in one", &gpt2, PARTS("1 0 2"), "blocks.0.attn.hook_q",
      "q and k exchanged", BY_LOGITS},
     {"k and v in one", &gpt2, PARTS("0 2 1"), "blocks.0.attn.hook_k",

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEN = 24, LEAST = 4, NAME = 96 };
+enum { POSITIONS_WANTED = 24, LEAST = 4, NAME = 96 };
 
 /* Of a column's squares, what float32 and the reference's inputs may leave. */
 static const double close_enough = 1e-8;
@@ -167,7 +167,7 @@ static int say_heads(const struct column_match *c, size_t d, const char *what, c
     }
     if (say_simple(heads, n, what, "heads", text, cap))
         return 1;
-    size_t at = text_format(text, cap, "%s: heads stand in another order here:", what);
+    size_t at = text_format(text, cap, "%s: heads are in another order here:", what);
     for (size_t h = 0; h < n && h < 8; h++)
         at += text_format(text + at, cap - at, " %u", (unsigned)heads[h]);
     return 1;
@@ -185,7 +185,7 @@ static void say_places(const struct column_match *c, size_t d, const char *what,
         say_factors(c, what, text, cap);
     else if (!say_heads(c, d, what, text, cap) &&
              !say_simple(c->from, c->n, what, "rows", text, cap))
-        text_format(text, cap, "%s: %zu rows stand elsewhere (row %zu is %u here)", what, moved,
+        text_format(text, cap, "%s: %zu rows are at other places (row %zu is %u here)", what, moved,
                     first, (unsigned)c->from[first]);
 }
 
@@ -198,10 +198,10 @@ static int by_square(const void *a, const void *b)
 }
 
 /* Columns as rows, less what is added at each (NULL: nothing). */
-static int open_columns(struct search *s, struct column_match *c, const struct search_view *seen,
+static int open_columns(struct search *s, struct column_match *c, const struct search_view *view,
                         const float *added)
 {
-    *c = (struct column_match){.n = seen->cols, .T = seen->n};
+    *c = (struct column_match){.n = view->cols, .T = view->n};
     c->theirs = search_new(s, c->n * c->T, sizeof *c->theirs);
     c->ours = search_new(s, c->n * c->T, sizeof *c->ours);
     c->ranked = search_new(s, c->n, sizeof *c->ranked);
@@ -212,8 +212,8 @@ static int open_columns(struct search *s, struct column_match *c, const struct s
     for (size_t i = 0; i < c->n; i++) {
         double *ours = c->ours + i * c->T;
         for (size_t t = 0; t < c->T; t++) {
-            ours[t] = seen->ours[t * c->n + i] - (added ? (double)added[i] : 0);
-            c->theirs[i * c->T + t] = ours[t] + seen->diff[t * c->n + i];
+            ours[t] = view->ours[t * c->n + i] - (added ? (double)added[i] : 0);
+            c->theirs[i * c->T + t] = ours[t] + view->diff[t * c->n + i];
         }
         c->ranked[i] = (struct ranked){solve_dot(ours, ours, c->T), (uint32_t)i};
     }
@@ -243,14 +243,14 @@ static int propose_columns(struct search *s, const struct whatif_columns *column
 }
 
 /* Matches and proposes: values at the point or, with a product, rows of its matrix. */
-static int try_columns(struct search *s, const struct search_view *seen, const float *added,
+static int try_columns(struct search *s, const struct search_view *view, const float *added,
                        const struct stage_product *p)
 {
     struct column_match c;
     struct ref_hook hook = answer_hook(s->a, s->target);
     char cause[sizeof s->suspects->cause];
     struct whatif_columns *move = search_new(s, 1, sizeof *move);
-    int status = open_columns(s, &c, seen, added);
+    int status = open_columns(s, &c, view, added);
     if (status != MGPT_OK || !move)
         return MGPT_EMEM;
     if (!match_factors(&c) && !match_places(&c))
@@ -288,12 +288,12 @@ static const float *bias_of(struct search *s, const struct stage_product *p, siz
 
 /* Whether each position's differences are the same in all columns, as those of log-probabilities
  * are. */
-static int all_by_one(const struct search_view *seen)
+static int all_by_one(const struct search_view *view)
 {
     double all = 0, left = 0;
-    for (size_t t = 0; t < seen->n; t++) {
-        const double *d = seen->diff + t * seen->cols;
-        for (size_t i = 0; i < seen->cols; i++) {
+    for (size_t t = 0; t < view->n; t++) {
+        const double *d = view->diff + t * view->cols;
+        for (size_t i = 0; i < view->cols; i++) {
             all += d[i] * d[i];
             left += (d[i] - d[0]) * (d[i] - d[0]);
         }
@@ -315,23 +315,23 @@ int solve_columns(struct search *s)
 {
     struct ref_hook hook = answer_hook(s->a, s->target);
     struct stage_product p;
-    struct search_view seen;
-    size_t n = search_positions(s, SEEN);
+    struct search_view view;
+    size_t n = search_positions(s, POSITIONS_WANTED);
     if (answer_is_attention(hook.point) || n < LEAST)
         return MGPT_OK;
     if (hook.point == MGPT_RESID_PRE && hook.layer == 0)
         return MGPT_OK; /* of embeddings' scale, which the logits tell */
     int product = stage_product(&p, s->model, hook);
-    int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &seen);
+    int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
-    if (hook.point == MGPT_LOGITS && all_by_one(&seen))
+    if (hook.point == MGPT_LOGITS && all_by_one(&view))
         status = try_probabilities(s);
     if (status == MGPT_OK && !s->e->restored)
-        status = try_columns(s, &seen, NULL, product ? &p : NULL);
-    const float *bias = product && !s->e->restored ? bias_of(s, &p, seen.cols) : NULL;
+        status = try_columns(s, &view, NULL, product ? &p : NULL);
+    const float *bias = product && !s->e->restored ? bias_of(s, &p, view.cols) : NULL;
     if (status == MGPT_OK && bias)
-        status = try_columns(s, &seen, bias, &p);
-    view_free(&seen);
+        status = try_columns(s, &view, bias, &p);
+    view_free(&view);
     return status;
 }

@@ -73,7 +73,7 @@ static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
     return (struct whatif_edit){.apply = edit_given, .given = given};
 }
 
-/* Proposes "NAME is another in the reference (here all ones)", after the values have been changed.
+/* Proposes "NAME differs in the reference (here all ones)", after the values have been changed.
  * sure: each of them is the reference's, not only what they do together. */
 int given_propose(struct search *s, const struct whatif_tensor *given, int sure);
 

@@ -52,7 +52,7 @@ int solve_tied(struct search *s)
         last > 0 && s->l->first_bad == (int64_t)last && s->l->last_good + 1 == s->l->first_bad;
     if (e->head_only)
         text_format(e->head, sizeof e->head,
-                    "tied head: %s, and only its product is wrong: the reference's head is another",
+                    "tied head: %s, and only its product is wrong: the reference has another head",
                     how);
     else if (oracle_tensor_find(s->model, "output.weight", &t)) /* it is stored twice */
         text_format(e->head, sizeof e->head, "%s, as if the head had been tied", how);
@@ -62,14 +62,14 @@ int solve_tied(struct search *s)
 /* ---- least squares ------------------------------------------------------------------------------ */
 
 /* x'x of the inputs, factored. Returns whether all of a row's values are determined. */
-static int factor_inputs(const struct search_view *seen, double *a)
+static int factor_inputs(const struct search_view *view, double *a)
 {
-    size_t D = seen->n_in;
+    size_t D = view->n_in;
     for (size_t i = 0; i < D; i++)
         for (size_t j = 0; j <= i; j++) {
             double sum = 0;
-            for (size_t t = 0; t < seen->n; t++)
-                sum += seen->in[t * D + i] * seen->in[t * D + j];
+            for (size_t t = 0; t < view->n; t++)
+                sum += view->in[t * D + i] * view->in[t * D + j];
             a[i * D + j] = sum;
         }
     return solve_factor(a, D) == D;
@@ -123,7 +123,7 @@ static double solve_rows(struct search *s, const struct search_view *view,
 int solve_matrix(struct search *s)
 {
     struct stage_product p;
-    struct search_view seen;
+    struct search_view view;
     const char *how;
     struct ref_hook hook = answer_hook(s->a, s->target);
     if (!stage_product(&p, s->model, hook))
@@ -134,16 +134,16 @@ int solve_matrix(struct search *s)
     struct whatif_tensor *given = given_new(s, p.name, rows * p.n_in);
     if (!given)
         return s->err->status;
-    int status = search_look(s, s->target, p.input, p.n_in, n, NULL, &seen);
+    int status = search_look(s, s->target, p.input, p.n_in, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
-    double left = solve_rows(s, &seen, &p, given);
-    int solved = left <= s->e->bound * seen.square;
-    view_free(&seen);
+    double left = solve_rows(s, &view, &p, given);
+    int solved = left <= s->e->bound * view.square;
+    view_free(&view);
     s->not_linear = !solved && hook.point == MGPT_LOGITS;
     if (!solved)
         return MGPT_OK;
     int tied = hook.point == MGPT_LOGITS && head_is_embedding(s, &how);
-    return search_propose(s, given_edit(given), "%s is another matrix in the reference%s%s%s",
+    return search_propose(s, given_edit(given), "%s is a different matrix in the reference%s%s%s",
                           p.name, tied ? " (tied head: " : "", tied ? how : "", tied ? ")" : "");
 }

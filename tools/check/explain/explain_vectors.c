@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEN = 32, LEAST = 3, WIDEST = 4096 };
+enum { POSITIONS_WANTED = 32, LEAST = 3, WIDEST = 4096 };
 
 /* Of the differences' squares, what a solution may leave before it is tried: the pass is the
  * judge. */
@@ -23,20 +23,20 @@ static const double small = 1e-5;
 /* ---- the bias of a product ---------------------------------------------------------------------- */
 
 /* The mean difference, 0 when it is not the same at every position. */
-static int same_everywhere(const struct search_view *seen, double *mean)
+static int same_everywhere(const struct search_view *view, double *mean)
 {
     double all = 0, left = 0;
-    for (size_t i = 0; i < seen->cols; i++) {
+    for (size_t i = 0; i < view->cols; i++) {
         mean[i] = 0;
-        for (size_t t = 0; t < seen->n; t++)
-            mean[i] += seen->diff[t * seen->cols + i] / (double)seen->n;
-        for (size_t t = 0; t < seen->n; t++) {
-            double d = seen->diff[t * seen->cols + i];
+        for (size_t t = 0; t < view->n; t++)
+            mean[i] += view->diff[t * view->cols + i] / (double)view->n;
+        for (size_t t = 0; t < view->n; t++) {
+            double d = view->diff[t * view->cols + i];
             all += d * d;
             left += (d - mean[i]) * (d - mean[i]);
         }
     }
-    return seen->n >= LEAST && left <= small * all;
+    return view->n >= LEAST && left <= small * all;
 }
 
 /* The product whose bias a point holds, also when it was added to the residual. */
@@ -52,21 +52,21 @@ static int product_of(const struct search *s, struct ref_hook hook, struct stage
 /* What one hook says of its part of the bias. */
 static int explain_vectors_add_part(struct search *s, size_t hook, struct whatif_tensor *given)
 {
-    struct search_view seen;
+    struct search_view view;
     struct stage_product p;
     if (!product_of(s, answer_hook(s->a, hook), &p))
         return MGPT_OK;
-    size_t n = search_positions(s, SEEN);
-    int status = search_look(s, hook, MGPT_N_POINTS, 0, n, NULL, &seen);
+    size_t n = search_positions(s, POSITIONS_WANTED);
+    int status = search_look(s, hook, MGPT_N_POINTS, 0, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
-    double *mean = search_new(s, seen.cols, sizeof *mean);
+    double *mean = search_new(s, view.cols, sizeof *mean);
     if (!mean)
         status = MGPT_EMEM;
-    for (size_t i = 0; mean && same_everywhere(&seen, mean) && i < seen.cols; i++)
+    for (size_t i = 0; mean && same_everywhere(&view, mean) && i < view.cols; i++)
         if (stage_product_row(&p, i) < given->n)
             given->values[stage_product_row(&p, i)] += (float)mean[i];
-    view_free(&seen);
+    view_free(&view);
     return status;
 }
 
@@ -151,64 +151,64 @@ static int look_normalised(struct search *s, struct norm_stage *st)
 {
     struct whatif_tensor *ones = given_new(s, st->gain, st->D);
     struct whatif_tensor *zeros = given_new(s, st->bias, st->D);
-    struct search_view seen;
+    struct search_view view;
     if (!ones || !zeros)
         return s->err->status;
     for (size_t i = 0; i < st->D; i++)
         ones->values[i] = 1, zeros->values[i] = 0;
     ones->next = zeros;
     struct whatif_edit plain = given_edit(ones);
-    int status = search_look(s, s->target, st->at, st->direct ? 0 : st->D, st->n, &plain, &seen);
+    int status = search_look(s, s->target, st->at, st->direct ? 0 : st->D, st->n, &plain, &view);
     if (status != MGPT_OK)
         return status;
-    memcpy(st->N, st->direct ? seen.ours : seen.in, st->n * st->D * sizeof *st->N);
-    view_free(&seen);
+    memcpy(st->N, st->direct ? view.ours : view.in, st->n * st->D * sizeof *st->N);
+    view_free(&view);
     return MGPT_OK;
 }
 
 /* Some rows of the product at one hook: at most about twice as many as there are unknowns. */
 static int add_product(struct search *s, struct norm_stage *st, size_t hook)
 {
-    struct search_view seen;
+    struct search_view view;
     struct stage_product p;
     size_t D = st->D;
     if (!stage_product(&p, s->model, answer_hook(s->a, hook)) || p.n_in != D)
         return MGPT_OK;
     float *row = search_new(s, D, sizeof *row);
-    int status = row ? search_look(s, hook, MGPT_N_POINTS, 0, st->n, NULL, &seen) : MGPT_EMEM;
+    int status = row ? search_look(s, hook, MGPT_N_POINTS, 0, st->n, NULL, &view) : MGPT_EMEM;
     if (status != MGPT_OK)
         return status;
-    size_t step = seen.cols / (2 * D) + 1;
-    for (size_t r = 0; r < seen.cols && status == MGPT_OK; r += step) {
+    size_t step = view.cols / (2 * D) + 1;
+    for (size_t r = 0; r < view.cols && status == MGPT_OK; r += step) {
         uint64_t first = (uint64_t)stage_product_row(&p, r) * D;
         status = mgpt_read_tensor(s->model, p.name, first, D, row, s->err);
         for (size_t i = 0; i < D && status == MGPT_OK; i++)
             for (size_t j = 0; j <= i; j++)
                 st->G[i * D + j] += (double)row[i] * (double)row[j];
         for (size_t t = 0; t < st->n && status == MGPT_OK; t++) {
-            double d = seen.diff[t * seen.cols + r];
+            double d = view.diff[t * view.cols + r];
             st->squares += d * d;
             for (size_t i = 0; i < D; i++)
                 st->P[t * D + i] += (double)row[i] * d;
         }
     }
-    view_free(&seen);
+    view_free(&view);
     return status;
 }
 
 /* The norm itself is the target: W is one. */
 static int add_norm(struct search *s, struct norm_stage *st)
 {
-    struct search_view seen;
-    int status = search_look(s, s->target, MGPT_N_POINTS, 0, st->n, NULL, &seen);
+    struct search_view view;
+    int status = search_look(s, s->target, MGPT_N_POINTS, 0, st->n, NULL, &view);
     for (size_t i = 0; i < st->D && status == MGPT_OK; i++)
         st->G[i * st->D + i] = 1;
     for (size_t i = 0; i < st->n * st->D && status == MGPT_OK; i++) {
-        st->P[i] = seen.diff[i];
-        st->squares += seen.diff[i] * seen.diff[i];
+        st->P[i] = view.diff[i];
+        st->squares += view.diff[i] * view.diff[i];
     }
     if (status == MGPT_OK)
-        view_free(&seen);
+        view_free(&view);
     return status;
 }
 
@@ -323,7 +323,7 @@ static int solve_norm(struct search *s, struct ref_hook hook)
     static const int kinds[3][2] = {{0, 1}, {1, 0}, {1, 1}}; /* bias, gain, both */
     if (!find_norm(s, &st, hook))
         return MGPT_OK;
-    st.n = search_positions(s, SEEN);
+    st.n = search_positions(s, POSITIONS_WANTED);
     st.G = search_new(s, st.D * st.D, sizeof *st.G);
     st.P = search_new(s, st.n * st.D, sizeof *st.P);
     st.N = search_new(s, st.n * st.D, sizeof *st.N);

@@ -73,8 +73,8 @@ int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
         text_format(how, sizeof how, " (there %s)", all);
     else if (sure)
         text_format(how, sizeof how, " (%zu of %zu values differ)", differ, n);
-    return search_propose(s, given_edit(given), "%s is another in the reference%s%s", given->name,
-                          how, more);
+    return search_propose(s, given_edit(given), "%s differs in the reference%s%s", given->name, how,
+                          more);
 }
 
 const char *say_number(double x, char text[NUMBER])
