@@ -9,6 +9,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(MGPT_NEON_DOT)
+#include <sys/auxv.h>
+#endif
 #if defined(MGPT_AMX)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -83,6 +86,14 @@ static int has_amx(void)
 }
 #endif
 
+#if defined(MGPT_NEON_DOT)
+static int has_neon_dot(void)
+{
+    enum { ASIMDDP = 1 << 20 }; /* of AT_HWCAP: Linux, asm/hwcap.h */
+    return (getauxval(AT_HWCAP) & ASIMDDP) != 0;
+}
+#endif
+
 static const struct isa_level ladder[] = {
     {"scalar", FLOATS(scalar), kernels_quant_init_scalar, always},
 #if defined(__x86_64__)
@@ -94,6 +105,9 @@ static const struct isa_level ladder[] = {
 #endif
 #elif defined(__aarch64__)
     {"neon", FLOATS(neon), kernels_quant_init_neon, always},
+#if defined(MGPT_NEON_DOT)
+    {"neon_dot", FLOATS(neon), kernels_quant_init_neon_dot, has_neon_dot},
+#endif
 #endif
 };
 

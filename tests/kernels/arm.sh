@@ -11,14 +11,17 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-sources=$(ls src/kernels/*.c src/kernels/*/*.c | grep -v 'avx\|amx')
+sources=$(ls src/kernels/*.c src/kernels/*/*.c | grep -v 'avx\|amx\|neon_dot')
+compile() {
+    aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
+        -fno-trapping-math -fno-schedule-insns -Wall -Wextra -Werror -Isrc -Itests -Iinclude -DMGPT_NEON_DOT "$@"
+}
+compile -march=armv8.2-a+dotprod -c -o "$directory/dot.o" src/kernels/isa/int_neon_dot.c
 # SOURCES is split into words on purpose.
 # shellcheck disable=SC2086
-aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
-    -fno-trapping-math -Wall -Wextra -Werror -static -Isrc -Itests -Iinclude -o "$directory/kernels_hash" \
-    tests/kernels/kernels_hash.c $sources -lm
+compile -static -o "$directory/kernels_hash" tests/kernels/kernels_hash.c $sources "$directory/dot.o" -lm
 "$native" scalar >"$directory/native"
-for isa in scalar neon; do
+for isa in scalar neon neon_dot; do
     qemu-aarch64 "$directory/kernels_hash" "$isa" >"$directory/$isa"
     diff "$directory/native" "$directory/$isa" ||
         { echo "not ok: $isa on aarch64 differs from this machine"; exit 1; }

@@ -178,20 +178,19 @@ TEST_ZOO(open)
 /* Every ISA level that this machine has. */
 TEST_ZOO(isa)
 {
-    static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
-    size_t n_open = 0;
-    for (size_t i = 0; i < 6; i++) {
-        mgpt_model_params params = {.isa = levels[i]};
+    const char *isa;
+    int runs;
+    for (size_t i = 0; (isa = mgpt_isa(i, &runs)); i++) {
+        mgpt_model_params params = {.isa = isa};
         mgpt_model *model = mgpt_open_bytes(s->m->file, s->m->size, &params, NULL);
+        assert_int_equal(model != NULL, runs);
         if (!model)
             continue;
         mgpt_info info;
         assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
-        assert_string_equal(info.isa, levels[i]);
-        check_opened(s, model, levels[i], i);
-        n_open++;
+        assert_string_equal(info.isa, isa);
+        check_opened(s, model, isa, i);
     }
-    assert_true(n_open >= 1); /* scalar is everywhere */
 }
 
 /* A session that may hold less gives the same bits. */

@@ -116,6 +116,7 @@ void kernels_quant_init_avx512(struct kernels *k);
 void kernels_quant_init_avx512vnni(struct kernels *k);
 void kernels_quant_init_amx(struct kernels *k);
 void kernels_quant_init_neon(struct kernels *k);
+void kernels_quant_init_neon_dot(struct kernels *k);
 
 /* Indexed by enum weight_type. amx uses it for few tokens. */
 extern matmul_fn *const int_matmul_avx512vnni[WEIGHT_N_TYPES];

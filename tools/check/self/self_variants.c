@@ -167,9 +167,8 @@ static const struct {
                 {"synced", synced, 1, 0},         {"in a batch", batched, 1, 1}};
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
-static const char *const isa_levels[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon"};
 static const int32_t threads[] = {1, 2}, chunks[] = {0, 1, 5};
-enum { N_LEVELS = 6, N_THREADS = 2, N_CHUNKS = 3 };
+enum { N_THREADS = 2, N_CHUNKS = 3 };
 
 /* Weights times tokens above which the scalar kernels, some 10^9 of these a second, run only the
  * first two variants with one chunk size; above which they are left out; and above which no
@@ -272,12 +271,11 @@ int self_bits(const struct self_request *q, struct self_bits *bits, mgpt_error *
     struct self_subject s = {.tokens = q->tokens, .n = q->n, .err = err ? err : &local};
     int status = MGPT_OK;
     *bits = (struct self_bits){0};
-    for (size_t i = 0; i < N_LEVELS && status == MGPT_OK && !bits->differs; i++)
-        if (!q->isa || strcmp(q->isa, isa_levels[i]) == 0)
-            status = open_isa(&s, q, isa_levels[i], bits);
-    if (status == MGPT_OK && bits->n_isas == 0 && !bits->differs)
-        status = err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "no instruction set '%.20s'",
-                         q->isa ? q->isa : "");
+    const char *isa = q->isa ? q->isa : mgpt_isa(0, NULL);
+    for (size_t i = 1; isa && status == MGPT_OK && !bits->differs; i++) {
+        status = open_isa(&s, q, isa, bits);
+        isa = q->isa ? NULL : mgpt_isa(i, NULL);
+    }
     free(s.logits);
     free(s.first);
     return status;
