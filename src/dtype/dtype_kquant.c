@@ -20,39 +20,25 @@ static void get_scale_min(const uint8_t *p, size_t s, int *scale, int *min)
     }
 }
 
-/* f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the halves
- * of the same 32 bytes. */
-static void get_Q4_K(const uint8_t *b, float *y)
+/* Q4_K: f16 d, f16 dmin, 12 bytes of scales, 128 of nibbles: sub-blocks 2i and 2i + 1 are the
+ * halves of the same 32 bytes. Q5_K: 32 bytes before the nibbles, at `high`; bit s of each is the
+ * fifth bit of a value of sub-block s. */
+static void get_nibbles_k(const uint8_t *b, float *y, const uint8_t *high)
 {
     float d = f16_at(b), dmin = f16_at(b + 2);
+    const uint8_t *nibbles = b + (high ? 48 : 16);
     for (size_t s = 0; s < 8; s++, y += 32) {
-        const uint8_t *q = b + 16 + 32 * (s / 2);
+        const uint8_t *q = nibbles + 32 * (s / 2);
         unsigned shift = 4 * (s % 2);
         int sc, mn;
         get_scale_min(b + 4, s, &sc, &mn);
         float scale = d * (float)sc, min = dmin * (float)mn;
         for (size_t l = 0; l < 32; l++)
-            y[l] = scale * (float)(q[l] >> shift & 15) - min;
+            y[l] = scale * (float)((q[l] >> shift & 15) | (high ? high[l] >> s & 1 : 0) << 4) - min;
     }
 }
-ROW_DECODER(Q4_K)
-
-/* Q4_K with bit s of 32 bytes as the fifth bit of sub-block s. */
-static void get_Q5_K(const uint8_t *b, float *y)
-{
-    float d = f16_at(b), dmin = f16_at(b + 2);
-    const uint8_t *high = b + 16;
-    for (size_t s = 0; s < 8; s++, y += 32) {
-        const uint8_t *q = b + 48 + 32 * (s / 2);
-        unsigned shift = 4 * (s % 2);
-        int sc, mn;
-        get_scale_min(b + 4, s, &sc, &mn);
-        float scale = d * (float)sc, min = dmin * (float)mn;
-        for (size_t l = 0; l < 32; l++)
-            y[l] = scale * (float)((q[l] >> shift & 15) | (high[l] >> s & 1) << 4) - min;
-    }
-}
-ROW_DECODER(Q5_K)
+ROW_DECODER(Q4_K, get_nibbles_k(b, y, NULL))
+ROW_DECODER(Q5_K, get_nibbles_k(b, y, b + 16))
 
 /* 128 bytes of low nibbles, 64 of two high bits, 16 signed scales, f16 d. Each half of 128
  * values takes 64 low and 32 high bytes; k counts its rows of 32 values, with two scales each. */
@@ -71,7 +57,7 @@ static void get_Q6_K(const uint8_t *b, float *y)
         }
     }
 }
-ROW_DECODER(Q6_K)
+ROW_DECODER(Q6_K, get_Q6_K(b, y))
 
 /* 16 bytes with a 4-bit scale and a 4-bit minimum each, 64 of 2-bit values, f16 d, f16 dmin. */
 static void get_Q2_K(const uint8_t *b, float *y)
@@ -85,7 +71,7 @@ static void get_Q2_K(const uint8_t *b, float *y)
             y[l] = scale * (float)(q[l] >> 2 * k & 3) - min;
     }
 }
-ROW_DECODER(Q2_K)
+ROW_DECODER(Q2_K, get_Q2_K(b, y))
 
 /* 32 bytes of third bits, 64 of 2-bit values, 12 of 6-bit scales, f16 d. A third bit of 0
  * subtracts 4. */
@@ -105,7 +91,7 @@ static void get_Q3_K(const uint8_t *b, float *y)
         }
     }
 }
-ROW_DECODER(Q3_K)
+ROW_DECODER(Q3_K, get_Q3_K(b, y))
 
 /* f16 d, 8 times the two high bits of a scale, 8 times the four low bits, 128 bytes of nibbles. */
 static void get_IQ4_XS(const uint8_t *b, float *y)
@@ -122,4 +108,4 @@ static void get_IQ4_XS(const uint8_t *b, float *y)
         }
     }
 }
-ROW_DECODER(IQ4_XS)
+ROW_DECODER(IQ4_XS, get_IQ4_XS(b, y))

@@ -267,7 +267,7 @@ static void put_Q4_K(uint8_t *p, const float *src)
         p[16 + j] = (uint8_t)(b.q[low] | b.q[low + 32] << 4);
     }
 }
-ROW_ENCODER(Q4_K)
+ROW_ENCODER(Q4_K, put_Q4_K(b, x))
 
 /* ---- Q6_K ------------------------------------------------------------------------------------ */
 
@@ -376,4 +376,4 @@ static void put_Q6_K(uint8_t *p, const float *src)
         p[192 + s] = (uint8_t)b.scale[s];
     put_f16(p + 208, b.d);
 }
-ROW_ENCODER(Q6_K)
+ROW_ENCODER(Q6_K, put_Q6_K(b, x))

@@ -27,7 +27,7 @@ static void get_Q8_0(const uint8_t *b, float *y)
     for (size_t j = 0; j < QK; j++)
         y[j] = (float)q[j] * d;
 }
-ROW_DECODER(Q8_0)
+ROW_DECODER(Q8_0, get_Q8_0(b, y))
 
 static void get_nibbles(const uint8_t *src, uint8_t q[QK])
 {
@@ -37,54 +37,37 @@ static void get_nibbles(const uint8_t *src, uint8_t q[QK])
     }
 }
 
-/* Four bits from `low`, the fifth from bit j of the 32 at `high`. */
-static void get_fives(const uint8_t *high, const uint8_t *low, uint8_t q[QK])
+/* The numbers of a type of 4 or 5 bits, in the last bytes of a block: the fifth bits (bit j of 32),
+ * then nibbles. */
+static void get_numbers(const uint8_t *src, unsigned bits, uint8_t q[QK])
 {
-    get_nibbles(low, q);
-    uint32_t bits = (uint32_t)u16_at(high) | (uint32_t)u16_at(high + 2) << 16;
-    for (size_t j = 0; j < QK; j++)
-        q[j] = (uint8_t)(q[j] | (bits >> j & 1) << 4);
+    get_nibbles(bits == 5 ? src + 4 : src, q);
+    uint32_t high = (uint32_t)u16_at(src) | (uint32_t)u16_at(src + 2) << 16;
+    for (size_t j = 0; bits == 5 && j < QK; j++)
+        q[j] = (uint8_t)(q[j] | (high >> j & 1) << 4);
 }
 
-static void get_Q4_0(const uint8_t *b, float *y)
+static void get_symmetric(const uint8_t *b, float *y, unsigned bits)
 {
     uint8_t q[QK];
     float d = f16_at(b);
-    get_nibbles(b + 2, q);
+    get_numbers(b + 2, bits, q);
     for (size_t j = 0; j < QK; j++)
-        y[j] = (float)(q[j] - 8) * d;
+        y[j] = (float)(q[j] - (1 << (bits - 1))) * d;
 }
-ROW_DECODER(Q4_0)
+ROW_DECODER(Q4_0, get_symmetric(b, y, 4))
+ROW_DECODER(Q5_0, get_symmetric(b, y, 5))
 
-static void get_Q4_1(const uint8_t *b, float *y)
+static void get_range(const uint8_t *b, float *y, unsigned bits)
 {
     uint8_t q[QK];
     float d = f16_at(b), m = f16_at(b + 2);
-    get_nibbles(b + 4, q);
+    get_numbers(b + 4, bits, q);
     for (size_t j = 0; j < QK; j++)
         y[j] = (float)q[j] * d + m;
 }
-ROW_DECODER(Q4_1)
-
-static void get_Q5_0(const uint8_t *b, float *y)
-{
-    uint8_t q[QK];
-    float d = f16_at(b);
-    get_fives(b + 2, b + 6, q);
-    for (size_t j = 0; j < QK; j++)
-        y[j] = (float)(q[j] - 16) * d;
-}
-ROW_DECODER(Q5_0)
-
-static void get_Q5_1(const uint8_t *b, float *y)
-{
-    uint8_t q[QK];
-    float d = f16_at(b), m = f16_at(b + 2);
-    get_fives(b + 4, b + 8, q);
-    for (size_t j = 0; j < QK; j++)
-        y[j] = (float)q[j] * d + m;
-}
-ROW_DECODER(Q5_1)
+ROW_DECODER(Q4_1, get_range(b, y, 4))
+ROW_DECODER(Q5_1, get_range(b, y, 5))
 
 /* Decodes nibbles: d times the table value that each nibble selects. */
 static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, float *dst)
@@ -95,11 +78,7 @@ static void look_up(const int8_t table[16], const uint8_t *nibbles, float d, flo
         dst[j] = d * (float)table[q[j]];
 }
 
-static void get_IQ4_NL(const uint8_t *b, float *y)
-{
-    look_up(iq4_values, b + 2, f16_at(b), y);
-}
-ROW_DECODER(IQ4_NL)
+ROW_DECODER(IQ4_NL, look_up(iq4_values, b + 2, f16_at(b), y))
 
 /* 2^(e - 128). A float32 with exponent field e would be 2^(e - 127); e < 2 gives subnormals. */
 static float power_of_two(uint8_t e)
@@ -110,13 +89,9 @@ static float power_of_two(uint8_t e)
     return f;
 }
 
-/* The table stores twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction bit). */
-static void get_MXFP4(const uint8_t *b, float *y)
-{
-    static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    look_up(twice, b + 1, power_of_two(b[0]), y);
-}
-ROW_DECODER(MXFP4)
+/* Twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction bit). */
+static const int8_t mxfp4_twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+ROW_DECODER(MXFP4, look_up(mxfp4_twice, b + 1, power_of_two(b[0]), y))
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
@@ -174,7 +149,7 @@ static void put_Q8_0(uint8_t *b, const float *x)
     put_f16(b, d);
     memcpy(b + 2, q, QK);
 }
-ROW_ENCODER(Q8_0)
+ROW_ENCODER(Q8_0, put_Q8_0(b, x))
 
 static void put_nibbles(uint8_t *dst, const uint8_t q[QK])
 {
@@ -182,69 +157,43 @@ static void put_nibbles(uint8_t *dst, const uint8_t q[QK])
         dst[j] = (uint8_t)((q[j] & 15) | q[j + HALF] << 4);
 }
 
-static void put_fives(uint8_t *high, uint8_t *low, const uint8_t q[QK])
+/* As get_numbers reads them. */
+static void put_numbers(uint8_t *dst, unsigned bits, const uint8_t q[QK])
 {
-    uint32_t bits = 0;
+    uint32_t high = 0;
     for (size_t j = 0; j < QK; j++)
-        bits |= (uint32_t)(q[j] >> 4) << j;
-    put_u16(high, (uint16_t)bits);
-    put_u16(high + 2, (uint16_t)(bits >> 16));
-    put_nibbles(low, q);
+        high |= (uint32_t)(q[j] >> 4) << j;
+    if (bits == 5) {
+        put_u16(dst, (uint16_t)high);
+        put_u16(dst + 2, (uint16_t)(high >> 16));
+    }
+    put_nibbles(bits == 5 ? dst + 4 : dst, q);
 }
 
-/* The integers of a symmetric type with 2 * half levels; returns the scale. The value of largest
- * magnitude becomes 0, since the range has one more level on that side. */
-static float encode_symmetric(const float *x, uint8_t half, uint8_t q[QK])
-{
-    float d = largest_signed(x) / -(float)half, id = inverse(d), middle = (float)half + 0.5f;
-    for (size_t j = 0; j < QK; j++)
-        q[j] = truncate(x[j] * id + middle, (uint8_t)(2 * half - 1));
-    return d;
-}
-
-/* The integers 0 to top of a type with an offset, stored in *min; returns the scale. */
-static float encode_range(const float *x, uint8_t top, uint8_t q[QK], float *min)
-{
-    float max;
-    range(x, min, &max);
-    float d = (max - *min) / (float)top, id = inverse(d);
-    for (size_t j = 0; j < QK; j++)
-        q[j] = truncate((x[j] - *min) * id + 0.5f, top);
-    return d;
-}
-
-static void put_Q4_0(uint8_t *b, const float *x)
+/* The value of largest magnitude becomes 0, since the range has one more level on that side. */
+static void put_symmetric(uint8_t *b, const float *x, unsigned bits)
 {
     uint8_t q[QK];
-    put_f16(b, encode_symmetric(x, 8, q));
-    put_nibbles(b + 2, q);
+    float half = (float)(1 << (bits - 1)), d = largest_signed(x) / -half, id = inverse(d);
+    for (size_t j = 0; j < QK; j++)
+        q[j] = truncate(x[j] * id + (half + 0.5f), (uint8_t)((1 << bits) - 1));
+    put_f16(b, d);
+    put_numbers(b + 2, bits, q);
 }
-ROW_ENCODER(Q4_0)
+ROW_ENCODER(Q4_0, put_symmetric(b, x, 4))
+ROW_ENCODER(Q5_0, put_symmetric(b, x, 5))
 
-static void put_Q5_0(uint8_t *b, const float *x)
+static void put_range(uint8_t *b, const float *x, unsigned bits)
 {
-    uint8_t q[QK];
-    put_f16(b, encode_symmetric(x, 16, q));
-    put_fives(b + 2, b + 6, q);
-}
-ROW_ENCODER(Q5_0)
-
-static void put_Q4_1(uint8_t *b, const float *x)
-{
-    uint8_t q[QK];
-    float min;
-    put_f16(b, encode_range(x, 15, q, &min));
+    uint8_t q[QK], top = (uint8_t)((1 << bits) - 1);
+    float min, max;
+    range(x, &min, &max);
+    float d = (max - min) / (float)top, id = inverse(d);
+    for (size_t j = 0; j < QK; j++)
+        q[j] = truncate((x[j] - min) * id + 0.5f, top);
+    put_f16(b, d);
     put_f16(b + 2, min);
-    put_nibbles(b + 4, q);
+    put_numbers(b + 4, bits, q);
 }
-ROW_ENCODER(Q4_1)
-
-static void put_Q5_1(uint8_t *b, const float *x)
-{
-    uint8_t q[QK];
-    float min;
-    put_f16(b, encode_range(x, 31, q, &min));
-    put_f16(b + 2, min);
-    put_fives(b + 4, b + 8, q);
-}
-ROW_ENCODER(Q5_1)
+ROW_ENCODER(Q4_1, put_range(b, x, 4))
+ROW_ENCODER(Q5_1, put_range(b, x, 5))

@@ -44,22 +44,22 @@ static inline void put_f16(uint8_t *p, float v)
     DECLARE_##ACCESS(NAME)
 READABLE_TYPES(DECLARE_CODEC)
 
-/* Defines decode_NAME: get_NAME(b, y) for each block. */
-#define ROW_DECODER(NAME)                                                                          \
+/* Defines decode_NAME. DECODE decodes the block at b to y. */
+#define ROW_DECODER(NAME, DECODE)                                                                  \
     void decode_##NAME(const void *src, float *dst, size_t n)                                      \
     {                                                                                              \
         const uint8_t *b = src;                                                                    \
-        for (size_t i = 0; i < n; i += NAME##_BLOCK, b += NAME##_BYTES)                            \
-            get_##NAME(b, dst + i);                                                                \
+        for (float *y = dst; y < dst + n; y += NAME##_BLOCK, b += NAME##_BYTES)                    \
+            DECODE;                                                                                \
     }
 
-/* Defines encode_NAME: put_NAME(b, x) for each block. */
-#define ROW_ENCODER(NAME)                                                                          \
+/* Defines encode_NAME. ENCODE encodes x to the block at b. */
+#define ROW_ENCODER(NAME, ENCODE)                                                                  \
     void encode_##NAME(const float *src, void *dst, size_t n)                                      \
     {                                                                                              \
         uint8_t *b = dst;                                                                          \
-        for (size_t i = 0; i < n; i += NAME##_BLOCK, b += NAME##_BYTES)                            \
-            put_##NAME(b, src + i);                                                                \
+        for (const float *x = src; x < src + n; x += NAME##_BLOCK, b += NAME##_BYTES)              \
+            ENCODE;                                                                                \
     }
 
 /* The 4-bit values that IQ4_NL and IQ4_XS choose from. */
