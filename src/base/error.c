@@ -96,27 +96,36 @@ static void sink_real(struct text_sink *s, double v)
     sink_number(s, (unsigned)(e < 0 ? -e : e), 10);
 }
 
+/* %s, "%.Ns" or "%.*s", which has exactly the number of bytes that is given. fmt points after the
+ * '%'; returns the position after the conversion, or fmt if it is another one. */
+static const char *format_string(struct text_sink *s, const char *fmt, va_list *ap)
+{
+    const char *end = fmt;
+    size_t most = *end == '.' ? 0 : SIZE_MAX, n = 0;
+    int exact = -1;
+    if (end[0] == '.' && end[1] == '*') {
+        exact = va_arg(*ap, int);
+        end += 2;
+    } else if (*end == '.') {
+        for (end++; *end >= '0' && *end <= '9'; end++)
+            most = most * 10 + (size_t)(*end - '0');
+    }
+    if (*end != 's')
+        return fmt;
+    const char *p = va_arg(*ap, const char *);
+    while (exact >= 0 ? n < (size_t)exact : n < most && p[n])
+        n++;
+    sink_bytes(s, p, n);
+    return end + 1;
+}
+
 /* Formats one conversion. fmt points after its '%'; returns the position after the conversion. */
 static const char *format_conversion(struct text_sink *s, const char *fmt, va_list *ap)
 {
-    int exact = -1;
-    size_t most = SIZE_MAX;
-    if (fmt[0] == '.' && fmt[1] == '*') {
-        exact = va_arg(*ap, int);
-        fmt += 2;
-    } else if (fmt[0] == '.') {
-        for (most = 0, fmt++; *fmt >= '0' && *fmt <= '9'; fmt++)
-            most = most * 10 + (size_t)(*fmt - '0');
-    }
     switch (*fmt) {
-    case 's': {
-        const char *p = va_arg(*ap, const char *);
-        size_t n = exact >= 0 ? (size_t)exact : 0;
-        while (exact < 0 && n < most && p[n])
-            n++;
-        sink_bytes(s, p, n);
-        return fmt + 1;
-    }
+    case '.':
+    case 's':
+        return format_string(s, fmt, ap);
     case 'c':
         sink_char(s, (char)va_arg(*ap, int));
         return fmt + 1;

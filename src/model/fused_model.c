@@ -167,33 +167,53 @@ static void *fused_own(mgpt_model *m, size_t n, size_t each)
     return p;
 }
 
-int fused_init(mgpt_model *m, mgpt_error *err)
+static struct fused_model fused_facts(const mgpt_model *m, struct fused_layer *layers)
 {
     const struct model_shape *d = &m->shape;
+    return (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
+                                .n_embd = d->n_embd,
+                                .n_head = d->n_head,
+                                .n_head_kv = d->n_head_kv,
+                                .head_dim = d->head_dim,
+                                .n_ff = d->n_ff,
+                                .n_head_panels = panels_of(d->n_vocab),
+                                .n_layer = d->n_layer,
+                                .n_ctx = d->n_ctx,
+                                .n_first_qkv = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
+                                .gated = d->n_layer && m->layers[0].gate.w,
+                                .one_chain_up = d->n_ff > NARROW,
+                                .one_chain_head = d->n_vocab > NARROW,
+                                .act = (int)m->act,
+                                .activate = m->kernels.act[m->act],
+                                .eps = m->eps,
+                                .attn_scale = m->attn_scale,
+                                .layers = layers};
+}
+
+/* Computes first_qkv if it is small enough. */
+static int fused_first_qkv(mgpt_model *m, struct fused_model *to, mgpt_error *err)
+{
+    size_t n = m->shape.n_vocab * m->shape.n_ctx * to->n_first_qkv;
+    if (n > FIRST_QKV_FLOATS)
+        return MGPT_OK;
+    float *first_qkv = fused_own(m, n, sizeof *first_qkv);
+    if (!first_qkv)
+        return err_memory(err, "a small model", 4 * FIRST_QKV_FLOATS);
+    fill_first_qkv(to, m->shape.n_vocab, first_qkv);
+    to->first_qkv = first_qkv;
+    return MGPT_OK;
+}
+
+int fused_init(mgpt_model *m, mgpt_error *err)
+{
+    size_t n_layer = m->shape.n_layer;
     if (!is_fusible(m))
         return MGPT_OK;
     struct fused_model *to = fused_own(m, 1, sizeof *to);
-    struct fused_layer *layers = fused_own(m, d->n_layer, sizeof *layers);
+    struct fused_layer *layers = fused_own(m, n_layer, sizeof *layers);
     if (!to || !layers)
-        return err_memory(err, "a small model", sizeof *to + d->n_layer * sizeof *layers);
-    *to = (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
-                               .n_embd = d->n_embd,
-                               .n_head = d->n_head,
-                               .n_head_kv = d->n_head_kv,
-                               .head_dim = d->head_dim,
-                               .n_ff = d->n_ff,
-                               .n_head_panels = panels_of(d->n_vocab),
-                               .n_layer = d->n_layer,
-                               .n_ctx = d->n_ctx,
-                               .n_first_qkv = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
-                               .gated = d->n_layer && m->layers[0].gate.w,
-                               .one_chain_up = d->n_ff > NARROW,
-                               .one_chain_head = d->n_vocab > NARROW,
-                               .act = (int)m->act,
-                               .activate = m->kernels.act[m->act],
-                               .eps = m->eps,
-                               .attn_scale = m->attn_scale,
-                               .layers = layers};
+        return err_memory(err, "a small model", sizeof *to + n_layer * sizeof *layers);
+    *to = fused_facts(m, layers);
     struct fused_block block = {NULL, 0};
     fused_put_model(&block, to, m);
     block.data = fused_own(m, block.n, sizeof *block.data);
@@ -201,13 +221,8 @@ int fused_init(mgpt_model *m, mgpt_error *err)
         return err_memory(err, "a small model", block.n * sizeof *block.data);
     block.n = 0;
     fused_put_model(&block, to, m);
-    if (d->n_vocab * d->n_ctx * to->n_first_qkv <= FIRST_QKV_FLOATS) {
-        float *first_qkv = fused_own(m, d->n_vocab * d->n_ctx * to->n_first_qkv, sizeof *first_qkv);
-        if (!first_qkv)
-            return err_memory(err, "a small model", 4 * FIRST_QKV_FLOATS);
-        fill_first_qkv(to, d->n_vocab, first_qkv);
-        to->first_qkv = first_qkv;
-    }
-    m->fused = to;
-    return MGPT_OK;
+    int status = fused_first_qkv(m, to, err);
+    if (status == MGPT_OK)
+        m->fused = to;
+    return status;
 }
