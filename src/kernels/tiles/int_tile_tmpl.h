@@ -162,6 +162,21 @@ struct x_rows {
     size_t stride;
 };
 
+/* y += the sums of a sub-block of n (constant) tokens, scaled. */
+VEC_INLINE void add_sums(struct results *y, ivec sum[TILE_TOKENS][TILE_VECTORS],
+                         const struct x_block *const xs[TILE_TOKENS], const float *scale,
+                         const float *min, size_t n, const struct layout *l)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < TILE_VECTORS; v++) {
+            vec by = vec_mul(vec_load(scale + v * LANES), vec_of(xs[i]->scale));
+            vec out = vec_fma(by, vec_of_ivec(sum[i][v]), vec_load(y[i].y + v * LANES));
+            if (l->has_min)
+                out = vec_fma(vec_load(min + v * LANES), vec_of(xs[i]->sum), out);
+            vec_store(y[i].y + v * LANES, out);
+        }
+}
+
 /* y += the contribution of a sub-block for n (constant) tokens; integer sums are in registers. */
 VEC_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
                          const struct x_rows x, size_t n, const struct layout *l)
@@ -196,15 +211,7 @@ VEC_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b
                 sum[i][v] = ivec_dot(sum[i][v], w[v], a, l->bits);
         }
     }
-    const float *scale = (const float *)c->scale[b][s], *min = (const float *)c->min[b];
-    for (size_t i = 0; i < n; i++)
-        for (size_t v = 0; v < TILE_VECTORS; v++) {
-            vec by = vec_mul(vec_load(scale + v * LANES), vec_of(xs[i]->scale));
-            vec out = vec_fma(by, vec_of_ivec(sum[i][v]), vec_load(y[i].y + v * LANES));
-            if (l->has_min)
-                out = vec_fma(vec_load(min + v * LANES), vec_of(xs[i]->sum), out);
-            vec_store(y[i].y + v * LANES, out);
-        }
+    add_sums(y, sum, xs, (const float *)c->scale[b][s], (const float *)c->min[b], n, l);
 }
 
 VEC_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
