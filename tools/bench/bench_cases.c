@@ -265,7 +265,7 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
 void cases_attention(struct case_list *list, const struct kernels *k, struct bank *bank,
                      const struct limits *l, int type)
 {
-    static const char *const types[] = {"F32", "F16"};
+    static const char *const types[] = {[KV_F32] = "F32", [KV_F16] = "F16"};
     list->n = 0;
     fill_matrix(bank->small, (size_t)KEYS * HEAD * sizeof(float));
     for (int mixes = 0; mixes < 2; mixes++)

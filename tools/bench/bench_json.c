@@ -67,7 +67,8 @@ static int limits_lines(const struct limits *l)
 
 static int test_line(const struct bench *b, const struct test *t)
 {
-    static const char *const kinds[] = {"prefill", "decode", "generate"};
+    static const char *const kinds[] = {
+        [TEST_PREFILL] = "prefill", [TEST_DECODE] = "decode", [TEST_GENERATE] = "generate"};
     const mgpt_info *info = &b->engine.info;
     char name[64], type[96];
     double rate = series_median(&t->rate), tokens = (double)t->n * t->n_sessions;

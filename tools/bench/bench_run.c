@@ -34,7 +34,8 @@ struct running {
 
 const char *test_name(const struct test *t, char *buf, size_t cap)
 {
-    static const char *const names[] = {"pp", "tg", "gen"};
+    static const char *const names[] = {
+        [TEST_PREFILL] = "pp", [TEST_DECODE] = "tg", [TEST_GENERATE] = "gen"};
     int n = snprintf(buf, cap, "%s%d", names[t->kind], t->n);
     if (t->depth > 0 && n > 0 && (size_t)n < cap)
         n += snprintf(buf + n, cap - (size_t)n, " @ d%d", t->depth);

@@ -45,7 +45,8 @@ static size_t find_width(void)
 
 int screen_look(struct screen *s, const char *name, int32_t width)
 {
-    static const char *const names[] = {"plain", "256", "truecolor"};
+    static const char *const names[] = {
+        [SCREEN_PLAIN] = "plain", [SCREEN_256] = "256", [SCREEN_TRUECOLOR] = "truecolor"};
     s->width = width > 0 ? (size_t)width : find_width();
     s->mode = find_mode();
     for (int i = 0; name && i < 3; i++)

@@ -6,7 +6,8 @@
 #include <jansson.h>
 #include <math.h>
 
-static const char *const top_names[] = {"same", "tie", "different"};
+static const char *const top_names[] = {
+    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "different"};
 
 /* json_real refuses what is not finite, and the format below makes null of that. */
 #define REAL(x) json_real(x)

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const top_names[] = {"same", "tie", "DIFFERENT"};
+static const char *const top_names[] = {
+    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "DIFFERENT"};
 
 void check_table_head(size_t i, const struct ref_sequence *sequence)
 {
