@@ -3,7 +3,7 @@
  *
  * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c or dtype_kquant.c. A type with
  * RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
- * also needs a case in get_block and in pack_head (pack_int.c).
+ * needs more only if its block is laid out as no other: get_block and pack_head in pack_int.c.
  *
  * Columns:
  *   name        as files and options write it

@@ -14,13 +14,13 @@
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 #define BYTES_OF(NAME, ...) [WEIGHT_##NAME] = NAME##_BYTES,
+static const uint8_t file_block[] = {FLOAT_TYPES(BYTES_OF) INT_TYPES(BYTES_OF)}; /* bytes */
 
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
 {
-    static const uint8_t bytes[] = {FLOAT_TYPES(BYTES_OF)};
     if (weight_is_integer(type))
         return quant_panel_bytes(&layouts[type], n_in);
-    return n_in * PANEL * bytes[type];
+    return n_in * PANEL * file_block[type];
 }
 
 size_t kernels_x_bytes(enum weight_type type, size_t n_in)
@@ -89,34 +89,21 @@ static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
                   (word_at(high + 4 * j) >> high_shift & 0x03030303) << 4;
 }
 
-/* Block b of the group that starts at src. */
-ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enum weight_type type)
+/* Block b of the group that starts at src; `bytes` of the file's blocks. */
+ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, size_t bytes,
+                             const struct layout *l)
 {
-    switch (type) {
-    case WEIGHT_Q8_0:
-        get_bytes(q, src + 34 * b + 2);
-        return;
-    case WEIGHT_Q4_0:
-        unpack_nibbles(q, src + 18 * b + 2);
-        return;
-    case WEIGHT_Q4_1:
-        unpack_nibbles(q, src + 4);
-        return;
-    case WEIGHT_Q5_0:
-        unpack_fives(q, src + 22 * b + 2, src + 22 * b + 6);
-        return;
-    case WEIGHT_Q5_1:
-        unpack_fives(q, src + 4, src + 8);
-        return;
-    case WEIGHT_Q4_K:
-        get_k(q, src + 16, NULL, b);
-        return;
-    case WEIGHT_Q5_K:
-        get_k(q, src + 48, src + 16, b);
-        return;
-    default:
+    const uint8_t *values = src + bytes * b + 2 + 2 * l->has_min;
+    if (l->k && l->has_min)
+        get_k(q, src + (l->bits == 5 ? 48 : 16), l->bits == 5 ? src + 16 : NULL, b);
+    else if (l->k)
         get_6_k(q, src, b);
-    }
+    else if (l->bits == 8)
+        get_bytes(q, values);
+    else if (l->bits == 5)
+        unpack_fives(q, values, values + 4);
+    else
+        unpack_nibbles(q, values);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -153,34 +140,24 @@ static void pack_k_scales(uint8_t *bytes, const uint8_t *p)
     }
 }
 
-/* Writes the scales of row r of a group of `blocks` blocks. src: the group in the file. */
+/* Writes the scales of row r of a group of `blocks` blocks. src: the group in the file, whose blocks
+ * have `bytes` bytes. */
 ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
-                             enum weight_type type)
+                             size_t bytes, const struct layout *l)
 {
-    uint8_t *first = head + 2 * r, *second = first + LINE / 2, *bytes = head + LINE + r;
-    switch (type) {
-    case WEIGHT_Q8_0:
-    case WEIGHT_Q4_0:
-    case WEIGHT_Q5_0:
-        memcpy(first, src, 2);
-        if (blocks == 2)
-            memcpy(second, src + 2 + 4 * layouts[type].bits, 2);
-        return;
-    case WEIGHT_Q4_1:
-    case WEIGHT_Q5_1:
-        memcpy(first, src, 2);
-        memcpy(second, src + 2, 2);
-        return;
-    case WEIGHT_Q6_K:
-        memcpy(first, src + 208, 2);
-        for (size_t s = 0; s < 16; s++)
-            bytes[s * PANEL] = src[192 + s];
-        return;
-    default:
-        memcpy(first, src, 2);
+    uint8_t *first = head + 2 * r, *second = first + LINE / 2, *scales = head + LINE + r;
+    memcpy(first, l->sub_blocks == 2 ? src + 208 : src, 2);
+    if (l->k && l->has_min) {
         second[0] = src[2];
         second[1] = src[3] ^ 128; /* minus dmin */
-        pack_k_scales(bytes, src + 4);
+        pack_k_scales(scales, src + 4);
+    } else if (l->k) {
+        for (size_t s = 0; s < 16; s++)
+            scales[s * PANEL] = src[192 + s];
+    } else if (l->has_min) {
+        memcpy(second, src + 2, 2);
+    } else if (blocks == 2) {
+        memcpy(second, src + bytes, 2);
     }
 }
 
@@ -189,8 +166,7 @@ ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t
 /* Bytes in the file of `blocks` blocks of 32 columns. */
 ALWAYS_INLINE size_t file_bytes(enum weight_type type, size_t blocks)
 {
-    static const uint8_t bytes[] = {INT_TYPES(BYTES_OF)};
-    return layouts[type].k ? blocks / 8 * bytes[type] : blocks * bytes[type];
+    return layouts[type].k ? blocks / 8 * file_block[type] : blocks * file_block[type];
 }
 
 ALWAYS_INLINE void pack_int_panel(uint8_t *panel, const uint8_t *src, size_t n_in, size_t rows,
@@ -207,10 +183,10 @@ ALWAYS_INLINE void pack_int_panel(uint8_t *panel, const uint8_t *src, size_t n_i
             memset(head + LINE / 2, 0, LINE / 2);
         for (size_t r = 0; r < rows; r++) {
             const uint8_t *group = src + r * row_bytes + file_bytes(type, b0);
-            pack_head(head, r, group, n, type);
+            pack_head(head, r, group, n, file_block[type], l);
             for (size_t b = 0; b < n; b++) {
                 struct values q;
-                get_block(&q, group, b, type);
+                get_block(&q, group, b, file_block[type], l);
                 pack_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
             }
         }
