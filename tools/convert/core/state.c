@@ -110,7 +110,7 @@ static void set_idle_strides(struct state_tensor *t)
 }
 
 /* Shape and strides against the bytes there are. Everything later relies on this. */
-static int check_extent(const struct state_tensor *t, mgpt_error *err)
+int state_check_extent(const struct state_tensor *t, mgpt_error *err)
 {
     uint64_t n = 1, last = 0, held = 0;
     for (uint32_t i = 0; i < t->n_dims; i++)
@@ -146,7 +146,7 @@ int state_add(struct state *s, const char *name, size_t n, struct state_tensor t
         return state_bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
     if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
         return state_bad(&t, "more than 8 dimensions", err);
-    int status = check_extent(&t, err);
+    int status = state_check_extent(&t, err);
     if (status < 0)
         return status;
     set_idle_strides(&t);

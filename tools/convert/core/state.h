@@ -65,6 +65,10 @@ void state_free(struct state *s);
 /* Strides of a contiguous tensor. */
 void state_contiguous(struct state_tensor *t);
 
+/* Shape and strides against the bytes: everything that reads values relies on it. Errors:
+ * MGPT_EFILE. */
+int state_check_extent(const struct state_tensor *t, mgpt_error *err);
+
 /* Appends t under the name of n bytes, less the words of modules that trainers wrap around others:
  * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front
  * (data parallel). Checks that name and shape are sane and that bytes.size covers the last element.
@@ -142,6 +146,14 @@ struct state_part {
  * naming the tensor. */
 int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
               const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err);
+
+/* GGUF's type of a tensor's values; NULL: it has none. */
+const struct dtype *state_dtype(enum state_type type);
+
+/* Where the values of a whole tensor of up to two dimensions come from: type, bytes or values and
+ * source. For vectors `at` may be set. Errors: MGPT_EFILE naming the tensor. */
+int state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from,
+                 mgpt_error *err);
 
 /* ---- mapping by a table ---------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@ struct part {
 };
 
 struct stack {
-    uint64_t width;
+    uint64_t width, n_rows;
     float plus;
     size_t n_parts;
     struct part parts[];
@@ -29,8 +29,7 @@ struct stack {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* NULL for the types that GGUF does not have. */
-static const struct dtype *gguf_type(enum state_type type)
+const struct dtype *state_dtype(enum state_type type)
 {
     switch (type) {
     case STATE_F32:
@@ -58,7 +57,7 @@ static uint64_t source_row(const struct part *p, uint64_t r)
 /* n values of one row, from column `first` on. */
 static void row_values(const struct part *p, uint64_t row, uint64_t first, size_t n, float *out)
 {
-    const struct dtype *type = gguf_type(p->type);
+    const struct dtype *type = state_dtype(p->type);
     if (!p->data) {
         memset(out, 0, n * sizeof *out);
         return;
@@ -83,7 +82,7 @@ static void stack_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
 {
     const struct stack *s = t->source;
     const struct part *p = s->parts;
-    uint64_t row = first / s->width, column = first % s->width;
+    uint64_t row = (t->at + first) / s->width, column = (t->at + first) % s->width;
     for (size_t done = 0; done < n; row++, column = 0) {
         uint64_t left = s->width - column;
         size_t run = left < n - done ? (size_t)left : n - done;
@@ -167,7 +166,7 @@ static const struct dtype *common_type(const struct stack *s)
     for (size_t i = 0; i < s->n_parts; i++) {
         if (!s->parts[i].data)
             continue;
-        const struct dtype *own = gguf_type(s->parts[i].type);
+        const struct dtype *own = state_dtype(s->parts[i].type);
         if (!own || (type && own != type))
             return dtype_find(DTYPE_F32);
         type = own;
@@ -175,43 +174,64 @@ static const struct dtype *common_type(const struct stack *s)
     return type && s->plus == 0 ? type : dtype_find(DTYPE_F32);
 }
 
-/* Type, values and source of what the parts make, and how many rows that is. */
-static int source_of(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-                     const struct state_part *parts, size_t n_parts, float plus,
-                     struct ckpt_tensor *from, uint64_t *n_rows, mgpt_error *err)
+/* The parts with their places, in c's memory. */
+static int stack_parts(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+                       const struct state_part *parts, size_t n_parts, struct stack **to,
+                       mgpt_error *err)
 {
     size_t bytes = sizeof(struct stack) + n_parts * sizeof(struct part);
-    struct stack *s = ckpt_alloc(c, bytes, 1);
-    *n_rows = 0;
+    struct stack *s = *to = ckpt_alloc(c, bytes, 1);
     if (!s)
         return err_memory(err, "the list of tensors", bytes);
     s->width = n_in ? n_in : 1;
-    s->plus = plus;
     s->n_parts = n_parts;
     for (size_t i = 0; i < n_parts; i++) {
-        int status = set_part(&s->parts[i], &parts[i], gguf_name, n_in, *n_rows, err);
+        int status = set_part(&s->parts[i], &parts[i], gguf_name, n_in, s->n_rows, err);
         if (status < 0)
             return status;
-        if (!ck_add(*n_rows, s->parts[i].n_rows, n_rows))
+        if (!ck_add(s->n_rows, s->parts[i].n_rows, &s->n_rows))
             return does_not_fit(&parts[i], gguf_name, err);
     }
-    *from = (struct ckpt_tensor){.type = common_type(s), .values = stack_values, .source = s};
     return MGPT_OK;
+}
+
+/* Bytes where a single part has them in order, else the stack. */
+static struct ckpt_tensor source_of(struct stack *s, float plus)
+{
+    const struct part *p = s->parts;
+    const struct dtype *own = state_dtype(p->type);
+    s->plus = plus;
+    if (s->n_parts == 1 && plus == 0 && own && is_plain(p, s->width))
+        return (struct ckpt_tensor){.type = own, .bytes = p->data + p->first * p->row};
+    return (struct ckpt_tensor){.type = common_type(s), .values = stack_values, .source = s};
+}
+
+int state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from,
+                 mgpt_error *err)
+{
+    struct state_tensor whole = *t;
+    struct stack *s;
+    if (t->n_dims == 0) {
+        whole.n_dims = 1;
+        whole.shape[0] = whole.strides[0] = 1;
+    }
+    struct state_part part = {.tensor = &whole, .n_rows = whole.shape[0]};
+    int status = state_check_extent(t, err);
+    if (status == MGPT_OK)
+        status = stack_parts(c, t->name, t->n_dims == 2 ? t->shape[1] : 0, &part, 1, &s, err);
+    if (status == MGPT_OK)
+        *from = source_of(s, 0);
+    return status;
 }
 
 int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
               const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err)
 {
-    struct ckpt_tensor from;
-    uint64_t n_rows;
-    int status = source_of(c, gguf_name, n_in, parts, n_parts, plus, &from, &n_rows, err);
+    struct stack *s;
+    int status = stack_parts(c, gguf_name, n_in, parts, n_parts, &s, err);
     if (status < 0)
         return status;
-    const struct stack *s = from.source;
-    const struct part *p = s->parts;
-    if (n_parts == 1 && plus == 0 && gguf_type(p->type) && is_plain(p, s->width))
-        from =
-            (struct ckpt_tensor){.type = gguf_type(p->type), .bytes = p->data + p->first * p->row};
-    return n_in ? ckpt_add(c, gguf_name, n_in, n_rows, from, err)
-                : ckpt_add(c, gguf_name, n_rows, 0, from, err);
+    struct ckpt_tensor from = source_of(s, plus);
+    return n_in ? ckpt_add(c, gguf_name, n_in, s->n_rows, from, err)
+                : ckpt_add(c, gguf_name, s->n_rows, 0, from, err);
 }

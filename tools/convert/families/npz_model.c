@@ -97,11 +97,7 @@ static int load_number(struct npz *z, struct npz_entry *e, mgpt_error *err)
         return MGPT_OK;
     if (!npy_weights(&e->npy, &type))
         return ckpt_refuse(err, "npz: element type '%s'", e->npy.descr);
-    float value;
-    npz_decode(type, data.data, 1, &value);
-    e->value.number = (double)value;
-    if (type == STATE_F64)
-        memcpy(&e->value.number, &bits, sizeof bits);
+    e->value.number = npy_real(&e->npy, data.data, 0);
     return MGPT_OK;
 }
 
