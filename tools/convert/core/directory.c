@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,49 +45,40 @@ static int listing_read(struct listing *l, const char *path, mgpt_error *err)
     return status;
 }
 
-/* Whether a file of this name is there; "*.index": one that ends so. */
+/* Whether there is a file of this name; "*.index": of any that ends so. */
 static int listing_has(const struct listing *l, const char *pattern)
 {
-    size_t n = strlen(pattern + 1);
-    for (size_t i = 0; i < arr_len(l->names); i++) {
-        const char *name = l->names[i];
-        size_t length = strlen(name);
-        if (*pattern == '*' ? length > n && strcmp(name + length - n, pattern + 1) == 0
-                            : strcmp(name, pattern) == 0)
+    for (size_t i = 0; i < arr_len(l->names); i++)
+        if (fnmatch(pattern, l->names[i], 0) == 0)
             return 1;
-    }
     return 0;
 }
 
 /* ---- refused --------------------------------------------------------------------------------- */
+
+#define JAX "an orbax checkpoint (JAX); export the model to safetensors"
+#define TENSORFLOW "; convert the model's PyTorch or safetensors form"
 
 static const struct {
     const char *file, *also, *what; /* also: NULL, or another that must be there */
 } refused[] = {
     {"consolidated.01.pth", "consolidated.00.pth",
      "Meta's model in several parts; convert its Hugging Face form"},
-    {"_CHECKPOINT_METADATA", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
-    {"manifest.ocdbt", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
-    {"_METADATA", NULL, "an orbax checkpoint (JAX); export the model to safetensors"},
-    {"saved_model.pb", NULL,
-     "TensorFlow's SavedModel; convert the model's PyTorch or safetensors "
-     "form"},
-    {"*.ckpt.index", NULL,
-     "a TensorFlow checkpoint; convert the model's PyTorch or safetensors "
-     "form"},
-    {"checkpoint", "*.index",
-     "a TensorFlow checkpoint; convert the model's PyTorch or safetensors form"},
+    {"_CHECKPOINT_METADATA", NULL, JAX},
+    {"manifest.ocdbt", NULL, JAX},
+    {"_METADATA", NULL, JAX},
+    {"saved_model.pb", NULL, "TensorFlow's SavedModel" TENSORFLOW},
+    {"*.ckpt.index", NULL, "a TensorFlow checkpoint" TENSORFLOW},
+    {"checkpoint", "*.index", "a TensorFlow checkpoint" TENSORFLOW},
     {".metadata", "*.distcp",
      "a distributed checkpoint of PyTorch; torch.distributed.checkpoint.format_utils makes one "
-     "file "
-     "of it"},
+     "file of it"},
     {"zero_to_fp32.py", NULL, "a DeepSpeed checkpoint; its zero_to_fp32.py makes one file of it"},
     {"latest_checkpointed_iteration.txt", NULL,
      "a Megatron checkpoint; convert its Hugging Face form"},
     {"adapter_config.json", NULL, "an adapter (LoRA), not a model; merge it into its model first"},
     {"tf_model.h5", NULL,
-     "a model with TensorFlow's weights only; convert its PyTorch or "
-     "safetensors form"},
+     "a model with TensorFlow's weights only; convert its PyTorch or safetensors form"},
     {"flax_model.msgpack", NULL,
      "a model with Flax' weights only; convert its PyTorch or safetensors form"},
 };
