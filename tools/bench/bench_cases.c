@@ -46,73 +46,53 @@ static void call_pack(const struct kernel_case *c)
     c->k->pack[c->index](c->matrix, c->bank->file, c->n_in, c->n_out, 0, panels_of(c->n_out));
 }
 
-static void call_quantize(const struct kernel_case *c)
+static float *copy_row(float *y, const float *x, size_t n)
 {
-    c->k->quantize(c->bank->rows, c->bank->x, c->n);
+    return memcpy(y, x, n * sizeof *y);
 }
 
-static void call_to_f16(const struct kernel_case *c)
-{
-    c->k->to_f16((uint16_t *)(void *)c->bank->rows, c->bank->x, c->n);
-}
+/* The entries that work on a row of n values: what they are called, and the call. y stays near 1, or
+ * gets a fresh copy of x, a few percent of all but relu, where a call would lead it to zero. */
+#define ROWS(X)                                                                                    \
+    X(QUANTIZE, "quantize", k->quantize(b->rows, x, n))                                            \
+    X(TO_F16, "to_f16", k->to_f16((uint16_t *)(void *)b->rows, x, n))                              \
+    X(RMSNORM, "rmsnorm", k->rmsnorm(y, x, ones, NULL, n, 1e-5f))                                  \
+    X(LAYERNORM, "layernorm", k->layernorm(y, x, ones, ones, n, 1e-5f))                            \
+    X(SOFTMAX, "softmax", k->softmax(y, n))                                                        \
+    X(ADJACENT, "rope adjacent", k->rope(y, ones, n / HEAD, HEAD, HEAD, ROPE_ADJACENT))            \
+    X(HALVES, "rope halves", k->rope(y, ones, n / HEAD, HEAD, HEAD, ROPE_HALVES))                  \
+    X(SCALE, "scale", k->scale(y, 1, n))                                                           \
+    X(ADD, "add", k->add(y, ones, n))                                                              \
+    X(MUL, "mul", k->mul(y, ones, n))                                                              \
+    X(AXPBY, "axpby", k->axpby(y, 0.5f, 0.5f, ones, n))                                            \
+    X(CLAMP, "clamp", k->clamp(y, 10, n))                                                          \
+    X(SOFTCAP, "softcap", k->softcap(copy_row(y, x, n), 30, n))                                    \
+    X(RELU, "relu", k->act[ACT_RELU](copy_row(y, x, n), n))                                        \
+    X(RELU2, "relu2", k->act[ACT_RELU2](copy_row(y, x, n), n))                                     \
+    X(SILU, "silu", k->act[ACT_SILU](copy_row(y, x, n), n))                                        \
+    X(GELU_TANH, "gelu tanh", k->act[ACT_GELU_TANH](copy_row(y, x, n), n))                         \
+    X(GELU_ERF, "gelu erf", k->act[ACT_GELU_ERF](copy_row(y, x, n), n))
 
-static void call_rmsnorm(const struct kernel_case *c)
-{
-    c->k->rmsnorm(c->bank->y, c->bank->x, c->bank->ones, NULL, c->n, 1e-5f);
-}
+#define ROW_ID(id, name, call) ROW_##id,
+#define ROW_NAME(id, name, call) name,
+#define ROW_CASE(id, name, call)                                                                   \
+    case ROW_##id:                                                                                 \
+        call;                                                                                      \
+        break;
 
-static void call_layernorm(const struct kernel_case *c)
-{
-    c->k->layernorm(c->bank->y, c->bank->x, c->bank->ones, c->bank->ones, c->n, 1e-5f);
-}
+enum { ROWS(ROW_ID) N_ROWS };
+_Static_assert((int)N_ROWS == (int)N_ROW_ENTRIES, "bench_cases.h counts the rows");
 
-static void call_rope(const struct kernel_case *c)
+static void call_row(const struct kernel_case *c)
 {
-    c->k->rope(c->bank->y, c->bank->ones, c->n / HEAD, HEAD, HEAD, (enum rope_pairs)c->index);
-}
-
-static void call_softmax(const struct kernel_case *c)
-{
-    c->k->softmax(c->bank->y, c->n);
-}
-
-static void call_scale(const struct kernel_case *c)
-{
-    c->k->scale(c->bank->y, 1, c->n);
-}
-
-static void call_add(const struct kernel_case *c)
-{
-    c->k->add(c->bank->y, c->bank->ones, c->n);
-}
-
-static void call_mul(const struct kernel_case *c)
-{
-    c->k->mul(c->bank->y, c->bank->ones, c->n);
-}
-
-static void call_axpby(const struct kernel_case *c)
-{
-    c->k->axpby(c->bank->y, 0.5f, 0.5f, c->bank->ones, c->n);
-}
-
-static void call_clamp(const struct kernel_case *c)
-{
-    c->k->clamp(c->bank->y, 10, c->n);
-}
-
-/* These would lead their own results to zero, and get a fresh row instead: a copy in L1 is a few
- * percent of all but relu. */
-static void call_softcap(const struct kernel_case *c)
-{
-    memcpy(c->bank->y, c->bank->x, c->n * sizeof(float));
-    c->k->softcap(c->bank->y, 30, c->n);
-}
-
-static void call_act(const struct kernel_case *c)
-{
-    memcpy(c->bank->y, c->bank->x, c->n * sizeof(float));
-    c->k->act[c->index](c->bank->y, c->n);
+    const struct kernels *k = c->k;
+    const struct bank *b = c->bank;
+    float *y = b->y;
+    const float *x = b->x, *ones = b->ones;
+    size_t n = c->n;
+    switch (c->index) {
+        ROWS(ROW_CASE)
+    }
 }
 
 static void call_scores(const struct kernel_case *c)
@@ -287,41 +267,15 @@ void cases_attention(struct case_list *list, const struct kernels *k, struct ban
         }
 }
 
-struct row_entry {
-    const char *name;
-    void (*call)(const struct kernel_case *c);
-    int index;
-};
-
-static const struct row_entry row_entries[N_ROW_ENTRIES] = {
-    {"quantize", call_quantize, 0},
-    {"to_f16", call_to_f16, 0},
-    {"rmsnorm", call_rmsnorm, 0},
-    {"layernorm", call_layernorm, 0},
-    {"softmax", call_softmax, 0},
-    {"rope adjacent", call_rope, ROPE_ADJACENT},
-    {"rope halves", call_rope, ROPE_HALVES},
-    {"scale", call_scale, 0},
-    {"add", call_add, 0},
-    {"mul", call_mul, 0},
-    {"axpby", call_axpby, 0},
-    {"clamp", call_clamp, 0},
-    {"softcap", call_softcap, 0},
-    {"relu", call_act, ACT_RELU},
-    {"relu2", call_act, ACT_RELU2},
-    {"silu", call_act, ACT_SILU},
-    {"gelu tanh", call_act, ACT_GELU_TANH},
-    {"gelu erf", call_act, ACT_GELU_ERF},
-};
+static const char *const row_names[] = {ROWS(ROW_NAME)};
 
 void cases_row(struct case_list *list, const struct kernels *k, struct bank *bank, size_t *at)
 {
     list->n = 0;
     for (; *at < N_ROW_ENTRIES && list->n < MAX_CASES; ++*at) {
-        const struct row_entry *e = &row_entries[*at];
-        struct kernel_case like = {
-            .call = e->call, .k = k, .bank = bank, .index = e->index, .n = ROW, .ops = ROW};
-        struct kernel_case *c = bench_cases_add(list, &like, e->name);
+        const struct kernel_case like = {
+            .call = call_row, .k = k, .bank = bank, .index = (int)*at, .n = ROW, .ops = ROW};
+        struct kernel_case *c = bench_cases_add(list, &like, row_names[*at]);
         snprintf(c->shape, sizeof c->shape, "%d values", ROW);
     }
 }
