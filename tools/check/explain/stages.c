@@ -1,8 +1,6 @@
 /* Tensors and points. See stages.h. */
 #include "check/explain/stages.h"
 
-#include "base/error.h"
-
 #include <string.h>
 
 #define NO_INPUT MGPT_N_POINTS
@@ -64,10 +62,7 @@ const char *stage_norm(mgpt_point point)
 int stage_tensor(const mgpt_model *m, int layer, const char *stem, const char *kind, char name[80],
                  mgpt_tensor *t)
 {
-    if (layer < 0)
-        text_format(name, 80, "%s%s", stem, kind);
-    else
-        text_format(name, 80, "blk.%d.%s%s", layer, stem, kind);
+    oracle_name(name, layer, stem, kind);
     return oracle_tensor_find(m, name, t);
 }
 

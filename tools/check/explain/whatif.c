@@ -73,20 +73,16 @@ static int file_layer(const struct whatif *w, int layer)
 }
 
 /* The file's name of the tensor that the pass calls `name`. */
-static void file_name(const struct whatif *w, const char *name, char *out, size_t cap)
+static void file_name(const struct whatif *w, const char *name, char out[ORACLE_NAME])
 {
     struct tensor_name p = split_name(name);
-    const char *stem = p.stem;
-    size_t n = p.n_stem;
-    if (changes(w, p, TENSORS_SWAPPED) &&
-        (is_listed(w->edit.names, p) || is_listed(w->edit.other, p))) {
-        stem = is_listed(w->edit.names, p) ? w->edit.other : w->edit.names;
-        n = strlen(stem);
-    }
-    if (p.layer < 0)
-        text_format(out, cap, "%.*s%s", (int)n, stem, p.kind);
-    else
-        text_format(out, cap, "blk.%d.%.*s%s", file_layer(w, p.layer), (int)n, stem, p.kind);
+    char stem[80];
+    text_format(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
+    if (changes(w, p, TENSORS_SWAPPED) && is_listed(w->edit.names, p))
+        text_format(stem, sizeof stem, "%s", w->edit.other);
+    else if (changes(w, p, TENSORS_SWAPPED) && is_listed(w->edit.other, p))
+        text_format(stem, sizeof stem, "%s", w->edit.names);
+    oracle_name(out, p.layer < 0 ? -1 : file_layer(w, p.layer), stem, p.kind);
 }
 
 static const struct whatif_tensor *given_tensor(const struct whatif *w, const char *name)
@@ -102,7 +98,7 @@ static enum oracle_tensor whatif_find(void *user, const char *name)
     const struct whatif *w = user;
     struct tensor_name p = split_name(name);
     char other[80];
-    file_name(w, name, other, sizeof other);
+    file_name(w, name, other);
     if (given_tensor(w, name))
         return ORACLE_FLOATS;
     if (changes(w, p, TENSOR_HIDDEN) && strcmp(w->edit.names, p.stem) == 0)
@@ -335,7 +331,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
         times = c->times[row - c->first];
         row = c->first + c->from[row - c->first];
     }
-    file_name(w, called, name, sizeof name);
+    file_name(w, called, name);
     int status = read_row_as(w, name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 80 };
-
 struct oracle {
     const struct oracle_spec *s;
     oracle_point *fn;
@@ -30,27 +28,27 @@ struct oracle {
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
-static void full_name(char *name, int layer, const char *stem, const char *kind)
+void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind)
 {
     if (layer < 0)
-        text_format(name, NAME, "%s%s", stem, kind);
+        text_format(name, ORACLE_NAME, "%s%s", stem, kind);
     else
-        text_format(name, NAME, "blk.%d.%s%s", layer, stem, kind);
+        text_format(name, ORACLE_NAME, "blk.%d.%s%s", layer, stem, kind);
 }
 
 static enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
                                       const char *kind)
 {
-    char name[NAME];
-    full_name(name, layer, stem, kind);
+    char name[ORACLE_NAME];
+    oracle_name(name, layer, stem, kind);
     return o->s->source.find(o->s->source.user, name);
 }
 
 static void read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
                      size_t n, float *out)
 {
-    char name[NAME];
-    full_name(name, layer, stem, kind);
+    char name[ORACLE_NAME];
+    oracle_name(name, layer, stem, kind);
     if (o->status == MGPT_OK)
         o->status = o->s->source.read(o->s->source.user, name, row, n, out, o->err);
 }

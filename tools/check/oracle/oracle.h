@@ -40,6 +40,10 @@ struct oracle_layer {
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
 
+/* "blk.LAYER.STEM" and `kind` (".weight"), or without a layer (-1) "STEM" and `kind`. */
+enum { ORACLE_NAME = 80 };
+void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind);
+
 /* Reads and looks up tensors by their GGUF names. */
 struct oracle_source {
     enum oracle_tensor (*find)(void *user, const char *name);
