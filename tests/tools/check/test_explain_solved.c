@@ -157,6 +157,8 @@ static const struct bug cases[] = {
      "rope base 10000", BY_LOGITS},
     {"one weight", &llama, "value blk.0.ffn_down.weight 100 -5", "blocks.0.hook_mlp_out",
      "blk.0.ffn_down.weight", BY_LOGITS},
+    {"one weight of k in one", &gpt2, "plus blk.0.attn_qkv.weight 309 0.5", "blocks.0.attn.hook_k",
+     "blk.0.attn_qkv.weight row 19 column 5", BY_HOOKS},
     {"scaled", &gpt2, NULL, "blocks.1.hook_mlp_out", "blk.1.ffn_down.weight: times 2.5",
      .patch = ref_scaled},
     {"other sign", &gpt2, NULL, "blocks.0.hook_attn_out", "attn_output.weight: the other sign",
