@@ -23,7 +23,7 @@ sed -n '201,300p' "$tmp/want" >"$tmp/part" && mv "$tmp/part" "$tmp/want"
 equals "--first goes on with a list" generate "$names" --first 200 --samples 100 --batch 9
 check "samples differ" eval '[ "$(sort -u "$tmp/want" | wc -l)" -gt 60 ]'
 
-# A block holds what fits into 64 MiB, and each thread has its part of it: 250,000 names take more than one.
+# A block holds what fits into 64 MiB, and each thread has its part of it: 250,000 names take several.
 want generate "$names" --temp 0.5 --samples 250000 -t 1
 equals "250,000 names by two threads" generate "$names" --temp 0.5 --samples 250000 -t 2
 sed -n '249001,249100p' "$tmp/want" >"$tmp/part" && mv "$tmp/part" "$tmp/want"

@@ -380,56 +380,12 @@ TEST(every_corner)
     }
 }
 
-/* Sizes about those where the sampler changes its method. */
-TEST(many_draws_are_single_draws)
-{
-    enum { DRAWS = 20, MOST = 140000 };
-    const size_t sizes[] = {1, 27, 64, 65, 512, 513, 5000, MOST};
-    const mgpt_sampler settings[] = {{.temperature = 1},
-                                     {.temperature = 0},
-                                     {.temperature = 0.7f, .top_k = 9},
-                                     {.temperature = 2, .top_p = 0.5f},
-                                     {.temperature = 1, .top_k = 40, .top_p = 0.9f, .min_p = 0.1f}};
-    float *logits = toy_alloc(MOST, sizeof *logits);
-    uint64_t seed = 5;
-    for (size_t i = 0; i < MOST; i++)
-        logits[i] = (float)(toy_random(&seed) >> 44) * 0x1p-17f; /* 0 to 8, ties included */
-    logits[3] = NAN;
-    for (size_t k = 0; k < COUNT(sizes) * COUNT(settings); k++) {
-        size_t n = sizes[k / COUNT(settings)];
-        mgpt_sampler s = settings[k % COUNT(settings)];
-        uint64_t rng[DRAWS];
-        int32_t tokens[DRAWS];
-        for (size_t count = 1; count <= DRAWS; count += DRAWS - 1) {
-            for (uint64_t i = 0; i < DRAWS; i++)
-                rng[i] = i * i;
-            assert_int_equal(mgpt_sample_many(&s, rng, count, logits, n, tokens), MGPT_OK);
-            for (uint64_t i = 0; i < count; i++) {
-                s.rng = i * i;
-                assert_int_equal(tokens[i], mgpt_sample(&s, logits, n));
-                assert_true(rng[i] == s.rng);
-            }
-            s.rng = 0;
-        }
-    }
-    free(logits);
-}
-
 TEST(wrong_arguments)
 {
     mgpt_sampler sampler = {.temperature = 1.0f};
     assert_int_equal(mgpt_sample(NULL, logits12, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, NULL, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, logits12, 0), MGPT_EARG);
-    uint64_t rng[1] = {0};
-    int32_t token[1];
-    assert_int_equal(mgpt_sample_many(NULL, rng, 1, logits12, V, token), MGPT_EARG);
-    assert_int_equal(mgpt_sample_many(&sampler, NULL, 1, logits12, V, token), MGPT_EARG);
-    assert_int_equal(mgpt_sample_many(&sampler, rng, 1, NULL, V, token), MGPT_EARG);
-    assert_int_equal(mgpt_sample_many(&sampler, rng, 1, logits12, V, NULL), MGPT_EARG);
-    assert_int_equal(mgpt_sample_many(&sampler, rng, 1, logits12, 0, token), MGPT_EARG);
-    sampler.uniform = fixed;
-    assert_int_equal(mgpt_sample_many(&sampler, rng, 1, logits12, V, token), MGPT_EARG);
 }
 
 /* A vocabulary of real size, every filter, against the same distribution computed here. */

@@ -1,14 +1,4 @@
-/* Samples that share passes. See prefixes.h.
- *
- * The prefixes that samples draw are a tree. The samples at one prefix are a group, a range of an
- * array that holds their random states and numbers. A group draws, and its samples move to the same
- * range of the other array, sorted by token: the groups of the children. Arrays alternate with
- * depth, and each group keeps the order of samples.
- *
- * Timelines (sessions) walk the tree depth first and step together, one pass over the weights for
- * all. Its session, tokens and text have the prefix of the group that it is at, so a waiting group
- * is its depth and last token: going there rewinds all three. A timeline without work takes the
- * shallowest waiting group of another.
+/* Samples that share passes. See prefixes.h; prefix_tree.c draws and runs.
  *
  * Samples are taken in blocks, to bound memory. A model whose passes are too small for threads has
  * a tree per thread, each with its part of the block's samples.
@@ -18,7 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/threads.h"
-#include "generate/sample_text.h"
+#include "generate/prefix_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,353 +17,9 @@ enum {
     TIMELINES = 48,
     BLOCK_BYTES = 64 << 20,  /* most memory of a block of samples */
     SESSION_BYTES = 1 << 30, /* of all caches, with the default number of timelines */
-    TOKEN_BYTES = 8,         /* of a token's text: a guess for the first block */
+    BLOCK_GROWTH = 8,
     SAMPLES_WORTH_A_TREE = 256
 };
-
-/* The samples of a prefix of `depth` drawn tokens: [from, from + n) of order[depth % 2]. */
-struct group {
-    int32_t token; /* the prefix's last */
-    uint32_t depth, from, n;
-};
-
-struct timeline {
-    mgpt_session *session;
-    struct group *waiting;   /* stb_ds array, used as a stack; parents are on the path to `at` */
-    struct group at;         /* n = 0: no work */
-    int32_t *path;           /* [longest] tokens drawn */
-    struct text_out text;    /* of the prompt and the path */
-    struct text_mark *marks; /* [longest + 1] of the text, by depth */
-};
-
-/* Text and tokens of a prefix that samples have ended with. */
-struct ended {
-    uint32_t n_text, n_tokens; /* bytes; tokens, for --json only */
-    enum ending ending;
-};
-
-struct prefix_tree {
-    struct samples *ask;
-    struct timeline *lines;
-    size_t n_lines, n_choices, longest; /* most tokens of a sample */
-    float *first_logits;                /* after the prompt */
-
-    /* A block of n samples, from number `first` on. */
-    uint64_t first;
-    size_t n, room, n_printed, n_drawn;
-    struct {
-        uint64_t *rng;
-        uint32_t *number; /* of the sample, in the block */
-    } order[2];
-    uint32_t *result; /* [n] index of struct ended in results; 0: goes on */
-    char *results;    /* stb_ds array: struct ended, text, tokens; index 0 is not used */
-
-    int32_t *drawn;         /* [n] by the group that draws */
-    uint32_t *of_token;     /* [n_choices] 0 between draws */
-    int32_t *tokens;        /* [n_choices] different tokens of a group, as first drawn */
-    mgpt_session **stepped; /* [n_lines] with the tokens to step */
-    int32_t *step;
-    struct sample_text text; /* of the next sample to print */
-    size_t n_shown;          /* bytes of its text that have been shown */
-    int prints;              /* while it runs; another tree's samples come before otherwise */
-    int code;                /* exit code of the block */
-    mgpt_error err;          /* with status < 0: what to tell */
-};
-
-static size_t n_seen(const struct prefix_tree *t)
-{
-    return samples_seen(t->ask);
-}
-
-/* ---- drawing ---- */
-
-/* How a prefix of `depth` tokens goes on after its last. */
-static enum ending ending_of(const struct prefix_tree *t, int32_t token, uint32_t depth)
-{
-    const struct samples *ask = t->ask;
-    if (mgpt_is_end(ask->engine->model, token))
-        return END_STOP;
-    if (ask->n_predict >= 0 && depth == (uint32_t)ask->n_predict)
-        return END_LENGTH;
-    return n_seen(t) + depth > mgpt_n_ctx(ask->engine->session) ? END_FULL : GOES_ON;
-}
-
-/* Stores the text of the line with n_tokens tokens. Returns its index, 0 when out of memory. */
-static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t n_tokens,
-                           enum ending ending)
-{
-    struct text_out *text = &line->text;
-    text_out_end(text);
-    size_t before = line->marks[0].length, at = arr_len(t->results);
-    struct ended e = {(uint32_t)(arr_len(text->buffer) - before), 0, ending};
-    if (t->ask->json)
-        e.n_tokens = (uint32_t)n_tokens;
-    size_t n = sizeof e + e.n_text + e.n_tokens * sizeof *line->path;
-    if (text->failed.status < 0 || at + n > UINT32_MAX || !arr_reserve(t->results, at + n))
-        return 0;
-    memcpy(t->results + at, &e, sizeof e);
-    if (e.n_text)
-        memcpy(t->results + at + sizeof e, text->buffer + before, e.n_text);
-    if (e.n_tokens)
-        memcpy(t->results + at + sizeof e + e.n_text, line->path, e.n_tokens * sizeof *line->path);
-    arr_set_len(t->results, at + n);
-    return (uint32_t)at;
-}
-
-/* Moves path and text of a line to a prefix whose parent is on its path. */
-static void line_goes_to(struct timeline *line, uint32_t depth, int32_t token)
-{
-    text_out_back(&line->text, line->marks[depth - 1]);
-    text_out_token(&line->text, token, 0);
-    line->path[depth - 1] = token;
-    line->marks[depth] = text_out_mark(&line->text);
-}
-
-/* A child of the line's group lets its samples wait, or ends them. 0: out of memory. */
-static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
-{
-    enum ending ending = ending_of(t, child.token, child.depth);
-    const uint32_t *number = t->order[child.depth % 2].number + child.from;
-    t->n_drawn += ending == END_STOP ? 0 : child.n;
-    if (ending == GOES_ON)
-        return arr_push(line->waiting, child);
-    if (ending == END_STOP)
-        text_out_back(&line->text, line->marks[--child.depth]);
-    else
-        line_goes_to(line, child.depth, child.token);
-    uint32_t result = add_result(t, line, child.depth, ending);
-    for (uint32_t i = 0; i < child.n; i++)
-        t->result[number[i]] = result;
-    return result > 0;
-}
-
-/* Counts the tokens that a group has drawn, in of_token; returns how many are different. */
-static size_t count_tokens(struct prefix_tree *t, uint32_t n)
-{
-    size_t n_tokens = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (t->of_token[t->drawn[i]]++ == 0)
-            t->tokens[n_tokens++] = t->drawn[i];
-    return n_tokens;
-}
-
-/* Moves the samples of a group to the other array, those of token t to of_token[t] and on. */
-static void move_samples(struct prefix_tree *t, struct group g)
-{
-    size_t side = g.depth % 2;
-    for (uint32_t i = 0; i < g.n; i++) {
-        uint32_t to = t->of_token[t->drawn[i]]++;
-        t->order[!side].rng[to] = t->order[side].rng[g.from + i];
-        t->order[!side].number[to] = t->order[side].number[g.from + i];
-    }
-}
-
-/* Each sample of the line's group draws. The child with the lowest sample is the next to run. */
-static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
-{
-    struct group g = line->at;
-    const float *logits = g.depth ? mgpt_logits(line->session) : t->first_logits;
-    mgpt_sample_many(&t->ask->sampling->sampler, t->order[g.depth % 2].rng + g.from, g.n, logits,
-                     t->n_choices, t->drawn);
-    size_t n_tokens = count_tokens(t, g.n);
-    uint32_t at = g.from;
-    for (size_t k = 0; k < n_tokens; k++) {
-        uint32_t n = t->of_token[t->tokens[k]];
-        t->of_token[t->tokens[k]] = at;
-        at += n;
-    }
-    move_samples(t, g);
-    for (size_t k = n_tokens; k-- > 0;) { /* of_token is the end of the child's range now */
-        int32_t token = t->tokens[k];
-        uint32_t from = k ? t->of_token[t->tokens[k - 1]] : g.from, end = t->of_token[token];
-        t->of_token[token] = 0;
-        if (!add_child(t, line, (struct group){token, g.depth + 1, from, end - from}))
-            return err_memory(err, "the samples' texts", arr_len(t->results));
-    }
-    return MGPT_OK;
-}
-
-/* ---- timelines ---- */
-
-/* Takes the next group of each line and runs their passes. */
-static int step_lines(struct prefix_tree *t, mgpt_error *err)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->n_lines; i++) {
-        struct timeline *line = &t->lines[i];
-        size_t n_waiting = arr_len(line->waiting);
-        line->at.n = 0;
-        if (n_waiting == 0)
-            continue;
-        line->at = line->waiting[n_waiting - 1];
-        arr_set_len(line->waiting, n_waiting - 1);
-        line_goes_to(line, line->at.depth, line->at.token);
-        mgpt_rewind(line->session, n_seen(t) + line->at.depth - 1, NULL);
-        t->stepped[n] = line->session;
-        t->step[n++] = line->at.token;
-    }
-    return n ? engine_step_many(t->ask->engine, t->stepped, t->step, n, err) : MGPT_OK;
-}
-
-/* The line whose shallowest waiting group has the most samples, or NULL. */
-static struct timeline *busiest_line(const struct prefix_tree *t)
-{
-    struct timeline *busiest = NULL;
-    for (size_t i = 0; i < t->n_lines; i++) {
-        struct timeline *line = &t->lines[i];
-        if (arr_len(line->waiting) && (!busiest || line->waiting[0].n > busiest->waiting[0].n))
-            busiest = line;
-    }
-    return busiest;
-}
-
-/* Moves the shallowest waiting group of one line to another and runs its prefix there. A status. */
-static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
-                      mgpt_error *err)
-{
-    struct group g = from->waiting[0];
-    size_t n = arr_len(from->waiting) - 1;
-    memmove(from->waiting, from->waiting + 1, n * sizeof g);
-    arr_set_len(from->waiting, n);
-    for (uint32_t depth = 1; depth < g.depth; depth++)
-        line_goes_to(line, depth, from->path[depth - 1]);
-    line_goes_to(line, g.depth, g.token);
-    line->at = g;
-    mgpt_rewind(line->session, n_seen(t), NULL);
-    return engine_feed(t->ask->engine, line->session, line->path, g.depth, NULL, err);
-}
-
-/* Lines without work take groups of others. Returns a status; *n_busy: the lines with work. */
-static int share_work(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
-{
-    int status = MGPT_OK;
-    *n_busy = 0;
-    for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++) {
-        struct timeline *line = &t->lines[i], *from = line->at.n ? NULL : busiest_line(t);
-        if (from)
-            status = take_group(t, line, from, err);
-        *n_busy += line->at.n > 0;
-    }
-    return status;
-}
-
-/* ---- printing in order ---- */
-
-static void begin_text(struct prefix_tree *t)
-{
-    const struct samples *ask = t->ask;
-    const struct timeline *line = &t->lines[0];
-    sample_text_clear(&t->text);
-    sample_text_add(&t->text, line->text.buffer, line->marks[0].length, ask->prompt,
-                    ask->no_prompt ? 0 : ask->n_prompt);
-    t->n_shown = 0;
-}
-
-/* Shows what is new of the next sample to print if it is in the line's group. It is the first: groups
- * keep the order of samples. */
-static void show_group(struct prefix_tree *t, struct timeline *line, struct group g)
-{
-    if (g.n == 0 || t->order[g.depth % 2].number[g.from] != t->n_printed || g.depth == 0)
-        return;
-    line_goes_to(line, g.depth, g.token);
-    size_t at = line->marks[0].length + t->n_shown, n = line->marks[g.depth].length - at;
-    sample_text_add(&t->text, line->text.buffer + at, n, line->path, g.depth);
-    t->n_shown += n;
-}
-
-/* On a terminal a sample is shown while it grows. */
-static void show_live(struct prefix_tree *t)
-{
-    for (size_t i = 0; i < t->n_lines && t->n_printed < t->n && t->text.out.terminal; i++)
-        show_group(t, &t->lines[i], t->lines[i].at);
-}
-
-static int print_ended(struct prefix_tree *t)
-{
-    int code = EXIT_OK;
-    while (code == EXIT_OK && t->n_printed < t->n && t->result[t->n_printed]) {
-        const char *at = t->results + t->result[t->n_printed];
-        struct ended e;
-        memcpy(&e, at, sizeof e);
-        at += sizeof e;
-        sample_text_add(&t->text, at + t->n_shown, e.n_text - t->n_shown,
-                        (const int32_t *)(const void *)(at + e.n_text), e.n_tokens);
-        code = sample_text_end(&t->text, t->first + t->n_printed, e.ending);
-        if (code == EXIT_OK && ++t->n_printed < t->n)
-            begin_text(t);
-    }
-    return code;
-}
-
-/* The run ends early: shows what there is of the next sample to print. */
-static int print_rest(struct prefix_tree *t, int code)
-{
-    for (size_t i = 0; i < t->n_lines; i++) {
-        struct timeline *line = &t->lines[i];
-        show_group(t, line, line->at);
-        for (size_t j = arr_len(line->waiting); j-- > 0;)
-            show_group(t, line, line->waiting[j]);
-    }
-    return sample_text_break(&t->text, t->first + t->n_printed, code);
-}
-
-/* ---- a block ---- */
-
-static void begin_block(struct prefix_tree *t)
-{
-    struct samples *ask = t->ask;
-    for (size_t i = 0; i < t->n; i++) {
-        t->order[0].rng[i] = sampling_of_sample(ask->sampling, t->first + i).rng;
-        t->order[0].number[i] = (uint32_t)i;
-        t->result[i] = 0;
-    }
-    arr_set_len(t->results, sizeof(struct ended));
-    for (size_t i = 0; i < t->n_lines; i++)
-        t->lines[i].at.n = 0;
-    t->lines[0].at = (struct group){.n = (uint32_t)t->n};
-    t->n_printed = 0;
-    begin_text(t);
-}
-
-/* One draw of all lines, and the pass that follows. A status. */
-static int run_round(struct prefix_tree *t, size_t *n_busy)
-{
-    int status = MGPT_OK;
-    for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++)
-        if (t->lines[i].at.n > 0)
-            status = draw_group(t, &t->lines[i], &t->err);
-    if (status == MGPT_OK && t->prints)
-        t->code = print_ended(t);
-    if (status == MGPT_OK)
-        status = step_lines(t, &t->err);
-    return status == MGPT_OK ? share_work(t, n_busy, &t->err) : status;
-}
-
-static void run_block(struct prefix_tree *t)
-{
-    size_t n_busy = 1;
-    begin_block(t);
-    while (n_busy > 0 && t->code == EXIT_OK && t->err.status == MGPT_OK) {
-        t->err.status = run_round(t, &n_busy);
-        if (t->prints && t->err.status == MGPT_OK && t->code == EXIT_OK)
-            show_live(t);
-        t->code = t->code == EXIT_OK ? samples_stopped() : t->code;
-    }
-}
-
-/* Prints what the block has left to print. Returns its exit code. */
-static int end_block(struct prefix_tree *t)
-{
-    const mgpt_error *lost = &t->text.out.failed; /* no memory for a text: its error is printed */
-    int code = lost->status < 0 ? t->code : print_ended(t);
-    if (t->err.status < 0 && lost->status == MGPT_OK)
-        t->code = cli_fail(NULL, &t->err);
-    t->code = t->code == EXIT_OK ? code : t->code;
-    t->ask->n_drawn += t->n_drawn;
-    t->n_drawn = 0;
-    int is_done = t->code == EXIT_OK || lost->status < 0 || t->n_printed == t->n;
-    return is_done ? t->code : print_rest(t, t->code);
-}
 
 /* ---- making and freeing ---- */
 
@@ -480,7 +126,7 @@ static void tree_free(struct prefix_tree *t)
 static void run_tree(void *trees, int worker, int n_workers)
 {
     (void)n_workers;
-    run_block((struct prefix_tree *)trees + worker);
+    prefix_tree_run((struct prefix_tree *)trees + worker);
 }
 
 /* Shares n samples from number `first` among the trees and runs them. */
@@ -498,28 +144,28 @@ static int run_trees(struct prefix_tree *trees, struct pool *pool, uint64_t firs
     }
     pool_run(pool, run_tree, trees);
     for (int i = 0; i < n_trees && code == EXIT_OK; i++)
-        code = end_block(&trees[i]);
+        code = prefix_tree_end(&trees[i]);
     return code;
 }
 
-/* The first block is for samples that share nothing. Later ones expect as many bytes of text per
- * sample as the one before had: a larger block has fewer. */
+/* Small blocks come first: a sample is printed when those before it have ended. A block expects as
+ * many bytes of text per sample as the one before had: a larger block has fewer. */
 static int run_blocks(struct prefix_tree *trees, struct pool *pool)
 {
     const struct samples *ask = trees->ask;
-    size_t left = (size_t)ask->n, least = trees->n_lines * (size_t)pool_size(pool);
-    size_t text_bytes = trees->longest * TOKEN_BYTES + sizeof(struct ended);
+    size_t left = (size_t)ask->n, least = trees->n_lines * (size_t)pool_size(pool), n = least;
     uint64_t first = ask->first;
     int code = EXIT_OK;
     while (code == EXIT_OK && left > 0) {
-        /* twice the text: its array grows by doubling */
-        size_t most = BLOCK_BYTES / (SAMPLE_BYTES + 2 * text_bytes);
-        most = most > least ? most : least;
-        size_t n = left < most ? left : most;
+        n = left < n ? left : n;
         code = run_trees(trees, pool, first, n);
-        text_bytes = arr_len(trees->results) / trees->n + 1;
         left -= n;
         first += n;
+        /* twice the text: its array grows by doubling */
+        size_t text_bytes = arr_len(trees->results) / trees->n + 1;
+        size_t most = BLOCK_BYTES / (SAMPLE_BYTES + 2 * text_bytes);
+        most = most > least ? most : least;
+        n = n * BLOCK_GROWTH < most ? n * BLOCK_GROWTH : most;
     }
     return code;
 }
