@@ -63,7 +63,7 @@ fs = import('fs')
 foreach file : [$programs]
   name = fs.stem(file)
   test(name, executable(name, file, link_with: toys, dependencies: deps, include_directories: inc,
-    link_args: wrapped.get(name.substring(5), [])), env: {'MGPT_SOURCE_ROOT': '$root'}, timeout: 600)
+    link_args: wrapped.get(name.substring(5), [])), env: {'MGPT_SOURCE_ROOT': '$root'}, timeout: 3000)
 endforeach
 MESON
 cat >cross.txt <<CROSS

@@ -11,10 +11,16 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#if defined(__aarch64__)
+enum { LEAST = 128 << 10 }; /* glibc refuses less */
+#else
+enum { LEAST = 64 << 10 };
+#endif
+
 enum {
-    STACK = SANITIZED ? 4 << 20 : 64 << 10, /* sanitizers make frames of their own */
-    GUARD = 1 << 20,                        /* more than any frame: none may step over it */
-    PROMISED = 48 << 10,                    /* mgpt.h */
+    STACK = SANITIZED ? 4 << 20 : LEAST, /* sanitizers make frames of their own */
+    GUARD = 1 << 20,                     /* more than any frame: none may step over it */
+    PROMISED = 48 << 10,                 /* mgpt.h */
     UNTOUCHED = 0xA5
 };
 
