@@ -212,8 +212,7 @@ VEC_INLINE void step_attend_group(float *o, const float *const *q, const struct 
     float w[PANEL * PANEL];
     lanes s[PANEL], keys = lanes_load(n_keys);
     size_t longest = 0;
-    UNROLL for (size_t i = 0; i < PANEL; i++)
-    {
+    UNROLLED(i, PANEL) {
         size_t r = i / heads.n < n ? i / heads.n : 0, h = i % heads.n;
         s[i] = step_scores(step_cache(rows[r].k[cache + h / heads.group]), q[r] + h * heads.d,
                            heads.d, heads.scale);

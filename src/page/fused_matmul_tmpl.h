@@ -58,17 +58,15 @@ VEC_INLINE void step_column(lanes sum[TILE_SUMS], const struct step_product t, c
                             const float *x, size_t rows, size_t panels)
 {
     lanes weights[TILE_SUMS];
-    UNROLL for (size_t p = 0; p < panels; p++)
-    {
+    UNROLLED(p, panels) {
         weights[p] = lanes_load(w + p * t.n_in * PANEL);
         if (rows > 1)
             lanes_keep(&weights[p]);
     }
-    UNROLL for (size_t r = 0; r < rows; r++)
-    {
+    UNROLLED(r, rows) {
         lanes xk = lanes_of(x[r * t.ldx]);
-        UNROLL for (size_t p = 0; p < panels; p++) sum[r * panels + p] =
-            lanes_fma(weights[p], xk, sum[r * panels + p]);
+        UNROLLED(p, panels)
+            sum[r * panels + p] = lanes_fma(weights[p], xk, sum[r * panels + p]);
     }
 }
 
@@ -78,19 +76,20 @@ VEC_INLINE void step_tile(const struct step_product t, size_t r0, size_t p0, siz
 {
     lanes sum[CHAINS][TILE_SUMS];
     const float *w = t.w + p0 * t.n_in * PANEL, *x = t.x + r0 * t.ldx;
-    UNROLL for (size_t c = 0; c < chains; c++) UNROLL for (size_t s = 0; s < rows * panels; s++)
-        sum[c][s] = lanes_of(0);
+    UNROLLED(c, chains)
+        UNROLLED(s, rows * panels)
+            sum[c][s] = lanes_of(0);
     for (size_t k = 0; k < t.n_in; k += chains)
-        UNROLL for (size_t c = 0; c < chains; c++)
+        UNROLLED(c, chains)
             step_column(sum[c], t, w + (k + c) * PANEL, x + k + c, rows, panels);
-    UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t p = 0; p < panels; p++)
-    {
-        size_t s = r * panels + p;
-        lanes all = sum[0][s];
-        if (chains == CHAINS)
-            all = lanes_add(lanes_add(all, sum[1][s]), lanes_add(sum[2][s], sum[3][s]));
-        step_finish(t, r0 + r, p0 + p, all);
-    }
+    UNROLLED(r, rows)
+        UNROLLED(p, panels) {
+            size_t s = r * panels + p;
+            lanes all = sum[0][s];
+            if (chains == CHAINS)
+                all = lanes_add(lanes_add(all, sum[1][s]), lanes_add(sum[2][s], sum[3][s]));
+            step_finish(t, r0 + r, p0 + p, all);
+        }
 }
 
 /* One row: up to TOGETHER panels at a time. */

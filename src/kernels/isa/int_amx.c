@@ -106,8 +106,7 @@ VEC_INLINE void add_scaled(vec y[TILE], int32_t sums[TILE][PANEL], const struct 
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
     vec scale = vec_load(w[b].scale[s]), min = l->has_min ? vec_load(w[b].min) : vec_of(0);
-    UNROLL for (size_t t = 0; t < TILE; t++)
-    {
+    UNROLLED(t, TILE) {
         vec by = vec_mul(scale, vec_of(x[b].scale[t]));
         y[t] = vec_fma(by, vec_of_ivec(ivec_load(sums[t])), y[t]);
         if (l->has_min)
@@ -123,7 +122,8 @@ VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const str
     _Alignas(LINE) int32_t sums[2][TILE][PANEL];
     vec c[TILE];
     size_t n = blocks * l->sub_blocks;
-    UNROLL for (size_t t = 0; t < TILE; t++) c[t] = first ? vec_of(0) : vec_load(y + t * ldy);
+    UNROLLED(t, TILE)
+        c[t] = first ? vec_of(0) : vec_load(y + t * ldy);
     amx_multiply(x, w, 0, 0, l);
     T_STORE(0, sums[0]);
     if (n > 1)
@@ -141,7 +141,8 @@ VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const str
         if (i + 1 < n)
             add_scaled(c, sums[1], x, w, i + 1, l);
     }
-    UNROLL for (size_t t = 0; t < TILE; t++) vec_store(y + t * ldy, c[t]);
+    UNROLLED(t, TILE)
+        vec_store(y + t * ldy, c[t]);
 }
 
 typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,

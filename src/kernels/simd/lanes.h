@@ -9,7 +9,7 @@
 
 enum { LANES_REGISTERS = REGISTERS * LANES / PANEL }; /* values of this type in registers */
 
-#define EACH_VEC(i) UNROLL for (size_t i = 0; i < PANEL / LANES; i++)
+#define EACH_VEC(i) UNROLLED(i, PANEL / LANES)
 
 VEC_INLINE lanes lanes_of(float x)
 {
@@ -157,16 +157,16 @@ VEC_INLINE lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
 /* The sum of the lanes: p[i] += p[i + 8] for i < 8, then 4, 2, 1. */
 VEC_INLINE float lanes_reduce(lanes a)
 {
-    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2)
-        UNROLL for (size_t i = 0; i < half; i++) a.v[i] = vec_add(a.v[i], a.v[i + half]);
+    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2) UNROLLED(i, half) a.v[i] =
+        vec_add(a.v[i], a.v[i + half]);
     return vec_reduce(a.v[0]);
 }
 
 /* The largest lane. If a lane is NaN the result is any lane or NaN. */
 VEC_INLINE float lanes_biggest(lanes a)
 {
-    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2)
-        UNROLL for (size_t i = 0; i < half; i++) a.v[i] = vec_max(a.v[i], a.v[i + half]);
+    UNROLL for (size_t half = PANEL / LANES / 2; half > 0; half /= 2) UNROLLED(i, half) a.v[i] =
+        vec_max(a.v[i], a.v[i + half]);
     return vec_biggest(a.v[0]);
 }
 

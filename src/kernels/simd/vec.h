@@ -74,6 +74,7 @@
 #define UNROLL _Pragma("GCC unroll 24")
 #endif
 #endif
+#define UNROLLED(i, n) UNROLL for (size_t i = 0; i < (n); i++)
 
 #define VEC_FILE(isa) <kernels/simd/vec_##isa.h>
 #define VEC_FILE_OF(isa) VEC_FILE(isa)

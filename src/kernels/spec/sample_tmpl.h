@@ -71,9 +71,8 @@ static uint64_t sample_weigh(uint64_t *w, const float *x, size_t n, float max, f
 
 /* sample_few for logits that all fit in registers; panels is a constant. Latency bounds this, not
  * throughput. */
-static inline __attribute__((always_inline)) size_t sample_panels(const float *x, size_t n,
-                                                                  float inverse_t, float least,
-                                                                  double u, size_t panels)
+VEC_INLINE size_t sample_panels(const float *x, size_t n, float inverse_t, float least, double u,
+                                size_t panels)
 {
     lanes row[SAMPLE_FEW / PANEL], most = lanes_of(-INFINITY);
     fixed w[SAMPLE_FEW / PANEL];

@@ -17,16 +17,14 @@ VEC_INLINE void narrow_column(enum weight_type type, vec *c, const char *const *
                               const float *const *row, size_t k, size_t tokens, size_t vectors)
 {
     vec a[NARROW_MOST];
-    UNROLL for (size_t v = 0; v < vectors; v++)
-    {
+    UNROLLED(v, vectors) {
         a[v] = weights_at(type, panel[v], k, 0);
         vec_keep(&a[v]);
     }
-    UNROLL for (size_t i = 0; i < tokens; i++)
-    {
+    UNROLLED(i, tokens) {
         vec b = vec_of(row[i][k]);
-        UNROLL for (size_t v = 0; v < vectors; v++) c[i * vectors + v] =
-            vec_fma(a[v], b, c[i * vectors + v]);
+        UNROLLED(v, vectors)
+            c[i * vectors + v] = vec_fma(a[v], b, c[i * vectors + v]);
     }
 }
 
@@ -38,15 +36,17 @@ VEC_INLINE void narrow_run(enum weight_type type, vec *out, const struct matmul 
     vec c[4][NARROW_MOST];
     const char *panel[NARROW_MOST];
     const float *row[NARROW_MOST];
-    UNROLL for (size_t v = 0; v < vectors; v++) panel[v] =
-        weights_of(type, &m, (v0 + v) / VECTORS, 0) +
-        (v0 + v) % VECTORS * LANES * weight_bytes(type);
-    UNROLL for (size_t i = 0; i < tokens; i++) row[i] = matmul_x(&m, i);
-    UNROLL for (size_t j = 0; j < 4; j++) UNROLL for (size_t s = 0; s < tokens * vectors; s++)
-        c[j][s] = vec_of(0);
+    UNROLLED(v, vectors)
+        panel[v] = weights_of(type, &m, (v0 + v) / VECTORS, 0) +
+                   (v0 + v) % VECTORS * LANES * weight_bytes(type);
+    UNROLLED(i, tokens)
+        row[i] = matmul_x(&m, i);
+    UNROLLED(j, 4)
+        UNROLLED(s, tokens * vectors)
+            c[j][s] = vec_of(0);
     size_t k = 0;
     for (; k + 4 <= m.n_in; k += 4)
-        UNROLL for (size_t j = 0; j < 4; j++)
+        UNROLLED(j, 4)
             narrow_column(type, c[j], panel, row, k + j, tokens, vectors);
     if (k < m.n_in) /* chain j takes remaining column j */
         narrow_column(type, c[0], panel, row, k, tokens, vectors);
@@ -54,8 +54,8 @@ VEC_INLINE void narrow_run(enum weight_type type, vec *out, const struct matmul 
         narrow_column(type, c[1], panel, row, k + 1, tokens, vectors);
     if (k + 2 < m.n_in)
         narrow_column(type, c[2], panel, row, k + 2, tokens, vectors);
-    UNROLL for (size_t s = 0; s < tokens * vectors; s++) out[s] =
-        vec_add(vec_add(c[0][s], c[1][s]), vec_add(c[2][s], c[3][s]));
+    UNROLLED(s, tokens * vectors)
+        out[s] = vec_add(vec_add(c[0][s], c[1][s]), vec_add(c[2][s], c[3][s]));
 }
 
 /* Writes vectors v0, v0 + 1, ... of the first `tokens` tokens to y. */
@@ -64,15 +64,15 @@ VEC_INLINE void narrow_tile(enum weight_type type, const struct matmul m, size_t
 {
     vec sums[NARROW_MOST];
     narrow_run(type, sums, m, tokens, v0, vectors);
-    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < vectors; v++)
-    {
-        float *at = m.y + i * m.ldy + (v0 + v) * LANES;
-        size_t rows = m.n_out - (v0 + v) * LANES;
-        if (rows >= LANES)
-            vec_store(at, sums[i * vectors + v]);
-        else
-            vec_store_part(at, sums[i * vectors + v], rows);
-    }
+    UNROLLED(i, tokens)
+        UNROLLED(v, vectors) {
+            float *at = m.y + i * m.ldy + (v0 + v) * LANES;
+            size_t rows = m.n_out - (v0 + v) * LANES;
+            if (rows >= LANES)
+                vec_store(at, sums[i * vectors + v]);
+            else
+                vec_store_part(at, sums[i * vectors + v], rows);
+        }
 }
 
 #define NARROW_CASE(TOKENS, VECTORS_HERE, CASE)                                                    \

@@ -98,20 +98,24 @@ VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m
     size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
     size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
     uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
-    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] = vec_of(0);
+    UNROLLED(v, panels * VECTORS)
+        c[v] = vec_of(0);
     for (size_t k = 0; k < m.n_in; k++) {
         vec b = vec_of(x[k]);
         vec_keep(&b);
         if (far) {
             ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
-            UNROLL for (size_t i = 0; i < panels; i++) vec_prefetch(ahead + i * panel_bytes);
+            UNROLLED(i, panels)
+                vec_prefetch(ahead + i * panel_bytes);
             ahead += column;
         }
-        UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[v] =
-            vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+        UNROLLED(v, panels * VECTORS)
+            c[v] =
+                vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
     }
     float out[STREAM_PANELS * PANEL];
-    UNROLL for (size_t v = 0; v < panels * VECTORS; v++) vec_store(out + v * LANES, c[v]);
+    UNROLLED(v, panels * VECTORS)
+        vec_store(out + v * LANES, c[v]);
     memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
 }
 
@@ -169,8 +173,7 @@ struct tile_work {
 VEC_INLINE void prefetch_next(const float *y, size_t ldy, size_t tokens, size_t panels)
 {
     uintptr_t next = (uintptr_t)y + tokens * ldy * sizeof *y;
-    UNROLL for (size_t i = 0; i < tokens; i++)
-    {
+    UNROLLED(i, tokens) {
         uintptr_t row = next + i * ldy * sizeof *y;
         __builtin_prefetch((const void *)row);
         __builtin_prefetch((const void *)(row + (panels * PANEL - 1) * sizeof *y));
@@ -188,33 +191,33 @@ VEC_INLINE void tile_run(enum weight_type type, const struct tile_work *t, float
     size_t panel_bytes = t->panel_bytes, columns = t->columns, gap = t->ahead.gap,
            step = t->ahead.step;
     if (t->first)
-        UNROLL for (size_t i = 0; i < tokens; i++)
-            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] = vec_of(0);
+        UNROLLED(i, tokens)
+            UNROLLED(v, panels * VECTORS)
+                c[i][v] = vec_of(0);
     else
-        UNROLL for (size_t i = 0; i < tokens; i++)
-            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
-                vec_load(y + i * ldy + v * LANES);
+        UNROLLED(i, tokens)
+            UNROLLED(v, panels * VECTORS)
+                c[i][v] = vec_load(y + i * ldy + v * LANES);
     prefetch_next(y, ldy, tokens, panels);
     UNROLL_TWICE for (size_t k = 0; k < columns; k++)
     {
         vec_prefetch(ahead);
         vec_prefetch(ahead + gap);
         ahead += step;
-        UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
-        {
+        UNROLLED(v, panels * VECTORS) {
             a[v] = weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS);
             vec_keep(&a[v]);
         }
-        UNROLL for (size_t i = 0; i < tokens; i++)
-        {
+        UNROLLED(i, tokens) {
             vec b = vec_of(x[i * X_ROW + k]);
             vec_keep(&b);
-            UNROLL for (size_t v = 0; v < panels * VECTORS; v++) c[i][v] =
-                vec_fma(a[v], b, c[i][v]);
+            UNROLLED(v, panels * VECTORS)
+                c[i][v] = vec_fma(a[v], b, c[i][v]);
         }
     }
-    UNROLL for (size_t i = 0; i < tokens; i++) UNROLL for (size_t v = 0; v < panels * VECTORS; v++)
-        vec_store(y + i * ldy + v * LANES, c[i][v]);
+    UNROLLED(i, tokens)
+        UNROLLED(v, panels * VECTORS)
+            vec_store(y + i * ldy + v * LANES, c[i][v]);
 }
 
 #define TILE_CASE(N)                                                                               \
@@ -300,7 +303,7 @@ VEC_INLINE void widen_block(enum weight_type type, float *wide, const struct mat
         const char *panel = weights_of(type, m, b->p + p, b->k);
         float *to = wide + p * COLUMNS * PANEL;
         for (size_t k = 0; k < b->columns; k++)
-            UNROLL for (size_t v = 0; v < VECTORS; v++)
+            UNROLLED(v, VECTORS)
                 vec_store(to + k * PANEL + v * LANES, weights_at(type, panel, k, v));
     }
 }
