@@ -73,21 +73,25 @@ static struct tree json_load(const struct tree_file *file, const json_t *v)
                  [JSON_FALSE] = {TREE_FLAG, "true or false"},
                  [JSON_NULL] = {TREE_NONE, "null (JavaScript writes NaN so)"}};
     json_type type = json_typeof(v);
-    return (struct tree){.kind = kinds[type].kind,
-                         .file = file,
-                         .at = (uintptr_t)v,
-                         .number = type == JSON_TRUE ? 1 : json_number_value(v),
-                         .is_whole = type == JSON_INTEGER,
-                         .whole = json_integer_value(v),
-                         .text = {json_string_value(v), json_string_length(v)},
-                         .n = type == JSON_OBJECT ? json_object_size(v) : json_array_size(v),
-                         .what = kinds[type].what};
+    struct tree t = {
+        .kind = kinds[type].kind, .file = file, .at = (uintptr_t)v, .what = kinds[type].what};
+    if (t.kind == TREE_NUMBER) {
+        t.number = json_number_value(v);
+        t.is_whole = type == JSON_INTEGER;
+        t.whole = t.is_whole ? json_integer_value(v) : 0;
+    } else if (t.kind == TREE_TEXT) {
+        t.text = (struct gguf_str){json_string_value(v), json_string_length(v)};
+    } else {
+        t.number = type == JSON_TRUE;
+        t.n = type == JSON_OBJECT ? json_object_size(v) : json_array_size(v);
+    }
+    return t;
 }
 
 static int json_tree_next(struct tree_iter *i)
 {
     json_t *v = (json_t *)(uintptr_t)i->of.at, *member;
-    if (json_is(v, JSON_OBJECT)) {
+    if (i->of.kind == TREE_DICT) {
         i->json = i->n ? json_object_iter_next(v, i->json) : json_object_iter(v);
         member = json_object_iter_value(i->json);
     } else {

@@ -42,6 +42,10 @@ static struct tree pickle_load(const struct tree_file *file, pickle_id id)
     const struct pickle_node *n = pickle_at(p, id);
     struct tree t = {
         .kind = kinds[n->kind], .file = file, .at = id, .n = n->n, .what = pickle_kind_name(p, id)};
+    if (n->kind == PICKLE_REAL) {
+        t.number = n->as.real;
+        return t;
+    }
     if (t.kind == TREE_OBJECT)
         t.kind = kind_of_object(p, id, &t.number);
     else if (t.kind == TREE_NUMBER || t.kind == TREE_FLAG)
@@ -62,9 +66,11 @@ static int pickle_tree_next(struct tree_iter *i)
         i->pickle = pickle_items(p, i->of.kind == TREE_DICT ? dict_of(p, id) : id);
     if (!pickle_next(&i->pickle))
         return 0;
-    struct tree key = pickle_load(i->of.file, i->pickle.key);
-    i->key = key.text;
-    i->id = key.is_whole ? key.whole : tree_digits(key.text);
+    if (i->of.kind == TREE_DICT) {
+        struct tree key = pickle_load(i->of.file, i->pickle.key);
+        i->key = key.text;
+        i->id = key.is_whole ? key.whole : tree_digits(key.text);
+    }
     i->value = pickle_load(i->of.file, i->pickle.value);
     return 1;
 }
