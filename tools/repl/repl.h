@@ -106,7 +106,8 @@ size_t repl_find_branch(const struct repl_branch *branches, const char *name);
 /* Finds a branch by name; returns 0 after an error that names the nearest. */
 int repl_choose_branch(const struct repl *repl, const char *name, size_t *branch);
 
-/* How many tokens a branch holds, awake or not, which ones, and how many are ahead of them. */
+/* How many tokens a branch holds, with or without a session, which ones, and how many are ahead of
+ * them. */
 size_t repl_branch_tokens(const struct repl_branch *branch, const int32_t **held, size_t *n_ahead);
 
 /* Frees an array of branches, but one session. */
@@ -127,16 +128,17 @@ int repl_go(struct repl *repl, size_t pos, mgpt_error *err);
 
 /* Computes the logits of the last token, if there is one and a failed move has lost them. Returns 0
  * after printing an error. */
-int repl_settle(struct repl *repl);
+int repl_compute_logits(struct repl *repl);
 
 /* Brings a branch's session to where it was left. Returns 0 after an error; nothing has changed
  * then. */
-int repl_wake(struct repl *repl, size_t branch);
+int repl_open_branch(struct repl *repl, size_t branch);
 
 /* A session of its own with the current tokens up to `keep`, then n others; as the edits want it.
- * NULL: after printing an error. The caller frees it, or adopts it as the current branch's. */
+ * NULL: after printing an error. The caller frees it, or hands it to repl_take_session, as the
+ * current branch's. */
 mgpt_session *repl_variant(struct repl *repl, size_t keep, const int32_t *tokens, size_t n);
-void repl_adopt(struct repl *repl, mgpt_session *session);
+void repl_take_session(struct repl *repl, mgpt_session *session);
 
 /* Puts `next` in force in place of the edits, in all branches, and prints what that changes. 0:
  * said so, and the edits are those of before. Owns `next` in either case. */

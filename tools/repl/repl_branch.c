@@ -107,7 +107,7 @@ void repl_run_branch(struct repl *r, struct repl_args *args)
 
 void repl_run_switch(struct repl *r, struct repl_args *args)
 {
-    if (repl_wake(r, args->branch))
+    if (repl_open_branch(r, args->branch))
         go_to_branch(r, args->branch);
 }
 
@@ -170,22 +170,22 @@ static void print_parting(const struct repl *r, const struct repl_branch *a,
     putchar('\n');
 }
 
-/* The other branch is settled as the current one, so that it has logits. */
-static int settle_other(struct repl *r, size_t branch)
+/* Computes the logits of another branch as if it were the current one. */
+static int compute_other_logits(struct repl *r, size_t branch)
 {
     size_t here = r->current;
-    if (!repl_wake(r, branch))
+    if (!repl_open_branch(r, branch))
         return 0;
     use(r, branch);
-    int settled = repl_settle(r);
+    int done = repl_compute_logits(r);
     use(r, here);
-    return settled;
+    return done;
 }
 
 void repl_run_diff(struct repl *r, struct repl_args *args)
 {
     const struct repl_branch *here = &r->branches[r->current], *there = &r->branches[args->branch];
-    if (!repl_settle(r) || !settle_other(r, args->branch))
+    if (!repl_compute_logits(r) || !compute_other_logits(r, args->branch))
         return;
     const float *a = mgpt_logits(here->session), *b = mgpt_logits(there->session);
     print_parting(r, here, there);

@@ -17,7 +17,7 @@ const float *repl_logits(struct repl *r)
 {
     mgpt_error err;
     int32_t bos = r->engine.info.bos;
-    if (!repl_settle(r))
+    if (!repl_compute_logits(r))
         return NULL;
     if (mgpt_pos(r->engine.session) > 0)
         return mgpt_logits(r->engine.session);

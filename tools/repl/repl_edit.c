@@ -42,12 +42,12 @@ static void replace_token(struct repl *r, size_t pos, int32_t token)
     text_print_token(stdout, r->engine.model, token);
     putchar('\n');
     repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(changed));
-    repl_adopt(r, changed);
+    repl_take_session(r, changed);
 }
 
 void repl_run_edit(struct repl *r, struct repl_args *args)
 {
-    if (repl_settle(r))
+    if (repl_compute_logits(r))
         replace_token(r, args->pos, args->token);
 }
 

@@ -358,7 +358,7 @@ void repl_run_load(struct repl *r, struct repl_args *args)
         return;
     }
     exchange(&l);
-    if (repl_wake(r, r->current)) {
+    if (repl_open_branch(r, r->current)) {
         r->engine.session = r->branches[r->current].session;
         printf("on %s: ", r->branches[r->current].name);
         repl_print_place(r);

@@ -49,7 +49,7 @@ static int forward(struct repl *r, struct repl_branch *b, size_t n, mgpt_error *
     return status;
 }
 
-/* Room for all of a session's tokens ahead of it. */
+/* Reserves memory for all of a session's tokens ahead of it. */
 static int reserve_ahead(struct repl_branch *b)
 {
     return arr_reserve(b->ahead, mgpt_pos(b->session) + arr_len(b->ahead));
@@ -67,7 +67,7 @@ static void copy_ahead(struct repl_branch *b, size_t pos)
     memcpy(b->ahead, mgpt_tokens(b->session) + pos, n * sizeof *b->ahead);
 }
 
-/* Logits are those of the last token: going back means hearing the one before again. */
+/* Logits are those of the last token, so going back recomputes the token before it. */
 int repl_go(struct repl *r, size_t pos, mgpt_error *err)
 {
     struct repl_branch *b = &r->branches[r->current];
@@ -82,7 +82,7 @@ int repl_go(struct repl *r, size_t pos, mgpt_error *err)
     return forward(r, b, pos - held, err);
 }
 
-int repl_settle(struct repl *r)
+int repl_compute_logits(struct repl *r)
 {
     size_t pos = mgpt_pos(r->engine.session);
     mgpt_error err;
@@ -101,7 +101,7 @@ static mgpt_session *engine_settings_session(struct repl *r)
     return engine_new_session(&r->engine, &session) == EXIT_OK ? session : NULL;
 }
 
-int repl_wake(struct repl *r, size_t branch)
+int repl_open_branch(struct repl *r, size_t branch)
 {
     struct repl_branch *b = &r->branches[branch];
     mgpt_error err;
@@ -118,8 +118,8 @@ int repl_wake(struct repl *r, size_t branch)
     return 0;
 }
 
-/* The branch gives its session up, for which there is room ahead. */
-static void lay_down(struct repl_branch *b)
+/* Frees a branch's session. Its tokens go ahead; memory for them is reserved. */
+static void close_branch(struct repl_branch *b)
 {
     b->resume = mgpt_pos(b->session);
     copy_ahead(b, 0);
@@ -146,7 +146,7 @@ mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, s
     return NULL;
 }
 
-void repl_adopt(struct repl *r, mgpt_session *session)
+void repl_take_session(struct repl *r, mgpt_session *session)
 {
     mgpt_session_free(r->engine.session);
     r->engine.session = r->branches[r->current].session = session;
@@ -154,7 +154,7 @@ void repl_adopt(struct repl *r, mgpt_session *session)
 
 /* ---- edits ---- */
 
-/* Room for what laying the other branches down takes. */
+/* Reserves the memory that close_branch needs for the other branches. */
 static int prepare_others(struct repl *r)
 {
     for (size_t i = 0; i < arr_len(r->branches); i++) {
@@ -178,14 +178,14 @@ static int replay_current(struct repl *r)
     if (!session)
         return 0;
     repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(session));
-    repl_adopt(r, session);
+    repl_take_session(r, session);
     return 1;
 }
 
 int repl_set_edits(struct repl *r, struct edits next)
 {
     struct edits old = r->edits;
-    if (!repl_settle(r) || !prepare_others(r)) {
+    if (!repl_compute_logits(r) || !prepare_others(r)) {
         edits_clear(&next);
         return 0;
     }
@@ -197,7 +197,7 @@ int repl_set_edits(struct repl *r, struct edits next)
     }
     for (size_t i = 0; i < arr_len(r->branches); i++)
         if (i != r->current && r->branches[i].session)
-            lay_down(&r->branches[i]);
+            close_branch(&r->branches[i]);
     edits_clear(&old);
     return 1;
 }

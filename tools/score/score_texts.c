@@ -24,7 +24,7 @@ static void score_texts_note(struct scored_text *text, size_t i, const float *lo
 
 /* ---- long texts ---- */
 
-struct ear {
+struct scoring {
     struct engine *engine;
     struct scored_text *text;
     mgpt_error refused;
@@ -32,27 +32,27 @@ struct ear {
 
 static int score_logits(const mgpt_value *value, void *user)
 {
-    struct ear *ear = user;
+    struct scoring *scoring = user;
     for (size_t i = 0; i < (size_t)value->rows; i++) {
         const float *logits = value->data + i * value->stride;
         size_t pos = (size_t)value->pos + i;
-        if (engine_check(ear->engine, logits, pos, &ear->refused) < 0)
+        if (engine_check(scoring->engine, logits, pos, &scoring->refused) < 0)
             return 1;
-        score_texts_note(ear->text, pos, logits, (size_t)value->cols);
+        score_texts_note(scoring->text, pos, logits, (size_t)value->cols);
     }
     return 0;
 }
 
 static int score_long(struct engine *e, struct scored_text *text)
 {
-    struct ear ear = {.engine = e, .text = text};
-    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), score_logits, &ear, NULL};
+    struct scoring scoring = {.engine = e, .text = text};
+    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), score_logits, &scoring, NULL};
     mgpt_error err;
     int status = mgpt_rewind(e->session, 0, &err);
     if (status == MGPT_OK)
         status = engine_feed(e, e->session, text->tokens, text->n_scored, &watcher, &err);
-    if (status == MGPT_ESTOP && ear.refused.status < 0)
-        err = ear.refused;
+    if (status == MGPT_ESTOP && scoring.refused.status < 0)
+        err = scoring.refused;
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 
