@@ -1,6 +1,8 @@
 /* Tests: tiny random models. See build_model.h. */
 #include "support/build_model.h"
 
+#include "support/byte_buffer.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -44,33 +46,6 @@ void toy_tokens(const struct toy *m, uint64_t seed, int32_t *tokens, size_t n)
 
 /* ---- metadata ---- */
 
-struct byte_buffer {
-    uint8_t *p;
-    size_t n;
-};
-
-static void build_put_bytes(struct byte_buffer *b, const void *p, size_t n)
-{
-    b->p = grow(b->p, b->n + n + 1, 1);
-    if (n)
-        memcpy(b->p + b->n, p, n);
-    b->n += n;
-}
-
-static void put_uint(struct byte_buffer *b, uint64_t v, unsigned n_bytes)
-{
-    for (unsigned i = 0; i < n_bytes; i++) {
-        uint8_t byte = (uint8_t)(v >> (8 * i));
-        build_put_bytes(b, &byte, 1);
-    }
-}
-
-static void build_put_text(struct byte_buffer *b, const char *p, size_t n)
-{
-    put_uint(b, n, 8);
-    build_put_bytes(b, p, n);
-}
-
 static uint32_t float_bits(float v)
 {
     uint32_t bits;
@@ -91,28 +66,28 @@ static void put_kv(struct toy *m, const char *key, uint32_t type, struct byte_bu
 void toy_put_u32(struct toy *m, const char *key, uint32_t v)
 {
     struct byte_buffer b = {0};
-    put_uint(&b, v, 4);
+    buffer_uint(&b, v, 4);
     put_kv(m, key, KV_U32, b);
 }
 
 void toy_put_f32(struct toy *m, const char *key, float v)
 {
     struct byte_buffer b = {0};
-    put_uint(&b, float_bits(v), 4);
+    buffer_uint(&b, float_bits(v), 4);
     put_kv(m, key, KV_F32, b);
 }
 
 void toy_put_bool(struct toy *m, const char *key, int v)
 {
     struct byte_buffer b = {0};
-    put_uint(&b, (uint64_t)(v != 0), 1);
+    buffer_uint(&b, (uint64_t)(v != 0), 1);
     put_kv(m, key, KV_BOOL, b);
 }
 
 void toy_put_string(struct toy *m, const char *key, const char *v)
 {
     struct byte_buffer b = {0};
-    build_put_text(&b, v, strlen(v));
+    buffer_text(&b, v, strlen(v));
     put_kv(m, key, KV_STRING, b);
 }
 
@@ -120,9 +95,9 @@ void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n,
                    size_t n_bytes)
 {
     struct byte_buffer b = {0};
-    put_uint(&b, element, 4);
-    put_uint(&b, n, 8);
-    build_put_bytes(&b, data, n_bytes);
+    buffer_uint(&b, element, 4);
+    buffer_uint(&b, n, 8);
+    buffer_put(&b, data, n_bytes);
     put_kv(m, key, KV_ARRAY, b);
 }
 
@@ -130,7 +105,7 @@ void toy_put_windows(struct toy *m, const int32_t *windows, size_t n)
 {
     struct byte_buffer b = {0};
     for (size_t i = 0; i < n; i++)
-        put_uint(&b, (uint32_t)windows[i], 4);
+        buffer_uint(&b, (uint32_t)windows[i], 4);
     toy_put_array(m, "mgpt.attention.windows", KV_I32, n, b.p, b.n);
     free(b.p);
 }
@@ -192,18 +167,18 @@ static void put_vocabulary(struct toy *m)
             split = n;
             n += put_utf8(byte_letter((uint8_t)utf8[j]), letters + n);
         }
-        build_put_text(&texts, letters, n);
+        buffer_text(&texts, letters, n);
         if (n_utf8 == 2) {
             char merge[16];
             int length = snprintf(merge, sizeof merge, "%.*s %.*s", (int)split, letters,
                                   (int)(n - split), letters + split);
-            build_put_text(&merges, merge, (size_t)length);
+            buffer_text(&merges, merge, (size_t)length);
             n_merges++;
         }
     }
-    build_put_text(&texts, "<BOS>", 5);
+    buffer_text(&texts, "<BOS>", 5);
     for (int i = 0; i < n_vocab; i++)
-        put_uint(&types, i == n_vocab - 1 ? 3 : 1, 4);
+        buffer_uint(&types, i == n_vocab - 1 ? 3 : 1, 4);
     toy_put_string(m, "tokenizer.ggml.model", "gpt2");
     toy_put_string(m, "tokenizer.ggml.pre", "gpt-2");
     struct {

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "support/build_model.h"
+#include "support/byte_buffer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,37 +17,10 @@
 
 /* ---- encoding ---- */
 
-/* Two passes: with p == NULL only the length is counted. */
-struct sink {
-    uint8_t *p;
-    size_t n;
-};
-
-static void toy_put_bytes(struct sink *s, const void *bytes, size_t n)
-{
-    if (s->p && n)
-        memcpy(s->p + s->n, bytes, n);
-    s->n += n;
-}
-
-static void toy_put_uint(struct sink *s, uint64_t v, unsigned n_bytes)
-{
-    uint8_t bytes[8];
-    for (unsigned i = 0; i < n_bytes; i++)
-        bytes[i] = (uint8_t)(v >> (8 * i));
-    toy_put_bytes(s, bytes, n_bytes);
-}
-
-static void toy_put_text(struct sink *s, const char *text)
-{
-    toy_put_uint(s, strlen(text), 8);
-    toy_put_bytes(s, text, strlen(text));
-}
-
-static void put_padding(struct sink *s, size_t alignment)
+static void put_padding(struct byte_buffer *s, size_t alignment)
 {
     while (s->n % alignment)
-        toy_put_uint(s, 0, 1);
+        buffer_uint(s, 0, 1);
 }
 
 /* The value is representable (toy_add saw to that), so this only rearranges bits. */
@@ -76,36 +50,36 @@ static uint64_t padded(uint64_t n, uint64_t alignment)
     return (n + alignment - 1) / alignment * alignment;
 }
 
-static void put_info(struct sink *s, const struct toy_tensor *t, uint64_t offset)
+static void put_info(struct byte_buffer *s, const struct toy_tensor *t, uint64_t offset)
 {
-    toy_put_text(s, t->name);
-    toy_put_uint(s, t->n_dims, 4);
+    buffer_text(s, t->name, strlen(t->name));
+    buffer_uint(s, t->n_dims, 4);
     for (uint32_t i = 0; i < t->n_dims; i++)
-        toy_put_uint(s, t->dims[i], 8);
-    toy_put_uint(s, t->type, 4);
-    toy_put_uint(s, offset, 8);
+        buffer_uint(s, t->dims[i], 8);
+    buffer_uint(s, t->type, 4);
+    buffer_uint(s, offset, 8);
 }
 
-static void put_data(struct sink *s, const struct toy_tensor *t)
+static void put_data(struct byte_buffer *s, const struct toy_tensor *t)
 {
     unsigned width = t->type == TOY_F32 ? 4 : 2;
     for (uint64_t i = 0; !t->blocks && i < dims_values(t); i++)
-        toy_put_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
+        buffer_uint(s, i < t->n ? encode_value(t->type, t->values[i]) : 0, width);
     for (uint64_t i = 0; t->blocks && i < toy_bytes(t->type, dims_values(t)); i++)
-        toy_put_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
+        buffer_uint(s, i < toy_bytes(t->type, t->n) ? t->blocks[i] : 0, 1);
 }
 
-static void put_file(struct sink *s, const struct toy *m)
+static void put_file(struct byte_buffer *s, const struct toy *m)
 {
     size_t alignment = m->spec.alignment ? m->spec.alignment : 32;
-    toy_put_bytes(s, "GGUF", 4);
-    toy_put_uint(s, 3, 4);
-    toy_put_uint(s, m->n_tensors, 8);
-    toy_put_uint(s, m->n_kv, 8);
+    buffer_put(s, "GGUF", 4);
+    buffer_uint(s, 3, 4);
+    buffer_uint(s, m->n_tensors, 8);
+    buffer_uint(s, m->n_kv, 8);
     for (size_t i = 0; i < m->n_kv; i++) {
-        toy_put_text(s, m->kv[i].key);
-        toy_put_uint(s, m->kv[i].type, 4);
-        toy_put_bytes(s, m->kv[i].bytes, m->kv[i].n);
+        buffer_text(s, m->kv[i].key, strlen(m->kv[i].key));
+        buffer_uint(s, m->kv[i].type, 4);
+        buffer_put(s, m->kv[i].bytes, m->kv[i].n);
     }
     uint64_t offset = 0;
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -123,13 +97,13 @@ static void put_file(struct sink *s, const struct toy *m)
 
 void toy_encode(struct toy *m)
 {
-    struct sink s = {NULL, 0};
+    struct byte_buffer s = {0};
     put_file(&s, m);
     free(m->file);
-    m->file = toy_alloc(s.n, 1);
+    m->file = toy_alloc(s.n, 1); /* exactly its size: a sanitizer sees a read past the end */
     m->size = s.n;
-    s = (struct sink){m->file, 0};
-    put_file(&s, m);
+    memcpy(m->file, s.p, s.n);
+    free(s.p);
 }
 
 mgpt_model *toy_open(struct toy *m, const mgpt_model_params *params)
