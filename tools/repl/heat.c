@@ -153,41 +153,20 @@ static void axis_label(const struct heat_axis *axis, size_t i, size_t columns, c
     screen_cut(out, columns);
 }
 
-/* The label in front of a row of numbers. */
-static void print_side(const struct heat_axis *axis, size_t i, FILE *to)
+/* The label in front of row i; rows i and j share a line if j is another row: part of both labels. */
+static void print_side(const struct heat_axis *axis, size_t i, size_t j, FILE *to)
 {
-    char label[HEAT_LABEL];
+    char label[2 * HEAT_LABEL + 2], other[HEAT_LABEL] = "";
     size_t left = SIDE - 1;
-    if (!axis->unnumbered) {
-        int digits = digits_of(axis->n - 1);
-        fprintf(to, "%*zu ", digits, i);
-        left -= (size_t)digits + 1;
-    }
-    axis_label(axis, i, left, label);
+    if (!axis->unnumbered)
+        left -= (size_t)fprintf(to, "%*zu ", digits_of(axis->n - 1), i);
+    int shared = j != i && j < axis->n && axis->label;
+    axis_label(axis, i, shared ? (left - 1) / 2 : left, label);
+    if (shared)
+        axis_label(axis, j, (left - 1) / 2, other);
+    if (*other)
+        snprintf(label + strlen(label), HEAT_LABEL + 1, "/%s", other);
     print_padded(to, label, left + 1, 0);
-}
-
-/* Two rows share a line: as much of both labels as there is room for. */
-static void print_two_sides(const struct heat_axis *axis, size_t i, size_t j, FILE *to)
-{
-    char a[HEAT_LABEL], b[HEAT_LABEL];
-    size_t left = SIDE - 1;
-    if (j >= axis->n || !axis->label) {
-        print_side(axis, i, to);
-        return;
-    }
-    if (!axis->unnumbered) {
-        int digits = digits_of(axis->n - 1);
-        fprintf(to, "%*zu ", digits, i);
-        left -= (size_t)digits + 1;
-    }
-    axis_label(axis, i, (left - 1) / 2, a);
-    axis_label(axis, j, (left - 1) / 2, b);
-    fputs(a, to);
-    fprintf(to, *b ? "/%s" : "%s", b);
-    left += 1;
-    size_t used = screen_columns(a) + screen_columns(b) + (*b ? 1 : 0);
-    fprintf(to, "%*s", used < left ? (int)(left - used) : 0, "");
 }
 
 /* The index of every tenth cell above the cells. */
@@ -242,10 +221,7 @@ static void print_cells(const struct heat *h, const struct screen *s, FILE *to)
         print_initials(h, to);
     for (size_t line = 0; line < heat_lines(h, s); line++) {
         size_t first = line * rows_of_line * h->per_row;
-        if (rows_of_line * h->per_row == 2)
-            print_two_sides(&h->rows, first, first + 1, to);
-        else
-            print_side(&h->rows, first, to);
+        print_side(&h->rows, first, rows_of_line * h->per_row == 2 ? first + 1 : first, to);
         heat_line(h, s, line, to);
         fputc('\n', to);
     }
@@ -313,7 +289,7 @@ static void print_numbers(const struct heat *h, const struct screen *s, int digi
     size_t width = widest(h, digits);
     print_heads(h, width, to);
     for (size_t i = 0; i < h->n_rows; i++) {
-        print_side(&h->rows, i, to);
+        print_side(&h->rows, i, i, to);
         for (size_t j = 0; j < h->n_cols; j++)
             print_number(h, s, cell_at(h, i, j), digits, width, to);
         fputc('\n', to);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const mgpt_point view_residuals[VIEW_HALVES] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
+
 struct view view_of(struct repl *r, const struct repl_args *args)
 {
     struct view v = {.repl = r, .path = args->path, .n_pos = mgpt_pos(r->engine.session)};

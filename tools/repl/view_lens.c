@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALVES = 3, TOPS_MAX = 8, FIXED = 24, EACH = 15, TOKEN = EACH - 7 };
+enum { TOPS_MAX = 8, FIXED = 24, EACH = 15, TOKEN = EACH - 7 };
 
-static const mgpt_point points[HALVES] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
-static const char *const names[HALVES] = {"pre", "mid", "post"};
+static const char *const names[VIEW_HALVES] = {"pre", "mid", "post"};
 
 struct lens {
     struct view view;
     size_t pos, n_embd, n_vocab, n_tops;
-    struct view_want *wants; /* [n_layer][HALVES] */
+    struct view_want *wants; /* [n_layer][VIEW_HALVES] */
     size_t n_wants;
     float *rows, *logits; /* [n_wants][n_embd], [n_vocab] */
     mgpt_session *session;
@@ -27,15 +26,21 @@ static int view_lens_gather(struct lens *l)
     const mgpt_info *info = &l->view.repl->engine.info;
     l->n_embd = (size_t)info->n_embd;
     l->n_vocab = (size_t)info->n_vocab;
-    l->n_wants = (size_t)info->n_layer * HALVES;
+    l->n_wants = (size_t)info->n_layer * VIEW_HALVES;
     l->wants = view_new(l->n_wants, sizeof *l->wants);
     l->rows = l->wants ? view_new(l->n_wants * l->n_embd, sizeof *l->rows) : NULL;
     l->logits = l->rows ? view_new(l->n_vocab, sizeof *l->logits) : NULL;
     if (!l->logits)
         return 0;
     for (size_t i = 0; i < l->n_wants; i++)
-        l->wants[i] = (struct view_want){points[i % HALVES], (int32_t)(i / HALVES),   l->pos, 1, 0,
-                                         l->n_embd,          l->rows + i * l->n_embd, 0};
+        l->wants[i] = (struct view_want){view_residuals[i % VIEW_HALVES],
+                                         (int32_t)(i / VIEW_HALVES),
+                                         l->pos,
+                                         1,
+                                         0,
+                                         l->n_embd,
+                                         l->rows + i * l->n_embd,
+                                         0};
     struct view_wants all = {l->wants, l->n_wants};
     l->session = repl_replay_kept(l->view.repl, view_points(&all), view_gather, &all);
     return l->session != NULL;
@@ -82,11 +87,11 @@ static void view_lens_put_row(struct lens *l, size_t i)
     if (l->view.path) {
         mgpt_candidate top;
         mgpt_top(l->logits, l->n_vocab, &top, 1);
-        view_file_put(&l->view, "%zu\t%zu\t%zu\t%.9g\t%d\t%.9g\n", i / HALVES, i % HALVES, rank, p,
-                      (int)top.token, exp(top.logprob));
+        view_file_put(&l->view, "%zu\t%zu\t%zu\t%.9g\t%d\t%.9g\n", i / VIEW_HALVES, i % VIEW_HALVES,
+                      rank, p, (int)top.token, exp(top.logprob));
         return;
     }
-    snprintf(label, sizeof label, "%zu %s", i / HALVES, names[i % HALVES]);
+    snprintf(label, sizeof label, "%zu %s", i / VIEW_HALVES, names[i % VIEW_HALVES]);
     printf("%-7s %6zu %7.4f ", label, rank, p);
     print_tops(l);
 }

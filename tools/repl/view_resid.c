@@ -5,10 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { HALVES = 3 };
-
-static const mgpt_point points[HALVES] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
-
 /* Rows of the picture: the first layer's beginning, then the middle and the end of each layer. */
 struct norms {
     struct view view;
@@ -97,8 +93,8 @@ void view_norms(struct repl *r, struct repl_args *args)
         return;
     m.n_rows = 1 + (size_t)r->engine.info.n_layer * (m.has_mid ? 2 : 1);
     m.lengths = view_new(m.n_rows * m.view.n_pos, sizeof *m.lengths);
-    for (int i = 0; i < HALVES; i++)
-        all |= MGPT_POINT_BIT(points[i]);
+    for (int i = 0; i < VIEW_HALVES; i++)
+        all |= MGPT_POINT_BIT(view_residuals[i]);
     if (m.lengths && repl_replay(r, all, watch_residual, &m))
         put_norms(&m);
     outfile_discard(&m.view.file);
