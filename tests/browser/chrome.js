@@ -1,7 +1,8 @@
 'use strict';
-// A headless Chromium, driven over the pipe of its DevTools protocol (messages end with a zero byte). Nothing but Node's
-// own modules. The browser has no network: every host name resolves to nowhere, and a request that is not for the page's own
-// file is recorded as an error, as are messages on the console and refusals of the page's policy.
+// A headless Chromium, driven over the pipe of its DevTools protocol (messages end with a zero
+// byte). Nothing but Node's own modules. The browser has no network: every host name resolves to
+// nowhere, and a request that is not for the page's own file is recorded as an error, as are
+// messages on the console and refusals of the page's policy.
 const { spawn } = require('child_process');
 const fs = require('fs');
 const os = require('os');

@@ -1,5 +1,6 @@
 'use strict';
-// A headless Firefox, driven over Marionette: "length:[0, id, command, parameters]" on a local port.
+// A headless Firefox, driven over Marionette: "length:[0, id, command, parameters]" on a local
+// port.
 const { spawn } = require('child_process');
 const fs = require('fs');
 const net = require('net');

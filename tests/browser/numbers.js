@@ -1,6 +1,6 @@
 'use strict';
-// The parts of the lab's page that need no page: arithmetic, colours, addresses, the lessons' matrices, and the lines of
-// source that the page quotes. node numbers.js MGPT ROOT
+// The parts of the lab's page that need no page: arithmetic, colours, addresses, the lessons'
+// matrices, and the lines of source that the page quotes. node numbers.js MGPT ROOT
 const assert = require('assert');
 const { execFileSync } = require('child_process');
 const fs = require('fs');

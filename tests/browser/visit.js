@@ -1,7 +1,8 @@
 'use strict';
-// The lab's pages in headless Chromium, as a person uses them: every room on models of several kinds, keys and clicks, three
-// widths, light and dark. The console, the page's policy and the network must stay silent throughout. What the screen shows
-// is compared with what mgpt repl, attend and generate say. Times are printed, never judged.
+// The lab's pages in headless Chromium, as a person uses them: every room on models of several
+// kinds, keys and clicks, three widths, light and dark. The console, the page's policy and the
+// network must stay silent throughout. What the screen shows is compared with what mgpt repl,
+// attend and generate say. Times are printed, never judged.
 //
 // node visit.js MGPT NATIVE ROOT [DIRECTORY for screenshots]. Exit code 77: no Chromium here.
 const assert = require('assert');
@@ -277,7 +278,8 @@ async function lessons(page) {
 
 // ---- hostile ----
 
-// A vocabulary of markup, quotes and characters that hide: all of it is shown, nothing of it does anything.
+// A vocabulary of markup, quotes and characters that hide: all of it is shown, nothing of it does
+// anything.
 function hostileModel() {
     const row = (n, k) => Array.from({ length: n }, (_, i) => Math.sin(i * 7 + k));
     const matrix = (rows, cols, k) => Array.from({ length: rows }, (_, i) => row(cols, i + k));
@@ -337,7 +339,8 @@ async function inFirefox(file) {
 
 // ---- bits ----
 
-// The hash of all logits of texts of any tokens, in the browser and natively. Page and model lie side by side in `files`.
+// The hash of all logits of texts of any tokens, in the browser and natively. Page and model lie
+// side by side in `files`.
 async function sameBits(files, each) {
     for (const [model, file] of files)
         await visit(file, '', async (page) => {

@@ -230,8 +230,9 @@ async function main() {
     });
     await test('sums in the middle between two floats are rounded once', () => {
         const e = n => 2 ** n, near = [1 + e(-20), 1 - e(-20)]; // their product is 1 - 2^-40
-        // Next to an odd float, half a step less a trifle: back to that float, although a double holds no
-        // trifle and ties go up. One chain of sums, or four; near 1, and where floats have the fewest bits.
+        // Next to an odd float, half a step less a trifle: back to that float, although a double
+        // holds no trifle and ties go up. One chain of sums, or four; near 1, and where floats have
+        // the fewest bits.
         for (const [odd, half] of [[1 + e(-23), e(-12)], [(e(22) + 1) * e(-149), e(-75)]])
             for (const width of [1, 80])
                 for (const sign of [1, -1]) {

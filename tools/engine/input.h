@@ -16,7 +16,7 @@ struct input {
 /* Rows of an option table; in is a struct input. */
 #define INPUT_OPTIONS(in)                                                                          \
     {"-p, --prompt", "TEXT", CLI_TEXT, &(in).text, 0, 0,                                           \
-     "the text; the model's BOS is put in front where it wants that"},                                                     \
+     "the text; the model's BOS is put in front where it wants that"},                             \
     {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin"},         \
     {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'"},                      \
     {"--special", NULL, CLI_FLAG, &(in).special, 0, 0,                                             \

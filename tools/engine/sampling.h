@@ -33,7 +33,7 @@ struct sampling {
      "drop tokens under P times the likeliest (default 0: none)"},                                 \
     {"--rng", "NAME", CLI_TEXT, &(s).rng, 0, 0,                                                    \
      "random numbers: splitmix (default), python (CPython's random)"},                             \
-    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, SAMPLING_MAX_SKIP,                                               \
+    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, SAMPLING_MAX_SKIP,                                  \
      "with --rng python: skip N 32-bit words after seeding"}
 /* clang-format on */
 

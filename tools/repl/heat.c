@@ -153,7 +153,7 @@ static void axis_label(const struct heat_axis *axis, size_t i, size_t columns, c
     screen_cut(out, columns);
 }
 
-/* The label in front of row i; rows i and j share a line if j is another row: part of both labels. */
+/* The label in front of row i. If j is another row they share a line: part of both labels. */
 static void print_side(const struct heat_axis *axis, size_t i, size_t j, FILE *to)
 {
     char label[2 * HEAT_LABEL + 2], other[HEAT_LABEL] = "";

@@ -1,5 +1,6 @@
 'use strict';
-// Where heads look: all of them in small, one of them in large, and all heads of a layer for one query.
+// Where heads look: all of them in small, one of them in large, and all heads of a layer for one
+// query.
 const Attention = (() => {
     const { h, fill, button, choice, check, card } = Dom;
 
@@ -10,7 +11,8 @@ const Attention = (() => {
     const pattern = (layer) => App.tensor(`blocks.${layer}.attn.hook_pattern`);
     const scores = (layer) => App.tensor(`blocks.${layer}.attn.hook_attn_scores`);
 
-    // All rows of a head: at(i, j), and which cells are not seen (the future; keys before a window).
+    // All rows of a head: at(i, j), and which cells are not seen (the future; keys before a
+    // window).
     function lines(t, raw, head, n) {
         const rows = [], scores = [];
         for (let i = 0; i < n; i++) {
@@ -42,7 +44,8 @@ const Attention = (() => {
             thumbs.slice(l * heads, (l + 1) * heads).map((t) => t.el))));
     }
 
-    // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it; -1: none is seen.
+    // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it; -1:
+    // none is seen.
     function shrink(weights, raw, head, n) {
         const size = Math.min(n, THUMB), cells = new Float32Array(size * size).fill(-1);
         for (let i = 0; i < n; i++) {

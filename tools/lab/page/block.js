@@ -1,6 +1,7 @@
 'use strict';
-// One block as a pipeline: every stage with the line of src/page/page.inc that computes it, the shape of what it gives and the
-// numbers themselves. tests/browser/numbers.js holds the quoted lines to the source.
+// One block as a pipeline: every stage with the line of src/page/page.inc that computes it, the
+// shape of what it gives and the numbers themselves. tests/browser/numbers.js holds the quoted
+// lines to the source.
 const Block = (() => {
     const { h, fill, button, card } = Dom;
 
@@ -30,7 +31,8 @@ const Block = (() => {
 
     const isAttention = (stage) => /attn_scores$|pattern$/.test(stage[1]);
 
-    // A stage's values as one matrix of the shown positions: heads side by side; of scores and weights the chosen head.
+    // A stage's values as one matrix of the shown positions: heads side by side; of scores and
+    // weights the chosen head.
     function picture(stage, state) {
         const t = App.ofLayer(stage[1]);
         if (isAttention(stage)) {

@@ -1,6 +1,6 @@
 'use strict';
-// Starts the page: its scripts are carried packed, comments and all, since they are most of a small page. The policy names
-// their hash, so nothing else can be started this way.
+// Starts the page: its scripts are carried packed, comments and all, since they are most of a small
+// page. The policy names their hash, so nothing else can be started this way.
 (async () => {
     try {
         if (typeof DecompressionStream === 'undefined')

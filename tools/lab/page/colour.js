@@ -1,6 +1,7 @@
 'use strict';
-// Colour scales that colour-blind people can read: viridis for sizes (its published control points; CC0) and blue to
-// orange (Okabe and Ito's blue and vermilion) through the paper's own grey for signs.
+// Colour scales that colour-blind people can read: viridis for sizes (its published control points;
+// CC0) and blue to orange (Okabe and Ito's blue and vermilion) through the paper's own grey for
+// signs.
 const Colour = (() => {
     const VIRIDIS = ['440154', '482878', '3e4989', '31688e', '26828e', '1f9e89', '35b779', '6ece58', 'b5de2b',
         'fde725'];
@@ -36,7 +37,8 @@ const Colour = (() => {
         return Number.isNaN(t) ? 0 : Math.max(0, Math.min(SIZE - 1, Math.round(t * (SIZE - 1))));
     }
 
-    // Scales: {low, high, rgb(value), at(share of the way from low to high)}. Of values from low to high:
+    // Scales: {low, high, rgb(value), at(share of the way from low to high)}. Of values from low to
+    // high:
     function sequential(low, high) {
         const over = high > low ? 1 / (high - low) : 0;
         return { low, high, rgb: (v) => sizes[index((v - low) * over)], at: (t) => low + t * (high - low) };

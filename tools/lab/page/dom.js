@@ -1,6 +1,6 @@
 'use strict';
-// Making elements. Text goes in as text, styles through the CSSOM (the page's policy forbids style attributes), and
-// nothing here ever parses markup.
+// Making elements. Text goes in as text, styles through the CSSOM (the page's policy forbids style
+// attributes), and nothing here ever parses markup.
 const Dom = (() => {
     function add(el, child) {
         if (Array.isArray(child)) child.forEach((c) => add(el, c));
@@ -31,7 +31,8 @@ const Dom = (() => {
         return el;
     }
 
-    // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers are on the right.
+    // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers are on the
+    // right.
     function table(caption, head, rows, kind = '') {
         const isBar = (c) => c instanceof Node && c.classList.contains('bar');
         const cell = (tag, c, i) => h(tag + (isBar(c) ? '.bars' : typeof c === 'number' || i > 0 ? '.num' : ''),
@@ -46,7 +47,8 @@ const Dom = (() => {
             })));
     }
 
-    // A horizontal bar. share: 0..1; with `sign` it grows from the middle to either side (share -1..1).
+    // A horizontal bar. share: 0..1; with `sign` it grows from the middle to either side (share
+    // -1..1).
     function bar(share, sign = false, kind = '') {
         const size = Math.min(1, Math.abs(share)) || 0;
         const fillEl = h('span.fill' + (share < 0 ? '.negative' : '') + kind, { style: sign
@@ -70,7 +72,8 @@ const Dom = (() => {
         } };
     }
 
-    // Brings a child into the middle of what scrolls. With the frame, when the browser lays the page out anyway.
+    // Brings a child into the middle of what scrolls. With the frame, when the browser lays the
+    // page out anyway.
     function center(el, child) {
         requestAnimationFrame(() => {
             if (child && child.isConnected) el.scrollLeft = child.offsetLeft - el.clientWidth / 2;

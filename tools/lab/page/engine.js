@@ -87,8 +87,8 @@ const Engine = (() => {
 
     const patterns = new Map();
 
-    // A pattern of tok_rules.c in JavaScript. Possessive quantifiers are plain ones here: they are used
-    // only where giving back could not help. Without case, s is U+017F, too.
+    // A pattern of tok_rules.c in JavaScript. Possessive quantifiers are plain ones here: they are
+    // used only where giving back could not help. Without case, s is U+017F, too.
     function translated(pattern) {
         const caseless = c => c === 's' ? '[sS\u017F]' : /[a-z]/.test(c) ? `[${c}${c.toUpperCase()}]` : c;
         const source = pattern
@@ -297,8 +297,9 @@ const Engine = (() => {
             (h.layer === 0 && h.name.endsWith('resid_pre')));
     }
 
-    // [{name, logits, logsum}]: logsum is log(sum(exp(logits))) over the whole vocabulary. A recorded page
-    // has the likeliest tokens only: all others are -Infinity there, as if they were impossible.
+    // [{name, logits, logsum}]: logsum is log(sum(exp(logits))) over the whole vocabulary. A
+    // recorded page has the likeliest tokens only: all others are -Infinity there, as if they were
+    // impossible.
     function lens(lane, pos) {
         checkPos(pos, lane);
         return residuals().map((hook, i) => {
@@ -334,7 +335,8 @@ const Engine = (() => {
         return recorded.parts;
     }
 
-    // [{name, value}] whose sum is the logit (before a cap): embed, pos_embed, biases, rounding, L0H0, mlp0.
+    // [{name, value}] whose sum is the logit (before a cap): embed, pos_embed, biases, rounding,
+    // L0H0, mlp0.
     function dla(lane, pos, token) {
         checkPos(pos, lane);
         const {layers, heads} = about.info, parts = partsOf(lane, pos, token);
@@ -355,7 +357,8 @@ const Engine = (() => {
             throw new Error('this page was written without the engine: nothing is computed here');
     }
 
-    // Draw number `counter` (from 0) of mgpt generate --seed; seed: a number, a BigInt or its digits.
+    // Draw number `counter` (from 0) of mgpt generate --seed; seed: a number, a BigInt or its
+    // digits.
     function sample(pos, {temperature = 0.8, topK = 0, topP = 1, minP = 0, seed = 0, counter = 0} = {},
         lane = 0) {
         needModule();

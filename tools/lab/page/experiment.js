@@ -1,5 +1,6 @@
 'use strict';
-// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token, compared with the run without.
+// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token,
+// compared with the run without.
 const Experiment = (() => {
     const { h, fill, table, bar, button, choice, slider, card } = Dom;
     const TOP = 5;

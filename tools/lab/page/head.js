@@ -1,13 +1,15 @@
 'use strict';
-// One query of one head, taken apart: its dot product with a key dimension by dimension, what the temperature of the
-// softmax does to it, the values that it mixes, and the cache that keys and values lie in.
+// One query of one head, taken apart: its dot product with a key dimension by dimension, what the
+// temperature of the softmax does to it, the values that it mixes, and the cache that keys and
+// values lie in.
 const Head = (() => {
     const { h, fill, table, bar, slider, card } = Dom;
     const MOST_KEYS = 24, MOST_DIMS = 32, KV_BYTES = 4;
 
     let product, warm, tau, mixTitle, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
 
-    // Queries and keys as scores see them (after rope, where there is one), values, and the KV head of the chosen head.
+    // Queries and keys as scores see them (after rope, where there is one), values, and the KV head
+    // of the chosen head.
     function vectors(state) {
         return { q: App.ofLayer('attn.hook_rot_q') || App.ofLayer('attn.hook_q'),
             k: App.ofLayer('attn.hook_rot_k') || App.ofLayer('attn.hook_k'), v: App.ofLayer('attn.hook_v'),

@@ -1,5 +1,6 @@
 'use strict';
-// The residual stream: what the model would say after every half layer, what each part adds to a logit, how long it is.
+// The residual stream: what the model would say after every half layer, what each part adds to a
+// logit, how long it is.
 const Half = (() => {
     // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
     const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');

@@ -1,13 +1,15 @@
 'use strict';
-// The worked examples of the attention lessons: small matrices, projections by name, and words about them. The numbers of
-// those that mgpt attend has too are its own (tools/attend/attend_examples.c); a test compares them.
+// The worked examples of the attention lessons: small matrices, projections by name, and words
+// about them. The numbers of those that mgpt attend has too are its own
+// (tools/attend/attend_examples.c); a test compares them.
 const LessonData = (() => {
     const THREE = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]];
     const EMMA = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
     const BIGRAMS = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0.5, 0.5], [1, 0, 0, 0]];
     const look = (n) => Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_v, j) => (i === j ? 1000 : 0)));
 
-    // name, title, what to see, X, labels, projections ('identity' ... or a matrix), causal, stages shown (all when absent), heads.
+    // name, title, what to see, X, labels, projections ('identity' ... or a matrix), causal, stages
+    // shown (all when absent), heads.
     const EXAMPLES = [
         { name: 'similarity', title: 'Similarity X Xᵀ', x: THREE, show: ['s'],
             about: 'Queries and keys are the tokens themselves, so S = X Xᵀ: how alike two rows are. Each row has square 2; the '

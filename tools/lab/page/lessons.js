@@ -58,7 +58,8 @@ const Lessons = (() => {
         return h('div.series', null, out);
     }
 
-    // The score of the chosen query and key, dimension by dimension, and the mix of values of the query.
+    // The score of the chosen query and key, dimension by dimension, and the mix of values of the
+    // query.
     function details(r) {
         const d = r.q[0].length / now.heads, out = r.headOut[now.head][now.query], at = now.head * d;
         const q = Array.from(r.q[now.query]).slice(at, at + d), k = Array.from(r.k[now.key]).slice(at, at + d);

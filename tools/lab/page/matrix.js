@@ -1,6 +1,7 @@
 'use strict';
-// A matrix as a heatmap that is also a table: every cell holds its number, rows and columns are named, arrow keys move.
-// One that is too large for reading is drawn whole in small, and the table shows the part around the chosen cell.
+// A matrix as a heatmap that is also a table: every cell holds its number, rows and columns are
+// named, arrow keys move. One that is too large for reading is drawn whole in small, and the table
+// shows the part around the chosen cell.
 const Matrix = (() => {
     const { h, fill } = Dom;
 
@@ -33,8 +34,9 @@ const Matrix = (() => {
     }
 
 
-    // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i, j), masked(i, j) ('' |
-    // 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i, j)}.
+    // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
+    // j), masked(i, j) ('' | 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i,
+    // j)}.
     function create(label, { maxRows = 16, maxCols = 16, id = '', large = false } = {}) {
         const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
         const whole = h('div.overview', { hidden: true }, overview, frame);

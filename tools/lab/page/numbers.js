@@ -1,6 +1,7 @@
 'use strict';
-// Arithmetic on rows of logits and on small vectors: no page, no engine. Sums are in float64, ties go to the
-// lower id, as in mgpt_top, mgpt_logprob and the REPL's views, so that both show the same digits.
+// Arithmetic on rows of logits and on small vectors: no page, no engine. Sums are in float64, ties
+// go to the lower id, as in mgpt_top, mgpt_logprob and the REPL's views, so that both show the same
+// digits.
 const Numbers = (() => {
     // log(sum(exp(x)))
     function logSum(x) {
@@ -84,8 +85,8 @@ const Numbers = (() => {
 
     const length = (a) => Math.sqrt(dot(a, a));
 
-    // What may be drawn: probabilities at a temperature, then top-k, then top-p on what is left, in the order of
-    // mgpt_sample. {p, n: how many can be drawn, why(id): what cut this one, or ''}.
+    // What may be drawn: probabilities at a temperature, then top-k, then top-p on what is left, in
+    // the order of mgpt_sample. {p, n: how many can be drawn, why(id): what cut this one, or ''}.
     function survivors(logits, { temperature, topK, topP }) {
         const p = softmax(logits, temperature), all = p.length, cutP = topP > 0 && topP < 1;
         if (!cutP && !(topK > 0 && topK < all)) return { p, n: all, why: () => '' };
@@ -102,7 +103,8 @@ const Numbers = (() => {
         return { p, n, why: (id) => (place[id] < n ? '' : ['top-k', 'top-p'][Number(place[id] < k)]) };
     }
 
-    // Per position: the next token, its probability, rank and -log p. logitsAt(i) is the row after token i.
+    // Per position: the next token, its probability, rank and -log p. logitsAt(i) is the row after
+    // token i.
     function losses(ids, logitsAt) {
         const out = [];
         for (let i = 0; i + 1 < ids.length; i++) {

@@ -1,5 +1,6 @@
 'use strict';
-// What comes next: bars of the next token, drawing, and how well the text that is there was foreseen.
+// What comes next: bars of the next token, drawing, and how well the text that is there was
+// foreseen.
 const Predict = (() => {
     const { h, fill, table, bar, button, slider, card } = Dom;
     const SHOWN = 12, MOST_DRAWN = 256;
@@ -33,7 +34,8 @@ const Predict = (() => {
 
     // ---- drawing ----
 
-    // Draws after the last shown token; what followed it is replaced. Returns the id, or -1 when refused.
+    // Draws after the last shown token; what followed it is replaced. Returns the id, or -1 when
+    // refused.
     function drawOne(greedy) {
         const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length);
         if (!Engine.live) return refuse(Strip.NO);

@@ -1,6 +1,7 @@
 'use strict';
-// What the page shows: the tokens, the changes in force and what is chosen. One object; views are told when it changed.
-// Link turns it into the part of the address after '#' and back, with no page and no engine.
+// What the page shows: the tokens, the changes in force and what is chosen. One object; views are
+// told when it changed. Link turns it into the part of the address after '#' and back, with no page
+// and no engine.
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/ };
@@ -100,7 +101,8 @@ const App = (() => {
         if (undo.length > 100) undo.shift();
     }
 
-    // Takes part of a state. False, and nothing has changed, when the tokens or changes are refused; the reason is shown.
+    // Takes part of a state. False, and nothing has changed, when the tokens or changes are
+    // refused; the reason is shown.
     function set(part) {
         const ids = part.ids || state.ids, edits = part.edits || state.edits;
         const recompute = ids !== state.ids || edits !== state.edits;
@@ -145,7 +147,8 @@ const App = (() => {
         return hooks.has(name) ? Engine.value(name, lane) : null;
     }
 
-    // Losses of the shown run, position by position. Those of a prefix that has not changed are kept.
+    // Losses of the shown run, position by position. Those of a prefix that has not changed are
+    // kept.
     function losses() {
         const kept = known.edits === state.edits ? known.list : [];
         let n = 0;

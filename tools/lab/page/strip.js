@@ -1,5 +1,6 @@
 'use strict';
-// The text: tokens coloured by how much the model was surprised, typing, picking from the vocabulary, steps.
+// The text: tokens coloured by how much the model was surprised, typing, picking from the
+// vocabulary, steps.
 const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
