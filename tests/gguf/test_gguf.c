@@ -9,7 +9,7 @@
 
 /* ---- reading: the file of gguf_bytes.h with every type ---- */
 
-static struct bytes everything;
+static struct gguf_image everything;
 static struct gguf parsed; /* of `everything` */
 
 static int make_everything(void **state)
@@ -84,7 +84,7 @@ TEST(uint)
 
 TEST(uint_signs_and_arrays)
 {
-    struct bytes b;
+    struct gguf_image b;
     struct gguf g;
     mgpt_error err;
     uint64_t v = 0;
@@ -166,7 +166,7 @@ TEST(arrays)
  * a last tensor that is not padded. */
 TEST(accepts_the_unusual)
 {
-    struct bytes b;
+    struct gguf_image b;
     struct gguf g;
     double d;
     char name[64];

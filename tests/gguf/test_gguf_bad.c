@@ -33,7 +33,7 @@ struct word {
 
 /* A file under construction: bytes, and zeros after them. */
 struct refused_file {
-    struct bytes b;
+    struct gguf_image b;
     size_t zeros;
 };
 
@@ -73,7 +73,7 @@ static void take_numbers(const char *p, struct word *w)
     }
 }
 
-static void put_one(struct bytes *b, const struct word *w)
+static void put_one(struct gguf_image *b, const struct word *w)
 {
     put_header(b, 1, 0);
     put_info(b, "t", w->n_dims, w->dims, (uint32_t)w->numbers[0], w->numbers[1]);
@@ -82,7 +82,7 @@ static void put_one(struct bytes *b, const struct word *w)
 }
 
 /* `is`: what the word is called. */
-static void put_named(struct bytes *b, const char *is, const struct word *w)
+static void put_named(struct gguf_image *b, const char *is, const struct word *w)
 {
     const uint64_t *n = w->numbers;
     if (strcmp(is, "text") == 0)

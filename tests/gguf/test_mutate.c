@@ -101,7 +101,7 @@ static void print_count(const char *what, const struct count *count)
 
 TEST(start_is_valid)
 {
-    struct bytes *b = *state;
+    struct gguf_image *b = *state;
     struct count count = {0};
     try_file(b->p, b->n, &count);
     assert_int_equal(count.accepted, 1);
@@ -109,7 +109,7 @@ TEST(start_is_valid)
 
 TEST(truncations)
 {
-    struct bytes *b = *state;
+    struct gguf_image *b = *state;
     struct count count = {0};
     for (size_t n = 0; n < b->n; n++)
         try_file(b->p, n, &count);
@@ -119,7 +119,7 @@ TEST(truncations)
 
 TEST(byte_changes)
 {
-    struct bytes *b = *state;
+    struct gguf_image *b = *state;
     struct count count = {0};
     for (size_t i = 0; i < b->n; i++) {
         const uint8_t old = b->p[i];
@@ -134,7 +134,7 @@ TEST(byte_changes)
     assert_true(count.accepted > 100 && count.refused > 1000);
 }
 
-static void change_fields(struct bytes *b, struct count *count)
+static void change_fields(struct gguf_image *b, struct count *count)
 {
     static const uint64_t values[] = {
         0,          1,     UINT64_MAX,        INT32_MAX, UINT64_C(1) << 31,
@@ -165,7 +165,7 @@ TEST(field_changes)
 /* Several changes at once get past checks that stop each of them alone. Same seed, same files. */
 TEST(random_changes)
 {
-    const struct bytes *b = *state;
+    const struct gguf_image *b = *state;
     struct count count = {0};
     uint64_t x = 2;
     for (int round = 0; round < 20000; round++) {
@@ -220,7 +220,7 @@ TEST(memory_is_bounded)
 
 static int make_start(void **state)
 {
-    struct bytes *b = calloc(1, sizeof *b);
+    struct gguf_image *b = calloc(1, sizeof *b);
     if (b)
         put_everything(b);
     *state = b;

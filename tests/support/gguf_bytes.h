@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bytes {
+struct gguf_image {
     uint8_t p[4096];
     size_t n;
     struct {
@@ -21,7 +21,7 @@ struct bytes {
     size_t n_fields;
 };
 
-static inline void put_raw(struct bytes *b, const void *p, size_t n)
+static inline void put_raw(struct gguf_image *b, const void *p, size_t n)
 {
     if (n > sizeof b->p - b->n)
         abort();
@@ -29,7 +29,7 @@ static inline void put_raw(struct bytes *b, const void *p, size_t n)
     b->n += n;
 }
 
-static inline void put_uint(struct bytes *b, uint64_t v, unsigned width)
+static inline void put_uint(struct gguf_image *b, uint64_t v, unsigned width)
 {
     if (b->n_fields == sizeof b->fields / sizeof *b->fields)
         abort();
@@ -39,14 +39,14 @@ static inline void put_uint(struct bytes *b, uint64_t v, unsigned width)
         put_raw(b, &(uint8_t){(uint8_t)(v >> (8 * i))}, 1);
 }
 
-static inline void put_text(struct bytes *b, const char *text)
+static inline void put_text(struct gguf_image *b, const char *text)
 {
     put_uint(b, strlen(text), 8);
     put_raw(b, text, strlen(text));
 }
 
 /* Forgets what b held. */
-static inline void put_header(struct bytes *b, uint64_t n_tensors, uint64_t n_kv)
+static inline void put_header(struct gguf_image *b, uint64_t n_tensors, uint64_t n_kv)
 {
     memset(b, 0, sizeof *b);
     put_raw(b, "GGUF", 4);
@@ -55,26 +55,26 @@ static inline void put_header(struct bytes *b, uint64_t n_tensors, uint64_t n_kv
     put_uint(b, n_kv, 8);
 }
 
-static inline void put_key(struct bytes *b, const char *key, uint32_t type)
+static inline void put_key(struct gguf_image *b, const char *key, uint32_t type)
 {
     put_text(b, key);
     put_uint(b, type, 4);
 }
 
-static inline void put_array(struct bytes *b, const char *key, uint32_t element, uint64_t n)
+static inline void put_array(struct gguf_image *b, const char *key, uint32_t element, uint64_t n)
 {
     put_key(b, key, GGUF_ARRAY);
     put_uint(b, element, 4);
     put_uint(b, n, 8);
 }
 
-static inline void put_kv_u32(struct bytes *b, const char *key, uint32_t v)
+static inline void put_kv_u32(struct gguf_image *b, const char *key, uint32_t v)
 {
     put_key(b, key, GGUF_U32);
     put_uint(b, v, 4);
 }
 
-static inline void put_info(struct bytes *b, const char *name, uint32_t n_dims,
+static inline void put_info(struct gguf_image *b, const char *name, uint32_t n_dims,
                             const uint64_t *dims, uint32_t type, uint64_t offset)
 {
     put_text(b, name);
@@ -86,7 +86,7 @@ static inline void put_info(struct bytes *b, const char *name, uint32_t n_dims,
 }
 
 /* Bytes of value `fill` up to a multiple of `to`. */
-static inline void put_padding(struct bytes *b, size_t to, uint8_t fill)
+static inline void put_padding(struct gguf_image *b, size_t to, uint8_t fill)
 {
     while (b->n % to)
         put_raw(b, &fill, 1);
@@ -100,7 +100,7 @@ static inline unsigned width_of(enum gguf_type type)
 
 /* Every value type, as scalar ("scalar.N") and as array of 3 ("array.N"), an empty array, and three
  * tensors: f32 [3, 2] holding 0..5, f16 [5] and bf16 [4, 1, 2] holding the bytes 0, 1, 2, ... */
-static inline void put_everything(struct bytes *b)
+static inline void put_everything(struct gguf_image *b)
 {
     char key[] = "scalar.X", array[] = "array.X";
     put_header(b, 3, 2 * (GGUF_N_TYPES - 1) + 2);
