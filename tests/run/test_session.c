@@ -46,6 +46,12 @@ static void check_refusal(int status, int expected, mgpt_error *err, const char 
     memset(err, 0, sizeof *err);
 }
 
+static void check_null(const void *result, int expected, mgpt_error *err, const char *part)
+{
+    assert_null(result);
+    check_refusal(err->status, expected, err, part);
+}
+
 /* ---- what a failed call must leave alone ---- */
 
 struct snapshot {
@@ -113,16 +119,11 @@ TEST(null_objects)
     size_t n = 7;
     mgpt_close(NULL);
     mgpt_session_free(NULL);
-    assert_null(mgpt_open(NULL, NULL, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "");
-    assert_null(mgpt_open_bytes(NULL, 100, NULL, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "");
-    assert_null(mgpt_session_new(NULL, NULL, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "");
-    assert_null(mgpt_fork(NULL, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "");
-    assert_null(mgpt_step(NULL, 0, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "");
+    check_null(mgpt_open(NULL, NULL, &err), MGPT_EARG, &err, "");
+    check_null(mgpt_open_bytes(NULL, 100, NULL, &err), MGPT_EARG, &err, "");
+    check_null(mgpt_session_new(NULL, NULL, &err), MGPT_EARG, &err, "");
+    check_null(mgpt_fork(NULL, &err), MGPT_EARG, &err, "");
+    check_null(mgpt_step(NULL, 0, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_get_info(NULL, &info, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_get_layer(NULL, 0, &layer, &err), MGPT_EARG, &err, "");
     check_refusal(mgpt_get_tensor(NULL, 0, &tensor, &err), MGPT_EARG, &err, "");
@@ -207,8 +208,7 @@ TEST(tokens_out_of_range)
         int32_t many[12];
         memcpy(many, f.tokens, sizeof many);
         many[10] = bad[i]; /* in the last chunk of three */
-        assert_null(mgpt_step(f.session, bad[i], &err));
-        check_refusal(err.status, MGPT_EARG, &err, printed[i]);
+        check_null(mgpt_step(f.session, bad[i], &err), MGPT_EARG, &err, printed[i]);
         check_refusal(mgpt_feed(f.session, many, 12, &err), MGPT_EARG, &err, printed[i]);
         check_refusal(mgpt_step_many(&f.session, &bad[i], 1, &err), MGPT_EARG, &err, printed[i]);
         check_unchanged(&f, f.session, &before);
@@ -231,19 +231,18 @@ TEST(session_params)
     assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 81}, &err));
     assert_non_null(strstr(err.text, "80"));
     check_refusal(err.status, MGPT_EARG, &err, "81");
-    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = -1}, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "-1");
-    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = -2}, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "-2");
-    assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = -3}, &err));
-    check_refusal(err.status, MGPT_EARG, &err, "-3");
+    check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = -1}, &err), MGPT_EARG,
+               &err, "-1");
+    check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = -2}, &err), MGPT_EARG,
+               &err, "-2");
+    check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = -3}, &err), MGPT_EARG,
+               &err, "-3");
     mgpt_session *one =
         mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 1, .n_chunk = 4096}, &err);
     assert_non_null(one);
     assert_int_equal(mgpt_n_ctx(one), 1);
     assert_non_null(mgpt_step(one, 0, &err));
-    assert_null(mgpt_step(one, 0, &err));
-    check_refusal(err.status, MGPT_EFULL, &err, "1");
+    check_null(mgpt_step(one, 0, &err), MGPT_EFULL, &err, "1");
     mgpt_session_free(one);
     close_zoo(&f);
 }
@@ -267,8 +266,7 @@ TEST(full_context)
     release(&before);
     assert_int_equal(mgpt_feed(f.session, f.tokens + 77, 3, NULL), MGPT_OK);
     before = take(&f, f.session);
-    assert_null(mgpt_step(f.session, 0, &err));
-    check_refusal(err.status, MGPT_EFULL, &err, "80");
+    check_null(mgpt_step(f.session, 0, &err), MGPT_EFULL, &err, "80");
     check_refusal(mgpt_step_many(&f.session, f.tokens, 1, &err), MGPT_EFULL, &err, "80");
     check_unchanged(&f, f.session, &before);
     assert_int_equal(mgpt_feed(f.session, f.tokens, 0, NULL), MGPT_OK);
