@@ -57,7 +57,7 @@ static struct gguf_str special_text(const struct tok *t, const struct tok_entry 
     return e->text;
 }
 
-static int load_texts(struct tok *t, mgpt_error *err)
+static int load_special_texts(struct tok *t, mgpt_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -204,6 +204,6 @@ size_t tok_strip_right(const char *text, size_t from, size_t to)
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    int status = load_texts(t, err);
+    int status = load_special_texts(t, err);
     return status < 0 ? status : load_strips(t, g, err);
 }

@@ -1,5 +1,6 @@
 /* GGUF, what is accepted and what is written. What is refused: test_gguf_bad.c. */
 #include "base/mem.h"
+#include "gguf/gguf_impl.h"
 #include "support/gguf_bytes.h"
 #include "support/place.h"
 #include "support/unit.h"
@@ -160,6 +161,21 @@ TEST(arrays)
                         "key array.I: expected an array of i32, found an array of strings");
     assert_int_equal(gguf_array(g, "scalar.F", GGUF_I32, &kv, &err), MGPT_EFILE);
     assert_string_equal(err.text, "key scalar.F: expected an array of i32, found an i32");
+}
+
+/* Everything but the data is checked: a file may be read as far as its tensors' infos. */
+TEST(header_alone)
+{
+    struct gguf g;
+    mgpt_error err;
+    size_t n = everything.n - gguf_tensor(&parsed, "brain")->size;
+    assert_int_equal(gguf_parse(&g, everything.p, n, &err), MGPT_EFILE);
+    assert_int_equal(gguf_parse_header(&g, everything.p, n, &err), MGPT_OK);
+    assert_int_equal(arr_len(g.kv), 26);
+    assert_int_equal(arr_len(g.tensors), 3);
+    gguf_free(&g);
+    assert_int_equal(gguf_parse_header(&g, everything.p, 40, &err), MGPT_EFILE);
+    assert_null(g.kv);
 }
 
 /* Version 2, no alignment key, a scalar tensor, infinities, a name that needs all of 63 bytes, and

@@ -235,7 +235,7 @@ TEST(without_prefix)
 /* ---- hostile bytes ----------------------------------------------------------------------------- */
 
 /* Reads; when that succeeds, every value as well. */
-static void exercise(struct dir *d, const char *input)
+static void exercise_directory(struct dir *d, const char *input)
 {
     struct checkpoint c;
     mgpt_error err = {0};
@@ -262,11 +262,11 @@ static void damage(const char *model, const char *file, size_t limit)
         uint8_t was = p[i];
         for (size_t k = 0; k < sizeof others; k++) {
             p[i] = others[k];
-            exercise(&d, "config.json");
+            exercise_directory(&d, "config.json");
         }
         p[i] = was;
         s->size = i;
-        exercise(&d, "config.json");
+        exercise_directory(&d, "config.json");
         s->size = size;
     }
     dir_free(&d);
