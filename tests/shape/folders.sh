@@ -1,8 +1,8 @@
 #!/bin/sh
 # The folders of src/ and tools/ are in the order in which their meson.build names them: an #include points into
-# its own folder or one named before it. Tools include the headers of src/ that are listed here. Functions of src/
-# have at most seven parameters. Architectures have names only up to binding. The library calls nothing
-# that prints, exits, aborts, or reads the environment, and has no globals. Tools open files through files.c.
+# its own folder or one named before it. Tools include the headers of src/ that are listed here.
+# Architectures have names only up to binding. The library calls nothing that prints, exits, aborts, or reads the
+# environment, and has no globals. Tools open files through files.c.
 set -eu
 root=${MGPT_SOURCE_ROOT:?}
 lib=${1:?library to look into}
@@ -50,27 +50,6 @@ for part in src tools; do
         echo "ok no include of $part/ points up"
     fi
 done
-
-# Definitions and function types of more than seven parameters (mgpt_read_kv is public).
-long=$(python3 - "$root" <<'EOF'
-import pathlib, re, sys
-parameters = re.compile(r'(?:\b(?!if|for|while|switch)(\w[\w#]*)|\(\*(\w+)(?:\[\w+\])?\))'
-                        r'\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*(?=([{;]))')
-for path in sorted(pathlib.Path(sys.argv[1], 'src').rglob('*.[ch]')):
-    text = re.sub(r'/\*.*?\*/|\\\n', ' ', path.read_text(), flags=re.S)
-    for m in parameters.finditer(text):
-        name, before = m[1] or m[2], re.split('[;{}]', text[:m.start()][-200:])[-1]
-        is_type = m[2] or 'typedef' in before
-        if re.sub(r'\([^()]*\)', '', m[3]).count(',') >= 7 and (m[4] == '{' or is_type) and name != 'mgpt_read_kv':
-            print(path, name)
-EOF
-)
-if [ -n "$long" ]; then
-    printf 'not ok: more than seven parameters\n%s\n' "$long"
-    bad=1
-else
-    echo "ok no function of src/ has more than seven parameters"
-fi
 
 # The headers of src/ that tools include, most of them in the files named here only.
 cat >"$list" <<'END'
