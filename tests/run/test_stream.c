@@ -80,36 +80,37 @@ static void put_byte_tokens(struct streamed *x, const char *bytes)
         put_token(x, 3 + (uint8_t)*bytes);
 }
 
+enum { END = INT32_MIN };
+
+/* Puts tokens up to END; the buffer then holds the text. */
+static void gives(struct streamed *x, const char *text, ...)
+{
+    va_list ap;
+    va_start(ap, text);
+    for (int token = va_arg(ap, int); token != END; token = va_arg(ap, int))
+        put_token(x, token);
+    va_end(ap);
+    holds(x, text);
+}
+
 TEST(space_in_front)
 {
     struct streamed *x = *state;
     begin(x);
-    put_token(x, 1); /* <s> is no text: what follows it is the beginning */
-    put_token(x, SP_A);
-    holds(x, "a");
-    put_token(x, SP_A);
-    put_token(x, SP);
-    put_token(x, SP);
-    holds(x, "a a  "); /* only the first one */
+    gives(x, "a", 1, SP_A, END);          /* <s> is no text: what follows it is the beginning */
+    gives(x, "a a  ", SP_A, SP, SP, END); /* only the first one */
     end(x);
     holds(x, "a a  ");
-    put_token(x, SP_A); /* a new text */
-    holds(x, "a a  a");
+    gives(x, "a a  a", SP_A, END); /* a new text */
     begin(x);
-    put_token(x, SP);
-    holds(x, "");
-    put_token(x, SP_A); /* the lone space was the one in front */
-    holds(x, " a");
+    gives(x, "", SP, END);
+    gives(x, " a", SP_A, END); /* the lone space was the one in front */
     begin(x);
-    put_token(x, A);
-    put_token(x, SP_A);
-    holds(x, "a a");
+    gives(x, "a a", A, SP_A, END);
     begin(x);
-    put_token(x, USER); /* user-defined and byte tokens keep their space */
-    holds(x, " u");
+    gives(x, " u", USER, END); /* user-defined and byte tokens keep their space */
     begin(x);
-    put_token(x, 3 + ' ');
-    holds(x, " ");
+    gives(x, " ", 3 + ' ', END);
 }
 
 TEST(half_characters)
@@ -118,13 +119,9 @@ TEST(half_characters)
     begin(x);
     put_byte_tokens(x, "\xF0\x9F\x9A");
     holds(x, "");
-    put_token(x, 1); /* prints nothing and ends nothing */
-    put_token(x, -1);
-    put_token(x, 1 << 30);
-    holds(x, "");
+    gives(x, "", 1, -1, 1 << 30, END); /* they print nothing and end nothing */
     put_byte_tokens(x, "\x80");
-    holds(x, "\xF0\x9F\x9A\x80");
-    put_token(x, E_ACUTE);
+    gives(x, "\xF0\x9F\x9A\x80\xC3\xA9", E_ACUTE, END);
     put_byte_tokens(x, "\xE6\x97\xA5\n");
     end(x);
     holds(x, "\xF0\x9F\x9A\x80\xC3\xA9\xE6\x97\xA5\n");
@@ -138,19 +135,17 @@ TEST(bytes_that_belong_to_none)
     holds(x, BAD);
     put_byte_tokens(x, "\xC3");
     holds(x, BAD); /* may still become a character */
-    put_token(x, A);
-    holds(x, BAD BAD "a");
+    gives(x, BAD BAD "a", A, END);
     put_byte_tokens(x, "\xE6\x97");
-    put_token(x, E_ACUTE);
-    holds(x, BAD BAD "a" BAD BAD "\xC3\xA9");
+    gives(x, BAD BAD "a" BAD BAD "\xC3\xA9", E_ACUTE, END);
     begin(x);
     put_byte_tokens(x,
                     "\xED\xA0\x80\xC0\xAF\x80"); /* a surrogate, an overlong form, a stray byte */
     holds(x, BAD BAD BAD BAD BAD BAD);
     begin(x);
     put_byte_tokens(x, "\xC3");
-    put_token(x, LONG); /* ends one character, has a bad byte, begins another */
-    holds(x, "\xC3\xA9" BAD "z");
+    gives(x, "\xC3\xA9" BAD "z", LONG,
+          END); /* ends one character, has a bad byte, begins another */
     put_byte_tokens(x, "\x9A\x80");
     holds(x, "\xC3\xA9" BAD "z\xF0\x9F\x9A\x80");
 }
