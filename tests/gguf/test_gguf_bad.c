@@ -99,7 +99,7 @@ static void put_named(struct gguf_image *b, const char *is, const struct word *w
         put_info(b, w->name, w->n_dims, w->dims, (uint32_t)n[0], n[1]);
 }
 
-static void put_numbers(struct refused_file *f, const char *is, const uint64_t *n)
+static void put_count_words(struct refused_file *f, const char *is, const uint64_t *n)
 {
     if (is[0] == 'u')
         put_uint(&f->b, n[0], (unsigned)atoi(is + 1) / 8);
@@ -132,7 +132,7 @@ static void put_word(struct refused_file *f, char *text)
     else if (named)
         put_named(&f->b, text, &w);
     else
-        put_numbers(f, text, w.numbers);
+        put_count_words(f, text, w.numbers);
 }
 
 /* FILE | BYTE | LINE */
