@@ -161,7 +161,7 @@ MGPT_API size_t mgpt_stream_end(mgpt_stream *stream, char *buf, size_t cap);
 enum { MGPT_KV_F32 = 1, MGPT_KV_F16 = 2 };
 typedef struct mgpt_session mgpt_session;
 typedef struct mgpt_session_params {
-    int32_t n_ctx;     /* most positions, up to the model's; 0: those. Memory is for the tokens */
+    int32_t n_ctx;     /* most positions; 0: the model's, the limit. Memory grows with tokens */
     int32_t n_threads; /* up to 256; 0: chosen from the work per token and the number of cores */
     int32_t n_chunk;   /* tokens per pass over the weights in mgpt_feed, up to 4096; 0: chosen */
     int32_t kv_type;   /* 0: MGPT_KV_F16 if most weights are not F32 and an F32 cache would take

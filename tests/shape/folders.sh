@@ -73,6 +73,15 @@ else
     echo "ok tools include the headers of src/ that are listed"
 fi
 
+# The public header is read in one sitting.
+if [ "$(wc -l <"$root/include/mgpt.h")" -gt 300 ] ||
+    [ "$(grep -v '^ \*' "$root/include/mgpt.h" | grep -oE '\bmgpt_[a-z_]+\(' | sort -u | wc -l)" -gt 45 ]; then
+    echo "not ok: mgpt.h has more than 300 lines or 45 functions"
+    bad=1
+else
+    echo "ok mgpt.h has at most 300 lines and 45 functions"
+fi
+
 # Architectures are rows of a table: after binding nothing asks which one it is.
 if grep -rnE 'ARCH_[A-Z0-9]+|arch->(bit|name)|arch_(find|row)' "$root/src/run" "$root/src/page"; then
     echo "not ok: the lines above ask for an architecture"
