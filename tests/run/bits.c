@@ -40,12 +40,13 @@ static int check_file(char *path, size_t most)
         printf("%s: %s\n", path, err.text);
     else if (bits.differs)
         printf("%s: %s, %s, %d threads, chunks of %d: position %zu, id %zu: %.9g, not %.9g\n", path,
-               d->way.isa, d->way.name, (int)d->way.n_threads, (int)d->way.n_chunk, d->pos, d->id,
-               (double)d->found, (double)d->expected);
+               d->variant.isa, d->variant.name, (int)d->variant.n_threads, (int)d->variant.n_chunk,
+               d->pos, d->id, (double)d->found, (double)d->expected);
     else
-        printf("%016llx  %s  %zu ways, %zu instruction sets\n",
-               (unsigned long long)bits.ways[0].hash, path, arr_len(bits.ways), bits.n_isas);
-    arr_free(bits.ways);
+        printf("%016llx  %s  %zu variants, %zu instruction sets\n",
+               (unsigned long long)bits.variants[0].hash, path, arr_len(bits.variants),
+               bits.n_isas);
+    arr_free(bits.variants);
     return !ok || bits.differs;
 }
 
