@@ -224,6 +224,9 @@ script 'abcdefghijklmnopqr\nabcdefghijklmno\n\n/b\n/p z\n'
 tells "a text that does not fit" "19 tokens, but 16 of 16 positions are free"
 tells "a full context" "the context is full (16 positions)"
 says "/b works when it is full" "15 of 16"
+script '/ids "a"b\n/tokens\n'
+tells "letters after a quoted token are not dropped" 'character'
+says "... and nothing is fed" "0 of 16"
 script '/ids 27\n/ids xy\n/ids\n/s 0\n/s 1x\n'
 check "five bad lines, five messages" eval '[ "$(wc -l <"$tmp/err")" -eq 5 ] && [ ! -s "$tmp/out" ]'
 script '/g\n' "$lines" tells "nothing to continue without BOS" "type a text first"
