@@ -80,7 +80,9 @@
 #define VEC_FILE_OF(isa) VEC_FILE(isa)
 #include VEC_FILE_OF(ISA)
 
-#if VEC_NATIVE /* vec and quad are types that compilers know the arithmetic of */
+/* vec and quad are types that compilers know the arithmetic of. vec_load and vec_store are not here:
+ * gcc 12 passes a memcpy of a vector through the stack in the tiles. */
+#if VEC_NATIVE
 
 VEC_INLINE vec vec_add(vec a, vec b)
 {
