@@ -134,7 +134,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                                  .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale
                                                                   : 1 / sqrt(s->head_dim),
                                  .keep = keep ? (double)keep->values[layer] : 1,
-                                 .blend = mix ? (double)mix->values[layer] : 0,
+                                 .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
                                  .halves = row->place == PLACE_HALVES,
                                  .stored = is_stored(row),
                                  .attn_norm = row->norms != NORMS_AFTER,

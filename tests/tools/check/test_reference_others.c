@@ -288,7 +288,7 @@ TEST_ON_FILE(json_lines)
     reference_close(ref);
 }
 
-/* All spellings of a token, an empty entry, and the last token, behind which there is nothing. */
+/* All spellings of a token, an empty entry, and the last token, which nothing follows. */
 TEST_ON_FILE(some_log_probabilities)
 {
     double row[V];

@@ -112,7 +112,7 @@ const struct suspect_row suspect_rows[] = {
     {"q and v exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_v")},
     {"q and attention's output exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_output")},
     {"the two norms of a layer exchanged", OF_TENSORS, 1, SWAP("attn_norm", "ffn_norm")},
-    {"the two norms after branches exchanged", OF_TENSORS, 1,
+    {"the two norms after the branches exchanged", OF_TENSORS, 1,
      SWAP("post_attention_norm", "post_ffw_norm")},
     {"norms of q and k exchanged", OF_TENSORS, 1, SWAP("attn_q_norm", "attn_k_norm")},
     {"embedding and head exchanged", OF_TENSORS, 1, SWAP("output", "token_embd")},

@@ -291,8 +291,8 @@ static void run_layer(struct oracle *o, int layer)
     const struct oracle_layer *l = &o->s->layers[layer];
     if (layer == 0)
         memcpy(o->x0, o->x, o->T * o->E * sizeof *o->x);
-    for (size_t i = 0; i < o->T * o->E && (l->keep != 1 || l->blend != 0); i++)
-        o->x[i] = l->keep * o->x[i] + l->blend * o->x0[i];
+    for (size_t i = 0; i < o->T * o->E && (l->keep != 1 || l->mix_in_x0 != 0); i++)
+        o->x[i] = l->keep * o->x[i] + l->mix_in_x0 * o->x0[i];
     point(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {

@@ -28,8 +28,8 @@ struct oracle_layer {
     size_t window;      /* most keys a query sees; 0: all */
     const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
     double attn_scale;
-    double keep, blend; /* x = keep x + blend x0 before the layer, x0: what the first began with */
-    int halves;         /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
+    double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
+    int halves;              /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
     int attn_norm, mlp_norm; /* the branch reads a norm of the residual, not the residual itself */
     int shared_norm;         /* the MLP's is attn_norm, too */
     int parallel;            /* both branches read the same residual */

@@ -40,7 +40,7 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .activation = act_name(m->act),
                                  .attn_scale = (double)m->attn_scale,
                                  .keep = (double)l->x_scale,
-                                 .blend = (double)l->x0_scale,
+                                 .mix_in_x0 = (double)l->x0_scale,
                                  .halves = m->arch->pairs == ROPE_HALVES,
                                  .stored = stored(m->arch),
                                  .attn_norm = l->attn_norm.kind != NORM_NONE,
