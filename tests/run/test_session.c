@@ -15,41 +15,60 @@ struct zoo_session {
     size_t n_vocab;
 };
 
-static struct zoo_session open_zoo(size_t i)
+static struct zoo_session open_deep(void)
 {
-    struct toy_spec spec = toy_zoo[i];
+    struct toy_spec spec = toy_zoo[ZOO_LLAMA_DEEP];
     spec.seed = 77;
-    struct zoo_session f = {.m = toy_build(&spec), .n_vocab = (size_t)spec.n_vocab};
-    mgpt_session_params params = {.n_chunk = 4};
-    f.model = toy_open(f.m, NULL);
-    f.session = mgpt_session_new(f.model, &params, NULL);
-    assert_non_null(f.session);
-    toy_tokens(f.m, 3, f.tokens, 80);
-    return f;
+    struct zoo_session z = {.m = toy_build(&spec), .n_vocab = (size_t)spec.n_vocab};
+    z.model = toy_open(z.m, NULL);
+    z.session = subject_session(z.model, 4, 0);
+    toy_tokens(z.m, 3, z.tokens, 80);
+    return z;
 }
 
-static void close_zoo(struct zoo_session *f)
+static void close_deep(struct zoo_session *z)
 {
-    mgpt_session_free(f->session);
-    mgpt_close(f->model);
-    toy_free(f->m);
+    mgpt_session_free(z->session);
+    mgpt_close(z->model);
+    toy_free(z->m);
 }
+
+/* Of the running test. */
+static struct zoo_session f;
+static mgpt_error err;
+
+static int begin_test(void **state)
+{
+    (void)state;
+    f = open_deep();
+    memset(&err, 0, sizeof err);
+    return 0;
+}
+
+static int end_test(void **state)
+{
+    (void)state;
+    close_deep(&f);
+    return 0;
+}
+
+#define TEST_SESSION(name) TEST_WITH(name, begin_test, end_test)
 
 /* A refusal: the expected status twice, and one printable line that holds `part`. */
-static void check_refusal(int status, int expected, mgpt_error *err, const char *part)
+static void check_refusal(int status, int expected, const char *part)
 {
-    if (status != expected || err->status != expected)
-        fail_msg("status %d, err.status %d, expected %d: %s", status, err->status, expected,
-                 err->text);
-    if (!err->text[0] || strchr(err->text, '\n') || !strstr(err->text, part))
-        fail_msg("'%s' should be a line with '%s'", err->text, part);
-    memset(err, 0, sizeof *err);
+    if (status != expected || err.status != expected)
+        fail_msg("status %d, err.status %d, expected %d: %s", status, err.status, expected,
+                 err.text);
+    if (!err.text[0] || strchr(err.text, '\n') || !strstr(err.text, part))
+        fail_msg("'%s' should be a line with '%s'", err.text, part);
+    memset(&err, 0, sizeof err);
 }
 
-static void check_null(const void *result, int expected, mgpt_error *err, const char *part)
+static void check_null(const void *result, int expected, const char *part)
 {
     assert_null(result);
-    check_refusal(err->status, expected, err, part);
+    check_refusal(err.status, expected, part);
 }
 
 /* ---- what a failed call must leave alone ---- */
@@ -70,15 +89,15 @@ static float *copy_of(const float *logits, size_t n)
     return copy;
 }
 
-static struct snapshot take(const struct zoo_session *f, mgpt_session *session)
+static struct snapshot take(mgpt_session *session)
 {
     struct snapshot s = {.pos = mgpt_pos(session)};
     if (s.pos > 0)
         memcpy(s.tokens, mgpt_tokens(session), s.pos * sizeof *s.tokens);
-    s.logits = copy_of(mgpt_logits(session), f->n_vocab);
+    s.logits = copy_of(mgpt_logits(session), f.n_vocab);
     if (s.pos < mgpt_n_ctx(session)) {
         mgpt_session *fork = mgpt_fork(session, NULL);
-        s.next = copy_of(mgpt_step(fork, 1, NULL), f->n_vocab);
+        s.next = copy_of(mgpt_step(fork, 1, NULL), f.n_vocab);
         assert_non_null(s.next);
         mgpt_session_free(fork);
     }
@@ -91,11 +110,10 @@ static void release(struct snapshot *s)
     free(s->next);
 }
 
-static void check_unchanged(const struct zoo_session *f, mgpt_session *session,
-                            const struct snapshot *before)
+static void check_unchanged(mgpt_session *session, const struct snapshot *before)
 {
-    struct snapshot now = take(f, session);
-    size_t n = f->n_vocab * sizeof(float);
+    struct snapshot now = take(session);
+    size_t n = f.n_vocab * sizeof(float);
     assert_int_equal(now.pos, before->pos);
     assert_memory_equal(now.tokens, before->tokens, sizeof now.tokens);
     assert_int_equal(now.logits != NULL, before->logits != NULL);
@@ -108,9 +126,8 @@ static void check_unchanged(const struct zoo_session *f, mgpt_session *session,
 
 /* ---- arguments ---- */
 
-TEST(null_objects)
+TEST_SESSION(null_objects)
 {
-    mgpt_error err = {0};
     mgpt_info info;
     mgpt_tensor tensor;
     mgpt_layer layer;
@@ -119,24 +136,24 @@ TEST(null_objects)
     size_t n = 7;
     mgpt_close(NULL);
     mgpt_session_free(NULL);
-    check_null(mgpt_open(NULL, NULL, &err), MGPT_EARG, &err, "");
-    check_null(mgpt_open_bytes(NULL, 100, NULL, &err), MGPT_EARG, &err, "");
-    check_null(mgpt_session_new(NULL, NULL, &err), MGPT_EARG, &err, "");
-    check_null(mgpt_fork(NULL, &err), MGPT_EARG, &err, "");
-    check_null(mgpt_step(NULL, 0, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_get_info(NULL, &info, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_get_layer(NULL, 0, &layer, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_get_tensor(NULL, 0, &tensor, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_find_tensor(NULL, "x", &tensor, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_read_tensor(NULL, "x", 0, 1, x, &err), MGPT_EARG, &err, "");
-    check_refusal((int)mgpt_encode(NULL, "x", 1, 0, &token, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_feed(NULL, &token, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_sync(NULL, &token, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_rewind(NULL, 0, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_step_many(NULL, &token, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_tap(NULL, 0, NULL, NULL, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_read_kv(NULL, 0, 0, 0, 1, x, x, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_unembed(NULL, x, x, &err), MGPT_EARG, &err, "");
+    check_null(mgpt_open(NULL, NULL, &err), MGPT_EARG, "");
+    check_null(mgpt_open_bytes(NULL, 100, NULL, &err), MGPT_EARG, "");
+    check_null(mgpt_session_new(NULL, NULL, &err), MGPT_EARG, "");
+    check_null(mgpt_fork(NULL, &err), MGPT_EARG, "");
+    check_null(mgpt_step(NULL, 0, &err), MGPT_EARG, "");
+    check_refusal(mgpt_get_info(NULL, &info, &err), MGPT_EARG, "");
+    check_refusal(mgpt_get_layer(NULL, 0, &layer, &err), MGPT_EARG, "");
+    check_refusal(mgpt_get_tensor(NULL, 0, &tensor, &err), MGPT_EARG, "");
+    check_refusal(mgpt_find_tensor(NULL, "x", &tensor, &err), MGPT_EARG, "");
+    check_refusal(mgpt_read_tensor(NULL, "x", 0, 1, x, &err), MGPT_EARG, "");
+    check_refusal((int)mgpt_encode(NULL, "x", 1, 0, &token, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_feed(NULL, &token, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_sync(NULL, &token, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_rewind(NULL, 0, &err), MGPT_EARG, "");
+    check_refusal(mgpt_step_many(NULL, &token, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_tap(NULL, 0, NULL, NULL, &err), MGPT_EARG, "");
+    check_refusal(mgpt_read_kv(NULL, 0, 0, 0, 1, x, x, &err), MGPT_EARG, "");
+    check_refusal(mgpt_unembed(NULL, x, x, &err), MGPT_EARG, "");
     assert_int_equal(mgpt_n_tensors(NULL), 0);
     assert_int_equal(mgpt_pos(NULL), 0);
     assert_int_equal(mgpt_n_ctx(NULL), 0);
@@ -149,37 +166,33 @@ TEST(null_objects)
     assert_int_equal(mgpt_is_end(NULL, 0), 0);
 }
 
-TEST(null_arguments_of_a_session)
+TEST_SESSION(null_arguments_of_a_session)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err = {0};
     float x[32] = {0}, y[32];
     mgpt_session *sessions[1] = {f.session}, *none[1] = {NULL};
     assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
-    struct snapshot before = take(&f, f.session);
-    check_refusal(mgpt_get_info(f.model, NULL, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_feed(f.session, NULL, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_sync(f.session, NULL, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_step_many(sessions, NULL, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_step_many(none, f.tokens, 1, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_unembed(f.session, NULL, y, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_unembed(f.session, x, NULL, &err), MGPT_EARG, &err, "");
-    check_refusal(mgpt_tap(f.session, 1, NULL, NULL, &err), MGPT_EARG, &err, "");
+    struct snapshot before = take(f.session);
+    check_refusal(mgpt_get_info(f.model, NULL, &err), MGPT_EARG, "");
+    check_refusal(mgpt_feed(f.session, NULL, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_sync(f.session, NULL, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_step_many(sessions, NULL, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_step_many(none, f.tokens, 1, &err), MGPT_EARG, "");
+    check_refusal(mgpt_unembed(f.session, NULL, y, &err), MGPT_EARG, "");
+    check_refusal(mgpt_unembed(f.session, x, NULL, &err), MGPT_EARG, "");
+    check_refusal(mgpt_tap(f.session, 1, NULL, NULL, &err), MGPT_EARG, "");
     check_refusal(mgpt_tap(f.session, MGPT_POINT_BIT(MGPT_N_POINTS), trace_tap, NULL, &err),
-                  MGPT_EARG, &err, "");
-    check_unchanged(&f, f.session, &before);
+                  MGPT_EARG, "");
+    check_unchanged(f.session, &before);
     assert_int_equal(mgpt_feed(f.session, NULL, 0, &err), MGPT_OK);
     assert_int_equal(mgpt_step_many(NULL, NULL, 0, &err), MGPT_OK);
-    check_unchanged(&f, f.session, &before);
+    check_unchanged(f.session, &before);
     release(&before);
-    close_zoo(&f);
 }
 
 /* A NULL err is allowed everywhere, and success leaves *err alone. */
-TEST(err_is_optional_and_untouched_by_success)
+TEST_SESSION(err_is_optional_and_untouched_by_success)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err, before;
+    mgpt_error before;
     memset(&err, 0x5A, sizeof err);
     before = err;
     assert_non_null(mgpt_step(f.session, 1, &err));
@@ -193,95 +206,83 @@ TEST(err_is_optional_and_untouched_by_success)
     assert_int_equal(mgpt_feed(f.session, f.tokens, 1000, NULL), MGPT_EFULL);
     assert_int_equal(mgpt_rewind(f.session, 1000, NULL), MGPT_EARG);
     assert_null(mgpt_open("/nonexistent/model.gguf", NULL, NULL));
-    close_zoo(&f);
 }
 
-TEST(tokens_out_of_range)
+TEST_SESSION(tokens_out_of_range)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     const int32_t bad[] = {-1, 27, INT32_MAX, INT32_MIN};
     const char *const printed[] = {"-1", "27", "2147483647", "-2147483648"};
-    mgpt_error err = {0};
     assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
-    struct snapshot before = take(&f, f.session);
+    struct snapshot before = take(f.session);
     for (size_t i = 0; i < 4; i++) {
         int32_t many[12];
         memcpy(many, f.tokens, sizeof many);
         many[10] = bad[i]; /* in the last chunk of three */
-        check_null(mgpt_step(f.session, bad[i], &err), MGPT_EARG, &err, printed[i]);
-        check_refusal(mgpt_feed(f.session, many, 12, &err), MGPT_EARG, &err, printed[i]);
-        check_refusal(mgpt_step_many(&f.session, &bad[i], 1, &err), MGPT_EARG, &err, printed[i]);
-        check_unchanged(&f, f.session, &before);
-        check_refusal(mgpt_sync(f.session, many, 12, &err), MGPT_EARG, &err, printed[i]);
+        check_null(mgpt_step(f.session, bad[i], &err), MGPT_EARG, printed[i]);
+        check_refusal(mgpt_feed(f.session, many, 12, &err), MGPT_EARG, printed[i]);
+        check_refusal(mgpt_step_many(&f.session, &bad[i], 1, &err), MGPT_EARG, printed[i]);
+        check_unchanged(f.session, &before);
+        check_refusal(mgpt_sync(f.session, many, 12, &err), MGPT_EARG, printed[i]);
         assert_true(mgpt_pos(f.session) <= 12);
         assert_memory_equal(mgpt_tokens(f.session), many, mgpt_pos(f.session) * sizeof *many);
         assert_int_equal(mgpt_sync(f.session, f.tokens, 5, NULL), MGPT_OK);
-        check_unchanged(&f, f.session, &before);
+        check_unchanged(f.session, &before);
     }
     release(&before);
-    close_zoo(&f);
 }
 
-TEST(session_params)
+TEST_SESSION(session_params)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err = {0};
     assert_int_equal(mgpt_n_ctx(f.session), 80);
     assert_ptr_equal(mgpt_session_model(f.session), f.model);
     assert_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 81}, &err));
     assert_non_null(strstr(err.text, "80"));
-    check_refusal(err.status, MGPT_EARG, &err, "81");
+    check_refusal(err.status, MGPT_EARG, "81");
     check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = -1}, &err), MGPT_EARG,
-               &err, "-1");
+               "-1");
     check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = -2}, &err), MGPT_EARG,
-               &err, "-2");
+               "-2");
     check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = -3}, &err), MGPT_EARG,
-               &err, "-3");
+               "-3");
     mgpt_session *one =
         mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 1, .n_chunk = 4096}, &err);
     assert_non_null(one);
     assert_int_equal(mgpt_n_ctx(one), 1);
     assert_non_null(mgpt_step(one, 0, &err));
-    check_null(mgpt_step(one, 0, &err), MGPT_EFULL, &err, "1");
+    check_null(mgpt_step(one, 0, &err), MGPT_EFULL, "1");
     mgpt_session_free(one);
-    close_zoo(&f);
 }
 
 /* ---- a full context ---- */
 
-TEST(full_context)
+TEST_SESSION(full_context)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err = {0};
     assert_int_equal(mgpt_feed(f.session, f.tokens, 77, NULL), MGPT_OK);
-    struct snapshot before = take(&f, f.session);
-    check_refusal(mgpt_feed(f.session, f.tokens, 4, &err), MGPT_EFULL, &err, "80");
-    check_unchanged(&f, f.session, &before);
+    struct snapshot before = take(f.session);
+    check_refusal(mgpt_feed(f.session, f.tokens, 4, &err), MGPT_EFULL, "80");
+    check_unchanged(f.session, &before);
     /* The tokens must not be read: there is one, and n is SIZE_MAX. */
-    check_refusal(mgpt_feed(f.session, f.tokens, SIZE_MAX, &err), MGPT_EFULL, &err, "80");
-    check_unchanged(&f, f.session, &before);
-    check_refusal(mgpt_sync(f.session, f.tokens, 81, &err), MGPT_EFULL, &err, "80");
+    check_refusal(mgpt_feed(f.session, f.tokens, SIZE_MAX, &err), MGPT_EFULL, "80");
+    check_unchanged(f.session, &before);
+    check_refusal(mgpt_sync(f.session, f.tokens, 81, &err), MGPT_EFULL, "80");
     assert_int_equal(mgpt_sync(f.session, f.tokens, 77, NULL), MGPT_OK);
-    check_unchanged(&f, f.session, &before);
+    check_unchanged(f.session, &before);
     release(&before);
     assert_int_equal(mgpt_feed(f.session, f.tokens + 77, 3, NULL), MGPT_OK);
-    before = take(&f, f.session);
-    check_null(mgpt_step(f.session, 0, &err), MGPT_EFULL, &err, "80");
-    check_refusal(mgpt_step_many(&f.session, f.tokens, 1, &err), MGPT_EFULL, &err, "80");
-    check_unchanged(&f, f.session, &before);
+    before = take(f.session);
+    check_null(mgpt_step(f.session, 0, &err), MGPT_EFULL, "80");
+    check_refusal(mgpt_step_many(&f.session, f.tokens, 1, &err), MGPT_EFULL, "80");
+    check_unchanged(f.session, &before);
     assert_int_equal(mgpt_feed(f.session, f.tokens, 0, NULL), MGPT_OK);
     release(&before);
     assert_int_equal(mgpt_rewind(f.session, 79, NULL), MGPT_OK);
     assert_non_null(mgpt_step(f.session, 0, NULL));
-    close_zoo(&f);
 }
 
 /* ---- rewind, logits, fork, sync ---- */
 
-TEST(logits_exist_after_tokens_only)
+TEST_SESSION(logits_exist_after_tokens_only)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err = {0};
     assert_int_equal(mgpt_pos(f.session), 0);
     assert_null(mgpt_logits(f.session));
     assert_int_equal(mgpt_feed(f.session, f.tokens, 0, NULL), MGPT_OK);
@@ -292,8 +293,8 @@ TEST(logits_exist_after_tokens_only)
     assert_int_equal(mgpt_feed(f.session, f.tokens + 1, 9, NULL), MGPT_OK);
     assert_int_equal(mgpt_pos(f.session), 10);
     assert_memory_equal(mgpt_tokens(f.session), f.tokens, 10 * sizeof *f.tokens);
-    check_refusal(mgpt_rewind(f.session, 11, &err), MGPT_EARG, &err, "11");
-    check_refusal(mgpt_rewind(f.session, SIZE_MAX, &err), MGPT_EARG, &err, "");
+    check_refusal(mgpt_rewind(f.session, 11, &err), MGPT_EARG, "11");
+    check_refusal(mgpt_rewind(f.session, SIZE_MAX, &err), MGPT_EARG, "");
     assert_non_null(mgpt_logits(f.session));
     assert_int_equal(mgpt_rewind(f.session, 4, NULL), MGPT_OK);
     assert_int_equal(mgpt_pos(f.session), 4);
@@ -303,7 +304,6 @@ TEST(logits_exist_after_tokens_only)
     assert_non_null(mgpt_logits(f.session));
     assert_int_equal(mgpt_sync(f.session, f.tokens, 0, NULL), MGPT_OK);
     assert_int_equal(mgpt_pos(f.session), 0);
-    close_zoo(&f);
 }
 
 static int count_calls(const mgpt_value *value, void *user)
@@ -314,9 +314,8 @@ static int count_calls(const mgpt_value *value, void *user)
 }
 
 /* A fork takes settings and logits with it, but no tap; a rewound session's fork has no logits. */
-TEST(fork_takes_settings_without_taps)
+TEST_SESSION(fork_takes_settings_without_taps)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     int calls = 0;
     mgpt_session *small = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 9}, NULL);
     assert_int_equal(mgpt_feed(small, f.tokens, 6, NULL), MGPT_OK);
@@ -340,13 +339,11 @@ TEST(fork_takes_settings_without_taps)
     assert_null(mgpt_logits(fork));
     mgpt_session_free(fork);
     mgpt_session_free(small);
-    close_zoo(&f);
 }
 
 /* Sync keeps what is common: only what differs is run again. */
-TEST(sync_runs_only_what_differs)
+TEST_SESSION(sync_runs_only_what_differs)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP);
     mgpt_session *session = mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = 1}, NULL);
     int calls = 0;
     assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_EMBD), count_calls, &calls, NULL),
@@ -364,20 +361,18 @@ TEST(sync_runs_only_what_differs)
         assert_int_equal(calls, steps[i].runs);
     }
     mgpt_session_free(session);
-    close_zoo(&f);
 }
 
 /* ---- several sessions ---- */
 
-TEST(step_many_refuses_as_a_whole)
+TEST_SESSION(step_many_refuses_as_a_whole)
 {
-    struct zoo_session f = open_zoo(ZOO_LLAMA_DEEP), g = open_zoo(ZOO_LLAMA_DEEP);
-    mgpt_error err = {0};
+    struct zoo_session g = open_deep();
     mgpt_session *full = mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 3}, NULL);
     mgpt_session *empty = mgpt_session_new(f.model, NULL, NULL);
     assert_int_equal(mgpt_feed(full, f.tokens, 3, NULL), MGPT_OK);
     assert_int_equal(mgpt_feed(f.session, f.tokens, 5, NULL), MGPT_OK);
-    struct snapshot before = take(&f, f.session);
+    struct snapshot before = take(f.session);
     const int32_t good[3] = {1, 2, 3}, bad[3] = {1, 2, 27};
     const struct {
         mgpt_session *sessions[3];
@@ -391,16 +386,16 @@ TEST(step_many_refuses_as_a_whole)
     };
     for (size_t i = 0; i < 4; i++) {
         check_refusal(mgpt_step_many(cases[i].sessions, cases[i].tokens, 3, &err), cases[i].status,
-                      &err, "");
-        check_unchanged(&f, f.session, &before);
+                      "");
+        check_unchanged(f.session, &before);
         assert_int_equal(mgpt_pos(empty), 0);
         assert_null(mgpt_logits(empty));
         assert_int_equal(mgpt_pos(g.session), 0);
     }
     mgpt_session *three[3] = {f.session, empty, g.session};
     three[2] = mgpt_session_new(f.model, NULL, NULL);
-    check_refusal(mgpt_step_many(three, bad, 3, &err), MGPT_EARG, &err, "27");
-    check_unchanged(&f, f.session, &before);
+    check_refusal(mgpt_step_many(three, bad, 3, &err), MGPT_EARG, "27");
+    check_unchanged(f.session, &before);
     assert_int_equal(mgpt_step_many(three, good, 3, &err), MGPT_OK);
     assert_int_equal(mgpt_pos(f.session), 6);
     assert_int_equal(mgpt_tokens(empty)[0], 2);
@@ -408,6 +403,5 @@ TEST(step_many_refuses_as_a_whole)
     mgpt_session_free(full);
     mgpt_session_free(empty);
     release(&before);
-    close_zoo(&f);
-    close_zoo(&g);
+    close_deep(&g);
 }
