@@ -88,13 +88,7 @@ static void over_some(void sweep(const struct subject *))
 }
 
 /* A sweep over some of the zoo. */
-#define SWEEP(name)                                                                                \
-    static void sweep_##name(const struct subject *s);                                             \
-    TEST(name)                                                                                     \
-    {                                                                                              \
-        over_some(sweep_##name);                                                                   \
-    }                                                                                              \
-    static void sweep_##name(const struct subject *s)
+#define SWEEP(name) TEST_EACH(over_some, name, const struct subject *s)
 
 SWEEP(open)
 {

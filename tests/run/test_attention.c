@@ -114,13 +114,7 @@ static void each_trial(void test(const struct trial *t))
 }
 
 /* A test of every spec with caches of both types. */
-#define TEST_TRIAL(name)                                                                           \
-    static void try_##name(const struct trial *t);                                                 \
-    TEST(name)                                                                                     \
-    {                                                                                              \
-        each_trial(try_##name);                                                                    \
-    }                                                                                              \
-    static void try_##name(const struct trial *t)
+#define TEST_TRIAL(name) TEST_EACH(each_trial, name, const struct trial *t)
 
 TEST_TRIAL(chunks_and_threads)
 {

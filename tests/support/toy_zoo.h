@@ -79,13 +79,7 @@ void subject_free(struct subject *s);
 void subject_each(void test(const struct subject *));
 
 /* TEST_ZOO(name) { ... }: a test of every model of the zoo, s. */
-#define TEST_ZOO(name)                                                                             \
-    static void each_##name(const struct subject *s);                                              \
-    TEST(name)                                                                                     \
-    {                                                                                              \
-        subject_each(each_##name);                                                                 \
-    }                                                                                              \
-    static void each_##name(const struct subject *s)
+#define TEST_ZOO(name) TEST_EACH(subject_each, name, const struct subject *s)
 
 /* A member of the zoo as a subject. */
 struct subject subject_zoo(size_t zoo);

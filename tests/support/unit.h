@@ -31,6 +31,15 @@
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+/* A test of every member of a set: `each` calls the body, a function of `parameter`, for all. */
+#define TEST_EACH(each, name, parameter)                                                           \
+    static void each_##name(parameter);                                                            \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        each(each_##name);                                                                         \
+    }                                                                                              \
+    static void each_##name(parameter)
+
 #define GROUP(setup, teardown)                                                                     \
     __attribute__((constructor)) static void add_group(void)                                       \
     {                                                                                              \
