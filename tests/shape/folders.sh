@@ -60,6 +60,7 @@ tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
 tools/(attend/attend_stages|bench/bench_cases)\.h: kernels/kernels\.h
 tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h
 tools/(convert/core/from_gguf|check/oracle/oracle_model)\.c: model/model\.h
+tools/convert/core/write\.c: model/arch\.h
 tools/(convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
 END
 inside=$(cd "$root" && grep -rE '^ *# *include "' tools --include='*.[ch]' --include='*.inc' |

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/interrupt.h"
+#include "model/arch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,23 +35,9 @@ static const char *arch_key(char buf[128], const struct ckpt_hparams *hp, const 
     return buf;
 }
 
-/* What the keys of an architecture say that others leave to it. */
-enum { LAYER_NORM = 1, PARALLEL = 2, NORMS = 4 };
-
-static int states(const struct ckpt_hparams *hp, int what)
+static int is_arch(const struct ckpt_hparams *hp, const char *name)
 {
-    static const struct {
-        const char *arch;
-        int what;
-    } rows[] = {{"gpt2", LAYER_NORM},
-                {"gptneox", LAYER_NORM | PARALLEL},
-                {"phi2", LAYER_NORM},
-                {"olmo", LAYER_NORM},
-                {"microgpt", NORMS}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].arch, hp->arch) == 0)
-            return rows[i].what & what;
-    return 0;
+    return strcmp(hp->arch, name) == 0;
 }
 
 /* A number that the architecture does without. */
@@ -76,9 +63,8 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
     put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
     put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
-    const char *eps = states(hp, LAYER_NORM) ? "attention.layer_norm_epsilon"
-                                             : "attention.layer_norm_rms_epsilon";
-    gguf_put_f32(w, arch_key(key, hp, eps), hp->norm_eps);
+    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
+    gguf_put_f32(w, arch_key(key, hp, arch->eps_key), hp->norm_eps);
 }
 
 static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
@@ -99,7 +85,7 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
         put_text(w, "mgpt.activation", hp->activation);
     if (hp->windows)
         gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
-    if (!states(hp, NORMS))
+    if (!is_arch(hp, "microgpt"))
         return;
     gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);
     gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
@@ -115,7 +101,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     write_put_attention(w, hp);
     put_rope(w, hp);
     put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
-    if (states(hp, PARALLEL) && hp->parallel >= 0)
+    if (is_arch(hp, "gptneox") && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
     gguf_put_u32(w, arch_key(key, hp, "vocab_size"), hp->n_vocab);
     put_dialect(w, hp);
