@@ -15,7 +15,8 @@
 void add(struct bytes *b, const void *data, size_t n)
 {
     assert_true(arr_reserve(b->data, arr_len(b->data) + n));
-    memcpy(stbds_arraddnptr(b->data, n), data, n);
+    if (n > 0) /* data may be NULL then */
+        memcpy(stbds_arraddnptr(b->data, n), data, n);
 }
 
 void drop(struct bytes *b)
