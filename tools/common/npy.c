@@ -235,8 +235,8 @@ int64_t npy_integer(const struct npy *npy, const uint8_t *data, size_t i)
     struct cursor c = cursor_over(data + i * npy->width, npy->width);
     uint64_t bits = cursor_uint(&c, npy->width);
     int64_t wide;
-    if (npy->width == 4)
-        bits = (bits ^ 0x80000000u) - 0x80000000u; /* the sign of 32 bits, in 64 */
+    if (npy->width == 4 && bits >> 31)
+        bits |= UINT64_MAX << 32; /* the sign of 32 bits, in 64 */
     memcpy(&wide, &bits, sizeof wide);
     return wide;
 }
