@@ -80,8 +80,8 @@
 #define VEC_FILE_OF(isa) VEC_FILE(isa)
 #include VEC_FILE_OF(ISA)
 
-/* vec and quad are types that compilers know the arithmetic of. vec_load and vec_store are not here:
- * gcc 12 passes a memcpy of a vector through the stack in the tiles. */
+/* vec and quad are types that compilers know the arithmetic of. Loads and stores are not here: gcc
+ * 12 passes a memcpy of a vector through the stack in the tiles and in the fused attention. */
 #if VEC_NATIVE
 
 VEC_INLINE vec vec_add(vec a, vec b)
@@ -107,18 +107,6 @@ VEC_INLINE vec vec_div(vec a, vec b)
 VEC_INLINE quad quad_of(float x)
 {
     return (quad){x, x, x, x};
-}
-
-VEC_INLINE quad quad_load(const float *p)
-{
-    quad a;
-    memcpy(&a, p, sizeof a);
-    return a;
-}
-
-VEC_INLINE void quad_store(float *p, quad a)
-{
-    memcpy(p, &a, sizeof a);
 }
 
 VEC_INLINE quad quad_add(quad a, quad b)

@@ -157,6 +157,16 @@ VEC_INLINE float vec_biggest(vec a)
     return vgetq_lane_f32(vec_max(two, vextq_f32(two, two, 1)), 0);
 }
 
+VEC_INLINE quad quad_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+VEC_INLINE void quad_store(float *p, quad a)
+{
+    vst1q_f32(p, a);
+}
+
 VEC_INLINE quad quad_sqrt(quad a)
 {
     return vsqrtq_f32(a);

@@ -7,6 +7,16 @@
 
 typedef __m128 quad;
 
+VEC_INLINE quad quad_load(const float *p)
+{
+    return _mm_loadu_ps(p);
+}
+
+VEC_INLINE void quad_store(float *p, quad a)
+{
+    _mm_storeu_ps(p, a);
+}
+
 VEC_INLINE quad quad_sqrt(quad a)
 {
     return _mm_sqrt_ps(a);
