@@ -125,10 +125,12 @@ VEC_INLINE void step_mix(float *o, const struct step_weights w, const struct ste
         weight[i] = w.at + h * w.next_head;
         sum[i] = quad_of(0);
     }
-    for (size_t t = 0; t < keys.n; t++)
+    UNROLL_TWICE for (size_t t = 0; t < keys.n; t++)
+    {
         for (size_t i = 0; i < 4; i++)
             sum[i] = quad_fma(quad_of(weight[i][t * w.next_key]), quad_load(value[i] + t * heads.d),
                               sum[i]);
+    }
     for (size_t i = 0; i < 4; i++)
         quad_store(o + first + 4 * i, sum[i]);
 }

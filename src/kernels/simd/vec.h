@@ -75,6 +75,11 @@
 #endif
 #endif
 #define UNROLLED(i, n) UNROLL for (size_t i = 0; i < (n); i++)
+#if defined(__clang__)
+#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
+#else
+#define UNROLL_TWICE _Pragma("GCC unroll 2")
+#endif
 
 #define VEC_FILE(isa) <kernels/simd/vec_##isa.h>
 #define VEC_FILE_OF(isa) VEC_FILE(isa)

@@ -19,12 +19,6 @@
 
 #define NOINLINE __attribute__((noinline))
 
-#if defined(__clang__)
-#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
-#else
-#define UNROLL_TWICE _Pragma("GCC unroll 2")
-#endif
-
 enum {
     VECTORS = PANEL / LANES,        /* per column of a panel */
     CHAINS_FIT = REGISTERS * 3 / 4, /* vectors of sums in registers, with the operands */
