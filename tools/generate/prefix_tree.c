@@ -45,14 +45,15 @@ static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t 
     struct ended e = {(uint32_t)(arr_len(text->buffer) - before), 0, ending};
     if (t->ask->json)
         e.n_tokens = (uint32_t)n_tokens;
-    size_t n = sizeof e + e.n_text + e.n_tokens * sizeof *line->path;
+    size_t n_tokens_bytes = e.n_tokens * sizeof *line->path;
+    size_t n = sizeof e + n_tokens_bytes + (e.n_text + 3) / 4 * 4; /* tokens are aligned */
     if (text->failed.status < 0 || at + n > UINT32_MAX || !arr_reserve(t->results, at + n))
         return 0;
     memcpy(t->results + at, &e, sizeof e);
-    if (e.n_text)
-        memcpy(t->results + at + sizeof e, text->buffer + before, e.n_text);
     if (e.n_tokens)
-        memcpy(t->results + at + sizeof e + e.n_text, line->path, e.n_tokens * sizeof *line->path);
+        memcpy(t->results + at + sizeof e, line->path, n_tokens_bytes);
+    if (e.n_text)
+        memcpy(t->results + at + sizeof e + n_tokens_bytes, text->buffer + before, e.n_text);
     arr_set_len(t->results, at + n);
     return (uint32_t)at;
 }
@@ -233,10 +234,11 @@ static int print_ended(struct prefix_tree *t)
         struct ended e;
         memcpy(&e, at, sizeof e);
         at += sizeof e;
-        sample_text_add(&t->text, at + t->n_shown, e.n_text - t->n_shown,
-                        (const int32_t *)(const void *)(at + e.n_text), e.n_tokens);
+        const int32_t *tokens = (const int32_t *)(const void *)at;
+        const char *bytes = (const char *)(tokens + e.n_tokens);
+        sample_text_add(&t->text, bytes + t->n_shown, e.n_text - t->n_shown, tokens, e.n_tokens);
         code = sample_text_end(&t->text, t->first + t->n_printed, e.ending);
-        if (++t->n_printed < t->n)
+        if (code == EXIT_OK && ++t->n_printed < t->n)
             begin_text(t);
     }
     return code;

@@ -39,7 +39,7 @@ struct prefix_tree {
         uint32_t *number; /* of the sample, in the block */
     } order[2];
     uint32_t *result; /* [n] index of struct ended in results; 0: goes on */
-    char *results;    /* stb_ds array: struct ended, text, tokens; index 0 is not used */
+    char *results;    /* stb_ds array: struct ended, tokens, text; index 0 is not used */
 
     int32_t *drawn;         /* [n] by the group that draws */
     uint32_t *of_token;     /* [n_choices] 0 between draws */
