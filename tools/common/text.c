@@ -274,7 +274,7 @@ void text_out_bytes(struct text_out *out, const char *bytes, size_t n)
         return;
     memcpy(out->buffer + arr_len(out->buffer), bytes, n);
     arr_set_len(out->buffer, arr_len(out->buffer) + n);
-    if (out->to && !out->hold)
+    if (out->to)
         write_buffer(out, 0);
 }
 
@@ -318,7 +318,7 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
     if (quietly || n == 0)
         return;
     arr_set_len(out->buffer, length + n);
-    if (out->to && !out->hold)
+    if (out->to)
         write_buffer(out, 0);
 }
 

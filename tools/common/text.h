@@ -55,7 +55,6 @@ struct text_out {
     int ids;      /* 1: no vocabulary: the text is ids separated by spaces */
     size_t n_ids; /* ids so far */
     int terminal; /* 1: `to` is a terminal: escape, and flush after each token */
-    int hold;     /* 1: write nothing until the text ends, or a token comes while it is 0 */
     mgpt_stream stream;
     char *buffer; /* stb_ds array: not yet written */
     mgpt_error failed;

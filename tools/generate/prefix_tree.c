@@ -24,17 +24,6 @@ static size_t n_seen(const struct prefix_tree *t)
 
 /* ---- drawing ---- */
 
-/* How a prefix of `depth` tokens goes on after its last. */
-static enum ending ending_of(const struct prefix_tree *t, int32_t token, uint32_t depth)
-{
-    const struct samples *ask = t->ask;
-    if (mgpt_is_end(ask->engine->model, token))
-        return END_STOP;
-    if (ask->n_predict >= 0 && depth == (uint32_t)ask->n_predict)
-        return END_LENGTH;
-    return n_seen(t) + depth > mgpt_n_ctx(ask->engine->session) ? END_FULL : GOES_ON;
-}
-
 /* Stores the text of the line with n_tokens tokens. Returns its index, 0 when out of memory. */
 static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t n_tokens,
                            enum ending ending)
@@ -70,7 +59,7 @@ static void line_goes_to(struct timeline *line, uint32_t depth, int32_t token)
 /* A child of the line's group lets its samples wait, or ends them. 0: out of memory. */
 static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
 {
-    enum ending ending = ending_of(t, child.token, child.depth);
+    enum ending ending = samples_ending(t->ask, child.token, child.depth);
     const uint32_t *number = t->order[child.depth % 2].number + child.from;
     t->n_drawn += ending == END_STOP ? 0 : child.n;
     if (ending == GOES_ON)
@@ -110,7 +99,7 @@ static void move_samples(struct prefix_tree *t, struct group g)
 static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;
-    const float *logits = g.depth ? mgpt_logits(line->session) : t->first_logits;
+    const float *logits = g.depth ? mgpt_logits(line->session) : t->ask->first_logits;
     mgpt_sample_many(&t->ask->sampling->sampler, t->order[g.depth % 2].rng + g.from, g.n, logits,
                      t->n_choices, t->drawn);
     size_t n_tokens = count_tokens(t, g.n);

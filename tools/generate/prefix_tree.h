@@ -29,7 +29,6 @@ struct prefix_tree {
     struct samples *ask;
     struct timeline *lines;
     size_t n_lines, n_choices, longest; /* most tokens of a sample */
-    float *first_logits;                /* after the prompt */
 
     /* A block of n samples, from number `first` on. */
     uint64_t first;

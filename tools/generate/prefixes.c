@@ -11,7 +11,6 @@
 #include "generate/prefix_tree.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     TIMELINES = 48,
@@ -84,18 +83,14 @@ static int open_line(struct prefix_tree *t, struct timeline *line, mgpt_error *e
 
 static int tree_open(struct prefix_tree *t, mgpt_error *err)
 {
-    struct engine *engine = t->ask->engine;
-    size_t n_vocab = (size_t)engine->info.n_vocab;
     t->lines = mem_new(t->n_lines, sizeof *t->lines);
-    t->first_logits = mem_new(n_vocab, sizeof *t->first_logits);
     t->of_token = mem_new(t->n_choices, sizeof *t->of_token);
     t->tokens = mem_new(t->n_choices, sizeof *t->tokens);
     t->stepped = mem_new(t->n_lines, sizeof *t->stepped);
     t->step = mem_new(t->n_lines, sizeof *t->step);
-    if (!t->lines || !t->first_logits || !t->of_token || !t->tokens || !t->stepped || !t->step ||
+    if (!t->lines || !t->of_token || !t->tokens || !t->stepped || !t->step ||
         !arr_reserve(t->results, BLOCK_BYTES >> 10))
-        return err_memory(err, "the samples", n_vocab * sizeof *t->first_logits);
-    memcpy(t->first_logits, mgpt_logits(engine->session), n_vocab * sizeof *t->first_logits);
+        return err_memory(err, "the samples", t->n_choices * sizeof *t->tokens);
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < t->n_lines; i++)
         status = open_line(t, &t->lines[i], err);
@@ -116,7 +111,6 @@ static void tree_free(struct prefix_tree *t)
     free_block(t);
     arr_free(t->results);
     free(t->lines);
-    free(t->first_logits);
     free(t->of_token);
     free(t->tokens);
     free(t->stepped);

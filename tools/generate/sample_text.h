@@ -5,9 +5,6 @@
 #include "common/text.h"
 #include "generate/samples.h"
 
-/* GOES_ON: not ended. */
-enum ending { GOES_ON, END_STOP, END_LENGTH, END_FULL, END_INTERRUPTED };
-
 struct sample_text {
     struct samples *ask;
     struct text_out out;

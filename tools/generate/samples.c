@@ -1,18 +1,31 @@
 /* Samples one after the other. See samples.h. */
 #include "generate/samples.h"
 
+#include "base/error.h"
+#include "base/mem.h"
 #include "common/interrupt.h"
 #include "generate/prefixes.h"
 #include "generate/sample_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 size_t samples_seen(const struct samples *s)
 {
     return s->n_prompt - s->n_before;
 }
 
-/* One sample: the session holds the prompt, whose logits are read until the first step. */
+enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn)
+{
+    if (mgpt_is_end(s->engine->model, token))
+        return END_STOP;
+    if (s->n_predict >= 0 && n_drawn == (size_t)s->n_predict)
+        return END_LENGTH;
+    int is_full = samples_seen(s) + n_drawn > mgpt_n_ctx(s->engine->session);
+    return is_full && !s->slide ? END_FULL : GOES_ON;
+}
+
 struct single {
     struct samples *ask;
     mgpt_session *session;
@@ -29,14 +42,13 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
     if (t->n_drawn == ask->n_predict)
         return END_LENGTH;
     *token = mgpt_sample(&t->sampler, t->logits, t->n_choices);
-    if (mgpt_is_end(ask->engine->model, *token))
+    enum ending ending = samples_ending(ask, *token, (size_t)t->n_drawn + 1);
+    if (ending == END_STOP)
         return END_STOP;
     sample_text_put(text, *token);
     ask->n_drawn++;
-    if (++t->n_drawn == ask->n_predict)
-        return END_LENGTH;
-    size_t pos = ask->lookup ? speculate_pos(&ask->speculation) : mgpt_pos(t->session);
-    return pos == mgpt_n_ctx(t->session) && !ask->slide ? END_FULL : GOES_ON;
+    t->n_drawn++;
+    return ending;
 }
 
 static int single_advance(struct single *t, int32_t token)
@@ -55,15 +67,30 @@ static int single_advance(struct single *t, int32_t token)
     return t->logits ? EXIT_OK : cli_fail(NULL, &err);
 }
 
+/* Makes the session hold the prompt; a prefix that it holds already is not run again. */
+static int hear_prompt(const struct samples *s)
+{
+    return engine_sync(s->engine, s->engine->session, s->prompt + s->n_before, samples_seen(s));
+}
+
+/* A session that has not slid holds the prompt and what was drawn after it. */
+static int begin_at_prompt(const struct single *t)
+{
+    if (t->ask->slide)
+        return hear_prompt(t->ask);
+    mgpt_rewind(t->session, samples_seen(t->ask), NULL);
+    return EXIT_OK;
+}
+
 static int sample_run(struct single *t, struct sample_text *text, uint64_t number)
 {
     enum ending ending;
     int32_t token;
-    int code = samples_hear_prompt(t->ask, t->session);
+    int code = begin_at_prompt(t);
     if (code != EXIT_OK)
         return code;
     t->sampler = sampling_of_sample(t->ask->sampling, number);
-    t->logits = mgpt_logits(t->session);
+    t->logits = t->ask->first_logits;
     t->n_drawn = 0;
     if (t->ask->lookup)
         speculate_begin(&t->ask->speculation);
@@ -85,11 +112,6 @@ int samples_stopped(void)
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
 
-int samples_hear_prompt(struct samples *s, mgpt_session *session)
-{
-    return engine_sync(s->engine, session, s->prompt + s->n_before, samples_seen(s));
-}
-
 static int run_in_order(struct samples *s)
 {
     struct single t = {
@@ -108,10 +130,19 @@ static int run_in_order(struct samples *s)
 
 int samples_run(struct samples *s)
 {
-    int code = samples_hear_prompt(s, s->engine->session);
+    size_t n = (size_t)s->engine->info.n_vocab;
+    mgpt_error err;
+    int code = hear_prompt(s);
     if (code != EXIT_OK)
         return code;
-    if (s->n == 1 || s->n_predict == 0 || s->slide || s->lookup || sampling_is_shared(s->sampling))
-        return run_in_order(s);
-    return prefixes_run(s);
+    s->first_logits = mem_new(n, sizeof *s->first_logits);
+    if (!s->first_logits) {
+        err_memory(&err, "the samples", n * sizeof *s->first_logits);
+        return cli_fail(NULL, &err);
+    }
+    memcpy(s->first_logits, mgpt_logits(s->engine->session), n * sizeof *s->first_logits);
+    int alone = s->n == 1 || s->n_predict == 0 || sampling_is_shared(s->sampling);
+    code = alone || s->slide || s->lookup ? run_in_order(s) : prefixes_run(s);
+    free(s->first_logits);
+    return code;
 }

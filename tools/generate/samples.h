@@ -28,6 +28,7 @@ struct samples {
     int no_prompt;     /* the continuation only */
     int json;          /* a JSON object for each, not a line */
 
+    float *first_logits;            /* after the prompt, while samples_run runs */
     size_t n_drawn, n_full;         /* tokens; samples printed that ended with the context */
     struct speculation speculation; /* its counts, when there was one */
 };
@@ -39,9 +40,9 @@ int samples_run(struct samples *s);
 /* Tokens of the prompt that the model sees. */
 size_t samples_seen(const struct samples *s);
 
-/* Makes the session hold the prompt; a prefix that it holds already is not run again. Returns an
- * exit code. */
-int samples_hear_prompt(struct samples *s, mgpt_session *session);
+/* What a sample does after its n_drawn-th token. */
+enum ending { GOES_ON, END_STOP, END_LENGTH, END_FULL, END_INTERRUPTED };
+enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn);
 
 /* EXIT_OK, EXIT_INTERRUPTED after Ctrl-C, EXIT_IO after a failed write. */
 int samples_stopped(void);
