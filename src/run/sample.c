@@ -306,17 +306,15 @@ int mgpt_sample_many(const mgpt_sampler *s, uint64_t *rng, size_t n_draws, const
         return MGPT_EARG;
     mgpt_sampler one = *s;
     struct draws p;
-    int alone = n_draws == 1, greedy = !(s->temperature > 0);
-    if (!alone && !greedy)
+    int shares = n_draws > 1 && s->temperature > 0;
+    if (shares)
         begin_draws(&p, s, logits, n);
     for (size_t i = 0; i < n_draws; i++) {
         one.rng = rng[i];
-        if (greedy && i > 0)
-            tokens[i] = tokens[0];
-        else if (alone || greedy)
-            tokens[i] = mgpt_sample(&one, logits, n);
-        else
+        if (shares)
             tokens[i] = (int32_t)sample_draw(&p, next_uniform(&one));
+        else /* the only draw, or greedy ones, which are all the same */
+            tokens[i] = i > 0 ? tokens[0] : mgpt_sample(&one, logits, n);
         rng[i] = one.rng;
     }
     return MGPT_OK;
