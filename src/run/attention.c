@@ -296,7 +296,7 @@ static void show_heads(const struct attend_job *job, mgpt_point point, float hid
     }
 }
 
-/* Takes up to BLOCK_ROWS queries at a time, as many as the scratch has score rows for. */
+/* Takes up to BLOCK_ROWS queries at a time; the score rows of the scratch are another limit. */
 static void attend_in_steps(struct attend_job *job, struct pool *pool)
 {
     const pass *r = job->r;

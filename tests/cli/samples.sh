@@ -44,7 +44,7 @@ check "-n 0 in a batch prints prompts" eval '[ "$(sort -u "$tmp/out")" = an ]'
 want generate "$names" --samples 60 -n 3 --no-prompt -p an --batch 1
 equals "-n, --no-prompt in a batch" generate "$names" --samples 60 -n 3 --no-prompt -p an
 want generate "$names" --rng python --seed 42 --samples 20
-equals "--rng python: one stream through all samples, whatever the batch" \
+equals "--rng python: one stream through all samples, for any batch" \
     generate "$names" --rng python --seed 42 --samples 20 --batch 8
 refuses "... so there is no --first" 2 "--rng python" generate "$names" --rng python --first 3
 

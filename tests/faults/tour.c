@@ -118,8 +118,8 @@ static const struct {
     {"unembed", unembed, 0},   {"encode", tour_encode, 0},  {"rewind", rewind_and_feed, 1},
 };
 
-/* The stage, and once more when it failed: then with no faults. A status, WRONG when the failure
- * left something behind. */
+/* Runs the stage. If it fails, runs it again without faults. Returns a status; WRONG when the failure
+ * changed the state or the second run failed. */
 static int pass(struct tour *t, size_t i)
 {
     uint64_t before = seen(t);

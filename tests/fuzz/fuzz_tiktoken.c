@@ -22,8 +22,8 @@ static struct tiktoken_token token(const char *p, size_t n, int64_t rank)
     return (struct tiktoken_token){.text = {p, n}, .rank = rank};
 }
 
-/* Each byte, then a rank for each line: 'A' and the text of the one that comes next, other letters
- * for one that lies so much behind or before it. */
+/* Each byte, then a token for each line. A line is a letter and the token's text. The letter is the
+ * distance of the rank from the next free one: 'A' 0, 'B' 1, '@' -1. */
 static size_t make_ranks(struct tiktoken_token *ranks, const char *text, size_t n)
 {
     static char bytes[N_BYTES];

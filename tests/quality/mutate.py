@@ -53,7 +53,7 @@ GROUPS = read_groups()
 
 
 def known_equivalents():
-    """{id: reason} of tests/quality/mutants.txt; a change of `*` stands for all of that line."""
+    """{id: reason} of tests/quality/mutants.txt; a change of `*` means every change of that line."""
     known = {}
     with open(os.path.join(ROOT, 'tests/quality/mutants.txt')) as f:
         for block in re.split(r'\n\s*\n', re.sub(r'^#.*\n', '', f.read(), flags=re.M)):

@@ -409,7 +409,7 @@ TEST(large_vocabulary)
     free(logits);
 }
 
-/* Beside libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14
+/* Compared with libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14
  * steps of Horner's rule, of which only the last ones count, and of the reduction. */
 TEST(sum_exp)
 {

@@ -116,7 +116,7 @@ struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32
     return t;
 }
 
-/* ---- beside the engine ---- */
+/* ---- the oracle on the engine's values ---- */
 
 struct agree_with {
     const struct trace *ours;

@@ -24,9 +24,9 @@ int agree(const struct toy_spec *s, const struct trace *ours, const struct trace
 struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32_t *tokens,
                         size_t n);
 
-/* What the oracle has to say beside a trace of the engine. For models of integer weights it takes
- * each value from the engine once it has computed its own: activations are rounded to whole steps
- * there, and a last bit's difference that tips a rounding would hide everything behind it. Each
+/* The oracle's trace of the tokens of `ours`, a trace of the engine. For models of integer weights
+ * it continues with the engine's value at each point: activations are rounded to whole steps there,
+ * and a difference in the last bit that changes a rounding would hide everything after it. Each
  * operation is still held to float64, its inputs being the engine's. */
 struct trace *agree_oracle(const struct toy *m, const struct trace *ours, const int32_t *tokens,
                            size_t n);
