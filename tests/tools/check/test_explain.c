@@ -160,13 +160,53 @@ static void check_layers(const mgpt_model *model, const struct answer *a, int fr
     locate_free(&l);
 }
 
+struct hidden_case {
+    struct bug bug;
+    const char *raw; /* first bad hook where the last entry is before the norm */
+    int from, to, raw_from;
+};
+
+/* How many of the two forms of the last hidden state, after and before the final norm, lead to the
+ * bug. */
+static int hidden_found(const struct hidden_case *c)
+{
+    int right = 0;
+    int32_t tokens[PLANTED_N];
+    struct toy *good = toy_build(&deep), *broken = toy_build(&deep);
+    struct told told;
+    toy_tokens(good, 5, tokens, PLANTED_N);
+    struct answer a = told_answer(&told, oracle_run(good, tokens, PLANTED_N, NULL, NULL), good,
+                                  tokens, PLANTED_N, 0);
+    keep_hidden(&told, 3);
+    a.n_hooks = told.n_hooks;
+    free((void *)(uintptr_t)told.hooks[3].name);
+    told.hooks[3].name = strcpy(toy_alloc(16, 1), "hidden_states.3");
+    mgpt_model *model = toy_open(good, NULL);
+    assert_int_equal(answer_place_last(&a, model, NULL), MGPT_OK);
+    assert_int_equal(a.hooks[3].point, MGPT_FINAL);
+    mgpt_close(model);
+    toy_edit(broken, c->bug.edits);
+    model = toy_open(broken, NULL);
+    right += planted_found(&c->bug, model, &a, c->bug.hook);
+    check_layers(model, &a, c->from, c->to);
+    a.row = raw_row;
+    mgpt_model *whole = toy_open(good, NULL);
+    assert_int_equal(answer_place_last(&a, whole, NULL), MGPT_OK);
+    assert_int_equal(a.hooks[3].point, MGPT_RESID_POST);
+    assert_int_equal(a.hooks[3].layer, 2);
+    mgpt_close(whole);
+    right += planted_found(&c->bug, model, &a, c->raw);
+    check_layers(model, &a, c->raw_from, c->to);
+    mgpt_close(model);
+    told_free(&told);
+    toy_free(good);
+    toy_free(broken);
+    return right;
+}
+
 TEST(hidden_states)
 {
-    static const struct {
-        struct bug bug;
-        const char *raw; /* first bad hook where the last entry is before the norm */
-        int from, to, raw_from;
-    } cases[] = {
+    static const struct hidden_case cases[] = {
         {{"first layer", &deep, SWAP_NORMS, "blocks.0.hook_resid_post", "two norms of a layer",
           BY_HOOKS},
          "blocks.0.hook_resid_post",
@@ -193,38 +233,6 @@ TEST(hidden_states)
          3},
     };
     (void)state;
-    size_t right = 0, n = COUNT(cases);
-    for (size_t i = 0; i < n; i++) {
-        int32_t tokens[PLANTED_N];
-        struct toy *good = toy_build(&deep), *broken = toy_build(&deep);
-        struct told told;
-        toy_tokens(good, 5, tokens, PLANTED_N);
-        struct answer a = told_answer(&told, oracle_run(good, tokens, PLANTED_N, NULL, NULL), good,
-                                      tokens, PLANTED_N, 0);
-        keep_hidden(&told, 3);
-        a.n_hooks = told.n_hooks;
-        free((void *)(uintptr_t)told.hooks[3].name);
-        told.hooks[3].name = strcpy(toy_alloc(16, 1), "hidden_states.3");
-        mgpt_model *model = toy_open(good, NULL);
-        assert_int_equal(answer_place_last(&a, model, NULL), MGPT_OK);
-        assert_int_equal(a.hooks[3].point, MGPT_FINAL);
-        mgpt_close(model);
-        toy_edit(broken, cases[i].bug.edits);
-        model = toy_open(broken, NULL);
-        right += (size_t)planted_found(&cases[i].bug, model, &a, cases[i].bug.hook);
-        check_layers(model, &a, cases[i].from, cases[i].to);
-        a.row = raw_row;
-        mgpt_model *whole = toy_open(good, NULL);
-        assert_int_equal(answer_place_last(&a, whole, NULL), MGPT_OK);
-        assert_int_equal(a.hooks[3].point, MGPT_RESID_POST);
-        assert_int_equal(a.hooks[3].layer, 2);
-        mgpt_close(whole);
-        right += (size_t)planted_found(&cases[i].bug, model, &a, cases[i].raw);
-        check_layers(model, &a, cases[i].raw_from, cases[i].to);
-        mgpt_close(model);
-        told_free(&told);
-        toy_free(good);
-        toy_free(broken);
-    }
-    assert_int_equal(right, 2 * n);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_int_equal(hidden_found(&cases[i]), 2);
 }
