@@ -28,6 +28,12 @@ want generate "$names" --temp 0.5 --samples 250000 -t 1
 equals "250,000 names by two threads" generate "$names" --temp 0.5 --samples 250000 -t 2
 sed -n '249001,249100p' "$tmp/want" >"$tmp/part" && mv "$tmp/part" "$tmp/want"
 equals "... of which 100 alone are the same" generate "$names" --temp 0.5 --samples 100 --first 249000
+want generate "$names" --samples 600 -c 4 --json -t 1
+equals "JSON of two threads" generate "$names" --samples 600 -c 4 --json -t 2
+want generate "$names" --samples 600 -c 4 -t 1
+full=$(grep -o "[0-9]* of 600 samples end there" "$tmp/err")
+equals "samples that fill the context, by two threads" generate "$names" --samples 600 -c 4 -t 2
+tells "... are counted" "${full:?}"
 
 want generate "$lines" -p "ROMEO:" --samples 7 -n 60 --batch 1 --json
 for options in "--batch 3" "--batch 7 -t 2" "--batch 64 --isa scalar" "--batch 5 --no-fused"; do

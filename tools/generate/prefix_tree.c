@@ -190,7 +190,6 @@ static void begin_text(struct prefix_tree *t)
 {
     const struct samples *ask = t->ask;
     const struct timeline *line = &t->lines[0];
-    sample_text_clear(&t->text);
     sample_text_add(&t->text, line->text.buffer, line->marks[0].length, ask->prompt,
                     ask->no_prompt ? 0 : ask->n_prompt);
     t->n_shown = 0;
@@ -260,6 +259,8 @@ static void begin_block(struct prefix_tree *t)
         t->lines[i].at.n = 0;
     t->lines[0].at = (struct group){.n = (uint32_t)t->n};
     t->n_printed = 0;
+    if (t->holds)
+        sample_text_hold(&t->text);
     begin_text(t);
 }
 
@@ -287,18 +288,22 @@ void prefix_tree_run(struct prefix_tree *t)
             show_live(t);
         t->code = t->code == EXIT_OK ? samples_stopped() : t->code;
     }
+    if (t->code == EXIT_OK && t->err.status == MGPT_OK && !t->ask->json)
+        t->code = print_ended(t);
 }
 
 /* Prints what the block has left to print. Returns its exit code. */
 int prefix_tree_end(struct prefix_tree *t)
 {
+    sample_text_release(&t->text);
     const mgpt_error *lost = &t->text.out.failed; /* no memory for a text: its error is printed */
     int code = lost->status < 0 ? t->code : print_ended(t);
     if (t->err.status < 0 && lost->status == MGPT_OK)
         t->code = cli_fail(NULL, &t->err);
     t->code = t->code == EXIT_OK ? code : t->code;
     t->ask->n_drawn += t->n_drawn;
-    t->n_drawn = 0;
+    t->ask->n_full += t->text.n_full;
+    t->n_drawn = t->text.n_full = 0;
     int is_done = t->code == EXIT_OK || lost->status < 0 || t->n_printed == t->n;
     return is_done ? t->code : print_rest(t, t->code);
 }

@@ -47,7 +47,8 @@ struct prefix_tree {
     int32_t *step;
     struct sample_text text; /* of the next sample to print */
     size_t n_shown;          /* bytes of its text that have been shown */
-    int prints;              /* while it runs; another tree's samples come before otherwise */
+    int prints;              /* while it runs, not when its samples have ended */
+    int holds;               /* what it prints: another tree's samples come before */
     int code;                /* exit code of the block */
     mgpt_error err;          /* with status < 0: what to tell */
 };

@@ -16,7 +16,7 @@ enum {
     TIMELINES = 48,
     BLOCK_BYTES = 64 << 20,  /* most memory of a block of samples */
     SESSION_BYTES = 1 << 30, /* of all caches, with the default number of timelines */
-    BLOCK_GROWTH = 8,
+    BLOCK_GROWTH = 32,
     SAMPLES_WORTH_A_TREE = 256
 };
 
@@ -132,7 +132,8 @@ static int run_trees(struct prefix_tree *trees, struct pool *pool, uint64_t firs
         size_t from, to;
         pool_split(n, i, n_trees, &from, &to);
         trees[i].first = first + from;
-        trees[i].prints = i == 0;
+        trees[i].prints = n_trees == 1;
+        trees[i].holds = i > 0;
         if (block_room(&trees[i], to - from, &err) < 0)
             return cli_fail(NULL, &err);
     }
@@ -147,6 +148,7 @@ static int run_trees(struct prefix_tree *trees, struct pool *pool, uint64_t firs
 static int run_blocks(struct prefix_tree *trees, struct pool *pool)
 {
     const struct samples *ask = trees->ask;
+    const struct prefix_tree *last = trees + pool_size(pool) - 1; /* holds what it prints */
     size_t left = (size_t)ask->n, least = trees->n_lines * (size_t)pool_size(pool), n = least;
     uint64_t first = ask->first;
     int code = EXIT_OK;
@@ -156,8 +158,8 @@ static int run_blocks(struct prefix_tree *trees, struct pool *pool)
         left -= n;
         first += n;
         /* twice the text: its array grows by doubling */
-        size_t text_bytes = arr_len(trees->results) / trees->n + 1;
-        size_t most = BLOCK_BYTES / (SAMPLE_BYTES + 2 * text_bytes);
+        size_t text_bytes = 2 * arr_len(trees->results) + arr_cap(last->text.out.buffer);
+        size_t most = BLOCK_BYTES / (SAMPLE_BYTES + text_bytes / trees->n + 1);
         most = most > least ? most : least;
         n = n * BLOCK_GROWTH < most ? n * BLOCK_GROWTH : most;
     }

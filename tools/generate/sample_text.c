@@ -19,11 +19,17 @@ void sample_text_close(struct sample_text *text)
     arr_free(text->shown);
 }
 
-void sample_text_clear(struct sample_text *text)
+void sample_text_hold(struct sample_text *text)
 {
-    text_out_clear(&text->out);
-    if (text->shown)
-        arr_set_len(text->shown, 0);
+    text->out.to = NULL;
+}
+
+void sample_text_release(struct sample_text *text)
+{
+    if (text->ask->json || text->out.to)
+        return;
+    text->out.to = stdout;
+    text_out_end(&text->out);
 }
 
 static void sample_list(struct sample_text *text, int32_t token)
@@ -35,7 +41,6 @@ static void sample_list(struct sample_text *text, int32_t token)
 void sample_text_begin(struct sample_text *text)
 {
     const struct samples *ask = text->ask;
-    sample_text_clear(text);
     for (size_t i = 0; i < ask->n_prompt; i++) {
         text_out_token(&text->out, ask->prompt[i], ask->no_prompt);
         if (!ask->no_prompt)
@@ -58,28 +63,40 @@ void sample_text_add(struct sample_text *text, const char *bytes, size_t n, cons
 }
 
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
-static int sample_print_json(const struct sample_text *text, uint64_t number, enum ending ending)
+static int sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
 {
     static const char *const reasons[] = {[END_STOP] = "stop",
                                           [END_LENGTH] = "length",
                                           [END_FULL] = "length",
                                           [END_INTERRUPTED] = NULL};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
-    return text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)number, "text",
-                                    n_text ? text->out.buffer : "", n_text, "tokens",
-                                    json_ids(text->shown, arr_len(text->shown)), "finish_reason",
-                                    reasons[ending]));
+    int code = text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)number,
+                                        "text", n_text ? text->out.buffer : "", n_text, "tokens",
+                                        json_ids(text->shown, arr_len(text->shown)),
+                                        "finish_reason", reasons[ending]));
+    text_out_clear(&text->out);
+    if (text->shown)
+        arr_set_len(text->shown, 0);
+    return code;
+}
+
+static void sample_end_line(struct sample_text *text)
+{
+    if (text->out.to)
+        putc('\n', text->out.to);
+    else
+        text_out_bytes(&text->out, "\n", 1);
 }
 
 int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending)
 {
     text_out_end(&text->out);
-    text->ask->n_full += ending == END_FULL;
+    text->n_full += ending == END_FULL;
     if (text->out.failed.status < 0)
         return cli_fail(NULL, &text->out.failed);
     if (text->ask->json)
         return sample_print_json(text, number, ending);
-    putchar('\n');
+    sample_end_line(text);
     return EXIT_OK;
 }
 
@@ -91,6 +108,6 @@ int sample_text_break(struct sample_text *text, uint64_t number, int code)
     }
     text_out_end(&text->out);
     if (!text->ask->json)
-        putchar('\n');
+        sample_end_line(text);
     return code;
 }

@@ -9,6 +9,7 @@ struct sample_text {
     struct samples *ask;
     struct text_out out;
     int32_t *shown; /* stb_ds array: the tokens of the text, for --json */
+    size_t n_full;  /* samples that ended with the context */
 };
 
 void sample_text_open(struct sample_text *text, struct samples *ask);
@@ -18,14 +19,16 @@ void sample_text_close(struct sample_text *text);
 void sample_text_begin(struct sample_text *text);
 void sample_text_put(struct sample_text *text, int32_t token);
 
-/* The same from text that has been made: sample_text_clear begins without the prompt, and
- * sample_text_add adds n bytes and, for --json, the tokens that they are. */
-void sample_text_clear(struct sample_text *text);
+/* The same from text that has been made: adds n bytes and, for --json, the tokens that they are. */
 void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
                      size_t n_tokens);
 
 /* Prints what is left of the text of sample `number`. Returns an exit code. */
 int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending);
+
+/* Keeps what would be printed, which --json cannot, until sample_text_release prints it. */
+void sample_text_hold(struct sample_text *text);
+void sample_text_release(struct sample_text *text);
 
 /* Ends an unfinished text after a failure or Ctrl-C and returns `code`. */
 int sample_text_break(struct sample_text *text, uint64_t number, int code);

@@ -124,6 +124,7 @@ static int run_in_order(struct samples *s)
     sample_text_open(&text, s);
     for (uint64_t i = 0; code == EXIT_OK && i < (uint64_t)s->n; i++)
         code = sample_run(&t, &text, s->first + i);
+    s->n_full += text.n_full;
     sample_text_close(&text);
     return code;
 }
