@@ -122,8 +122,52 @@ static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *
 
 /* ---- timelines ---- */
 
-/* Takes the next group of each line and runs their passes. */
-static int step_lines(struct prefix_tree *t, mgpt_error *err)
+/* Of the lines with more work than the next pass: the one whose shallowest waiting group has the
+ * most samples, or NULL. */
+static struct timeline *busiest_line(const struct prefix_tree *t)
+{
+    struct timeline *busiest = NULL;
+    for (size_t i = 0; i < t->n_lines; i++) {
+        struct timeline *line = &t->lines[i];
+        if (arr_len(line->waiting) > 1 && (!busiest || line->waiting[0].n > busiest->waiting[0].n))
+            busiest = line;
+    }
+    return busiest;
+}
+
+/* Moves the shallowest waiting group of one line to another and runs what comes before its token
+ * there. A status. */
+static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
+                      mgpt_error *err)
+{
+    struct group g = from->waiting[0];
+    size_t n = arr_len(from->waiting) - 1;
+    memmove(from->waiting, from->waiting + 1, n * sizeof g);
+    arr_set_len(from->waiting, n);
+    for (uint32_t depth = 1; depth < g.depth; depth++)
+        line_goes_to(line, depth, from->path[depth - 1]);
+    mgpt_rewind(line->session, n_seen(t), NULL);
+    if (!arr_push(line->waiting, g))
+        return err_memory(err, "the samples' texts", sizeof g);
+    return engine_feed(t->ask->engine, line->session, line->path, g.depth - 1, NULL, err);
+}
+
+/* Lines without work take groups of others. */
+static int share_work(struct prefix_tree *t, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++) {
+        struct timeline *line = &t->lines[i];
+        struct timeline *from = arr_len(line->waiting) ? NULL : busiest_line(t);
+        if (from)
+            status = take_group(t, line, from, err);
+    }
+    return status;
+}
+
+/* Takes the next group of each line and runs their passes. Returns a status; *n_busy: the lines with
+ * a group. */
+static int step_lines(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_lines; i++) {
@@ -139,49 +183,8 @@ static int step_lines(struct prefix_tree *t, mgpt_error *err)
         t->stepped[n] = line->session;
         t->step[n++] = line->at.token;
     }
+    *n_busy = n;
     return n ? engine_step_many(t->ask->engine, t->stepped, t->step, n, err) : MGPT_OK;
-}
-
-/* The line whose shallowest waiting group has the most samples, or NULL. */
-static struct timeline *busiest_line(const struct prefix_tree *t)
-{
-    struct timeline *busiest = NULL;
-    for (size_t i = 0; i < t->n_lines; i++) {
-        struct timeline *line = &t->lines[i];
-        if (arr_len(line->waiting) && (!busiest || line->waiting[0].n > busiest->waiting[0].n))
-            busiest = line;
-    }
-    return busiest;
-}
-
-/* Moves the shallowest waiting group of one line to another and runs its prefix there. A status. */
-static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
-                      mgpt_error *err)
-{
-    struct group g = from->waiting[0];
-    size_t n = arr_len(from->waiting) - 1;
-    memmove(from->waiting, from->waiting + 1, n * sizeof g);
-    arr_set_len(from->waiting, n);
-    for (uint32_t depth = 1; depth < g.depth; depth++)
-        line_goes_to(line, depth, from->path[depth - 1]);
-    line_goes_to(line, g.depth, g.token);
-    line->at = g;
-    mgpt_rewind(line->session, n_seen(t), NULL);
-    return engine_feed(t->ask->engine, line->session, line->path, g.depth, NULL, err);
-}
-
-/* Lines without work take groups of others. Returns a status; *n_busy: the lines with work. */
-static int share_work(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
-{
-    int status = MGPT_OK;
-    *n_busy = 0;
-    for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++) {
-        struct timeline *line = &t->lines[i], *from = line->at.n ? NULL : busiest_line(t);
-        if (from)
-            status = take_group(t, line, from, err);
-        *n_busy += line->at.n > 0;
-    }
-    return status;
 }
 
 /* ---- printing in order ---- */
@@ -274,8 +277,8 @@ static int run_round(struct prefix_tree *t, size_t *n_busy)
     if (status == MGPT_OK && t->prints)
         t->code = print_ended(t);
     if (status == MGPT_OK)
-        status = step_lines(t, &t->err);
-    return status == MGPT_OK ? share_work(t, n_busy, &t->err) : status;
+        status = share_work(t, &t->err);
+    return status == MGPT_OK ? step_lines(t, n_busy, &t->err) : status;
 }
 
 void prefix_tree_run(struct prefix_tree *t)
