@@ -198,7 +198,7 @@ TEST(tails)
 /* Several groups of tokens and of columns, with and without a rest. */
 TEST(groups)
 {
-    static const size_t tokens[] = {48, 61, 192, 193, 221, 390};
+    static const size_t tokens[] = {48, 61, 65, 128, 192, 193, 221, 390};
     struct kernels k[ISA_LEVELS_MOST];
     size_t n = isa_levels_here(k);
     for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)

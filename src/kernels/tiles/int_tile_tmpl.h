@@ -18,8 +18,9 @@ enum {
     VECTOR_BYTES = LINE / VECTORS,
     TILE_VECTORS = TILE_PANELS * VECTORS,
     STREAM_PANELS = 2, /* panels of one token at a time, 8-bit types */
-    GROUP_TOKENS = 48, /* tokens that share unpacked weights */
-    CACHE_BLOCKS = 4   /* blocks unpacked at a time */
+    CACHE_BLOCKS = 4,  /* blocks unpacked at a time */
+    /* Most tokens that share unpacked weights: 64 and the rest of a tile. */
+    GROUP_TOKENS = (63 / TILE_TOKENS + 1) * TILE_TOKENS
 };
 
 /* ---- one token ------------------------------------------------------------------------------- */
@@ -112,14 +113,20 @@ VEC_INLINE void matmul_one(const struct matmul m, const struct layout *l)
 
 /* ---- several tokens -------------------------------------------------------------------------- */
 
-/* Some unpacked blocks of the panels of a tile. 8-bit weights are used in place if the tile has all
- * its panels. */
+/* Unfinished results of one token. */
+struct results {
+    _Alignas(LINE) float y[TILE_PANELS * PANEL];
+};
+
+/* Some unpacked blocks of the panels of a tile, and the results of a group. 8-bit weights are used
+ * in place if the tile has all its panels. */
 struct tile_cache {
     const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; of the others `stride` bytes on */
     size_t stride;
     _Alignas(LINE) uint8_t w[CACHE_BLOCKS][TILE_PANELS][BLOCK_WORDS][LINE];
     float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
     float min[CACHE_BLOCKS][TILE_PANELS][PANEL];
+    struct results y[GROUP_TOKENS];
 };
 _Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
@@ -150,11 +157,6 @@ VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p,
         }
     }
 }
-
-/* Unfinished results of one token. */
-struct results {
-    _Alignas(LINE) float y[TILE_PANELS * PANEL];
-};
 
 /* Rows of quantised activations, from a block on: row i is at `at` + i * stride bytes. */
 struct x_rows {
@@ -252,8 +254,8 @@ typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t block
                      size_t n);
 
 /* Panels [p, p + panels) times m.n <= GROUP_TOKENS tokens. */
-VEC_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p, size_t panels,
-                             tile_fn *tiles, const struct layout *l)
+VEC_INLINE void matmul_group(const struct matmul m, size_t p, size_t panels, tile_fn *tiles,
+                             const struct layout *l)
 {
     struct tile_cache *c = m.work;
     const uint8_t *w = m.w;
@@ -262,7 +264,7 @@ VEC_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p,
     int keep = stays(panels, l);
     if (panels < TILE_PANELS) /* the tile computes all panels: zero the missing ones */
         memset(c, 0, sizeof *c);
-    memset(y, 0, m.n * sizeof *y);
+    memset(c->y, 0, m.n * sizeof *c->y);
     c->stride = keep ? panel_bytes : sizeof c->w[0][0];
     for (size_t b = 0; b < blocks; b += CACHE_BLOCKS) {
         size_t some = blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS;
@@ -270,7 +272,7 @@ VEC_INLINE void matmul_group(struct results *y, const struct matmul m, size_t p,
             c->lines[i] = keep ? w + p * c->stride + lines_at(l, b + i) : (const uint8_t *)c->w[i];
         for (size_t i = 0; i < panels; i++)
             fill_cache(c, w + (p + i) * panel_bytes, i, b, some, keep, l);
-        tiles(y, c, some, x, m.n);
+        tiles(c->y, c, some, x, m.n);
         x.at += some * sizeof(struct x_block);
     }
 }
@@ -291,17 +293,19 @@ VEC_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struct l
         matmul_one(m, l);
         return;
     }
+    const struct results *y = ((struct tile_cache *)m.work)->y;
+    size_t groups = (m.n + GROUP_TOKENS - 1) / GROUP_TOKENS, unit = groups * TILE_TOKENS;
+    size_t most = (m.n + unit - 1) / unit * TILE_TOKENS; /* nearly equal groups of whole tiles */
     for (size_t p = m.p0; p < m.p1; p += TILE_PANELS) {
         size_t panels = m.p1 - p < TILE_PANELS ? m.p1 - p : TILE_PANELS;
         size_t rows = rows_of_panels(m.n_out, p, panels);
-        for (size_t i = 0; i < m.n; i += GROUP_TOKENS) {
-            struct results out[GROUP_TOKENS];
+        for (size_t i = 0; i < m.n; i += most) {
             struct matmul group = m;
             group.x = matmul_x(&m, i);
-            group.n = m.n - i < GROUP_TOKENS ? m.n - i : GROUP_TOKENS;
-            matmul_group(out, group, p, panels, tiles, l);
+            group.n = m.n - i < most ? m.n - i : most;
+            matmul_group(group, p, panels, tiles, l);
             for (size_t j = 0; j < group.n; j++)
-                put_results(m.y + (i + j) * m.ldy + p * PANEL, &out[j], rows);
+                put_results(m.y + (i + j) * m.ldy + p * PANEL, y + j, rows);
         }
     }
 }
