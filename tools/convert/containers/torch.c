@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WRAPPERS = 4 }; /* parameters of tensors of a type */
@@ -40,21 +39,11 @@ static int torch_bad(const struct pickle_node *n, const char *what, mgpt_error *
                    what);
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    const struct torch_storage *x = a, *y = b;
-    size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
-    int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
-    return order ? order : (x->key.n > y->key.n) - (x->key.n < y->key.n);
-}
-
 /* The bytes of the storage of this key; 1, 0 when there is none, negative. */
 static int find_bytes(const struct torch_file *f, const struct pickle_node *key, struct span *bytes,
                       mgpt_error *err)
 {
-    struct torch_storage wanted = {.key = {key->as.text, key->n}}, *s = NULL;
-    if (f->storages)
-        s = bsearch(&wanted, f->storages, arr_len(f->storages), sizeof wanted, compare_keys);
+    const struct torch_storage *s = torch_legacy_storage(f, key);
     if (s)
         *bytes = s->bytes;
     if (s || !f->zip.members)

@@ -21,12 +21,20 @@ int torch_legacy_sniff(struct span bytes)
     return bytes.size >= sizeof magic && memcmp(bytes.data, magic, sizeof magic) == 0;
 }
 
-static int torch_legacy_compare(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
     const struct torch_storage *x = a, *y = b;
     size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
     int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
     return order ? order : (x->key.n > y->key.n) - (x->key.n < y->key.n);
+}
+
+struct torch_storage *torch_legacy_storage(const struct torch_file *f,
+                                           const struct pickle_node *key)
+{
+    const struct torch_storage wanted = {.key = {key->as.text, key->n}};
+    size_t n = arr_len(f->storages);
+    return n ? bsearch(&wanted, f->storages, n, sizeof wanted, compare_keys) : NULL;
 }
 
 /* ---- the storages that the object refers to -------------------------------------------------- */
@@ -67,9 +75,9 @@ static int collect(struct torch_file *f, mgpt_error *err)
     }
     if (!f->storages)
         return MGPT_OK;
-    qsort(f->storages, arr_len(f->storages), sizeof *f->storages, torch_legacy_compare);
+    qsort(f->storages, arr_len(f->storages), sizeof *f->storages, compare_keys);
     for (size_t i = 0; i < arr_len(f->storages); i++) {
-        if (n && torch_legacy_compare(&f->storages[n - 1], &f->storages[i]) == 0) {
+        if (n && compare_keys(&f->storages[n - 1], &f->storages[i]) == 0) {
             if (f->storages[n - 1].type != f->storages[i].type)
                 return torch_legacy_bad("a storage with two element types", err);
             continue;
@@ -85,13 +93,10 @@ static int collect(struct torch_file *f, mgpt_error *err)
 static int take_storage(struct torch_file *f, struct cursor *c, const struct pickle_node *key,
                         mgpt_error *err)
 {
-    struct torch_storage wanted = {.key = {key->as.text, key->n}}, *s = NULL;
     size_t bytes, at = c->pos;
     if (key->kind != PICKLE_TEXT)
         return torch_legacy_bad("a key of a storage that is not text", err);
-    if (f->storages)
-        s = bsearch(&wanted, f->storages, arr_len(f->storages), sizeof wanted,
-                    torch_legacy_compare);
+    struct torch_storage *s = torch_legacy_storage(f, key);
     if (!s || s->bytes.data)
         return err_set(err, MGPT_EFILE, at, "PyTorch legacy file: storage %.*s is listed %s",
                        CKPT_CLIP(key->as.text, key->n), s ? "twice" : "but not used");
