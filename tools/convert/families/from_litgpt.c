@@ -89,7 +89,7 @@ static int bad_value(const char *key, const char *value, const char *what, mgpt_
                        *value ? value : "absent", what);
 }
 
-/* A number from min to max; absent < 0: it must be there. */
+/* A number from 0 to max; absent < 0: it must be there, and be 1 or more. */
 static int yaml_number(struct span yaml, const char *key, double absent, double max, double *to,
                        mgpt_error *err)
 {
@@ -99,7 +99,7 @@ static int yaml_number(struct span yaml, const char *key, double absent, double 
     if (!*value && absent >= 0)
         return MGPT_OK;
     double v = strtod(value, &end);
-    if (!*value || *end || !(v >= 0 && v <= max))
+    if (!*value || *end || !(v >= (absent < 0 ? 1 : 0) && v <= max))
         return bad_value(key, value, ", expected a number in range", err);
     *to = v;
     return MGPT_OK;
@@ -211,7 +211,7 @@ static int read_heads(struct lit *l, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &l->m->c->hp;
     double heads, groups, hd, context, eps;
-    if (yaml_number(l->yaml, "n_head", -1, MAX_HEADS, &heads, err) < 0 || heads < 1 ||
+    if (yaml_number(l->yaml, "n_head", -1, MAX_HEADS, &heads, err) < 0 ||
         yaml_number(l->yaml, "n_query_groups", heads, MAX_HEADS, &groups, err) < 0 ||
         yaml_number(l->yaml, "head_size", (double)hp->n_embd / heads, 65536, &hd, err) < 0 ||
         yaml_number(l->yaml, "block_size", 4096, 1e9, &context, err) < 0 ||
@@ -223,7 +223,7 @@ static int read_heads(struct lit *l, mgpt_error *err)
                                          {&hp->n_ctx, "block_size", (uint64_t)context}};
     if (ckpt_sizes(wanted, 4, err) < 0)
         return MGPT_EFILE;
-    if (hp->n_head % hp->n_head_kv || (double)hp->head_dim < hd || (double)hp->head_dim > hd)
+    if (hp->n_head % hp->n_head_kv || (double)hp->head_dim < hd)
         return ckpt_refuse(
             err,
             "side file model_config.yaml: n_query_groups %u and head_size %u do not fit "
