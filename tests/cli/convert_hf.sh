@@ -65,6 +65,38 @@ check "their index" converts 0 'wrote b.gguf' sharded/model.safetensors.index.js
 same a.gguf b.gguf "the index gives the file that the directory gives"
 check "one shard alone" converts 3 'missing' sharded/model-00001-of-00002.safetensors no.gguf
 
+# ---- PyTorch's files ----
+
+# as_torch FILE: FILE.safetensors becomes FILE.bin.
+as_torch()
+{
+    python3 "$MGPT_SOURCE_ROOT/tests/cli/make_torch.py" "$1.safetensors" "$1.bin" && rm "$1.safetensors"
+}
+
+copy gpt2 torch
+check "safetensors" converts 0 'wrote a.gguf' torch a.gguf
+as_torch torch/model && mv torch/model.bin torch/pytorch_model.bin
+for input in torch torch/config.json torch/pytorch_model.bin; do
+    check "convert $input" converts 0 'wrote b.gguf' "$input" b.gguf
+    same a.gguf b.gguf "$input gives the file that safetensors give"
+done
+run convert --dry-run --no-tokenizer torch/pytorch_model.bin
+check "the format of pytorch_model.bin" grep -q '^format *Hugging Face gpt2' "$tmp/out"
+sed -i 's/"n_head": 3/"n_head": 5/' torch/config.json
+check "config.json counts" converts 3 'n_head 5 does not divide n_embd 18' torch/pytorch_model.bin no.gguf
+head -c 20000 torch/pytorch_model.bin >cut && mv cut torch/pytorch_model.bin
+sed -i 's/"n_head": 5/"n_head": 3/' torch/config.json
+check "a short file of PyTorch" converts 3 'pytorch_model.bin: zip: there is no end record' torch no.gguf
+copy qwen2_sharded torch
+check "shards" converts 0 'wrote a.gguf' torch a.gguf
+for shard in 1 2; do
+    as_torch torch/model-0000$shard-of-00002
+done
+sed 's/\.safetensors/.bin/' torch/model.safetensors.index.json >torch/pytorch_model.bin.index.json
+rm torch/model.safetensors.index.json
+check "shards of PyTorch" converts 0 'wrote b.gguf' torch b.gguf
+same a.gguf b.gguf "shards of PyTorch give the file that safetensors give"
+
 run convert --dry-run --no-tokenizer tiny
 check "the plan names the format" grep -q '^format *Hugging Face llama' "$tmp/out"
 check "and the tensors" grep -q '^blk.0.attn_q.weight *F32 *\[24, 24\]' "$tmp/out"

@@ -1,75 +1,7 @@
 /* Tools: facts that a PyTorch file's tensors do not have, from the files next to it: sizes that
  * agree or do not, heads, characters and ranks. Models are tensors by name and shape, all zeros. */
-#include "support/convert.h"
-#include "support/tok_directory.h"
+#include "support/torch_made.h"
 #include "support/unit.h"
-
-#include "convert/families/torch_model.h"
-
-struct made {
-    struct checkpoint c;
-    struct directory d;
-    struct ckpt_options o;
-    struct ckpt_input in;
-    struct torch_model m;
-};
-
-static const uint8_t zeros[128256 * 4 * 4];
-
-/* "name 5 4": a tensor of this shape; "name": none of this name. */
-static void add_tensor(struct made *f, const char *shape)
-{
-    char name[64];
-    unsigned long long dims[2];
-    mgpt_error err;
-    int n = sscanf(shape, "%63s %llu %llu", name, &dims[0], &dims[1]);
-    struct state_tensor t = {.type = STATE_F32,
-                             .n_dims = (uint32_t)n - 1,
-                             .shape = {n > 1 ? dims[0] : 0, n > 2 ? dims[1] : 0},
-                             .bytes = {zeros, sizeof zeros}};
-    state_contiguous(&t);
-    if (n > 1)
-        assert_int_equal(state_add(&f->m.state, name, strlen(name), t, &err), MGPT_OK);
-}
-
-static int same_name(const char *a, const char *b)
-{
-    size_t n = strcspn(a, " ");
-    return strcspn(b, " ") == n && memcmp(a, b, n) == 0;
-}
-
-/* The tensors of a list that NULL ends; the one called as `instead` has that shape. */
-static void make(struct made *f, const char *const *shapes, const char *instead)
-{
-    mgpt_error err;
-    ckpt_init(&f->c);
-    f->m = (struct torch_model){.c = &f->c, .in = &f->in};
-    f->in =
-        (struct ckpt_input){.name = "ckpt", .options = &f->o, .side = find_member, .user = &f->d};
-    static const uint8_t nothing[] = "\x80\2}."; /* what was saved besides: an empty dict */
-    assert_int_equal(pickle_read(&f->m.file.pickle, (struct span){nothing, 4}, &err), MGPT_OK);
-    f->m.root = f->m.file.pickle.root;
-    state_init(&f->m.state, &f->c);
-    mg_parts_init(&f->m.parts, &f->c, &f->in, NULL);
-    for (size_t i = 0; shapes[i]; i++)
-        add_tensor(f, instead && same_name(instead, shapes[i]) ? instead : shapes[i]);
-    assert_int_equal(state_seal(&f->m.state, &err), MGPT_OK);
-}
-
-static void unmake(struct made *f)
-{
-    state_free(&f->m.state);
-    pickle_free(&f->m.file.pickle);
-    ckpt_free(&f->c);
-}
-
-/* Maps; expected NULL: it must succeed. The caller looks and unmakes. */
-static void map(struct made *f, const struct torch_mapping *mapping, const char *expected)
-{
-    mgpt_error err = {.text = ""};
-    int status = mapping->map(&f->m, &err);
-    must_say("tensors", status, &err, expected);
-}
 
 /* ---- Llama ----------------------------------------------------------------------------------- */
 
@@ -84,6 +16,7 @@ static const char *const llama[] = {"tok_embeddings.weight 5 4",
                                     "layers.0.feed_forward.w2.weight 4 6",
                                     "layers.0.feed_forward.w3.weight 6 4",
                                     "norm.weight 4",
+                                    "output.weight",
                                     NULL};
 
 #define HEADS2 "{\"n_heads\":2"
@@ -115,6 +48,13 @@ TEST(bad_llama)
         {HEADS2 ",\"n_layers\":2}", NULL, "n_layer is stated as 2, the tensors say 1"},
         {HEADS2 ",\"vocab_size\":6}", NULL, "vocab_size is stated as 6, the tensors say 5"},
         {HEADS2 ",\"n_kv_heads\":1}", NULL, "n_kv_head is stated as 1, the tensors say 2"},
+        {HEADS2 "}", "norm.weight 5", "norm.weight: shape [5], expected [4]"},
+        {HEADS2 "}", "norm.weight 4 1 2", "norm.weight: shape [4, 1, 2], expected [4]"},
+        {HEADS2 "}", "output.weight 5 4", NULL}, /* as the tokens: tied */
+        {HEADS2 "}", "output.weight 6 4", "output.weight: shape [6, 4], expected [5, 4]"},
+        {HEADS2 "}", "output.weight 5", "output.weight: shape [5], expected [5, 4]"},
+        {"{\"head_dim\":2}", NULL, NULL},
+        {"{\"head_dim\":3}", NULL, "the number of heads is not in the file (n_embd is 4)"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct made f = {.d = {.n = 0}};
@@ -153,6 +93,12 @@ TEST(llama_numbers)
     map(&f, &llama2c_pt_mapping, NULL);
     assert_true(f.c.hp.n_ctx == 9 && f.c.hp.norm_eps == 1e-4f && f.c.hp.rope_base == 250);
     unmake(&f);
+    add_bytes(&f.d, "tokenizer.bin", tokenizer, sizeof tokenizer - 1);
+    make(&f, llama, NULL);
+    map(&f, &llama2c_pt_mapping, NULL);
+    assert_int_equal(arr_len(f.c.vocab.tokens), 5);
+    assert_false(has_note(&f.c, "the tokenizer is tokenizer.bin"));
+    unmake(&f);
     f.o = (struct ckpt_options){.given = OPT_NO_TOKENIZER};
     static const char *const embeddings[] = {"tok_embeddings.weight 5 4",
                                              "tok_embeddings.weight 128256 4"};
@@ -181,6 +127,16 @@ static const char *const no_shift[] = {"tok_emb.weight 5 4",
                                        "final_norm.shift 4",
                                        NULL};
 
+static const char *const twice[] = {"tok_emb.weight 5 4", "token_emb.weight 5 4",
+                                    "pos_emb.weight 8 4", NULL};
+
+static const char *const bigram[] = {"token_embedding_table.weight 5 5",
+                                     "position_embedding_table.weight", "lm_head.weight", NULL};
+
+static const char *const embedded[] = {"token_embedding_table.weight 5 4",
+                                       "position_embedding_table.weight 8 4", "lm_head.weight 5 4",
+                                       "lm_head.bias 5", NULL};
+
 static const char *const mingpt[] = {"transformer.wte.weight 5 48", "transformer.wpe.weight 8 48",
                                      "transformer.ln_f.weight 48",  "transformer.ln_f.bias 48",
                                      "lm_head.weight 5 48",         NULL};
@@ -198,7 +154,15 @@ static const char *const nanochat[] = {"transformer.wte.weight 5 128",
 /* Sizes that a shape lacks; models without layers are models. */
 TEST(others)
 {
-    static const struct ckpt_options heads2 = {.given = OPT_HEADS, .n_head = 2}, none = {0};
+    static const struct ckpt_options heads2 = {.given = OPT_HEADS, .n_head = 2}, none = {0},
+                                     rope = {.given = OPT_HEADS | OPT_ROPE, .n_head = 2},
+                                     all = {.given = OPT_HEADS | OPT_ROPE | OPT_SOFTCAP,
+                                            .n_head = 2,
+                                            .rope_base = 500},
+                                     cap = {.given = OPT_SOFTCAP},
+                                     tanh = {.given = OPT_HEADS | OPT_ACTIVATION,
+                                             .n_head = 2,
+                                             .activation = "tanh"};
     static const struct {
         const struct torch_mapping *mapping;
         const char *const *shapes;
@@ -217,6 +181,30 @@ TEST(others)
         {&scratch_mapping, scratch, &heads2, "out_head.weight 4 4",
          "out_head.weight: shape [4, 4], expected [5, 4]", NULL},
         {&scratch_mapping, no_shift, &heads2, NULL, "tensor blk.0.attn_norm.bias: missing", NULL},
+        {&scratch_mapping, no_shift, &heads2, "trf_blocks.0.ff.layers.0.weight 4 4",
+         "tensor blk.0.attn_norm.bias: missing", NULL},
+        {&scratch_mapping, no_shift, &heads2, "trf_blocks.0.ff.layers.0.weight",
+         "tensor blk.0.ffn_up.weight: missing", NULL},
+        {&scratch_mapping, scratch, &heads2, "pos_emb.weight 1 8 4", NULL, NULL},
+        {&scratch_mapping, scratch, &heads2, "pos_emb.weight 2 8 4",
+         "pos_emb.weight: 3 dimensions, expected 2", NULL},
+        {&scratch_mapping, scratch, &tanh, NULL, "activation tanh: expected relu", NULL},
+        {&scratch_mapping, twice, &heads2, NULL, "another tensor has a name of the same meaning",
+         NULL},
+        {&bigram_mapping, bigram, &none, NULL, NULL, NULL},
+        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 5",
+         "token_embedding_table.weight: 1 dimensions, expected 2", NULL},
+        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 5 4",
+         "tensor lm_head.weight: missing", NULL},
+        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 0 0", "vocab_size is 0",
+         NULL},
+        {&bigram_mapping, embedded, &none, NULL, NULL, NULL},
+        {&bigram_mapping, embedded, &none, "position_embedding_table.weight 8",
+         "position_embedding_table.weight: 1 dimensions, expected 2", NULL},
+        {&bigram_mapping, embedded, &none, "position_embedding_table.weight 8 5",
+         "shape [8, 5], expected [8, 4]", NULL},
+        {&bigram_mapping, embedded, &none, "lm_head.weight 4 4", "shape [4, 4], expected [5, 4]",
+         NULL},
         {&mingpt_mapping, mingpt, &heads2, NULL, NULL, NULL},
         {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"model\":{\"model_type\":\"gpt-nano\"}}"},
         {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"n_head\":3}"},
@@ -227,6 +215,13 @@ TEST(others)
          "tensor position_embd.weight: missing", NULL},
         {&nanochat_mapping, nanochat, &none, NULL,
          "depend on it: set --heads N --rope BASE --softcap X (0: none)", NULL},
+        {&nanochat_mapping, nanochat, &cap, NULL, "set --heads N --rope BASE", NULL},
+        {&nanochat_mapping, nanochat, &rope, NULL, "set --softcap X (0: none)", NULL},
+        {&nanochat_mapping, nanochat, &all, NULL, NULL, NULL},
+        {&nanochat_mapping, nanochat, &none, "lm_head.weight 4 128",
+         "lm_head.weight: shape [4, 128], expected [5, 128]", "{}"},
+        {&nanochat_mapping, nanochat, &none, "lm_head.weight 5",
+         "lm_head.weight: shape [5], expected [5, 128]", "{}"},
         {&nanochat_mapping, nanochat, &none, NULL, NULL,
          "{\"vocab_size\":4,\"n_head\":4,\"window_pattern\":\"SL\"}"},
         {&nanochat_mapping, nanochat, &none, NULL,
@@ -254,12 +249,107 @@ TEST(others)
     }
 }
 
+/* A model without positions has the context that the user or the file says. */
+TEST(bigram_context)
+{
+    static const struct ckpt_options options[] = {{0}, {.given = OPT_CONTEXT, .n_ctx = 9}};
+    static const uint32_t contexts[] = {1024, 9};
+    for (size_t i = 0; i < 2; i++) {
+        struct made f = {.o = options[i]};
+        make(&f, bigram, NULL);
+        map(&f, &bigram_mapping, NULL);
+        assert_int_equal(f.c.hp.n_ctx, contexts[i]);
+        assert_int_equal(has_note(&f.c, "inferred: context = 1024"), i == 0);
+        unmake(&f);
+    }
+}
+
+/* Names that are repeated for more layers than a model may have. */
+TEST(too_many_layers)
+{
+    static const struct {
+        const struct torch_mapping *mapping;
+        const char *const *shapes;
+        const char *layer;
+    } rows[] = {
+        {&llama2c_pt_mapping, llama, "layers.%u.attention_norm.weight"},
+        {&nanochat_mapping, nanochat, "transformer.h.%u.attn.c_q.weight"},
+        {&scratch_mapping, no_shift, "trf_blocks.%u.norm1.scale"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        mgpt_error err;
+        make(&f, rows[i].shapes, NULL);
+        add_file(&f.d, "config.json", "{}");
+        for (uint32_t layer = 1; layer <= CKPT_MAX_LAYERS; layer++) {
+            struct state_tensor t = {.type = STATE_F32, .n_dims = 1, .shape = {0}};
+            char name[64];
+            int n = snprintf(name, sizeof name, rows[i].layer, layer);
+            assert_int_equal(state_add(&f.m.state, name, (size_t)n, t, &err), MGPT_OK);
+        }
+        assert_int_equal(state_seal(&f.m.state, &err), MGPT_OK);
+        map(&f, rows[i].mapping, "1025 layers, expected up to 1024");
+        unmake(&f);
+    }
+}
+
+/* What the file itself says next to the weights: {"config": {...}}. */
+TEST(saved_facts)
+{
+#define WORD(length, text) "X" length "\0\0\0" text
+#define CONFIG(facts)                                                                              \
+    {                                                                                              \
+        (const uint8_t *)PICKLED(facts), sizeof PICKLED(facts) - 1                                 \
+    }
+#define PICKLED(facts) "\x80\2}" WORD("\6", "config") "}(" facts "us."
+#define HEADS WORD("\6", "n_head") "K\2"
+#define EPS "G\x3e\xb0\xc6\xf7\xa0\xb5\xed\x8d" /* 1e-6 */
+    static const struct {
+        const struct torch_mapping *mapping;
+        const char *const *shapes;
+        struct span saved;
+        const char *expected;
+        float eps; /* 0: the program's */
+    } rows[] = {
+        {&scratch_mapping, scratch, CONFIG(HEADS), NULL, 0},
+        {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "eps") EPS), NULL, 1e-6f},
+        {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "eps") EPS WORD("\2", "lr") "K\1"),
+         NULL, 0}, /* the optimizer's */
+        {&scratch_mapping, scratch,
+         CONFIG(HEADS WORD("\x08", "norm_eps") EPS WORD("\3", "eps") "K\1"), NULL, 1e-6f},
+        {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "act") WORD("\4", "relu")), NULL, 0},
+        {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "act") WORD("\4", "tahn")),
+         "activation tahn: expected relu", 0},
+        {&nanochat_mapping, nanochat, CONFIG(HEADS), "set --rope BASE --softcap X (0: none)", 0},
+        {&nanochat_mapping, nanochat,
+         CONFIG(HEADS WORD("\x9", "rope_base") "K\x64" WORD("\7", "softcap") "K\x14"), NULL, 0},
+        {&nanochat_mapping, nanochat,
+         CONFIG(HEADS WORD("\x9", "rope_base") "K\x64" WORD("\7", "softcap") "K\x14" WORD(
+             "\xa", "vocab_size") "K\6"),
+         "facts: vocab_size is stated as 6, the embedding has 5 rows", 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.saved = rows[i].saved};
+        make(&f, rows[i].shapes, NULL);
+        map(&f, rows[i].mapping, rows[i].expected);
+        if (!rows[i].expected)
+            assert_int_equal(f.c.hp.n_head, 2);
+        if (rows[i].eps > 0)
+            assert_true(f.c.hp.norm_eps == rows[i].eps);
+        unmake(&f);
+    }
+}
+
 /* Only GPT-2 itself has heads that its sizes tell: another vocabulary is another model. */
 TEST(published_heads)
 {
     static const struct {
         uint32_t n_vocab, n_layer, n_embd, n_head;
-    } rows[] = {{50257, 12, 768, 12}, {50257, 48, 1600, 25}, {65, 12, 768, 0}, {50257, 6, 768, 0}};
+    } rows[] = {{50257, 12, 768, 12},
+                {50257, 48, 1600, 25},
+                {50257, 12, 1024, 0},
+                {65, 12, 768, 0},
+                {50257, 6, 768, 0}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct checkpoint c = {.hp = {.n_vocab = rows[i].n_vocab,
                                       .n_layer = rows[i].n_layer,

@@ -1,0 +1,78 @@
+/* Tests: models of training programs as tensors by name and shape, all zeros, and the files next to
+ * them. */
+#ifndef TESTS_TORCH_MADE_H
+#define TESTS_TORCH_MADE_H
+
+#include "convert/families/torch_model.h"
+#include "support/convert.h"
+#include "support/tok_directory.h"
+
+struct made {
+    struct checkpoint c;
+    struct directory d;
+    struct ckpt_options o;
+    struct ckpt_input in;
+    struct torch_model m;
+    struct span saved; /* a pickle of what was saved next to the weights; NULL: an empty dict */
+};
+
+static const uint8_t zeros[128256 * 4 * 4];
+
+/* "name 5 4": a tensor of this shape; "name": none of this name. */
+static inline void add_tensor(struct made *f, const char *shape)
+{
+    char name[64];
+    unsigned long long dims[3] = {0};
+    mgpt_error err;
+    int n = sscanf(shape, "%63s %llu %llu %llu", name, &dims[0], &dims[1], &dims[2]);
+    struct state_tensor t = {.type = STATE_F32,
+                             .n_dims = (uint32_t)n - 1,
+                             .shape = {dims[0], dims[1], dims[2]},
+                             .bytes = {zeros, sizeof zeros}};
+    state_contiguous(&t);
+    if (n > 1)
+        assert_int_equal(state_add(&f->m.state, name, strlen(name), t, &err), MGPT_OK);
+}
+
+static inline int same_name(const char *a, const char *b)
+{
+    size_t n = strcspn(a, " ");
+    return strcspn(b, " ") == n && memcmp(a, b, n) == 0;
+}
+
+/* The tensors of a list that NULL ends; the one called as `instead` has that shape. */
+static inline void make(struct made *f, const char *const *shapes, const char *instead)
+{
+    mgpt_error err;
+    ckpt_init(&f->c);
+    f->m = (struct torch_model){.c = &f->c, .in = &f->in};
+    f->in = (struct ckpt_input){
+        .bytes = f->saved, .name = "ckpt", .options = &f->o, .side = find_member, .user = &f->d};
+    static const struct span nothing = {(const uint8_t *)"\x80\2}.", 4};
+    assert_int_equal(pickle_read(&f->m.file.pickle, f->saved.data ? f->saved : nothing, &err),
+                     MGPT_OK);
+    f->m.root = f->m.file.pickle.root;
+    state_init(&f->m.state, &f->c);
+    mg_parts_init(&f->m.parts, &f->c, &f->in, NULL);
+    for (size_t i = 0; shapes[i]; i++)
+        add_tensor(f, instead && same_name(instead, shapes[i]) ? instead : shapes[i]);
+    assert_int_equal(state_seal(&f->m.state, &err), MGPT_OK);
+    assert_int_equal(torch_facts(&f->m), MGPT_OK);
+}
+
+static inline void unmake(struct made *f)
+{
+    state_free(&f->m.state);
+    pickle_free(&f->m.file.pickle);
+    ckpt_free(&f->c);
+}
+
+/* Maps; expected NULL: it must succeed. The caller looks and unmakes. */
+static inline void map(struct made *f, const struct torch_mapping *mapping, const char *expected)
+{
+    mgpt_error err = {.text = ""};
+    int status = mapping->map(&f->m, &err);
+    must_say("tensors", status, &err, expected);
+}
+
+#endif
