@@ -11,7 +11,6 @@
  */
 #include "common/json_read.h"
 
-#include "base/check.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -96,10 +95,10 @@ static json_t *refuse_tree(json_t *value, json_error_t *where, const char *text,
 
 json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
 {
-    uint64_t size;
     json_t *value = NULL;
-    int fits =
-        ck_mul(n, 2, &size) && ck_add(size, SMALL_THINGS, &size) && ck_size(size, &reading.size);
+    int fits = n <= (SIZE_MAX - SMALL_THINGS) / TREE_PER_BYTE; /* else there is no memory for it */
+    reading.size = 2 * n + SMALL_THINGS;
+    reading.most = TREE_PER_BYTE * n < TREE_BYTES ? TREE_BYTES : TREE_PER_BYTE * n;
     reading.reserve = fits ? malloc(reading.size) : NULL;
     reading.used = 0;
     json_watch();
@@ -107,10 +106,6 @@ json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
     reading.text = text;
     reading.left = n;
     reading.taken = 0;
-    if (!ck_bytes(n, TREE_PER_BYTE, &reading.most))
-        reading.most = SIZE_MAX;
-    if (reading.most < TREE_BYTES)
-        reading.most = TREE_BYTES;
     if (reading.reserve)
         value = json_load_callback(next_bytes, NULL, flags, where);
     if (reading.failed)

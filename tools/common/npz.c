@@ -121,14 +121,9 @@ static int check_size(const char *name, const struct npy *npy, uint64_t found, m
 
 zip_file_t *npz_open(zip_t *zip, zip_uint64_t index, struct npy *npy, mgpt_error *err)
 {
-    zip_stat_t st;
-    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_NAME;
-    if (zip_stat_index(zip, index, 0, &st) < 0 || (st.valid & needed) != needed) {
-        err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %llu: no name or size",
-                (unsigned long long)index);
-        return NULL;
-    }
-    zip_file_t *stream = zip_fopen_index(zip, index, 0);
+    zip_stat_t st = {.name = ""}; /* libzip knows name and size of every entry it has opened */
+    int known = zip_stat_index(zip, index, 0, &st) == 0;
+    zip_file_t *stream = known ? zip_fopen_index(zip, index, 0) : NULL;
     if (!stream) {
         set_failed(err, st.name, zip_get_error(zip));
         return NULL;

@@ -83,13 +83,14 @@ int ckpt_is_one_of(const char *word, const char *list)
     return 0;
 }
 
-/* n bytes of the newest block, or of a new one. */
+/* n bytes of the newest block, or of a new one; n is at most SIZE_MAX / 2. */
 static char *checkpoint_take(struct checkpoint *c, size_t n)
 {
     struct ckpt_block *b = c->blocks;
     if (!b || n > b->cap - b->used) {
         size_t cap = n < BLOCK_BYTES ? BLOCK_BYTES : n;
-        if (n > SIZE_MAX - sizeof *b || !(b = malloc(sizeof *b + cap)))
+        b = malloc(sizeof *b + cap);
+        if (!b)
             return NULL;
         *b = (struct ckpt_block){.next = c->blocks, .cap = cap};
         c->blocks = b;
@@ -100,7 +101,7 @@ static char *checkpoint_take(struct checkpoint *c, size_t n)
 
 char *ckpt_text(struct checkpoint *c, const char *p, size_t n)
 {
-    char *copy = n < SIZE_MAX ? checkpoint_take(c, n + 1) : NULL;
+    char *copy = checkpoint_take(c, n + 1);
     if (!copy)
         return NULL;
     if (n)
@@ -113,9 +114,9 @@ void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each)
 {
     const size_t align = _Alignof(max_align_t);
     size_t bytes;
-    char *p = ck_bytes(n, each, &bytes) && bytes < SIZE_MAX - align
-                  ? checkpoint_take(c, bytes + align)
-                  : NULL;
+    if (!ck_bytes(n, each, &bytes) || bytes > SIZE_MAX / 4)
+        return NULL;
+    char *p = checkpoint_take(c, bytes + align);
     if (!p)
         return NULL;
     p += (align - (uintptr_t)p % align) % align;

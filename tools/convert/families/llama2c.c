@@ -11,7 +11,6 @@
  * derived.
  */
 #include "convert/families/llama2c.h"
-#include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "convert/core/readers.h"
@@ -187,7 +186,8 @@ static int llama2c_measure(const struct llama2c *m, enum kind kind, struct llama
     return MGPT_OK;
 }
 
-/* Places all arrays; m->size becomes the size of the file they need. */
+/* Places all arrays; m->size becomes the size of the file they need. An array is below 2^51 bytes,
+ * so seven per layer in 1024 layers stay below 2^64. */
 static int lay_out(struct llama2c *m, mgpt_error *err)
 {
     const enum kind *order = m->version ? order_v1 : order_v0;
@@ -195,15 +195,12 @@ static int lay_out(struct llama2c *m, mgpt_error *err)
     m->size = m->version ? V1_HEADER : V0_HEADER;
     for (size_t i = 0; i < n; i++) {
         struct llama2c_array *a = &m->arrays[order[i]];
-        uint64_t bytes;
         if (order[i] == HEAD && m->shared)
             continue;
         if (llama2c_measure(m, order[i], a, err) < 0)
             return MGPT_EFILE;
         a->start = m->size;
-        if (!ck_mul(a->each, kinds[order[i]].per_layer ? (uint64_t)m->n_layers : 1, &bytes) ||
-            !ck_add(m->size, bytes, &m->size))
-            return ckpt_refuse(err, "llama2.c header: the sizes exceed 2^64 bytes");
+        m->size += a->each * (kinds[order[i]].per_layer ? (uint64_t)m->n_layers : 1);
     }
     return MGPT_OK;
 }

@@ -111,11 +111,11 @@ static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
     return n == MAX_PARTS || !s->parts[n];
 }
 
-/* The rule of an isolating Split, by its pattern. */
+/* The rule of an isolating Split, by its pattern. shape_describe has no pattern of an inverted one. */
 static const char *rule_of_split(const json_t *part)
 {
     const char *regex = shape_text(json_object_get(part, "pattern"), "Regex");
-    if (strcmp(shape_text(part, "behavior"), "Isolated") != 0 || hf_tok_flag(part, "invert", 0))
+    if (strcmp(shape_text(part, "behavior"), "Isolated") != 0)
         return NULL;
     return pattern_rule((struct gguf_str){regex, strlen(regex)});
 }
