@@ -59,6 +59,16 @@ same a.gguf b.gguf "as layer_types says"
 sed -i '0,/"rope_type": "default"/s//"rope_type": "yarn", "factor": 8/' olmo/config.json
 check "YaRN" converts 3 'rope_type yarn is not supported for model_type olmo3' olmo no.gguf
 
+run convert --dry-run --no-tokenizer "$golden/gemma3"
+check "the plan names the window" grep -q ', window 9$' "$tmp/out"
+
+copy llama scaled
+sed -i 's/"rope_type": "default"/"rope_type": "linear", "factor": 4/' scaled/config.json
+check "linear rope" converts 0 'wrote b.gguf' scaled b.gguf
+for key in scaling.type.*linear scaling.factor; do
+    check "rope.$key is written" grep -aq "llama.rope.$key" b.gguf
+done
+
 copy qwen2_sharded sharded
 check "shards" converts 0 'wrote a.gguf' sharded a.gguf
 check "their index" converts 0 'wrote b.gguf' sharded/model.safetensors.index.json b.gguf

@@ -143,6 +143,10 @@ directory keras config.json tf_model.h5
 denies 3 "keras: is a model with TensorFlow's weights only" keras no.gguf
 directory two a.pt b.pth
 denies 3 'two: is a directory of several models (a.pt, b.pth): name one' two no.gguf
+directory many e.pt d.pt c.pt b.pt a.pt g.pt f.pt
+denies 3 'many: is a directory of several models (a.pt, b.pt): name one' many no.gguf
+mkdir rows && cp microgpt/lists.pkl rows/model.pkl && : >rows/checkpoint && : >rows/.metadata
+runs "a directory of one pickle, with files of trainers" convert rows x.gguf
 directory none tokenizer.json
 denies 5 'none: is a directory without config.json' none no.gguf
 
@@ -155,6 +159,13 @@ foreign()
     denies 3 "this is $1" foreign no.gguf
 }
 
+# unknown BYTES: they are nobody's.
+unknown()
+{
+    { printf "$1" && head -c 300 /dev/zero; } >foreign
+    denies 3 'not a checkpoint that mgpt reads' foreign no.gguf
+}
+
 foreign 'HDF5, as Keras' '\211HDF\r\n\032\n'
 foreign 'ONNX' '\010\007\022\007pytorch\032\003'
 foreign "TensorFlow's SavedModel" '\010\001\022\377\001\012'
@@ -165,6 +176,13 @@ foreign 'a web page' '<!DOCTYPE html>'
 foreign 'a pointer of Git LFS' 'version https://git-lfs.github.com/spec/v1'
 foreign 'gzip' '\037\213\010'
 foreign "llm.c's tokenizer" '\310\327\064\001'
+unknown '\010\021\022\007pytorch\032\003' # ONNX of version 17
+unknown '\010\007\022\007pyt\001rch\032\003'
+unknown '\010\007\022\007pytorch\031\003'
+unknown '\010\002\022\377\001\012'
+unknown '\201\246par\001ms\201'
+{ printf 'PK\003\004' && head -c 100 /dev/zero && printf 'model.weights.h5'; } >foreign
+denies 3 'this is Keras (.keras)' foreign no.gguf
 head -c 300 /dev/zero >foreign
 printf '\127\373\200\213\044\165\107\333' >>foreign
 denies 3 'this is the index of a TensorFlow checkpoint' foreign no.gguf
@@ -185,6 +203,11 @@ run convert --activation gelu_tanh --eps 1e-6 nanogpt/ckpt.pt x.gguf
 check "--activation and --eps" eval '[ $code -eq 0 ] && ! grep -q "activation =\|eps =" "$tmp/err"'
 runs "--tokenizer meta.pkl" convert --tokenizer nanogpt/meta.pkl mingpt/model.pt x.gguf
 runs "its characters" generate -m x.gguf -p 'abc' -n 2 --seed 1
+
+cp nanogpt/meta.pkl . && cp nanogpt/ckpt.pt "$(printf 'a\001b')".pt
+runs "a name with a control character" convert "$(printf 'a\001b')".pt x.gguf
+run info x.gguf
+says "which becomes _" '"a_b"'
 
 # ---- what is refused ----
 

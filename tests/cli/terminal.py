@@ -72,5 +72,17 @@ with tempfile.TemporaryDirectory() as directory:
     check("... and the line goes on", t.keys("a\r", "5> "), 'fed 5: <BOS> "a" "n" "n" "a"')
     t.keys("quit\r", "\n")
     check("quit ends it", str(os.waitpid(t.pid, 0)[1]), "0")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(MGPT, [MGPT, "convert", os.path.join(ROOT, "weights/names.gguf"), os.path.join(directory, "x.gguf")])
+    seen = b""
+    while select.select([fd], [], [], 10)[0]:
+        try:
+            seen += os.read(fd, 4096)
+        except OSError:  # it has ended
+            break
+    check("a conversion on a terminal", str(os.waitpid(pid, 0)[1]), "0")
+    check("... says what it wrote", seen.decode(), "x.gguf: 4192 weights")
+    check("... and has no progress where it is short", str(b"%" in seen), "False")
 print(f"1..{len(results)}")
 sys.exit(not all(results))

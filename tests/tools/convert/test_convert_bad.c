@@ -252,6 +252,20 @@ static int read_sample(struct span bytes, void *user)
     return read_whole(s->is_tokenizer ? model : bytes, is_json ? &heads : &none, &sides);
 }
 
+/* The limit counts, not what follows: no byte beyond the first is looked at. */
+TEST(too_long)
+{
+    static const struct ckpt_options none;
+    const struct ckpt_input in = {.bytes = {(const uint8_t *)"{}  ", ((size_t)512 << 20) + 1},
+                                  .options = &none};
+    struct checkpoint c;
+    mgpt_error err;
+    ckpt_init(&c);
+    assert_int_equal(microgpt_json_read(&c, &in, &err), MGPT_EFILE);
+    assert_string_equal(err.text, "JSON of 536870913 bytes, the limit is 536870912");
+    ckpt_free(&c);
+}
+
 TEST(damaged)
 {
     static const char *const samples[] = {"flat.json",   "params.json",     "shaped.json",

@@ -79,6 +79,7 @@ TEST_ON_FILE(numbers)
          "n_head: expected a whole number"},
         {{"n_head.npy", "|i1", "()", LITERAL("\xff")}, "n_head: expected a whole number"},
         {{"n_head.npy", "|u1", "()", LITERAL("\xff")}, "n_head is 255, it must divide n_embd = 2"},
+        {{"n_head.npy", "<f1", "()", LITERAL("\1")}, "element type '<f1'"},
         {{"n_head.npy", "<U1", "()", LITERAL("2\0\0\0")}, NULL},
         {{"n_head.npy", "<U1", "()", LITERAL("3\0\0\0")}, "n_head is 3, it must divide"},
     };
@@ -87,6 +88,17 @@ TEST_ON_FILE(numbers)
         read_bigram(&c, *state, rows[i].head, nothing, rows[i].expected);
         if (!rows[i].expected)
             assert_int_equal(c.hp.n_head, 2);
+        ckpt_free(&c);
+    }
+}
+
+TEST_ON_FILE(flags)
+{
+    for (int on = 0; on < 2; on++) {
+        struct checkpoint c;
+        const struct entry norm = {"final_norm.npy", "|b1", "()", on ? "\1" : "\0", 1};
+        read_bigram(&c, *state, one_head, norm, NULL);
+        assert_int_equal(c.hp.final_norm, on);
         ckpt_free(&c);
     }
 }

@@ -2,10 +2,15 @@
 #include "support/torch_archive.h"
 #include "support/unit.h"
 
+#include "base/mem.h"
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* A tensor of storage 0, four floats. */
 #define OF_FOUR(offset, size, stride) TENSOR(STORAGE("\4"), offset, size, stride)
+
+#define HUGE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f" /* 2^63 - 1 */
+#define WIDE(rows, columns) rows columns "\x86"
 
 TEST(tensors_that_lie)
 {
@@ -32,6 +37,12 @@ TEST(tensors_that_lie)
         {BYTES(OF_FOUR("K\0", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")),
          "its size and stride"},
         {BYTES(OF_FOUR("K\0", "NN\x86", "K\1K\1\x86")), "its size and stride"},
+        {BYTES(OF_FOUR("K\0", WIDE(HUGE, "K\4"), "K\0K\0\x86")), "its shape is too large"},
+        {BYTES(OF_FOUR("K\0", WIDE("K\4", "K\1"), WIDE(HUGE, "K\1"))), "its shape is too large"},
+        {BYTES(OF_FOUR("K\0", WIDE("K\3", "K\3"), WIDE(HUGE, HUGE))), "its shape is too large"},
+        {BYTES(OF_FOUR("K\0", WIDE("M\x01\x01", "M\x01\x01"), "K\0K\0\x86")),
+         "more values than its storage holds"},
+        {BYTES(OF_FOUR("K\0", WIDE("K\0", "K\4"), WIDE("K\1", HUGE))), NULL},
         {BYTES(TENSOR("N", "K\0", "K\1\x85", "K\1\x85")), "it has no storage"},
         {BYTES(TENSOR("K\1Q", "K\0", "K\1\x85", "K\1\x85")), "it has no storage"},
         {BYTES(TENSOR(STORAGE_OF("K\1", "K\4"), "K\0", "K\1\x85", "K\1\x85")), "it has no storage"},
@@ -175,4 +186,26 @@ TEST(storages_of_old_files)
         else
             accepts((struct span){a.bytes, a.n});
     }
+}
+
+/* ---- notes ------------------------------------------------------------------------------------ */
+
+/* What is no tensor is noted, but not without end. */
+TEST(many_notes)
+{
+    struct pickle p = good(P2("}(X\4\0\0\0noneNX\4\0\0\0alsoK\1u."));
+    struct torch_file f = {.container = "pickle", .pickle = p};
+    struct checkpoint c;
+    struct state s;
+    mgpt_error err;
+    ckpt_init(&c);
+    state_init(&s, &c);
+    for (int i = 0; i < 150; i++)
+        assert_int_equal(torch_state(&f, p.root, &s, &err), MGPT_OK);
+    assert_int_equal(arr_len(c.notes), 200);
+    assert_string_equal(c.notes[0], "ignored: none (None)");
+    assert_string_equal(c.notes[199], "further notes are left out");
+    state_free(&s);
+    ckpt_free(&c);
+    torch_close(&f);
 }
