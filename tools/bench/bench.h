@@ -34,6 +34,9 @@ double series_mean(const struct series *s);
 double series_deviation(const struct series *s); /* of the sample, n - 1 */
 double series_spread(const struct series *s);    /* interquartile range, as a part of the median */
 
+/* 1: one of two shares is above 100.0 %: its limit was measured too low. */
+int share_faults(const struct series *a, const struct series *b);
+
 /* Seconds on a monotonic clock. */
 double bench_now(void);
 
@@ -160,8 +163,11 @@ int vs_report(const struct vs_row *ours, const struct vs_row *theirs, int json);
  * that run here). Returns an exit code. */
 int bench_kernels(const char *isa, const char *word, int rounds, int json);
 
-/* A table's cell and a progress line are written by several reports. */
+/* A table's cell and a progress line are written by several reports. A share is "-" if it was not
+ * asked and ends with ! if it is a fault, which bench_fault_note explains. */
 void bench_rate(char *buf, size_t cap, double per_second, const char *unit);
+const char *bench_share(char *buf, size_t cap, const struct series *s);
+void bench_fault_note(void);
 void bench_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,6 +1,7 @@
 /* The cases of bench_cases.h: calls, buffers, sizes. */
 #include "bench/bench_cases.h"
 
+#include "base/mem.h"
 #include "dtype/dtype.h"
 
 #include <stdio.h>
@@ -128,7 +129,7 @@ static void fill_values(float *x, size_t n, float from, float to)
 
 static void *filled(size_t n_bytes)
 {
-    uint8_t *p = aligned_alloc(4096, (n_bytes + 4095) / 4096 * 4096);
+    uint8_t *p = mem_large(n_bytes, 1); /* on the pages that weights are on */
     if (p)
         fill_matrix(p, n_bytes);
     return p;

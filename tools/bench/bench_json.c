@@ -89,6 +89,8 @@ static int test_line(const struct bench *b, const struct test *t)
         json_object_set_new(o, "gop_per_s",
                             json_real((t->linear_ops + t->attention_ops) / tokens * rate / 1e9));
     put_median(o, "share_of_peak", &t->peak_share, 1);
+    if (o && share_faults(&t->read_share, &t->peak_share))
+        json_object_set_new(o, "share_fault", json_true());
     return text_json_line(o);
 }
 

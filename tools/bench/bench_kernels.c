@@ -17,6 +17,7 @@ static const double sample_seconds = 0.004;
 struct kernel_request {
     const char *isa, *word; /* NULL: all */
     int rounds, json;
+    int faults; /* set when a share is one */
 };
 
 /* Drops cases whose name lacks the word. */
@@ -74,30 +75,32 @@ static int line_json(const struct kernel_case *c)
         json_object_set_new(o, "gb_per_s", json_real(c->bytes / seconds / 1e9));
     if (o && c->read_share.n > 0)
         json_object_set_new(o, "share_of_read", json_real(series_median(&c->read_share)));
+    if (o && share_faults(&c->peak_share, &c->read_share))
+        json_object_set_new(o, "share_fault", json_true());
     return text_json_line(o);
 }
 
 /* "%8.2f", or "-" for what was not asked. */
-static void cell(double value, const char *unit)
+static void cell(double value)
 {
     if (value > 0)
-        printf(" %8.2f%s", value, unit);
+        printf(" %8.2f", value);
     else
-        printf(" %8s%*s", "-", (int)strlen(unit), "");
+        printf(" %8s", "-");
 }
 
 static void line(const struct kernel_case *c)
 {
+    char share[32];
     double seconds = series_median(&c->seconds);
     printf("%-10s %-14s %-27s %10.2f", c->k->isa, c->name, c->shape, 1e6 * seconds);
-    cell(c->ops / seconds / 1e9, "");
-    cell(100 * series_median(&c->peak_share), "%");
-    cell(c->bytes / seconds / 1e9, "");
-    cell(100 * series_median(&c->read_share), "%");
-    printf("\n");
+    cell(c->ops / seconds / 1e9);
+    printf(" %9s", bench_share(share, sizeof share, &c->peak_share));
+    cell(c->bytes / seconds / 1e9);
+    printf(" %9s\n", bench_share(share, sizeof share, &c->read_share));
 }
 
-static int run_list(struct case_list *list, struct limits *l, const struct kernel_request *q)
+static int run_list(struct case_list *list, struct limits *l, struct kernel_request *q)
 {
     int code = EXIT_OK;
     bench_kernels_keep(list, q->word);
@@ -107,6 +110,7 @@ static int run_list(struct case_list *list, struct limits *l, const struct kerne
     code = bench_kernels_measure(list, l, q->rounds);
     bench_progress("%s", "");
     for (size_t i = 0; i < list->n && code == EXIT_OK; i++) {
+        q->faults |= share_faults(&list->c[i].peak_share, &list->c[i].read_share);
         if (q->json)
             code = line_json(&list->c[i]);
         else
@@ -118,7 +122,7 @@ static int run_list(struct case_list *list, struct limits *l, const struct kerne
 }
 
 static int run_isa_level(const struct kernels *k, struct bank *bank, const struct machine *m,
-                         const struct kernel_request *q)
+                         struct kernel_request *q)
 {
     struct limits l;
     struct case_list list;
@@ -145,7 +149,7 @@ static int run_isa_level(const struct kernels *k, struct bank *bank, const struc
 
 int bench_kernels(const char *isa, const char *word, int rounds, int json)
 {
-    const struct kernel_request q = {isa, word, rounds, json};
+    struct kernel_request q = {isa, word, rounds, json, 0};
     struct machine m;
     struct bank bank;
     struct kernels k;
@@ -176,6 +180,8 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
             "\nG/s: multiplications and additions of matrices, else values; of peak: FMA, or 8-bit "
             "products\nfor quantised types; GB/s: bytes of the matrix, of read: from memory or "
             "from L2, as its size\n");
+    if (code == EXIT_OK && !json && q.faults)
+        bench_fault_note();
     bank_free(&bank);
     return code;
 }

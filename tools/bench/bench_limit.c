@@ -2,9 +2,10 @@
  * bench.h.
  *
  * Reading is measured over as many bytes as the model's step has to read, so in the same level of
- * the memory hierarchy, and for a model that stays in a cache also from memory. Arithmetic is that
- * of the ISA level the model runs on.
+ * the memory hierarchy, and for a model that stays in a cache also from memory. The bytes are on the
+ * pages that weights are on (mem_large). Arithmetic is that of the ISA level the model runs on.
  */
+#include "base/mem.h"
 #include "base/threads.h"
 #include "bench/bench.h"
 #include "bench/bench_peak.h"
@@ -56,7 +57,7 @@ static void all_workers(void *ctx, size_t times)
     pool_run(j->pool, worker, j);
 }
 
-/* Bytes per second; the fastest way of reading counts. */
+/* Bytes per second; the fastest loop counts. */
 static double measure_read(struct limit_job *j, size_t bytes, size_t *times)
 {
     double best = 0;
@@ -108,7 +109,7 @@ int limits_open(struct limits *l, const struct machine *m, const char *isa, int 
     j->data_bytes = l->bytes > j->dram_bytes ? l->bytes : j->dram_bytes;
     j->arithmetic = peak_find(isa);
     j->reading = reader();
-    j->data = aligned_alloc(4096, j->data_bytes);
+    j->data = mem_large(j->data_bytes, 1);
     j->pool = n_threads > 1 ? pool_new(n_threads, NULL) : NULL;
     if (!j->data || (n_threads > 1 && !j->pool)) {
         limits_close(l);

@@ -68,6 +68,11 @@ double series_deviation(const struct series *s)
     return s->n > 1 ? sqrt(sum / (s->n - 1)) : 0;
 }
 
+int share_faults(const struct series *a, const struct series *b)
+{
+    return series_median(a) >= 1.0005 || series_median(b) >= 1.0005;
+}
+
 /* ---- time ---- */
 
 double bench_now(void)
@@ -215,6 +220,21 @@ void bench_rate(char *buf, size_t cap, double per_second, const char *unit)
 {
     double giga = per_second / 1e9;
     snprintf(buf, cap, "%.*f G%s", giga < 100 ? 2 : 1, giga, unit);
+}
+
+const char *bench_share(char *buf, size_t cap, const struct series *s)
+{
+    if (s->n == 0)
+        snprintf(buf, cap, "-");
+    else
+        snprintf(buf, cap, "%.1f%%%s", 100 * series_median(s), share_faults(s, s) ? "!" : "");
+    return buf;
+}
+
+void bench_fault_note(void)
+{
+    printf("!: above 100 %% is a fault of the measurement: something slowed the limit down but not "
+           "the test.\nMeasure again on a quiet machine, with more rounds (-r)\n");
 }
 
 void bench_progress(const char *fmt, ...)

@@ -182,7 +182,7 @@ static inline uint64_t read_streams(const char *data, size_t n, size_t streams, 
 {
     ivec sum[8];
     uint64_t out[sizeof(ivec) / sizeof(uint64_t)];
-    size_t each = n / streams;
+    size_t each = n / streams; /* a multiple of 128: PEAK_READ_UNIT */
     for (int i = 0; i < 8; i++)
         sum[i] = I_ZERO();
     for (size_t at = 0; at < each; at += 128)
@@ -203,15 +203,22 @@ static inline uint64_t read_streams(const char *data, size_t n, size_t streams, 
     return out[0];
 }
 
+#define READ_CASE(way, streams, ahead)                                                             \
+    case way:                                                                                      \
+        return read_streams(data, n, streams, ahead);
+
 static uint64_t read_way(const void *data, size_t n, int way)
 {
-    if (way == 0)
-        return read_streams(data, n, 1, 0);
-    if (way == 1)
-        return read_streams(data, n, 4, 0);
-    if (way == 2)
-        return read_streams(data, n, 1, 1024);
-    return read_streams(data, n, 4, 512);
+    switch (way) {
+        READ_CASE(0, 1, 0)
+        READ_CASE(1, 1, 1024)
+        READ_CASE(2, 1, 4096)
+        READ_CASE(3, 2, 0)
+        READ_CASE(4, 4, 0)
+        READ_CASE(5, 4, 512)
+    default:
+        return read_streams(data, n, 8, 512);
+    }
 }
 
 #define NAME_(isa) peak_loops_##isa

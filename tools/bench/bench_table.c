@@ -42,18 +42,9 @@ static void print_limits(const struct bench *b)
     printf("\n");
 }
 
-/* A share as a cell, "-" when it was not asked. */
-static void share_cell(const struct series *s)
-{
-    if (s->n == 0)
-        printf(" %8s", "-");
-    else
-        printf(" %7.1f%%", 100 * series_median(s));
-}
-
 static void test_line(const struct test *t)
 {
-    char name[64];
+    char name[64], share[32];
     double rate = series_median(&t->rate), tokens = (double)t->n * t->n_sessions;
     printf("%-18s %7d %12.1f %7.1f%% %11.3f", test_name(t, name, sizeof name), t->limits->n_threads,
            rate, 100 * series_spread(&t->rate), 1e6 / rate);
@@ -61,22 +52,26 @@ static void test_line(const struct test *t)
         printf(" %8.2f", t->step_bytes * rate / t->n_sessions / 1e9);
     else
         printf(" %8s", "-");
-    share_cell(&t->read_share);
+    printf(" %8s", bench_share(share, sizeof share, &t->read_share));
     printf(" %8.1f", (t->linear_ops + t->attention_ops) / tokens * rate / 1e9);
-    share_cell(&t->peak_share);
-    printf("\n");
+    printf(" %8s\n", bench_share(share, sizeof share, &t->peak_share));
 }
 
 void bench_table(const struct bench *b)
 {
+    int faults = 0;
     print_opened(b);
     print_limits(b);
     printf("%-18s %7s %12s %8s %11s %8s %8s %8s %8s\n", "test", "threads", "tokens/s", "spread",
            "us/token", "GB/s", "of read", "Gop/s", "of peak");
-    for (size_t i = 0; i < b->n_tests; i++)
+    for (size_t i = 0; i < b->n_tests; i++) {
         test_line(&b->tests[i]);
+        faults |= share_faults(&b->tests[i].read_share, &b->tests[i].peak_share);
+    }
     printf("\nmedians of %d round%s; spread is the interquartile range. of read, of peak: share of "
            "the\nlimits above (%s), same threads, same rounds\n",
            b->rounds, b->rounds == 1 ? "" : "s",
            b->work.is_integer ? "8-bit products, attention in floats" : "FMA");
+    if (faults)
+        bench_fault_note();
 }
