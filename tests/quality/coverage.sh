@@ -38,7 +38,7 @@ fi
 # Threads that count at once may leave a number below zero, which gcovr is to take as it is.
 gcovr --root . $directory --gcov-ignore-parse-errors --exclude-throw-branches --exclude-unreachable-branches \
     --exclude-branches-by-pattern "$unreachable" --filter src/ --filter tools/convert/ \
-    --filter 'tools/(npy|npz|json_read)' --filter tools/check/reference --csv 2>/dev/null |
+    --filter 'tools/common/(npy|npz|json_read)' --filter tools/check/reference --csv 2>/dev/null |
 awk -F, '
     function group_of(file, name) {
         name = file
