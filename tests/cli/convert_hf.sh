@@ -131,6 +131,10 @@ sed 's/"hidden_act": "silu"/"hidden_act": "tanh"/' tiny/config.json >bad/config.
 check "an activation" converts 3 'hidden_act: tanh is not supported' bad no.gguf
 check "an option of another format" converts 2 '--heads does not apply to Hugging Face' \
     --heads 2 tiny no.gguf
+check "an option of another format, by the weights" converts 2 '--heads does not apply to Hugging Face' \
+    --heads 2 tiny/model.safetensors no.gguf
+mkdir none && printf '\002\000\000\000\000\000\000\000{}' >none/model.safetensors
+check "no tensors and no config.json" converts 3 'side file config.json' none/model.safetensors no.gguf
 copy llama bad
 head -c 4000 tiny/model.safetensors >bad/model.safetensors
 check "a short file" converts 3 'the file has' bad/model.safetensors no.gguf

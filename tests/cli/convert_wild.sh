@@ -101,6 +101,20 @@ for shape in "$shapes"/*.ref.json; do
     done
 done
 
+# __metadata__ holds texts: one that begins as JSON need not be any.
+python3 - "$shapes/nanogpt.safetensors" noted.safetensors <<'EOF' || exit 1
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n, = struct.unpack_from("<Q", data)
+header = json.loads(data[8:8 + n])
+header.setdefault("__metadata__", {}).update(note="{not JSON", list="[1, 2]")
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+EOF
+computes "$shapes/nanogpt.ref.json" noted.safetensors
+mkdir beside && cp noted.safetensors beside && echo '{"n_head": 2' >beside/config.json
+denies 3 'side file config.json: not a JSON object' beside/noted.safetensors no.gguf
+
 # ---- what is refused ----
 
 eye='[[1,0],[0,1]]'

@@ -259,7 +259,8 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
 
 TEST(chars_option)
 {
-    assert_chars("dcba\n", "d|c|b|a|<BOS>|", 4);              /* in order */
+    assert_chars("dcba\n", "d|c|b|a|<BOS>|", 4); /* in order */
+    assert_chars("dcba\r\n", "d|c|b|a|<BOS>|", 4);
     assert_chars("dcbae", "d|c|b|a|e|", -1);                  /* all tokens are characters */
     assert_chars("bad\n cab \r\nda d\n", "Ġ|a|b|c|d|", -1);   /* the inner space counts */
     assert_chars("bad\n cab \r\ndad\n", "a|b|c|d|<BOS>|", 4); /* lines, stripped */

@@ -207,6 +207,28 @@ TEST(long_merges)
     merge_of(2 * 65535 + 1, "tokenizer.json: merge 0 is not two texts, the left without a space");
 }
 
+/* A token of 65,535 bytes is one that the tokenizer takes. */
+TEST(long_tokens)
+{
+    for (int n = 65535; n <= 65536; n++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        mgpt_error err = {0};
+        char *json = malloc((size_t)n + 400);
+        assert_non_null(json);
+        snprintf(json, (size_t)n + 400,
+                 "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":"
+                 "{\"type\":\"BPE\",\"vocab\":{\"%0*d\":0},\"merges\":[]}}",
+                 n, 0);
+        add_file(&d, "tokenizer.json", json);
+        assert_int_equal(read_directory(&c, &d, 100, &err), n < 65536 ? MGPT_OK : MGPT_EFILE);
+        if (n == 65536)
+            assert_string_equal(err.text, "tokenizer.json: token 0: 65536 bytes, at most 65535");
+        ckpt_free(&c);
+        free(json);
+    }
+}
+
 /* Lines of merges.txt: at most 2047 bytes. */
 TEST(long_lines)
 {

@@ -2,6 +2,8 @@
 #include "support/torch_archive.h"
 #include "support/unit.h"
 
+#include "convert/core/readers.h"
+
 TEST(archives)
 {
     const struct span pickle = BYTES(GOOD), empty = {(const uint8_t *)"", 0};
@@ -38,6 +40,41 @@ TEST(archives)
     m[0].name = "a/data.pkl";
     m[1].bytes = empty;
     archive_with(m, 3, "4 elements of F32, the file holds 0 bytes");
+}
+
+static int no_side(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
+                   struct ckpt_side *side, mgpt_error *err)
+{
+    (void)user, (void)option, (void)candidates, (void)n, (void)side, (void)err;
+    return 0;
+}
+
+/* What people save instead of model.state_dict(). */
+TEST(no_weights)
+{
+    static const struct ckpt_options none;
+    const struct {
+        struct span pickle;
+        const char *text;
+    } all[] = {
+        {P2("]."), "PyTorch zip: no state dict in it: it holds a list"},
+        {P2("}U\4stepK\1s."), "PyTorch zip: no state dict in it: it holds a dict"},
+        {P2("c__main__\nGPT\n)\x81}b."), "; save model.state_dict(), not the model"},
+        {BYTES(GOOD), "tensor w: not a name of a model that mgpt knows"},
+    };
+    for (size_t i = 0; i < COUNT(all); i++) {
+        const struct zip_part m[] = {{"a/data.pkl", all[i].pickle, 0, 0, 0},
+                                     {"a/data/0", sixteen, 0, 0, 0}};
+        struct archive a;
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        const struct ckpt_input in = {
+            .bytes = make_archive(&a, m, 2), .name = "x", .options = &none, .side = no_side};
+        ckpt_init(&c);
+        int status = ckpt_read(&c, &in, &err);
+        must_say("archive", status, &err, all[i].text);
+        ckpt_free(&c);
+    }
 }
 
 /* An end record and nothing else. */

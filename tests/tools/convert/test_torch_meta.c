@@ -115,9 +115,17 @@ TEST(llama_numbers)
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-static const char *const scratch[] = {"tok_emb.weight 5 4",  "pos_emb.weight 8 4",
-                                      "final_norm.scale 4",  "final_norm.shift 4",
-                                      "out_head.weight 5 4", NULL};
+#define LONG_NAME "a.b.c.d.e.f.g.h.i.j.k.l.m"
+#define ODD_HEAD "trf_blocks.0.att.heads.x.key.weight"
+
+static const char *const scratch[] = {"tok_emb.weight 5 4",
+                                      "pos_emb.weight 8 4",
+                                      "final_norm.scale 4",
+                                      "final_norm.shift 4",
+                                      "out_head.weight 5 4",
+                                      LONG_NAME,
+                                      ODD_HEAD,
+                                      NULL};
 
 static const char *const no_shift[] = {"tok_emb.weight 5 4",
                                        "pos_emb.weight 8 4",
@@ -180,6 +188,9 @@ TEST(others)
         {&scratch_mapping, scratch, &none, "pos_emb.weight 0 4", "block_size is 0", NULL},
         {&scratch_mapping, scratch, &heads2, "out_head.weight 4 4",
          "out_head.weight: shape [4, 4], expected [5, 4]", NULL},
+        {&scratch_mapping, scratch, &heads2, LONG_NAME " 4", LONG_NAME ": not part of a LLMs-from",
+         NULL},
+        {&scratch_mapping, scratch, &heads2, ODD_HEAD " 4 4", ODD_HEAD ": not part of a", NULL},
         {&scratch_mapping, no_shift, &heads2, NULL, "tensor blk.0.attn_norm.bias: missing", NULL},
         {&scratch_mapping, no_shift, &heads2, "trf_blocks.0.ff.layers.0.weight 4 4",
          "tensor blk.0.attn_norm.bias: missing", NULL},
@@ -314,7 +325,7 @@ TEST(saved_facts)
         {&scratch_mapping, scratch, CONFIG(HEADS), NULL, 0},
         {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "eps") EPS), NULL, 1e-6f},
         {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "eps") EPS WORD("\2", "lr") "K\1"),
-         NULL, 0}, /* the optimizer's */
+         NULL, 1e-5f}, /* the optimizer's */
         {&scratch_mapping, scratch,
          CONFIG(HEADS WORD("\x08", "norm_eps") EPS WORD("\3", "eps") "K\1"), NULL, 1e-6f},
         {&scratch_mapping, scratch, CONFIG(HEADS WORD("\3", "act") WORD("\4", "relu")), NULL, 0},
@@ -356,83 +367,5 @@ TEST(published_heads)
                                       .n_embd = rows[i].n_embd}};
         struct torch_model m = {.c = &c};
         assert_int_equal(torch_gpt2_heads(&m), rows[i].n_head);
-    }
-}
-
-/* ---- vocabularies that are pickles ----------------------------------------------------------- */
-
-#define TEXT1(c) "X\1\0\0\0" c
-#define ITOS "\x80\2}X\4\0\0\0itos"
-#define STOI "\x80\2}X\4\0\0\0stoi"
-#define ENCODING(pattern, ranks, specials)                                                         \
-    "\x80\3ctiktoken.core\nEncoding\n)\x81}(X\7\0\0\0pat_str" pattern                              \
-    "X\17\0\0\0mergeable_ranks}" ranks "X\16\0\0\0special_tokens}" specials "ub."
-
-TEST(vocab_pickles)
-{
-    static const struct {
-        const char *bytes;
-        size_t n;
-        const char *expected; /* NULL: characters a and b, and BOS */
-    } rows[] = {
-#define ROW(bytes, expected) {bytes, sizeof bytes - 1, expected}
-        ROW(ITOS "](" TEXT1("a") TEXT1("b") "es.", NULL),
-        ROW(ITOS TEXT1("a") TEXT1("b") "\x86s.", NULL),
-        ROW(ITOS "}(K\0" TEXT1("a") "K\1" TEXT1("b") "us.", NULL),
-        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\1us.", NULL),
-        ROW(ITOS "](" TEXT1("a") "K\1es.",
-            "meta.pkl: expected the ids 0 to 1, each with a character"),
-        ROW(ITOS "}(K\0K\1us.", "meta.pkl: expected the ids 0 to 0, each with a character"),
-        ROW(ITOS "}(" TEXT1("0") TEXT1("a") "us.", "meta.pkl: expected the ids 0 to 0"),
-        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\0us.", "meta.pkl: expected the ids 0 to 1"),
-        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "K\2us.", "meta.pkl: expected the ids 0 to 1"),
-        ROW(STOI "}(" TEXT1("a") "K\0" TEXT1("b") "J\377\377\377\377us.",
-            "expected the ids 0 to 1"),
-        ROW(ITOS "]s.", "meta.pkl: expected characters, found a list"),
-        ROW(ITOS "K\5s.", "meta.pkl: expected characters, found "),
-        ROW("\x80\2}.", "meta.pkl: expected characters, found "),
-        ROW("\x80\2", "side file meta.pkl: "),
-        ROW(ENCODING("K\1", "", ""), "not a tiktoken Encoding that holds its own tables"),
-        ROW(ENCODING(TEXT1("x"), "(K\1K\2u", ""), "a token that is not bytes with a rank"),
-        ROW(ENCODING(TEXT1("x"), "(C\1aC\1bu", ""), "a token that is not bytes with a rank"),
-        ROW(ENCODING(TEXT1("x"), "(C\1aK\0u", "(" TEXT1("s") "Nu"),
-            "a token that is not bytes with a rank"),
-        ROW(ENCODING(TEXT1("x"), "(C\1aK\0u", "(X\7\0\0\0<|bos|>K\1u"),
-            "splitting pattern 'x' is not supported"),
-#undef ROW
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        struct made f = {.d = {.n = 0}};
-        struct ckpt_side side = {"meta.pkl", {(const uint8_t *)rows[i].bytes, rows[i].n}};
-        mgpt_error err = {.text = ""};
-        make(&f, scratch + COUNT(scratch) - 1, NULL);
-        f.c.hp.n_vocab = 3;
-        int status = torch_vocab_pickle(&f.m, &side, &err);
-        must_say("tensors", status, &err, rows[i].expected);
-        if (!rows[i].expected) {
-            has_token(&f.c, 0, "a", TOKEN_NORMAL);
-            has_token(&f.c, 1, "b", TOKEN_NORMAL);
-            assert_int_equal(f.c.vocab.bos, 2);
-        }
-        unmake(&f);
-    }
-}
-
-/* --bos goes with any vocabulary, within the model. */
-TEST(bos)
-{
-    for (int32_t bos = 4; bos <= 5; bos++) {
-        struct made f = {.d = {.n = 0}, .o = {.given = OPT_BOS, .bos = bos}};
-        mgpt_error err = {.text = ""};
-        make(&f, scratch, NULL);
-        f.c.hp.n_vocab = 5;
-        add_file(&f.d, "meta.pkl", "{}"); /* no pickle: not looked at */
-        int status = torch_vocab(&f.m, "shakespeare", &err);
-        assert_int_equal(status, bos < 5 ? MGPT_OK : MGPT_EFILE);
-        if (bos < 5)
-            assert_int_equal(f.c.vocab.bos, 4);
-        else
-            assert_string_equal(err.text, "BOS id is 5, the model has 5 tokens");
-        unmake(&f);
     }
 }

@@ -363,8 +363,8 @@ TEST(tiktoken_files)
     refuses(&d, 100,
             "tokenizer.model: 3 ranks; without a pattern only 128000 (Llama 3), 151643 "
             "(Qwen) and 50256 (GPT-2) are known");
-    static const char *const bad[] = {
-        "I===", "I", "", "IQ== ", "IQ== x", "IQ== 1x", "IQ= 1", "=Q== 1"};
+    static const char *const bad[] = {"I===",    "I",     "",       "IQ== ",           "IQ== x",
+                                      "IQ== 1x", "IQ= 1", "=Q== 1", "IQ== 99999999999"};
     for (size_t i = 0; i < COUNT(bad); i++) {
         char text[32];
         snprintf(text, sizeof text, "IQ== 0\n%s%s\n", bad[i], strchr(bad[i], ' ') ? "" : " 1");
