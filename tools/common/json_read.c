@@ -141,7 +141,7 @@ int json_is_numeric(const json_t *v)
     return json_is(v, JSON_INTEGER) || json_is(v, JSON_REAL);
 }
 
-/* Takes over the list: NULL unless all n values were appended. */
+/* Takes over the list, or NULL: NULL unless all n values were appended. */
 static json_t *whole_list(json_t *list, size_t n)
 {
     if (json_array_size(list) == n)
@@ -155,7 +155,7 @@ json_t *json_ids(const int32_t *values, size_t n)
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_integer(values[i]));
-    return list ? whole_list(list, n) : NULL;
+    return whole_list(list, n);
 }
 
 json_t *json_shape(const uint64_t *dims, size_t n)
@@ -163,5 +163,5 @@ json_t *json_shape(const uint64_t *dims, size_t n)
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_integer((json_int_t)dims[i]));
-    return list ? whole_list(list, n) : NULL;
+    return whole_list(list, n);
 }

@@ -7,7 +7,6 @@
  */
 #include "convert/families/npy_model.h"
 
-#include "base/check.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -31,8 +30,7 @@ struct state_tensor npy_tensor(const struct npy *npy, enum state_type type)
     state_contiguous(&t);
     for (unsigned i = 0; npy->fortran && i < npy->n_dims; i++) {
         t.strides[i] = stride;
-        if (!ck_mul(stride, t.shape[i], &stride))
-            stride = UINT64_MAX; /* mg_add_tensor refuses it */
+        stride *= t.shape[i]; /* npy_header has multiplied them in this order */
     }
     return t;
 }
