@@ -1,9 +1,10 @@
-/* Error lines, checked arithmetic, cursor, memory, worker threads. Files: test_files.c. */
+/* Error lines, checked arithmetic, cursor, memory, worker threads, the hash. Files: test_files.c. */
 #include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/threads.h"
+#include "base/xxh64.h"
 #include "support/unit.h"
 
 #include <limits.h>
@@ -390,4 +391,31 @@ TEST(pool_split_is_complete)
             assert_int_equal(at, n);
         }
     }
+}
+
+/* ---- the hash ---- */
+
+/* Known values: the first is in the specification, the others come from xxhsum's own tests. */
+TEST(hash)
+{
+    assert_true(xxh64("", 0) == UINT64_C(0xEF46DB3751D8E999));
+    assert_true(xxh64("a", 1) == UINT64_C(0xD24EC4F1A98C6E5B));
+    assert_true(xxh64("abc", 3) == UINT64_C(0x44BC2CF5AD770999));
+    assert_true(xxh64("Nobody inspects the spammish repetition", 39) ==
+                UINT64_C(0xFBCEA83C8A378BF1));
+}
+
+TEST(hash_of_pieces)
+{
+    uint8_t bytes[200];
+    struct xxh64 h;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i + 3);
+    for (size_t n = 0; n <= sizeof bytes; n++)
+        for (size_t piece = 1; piece <= 70; piece++) {
+            xxh64_begin(&h);
+            for (size_t at = 0; at < n; at += piece)
+                xxh64_add(&h, bytes + at, n - at < piece ? n - at : piece);
+            assert_true(xxh64_end(&h) == xxh64(bytes, n));
+        }
 }

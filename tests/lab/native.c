@@ -9,7 +9,7 @@
  * for each line of stdin, hex of a text, and each rule: a line of JSON with the
  *                              rule's patterns and where the pieces end
  */
-#include "common/xxh64.h"
+#include "base/xxh64.h"
 #include "support/tok_file.h"
 #include "support/toy_zoo.h"
 #include "tokenizer/tok_split.h"

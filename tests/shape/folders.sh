@@ -53,7 +53,7 @@ done
 
 # The headers of src/ that tools include, most of them in the files named here only.
 cat >"$list" <<'END'
-tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8)\.h
+tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h

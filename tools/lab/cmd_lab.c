@@ -5,11 +5,11 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/xxh64.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/json_read.h"
 #include "common/sandbox.h"
-#include "common/xxh64.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/input.h"

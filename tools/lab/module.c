@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "common/xxh64.h"
+#include "base/xxh64.h"
 #include "mgpt.h"
 #include "repl/dla.h"
 #include "repl/edits.h"

@@ -17,9 +17,9 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/xxh64.h"
 #include "common/files.h"
 #include "common/json_read.h"
-#include "common/xxh64.h"
 
 #include <inttypes.h>
 #include <stdio.h>

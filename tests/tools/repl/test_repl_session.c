@@ -2,7 +2,6 @@
  * be gets one line and changes nothing. And the hash of the model in them.
  */
 #include "base/mem.h"
-#include "common/xxh64.h"
 #include "tools/repl/typed.h"
 
 /* The sampler's state comes back too, whichever numbers it draws. */
@@ -156,16 +155,4 @@ TEST(mutated_sessions)
     }
     free(text);
     close_repl(&f);
-}
-
-/* ---- the hash ---- */
-
-/* Known values: the first is in the specification, the others come from xxhsum's own tests. */
-TEST(hash)
-{
-    assert_true(xxh64("", 0) == UINT64_C(0xEF46DB3751D8E999));
-    assert_true(xxh64("a", 1) == UINT64_C(0xD24EC4F1A98C6E5B));
-    assert_true(xxh64("abc", 3) == UINT64_C(0x44BC2CF5AD770999));
-    assert_true(xxh64("Nobody inspects the spammish repetition", 39) ==
-                UINT64_C(0xFBCEA83C8A378BF1));
 }

@@ -10,4 +10,13 @@
 /* The hash of n bytes with the seed 0. */
 uint64_t xxh64(const void *data, size_t n);
 
+/* The same for bytes that come in pieces: begin, add each, end. */
+struct xxh64 {
+    uint64_t lanes[4], n; /* n: bytes so far */
+    uint8_t held[32];     /* the last n % 32 of them */
+};
+void xxh64_begin(struct xxh64 *h);
+void xxh64_add(struct xxh64 *h, const void *data, size_t n);
+uint64_t xxh64_end(const struct xxh64 *h);
+
 #endif
