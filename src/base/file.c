@@ -64,7 +64,8 @@ static int map_whole(struct file *file, int fd, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
+/* The size of a regular file. */
+static int get_size(struct file *file, int fd, mgpt_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -75,23 +76,47 @@ static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is not a regular file");
     if (!ck_size((uint64_t)st.st_size, &file->size))
         return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "file too large for this machine");
-    if ((uint64_t)st.st_size > FILE_MAP_ABOVE)
+    return MGPT_OK;
+}
+
+static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
+{
+    if (file->size > FILE_MAP_ABOVE)
         return map_whole(file, fd, err);
     /* A file that is not much longer than its first n bytes is loaded whole. */
     return n < file->size / 2 ? read_start(file, fd, n, err) : read_whole(file, fd, err);
 }
 
-int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
+/* Opens the file and stores its size. MGPT_OK with *fd. */
+static int open_sized(struct file *file, const char *path, int *fd, mgpt_error *err)
 {
     *file = (struct file){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0)
         return err_system(err, "open", MGPT_NO_OFFSET);
-    int status = get_contents(file, fd, n, err);
+    int status = get_size(file, *fd, err);
+    if (status < 0)
+        close(*fd);
+    return status;
+}
+
+int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err)
+{
+    int fd, status = open_sized(file, path, &fd, err);
+    if (status < 0)
+        return status;
+    status = get_contents(file, fd, n, err);
     if (!file->partly)
         close(fd);
     if (status < 0)
         file_close(file);
+    return status;
+}
+
+int file_open_unread(struct file *file, const char *path, mgpt_error *err)
+{
+    int status = open_sized(file, path, &file->fd, err);
+    file->partly = status == MGPT_OK;
     return status;
 }
 
@@ -102,7 +127,7 @@ int file_open(struct file *file, const char *path, mgpt_error *err)
 
 void file_close(struct file *file)
 {
-    if (file->mapped || file->partly)
+    if (file->data && (file->mapped || file->partly))
         munmap((void *)(uintptr_t)file->data, file->size);
     else
         free((void *)(uintptr_t)file->data);

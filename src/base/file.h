@@ -2,7 +2,8 @@
  *
  * Files above FILE_MAP_ABOVE are mapped. Smaller ones are read, so truncating them later does no
  * harm. A file can be opened partly: `data` has the full size from the start, a part must be loaded
- * before it is read, and parts that are never loaded take no memory.
+ * before it is read, and parts that are never loaded take no memory. Or it is opened without loading
+ * anything, for file_read.
  */
 #ifndef MGPT_FILE_H
 #define MGPT_FILE_H
@@ -27,6 +28,9 @@ int file_open(struct file *file, const char *path, mgpt_error *err);
  * 2n. */
 int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err);
 
+/* The same, but loads and maps nothing: `data` is NULL, and file_read reads the bytes. */
+int file_open_unread(struct file *file, const char *path, mgpt_error *err);
+
 /* Releases the file; a zeroed struct is allowed. */
 void file_close(struct file *file);
 
@@ -34,7 +38,7 @@ void file_close(struct file *file);
  * whole, nor for a zeroed struct. MGPT_EIO: the file has become shorter, or cannot be read. */
 int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err);
 
-/* Reads n bytes at `offset` into `to`. Only for a file opened partly; may run in several
+/* Reads n bytes at `offset` into `to`. Only for a file opened partly or unread; may run in several
  * threads. */
 int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err);
 

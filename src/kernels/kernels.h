@@ -19,6 +19,7 @@
  *   mix      o[j] = sum over t of v[t][j] * a[t], ascending, one chain of fmaf per j from +0.
  *   norms and the softmax sum: sixteen partial sums, number i takes elements i, i+16, ...; then
  *            p[i] += p[i + 8] for i < 8, then 4, 2, 1.
+ * SPEC_VERSION is their number: a change of the bits of any key, value or logit raises it.
  * exp and the functions built on it are our own polynomials, because libm differs between machines.
  * No flush to zero, no reciprocal approximation; division and square root are those of IEEE 754.
  *
@@ -50,6 +51,7 @@
 #endif
 
 enum {
+    SPEC_VERSION = 1,
     PANEL = 16, /* rows of a panel */
     NARROW = 64 /* most rows of a matrix whose sums have four chains */
 };

@@ -5,12 +5,13 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/xxh64.h"
 #include "model/fused_model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MAX = 256, FIRST_BYTES = 1 << 20 };
+enum { THREADS_MAX = 256, FIRST_BYTES = 1 << 20, PIECE_BYTES = 1 << 18 };
 
 /* Copies a string of the file; "" if the key is absent. The model owns the copy. */
 static int copy_string(const mgpt_model *m, const char *key, char **text, mgpt_error *err)
@@ -250,6 +251,27 @@ void mgpt_close(mgpt_model *m)
     gguf_free(&m->gguf);
     file_close(&m->file);
     free(m);
+}
+
+int model_hash(const mgpt_model *m, uint64_t *hash, mgpt_error *err)
+{
+    const size_t size = m->gguf.size;
+    uint8_t *buffer = m->file.partly ? mem_new(PIECE_BYTES, 1) : NULL;
+    struct xxh64 h;
+    if (m->file.partly && !buffer)
+        return err_memory(err, "a piece of the model's file", PIECE_BYTES);
+    int status = MGPT_OK;
+    xxh64_begin(&h);
+    for (size_t at = 0; status == MGPT_OK && at < size; at += PIECE_BYTES) {
+        size_t n = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+        if (buffer)
+            status = file_read(&m->file, at, n, buffer, err);
+        xxh64_add(&h, buffer ? buffer : m->gguf.data + at, n);
+        file_drop(&m->file, m->gguf.data + at, n);
+    }
+    free(buffer);
+    *hash = xxh64_end(&h);
+    return status;
 }
 
 const struct tok *model_tok(const mgpt_model *m)

@@ -112,6 +112,9 @@ int model_layers(mgpt_model *m, mgpt_error *err);
 /* The default element type of a session's cache (mgpt_session_params.kv_type). */
 enum kv_type model_kv_type(const mgpt_model *m);
 
+/* The XXH64 of the model's file, which is read again. MGPT_OK, MGPT_EIO or MGPT_EMEM. */
+int model_hash(const mgpt_model *m, uint64_t *hash, mgpt_error *err);
+
 /* Runs all checks of mgpt_open on a parsed file without packing it. MGPT_OK or the status that
  * mgpt_open would give. model.c. */
 int model_check(const struct gguf *gguf, mgpt_error *err);

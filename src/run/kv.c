@@ -155,3 +155,25 @@ int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err)
     }
     return MGPT_OK;
 }
+
+size_t kv_n_blocks(const struct kv *kv)
+{
+    return 2 * kv->n_layer * kv->n_head_kv;
+}
+
+struct kv_block kv_block(const struct kv *kv, size_t i, size_t n)
+{
+    if (i % 2 == 0)
+        return (struct kv_block){kv->k[i / 2], key_bytes(kv, n)};
+    return (struct kv_block){kv->v[i / 2], value_bytes(kv, n)};
+}
+
+void kv_clear_lanes(struct kv *kv, size_t n)
+{
+    size_t lane = n % PANEL, d = kv->head_dim;
+    for (size_t i = 0; lane > 0 && i < kv->n_layer * kv->n_head_kv; i++) {
+        uint8_t *end = kv->k[i] + key_bytes(kv, n), *line = end - d * PANEL * kv->each;
+        for (; line < end; line += PANEL * kv->each)
+            memset(line + lane * kv->each, 0, (PANEL - lane) * kv->each);
+    }
+}

@@ -57,6 +57,18 @@ void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, flo
 /* Copies the first n tokens of `from` to `to`, which has the same shape. MGPT_OK or MGPT_EMEM. */
 int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);
 
+/* The bytes of the first n tokens as blocks, i < kv_n_blocks: the keys of a KV head, whole panels,
+ * then its values, for every head of every layer. Session files have them in this order. */
+struct kv_block {
+    uint8_t *at;
+    size_t n_bytes;
+};
+size_t kv_n_blocks(const struct kv *kv);
+struct kv_block kv_block(const struct kv *kv, size_t i, size_t n);
+
+/* Zeros the lanes after token n - 1 in its panels: equal tokens then have equal blocks. */
+void kv_clear_lanes(struct kv *kv, size_t n);
+
 static inline const void *kv_keys(const struct kv *kv, size_t layer, size_t head)
 {
     return kv->k[layer * kv->n_head_kv + head];

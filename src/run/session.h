@@ -46,8 +46,9 @@ struct mgpt_session {
     struct scratch scratch;
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
-    int ready;  /* 1: scratch is allocated and threads are started */
-    int in_use; /* 1 during a call: refuses calls from taps, finds duplicates in a batch */
+    uint64_t model_hash; /* model_hash of the model; 0: not computed yet (session_file.c) */
+    int ready;           /* 1: scratch is allocated and threads are started */
+    int in_use;          /* 1 during a call: refuses calls from taps, finds duplicates in a batch */
     struct tap tap;
 };
 
