@@ -49,6 +49,12 @@ prints "--system" "$system" generate "$tmp/chat.gguf" --chat --system 'be kind' 
 refuses "control tokens that a user types are text" 2 "'<' (U+003C)" \
     generate "$tmp/chat.gguf" --chat -p 'hi<|im_end|>'
 
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p 'hi there' --session "$tmp/talk"
+prints "--session: the conversation goes on" "$second" \
+    generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p 'why?' --session "$tmp/talk"
+refuses "... and has its system text" 2 "--system: the conversation in $tmp/talk has begun" \
+    generate "$tmp/chat.gguf" --chat --system 'be kind' -p 'why?' --session "$tmp/talk"
+
 printf 'aaaaaaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n' >"$tmp/turns"
 run generate "$tmp/chat.gguf" --chat --temp 0 -n 4 -f "$tmp/turns"
 check "a turn beyond the context ends it" eval '[ $code -eq 4 ] && [ "$(wc -l <"$tmp/out")" -ge 1 ]'

@@ -44,6 +44,7 @@ refuses "one dash for two" 2 "unknown option -temp, did you mean --temp?" genera
 refuses "another program's word for a command" 2 "did you mean 'generate --chat'" chat
 refuses "a file is no command" 2 "is a file, expected a command: mgpt generate" "$names"
 refuses "another program's word for an option" 2 "did you mean --temp?" generate "$names" --temperature 1
+refuses "... as llama.cpp says it" 2 "did you mean --session?" generate "$names" --prompt-cache x
 refuses "... which the command does not have" 2 "unknown option --temperature (see" info "$names" --temperature 1
 refuses "an underscore" 2 "did you mean --top-k?" generate "$names" --top_k 1
 

@@ -274,6 +274,12 @@ def lines():
     put("repl", "branches", b"ann\n/branch b\n/edit 1 \"b\"\n/sw 0\n/diff b\n/save f\n/reset\n/load f\n/goto 2\n")
     put("repl", "edits", b"/set temp 0.8\n/g\n/ab 0.0 zero\n/ab mlp.0 mean\n/scale 0.1 -2\n/ab\n/s\n/ab off\n")
     names = os.path.join(ROOT, "weights/names.gguf")
+    for prompt in ("", "ann", "abcdefghijklmno"):
+        path = os.path.join(OUT, "made.state")
+        subprocess.run([MGPT, "generate", names, "-p", prompt, "-n", "0", "--session", path],
+                       stdout=subprocess.DEVNULL, check=True)
+        put("state", "after-" + prompt, get(path))
+        os.remove(path)
     scripts = {"plain": "anna\n/b 2\n", "edits": "ann\n/ab 0.1 mean\n/scale mlp.0 0.5\n/branch x\n/s 2\n"}
     for name, script in scripts.items():
         for rng in ("splitmix", "python"):

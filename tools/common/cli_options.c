@@ -24,6 +24,7 @@ static const struct cli_synonym aliases[] = {{"tokens", "predict"}};
 
 /* Names of other programs, for hints. */
 static const struct cli_synonym strange[] = {{"temperature", "temp"},
+                                             {"prompt-cache", "session"},
                                              {"n-predict", "tokens"},
                                              {"max-tokens", "tokens"},
                                              {"max-new-tokens", "tokens"},

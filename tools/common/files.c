@@ -131,6 +131,11 @@ static int is_session(struct file_head h)
     return blank < h.n && h.p[blank] == '{' && contains_text(h, "\"mgpt session\"", 256);
 }
 
+static int is_state(struct file_head h)
+{
+    return begins(h, "mgptsess");
+}
+
 static int is_history(struct file_head h)
 {
     return begins(h, FILES_HISTORY_LINE "\n");
@@ -162,6 +167,7 @@ static const struct {
     [FILES_PAGE] = {"a page of mgpt lab", is_page},
     [FILES_TABLE] = {"a table of the repl", is_table},
     [FILES_SESSION] = {"a session file", is_session},
+    [FILES_STATE] = {"a session of mgpt generate", is_state},
     [FILES_HISTORY] = {"a history file (first line '" FILES_HISTORY_LINE "')", is_history},
 };
 

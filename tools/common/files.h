@@ -21,6 +21,7 @@ enum files_kind {
     FILES_PAGE,        /* of mgpt lab */
     FILES_TABLE,       /* numbers that the repl's views write with -o */
     FILES_SESSION,     /* of the repl */
+    FILES_STATE,       /* of generate --session */
     FILES_HISTORY      /* of the repl */
 };
 

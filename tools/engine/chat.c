@@ -291,6 +291,17 @@ int chat_answered(struct chat *c)
     return chat_add(c, c->format->answered, "", 0);
 }
 
+int chat_resume(struct chat *c)
+{
+    const mgpt_session *session = c->engine->session;
+    int code = EXIT_OK;
+    if (c->tokens)
+        arr_set_len(c->tokens, 0);
+    for (size_t i = 0; i < mgpt_pos(session) && code == EXIT_OK; i++)
+        code = chat_answer(c, mgpt_tokens(session)[i]);
+    return code == EXIT_OK ? chat_answered(c) : code;
+}
+
 int chat_is_end(const struct chat *c, int32_t token)
 {
     return token == c->end || mgpt_is_end(c->engine->model, token);

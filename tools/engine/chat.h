@@ -32,6 +32,10 @@ int chat_open(struct chat *chat, const struct engine *engine, const struct cli_c
               const char *name, const char *system);
 void chat_close(struct chat *chat);
 
+/* Makes the conversation one whose tokens, up to the end of an answer, the engine's session holds.
+ * Returns an exit code. */
+int chat_resume(struct chat *chat);
+
 /* Appends a turn of the user, up to the place where the answer begins. Returns an exit code. */
 int chat_user(struct chat *chat, const char *text, size_t n_bytes);
 

@@ -1,5 +1,8 @@
 /* mgpt generate --chat: turns in, answers out. See chat.h.
  *
+ * A session that has tokens (--session) is a conversation that goes on after its last answer. The
+ * session then ends with an answer, whatever ends the run.
+ *
  * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
  * stdout, one after the other, each with a line end; what the user types is not repeated.
  */
@@ -121,6 +124,8 @@ int chat_run(struct engine *engine, mgpt_sampler *sampler, const struct chat_req
 {
     struct run r = {.engine = engine, .sampler = sampler, .request = request};
     int code = chat_open(&r.chat, engine, command, request->format, request->system);
+    if (code == EXIT_OK && mgpt_pos(engine->session) > 0)
+        code = chat_resume(&r.chat);
     text_out_open(&r.out, engine->model, stdout);
     if (code == EXIT_OK && !request->format && !*engine->info.chat_template)
         cli_note("chat format: %s, by the names of the model's tokens", chat_format_name(&r.chat));

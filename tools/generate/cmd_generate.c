@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +47,15 @@ static const char notes[] =
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
     "length,\n"
     "and only an end token, -n or Ctrl-C ends the text.\n\n"
+    "--session FILE keeps the text: its tokens, keys and values. A prompt that begins like the "
+    "text "
+    "of\n"
+    "FILE runs only what is new, and without a prompt the text of FILE goes on; what is printed is "
+    "the\n"
+    "same as without FILE, which then has the new text (of several samples, their prompt). Without "
+    "write\n"
+    "permission FILE is only read. It is of one model file and one --kv. The seed begins anew. A\n"
+    "conversation goes on too.\n\n"
     "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
     "answers are printed. The format is recognised by the model's chat template, which is never\n"
     "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
@@ -55,16 +65,34 @@ static const char notes[] =
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
     "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
+    "  mgpt generate stories.gguf --session tale -p 'Once' -n 50   (and later, without -p, 50 "
+    "more)\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
     "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
-    "lacks, 3 model refused or not finite, 4 prompt longer than the context, 5 input/output,\n"
-    "130 interrupted\n";
+    "lacks, 3 model or session refused, or not finite, 4 prompt longer than the context, 5\n"
+    "input/output, 130 interrupted\n";
 
 /* ---- the prompt ---- */
+
+/* Without a prompt --session continues the text of its file. */
+static int take_stored(struct generate *g)
+{
+    const struct resume *r = &g->samples.resume;
+    g->input.n_tokens = r->n_stored;
+    g->input.tokens = malloc(r->n_stored * sizeof *r->stored);
+    if (!g->input.tokens) {
+        cli_note("out of memory: the tokens");
+        return EXIT_FULL;
+    }
+    memcpy(g->input.tokens, r->stored, r->n_stored * sizeof *r->stored);
+    return EXIT_OK;
+}
 
 static int read_prompt(struct generate *g, const struct cli_command *command)
 {
     g->input.file = input_or_pipe(g->input.file, input_count(&g->input));
+    if (g->samples.resume.n_stored > 0 && input_count(&g->input) == 0)
+        return take_stored(g);
     int code = input_read(&g->input, &g->engine, command);
     if (code == EXIT_OK && g->input.n_tokens == 0)
         return cli_usage(command, g->input.ids
@@ -94,6 +122,9 @@ static void generate_report(const struct samples *s, double elapsed)
     if (s->lookup)
         cli_note("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
                  ahead->n_proposed, ahead->n_passes, ahead->n_steps);
+    if (isatty(STDERR_FILENO) && s->resume.n_stored > 0)
+        cli_note("%s has %zu of the %zu tokens of the prompt", s->resume.path,
+                 resume_shared(&s->resume, s->prompt, s->n_prompt), s->n_prompt);
     if (isatty(STDERR_FILENO) && s->n_drawn > 0 && elapsed > 0)
         cli_note("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
 }
@@ -121,8 +152,16 @@ static int generate_run(struct generate *g)
 static void generate_release(struct generate *g)
 {
     speculate_close(&g->samples.speculation);
+    free(g->samples.resume.stored);
     free(g->input.tokens);
     engine_close(&g->engine);
+}
+
+static int open_session(struct generate *g)
+{
+    int code = engine_session(&g->engine);
+    return code == EXIT_OK && g->samples.resume.path ? resume_load(&g->samples.resume, &g->engine)
+                                                     : code;
 }
 
 /* ---- a conversation ---- */
@@ -138,8 +177,14 @@ static int converse(struct generate *g, const struct cli_command *command)
                                   "--slide, --special, --ids, --no-prompt, --json");
     if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
-    int code = engine_session(&g->engine);
-    return code == EXIT_OK ? chat_run(&g->engine, &g->sampling.sampler, &request, command) : code;
+    int code = open_session(g);
+    if (code != EXIT_OK)
+        return code;
+    if (g->system && s->resume.n_stored > 0)
+        return cli_usage(command, "--system: the conversation in %s has begun", s->resume.path);
+    code = chat_run(&g->engine, &g->sampling.sampler, &request, command);
+    int kept = resume_writes(&s->resume) ? resume_save(&s->resume, &g->engine) : EXIT_OK;
+    return code == EXIT_OK ? kept : code;
 }
 
 static int generate(struct generate *g, const struct cli_command *command)
@@ -153,11 +198,13 @@ static int generate(struct generate *g, const struct cli_command *command)
         return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
     if (s->slide && s->lookup)
         return cli_usage(command, "--slide and --lookup: only one of them");
+    if (s->slide && s->resume.path)
+        return cli_usage(command, "--slide and --session: only one of them");
     if (s->first && sampling_is_shared(&g->sampling))
         return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
-    int code = read_prompt(g, command);
+    int code = open_session(g);
     if (code == EXIT_OK)
-        code = engine_session(&g->engine);
+        code = read_prompt(g, command);
     return code == EXIT_OK ? generate_run(g) : code;
 }
 
@@ -179,6 +226,8 @@ int cmd_generate(int argc, char **argv)
          "go on beyond the context, seeing its last tokens only"},
         {"--lookup", "[K]", CLI_INT, &g.samples.lookup, 1, SPECULATE_MAX,
          "propose up to K tokens (16) from the text so far, verify them in one pass"},
+        {"--session", "FILE", CLI_TEXT, &g.samples.resume.path, 0, 0,
+         "keep the text's tokens and cache in FILE, begin with what it has"},
         SAMPLING_OPTIONS(g.sampling),
         ENGINE_OPT_CTX(g.engine),
         ENGINE_OPT_THREADS(g.engine),

@@ -57,7 +57,7 @@ static int single_advance(struct single *t, int32_t token)
     mgpt_error err = {0};
     if (t->ask->lookup) {
         size_t left = (size_t)(t->ask->n_predict - t->n_drawn); /* -1: more than there can be */
-        t->logits = speculate_step(&t->ask->speculation, token, left - 1, &err);
+        t->logits = speculate_step(&t->ask->speculation, token, left > 0 ? left - 1 : 0, &err);
     } else if (t->ask->slide && mgpt_pos(t->session) == mgpt_n_ctx(t->session)) {
         int status = engine_slide(engine, t->session, token, &err);
         t->logits = status < 0 ? NULL : mgpt_logits(t->session);
@@ -82,10 +82,19 @@ static int begin_at_prompt(const struct single *t)
     return EXIT_OK;
 }
 
+/* Runs the last token for --session: the next run continues after it. */
+static int run_last(struct single *t, int32_t token)
+{
+    const struct samples *ask = t->ask;
+    size_t n = samples_seen(ask) + (size_t)t->n_drawn;
+    int keeps = resume_writes(&ask->resume) && ask->n == 1 && t->n_drawn > 0;
+    return keeps && n <= mgpt_n_ctx(t->session) ? single_advance(t, token) : EXIT_OK;
+}
+
 static int sample_run(struct single *t, struct sample_text *text, uint64_t number)
 {
     enum ending ending;
-    int32_t token;
+    int32_t token = -1;
     int code = begin_at_prompt(t);
     if (code != EXIT_OK)
         return code;
@@ -102,6 +111,8 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
             return sample_text_break(text, number, code);
     }
     code = sample_text_end(text, number, ending);
+    if (code == EXIT_OK && ending == END_LENGTH)
+        code = run_last(t, token);
     return code == EXIT_OK ? samples_stopped() : code;
 }
 
@@ -129,6 +140,22 @@ static int run_in_order(struct samples *s)
     return code;
 }
 
+/* Also after Ctrl-C: what was printed is kept. */
+static int samples_keep(const struct samples *s, int code)
+{
+    mgpt_session *session = s->engine->session;
+    size_t n = mgpt_pos(session);
+    if (!resume_writes(&s->resume) || (code != EXIT_OK && code != EXIT_INTERRUPTED))
+        return code;
+    if (s->n > 1)
+        n = samples_seen(s);
+    else if (s->lookup)
+        n = speculate_pos(&s->speculation);
+    mgpt_rewind(session, n, NULL);
+    int kept = resume_save(&s->resume, s->engine);
+    return code == EXIT_OK ? kept : code;
+}
+
 int samples_run(struct samples *s)
 {
     size_t n = (size_t)s->engine->info.n_vocab;
@@ -145,5 +172,5 @@ int samples_run(struct samples *s)
     int alone = s->n == 1 || s->n_predict == 0 || sampling_is_shared(s->sampling);
     code = alone || s->slide || s->lookup ? run_in_order(s) : prefixes_run(s);
     free(s->first_logits);
-    return code;
+    return samples_keep(s, code);
 }

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/sampling.h"
+#include "generate/resume.h"
 #include "generate/speculate.h"
 
 /* What is asked for, and at the end what came of it. */
@@ -27,6 +28,8 @@ struct samples {
     int slide;         /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt;     /* the continuation only */
     int json;          /* a JSON object for each, not a line */
+    /* --session: has the prompt and, of a single sample, what was drawn. */
+    struct resume resume;
 
     float *first_logits;            /* after the prompt, while samples_run runs */
     size_t n_drawn, n_full;         /* tokens; samples printed that ended with the context */

@@ -23,6 +23,7 @@ static const struct {
     MAGIC(0, "version https://git-lfs",
           "a pointer of Git LFS, not the file itself: git lfs pull "
           "brings it"),
+    MAGIC(0, "mgptsess", "a session of mgpt generate; --session takes it"),
     MAGIC(0, "<!DOCTYPE", "a web page, not the file itself: download the file"),
     MAGIC(0, "<!doctype", "a web page, not the file itself: download the file"),
     MAGIC(0, "<html", "a web page, not the file itself: download the file"),

@@ -1,0 +1,74 @@
+/* Sessions in files. See resume.h. */
+#include "generate/resume.h"
+
+#include "base/error.h"
+#include "common/files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int check_writable(const char *path, mgpt_error *err)
+{
+    struct outfile out;
+    int status = files_create(&out, path, FILES_STATE, err);
+    outfile_discard(&out);
+    return status;
+}
+
+/* Write permission is also asked of the mode: root has it always. */
+static int load_file(struct resume *r, struct engine *e, mgpt_error *err)
+{
+    struct stat st = {0};
+    int exists = stat(r->path, &st) == 0 || errno != ENOENT;
+    int status = MGPT_OK;
+    if (exists && !(S_ISREG(st.st_mode) && st.st_size == 0))
+        status = mgpt_load_session(e->session, r->path, err);
+    r->read_only = exists && (!(st.st_mode & 0222) || access(r->path, W_OK) < 0);
+    return status < 0 || r->read_only ? status : check_writable(r->path, err);
+}
+
+int resume_load(struct resume *r, struct engine *e)
+{
+    mgpt_error err;
+    if (load_file(r, e, &err) < 0)
+        return cli_fail(r->path, &err);
+    r->n_stored = mgpt_pos(e->session);
+    r->stored = malloc((r->n_stored + 1) * sizeof *r->stored);
+    if (!r->stored) {
+        err_memory(&err, "tokens", r->n_stored * sizeof *r->stored);
+        return cli_fail(NULL, &err);
+    }
+    if (r->n_stored > 0)
+        memcpy(r->stored, mgpt_tokens(e->session), r->n_stored * sizeof *r->stored);
+    return EXIT_OK;
+}
+
+size_t resume_shared(const struct resume *r, const int32_t *tokens, size_t n)
+{
+    size_t same = 0;
+    while (same < n && same < r->n_stored && tokens[same] == r->stored[same])
+        same++;
+    return same;
+}
+
+int resume_writes(const struct resume *r)
+{
+    return r->path && !r->read_only;
+}
+
+int resume_save(const struct resume *r, struct engine *e)
+{
+    mgpt_error err;
+    size_t n = mgpt_pos(e->session);
+    if (n == r->n_stored && resume_shared(r, mgpt_tokens(e->session), n) == n)
+        return EXIT_OK;
+    fflush(stdout); /* the text first: writing takes longer */
+    int status = files_may_write(r->path, FILES_STATE, &err);
+    if (status == MGPT_OK)
+        status = mgpt_save_session(e->session, r->path, &err);
+    return status < 0 ? cli_fail(r->path, &err) : EXIT_OK;
+}

@@ -1,0 +1,30 @@
+/* mgpt generate --session FILE: the engine's session, kept in a file from run to run.
+ *
+ * Both calls tell the user what fails and return an exit code.
+ */
+#ifndef MGPT_RESUME_H
+#define MGPT_RESUME_H
+
+#include "engine/engine.h"
+
+struct resume {
+    const char *path; /* option; NULL: no --session */
+    int32_t *stored;  /* malloc'ed, [n_stored]: the tokens of the file */
+    size_t n_stored;
+    int read_only; /* the file has no write permission */
+};
+
+/* Makes the engine's session hold what the file holds: nothing if the file does not exist or is
+ * empty. A file that cannot be written later is refused now, unless it is read only. */
+int resume_load(struct resume *r, struct engine *e);
+
+/* 1 when there is a file that may be written. */
+int resume_writes(const struct resume *r);
+
+/* Writes the engine's session to the file, which resume_writes, unless it has these tokens. */
+int resume_save(const struct resume *r, struct engine *e);
+
+/* How many of n tokens the file begins with. */
+size_t resume_shared(const struct resume *r, const int32_t *tokens, size_t n);
+
+#endif
