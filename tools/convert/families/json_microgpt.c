@@ -77,7 +77,7 @@ static int json_state_add_tensor(struct mg_parts *m, struct state *s, const stru
     struct ckpt_tensor source = {.n_dims = is_matrix ? 2 : 1,
                                  .dims = {from->cols, is_matrix ? from->rows : 1, 1, 1},
                                  .n_values = from->cols * (is_matrix ? from->rows : 1),
-                                 .type = from->type ? from->type : dtype_find(DTYPE_F32),
+                                 .type = from->type, /* of bytes */
                                  .bytes = from->bytes,
                                  .values = from->values,
                                  .source = from->source,
