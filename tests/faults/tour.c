@@ -82,6 +82,20 @@ static int step_both(struct tour *t)
     return mgpt_step_many(t->sessions, tokens, N_SESSIONS, &t->err);
 }
 
+static int save_session(struct tour *t)
+{
+    return mgpt_save_session(t->sessions[0], "tour.session", &t->err);
+}
+
+/* The fork becomes its origin. No file is left. */
+static int load_session(struct tour *t)
+{
+    int status = mgpt_load_session(t->sessions[1], "tour.session", &t->err);
+    if (status == MGPT_OK)
+        remove("tour.session");
+    return status;
+}
+
 static int unembed(struct tour *t)
 {
     float residual[512];
@@ -113,9 +127,10 @@ static const struct {
     int (*run)(struct tour *t);
     int changes; /* 1: its failure may change the state */
 } stages[] = {
-    {"open", open_model, 1},   {"session", new_session, 0}, {"feed", feed, 0},
-    {"fork", fork_session, 0}, {"step", step_fork, 0},      {"step many", step_both, 0},
-    {"unembed", unembed, 0},   {"encode", tour_encode, 0},  {"rewind", rewind_and_feed, 1},
+    {"open", open_model, 1},    {"session", new_session, 0},    {"feed", feed, 0},
+    {"fork", fork_session, 0},  {"step", step_fork, 0},         {"step many", step_both, 0},
+    {"save", save_session, 0},  {"load", load_session, 0},      {"unembed", unembed, 0},
+    {"encode", tour_encode, 0}, {"rewind", rewind_and_feed, 1},
 };
 
 /* Runs the stage. If it fails, runs it again without faults. Returns a status; WRONG when the failure

@@ -68,6 +68,8 @@ static const char *run_session(const struct subject *s, mgpt_session *session)
     if (!same_logits(s, s->n - 2, mgpt_step(session, s->tokens[s->n - 2], NULL)))
         return "step";
     const char *wrong = run_forks(s, session);
+    if (mgpt_save_session(session, "/dev/null", NULL) < 0)
+        return "save";
     mgpt_sampler sampler = {.temperature = 1, .top_k = 5, .rng = 1};
     if (mgpt_sample(&sampler, mgpt_logits(session), s->n_vocab) < 0)
         return "sample";
