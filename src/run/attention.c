@@ -8,7 +8,8 @@
  * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. A block's
  * rows share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only
  * the scores of the block, [rows][keys], are stored, never the full [T][T] matrix. A row's result
- * does not depend on its block.
+ * does not depend on its block. In a batch of forks a block has a query of each of several
+ * sessions, and the keys and values of their common prefix (kv.h) are read once for all.
  *
  * The session's threads share the blocks. Some passes have too few blocks for that (one query, few
  * KV heads), and taps need all heads of a query at once. Those passes compute the three equations
@@ -37,10 +38,12 @@ struct attend_job {
     size_t i, n_queries;
 };
 
-/* Queries [i, i + n_queries) of a segment, query heads [head, head + n_heads) of one KV head. The
- * scores of row r = query * n_heads + head are at scores + r * score_stride. */
+/* Queries [i, i + n_queries) of a segment, or the only queries of n_queries segments from `seg` on,
+ * which have a prefix in common; query heads [head, head + n_heads) of one KV head. The scores of
+ * row r = query * n_heads + head are at scores + r * score_stride. */
 struct query_block {
     const struct segment *seg;
+    int is_of_several;
     size_t kv_head, head, n_heads, i, n_queries;
     float *scores;
 };
@@ -57,6 +60,24 @@ static struct range visible_of(const struct attend_job *job, const struct segmen
     return (struct range){job->window && end > job->window ? end - job->window : 0, end};
 }
 
+static const struct segment *segment_of(const struct query_block *b, size_t query)
+{
+    return b->is_of_several ? b->seg + query : b->seg;
+}
+
+/* The keys that a query of the block sees. */
+static struct range visible_to(const struct attend_job *job, const struct query_block *b,
+                               size_t query)
+{
+    return visible_of(job, segment_of(b, query), b->is_of_several ? 0 : b->i + query);
+}
+
+/* How many keys, from key 0 on, are the same for all queries of the block. */
+static size_t n_common(const struct query_block *b)
+{
+    return b->is_of_several ? b->seg->session->kv.n_prefix : SIZE_MAX;
+}
+
 static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -65,6 +86,29 @@ static size_t min_size(size_t a, size_t b)
 static size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+/* The keys that any of queries [i0, i1) of the block sees, and those that all see. */
+static struct range visible_to_any(const struct attend_job *job, const struct query_block *b,
+                                   size_t i0, size_t i1)
+{
+    struct range any = visible_to(job, b, i0);
+    for (size_t i = i0 + 1; i < i1; i++) {
+        struct range s = visible_to(job, b, i);
+        any = (struct range){min_size(any.first, s.first), max_size(any.end, s.end)};
+    }
+    return any;
+}
+
+static struct range visible_to_all(const struct attend_job *job, const struct query_block *b,
+                                   size_t i0, size_t i1)
+{
+    struct range all = {0, n_common(b)};
+    for (size_t i = i0; i < i1; i++) {
+        struct range s = visible_to(job, b, i);
+        all = (struct range){max_size(all.first, s.first), min_size(all.end, s.end)};
+    }
+    return all;
 }
 
 /* rows[r] = row r of the block in q or o (`base`), at column j. */
@@ -78,22 +122,38 @@ static void rows_of(const struct attend_job *job, const struct query_block *b, f
             *rows++ = at + i * d->n_q + h * d->head_dim;
 }
 
-/* scores = scale q . k for key panels [p0, p1). Nothing reads those outside the visible range. */
-static void score(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
+/* scores = scale q . k for n queries of the block and key panels [p0, p1) that all of them have. */
+static void score_queries(const struct attend_job *job, const struct query_block *b, size_t query,
+                          size_t n, size_t p0, size_t p1)
 {
     const pass *r = job->r;
-    const struct kv *kv = &b->seg->session->kv;
+    const struct kv *kv = &segment_of(b, query)->session->kv;
+    size_t row = query * b->n_heads;
     float *q[BLOCK_ROWS];
     rows_of(job, b, r->s->q, 0, q);
-    r->kernels->scores[kv->type](&(struct scores){.s = b->scores,
-                                                  .lds = r->s->score_stride,
-                                                  .keys = kv_keys(kv, job->layer, b->kv_head),
-                                                  .q = (const float *const *)q,
-                                                  .n = b->n_queries * b->n_heads,
-                                                  .d = kv->head_dim,
-                                                  .by = r->model->attn_scale,
-                                                  .p0 = p0,
-                                                  .p1 = p1});
+    for (size_t p = p0, next; p < p1; p = next) {
+        struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, p * PANEL);
+        next = min_size(p1, run.end / PANEL);
+        r->kernels->scores[kv->type](
+            &(struct scores){.s = b->scores + row * r->s->score_stride + run.first,
+                             .lds = r->s->score_stride,
+                             .keys = run.keys,
+                             .q = (const float *const *)q + row,
+                             .n = n * b->n_heads,
+                             .d = kv->head_dim,
+                             .by = r->model->attn_scale,
+                             .p0 = p - run.first / PANEL,
+                             .p1 = next - run.first / PANEL});
+    }
+}
+
+/* The same for all queries. Nothing reads scores outside the visible range. */
+static void score(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
+{
+    size_t same = max_size(min_size(p1, n_common(b) / PANEL), p0);
+    score_queries(job, b, 0, b->n_queries, p0, same);
+    for (size_t i = 0; same < p1 && i < b->n_queries; i++)
+        score_queries(job, b, i, 1, same, min_size(p1, panels_of(visible_to(job, b, i).end)));
 }
 
 /* o += weights . v for n rows of the block from `row` and some keys and columns. */
@@ -101,18 +161,21 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
                      size_t row, size_t n, struct range keys, struct range columns)
 {
     const pass *r = job->r;
-    const struct kv *kv = &b->seg->session->kv;
+    const struct kv *kv = &segment_of(b, row / b->n_heads)->session->kv;
     size_t lda = r->s->score_stride;
-    if (keys.first < keys.end)
-        r->kernels->mix[kv->type](&(struct mix){
-            .o = o + row,
-            .a = b->scores + row * lda + keys.first,
-            .lda = lda,
-            .values = kv_values(kv, job->layer, b->kv_head, keys.first, columns.first),
-            .ldv = kv->head_dim,
-            .n = n,
-            .n_keys = keys.end - keys.first,
-            .d = columns.end - columns.first});
+    for (size_t t = keys.first, next; t < keys.end; t = next) {
+        struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, t);
+        size_t at = (t - run.first) * kv->head_dim + columns.first;
+        next = min_size(keys.end, run.end);
+        r->kernels->mix[kv->type](&(struct mix){.o = o + row,
+                                                .a = b->scores + row * lda + t,
+                                                .lda = lda,
+                                                .values = run.values + at * kv->each,
+                                                .ldv = kv->head_dim,
+                                                .n = n,
+                                                .n_keys = next - t,
+                                                .d = columns.end - columns.first});
+    }
 }
 
 /* The same for queries [i0, i1) of the block and the keys that each sees, in key order: keys before
@@ -121,18 +184,18 @@ static void mix_some(const struct attend_job *job, const struct query_block *b, 
                      size_t i0, size_t i1, struct range keys, struct range columns)
 {
     size_t H = b->n_heads;
-    struct range all = {max_size(visible_of(job, b->seg, b->i + i1 - 1).first, keys.first),
-                        min_size(visible_of(job, b->seg, b->i + i0).end, keys.end)};
+    struct range all = visible_to_all(job, b, i0, i1);
+    all = (struct range){max_size(all.first, keys.first), min_size(all.end, keys.end)};
     if (all.first >= all.end)
         all.first = all.end = keys.end;
     for (size_t i = i0; i < i1; i++) {
-        struct range s = visible_of(job, b->seg, b->i + i);
+        struct range s = visible_to(job, b, i);
         struct range before = {max_size(s.first, keys.first), min_size(s.end, all.first)};
         mix_keys(job, b, o, i * H, H, before, columns);
     }
     mix_keys(job, b, o, i0 * H, (i1 - i0) * H, all, columns);
     for (size_t i = i0; i < i1; i++) {
-        struct range s = visible_of(job, b->seg, b->i + i);
+        struct range s = visible_to(job, b, i);
         struct range after = {all.end, min_size(s.end, keys.end)};
         mix_keys(job, b, o, i * H, H, after, columns);
     }
@@ -144,15 +207,14 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
 {
     float *o[BLOCK_ROWS];
     size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
-    size_t first = visible_of(job, b->seg, b->i).first;
-    size_t end = visible_of(job, b->seg, b->i + b->n_queries - 1).end;
+    struct range any = visible_to_any(job, b, 0, b->n_queries);
     rows_of(job, b, job->r->s->o, columns.first, o);
     for (size_t i = 0; i < rows; i++)
         memset(o[i], 0, (columns.end - columns.first) * sizeof **o);
-    for (size_t t = first; t < end; t += MIX_KEYS)
+    for (size_t t = any.first; t < any.end; t += MIX_KEYS)
         for (size_t i = 0; i < b->n_queries; i += queries)
             mix_some(job, b, o, i, min_size(i + queries, b->n_queries),
-                     (struct range){t, min_size(t + MIX_KEYS, end)}, columns);
+                     (struct range){t, min_size(t + MIX_KEYS, any.end)}, columns);
 }
 
 /* ---- blocks ---- */
@@ -160,11 +222,10 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
 static void attend_block(const struct attend_job *job, struct query_block *b)
 {
     const pass *r = job->r;
-    struct range s = visible_of(job, b->seg, b->i + b->n_queries - 1);
-    size_t first = visible_of(job, b->seg, b->i).first;
-    score(job, b, first / PANEL, panels_of(s.end));
+    struct range any = visible_to_any(job, b, 0, b->n_queries);
+    score(job, b, any.first / PANEL, panels_of(any.end));
     for (size_t i = 0; i < b->n_queries; i++) {
-        s = visible_of(job, b->seg, b->i + i);
+        struct range s = visible_to(job, b, i);
         for (size_t h = 0; h < b->n_heads; h++)
             r->kernels->softmax(b->scores + (i * b->n_heads + h) * r->s->score_stride + s.first,
                                 s.end - s.first);
@@ -182,6 +243,18 @@ static void attend_heads(const struct attend_job *job, struct query_block b)
     }
 }
 
+/* How many segments from s on go into one block: forks with a common prefix, one query each. */
+static size_t segments_together(const struct attend_job *job, size_t s)
+{
+    const struct segment *seg = &job->r->segments[s];
+    const struct kv *kv = &seg->session->kv;
+    size_t n = 1, most = min_size(job->block_queries, job->r->n_segments - s);
+    while (kv->prefix && seg->n == 1 && n < most && seg[n].n == 1 &&
+           seg[n].session->kv.prefix == kv->prefix && seg[n].session->kv.n_prefix == kv->n_prefix)
+        n++;
+    return n;
+}
+
 /* Blocks [first, last), in order of segment, KV head and query. */
 static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
@@ -190,12 +263,15 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
     size_t n_head_kv = r->model->shape.n_head_kv, number = 0;
     struct query_block b = {0};
     b.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride;
-    for (size_t s = 0; s < r->n_segments; s++) {
+    for (size_t s = 0, together; s < r->n_segments; s += together) {
+        together = segments_together(job, s);
         b.seg = &r->segments[s];
+        b.is_of_several = together > 1;
+        size_t n = b.is_of_several ? together : b.seg->n;
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
-            for (b.i = 0; b.i < b.seg->n; b.i += job->block_queries, number++)
+            for (b.i = 0; b.i < n; b.i += job->block_queries, number++)
                 if (number >= first && number < last) {
-                    b.n_queries = min_size(job->block_queries, b.seg->n - b.i);
+                    b.n_queries = min_size(job->block_queries, n - b.i);
                     attend_heads(job, b);
                 }
     }
@@ -326,8 +402,10 @@ static size_t count_work(const struct attend_job *job, size_t *n_blocks)
     for (size_t s = 0; s < r->n_segments; s++) {
         const struct segment *seg = &r->segments[s];
         work += d->n_q * seg->n * (seg->pos + seg->n) * 2;
-        *n_blocks += d->n_head_kv * ((seg->n + job->block_queries - 1) / job->block_queries);
     }
+    for (size_t s = 0; s < r->n_segments; s += segments_together(job, s))
+        *n_blocks +=
+            d->n_head_kv * ((r->segments[s].n + job->block_queries - 1) / job->block_queries);
     return work;
 }
 

@@ -17,8 +17,8 @@ static struct fused_row fused_row_at(const mgpt_session *s, int32_t token, size_
         .token = fused->tokens + t * E,
         .position = fused->positions ? fused->positions + pos * E : NULL,
         .pos = pos,
-        .k = s->kv.k,
-        .v = s->kv.v,
+        .k = s->kv.own->k,
+        .v = s->kv.own->v,
         .logits = logits};
 }
 

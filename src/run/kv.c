@@ -10,25 +10,61 @@
 
 enum { ALIGN = 64, SOME = 64 /* elements converted to f16 at a time */ };
 
+/* ---- stores ---- */
+
+static size_t heads_of(const struct kv *kv)
+{
+    return kv->n_layer * kv->n_head_kv;
+}
+
+static struct kv_store *store_new(const struct kv *kv, mgpt_error *err)
+{
+    size_t n = heads_of(kv), bytes = 4 * n * sizeof(uint8_t *);
+    struct kv_store *s = mem_new(1, sizeof *s + bytes);
+    if (!s) {
+        err_memory(err, "the KV cache", sizeof *s + bytes);
+        return NULL;
+    }
+    atomic_init(&s->n_users, 1);
+    s->k = (uint8_t **)(s + 1);
+    s->v = s->k + n;
+    s->arrays = s->v + n;
+    return s;
+}
+
+/* One user less; the last one frees it. */
+static void store_leave(struct kv_store *s, size_t n_heads)
+{
+    if (!s || atomic_fetch_sub(&s->n_users, 1) > 1)
+        return;
+    for (size_t i = 0; i < 2 * n_heads; i++)
+        arr_free(s->arrays[i]);
+    free(s);
+}
+
+/* One more, who reads the first n tokens. */
+static struct kv_store *store_join(struct kv_store *s, size_t n)
+{
+    atomic_fetch_add(&s->n_users, 1);
+    size_t before = atomic_load(&s->n_shared);
+    while (before < n && !atomic_compare_exchange_weak(&s->n_shared, &before, n))
+        continue;
+    return s;
+}
+
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             mgpt_error *err)
 {
     size_t each = type == KV_F16 ? sizeof(uint16_t) : sizeof(float);
-    size_t n = n_layer * n_head_kv;
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, each, 0, NULL, NULL, NULL};
-    kv->k = mem_new(4 * n, sizeof *kv->k);
-    if (!kv->k)
-        return err_memory(err, "the KV cache", 4 * n * sizeof *kv->k);
-    kv->v = kv->k + n;
-    kv->arrays = kv->v + n;
-    return MGPT_OK;
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, each, NULL, 0, NULL};
+    kv->own = store_new(kv, err);
+    return kv->own ? MGPT_OK : MGPT_EMEM;
 }
 
 void kv_free(struct kv *kv)
 {
-    for (size_t i = 0; kv->k && i < 2 * kv->n_layer * kv->n_head_kv; i++)
-        arr_free(kv->arrays[i]);
-    free(kv->k);
+    store_leave(kv->prefix, heads_of(kv));
+    store_leave(kv->own, heads_of(kv));
     *kv = (struct kv){0};
 }
 
@@ -63,18 +99,92 @@ static int kv_grow(uint8_t **array, uint8_t **at, size_t n)
     return 1;
 }
 
-int kv_reserve(struct kv *kv, size_t n, mgpt_error *err)
+static int store_reserve(const struct kv *kv, struct kv_store *s, size_t n, mgpt_error *err)
 {
-    if (n <= kv->cap)
+    if (n <= s->cap)
         return MGPT_OK;
-    size_t want = n > 2 * kv->cap ? n : 2 * kv->cap;
-    size_t n_k = key_bytes(kv, want), n_v = value_bytes(kv, want);
-    size_t heads = kv->n_layer * kv->n_head_kv;
+    size_t want = n > 2 * s->cap ? n : 2 * s->cap;
+    size_t n_k = key_bytes(kv, want), n_v = value_bytes(kv, want), heads = heads_of(kv);
     for (size_t i = 0; i < heads; i++)
-        if (!kv_grow(&kv->arrays[i], &kv->k[i], n_k) ||
-            !kv_grow(&kv->arrays[heads + i], &kv->v[i], n_v))
+        if (!kv_grow(&s->arrays[i], &s->k[i], n_k) ||
+            !kv_grow(&s->arrays[heads + i], &s->v[i], n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
-    kv->cap = want;
+    s->cap = want;
+    return MGPT_OK;
+}
+
+/* Copies tokens [first, end) to the own store of `to`, which has room; first is a multiple of
+ * PANEL. */
+static void copy_tokens(struct kv *to, const struct kv *from, size_t first, size_t end)
+{
+    for (size_t i = 0; i < heads_of(to); i++)
+        for (size_t t = first, next; t < end; t = next) {
+            struct kv_run run = kv_run_at(from, i / to->n_head_kv, i % to->n_head_kv, t);
+            size_t at = t - to->n_prefix, of = t - run.first;
+            next = end < run.end ? end : run.end;
+            memcpy(to->own->k[i] + key_bytes(to, at), run.keys + key_bytes(to, of),
+                   key_bytes(to, next - t));
+            memcpy(to->own->v[i] + value_bytes(to, at), run.values + value_bytes(to, of),
+                   value_bytes(to, next - t));
+        }
+}
+
+/* The tokens from pos on are to be written, which is within the prefix: it becomes shorter. */
+static int shorten_prefix(struct kv *kv, size_t pos, mgpt_error *err)
+{
+    const struct kv before = *kv;
+    size_t whole = pos / PANEL * PANEL;
+    if (store_reserve(kv, kv->own, pos - whole, err) < 0)
+        return MGPT_EMEM;
+    kv->n_prefix = whole;
+    copy_tokens(kv, &before, whole, pos);
+    if (whole == 0) {
+        store_leave(kv->prefix, heads_of(kv));
+        kv->prefix = NULL;
+    }
+    return MGPT_OK;
+}
+
+/* A store of its own with the first pos tokens, in place of one that others read. */
+static int leave_shared(struct kv *kv, size_t pos, size_t n, mgpt_error *err)
+{
+    const struct kv before = *kv;
+    struct kv_store *own = store_new(kv, err);
+    if (!own)
+        return MGPT_EMEM;
+    if (store_reserve(kv, own, n, err) < 0) {
+        store_leave(own, heads_of(kv));
+        return MGPT_EMEM;
+    }
+    kv->own = own;
+    copy_tokens(kv, &before, 0, pos);
+    store_leave(before.own, heads_of(kv));
+    return MGPT_OK;
+}
+
+int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err)
+{
+    if (pos < kv->n_prefix && shorten_prefix(kv, pos, err) < 0)
+        return MGPT_EMEM;
+    size_t need = pos + n - kv->n_prefix;
+    if (atomic_load(&kv->own->n_users) == 1)
+        atomic_store(&kv->own->n_shared, 0);
+    else if (need > kv->own->cap || pos < atomic_load(&kv->own->n_shared))
+        return leave_shared(kv, pos, need, err);
+    return store_reserve(kv, kv->own, need, err);
+}
+
+int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_error *err)
+{
+    struct kv_store *store = from->prefix ? from->prefix : from->own;
+    size_t whole = from->prefix ? from->n_prefix : n / PANEL * PANEL;
+    if (shares && whole > 0 && n >= whole) {
+        to->prefix = store_join(store, whole);
+        to->n_prefix = whole;
+    }
+    if (store_reserve(to, to->own, n - to->n_prefix, err) < 0)
+        return MGPT_EMEM;
+    copy_tokens(to, from, to->n_prefix, n);
     return MGPT_OK;
 }
 
@@ -112,12 +222,12 @@ void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, c
     size_t d = kv->head_dim, row = kv->n_head_kv * d, panel_bytes = PANEL * d * kv->each;
     size_t at = part.layer * kv->n_head_kv + part.head;
     for (size_t i = 0; i < part.n; i++) {
-        size_t t = part.t + i, from = i * row + part.head * d;
-        uint8_t *panel = kv->k[at] + t / PANEL * panel_bytes;
+        size_t t = part.t + i - kv->n_prefix, from = i * row + part.head * d;
+        uint8_t *panel = kv->own->k[at] + t / PANEL * panel_bytes;
         if (t % PANEL == 0)
             memset(panel, 0, panel_bytes);
         put_key(kv, kernels, panel, t % PANEL, k + from);
-        put_value(kv, kernels, kv->v[at] + t * d * kv->each, v + from);
+        put_value(kv, kernels, kv->own->v[at] + t * d * kv->each, v + from);
     }
 }
 
@@ -128,32 +238,18 @@ static float kv_stored_element(const struct kv *kv, const void *p, size_t i)
 
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v)
 {
-    if (part.n == 0)
-        return;
-    const void *keys = kv_keys(kv, part.layer, part.head);
-    const void *values = kv_values(kv, part.layer, part.head, 0, 0);
     size_t d = kv->head_dim;
-    for (size_t i = 0; i < part.n; i++)
+    for (size_t i = 0; i < part.n; i++) {
+        struct kv_run run = kv_run_at(kv, part.layer, part.head, part.t + i);
+        size_t t = part.t + i - run.first, panel = t / PANEL * d;
         for (size_t j = 0; j < d; j++) {
-            size_t t = part.t + i, from = order ? order[j] : j;
+            size_t from = order ? order[j] : j;
             if (k)
-                k[i * d + j] =
-                    kv_stored_element(kv, keys, (t / PANEL * d + from) * PANEL + t % PANEL);
+                k[i * d + j] = kv_stored_element(kv, run.keys, (panel + from) * PANEL + t % PANEL);
             if (v)
-                v[i * d + j] = kv_stored_element(kv, values, t * d + j);
+                v[i * d + j] = kv_stored_element(kv, run.values, t * d + j);
         }
-}
-
-int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err)
-{
-    if (kv_reserve(to, n, err) < 0)
-        return MGPT_EMEM;
-    size_t n_k = key_bytes(from, n), n_v = value_bytes(from, n);
-    for (size_t i = 0; n && i < from->n_layer * from->n_head_kv; i++) {
-        memcpy(to->k[i], from->k[i], n_k);
-        memcpy(to->v[i], from->v[i], n_v);
     }
-    return MGPT_OK;
 }
 
 size_t kv_n_blocks(const struct kv *kv)
@@ -161,19 +257,25 @@ size_t kv_n_blocks(const struct kv *kv)
     return 2 * kv->n_layer * kv->n_head_kv;
 }
 
-struct kv_block kv_block(const struct kv *kv, size_t i, size_t n)
+size_t kv_block_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    if (i % 2 == 0)
-        return (struct kv_block){kv->k[i / 2], key_bytes(kv, n)};
-    return (struct kv_block){kv->v[i / 2], value_bytes(kv, n)};
+    return i % 2 == 0 ? key_bytes(kv, n) : value_bytes(kv, n);
+}
+
+struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n)
+{
+    struct kv_run run = kv_run_at(kv, i / 2 / kv->n_head_kv, i / 2 % kv->n_head_kv, t);
+    size_t end = n < run.end ? n : run.end;
+    uint8_t *at = i % 2 == 0 ? run.keys : run.values;
+    return (struct kv_block){at, kv_block_bytes(kv, i, end - run.first), end};
 }
 
 void kv_clear_lanes(struct kv *kv, size_t n)
 {
     size_t lane = n % PANEL, d = kv->head_dim;
-    for (size_t i = 0; lane > 0 && i < kv->n_layer * kv->n_head_kv; i++) {
-        uint8_t *end = kv->k[i] + key_bytes(kv, n), *line = end - d * PANEL * kv->each;
-        for (; line < end; line += PANEL * kv->each)
+    for (size_t i = 0; lane > 0 && i < heads_of(kv); i++) {
+        uint8_t *end = kv->own->k[i] + key_bytes(kv, n - kv->n_prefix);
+        for (uint8_t *line = end - d * PANEL * kv->each; line < end; line += PANEL * kv->each)
             memset(line + lane * kv->each, 0, (PANEL - lane) * kv->each);
     }
 }

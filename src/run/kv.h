@@ -10,6 +10,10 @@
  * Both begin at a multiple of 64, the first in their array, so a line of a panel
  * never crosses a cache line.
  *
+ * A fork shares the whole panels of its origin and copies the rest: its first n_prefix tokens are
+ * in a store that several sessions read and none writes. Whoever has to write there, after a
+ * rewind, or to let a shared store grow, copies first.
+ *
  * The session knows how many tokens are valid, so rewinding costs nothing. Growing copies, it never
  * recomputes. Writing a panel's first token fills the whole panel, with zeros or (on the fused
  * path) with that token's key. Lanes after the last token are ignored, but always initialised.
@@ -20,15 +24,24 @@
 #include "kernels/kernels.h"
 #include "mgpt.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
+
+struct kv_store {
+    atomic_size_t n_users;  /* its owner, while it has one, and those that read it as prefix */
+    atomic_size_t n_shared; /* tokens that those read */
+    size_t cap;             /* tokens that fit without growing */
+    uint8_t **k, **v;       /* [n_layer * n_head_kv] first keys and values, multiples of 64 */
+    uint8_t **arrays;       /* [2][n_layer * n_head_kv] stb_ds arrays that hold them */
+};
 
 struct kv {
     size_t n_layer, n_head_kv, head_dim;
     enum kv_type type;
-    size_t each;      /* bytes per element */
-    size_t cap;       /* tokens that fit without growing */
-    uint8_t **k, **v; /* [n_layer * n_head_kv] first keys and values, multiples of 64 */
-    uint8_t **arrays; /* [2][n_layer * n_head_kv] stb_ds arrays that hold them */
+    size_t each;             /* bytes per element */
+    struct kv_store *prefix; /* of tokens [0, n_prefix), whole panels; NULL: 0 */
+    size_t n_prefix;
+    struct kv_store *own; /* of the tokens after them */
 };
 
 /* MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
@@ -36,9 +49,9 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Makes room for n tokens in all; at least doubles when it grows. MGPT_OK or MGPT_EMEM; on failure
- * the content is unchanged. */
-int kv_reserve(struct kv *kv, size_t n, mgpt_error *err);
+/* Prepares writing tokens [pos, pos + n): room, which at least doubles when it grows, and nobody
+ * else who reads there. MGPT_OK or MGPT_EMEM; on failure the content is unchanged. */
+int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err);
 
 /* Tokens [t, t + n) of one KV head of a layer. */
 struct kv_part {
@@ -54,31 +67,39 @@ void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, c
  * component order[i], or i when order is NULL. */
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v);
 
-/* Copies the first n tokens of `from` to `to`, which has the same shape. MGPT_OK or MGPT_EMEM. */
-int kv_copy(struct kv *to, const struct kv *from, size_t n, mgpt_error *err);
+/* Makes the empty `to`, which has the same shape, hold the first n tokens of `from`. `shares`: not
+ * always as a copy; the fused path reads no prefix. MGPT_OK or MGPT_EMEM. */
+int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_error *err);
 
 /* The bytes of the first n tokens as blocks, i < kv_n_blocks: the keys of a KV head, whole panels,
  * then its values, for every head of every layer. Session files have them in this order. */
+size_t kv_n_blocks(const struct kv *kv);
+size_t kv_block_bytes(const struct kv *kv, size_t i, size_t n);
+
+/* The bytes of block i for tokens [t, end), end <= n, which lie together; t is 0 or an `end`. */
 struct kv_block {
     uint8_t *at;
-    size_t n_bytes;
+    size_t n_bytes, end;
 };
-size_t kv_n_blocks(const struct kv *kv);
-struct kv_block kv_block(const struct kv *kv, size_t i, size_t n);
+struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n);
 
-/* Zeros the lanes after token n - 1 in its panels: equal tokens then have equal blocks. */
+/* Zeros the lanes after token n - 1 in its panel, after kv_reserve(kv, n, 0): equal tokens then have
+ * equal blocks. */
 void kv_clear_lanes(struct kv *kv, size_t n);
 
-static inline const void *kv_keys(const struct kv *kv, size_t layer, size_t head)
-{
-    return kv->k[layer * kv->n_head_kv + head];
-}
+/* Tokens [first, end) of a KV head, whose keys and values lie together. */
+struct kv_run {
+    uint8_t *keys, *values; /* of token `first`, a multiple of PANEL */
+    size_t first, end;      /* SIZE_MAX: all that there are */
+};
 
-/* Address of element j of the value of token t. */
-static inline const void *kv_values(const struct kv *kv, size_t layer, size_t head, size_t t,
-                                    size_t j)
+/* The run that token t belongs to. */
+static inline struct kv_run kv_run_at(const struct kv *kv, size_t layer, size_t head, size_t t)
 {
-    return kv->v[layer * kv->n_head_kv + head] + (t * kv->head_dim + j) * kv->each;
+    size_t at = layer * kv->n_head_kv + head;
+    if (t < kv->n_prefix)
+        return (struct kv_run){kv->prefix->k[at], kv->prefix->v[at], 0, kv->n_prefix};
+    return (struct kv_run){kv->own->k[at], kv->own->v[at], kv->n_prefix, SIZE_MAX};
 }
 
 #endif

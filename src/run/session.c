@@ -201,7 +201,7 @@ static int copy_state(mgpt_session *to, const mgpt_session *from, mgpt_error *er
     size_t n = arr_len(from->tokens);
     if (!arr_reserve(to->tokens, n + 1))
         return err_memory(err, "tokens", n * sizeof *to->tokens);
-    if (kv_copy(&to->kv, &from->kv, n, err) < 0)
+    if (kv_fork(&to->kv, &from->kv, n, !from->model->fused, err) < 0)
         return MGPT_EMEM;
     if (n)
         memcpy(to->tokens, from->tokens, n * sizeof *to->tokens);

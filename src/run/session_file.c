@@ -58,13 +58,13 @@ static int session_file_bytes(const mgpt_session *s, uint64_t n, uint64_t n_logi
 {
     uint64_t each = 0, blocks;
     for (size_t i = 0; i < kv_n_blocks(&s->kv); i++) /* of one panel: no more for each 16 tokens */
-        each += kv_block(&s->kv, i, PANEL).n_bytes;
+        each += kv_block_bytes(&s->kv, i, PANEL);
     if (!ck_mul(each, panels_of((size_t)n), &blocks))
         return 0;
     *total = sizeof(struct session_head) + n * sizeof(int32_t) + n_logits * sizeof(float) +
              sizeof(uint64_t);
     for (size_t i = 0; i < kv_n_blocks(&s->kv); i++)
-        *total += kv_block(&s->kv, i, (size_t)n).n_bytes;
+        *total += kv_block_bytes(&s->kv, i, (size_t)n);
     return 1;
 }
 
@@ -88,10 +88,12 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
     write_part(w, head, sizeof *head);
     write_part(w, s->tokens, n * sizeof *s->tokens);
     kv_clear_lanes(&s->kv, n);
-    for (size_t i = 0; i < kv_n_blocks(&s->kv); i++) {
-        struct kv_block block = kv_block(&s->kv, i, n);
-        write_part(w, block.at, block.n_bytes);
-    }
+    for (size_t i = 0; i < kv_n_blocks(&s->kv); i++)
+        for (size_t t = 0; t < n;) {
+            struct kv_block block = kv_block(&s->kv, i, t, n);
+            write_part(w, block.at, block.n_bytes);
+            t = block.end;
+        }
     write_part(w, s->logits, head->n_logits * sizeof *s->logits);
     uint64_t hash = xxh64_end(&w->hash);
     outfile_write(&w->out, &hash, sizeof hash);
@@ -105,6 +107,8 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
     if (session_free_for(s, "mgpt_save_session", err) < 0)
         return MGPT_EARG;
     int status = find_model_hash(s, err);
+    if (status == MGPT_OK)
+        status = kv_reserve(&s->kv, arr_len(s->tokens), 0, err);
     if (status == MGPT_OK)
         status = outfile_open(&w.out, path, err);
     if (status < 0)
@@ -232,9 +236,9 @@ static int read_parts(struct reading *r, mgpt_session *s, mgpt_error *err)
     if (status == MGPT_OK)
         status = kv_init(&r->kv, kv->n_layer, kv->n_head_kv, kv->head_dim, kv->type, err);
     if (status == MGPT_OK)
-        status = kv_reserve(&r->kv, n, err);
+        status = kv_reserve(&r->kv, 0, n, err);
     for (size_t i = 0; status == MGPT_OK && i < kv_n_blocks(&r->kv); i++) {
-        struct kv_block block = kv_block(&r->kv, i, n);
+        struct kv_block block = kv_block(&r->kv, i, 0, n);
         status = read_part(r, block.at, block.n_bytes, err);
     }
     if (status == MGPT_OK)

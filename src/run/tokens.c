@@ -63,7 +63,7 @@ static int prepare_session(mgpt_session *s, size_t n, mgpt_error *err)
     size_t n_angles = (pos + n) * s->model->n_cs;
     if (!arr_reserve(s->angles, n_angles))
         return err_memory(err, "rope angles", n_angles * sizeof *s->angles);
-    return kv_reserve(&s->kv, pos + n, err);
+    return kv_reserve(&s->kv, pos, n, err);
 }
 
 /* Reserves `rows` rows of logits in the scratch. A single row goes to the spare buffer instead. */
@@ -189,7 +189,7 @@ static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
     return takes_fused_path(s) && !s->in_use && token >= 0 &&
-           (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx && pos < s->kv.cap &&
+           (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx && pos < s->kv.own->cap &&
            pos < arr_cap(s->tokens);
 }
 

@@ -213,7 +213,7 @@ TEST(bytes_wanted)
     arm(0);
     assert_int_equal(kv_init(&kv, LAYERS, HEADS, 4, KV_F32, &err), MGPT_EMEM);
     snprintf(line, sizeof line, "out of memory: %zu bytes for the KV cache",
-             4 * LAYERS * HEADS * sizeof *kv.k);
+             sizeof(struct kv_store) + 4 * LAYERS * HEADS * sizeof kv.own);
     assert_string_equal(err.text, line);
     kv_free(&kv);
 }

@@ -164,6 +164,34 @@ TEST_SAVED(equal_tokens_are_equal_bytes)
     mgpt_session_free(to);
 }
 
+/* Rewound to 20, among what a fork shares; the origin goes on unharmed. */
+TEST_SAVED(a_fork_has_the_bytes_of_a_session)
+{
+    mgpt_session *fresh = subject_session(of.model, 0, 1), *fork = mgpt_fork(session, NULL);
+    save(session);
+    struct saved_bytes want = read_saved();
+    save(fork);
+    struct saved_bytes got = read_saved();
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.p, want.p, got.n);
+    free(got.p);
+    free(want.p);
+    subject_feed(fresh, of.tokens, 21);
+    assert_int_equal(mgpt_rewind(fresh, 20, NULL), MGPT_OK);
+    save(fresh);
+    want = read_saved();
+    assert_int_equal(mgpt_rewind(fork, 20, NULL), MGPT_OK);
+    save(fork);
+    got = read_saved();
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.p, want.p, got.n);
+    free(got.p);
+    free(want.p);
+    subject_check_feed(&of, session, "the origin of a saved fork", 0);
+    mgpt_session_free(fork);
+    mgpt_session_free(fresh);
+}
+
 /* A file of today is read tomorrow, or SPEC_VERSION or the version of the format is raised. */
 TEST_IN_PLACE(the_format_and_the_arithmetic_are_these)
 {

@@ -157,6 +157,55 @@ static void try_model(const char *name, const char *isa, size_t n_counts)
     mgpt_close(s.model);
 }
 
+/* A fork goes on by itself and keeps its last logits. */
+struct fork_job {
+    mgpt_session *fork;
+    const float *logits;
+    pthread_t thread;
+};
+
+static const float *go_on(mgpt_session *session)
+{
+    const float *logits = NULL;
+    for (int32_t token = 0; token < 30; token++)
+        logits = mgpt_step(session, token, NULL);
+    return logits;
+}
+
+static void *fork_work(void *arg)
+{
+    struct fork_job *job = arg;
+    job->logits = go_on(job->fork);
+    return NULL;
+}
+
+/* Forks read what they share with their origin while it grows on another thread. */
+TEST(forks_on_threads_of_their_own)
+{
+    enum { N = 4 };
+    struct fork_job jobs[N];
+    mgpt_model *model = mgpt_open(unit_path("weights/shakespeare.gguf"), NULL, NULL);
+    mgpt_info info;
+    assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+    mgpt_session *origin = mgpt_session_new(model, &(mgpt_session_params){.n_threads = 1}, NULL);
+    for (int32_t token = 0; token < 40; token++)
+        assert_non_null(mgpt_step(origin, token, NULL));
+    for (int i = 0; i < N; i++) {
+        assert_non_null(jobs[i].fork = mgpt_fork(origin, NULL));
+        assert_int_equal(pthread_create(&jobs[i].thread, NULL, fork_work, &jobs[i]), 0);
+    }
+    const float *logits = go_on(origin);
+    assert_non_null(logits);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(pthread_join(jobs[i].thread, NULL), 0);
+        assert_non_null(jobs[i].logits);
+        assert_memory_equal(jobs[i].logits, logits, (size_t)info.n_vocab * sizeof *logits);
+        mgpt_session_free(jobs[i].fork);
+    }
+    mgpt_session_free(origin);
+    mgpt_close(model);
+}
+
 TEST(small_model)
 {
     try_model("weights/names.gguf", NULL, 3);

@@ -107,6 +107,53 @@ TEST_ZOO(batches)
     check_batch(s, 4, 7, each);
 }
 
+/* Forks of one session step together: their first whole panels are one copy, read by one block of
+ * attention. Each has tokens of its own, and a fresh session with the same tokens is the reference.
+ * The first fork goes back to the last token that it shares, the last one to half of them.
+ * Meanwhile the origin goes on from position `back`, which is among what they share or after it. */
+static void check_forks(const struct subject *s, size_t pos, size_t n_forks, int32_t n_chunk,
+                        size_t back)
+{
+    enum { MOST = 5, ROUNDS = 20 };
+    mgpt_session *origin = subject_session(s->model, n_chunk, 2), *forks[MOST], *fresh[MOST];
+    int32_t next[MOST];
+    pos = pos < s->n ? pos : s->n - 1;
+    subject_feed(origin, s->tokens, pos);
+    for (size_t i = 0; i < n_forks; i++) {
+        assert_non_null(forks[i] = mgpt_fork(i == 2 ? forks[1] : origin, NULL));
+        fresh[i] = subject_session(s->model, 0, 1);
+        subject_feed(fresh[i], s->tokens, pos);
+    }
+    for (size_t i = 0; i < n_forks; i += n_forks - 1) {
+        size_t to = i == 0 && pos >= 16 ? pos / 16 * 16 - 1 : pos / 2;
+        assert_int_equal(mgpt_rewind(forks[i], to, NULL), MGPT_OK);
+        assert_int_equal(mgpt_rewind(fresh[i], to, NULL), MGPT_OK);
+    }
+    assert_int_equal(mgpt_rewind(origin, back < pos ? back : pos, NULL), MGPT_OK);
+    for (size_t round = 0; round < ROUNDS && pos + round < s->n; round++) {
+        go_astray(s, origin, 1);
+        for (size_t i = 0; i < n_forks; i++)
+            next[i] = (s->tokens[round] + (int32_t)i) % (int32_t)s->n_vocab;
+        assert_int_equal(mgpt_step_many(forks, next, n_forks, NULL), MGPT_OK);
+        for (size_t i = 0; i < n_forks; i++)
+            assert_memory_equal(mgpt_logits(forks[i]), mgpt_step(fresh[i], next[i], NULL),
+                                s->n_vocab * sizeof(float));
+    }
+    for (size_t i = 0; i < n_forks; i++) {
+        mgpt_session_free(forks[i]);
+        mgpt_session_free(fresh[i]);
+    }
+    mgpt_session_free(origin);
+}
+
+TEST_ZOO(forks_together)
+{
+    check_forks(s, 16, 5, 0, 5);
+    check_forks(s, 16, 3, 0, 16);
+    check_forks(s, 33, 5, 3, 31);
+    check_forks(s, 50, 4, 1, 50);
+}
+
 /* mgpt_tokens() may be fed to the session it came from, although the array moves when it grows. */
 TEST_ZOO(own_tokens)
 {

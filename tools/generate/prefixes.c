@@ -26,7 +26,7 @@ static size_t line_count(const struct samples *s, size_t longest)
 {
     size_t most = (size_t)s->batch;
     if (most == 0) {
-        uint64_t each = (samples_seen(s) + longest) * s->engine->info.kv_bytes + 1;
+        uint64_t each = longest * s->engine->info.kv_bytes + 1; /* the prompt's are shared */
         most = SESSION_BYTES / each < TIMELINES ? (size_t)(SESSION_BYTES / each) : TIMELINES;
     }
     most = most > 0 ? most : 1;
