@@ -73,14 +73,17 @@ enum { READABLE_TYPES(TYPE_CONSTANTS) DTYPE_N_IDS = 64 /* more than any id */ };
 enum weight_type {
     FLOAT_TYPES(WEIGHT_TYPE) WEIGHT_N_FLOATS,
     WEIGHT_LAST_FLOAT = WEIGHT_N_FLOATS - 1,
-    INT_TYPES(WEIGHT_TYPE) WEIGHT_N_TYPES
+    INT_TYPES(WEIGHT_TYPE) WEIGHT_N_TYPES,
+    /* BF16 in fewer bits, in memory only (kernels/pack/float_compressed.h) */
+    WEIGHT_BF16_COMPRESSED = WEIGHT_N_TYPES,
+    WEIGHT_N_PACKED
 };
 #undef WEIGHT_TYPE
 
 /* 1: activations come from `quantize` (kernels.h). */
 static inline int weight_is_integer(enum weight_type type)
 {
-    return type >= WEIGHT_N_FLOATS;
+    return type >= WEIGHT_N_FLOATS && type < WEIGHT_N_TYPES;
 }
 
 #endif

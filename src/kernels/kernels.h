@@ -29,7 +29,8 @@
  *
  * so a vector lane is an output row: one load of 16 weights is multiplied by one broadcast
  * activation, and neither decode nor prefill adds across lanes. Padding rows are zero. The keys of
- * the KV cache have the same layout: a row is a token.
+ * the KV cache have the same layout: a row is a token. Integer types (pack/int_layout.h) and
+ * BF16_COMPRESSED (pack/float_compressed.h) have layouts of their own.
  */
 #ifndef MGPT_KERNELS_H
 #define MGPT_KERNELS_H
@@ -110,6 +111,12 @@ typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in);
 size_t kernels_x_bytes(enum weight_type type, size_t n_in);
 
+/* BF16_COMPRESSED is made from a packed panel of BF16. 0: it cannot hold the values. */
+int kernels_compress(void *to, const void *panel, size_t n_in);
+
+/* 1: matrices of this shape may be compressed: they are wide and have whole groups of columns. */
+int kernels_compressible(size_t n_in, size_t n_out);
+
 /* Element types of the KV cache: float, or IEEE half that is converted to float when read. */
 enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
 
@@ -140,10 +147,11 @@ struct mix {
 typedef void mix_fn(const struct mix *m);
 
 struct kernels {
-    const char *isa;                   /* name of the ISA level (ladder.c) */
-    const char *vectors;               /* ISA level of the float kernels: "avx512" for "amx" too */
-    matmul_fn *matmul[WEIGHT_N_TYPES]; /* NULL: the type is unpacked to F32 at load */
+    const char *isa;                    /* name of the ISA level (ladder.c) */
+    const char *vectors;                /* ISA level of the float kernels: "avx512" for "amx" too */
+    matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
+    int compresses; /* 1: compressed weights are multiplied faster than plain ones from memory */
 
     /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
     void (*quantize)(void *dst, const float *x, size_t n);

@@ -53,10 +53,11 @@ static void hash_put(struct hashes *h, const char *name, uint64_t hash)
     [WEIGHT_##NAME] = {"linear " #NAME, 1, NAME##_BYTES, 0, WEIGHT_##NAME == WEIGHT_F16},
 #define INT_BLOCK(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS) \
     [WEIGHT_##NAME] = {"linear " #NAME, BLOCK, BYTES, SUBS == 2 ? BYTES - 2 : 0, 1 + MINIMUM},
+enum { BF16_COMPRESSED_BYTES = BF16_BYTES }; /* before it is compressed */
 static const struct {
     const char *name;
     size_t columns, bytes, at, halves;
-} types[WEIGHT_N_TYPES] = {FLOAT_TYPES(FLOAT_BLOCK) INT_TYPES(INT_BLOCK)};
+} types[] = {FLOAT_TYPES(FLOAT_BLOCK) INT_TYPES(INT_BLOCK) FLOAT_BLOCK(BF16_COMPRESSED, )};
 
 /* A random matrix in the file's layout: random bytes, but finite floats. `extreme`: the bytes of a block are
  * equal, for integers of the largest size. */
@@ -74,6 +75,10 @@ static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type t
             raw[types[type].at + 2 * i + 1] &= 0xBB; /* below 1 in size, some subnormal */
         if (type == WEIGHT_F32 || type == WEIGHT_BF16)
             raw[bytes - 1] = (unsigned char)((raw[bytes - 1] & 0x80) | 0x3D); /* 2^-5 to 2^-3 */
+        if (type == WEIGHT_BF16_COMPRESSED && hash_below(state, 1024)) /* others become patches */
+            raw[bytes - 1] = (unsigned char)((raw[bytes - 1] & 0x87) | 0x38);
+        if (type == WEIGHT_BF16_COMPRESSED)
+            raw[bytes - 1] &= 0xBF;
     }
 }
 
@@ -82,6 +87,23 @@ struct room {
     unsigned char *raw, *packed, *x, *work;
     float *row, *y;
 };
+
+/* Packs a matrix. Compressed panels are written before the plain ones that they are made from. */
+static void pack_weights(const struct kernels *k, const struct room *room, enum weight_type type,
+                         size_t n_in, size_t n_out)
+{
+    size_t panels = panels_of(n_out), plain = kernels_panel_bytes(WEIGHT_BF16, n_in);
+    memset(room->packed, 0, panels * PANEL * n_in * sizeof(float));
+    if (type != WEIGHT_BF16_COMPRESSED) {
+        k->pack[type](room->packed, room->raw, n_in, n_out, 0, panels);
+        return;
+    }
+    unsigned char *from = room->packed + panels * plain;
+    k->pack[WEIGHT_BF16](from, room->raw, n_in, n_out, 0, panels);
+    for (size_t p = 0; p < panels; p++)
+        kernels_compress(room->packed + p * kernels_panel_bytes(type, n_in), from + p * plain,
+                         n_in);
+}
 
 static void hash_linear(const struct kernels *k, struct hashes *h, const struct room *room,
                         enum weight_type type)
@@ -94,12 +116,15 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
         size_t n_out = 1 + hash_below(&state, round % 3 ? MOST_OUT : NARROW);
         size_t n = 1 + (round % 4 ? hash_below(&state, round % 4 == 1 ? MOST_TOKENS : 4) : 0);
         n_in = n_in > MOST_IN ? MOST_IN : n_in;
+        if (type == WEIGHT_BF16_COMPRESSED) {
+            n_in = (n_in + 63) / 8 * 8 > MOST_IN ? MOST_IN : (n_in + 63) / 8 * 8;
+            n_out = n_out > NARROW ? n_out : n_out + NARROW;
+        }
         size_t panels = panels_of(n_out), p0 = hash_below(&state, panels);
         size_t p1 = p0 + 1 + hash_below(&state, panels - p0), x_stride = n_in * sizeof(float);
         int extreme = round % 8 == 7;
         fill_weights(&state, room->raw, type, n_in * n_out, extreme);
-        memset(room->packed, 0, panels * PANEL * n_in * sizeof(float));
-        k->pack[type](room->packed, room->raw, n_in, n_out, 0, panels);
+        pack_weights(k, room, type, n_in, n_out);
         for (size_t i = 0; i < n; i++) {
             hash_fill(&state, room->row, n_in, 3);
             for (size_t j = 0; extreme && j < n_in; j++)
@@ -257,7 +282,7 @@ static int hash_isa_level(const char *isa, struct hashes *h)
     int ok = kernels_init(&k, isa) && room.raw && room.packed && room.x && room.work && room.row &&
              room.y;
     h->n = 0;
-    for (int type = 0; ok && type < WEIGHT_N_TYPES; type++)
+    for (int type = 0; ok && type < WEIGHT_N_PACKED; type++)
         if (k.matmul[type])
             hash_linear(&k, h, &room, (enum weight_type)type);
     if (ok) {

@@ -31,7 +31,7 @@ struct matmul_shape {
 };
 
 /* Shapes at the boundaries between code paths, chosen by `kind`. */
-static struct matmul_shape random_shape(size_t kind)
+static struct matmul_shape random_shape(enum weight_type type, size_t kind)
 {
     struct matmul_shape s = {.n = 1, .n_in = 1 + matmul_below(80), .n_out = 1 + matmul_below(200)};
     if (kind % 2)
@@ -44,6 +44,11 @@ static struct matmul_shape random_shape(size_t kind)
         s.n_out = 500 + matmul_below(300);
         s.n_in = 1 + matmul_below(300);
         s.n = 2 + matmul_below(15);
+    }
+    if (type == WEIGHT_BF16_COMPRESSED) {
+        s.n_in = (s.n_in + 63 + 7) / 8 * 8;
+        s.n_out += NARROW;
+        assert_true(kernels_compressible(s.n_in, s.n_out));
     }
     s.p0 = matmul_below(panels_of(s.n_out));
     s.p1 = s.p0 + matmul_below(panels_of(s.n_out) - s.p0 + 1); /* sometimes no panel */
@@ -61,13 +66,29 @@ struct matmul_buffers {
     struct guarded raw, packed, x, y, want;
 };
 
+/* Packs, and compresses the panels of plain BF16 if the type is BF16_COMPRESSED. */
+static void matmul_pack(const struct kernels *k, enum weight_type type, size_t n_in, size_t n_out,
+                        const void *raw, void *packed)
+{
+    size_t panels = panels_of(n_out), bytes = kernels_panel_bytes(type, n_in);
+    size_t plain_bytes = kernels_panel_bytes(WEIGHT_BF16, n_in);
+    memset(packed, 0x55, panels * bytes);
+    if (type != WEIGHT_BF16_COMPRESSED) {
+        k->pack[type](packed, raw, n_in, n_out, 0, panels);
+        return;
+    }
+    char *plain = toy_alloc(panels, plain_bytes);
+    k->pack[WEIGHT_BF16](plain, raw, n_in, n_out, 0, panels);
+    for (size_t p = 0; p < panels; p++)
+        assert_true(kernels_compress((char *)packed + p * bytes, plain + p * plain_bytes, n_in));
+    free(plain);
+}
+
 static void matmul_run(const struct kernels *k, enum weight_type type, const struct matmul_shape *s,
                        const struct matmul_buffers *b, void *y)
 {
     size_t n_y = span(s->n, s->ldy, s->n_out);
-    memset(b->packed.at, 0x55,
-           panels_of(s->n_out) * PANEL * s->n_in * (type == WEIGHT_F32 ? 4 : 2));
-    k->pack[type](b->packed.at, b->raw.at, s->n_in, s->n_out, 0, panels_of(s->n_out));
+    matmul_pack(k, type, s->n_in, s->n_out, b->raw.at, b->packed.at);
     memset(y, 0xAB, n_y * sizeof(float));
     struct guarded work = guard_new(kernels_work_bytes(s->n));
     k->matmul[type](&(struct matmul){y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n,
@@ -97,29 +118,51 @@ static void good_enough(enum weight_type type, const struct matmul_shape *s,
     free(w);
 }
 
+/* The type whose bits a product must have: that of the values. */
+static enum weight_type plain_type(enum weight_type type)
+{
+    return type == WEIGHT_BF16_COMPRESSED ? WEIGHT_BF16 : type;
+}
+
+/* Weights of 14 high bytes (padding rows have another), and one in a thousand so small that it may
+ * become a patch. */
+static void spread(float *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        w[i] = ldexpf(copysignf(0.5f + fabsf(w[i]) / 4, w[i]), -(int)matmul_below(12));
+    for (size_t i = matmul_below(2000); i < n; i += 1 + matmul_below(2000))
+        w[i] *= ldexpf(1, -(int)matmul_below(100));
+}
+
 static void one_linear(const struct kernels *k, size_t n_levels, enum weight_type type, size_t kind)
 {
-    struct matmul_shape s = random_shape(kind);
-    const struct dtype *d = dtype_of_weight(type);
-    size_t n_w = s.n_in * s.n_out, padded = panels_of(s.n_out) * PANEL * s.n_in;
+    struct matmul_shape s = random_shape(type, kind);
+    const struct dtype *d = dtype_of_weight(plain_type(type));
+    size_t n_w = s.n_in * s.n_out, panels = panels_of(s.n_out);
     size_t x_bytes = span(s.n, s.ldx, s.n_in) * sizeof(float);
     size_t y_bytes = span(s.n, s.ldy, s.n_out) * sizeof(float);
-    struct matmul_buffers b = {guard_new(n_w * d->block_bytes), guard_new(padded * d->block_bytes),
+    struct matmul_buffers b = {guard_new(n_w * d->block_bytes),
+                               guard_new(panels * kernels_panel_bytes(plain_type(type), s.n_in)),
                                guard_new(x_bytes), guard_new(y_bytes), guard_new(y_bytes)};
     float *w = malloc(n_w * sizeof *w);
     assert_non_null(w);
     matmul_fill(w, n_w);
+    if (type == WEIGHT_BF16_COMPRESSED)
+        spread(w, n_w);
     d->from_float(w, b.raw.at, n_w);
     free(w);
     matmul_fill(b.x.at, x_bytes / sizeof(float));
-    matmul_run(&k[0], type, &s, &b, b.want.at);
+    matmul_run(&k[0], plain_type(type), &s, &b, b.want.at);
     if (kind % 8 == 0)
-        good_enough(type, &s, &b);
-    for (size_t i = 1; i < n_levels; i++) {
+        good_enough(plain_type(type), &s, &b);
+    guard_free(&b.packed);
+    b.packed = guard_new(panels * kernels_panel_bytes(type, s.n_in));
+    for (size_t i = type == plain_type(type); i < n_levels; i++) {
         matmul_run(&k[i], type, &s, &b, b.y.at);
         if (memcmp(b.y.at, b.want.at, y_bytes) != 0)
             fail_msg("%s, %s: %zu tokens, [%zu, %zu], panels %zu to %zu: other bits than scalar",
-                     k[i].isa, d->name, s.n, s.n_in, s.n_out, s.p0, s.p1);
+                     k[i].isa, type == plain_type(type) ? d->name : "BF16_COMPRESSED", s.n, s.n_in,
+                     s.n_out, s.p0, s.p1);
     }
     guard_free(&b.raw);
     guard_free(&b.packed);
@@ -135,6 +178,53 @@ TEST(linear)
     for (size_t kind = 0; kind < 240; kind++)
         for (int type = 0; type < WEIGHT_N_FLOATS; type++)
             one_linear(k, n_levels, (enum weight_type)type, kind);
+}
+
+TEST(linear_compressed)
+{
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t kind = 0; kind < 240; kind++)
+        one_linear(k, n_levels, WEIGHT_BF16_COMPRESSED, kind);
+}
+
+/* Every bfloat16 as a compressed weight: column c of a product with a unit vector. */
+TEST(every_compressed_weight)
+{
+    enum { IN = 64, OUT = 1024 };
+    static uint16_t raw[IN * OUT];
+    static float want[IN * OUT], y[OUT];
+    static uint8_t packed[IN * OUT * 2];
+    struct kernels k[ISA_LEVELS_MOST];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t i = 0; i < IN * OUT; i++)
+        raw[i] = (uint16_t)i;
+    dtype_of_weight(WEIGHT_BF16)->to_float(raw, want, IN * OUT);
+    matmul_pack(&k[0], WEIGHT_BF16_COMPRESSED, IN, OUT, raw, packed);
+    for (size_t c = 0; c < IN; c++) {
+        float x[IN] = {0};
+        x[c] = 1;
+        for (size_t level = 0; level < n_levels; level++) {
+            k[level].matmul[WEIGHT_BF16_COMPRESSED](
+                &(struct matmul){y, OUT, packed, x, 0, 1, IN, OUT, 0, panels_of(OUT), NULL});
+            for (size_t r = 0; r < OUT; r++)
+                if (y[r] != want[r * IN + c] && isfinite(want[r * IN + IN - 1]))
+                    fail_msg("%s: row %zu, column %zu", k[level].isa, r, c);
+        }
+    }
+}
+
+/* A span with 17 high bytes, of which the rarest becomes patches: there is room for 16. */
+TEST(room_for_patches)
+{
+    enum { IN = 64 };
+    uint16_t panel[IN * PANEL];
+    uint8_t packed[2 * IN * PANEL];
+    for (size_t n = 16; n <= 17; n++) {
+        for (size_t i = 0; i < IN * PANEL; i++)
+            panel[i] = (uint16_t)(i < n ? 0xFF00 : i % 16 << 8);
+        assert_int_equal(kernels_compress(packed, panel, IN), n == 16);
+    }
 }
 
 /* matmul of n tokens equals n calls with one token, for all panels at once or one at a time. Prefill =

@@ -5,6 +5,7 @@
  * handled at a time, with shifts and masks that do not cross bytes, so the byte order does not
  * matter. There is no float arithmetic, so packing cannot fail on any bytes of a file.
  */
+#include "kernels/pack/float_compressed.h"
 #include "kernels/pack/int_layout.h"
 
 #include <string.h>
@@ -20,6 +21,8 @@ size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
 {
     if (weight_is_integer(type))
         return quant_panel_bytes(&layouts[type], n_in);
+    if (type == WEIGHT_BF16_COMPRESSED)
+        return compressed_panel_bytes(n_in);
     return n_in * PANEL * file_block[type];
 }
 

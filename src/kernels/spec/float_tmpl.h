@@ -6,6 +6,7 @@
  */
 #include "base/float_bits.h"
 #include "kernels/kernels.h"
+#include "kernels/pack/float_compressed.h"
 #include "kernels/spec/sample_tmpl.h"
 
 #include <math.h>
@@ -33,28 +34,7 @@ static inline void chains_reduce(float *y, const struct chains *s, size_t n_chai
         y[l] = n_chains == 1 ? s->c[0][l] : (s->c[0][l] + s->c[1][l]) + (s->c[2][l] + s->c[3][l]);
 }
 
-enum { WIDEN = 64 }; /* columns converted to float at a time: 4 KiB; a multiple of 4 */
-
-/* Converts n weights to float. */
-typedef void widen_fn(float *dst, const void *src, size_t n);
-
-static inline void matmul_widened(const struct matmul *m, widen_fn *widen, size_t each)
-{
-    size_t n_in = m->n_in, n_chains = m->n_out > NARROW ? 1 : 4;
-    for (size_t p = m->p0; p < m->p1; p++)
-        for (size_t i = 0; i < m->n; i++) {
-            const float *row = matmul_x(m, i);
-            struct chains s = {0};
-            for (size_t k = 0; k < n_in; k += WIDEN) {
-                float wide[WIDEN * PANEL];
-                size_t columns = n_in - k < WIDEN ? n_in - k : WIDEN;
-                widen(wide, (const char *)m->w + (p * n_in + k) * PANEL * each, columns * PANEL);
-                chains_run(&s, n_chains, wide, row + k, columns);
-            }
-            chains_reduce(m->y + i * m->ldy + p * PANEL, &s, n_chains,
-                          rows_of_panels(m->n_out, p, 1));
-        }
-}
+enum { WIDEN = SPAN }; /* columns converted to float at a time: 4 KiB */
 
 static void widen_f32(float *dst, const void *src, size_t n)
 {
@@ -83,20 +63,65 @@ static void widen_f16(float *dst, const void *src, size_t n)
     }
 }
 
-static void matmul_f32(const struct matmul *m)
+/* Columns [k0, k0 + columns) of a compressed panel (float_compressed.h), in one span. */
+static void widen_compressed(float *to, const uint8_t *panel, size_t n_in, size_t k0,
+                             size_t columns)
 {
-    matmul_widened(m, widen_f32, 4);
+    const uint8_t *table = panel + compressed_table_at(k0);
+    for (size_t i = 0; i < columns * PANEL; i++) {
+        size_t k = k0 + i / PANEL, r = i % PANEL, at = r / 4 * 16 + k % 4 * 4 + r % 4;
+        const uint8_t *group = panel + compressed_group_at(k);
+        size_t half = k % GROUP / 4, index = group[at] >> 4 * half & 15;
+        to[i] = f32_from_bits((uint32_t)table[index] << 24 |
+                              (uint32_t)group[(1 + half) * PLANE + at] << 16);
+    }
+    if (compressed_has_patches(table))
+        compressed_patch(to, panel, n_in, k0, columns);
 }
 
-static void matmul_f16(const struct matmul *m)
+/* Columns [k, k + columns) of panel p as floats. type is a constant. */
+static inline void widen_columns(enum weight_type type, float *to, const struct matmul *m, size_t p,
+                                 size_t k, size_t columns)
 {
-    matmul_widened(m, widen_f16, 2);
+    size_t at = (p * m->n_in + k) * PANEL;
+    if (type == WEIGHT_F32)
+        widen_f32(to, (const float *)m->w + at, columns * PANEL);
+    else if (type == WEIGHT_F16)
+        widen_f16(to, (const uint16_t *)m->w + at, columns * PANEL);
+    else if (type == WEIGHT_BF16)
+        widen_bf16(to, (const uint16_t *)m->w + at, columns * PANEL);
+    else
+        widen_compressed(to, (const uint8_t *)m->w + p * compressed_panel_bytes(m->n_in), m->n_in,
+                         k, columns);
 }
 
-static void matmul_bf16(const struct matmul *m)
+static inline void matmul_widened(enum weight_type type, const struct matmul *m)
 {
-    matmul_widened(m, widen_bf16, 2);
+    size_t n_in = m->n_in, n_chains = m->n_out > NARROW ? 1 : 4;
+    for (size_t p = m->p0; p < m->p1; p++)
+        for (size_t i = 0; i < m->n; i++) {
+            const float *row = matmul_x(m, i);
+            struct chains s = {0};
+            for (size_t k = 0; k < n_in; k += WIDEN) {
+                float wide[WIDEN * PANEL];
+                size_t columns = n_in - k < WIDEN ? n_in - k : WIDEN;
+                widen_columns(type, wide, m, p, k, columns);
+                chains_run(&s, n_chains, wide, row + k, columns);
+            }
+            chains_reduce(m->y + i * m->ldy + p * PANEL, &s, n_chains,
+                          rows_of_panels(m->n_out, p, 1));
+        }
 }
+
+#define WIDENED(NAME)                                                                              \
+    static void matmul_##NAME(const struct matmul *m)                                              \
+    {                                                                                              \
+        matmul_widened(WEIGHT_##NAME, m);                                                          \
+    }
+WIDENED(F32)
+WIDENED(F16)
+WIDENED(BF16)
+WIDENED(BF16_COMPRESSED)
 
 /* ---- sums over a row ------------------------------------------------------------------------- */
 
@@ -337,7 +362,8 @@ static void spec_init(struct kernels *k)
     *k = (struct kernels){
         .isa = ISA_STRING(ISA),
         .vectors = ISA_STRING(ISA),
-        .matmul = {matmul_f32, matmul_f16, matmul_bf16},
+        .matmul = {matmul_F32, matmul_F16,
+                   matmul_BF16, [WEIGHT_BF16_COMPRESSED] = matmul_BF16_COMPRESSED},
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
         .rope = rope,

@@ -12,7 +12,7 @@
  * tokens, 12 of 16; of AVX-512 two panels by twelve tokens, of NEON one panel (four vectors) by six
  * tokens, 24 of 32.
  */
-#include "kernels/kernels.h"
+#include "kernels/pack/float_compressed.h"
 #include "kernels/simd/vec.h"
 
 #include <string.h>
@@ -70,75 +70,28 @@ VEC_INLINE vec weights_at(enum weight_type type, const char *panel, size_t k, si
     return vec_load_bf16((const uint16_t *)(const void *)at);
 }
 
-/* Column k of panel p. */
+/* Bytes of a column of a panel, and of a panel. */
+VEC_INLINE size_t column_bytes(enum weight_type type)
+{
+    return type == WEIGHT_BF16_COMPRESSED ? GROUP_BYTES / GROUP : PANEL * weight_bytes(type);
+}
+
+VEC_INLINE size_t float_panel_bytes(enum weight_type type, size_t n_in)
+{
+    return type == WEIGHT_BF16_COMPRESSED ? compressed_panel_bytes(n_in)
+                                          : n_in * column_bytes(type);
+}
+
+/* Column k of panel p; of BF16_COMPRESSED: its group. */
 VEC_INLINE const char *weights_of(enum weight_type type, const struct matmul *m, size_t p, size_t k)
 {
-    return (const char *)m->w + (p * m->n_in + k) * PANEL * weight_bytes(type);
+    size_t at = type == WEIGHT_BF16_COMPRESSED ? compressed_group_at(k) : k * column_bytes(type);
+    return (const char *)m->w + p * float_panel_bytes(type, m->n_in) + at;
 }
 
+#include "kernels/tiles/float_compressed_tmpl.h"
 #include "kernels/tiles/float_small_tmpl.h"
-
-/* ---- one token ------------------------------------------------------------------------------- */
-
-/* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
- * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
- * fraction of the bandwidth. Near the end it prefetches the start of the next panels. */
-VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
-                           size_t panels)
-{
-    vec c[STREAM_PANELS * VECTORS];
-    const char *w = weights_of(type, &m, p, 0);
-    const float *x = m.x;
-    size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
-    size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
-    uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
-    UNROLLED(v, panels * VECTORS)
-        c[v] = vec_of(0);
-    for (size_t k = 0; k < m.n_in; k++) {
-        vec b = vec_of(x[k]);
-        vec_keep(&b);
-        if (far) {
-            ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
-            UNROLLED(i, panels)
-                vec_prefetch(ahead + i * panel_bytes);
-            ahead += column;
-        }
-        UNROLLED(v, panels * VECTORS)
-            c[v] =
-                vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
-    }
-    float out[STREAM_PANELS * PANEL];
-    UNROLLED(v, panels * VECTORS)
-        vec_store(out + v * LANES, c[v]);
-    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
-}
-
-#define STREAM_CASE(N)                                                                             \
-    case N:                                                                                        \
-        stream_run(type, far, m, p, N < STREAM_PANELS ? N : STREAM_PANELS);                        \
-        break;
-
-VEC_INLINE void stream(enum weight_type type, int far, const struct matmul m)
-{
-    size_t groups = (m.p1 - m.p0 + STREAM_PANELS - 1) / STREAM_PANELS;
-    if (groups == 0)
-        return;
-    struct equal_parts parts = parts_of(m.p1 - m.p0, groups);
-    for (size_t g = 0, p = m.p0; g < groups; g++) {
-        size_t panels = parts.each + (g < parts.more);
-        switch (panels) {
-            STREAM_CASE(1)
-            STREAM_CASE(2)
-            STREAM_CASE(3)
-            STREAM_CASE(4)
-            STREAM_CASE(5)
-            STREAM_CASE(6)
-        default:
-            break;
-        }
-        p += panels;
-    }
-}
+#include "kernels/tiles/float_stream_tmpl.h"
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
@@ -276,11 +229,17 @@ static void tile_bf16(const struct tile_work *t)
     float_tile(WEIGHT_BF16, t);
 }
 
+struct tile_block;
+
+/* Converts the weights of a block to floats, once for all tiles of a group. */
+typedef void widen_block_fn(float *wide, const struct matmul *m, const struct tile_block *b);
+
 /* A product in tiles. */
 struct tile_matmul {
     struct matmul m;
     enum weight_type type;
-    tile_fn *tile; /* for a single tile; several multiply converted floats */
+    tile_fn *tile; /* for a single tile, or NULL; several multiply converted floats */
+    widen_block_fn *widen;
 };
 
 /* A block: columns [k, k + columns) of `panels` panels from p on. */
@@ -289,7 +248,6 @@ struct tile_block {
     ptrdiff_t next; /* bytes from here to the next block; 0: none */
 };
 
-/* Converts 16-bit weights to float, once for all tiles of a group. */
 VEC_INLINE void widen_block(enum weight_type type, float *wide, const struct matmul *m,
                             const struct tile_block *b)
 {
@@ -302,18 +260,39 @@ VEC_INLINE void widen_block(enum weight_type type, float *wide, const struct mat
     }
 }
 
+static void widen_f16_block(float *wide, const struct matmul *m, const struct tile_block *b)
+{
+    widen_block(WEIGHT_F16, wide, m, b);
+}
+
+static void widen_bf16_block(float *wide, const struct matmul *m, const struct tile_block *b)
+{
+    widen_block(WEIGHT_BF16, wide, m, b);
+}
+
+static void widen_compressed_block(float *wide, const struct matmul *m, const struct tile_block *b)
+{
+    for (size_t p = 0; p < b->panels; p++)
+        compressed_widen(wide + p * COLUMNS * PANEL, compressed_panel(m, b->p + p), m->n_in, b->k,
+                         b->columns);
+}
+
 /* What tile t of n_tiles prefetches: its share of the next block; a single tile: AHEAD bytes on. */
 static struct ahead ahead_of(const struct tile_matmul *a, const struct tile_block *b, const char *w,
                              size_t t, size_t n_tiles)
 {
-    size_t column = PANEL * weight_bytes(a->type), gap = TILE_PANELS > 1 ? a->m.n_in * column : 0;
-    if (n_tiles == 1)
+    size_t column = column_bytes(a->type);
+    size_t gap = TILE_PANELS > 1 ? float_panel_bytes(a->type, a->m.n_in) : 0;
+    if (n_tiles == 1 && a->tile)
         return (struct ahead){(uintptr_t)w + AHEAD, gap, column};
     size_t sharers = n_tiles < 4 ? 2 : 4;
+    if (n_tiles == 1)
+        sharers = 1;
     if (t >= sharers || b->next == 0)
         return (struct ahead){(uintptr_t)w, 0, 0};
     size_t step = column / sharers;
-    return (struct ahead){(uintptr_t)(w + b->next) + t * step * b->columns, gap, step};
+    w += b->next - (a->tile ? 0 : PLANE);
+    return (struct ahead){(uintptr_t)w + t * step * b->columns, gap, step};
 }
 
 /* A block for tokens [i, i + n), whose columns are in x. wide: room for its weights as floats. */
@@ -325,18 +304,15 @@ static void block_run(const struct tile_matmul *a, const float *x, float *wide, 
     struct tile_work t = {.y = m->y + i * m->ldy + b->p * PANEL,
                           .ldy = m->ldy,
                           .w = w,
-                          .panel_bytes = m->n_in * PANEL * weight_bytes(a->type),
+                          .panel_bytes = float_panel_bytes(a->type, m->n_in),
                           .columns = b->columns,
                           .x = x,
                           .rows = rows_of_panels(m->n_out, b->p, b->panels),
                           .first = b->k == 0};
     tile_fn *run = a->tile;
     size_t n_tiles = (n + TILE_TOKENS - 1) / TILE_TOKENS;
-    if (n_tiles > 1 && a->type != WEIGHT_F32) {
-        if (a->type == WEIGHT_F16)
-            widen_block(WEIGHT_F16, wide, m, b);
-        else
-            widen_block(WEIGHT_BF16, wide, m, b);
+    if (a->widen && (n_tiles > 1 || !a->tile)) {
+        a->widen(wide, m, b);
         t.w = (const char *)wide;
         t.panel_bytes = COLUMNS * PANEL * sizeof *wide;
         run = tile_f32;
@@ -401,7 +377,7 @@ static void tiles(const struct tile_matmul *a)
 
 /* Each variant is a function that the entry jumps to. In one function a layer of width 16 would
  * also save the registers of the others, which takes as long as the layer. */
-#define DEFINE_MATMUL(TYPE, ID)                                                                    \
+#define DEFINE_MATMUL(TYPE, ID, WIDEN)                                                             \
     static NOINLINE void narrow_one_##TYPE(const struct matmul *m)                                 \
     {                                                                                              \
         narrow_one(ID, *m);                                                                        \
@@ -420,7 +396,7 @@ static void tiles(const struct tile_matmul *a)
     }                                                                                              \
     static NOINLINE void tiles_##TYPE(const struct matmul *m)                                      \
     {                                                                                              \
-        tiles(&(struct tile_matmul){*m, ID, tile_##TYPE});                                         \
+        tiles(&(struct tile_matmul){*m, ID, tile_##TYPE, WIDEN});                                  \
     }                                                                                              \
     static void tile_matmul_##TYPE(const struct matmul *m)                                         \
     {                                                                                              \
@@ -432,13 +408,25 @@ static void tiles(const struct tile_matmul *a)
             one = stream_far_##TYPE;                                                               \
         (m->n == 1 ? one : many)(m);                                                               \
     }
-DEFINE_MATMUL(f32, WEIGHT_F32)
-DEFINE_MATMUL(f16, WEIGHT_F16)
-DEFINE_MATMUL(bf16, WEIGHT_BF16)
+DEFINE_MATMUL(f32, WEIGHT_F32, NULL)
+DEFINE_MATMUL(f16, WEIGHT_F16, widen_f16_block)
+DEFINE_MATMUL(bf16, WEIGHT_BF16, widen_bf16_block)
+
+static void tile_matmul_compressed(const struct matmul *m)
+{
+    if (m->n == 1)
+        stream(WEIGHT_BF16_COMPRESSED, 1, *m);
+    else if (m->n <= FEW_TOKENS)
+        few_tokens(m);
+    else
+        tiles(&(struct tile_matmul){*m, WEIGHT_BF16_COMPRESSED, NULL, widen_compressed_block});
+}
 
 static inline void float_tile_init(struct kernels *k)
 {
     k->matmul[WEIGHT_F32] = tile_matmul_f32;
     k->matmul[WEIGHT_F16] = tile_matmul_f16;
     k->matmul[WEIGHT_BF16] = tile_matmul_bf16;
+    k->matmul[WEIGHT_BF16_COMPRESSED] = tile_matmul_compressed;
+    k->compresses = 1;
 }

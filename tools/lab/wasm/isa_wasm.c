@@ -33,6 +33,9 @@ static int has_tiny(const float *x, size_t n)
     return tiny;
 }
 
+/* Converts n weights to float. */
+typedef void widen_fn(float *dst, const void *src, size_t n);
+
 static int load_columns(struct panel_columns *to, widen_fn *widen, const void *from, size_t n)
 {
     float wide[WIDEN * PANEL];

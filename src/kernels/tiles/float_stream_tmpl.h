@@ -1,0 +1,65 @@
+/* matmul of one token for float types: several panels at a time. Included by float_tile_tmpl.h.
+ */
+/* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
+ * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
+ * fraction of the bandwidth. Near the end it prefetches the start of the next panels. */
+VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
+                           size_t panels)
+{
+    vec c[STREAM_PANELS * VECTORS];
+    const char *w = weights_of(type, &m, p, 0);
+    const float *x = m.x;
+    size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
+    size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
+    uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
+    UNROLLED(v, panels * VECTORS)
+        c[v] = vec_of(0);
+    for (size_t k = 0; k < m.n_in; k++) {
+        vec b = vec_of(x[k]);
+        vec_keep(&b);
+        if (far) {
+            ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
+            UNROLLED(i, panels)
+                vec_prefetch(ahead + i * panel_bytes);
+            ahead += column;
+        }
+        UNROLLED(v, panels * VECTORS)
+            c[v] =
+                vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+    }
+    float out[STREAM_PANELS * PANEL];
+    UNROLLED(v, panels * VECTORS)
+        vec_store(out + v * LANES, c[v]);
+    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
+}
+
+#define STREAM_CASE(N)                                                                             \
+    case N:                                                                                        \
+        if (type == WEIGHT_BF16_COMPRESSED)                                                        \
+            few_run(&m, p, 1, N < FEW_PANELS ? N : FEW_PANELS);                                    \
+        else                                                                                       \
+            stream_run(type, far, m, p, N);                                                        \
+        break;
+
+VEC_INLINE void stream(enum weight_type type, int far, const struct matmul m)
+{
+    size_t most = type == WEIGHT_BF16_COMPRESSED ? FEW_PANELS : STREAM_PANELS;
+    size_t groups = (m.p1 - m.p0 + most - 1) / most;
+    if (groups == 0)
+        return;
+    struct equal_parts parts = parts_of(m.p1 - m.p0, groups);
+    for (size_t g = 0, p = m.p0; g < groups; g++) {
+        size_t panels = parts.each + (g < parts.more);
+        switch (panels) {
+            STREAM_CASE(1)
+            STREAM_CASE(2)
+            STREAM_CASE(3)
+            STREAM_CASE(4)
+            STREAM_CASE(5)
+            STREAM_CASE(6)
+        default:
+            break;
+        }
+        p += panels;
+    }
+}
