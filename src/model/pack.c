@@ -6,19 +6,25 @@
  * mapped file afterwards. So opening needs about the file's size in memory, not twice that.
  * Embedding tables stay in place; their rows are looked up. Panels do not depend on the worker that
  * packed them.
+ *
+ * Large matrices of float types are packed in the smallest type that gives the same bits back. Some
+ * panels of a matrix choose it; a matrix whose other panels do not fit is packed again.
  */
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/threads.h"
+#include "dtype/dtype.h"
 #include "model/model.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     UNIT_BYTES = 1 << 19,   /* bytes of panels that a worker takes at a time */
     THREADS_FROM = 4 << 20, /* bytes to pack; below that one thread does it */
+    SMALLER_FROM = 8 << 20, /* bytes of a model that is read from memory, not from a cache */
     LINE = 64               /* alignment of a matrix */
 };
 
@@ -29,6 +35,7 @@ struct plan {
     size_t at;  /* byte offset in the block of all panels */
     char *to;   /* address in the block, set by place_matrices */
     size_t unit_panels, first_unit, n_units;
+    atomic_int misfit; /* 1: l's type does not hold all values */
 };
 
 /* Types without a kernel are unpacked to F32. */
@@ -50,7 +57,7 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
     if (!ck_bytes(panels_of(n_out), l->panel_bytes, &bytes) ||
         !ck_add(m->packed_end, bytes, &end) || !ck_align(end, LINE, &end))
         return err_memory(err, t->name, SIZE_MAX);
-    struct plan plan = {.l = l, .t = t, .row = row, .at = (size_t)m->packed_end};
+    struct plan plan = {.l = l, .t = t, .row = row};
     if (!arr_push(m->plans, plan))
         return err_memory(err, "a plan", sizeof plan);
     if (weight_is_integer(l->type) && kernels_x_bytes(l->type, l->n_in) > m->x_bytes)
@@ -60,73 +67,130 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
     return MGPT_OK;
 }
 
+/* Buffers of a worker. */
+struct pack_buffers {
+    uint8_t *source; /* a unit of the file */
+    float *floats;   /* rows of a panel */
+    uint8_t *rows;   /* the same in another type */
+    uint8_t *panel;  /* before it is compressed */
+    char *packed;    /* when types are chosen */
+};
+
 struct packing {
     const mgpt_model *m;
-    size_t n_units, row_floats,
-        source_bytes; /* row_floats, source_bytes: the largest of any unit */
-    float
-        *rows; /* [n_workers][row_floats]: a panel's rows in float32, for types without a kernel */
-    uint8_t *source; /* [n_workers][source_bytes]: a unit of the file */
+    size_t n_units, source_bytes; /* source_bytes, panel_values: the largest of any unit, of any */
+    size_t panel_values;          /* panel that is converted */
+    uint8_t *memory;              /* of all workers' buffers */
+    char *block;                  /* of all panels */
     atomic_size_t next;
     atomic_int failed;
     mgpt_error err; /* of the worker that failed first */
 };
-
-static int unpacks(const struct plan *plan)
-{
-    return plan->l->type == WEIGHT_F32 && plan->t->type->id != DTYPE_F32;
-}
 
 static size_t row_bytes_of(const struct gguf_tensor *t)
 {
     return (size_t)t->dims[0] / t->type->block * t->type->block_bytes;
 }
 
-/* Packs n_out rows of a type without a kernel as float32. */
-static void pack_unpacked(const struct packing *job, const struct plan *plan, char *to,
-                          const uint8_t *src, size_t n_out, float *rows)
+static size_t worker_bytes(const struct packing *job)
 {
-    const struct linear *l = plan->l;
-    size_t row_bytes = row_bytes_of(plan->t);
-    for (size_t r = 0; r < n_out; r += PANEL, to += l->panel_bytes) {
-        size_t n = n_out - r < PANEL ? n_out - r : PANEL;
-        for (size_t i = 0; i < n; i++)
-            plan->t->type->to_float(src + (r + i) * row_bytes, rows + i * l->n_in, l->n_in);
-        job->m->kernels.pack[WEIGHT_F32](to, rows, l->n_in, n, 0, 1);
-    }
+    return job->source_bytes + job->panel_values * 4 * sizeof(float);
 }
 
-static int pack_unit(const struct packing *job, const struct plan *plan, size_t unit, int worker,
+static struct pack_buffers buffers_of(const struct packing *job, int worker)
+{
+    uint8_t *at = job->memory + (size_t)worker * worker_bytes(job);
+    size_t bytes = job->panel_values * sizeof(float);
+    return (struct pack_buffers){.floats = (float *)(void *)at,
+                                 .rows = at + bytes,
+                                 .panel = at + 2 * bytes,
+                                 .packed = (char *)at + 3 * bytes,
+                                 .source = at + 4 * bytes};
+}
+
+/* Converts n floats to a type. Returns 0 if it does not give the same bits back. */
+static int convert_exactly(const struct dtype *to, const float *from, uint8_t *values, size_t n)
+{
+    enum { PIECE = 256 };
+    float back[PIECE];
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t some = n - i < PIECE ? n - i : PIECE;
+        uint8_t *at = values + i * to->block_bytes;
+        to->from_float(from + i, at, some);
+        to->to_float(at, back, some);
+        if (memcmp(back, from + i, some * sizeof *back) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Packs n_out <= PANEL rows. Returns 0 if the matrix's type does not hold their values. */
+static int pack_panel(const mgpt_model *m, const struct plan *plan, char *to, const uint8_t *rows,
+                      size_t n_out, const struct pack_buffers *buffers)
+{
+    const struct linear *l = plan->l;
+    int compressed = l->type == WEIGHT_BF16_COMPRESSED;
+    enum weight_type type = compressed ? WEIGHT_BF16 : l->type;
+    const struct dtype *from = plan->t->type, *as = dtype_of_weight(type);
+    if (from != as) {
+        from->to_float(rows, buffers->floats, n_out * l->n_in);
+        rows = (const uint8_t *)buffers->floats;
+    }
+    if (from != as && type != WEIGHT_F32) {
+        if (!convert_exactly(as, buffers->floats, buffers->rows, n_out * l->n_in))
+            return 0;
+        rows = buffers->rows;
+    }
+    m->kernels.pack[type](compressed ? (char *)buffers->panel : to, rows, l->n_in, n_out, 0, 1);
+    return !compressed || kernels_compress(to, buffers->panel, l->n_in);
+}
+
+/* The bytes of n rows from row r of a matrix on, read to `buffer` if they are not in memory. NULL:
+ * the file cannot be read. */
+static const uint8_t *rows_of_plan(const mgpt_model *m, const struct plan *plan, size_t r, size_t n,
+                                   uint8_t *buffer, mgpt_error *err)
+{
+    size_t row_bytes = row_bytes_of(plan->t), at = (plan->row + r) * row_bytes;
+    if (!m->file.partly || plan->t == m->token_embd) /* that is already loaded, and stays */
+        return plan->t->data + at;
+    return file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0 ? NULL
+                                                                                     : buffer;
+}
+
+static int pack_unit(const struct packing *job, struct plan *plan, size_t unit, int worker,
                      mgpt_error *err)
 {
     const mgpt_model *m = job->m;
     const struct linear *l = plan->l;
-    size_t panels = panels_of(l->n_out), p0 = unit * plan->unit_panels;
-    size_t p1 = p0 + plan->unit_panels < panels ? p0 + plan->unit_panels : panels;
-    size_t r0 = p0 * PANEL, n = (p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out) - r0;
-    size_t row_bytes = row_bytes_of(plan->t), at = (plan->row + r0) * row_bytes;
-    const uint8_t *src = plan->t->data + at;
+    struct pack_buffers buffers = buffers_of(job, worker);
+    size_t p0 = unit * plan->unit_panels, row_bytes = row_bytes_of(plan->t);
+    size_t n = rows_of_panels(l->n_out, p0, plan->unit_panels);
+    const uint8_t *rows = rows_of_plan(m, plan, p0 * PANEL, n, buffers.source, err);
     char *to = plan->to + p0 * l->panel_bytes;
-    int is_table = plan->t == m->token_embd; /* already loaded; stays */
-    if (m->file.partly && !is_table) {
-        uint8_t *buffer = job->source + (size_t)worker * job->source_bytes;
-        if (file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0)
-            return 0;
-        src = buffer;
-    }
-    if (unpacks(plan))
-        pack_unpacked(job, plan, to, src, n, job->rows + (size_t)worker * job->row_floats);
-    else
-        m->kernels.pack[l->type](to, src, l->n_in, n, 0, p1 - p0);
-    if (!is_table)
-        file_drop(&m->file, src, n * row_bytes);
+    int fits = rows != NULL;
+    for (size_t r = 0; fits && r < n; r += PANEL, to += l->panel_bytes)
+        fits =
+            pack_panel(m, plan, to, rows + r * row_bytes, n - r < PANEL ? n - r : PANEL, &buffers);
+    if (!rows)
+        return 0;
+    if (!fits)
+        atomic_store_explicit(&plan->misfit, 1, memory_order_relaxed);
+    if (plan->t != m->token_embd)
+        file_drop(&m->file, rows, n * row_bytes);
     return 1;
+}
+
+/* Marks the job as failed, with the error of the worker that was first. */
+static void pack_fail(struct packing *job, const mgpt_error *err)
+{
+    if (!atomic_exchange(&job->failed, 1))
+        job->err = *err;
 }
 
 static void pack_part(void *ctx, int worker, int n_workers)
 {
     struct packing *job = ctx;
-    const struct plan *plan = job->m->plans;
+    struct plan *plan = job->m->plans;
     mgpt_error err;
     (void)n_workers;
     while (!atomic_load_explicit(&job->failed, memory_order_relaxed)) {
@@ -135,11 +199,75 @@ static void pack_part(void *ctx, int worker, int n_workers)
             return;
         while (unit >= plan->first_unit + plan->n_units)
             plan++;
-        if (!pack_unit(job, plan, unit - plan->first_unit, worker, &err) &&
-            !atomic_exchange(&job->failed, 1))
-            job->err = err;
+        if (!pack_unit(job, plan, unit - plan->first_unit, worker, &err))
+            pack_fail(job, &err);
     }
 }
+
+/* ---- types ---- */
+
+/* The types that are tried: BF16_COMPRESSED, BF16, F16, F32. */
+static void next_type(const mgpt_model *m, struct linear *l)
+{
+    static const enum weight_type next[] = {[WEIGHT_BF16_COMPRESSED] = WEIGHT_BF16,
+                                            [WEIGHT_BF16] = WEIGHT_F16,
+                                            [WEIGHT_F16] = WEIGHT_F32};
+    do
+        l->type = next[l->type];
+    while (!m->kernels.matmul[l->type]);
+}
+
+/* Chooses the type of a matrix by its first, middle and last panels. Returns 0 if the file cannot be
+ * read. */
+static int choose_packed_type(const struct packing *job, const struct plan *plan, int worker,
+                              mgpt_error *err)
+{
+    const mgpt_model *m = job->m;
+    struct linear *l = plan->l;
+    struct pack_buffers buffers = buffers_of(job, worker);
+    size_t panels = panels_of(l->n_out);
+    l->type = WEIGHT_BF16_COMPRESSED;
+    if (!m->kernels.compresses || !kernels_compressible(l->n_in, l->n_out))
+        next_type(m, l);
+    for (size_t i = 0; i < 3; i++) {
+        size_t p = (panels - 1) * i / 2, n = rows_of_panels(l->n_out, p, 1);
+        const uint8_t *rows = rows_of_plan(m, plan, p * PANEL, n, buffers.source, err);
+        if (!rows)
+            return 0;
+        while (!pack_panel(m, plan, buffers.packed, rows, n, &buffers))
+            next_type(m, l);
+    }
+    return 1;
+}
+
+static int has_choice(const struct plan *plan)
+{
+    return plan->l->type == WEIGHT_F32 || plan->l->type == WEIGHT_BF16;
+}
+
+static void choose_part(void *ctx, int worker, int n_workers)
+{
+    struct packing *job = ctx;
+    const struct plan *plans = job->m->plans;
+    mgpt_error err;
+    for (size_t i = (size_t)worker; i < arr_len(plans); i += (size_t)n_workers)
+        if (has_choice(&plans[i]) && !choose_packed_type(job, &plans[i], worker, &err))
+            pack_fail(job, &err);
+}
+
+/* Gives matrices that do not fit the next type. Returns their number. */
+static size_t change_types(const mgpt_model *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < arr_len(m->plans); i++)
+        if (atomic_exchange(&m->plans[i].misfit, 0)) {
+            next_type(m, m->plans[i].l);
+            n++;
+        }
+    return n;
+}
+
+/* ---- all matrices ---- */
 
 static int in_file_order(const void *a, const void *b)
 {
@@ -149,62 +277,87 @@ static int in_file_order(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Assigns every matrix its address in the block, and divides the work into units. */
-static void place_matrices(const mgpt_model *m, char *block, struct packing *job)
+/* Gives every matrix its place in a new block, and divides the work into units. */
+static int place_matrices(mgpt_model *m, struct packing *job, mgpt_error *err)
 {
-    if (arr_len(m->plans) > 1)
-        qsort(m->plans, arr_len(m->plans), sizeof *m->plans, in_file_order);
+    uint64_t end = 0;
+    m->packed_bytes = 0;
+    job->n_units = 0;
     for (size_t i = 0; i < arr_len(m->plans); i++) {
         struct plan *plan = &m->plans[i];
         struct linear *l = plan->l;
-        l->w = plan->to = block + plan->at;
-        plan->unit_panels = l->panel_bytes < UNIT_BYTES ? UNIT_BYTES / l->panel_bytes : 1;
-        plan->n_units = (panels_of(l->n_out) + plan->unit_panels - 1) / plan->unit_panels;
+        size_t panels = panels_of(l->n_out), source = PANEL * row_bytes_of(plan->t);
+        l->panel_bytes = kernels_panel_bytes(l->type, l->n_in);
+        plan->at = (size_t)end;
+        m->packed_bytes += panels * l->panel_bytes;
+        ck_align(end + panels * l->panel_bytes, LINE, &end); /* at most what pack_plan checked */
+        size_t widest = l->panel_bytes > source ? l->panel_bytes : source;
+        plan->unit_panels = widest < UNIT_BYTES ? UNIT_BYTES / widest : 1;
+        plan->n_units = (panels + plan->unit_panels - 1) / plan->unit_panels;
         plan->first_unit = job->n_units;
         job->n_units += plan->n_units;
-        if (unpacks(plan) && PANEL * l->n_in > job->row_floats)
-            job->row_floats = PANEL * l->n_in;
-        size_t source = plan->unit_panels * PANEL * row_bytes_of(plan->t);
-        if (m->file.partly && source > job->source_bytes)
-            job->source_bytes = source;
     }
+    free(job->block);
+    job->block = mem_large((size_t)end, 1);
+    if (!job->block)
+        return err_memory(err, "packed weights", (size_t)end);
+    for (size_t i = 0; i < arr_len(m->plans); i++)
+        m->plans[i].l->w = m->plans[i].to = job->block + m->plans[i].at;
+    atomic_store(&job->next, 0);
+    return MGPT_OK;
+}
+
+/* Packs all matrices, again while some do not fit their type. */
+static int pack_all(mgpt_model *m, struct packing *job, struct pool *pool, mgpt_error *err)
+{
+    if (m->packed_bytes >= SMALLER_FROM)
+        pool_run(pool, choose_part, job);
+    do {
+        if (place_matrices(m, job, err) < 0)
+            return MGPT_EMEM;
+        pool_run(pool, pack_part, job);
+    } while (!job->failed && change_types(m));
+    if (job->failed && err)
+        *err = job->err;
+    return job->failed ? job->err.status : MGPT_OK;
 }
 
 /* Allocates the buffers of n_threads workers and packs. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
-static int pack_all(struct packing *job, int n_threads, mgpt_error *err)
+static int pack_with(mgpt_model *m, struct packing *job, int n_threads, mgpt_error *err)
 {
-    size_t n = (size_t)n_threads;
     struct pool *pool = NULL;
-    job->rows = mem_large(n * job->row_floats, sizeof *job->rows);
-    job->source = mem_large(n, job->source_bytes);
-    if (!job->rows || !job->source)
-        return err_memory(err, "buffers for packing",
-                          n * (job->row_floats * sizeof(float) + job->source_bytes));
+    for (size_t i = 0; i < arr_len(m->plans); i++) {
+        const struct plan *plan = &m->plans[i];
+        size_t source = PANEL * row_bytes_of(plan->t), values = PANEL * plan->l->n_in;
+        source = source > UNIT_BYTES ? source : UNIT_BYTES;
+        if (m->file.partly && source > job->source_bytes)
+            job->source_bytes = source;
+        if (has_choice(plan) && values > job->panel_values)
+            job->panel_values = values;
+    }
+    job->memory = mem_large((size_t)n_threads, worker_bytes(job));
+    if (!job->memory)
+        return err_memory(err, "buffers for packing", (size_t)n_threads * worker_bytes(job));
     if (n_threads > 1 && !(pool = pool_new(n_threads, err)))
         return MGPT_EMEM;
-    pool_run(pool, pack_part, job);
+    int status = pack_all(m, job, pool, err);
     pool_free(pool);
-    if (!job->failed)
-        return MGPT_OK;
-    if (err)
-        *err = job->err;
-    return job->err.status;
+    return status;
 }
 
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
 {
-    char *block = mem_large((size_t)m->packed_end, 1);
-    if (!block || !arr_push(m->owned, block)) {
-        free(block);
-        return err_memory(err, "packed weights", (size_t)m->packed_end);
-    }
     struct packing job = {.m = m};
-    place_matrices(m, block, &job);
+    if (arr_len(m->plans) > 1)
+        qsort(m->plans, arr_len(m->plans), sizeof *m->plans, in_file_order);
     if (n_threads == 0)
         n_threads = m->packed_bytes < THREADS_FROM ? 1 : pool_cores();
-    int status = pack_all(&job, n_threads, err);
-    free(job.rows);
-    free(job.source);
+    int status = pack_with(m, &job, n_threads, err);
+    if (status == MGPT_OK && !arr_push(m->owned, job.block))
+        status = err_memory(err, "packed weights", (size_t)m->packed_bytes);
+    if (status != MGPT_OK)
+        free(job.block);
+    free(job.memory);
     arr_free(m->plans);
     return status;
 }

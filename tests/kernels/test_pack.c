@@ -2,10 +2,12 @@
  * was opened. Opening needs about the file's size in memory. Rows that are no longer in memory are read
  * from the file again, which may have changed. */
 #include "base/file.h"
+#include "dtype/dtype.h"
 #include "model/model.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -104,9 +106,98 @@ static void check_ways(const struct toy_spec *spec)
 
 TEST(threads_and_files_do_not_matter)
 {
+    struct toy_spec compressed = large;
+    compressed.type = TOY_BF16;
+    compressed.n_layer = 8;
+    check_ways(&compressed);
     check_ways(&large);
     for (size_t i = 0; i < ZOO_SIZE; i++)
         check_ways(&toy_zoo[i]);
+}
+
+/* ---- the smallest type -------------------------------------------------------------------------- */
+
+/* A matrix has a type and, for one token, the bits of a product with the tensor's floats. */
+static void check_type(const mgpt_model *model, const struct linear *l, const struct toy *m,
+                       const char *name, enum weight_type type)
+{
+    const struct kernels *k = &model->kernels;
+    const struct toy_tensor *t = toy_find(m, name);
+    float *packed = toy_alloc(panels_of(l->n_out) * PANEL * l->n_in, sizeof *packed);
+    float *x = toy_alloc(l->n_in, sizeof *x), *y = toy_alloc(2 * l->n_out, sizeof *y);
+    uint64_t rng = 3;
+    if (l->type != type)
+        fail_msg("%s is packed as %d, expected %d", name, (int)l->type, (int)type);
+    for (size_t i = 0; i < l->n_in; i++)
+        x[i] = (float)toy_normal(&rng);
+    k->pack[WEIGHT_F32](packed, t->values, l->n_in, l->n_out, 0, panels_of(l->n_out));
+    struct matmul product = {.y = y,
+                             .w = l->w,
+                             .x = x,
+                             .n = 1,
+                             .n_in = l->n_in,
+                             .n_out = l->n_out,
+                             .p1 = panels_of(l->n_out)};
+    k->matmul[l->type](&product);
+    product.y = y + l->n_out;
+    product.w = packed;
+    k->matmul[WEIGHT_F32](&product);
+    if (memcmp(y, y + l->n_out, l->n_out * sizeof *y) != 0)
+        fail_msg("%s: a product has other bits", name);
+    free(packed);
+    free(x);
+    free(y);
+}
+
+static float *values_of(const struct toy *m, const char *name)
+{
+    return toy_find(m, name)->values;
+}
+
+/* Rounds the values of a tensor to a type. */
+static void round_values(const struct toy *m, const char *name, uint32_t id)
+{
+    const struct dtype *d = dtype_find(id);
+    struct toy_tensor *t = toy_find(m, name);
+    uint16_t *rounded = toy_alloc(t->n, sizeof *rounded);
+    d->from_float(t->values, rounded, t->n);
+    d->to_float(rounded, t->values, t->n);
+    free(rounded);
+}
+
+TEST(the_smallest_type)
+{
+    struct toy *m = toy_build(&large);
+    round_values(m, "blk.0.ffn_up.weight", DTYPE_BF16);   /* 771 rows of 256 */
+    round_values(m, "blk.0.ffn_down.weight", DTYPE_BF16); /* rows of 771 are not whole groups */
+    round_values(m, "blk.1.ffn_up.weight", DTYPE_F16);
+    round_values(m, "blk.1.ffn_gate.weight", DTYPE_BF16);
+    round_values(m, "blk.2.ffn_up.weight", DTYPE_BF16);
+    round_values(m, "blk.2.ffn_gate.weight", DTYPE_BF16);
+    /* In panels that do not choose the type: a value of F32; too many high bytes; a few more. */
+    values_of(m, "blk.1.ffn_gate.weight")[256 * 40] += 0x1p-20f;
+    for (size_t i = 0; i < 256; i++)
+        values_of(m, "blk.2.ffn_up.weight")[256 * 40 + i] = ldexpf(1, -(int)(i % 100));
+    for (size_t i = 0; i < 4; i++)
+        values_of(m, "blk.2.ffn_gate.weight")[256 * 40 + i] = ldexpf(-1, -(int)(20 + 30 * i));
+    toy_encode(m);
+    mgpt_error err;
+    mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, &err);
+    assert_non_null(model);
+    enum weight_type smallest = model->kernels.compresses ? WEIGHT_BF16_COMPRESSED : WEIGHT_BF16;
+    const struct layer *l = model->layers;
+    check_type(model, &l[0].gate, m, "blk.0.ffn_gate.weight", WEIGHT_F32);
+    check_type(model, &l[0].up, m, "blk.0.ffn_up.weight", smallest);
+    check_type(model, &l[0].down, m, "blk.0.ffn_down.weight", WEIGHT_BF16);
+    check_type(model, &l[1].up, m, "blk.1.ffn_up.weight", WEIGHT_F16);
+    check_type(model, &l[1].gate, m, "blk.1.ffn_gate.weight", WEIGHT_F32);
+    check_type(model, &l[2].up, m, "blk.2.ffn_up.weight", WEIGHT_BF16);
+    check_type(model, &l[2].gate, m, "blk.2.ffn_gate.weight", smallest);
+    mgpt_info info;
+    assert_int_equal(mgpt_get_info(model, &info, &err), MGPT_OK);
+    assert_true(info.bytes_per_token < m->size - 5 * 256 * 771 * 2 + 4 * 256);
+    mgpt_close(model);
+    toy_free(m);
 }
 
 TEST(threads_out_of_range)
