@@ -54,7 +54,7 @@ typedef struct mgpt_error {
 /* ---- model ---- */
 typedef struct mgpt_model mgpt_model;
 typedef struct mgpt_model_params {
-    const char *isa; /* instruction set (mgpt_isa); NULL: the best that this machine has */
+    const char *isa; /* instruction set (mgpt_isa), "avx2:1" (kernels.h); NULL: the best one here */
     int vocab_only;  /* 1: only the tokenizer; the file may have no tensors; sessions are refused */
     int32_t n_threads; /* threads that pack the weights at open, up to 256; 0: chosen */
     int no_fused;      /* 1: no fused path for small models. Slower, with the same bits */

@@ -72,6 +72,16 @@ enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KIN
 
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
+/* How one token reads integer weights from memory. The fastest depends on the make of CPU, so it is
+ * measured when a large model is opened (tune.c). Bits do not depend on it. The first is the
+ * default. */
+struct streaming {
+    size_t panels; /* of 8-bit types, read in parallel */
+    size_t ahead;  /* prefetch distance in bytes */
+};
+enum { N_STREAMINGS = 3 };
+static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 1024}};
+
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */
 struct matmul {
     float *y; /* row i is at y + i * ldy */
@@ -82,6 +92,7 @@ struct matmul {
     size_t x_stride, n, n_in, n_out, p0, p1;
     void *work; /* scratch of kernels_work_bytes(n) bytes, 64-aligned, for this call alone; may be
                    NULL for one token */
+    size_t streaming; /* of one token: index of streamings */
 };
 
 typedef void matmul_fn(const struct matmul *m);
@@ -149,6 +160,8 @@ typedef void mix_fn(const struct mix *m);
 struct kernels {
     const char *isa;                    /* name of the ISA level (ladder.c) */
     const char *vectors;                /* ISA level of the float kernels: "avx512" for "amx" too */
+    size_t streaming;                   /* for struct matmul, 0 unless measured or fixed */
+    int streaming_is_fixed;             /* 1: the caller of kernels_init chose it */
     matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
     int compresses; /* 1: compressed weights are multiplied faster than plain ones from memory */
@@ -185,8 +198,8 @@ struct kernels {
     const struct sample_kernels *sample;
 };
 
-/* Fills the table for the named ISA level; NULL: the best one that this machine runs. Returns 0 if
- * the name is unknown or the machine cannot run it. */
+/* Fills the table for the named ISA level; NULL: the best one that this machine runs. "avx2:1"
+ * fixes streaming 1. Returns 0 if the name is unknown or the machine cannot run it. */
 int kernels_init(struct kernels *k, const char *isa);
 
 /* Name of ISA level i, lowest first; NULL past the end. *runs_here: this machine runs it. */

@@ -129,17 +129,27 @@ const struct sample_kernels *kernels_sample(void)
     return level->sample;
 }
 
+/* Reads ":1" after the name of an ISA level. Returns 0 if it is something else. */
+static int set_streaming(struct kernels *k, const char *text)
+{
+    k->streaming_is_fixed = text[0] == ':';
+    k->streaming = k->streaming_is_fixed ? (size_t)(text[1] - '0') : 0;
+    return k->streaming < N_STREAMINGS && text[2 * k->streaming_is_fixed] == 0;
+}
+
 int kernels_init(struct kernels *k, const char *isa)
 {
+    size_t length = isa ? strcspn(isa, ":") : 0;
     for (size_t i = N_ISA_LEVELS; i-- > 0;) {
         const struct isa_level *r = &ladder[i];
-        if ((!isa || strcmp(isa, r->name) == 0) && r->runs()) {
+        int named = !isa || (strlen(r->name) == length && memcmp(isa, r->name, length) == 0);
+        if (named && r->runs()) {
             r->init(k);
             kernels_pack_floats_init(k);
             kernels_quant_init_scalar(k);
             r->init_quant(k);
             k->isa = r->name;
-            return 1;
+            return set_streaming(k, isa ? isa + length : "");
         }
     }
     return 0;

@@ -80,8 +80,9 @@ struct mgpt_model {
     uint64_t packed_bytes; /* bytes of all panels */
     uint64_t packed_end;   /* the same, each matrix aligned */
     size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
-    int tied;              /* 1: the head is the token embedding */
-    const struct fused_model *fused; /* NULL: no fused path (fused_model.h) */
+    double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
+    int tied;                            /* 1: the head is the token embedding */
+    const struct fused_model *fused;     /* NULL: no fused path (fused_model.h) */
 };
 
 /* Sets *err: `isa` does not run here; lists those that do. Returns MGPT_EARG. */
@@ -99,6 +100,11 @@ enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t);
 
 /* Packs all planned matrices on n_threads threads; 0: chosen. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
+
+/* Measures how one token reads integer weights fastest and sets kernels.streaming. The default
+ * stays if there are fewer than TUNE_LEAST bytes of weights, or no memory. tune.c. */
+enum { TUNE_LEAST = 32 << 20 }; /* less may stay in a cache */
+void model_tune(mgpt_model *m);
 
 /* Reads the hyper-parameters into model->shape and its neighbours. hyperparams.c. */
 int model_hyper(mgpt_model *m, mgpt_error *err);

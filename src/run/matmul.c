@@ -69,7 +69,8 @@ static void matmul_panels(const struct matmul_job *job, const struct matmul_prod
                          .n_out = l->n_out,
                          .p0 = p0,
                          .p1 = p1,
-                         .work = s->work + (size_t)worker * s->work_bytes});
+                         .work = s->work + (size_t)worker * s->work_bytes,
+                         .streaming = kernels->streaming});
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
     for (size_t i = 0; l->bias && i < job->n; i++)
         kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);

@@ -33,6 +33,12 @@ run bench "$names" -r 1 --isa scalar -t 1 --kv f16
 check "table: with a chosen instruction set" grep -q "isa scalar" "$tmp/out"
 check "... and halves for keys and values" grep -q "0.064 kB per position" "$tmp/out"
 
+"$MGPT" convert "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf" "$tmp/q8.gguf" --type q8_0 2>/dev/null
+run bench "$tmp/q8.gguf" -r 1 -t 1 -p 0 -g 0 -n 1 -d 0
+check "reading: a small model does not measure" grep -qx 'reading  \*0: 1 x 4096, not measured' "$tmp/out"
+run bench "$tmp/q8.gguf" -r 1 -t 1 -p 0 -g 0 -n 1 -d 0 --isa scalar:1 --json
+check "reading: --isa NAME:N" grep -q '"streaming":{"number":1,"fixed":true,"measured":\[\]}' "$tmp/out"
+
 # ---- JSON ----
 
 run bench "$names" -r 2 -t 1 -b 1,2 --json
@@ -124,6 +130,7 @@ refuses "--from and a model" 2 "no model is run" bench "$names" --from "$tmp/min
 refuses "--kernels and a comparison" 2 "--kernels" bench --kernels --vs "$tmp/mine"
 refuses "--kernels of an unknown set" 2 "vliw" bench --kernels --isa vliw
 refuses "an unknown instruction set" 2 "vliw" bench "$names" --isa vliw
+refuses "an unknown way to read" 2 "scalar:3" bench "$names" --isa scalar:3
 refuses "not a model" 3 "GGUF" bench "$MGPT_SOURCE_ROOT/LICENSE"
 refuses "no such file to compare with" 5 "No such file" bench "$names" --vs "$tmp/none"
 for bad in '' '[]' '[1]' 'hello' '[{"n_gen":8,"avg_ts":1}' '{"n_gen":8.5,"avg_ts":1}' \

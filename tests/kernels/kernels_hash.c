@@ -136,7 +136,7 @@ static void hash_linear(const struct kernels *k, struct hashes *h, const struct 
         }
         memset(room->y, 0, n * n_out * sizeof(float));
         k->matmul[type](&(struct matmul){room->y, n_out, room->packed, room->x, x_stride, n, n_in,
-                                         n_out, p0, p1, room->work});
+                                         n_out, p0, p1, room->work, 0});
         hash = fnv1a(hash, room->y, n * n_out * sizeof(float));
     }
     hash_put(h, types[type].name, hash);

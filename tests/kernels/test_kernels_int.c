@@ -127,12 +127,13 @@ static void int_quantize(const struct problem *p, const struct kernels *k)
         k->quantize((char *)p->x.at + i * p->x_stride, p->floats + i * p->n_in, p->n_in);
 }
 
-static void int_multiply(const struct problem *p, const struct kernels *k, float *y, size_t n)
+static void int_multiply(const struct problem *p, const struct kernels *k, float *y, size_t n,
+                         size_t s)
 {
     memset(y, 0xAB, ((n - 1) * p->ldy + p->n_out) * sizeof *y);
     struct guarded work = guard_new(kernels_work_bytes(n));
     k->matmul[p->type](&(struct matmul){y, p->ldy, p->w.at, p->x.at, p->x_stride, n, p->n_in,
-                                        p->n_out, p->p0, p->p1, work.at});
+                                        p->n_out, p->p0, p->p1, work.at, s});
     guard_free(&work);
 }
 
@@ -161,11 +162,12 @@ static void one_shape(const struct kernels *k, size_t n_levels, enum weight_type
     int_make(&p, type, n, n_in, n_out, content, &k[0]);
     size_t values = (n - 1) * p.ldy + n_out;
     int_quantize(&p, &k[0]);
-    int_multiply(&p, &k[0], p.want.at, n);
-    for (size_t i = 1; i < n_levels; i++) {
-        int_multiply(&p, &k[i], p.y.at, n);
-        int_same(&p, k[i].isa, p.y.at, p.want.at, values);
-    }
+    int_multiply(&p, &k[0], p.want.at, n, 0);
+    for (size_t i = 1; i < n_levels; i++)
+        for (size_t s = 0; s < (n == 1 ? N_STREAMINGS : 1); s++) {
+            int_multiply(&p, &k[i], p.y.at, n, s);
+            int_same(&p, k[i].isa, p.y.at, p.want.at, values);
+        }
     drop(&p);
 }
 
@@ -248,11 +250,11 @@ TEST(rows)
             int_make(&p, (enum weight_type)t, 61, columns((enum weight_type)t, 1024), 100, USUAL,
                      k);
             int_quantize(&p, &k[r]);
-            int_multiply(&p, &k[r], p.want.at, p.n);
+            int_multiply(&p, &k[r], p.want.at, p.n, 0);
             struct guarded x = p.x;
             for (size_t i = 0; i < p.n; i++) {
                 p.x.at = (char *)x.at + i * p.x_stride;
-                int_multiply(&p, &k[r], p.y.at, 1);
+                int_multiply(&p, &k[r], p.y.at, 1, 0);
                 int_same(&p, k[r].isa, p.y.at, (float *)p.want.at + i * p.ldy, p.n_out);
             }
             drop(&p);
@@ -302,7 +304,7 @@ TEST(exact)
             int_make(&p, (enum weight_type)t, 1 + int_below(9), columns((enum weight_type)t, 1024),
                      1 + int_below(70), USUAL, &k);
             int_quantize(&p, &k);
-            int_multiply(&p, &k, p.y.at, p.n);
+            int_multiply(&p, &k, p.y.at, p.n, 0);
             float *w = malloc(p.n_in * sizeof *w);
             assert_non_null(w);
             for (size_t r = p.p0 * PANEL; r < p.p1 * PANEL && r < p.n_out; r++) {
@@ -330,7 +332,7 @@ TEST(not_a_number)
                 p.p1 = 2;
                 p.floats[p.n_in + int_below(p.n_in)] = bad[v]; /* the second token of three */
                 int_quantize(&p, &k[r]);
-                int_multiply(&p, &k[r], p.y.at, 3);
+                int_multiply(&p, &k[r], p.y.at, 3, 0);
                 for (size_t i = 0; i < 3; i++)
                     for (size_t row = 0; row < p.n_out; row++)
                         assert_true(!isnan(((float *)p.y.at)[i * p.ldy + row]) == (i != 1));

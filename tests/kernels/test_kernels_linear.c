@@ -92,7 +92,7 @@ static void matmul_run(const struct kernels *k, enum weight_type type, const str
     memset(y, 0xAB, n_y * sizeof(float));
     struct guarded work = guard_new(kernels_work_bytes(s->n));
     k->matmul[type](&(struct matmul){y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n,
-                                     s->n_in, s->n_out, s->p0, s->p1, work.at});
+                                     s->n_in, s->n_out, s->p0, s->p1, work.at, 0});
     guard_free(&work);
 }
 
@@ -206,7 +206,7 @@ TEST(every_compressed_weight)
         x[c] = 1;
         for (size_t level = 0; level < n_levels; level++) {
             k[level].matmul[WEIGHT_BF16_COMPRESSED](
-                &(struct matmul){y, OUT, packed, x, 0, 1, IN, OUT, 0, panels_of(OUT), NULL});
+                &(struct matmul){y, OUT, packed, x, 0, 1, IN, OUT, 0, panels_of(OUT), NULL, 0});
             for (size_t r = 0; r < OUT; r++)
                 if (y[r] != want[r * IN + c] && isfinite(want[r * IN + IN - 1]))
                     fail_msg("%s: row %zu, column %zu", k[level].isa, r, c);
@@ -240,12 +240,12 @@ TEST(rows_and_panels)
     matmul_fill(x, N * IN);
     for (size_t out = 30; out <= OUT; out += 60) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
-        struct matmul m = {y,   out, packed,         x,      IN * sizeof *x, N, IN,
-                           out, 0,   panels_of(out), work.at};
+        struct matmul m = {y,       out, packed, x, IN * sizeof *x, N, IN, out, 0, panels_of(out),
+                           work.at, 0};
         k.matmul[WEIGHT_F32](&m);
         for (size_t i = 0; i < N; i++) {
             for (size_t p = 0; p < panels_of(out); p++) {
-                m = (struct matmul){one, out, packed, x + i * IN, 0, 1, IN, out, p, p + 1, NULL};
+                m = (struct matmul){one, out, packed, x + i * IN, 0, 1, IN, out, p, p + 1, NULL, 0};
                 k.matmul[WEIGHT_F32](&m);
             }
             assert_memory_equal(one, y + i * out, out * sizeof *y);
@@ -271,7 +271,7 @@ TEST(every_weight)
         for (size_t r = 0; r < n_levels; r++) {
             k[r].pack[types[t]](packed, raw, 1, OUT, 0, panels_of(OUT));
             k[r].matmul[types[t]](
-                &(struct matmul){y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL});
+                &(struct matmul){y, OUT, packed, &one, 0, 1, 1, OUT, 0, panels_of(OUT), NULL, 0});
             for (size_t i = 0; i < OUT; i++)
                 if (y[i] < want[i] || y[i] > want[i] || isnan(y[i]) != isnan(want[i]))
                     fail_msg("%s: weight %04zx is %a, expected %a", k[r].isa, i, (double)y[i],
@@ -292,7 +292,7 @@ TEST(order)
     for (size_t out = NARROW; out <= WIDE; out++) {
         k.pack[WEIGHT_F32](packed, w, IN, out, 0, panels_of(out));
         k.matmul[WEIGHT_F32](
-            &(struct matmul){y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL});
+            &(struct matmul){y, out, packed, x, 0, 1, IN, out, 0, panels_of(out), NULL, 0});
         for (size_t r = 0; r < out; r++) {
             float c[4] = {0};
             for (size_t i = 0; i < IN; i++) {

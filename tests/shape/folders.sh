@@ -59,7 +59,7 @@ tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
 tools/(attend/attend_stages|bench/bench_cases)\.h: kernels/kernels\.h
 tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h
-tools/(convert/core/from_gguf|check/oracle/oracle_model)\.c: model/model\.h
+tools/(bench/bench_streaming|convert/core/from_gguf|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
 tools/convert/core/write\.c: model/arch\.h
 tools/(convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
 END

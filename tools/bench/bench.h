@@ -4,6 +4,7 @@
  *   bench_machine.c  what the machine and the model are: caches, processor, bytes and operations
  *   bench_limit.c    the machine's limits, with threads (bench_peak.h has the loops)
  *   bench_run.c      one sample of one test
+ *   bench_streaming.c   what opening the model chose by measuring
  *   bench_table.c, bench_json.c   reports for people and for programs
  *   bench_vs.c       results of another program, side by side
  *   bench_kernels.c, bench_cases.c   --kernels: entries of the kernel table instead of models
@@ -138,6 +139,8 @@ void test_close(struct test *t);
 /* ---- reports ---- */
 
 void bench_table(const struct bench *b);
+void streaming_line(const mgpt_model *m); /* nothing if no weights are integers */
+json_t *streaming_json(const mgpt_model *m);
 int bench_json(const struct bench *b); /* JSON Lines; returns an exit code */
 
 /* A result of ours or of another program, for comparing. */

@@ -39,7 +39,8 @@ static void call_linear(const struct kernel_case *c)
                                             .n_in = c->n_in,
                                             .n_out = c->n_out,
                                             .p1 = panels_of(c->n_out),
-                                            .work = c->bank->work});
+                                            .work = c->bank->work,
+                                            .streaming = c->streaming});
 }
 
 static void call_pack(const struct kernel_case *c)
@@ -196,6 +197,7 @@ static void linear_case(struct case_list *list, const struct kernel_case *like, 
                               .k = like->k,
                               .bank = like->bank,
                               .index = like->index,
+                              .streaming = like->streaming,
                               .matrix = matrix,
                               .n = n,
                               .n_in = n_in,
@@ -211,6 +213,19 @@ static void linear_case(struct case_list *list, const struct kernel_case *like, 
         c->k->pack[c->index](matrix + p * panel, c->bank->file, n_in, PANEL, 0, 1);
     for (size_t i = 0; i < n && weight_is_integer((enum weight_type)c->index); i++)
         c->k->quantize(c->bank->rows + i * x_stride(c), c->bank->x + i * n_in, n_in);
+}
+
+/* The first case in the other ways to read integer weights. */
+static void streaming_cases(struct case_list *list, const struct kernel_case *like,
+                            const char *type)
+{
+    char name[16];
+    struct kernel_case c = *like;
+    for (c.streaming = 1; c.streaming < N_STREAMINGS; c.streaming++) {
+        snprintf(name, sizeof name, "%.8s:%zu", type, c.streaming);
+        if (c.index == WEIGHT_Q8_0 || streamings[c.streaming].panels == 1)
+            linear_case(list, &c, name, c.bank->large, c.bank->n_large, 1, ROW);
+    }
 }
 
 void cases_linear(struct case_list *list, const struct kernels *k, struct bank *bank,
@@ -229,6 +244,8 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
         return;
     like.read = &l->dram;
     linear_case(list, &like, d->name, bank->large, bank->n_large, 1, ROW);
+    if (integer)
+        streaming_cases(list, &like, d->name);
     like.read = &l->read;
     linear_case(list, &like, d->name, bank->small, bank->n_small, 1, SIDE);
     like.read = NULL;

@@ -31,7 +31,8 @@ struct kernel_case {
     const struct kernels *k;
     struct bank *bank;
     char name[24], shape[40];
-    int index; /* of the entry in its array */
+    int index;        /* of the entry in its array */
+    size_t streaming; /* of one token, integer types */
     uint8_t *matrix;
     size_t n, n_in, n_out;
     double ops, bytes;                /* of a call; bytes 0: not asked */

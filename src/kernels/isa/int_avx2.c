@@ -6,7 +6,6 @@
 #define TILE_TOKENS 4
 #define STEP 2
 #define SIGNED_8 1
-#define PREFETCH 1024
 #include "kernels/simd/ivec.h"
 
 VEC_INLINE ivec_16 multiply_pairs(ivec w, ivec x, int bits)

@@ -7,7 +7,6 @@
 #define TILE_TOKENS 6
 #define STEP 1
 #define SIGNED_8 0
-#define PREFETCH 4096
 #include "kernels/simd/ivec.h"
 
 VEC_INLINE ivec ivec_dot(ivec sum, const ivec *w, const ivec *x, int bits)

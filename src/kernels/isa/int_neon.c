@@ -6,7 +6,6 @@
 #define TILE_TOKENS 4
 #define STEP 2
 #define SIGNED_8 1
-#define PREFETCH 1024
 #include "kernels/simd/ivec.h"
 
 /* Products of vectors in int16 fit if they are added in pairs, or by four if bits < 8. */

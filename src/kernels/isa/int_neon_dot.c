@@ -8,7 +8,6 @@
 #define TILE_TOKENS 5
 #define STEP 1
 #define SIGNED_8 1
-#define PREFETCH 1024
 #include "kernels/simd/ivec.h"
 
 VEC_INLINE ivec ivec_dot(ivec sum, const ivec *w, const ivec *x, int bits)

@@ -1,11 +1,12 @@
-/* What a web page has not: threads, files, advice to a system about its memory. In place of
- * threads.c, file.c and mem_pages.c of the library. A model is opened from memory
+/* What a web page has not: threads, files, advice to a system about its memory, a clock. In place of
+ * threads.c, file.c, mem_pages.c and tune.c of the library. A model is opened from memory
  * (mgpt_open_bytes).
  */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/threads.h"
+#include "model/model.h"
 
 /* ---- one worker: the caller ---- */
 
@@ -112,4 +113,11 @@ void mem_drop(const void *p, size_t n)
 {
     (void)p;
     (void)n;
+}
+
+/* ---- no clock ---- */
+
+void model_tune(mgpt_model *m)
+{
+    (void)m;
 }

@@ -1,0 +1,93 @@
+/* The measurement when a model is opened: who measures, what is chosen, how to fix the choice. */
+#include "base/mem.h"
+#include "model/model.h"
+#include "support/unit.h"
+
+#include <stdlib.h>
+
+enum { LAYERS = 3, IN = 1024, OUT = 4096 };
+
+/* A model of `up` matrices alone, of zeros. */
+struct tuned {
+    mgpt_model m;
+    struct layer layers[LAYERS];
+    void *w;
+};
+
+static void tune_make(struct tuned *t, const char *isa, enum weight_type type)
+{
+    *t = (struct tuned){.m = {.shape.n_layer = LAYERS, .layers = t->layers}};
+    assert_true(kernels_init(&t->m.kernels, isa));
+    size_t panel_bytes = kernels_panel_bytes(type, IN);
+    t->m.x_bytes = weight_is_integer(type) ? kernels_x_bytes(type, IN) : 0;
+    t->m.packed_bytes = TUNE_LEAST;
+    t->w = mem_new(panels_of(OUT), panel_bytes);
+    assert_non_null(t->w);
+    for (size_t i = 0; i < LAYERS; i++)
+        t->layers[i].up = (struct linear){
+            .w = t->w, .type = type, .n_in = IN, .n_out = OUT, .panel_bytes = panel_bytes};
+}
+
+static size_t tune_measured(struct tuned *t)
+{
+    size_t n = 0;
+    model_tune(&t->m);
+    for (size_t i = 0; i < N_STREAMINGS; i++)
+        n += t->m.streaming_rate[i] > 0;
+    free(t->w);
+    return n;
+}
+
+/* The default, or the fastest if it is 3 % faster. */
+static void tune_check(const mgpt_model *m)
+{
+    const double *rate = m->streaming_rate;
+    size_t chosen = m->kernels.streaming;
+    assert_true(chosen == 0 || rate[chosen] > 1.03 * rate[0]);
+    for (size_t i = 1; i < N_STREAMINGS; i++)
+        assert_true(rate[i] <= (chosen ? rate[chosen] : 1.03 * rate[0]));
+}
+
+TEST(measures)
+{
+    struct tuned t;
+    for (int i = 0; i < 5; i++) {
+        tune_make(&t, NULL, WEIGHT_Q8_0);
+        assert_int_equal(tune_measured(&t), N_STREAMINGS);
+        tune_check(&t.m);
+        tune_make(&t, NULL, WEIGHT_Q4_K);
+        assert_int_equal(tune_measured(&t), 2); /* two panels are for 8 bits */
+        tune_check(&t.m);
+    }
+}
+
+TEST(does_not_measure)
+{
+    struct tuned t;
+    tune_make(&t, NULL, WEIGHT_Q8_0);
+    t.m.packed_bytes--; /* a small model */
+    assert_int_equal(tune_measured(&t), 0);
+    tune_make(&t, NULL, WEIGHT_F32);
+    assert_int_equal(tune_measured(&t), 0);
+    tune_make(&t, NULL, WEIGHT_Q8_0);
+    t.m.shape.n_layer = 0;
+    assert_int_equal(tune_measured(&t), 0);
+    tune_make(&t, NULL, WEIGHT_Q8_0);
+    for (size_t i = 0; i < LAYERS; i++)
+        t.layers[i].up.n_out = 600; /* too few slices */
+    assert_int_equal(tune_measured(&t), 0);
+    tune_make(&t, "scalar:1", WEIGHT_Q8_0); /* fixed */
+    assert_int_equal(tune_measured(&t), 0);
+    assert_int_equal(t.m.kernels.streaming, 1);
+}
+
+TEST(fixed_by_name)
+{
+    static const char *const refused[] = {"scalar:", "scalar:3", "scalar:10", "scalar:x",
+                                          ":1",      "scala:1",  "scalarr:1"};
+    struct kernels k;
+    assert_true(kernels_init(&k, "scalar:2") && k.streaming == 2 && k.streaming_is_fixed);
+    assert_true(kernels_init(&k, "scalar") && k.streaming == 0 && !k.streaming_is_fixed);
+    for (size_t i = 0; i < COUNT(refused); i++)
+        assert_false(kernels_init(&k, refused[i]));
+}
