@@ -154,10 +154,10 @@ MGPT_API size_t mgpt_stream_put(mgpt_stream *stream, const mgpt_model *model, in
 MGPT_API size_t mgpt_stream_end(mgpt_stream *stream, char *buf, size_t cap);
 
 /* ---- session ---- */
-/* Element type of the KV cache. F16: keys and values are rounded to IEEE half (nearest even) once,
- * when they are appended. Attention computes in float32, so the bits are those of F32 with keys and
- * values so rounded. Taps show values before rounding, mgpt_read_kv after. */
-enum { MGPT_KV_F32 = 1, MGPT_KV_F16 = 2 };
+/* Element type of the KV cache. Keys and values are rounded once, when they are appended: F16 to
+ * IEEE half (nearest even), with the bits of F32 for values so rounded; Q8_0 to 8 bits in blocks of
+ * 32 of a head, queries too (kernels.h). Taps show values before rounding, mgpt_read_kv after. */
+enum { MGPT_KV_F32 = 1, MGPT_KV_F16 = 2, MGPT_KV_Q8_0 = 3 };
 typedef struct mgpt_session mgpt_session;
 typedef struct mgpt_session_params {
     int32_t n_ctx;     /* most positions; 0: the model's, the limit. Memory grows with tokens */

@@ -17,6 +17,10 @@
  *            its int8).
  *   scores   s[t] = by * (sum over j of k[t][j] * q[j], ascending, one chain of fmaf from +0).
  *   mix      o[j] = sum over t of v[t][j] * a[t], ascending, one chain of fmaf per j from +0.
+ *   Q8_0 keys and values: integers kq, vq and a scale ks, vs per block b of 32 elements of a head;
+ *            q is quantised as activations are, to qq and qs.
+ *              s[t] = fmaf(ks[t][b] * (qs[b] * by), (float)sum of kq * qq, s[t])  b ascending
+ *              o[j] = fmaf(a[t] * vs[t][b], (float)vq[t][j], o[j])                t ascending
  *   norms and the softmax sum: sixteen partial sums, number i takes elements i, i+16, ...; then
  *            p[i] += p[i + 8] for i < 8, then 4, 2, 1.
  * SPEC_VERSION is their number: a change of the bits of any key, value or logit raises it.
@@ -128,8 +132,12 @@ int kernels_compress(void *to, const void *panel, size_t n_in);
 /* 1: matrices of this shape may be compressed: they are wide and have whole groups of columns. */
 int kernels_compressible(size_t n_in, size_t n_out);
 
-/* Element types of the KV cache: float, or IEEE half that is converted to float when read. */
-enum kv_type { KV_F32, KV_F16, KV_N_TYPES };
+/* Element types of the KV cache: float; IEEE half that is converted to float when read; int8 in
+ * blocks of 32 with a scale (kv_q8.c). */
+enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_N_TYPES };
+
+/* Bytes of the keys or values of 16 tokens, d elements each. */
+size_t kernels_kv_bytes(enum kv_type type, size_t d);
 
 /* s[i * lds + t] = by * (sum_j keys[t][j] * q[i][j]) for rows i < n and the tokens t of panels
  * [p0, p1). keys are panels of d columns whose rows are tokens. Writes whole panels. */
@@ -141,18 +149,22 @@ struct scores {
     size_t n, d;
     float by;
     size_t p0, p1;
+    const struct kernels *kernels; /* Q8_0 only, as is work: scratch, 64-aligned */
+    void *work;                    /* kernels_scores_work(n, d) bytes */
 };
 
 typedef void scores_fn(const struct scores *s);
+size_t kernels_scores_work(size_t n, size_t d);
 
-/* o[i][j] += sum_t a[i * lda + t] * values[t * ldv + j] for rows i < n, columns j < d and tokens
- * t < n_keys. Each o[i][j] is one chain that successive calls continue. */
+/* o[i][j] += sum_t a[i * lda + t] * values[(t0 + t) * ldv + j0 + j] for rows i < n, columns j < d
+ * and tokens t < n_keys. Each o[i][j] is one chain that successive calls continue. Q8_0: ldv is the
+ * elements of a head, j0 a multiple of 16. */
 struct mix {
     float *const *o;
     const float *a;
     size_t lda;
     const void *values;
-    size_t ldv, n, n_keys, d;
+    size_t ldv, n, n_keys, d, t0, j0;
 };
 
 typedef void mix_fn(const struct mix *m);
@@ -207,6 +219,13 @@ const char *kernels_isa_level(size_t i, int *runs_here);
 
 /* Packing of F32, F16 and BF16, the same for every ISA level. */
 void kernels_pack_floats_init(struct kernels *k);
+
+/* Q8_0 in the KV cache: writes the d elements of a key or value, or zeros, to its lane (0 to 15) of
+ * a panel; reads element j. */
+void kv_q8_put(const struct kernels *k, void *panel, size_t lane, int is_key, const float *x,
+               size_t d);
+void kv_q8_clear(void *panel, size_t lane, int is_key, size_t d);
+float kv_q8_get(const void *panel, size_t lane, int is_key, size_t j, size_t d);
 
 /* One per ISA level. Called by kernels_init only. */
 void kernels_init_scalar(struct kernels *k);

@@ -145,6 +145,7 @@ int kernels_init(struct kernels *k, const char *isa)
         int named = !isa || (strlen(r->name) == length && memcmp(isa, r->name, length) == 0);
         if (named && r->runs()) {
             r->init(k);
+            k->scores[KV_Q8_0] = kernels_scores_q8_0;
             kernels_pack_floats_init(k);
             kernels_quant_init_scalar(k);
             r->init_quant(k);

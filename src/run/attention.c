@@ -46,6 +46,7 @@ struct query_block {
     int is_of_several;
     size_t kv_head, head, n_heads, i, n_queries;
     float *scores;
+    void *work; /* the worker's scratch */
 };
 
 /* Keys, or columns of values: [first, end). */
@@ -143,7 +144,9 @@ static void score_queries(const struct attend_job *job, const struct query_block
                              .d = kv->head_dim,
                              .by = r->model->attn_scale,
                              .p0 = p - run.first / PANEL,
-                             .p1 = next - run.first / PANEL});
+                             .p1 = next - run.first / PANEL,
+                             .kernels = r->kernels,
+                             .work = b->work});
     }
 }
 
@@ -165,16 +168,17 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
     size_t lda = r->s->score_stride;
     for (size_t t = keys.first, next; t < keys.end; t = next) {
         struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, t);
-        size_t at = (t - run.first) * kv->head_dim + columns.first;
         next = min_size(keys.end, run.end);
         r->kernels->mix[kv->type](&(struct mix){.o = o + row,
                                                 .a = b->scores + row * lda + t,
                                                 .lda = lda,
-                                                .values = run.values + at * kv->each,
+                                                .values = run.values,
                                                 .ldv = kv->head_dim,
                                                 .n = n,
                                                 .n_keys = next - t,
-                                                .d = columns.end - columns.first});
+                                                .d = columns.end - columns.first,
+                                                .t0 = t - run.first,
+                                                .j0 = columns.first});
     }
 }
 
@@ -263,6 +267,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
     size_t n_head_kv = r->model->shape.n_head_kv, number = 0;
     struct query_block b = {0};
     b.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride;
+    b.work = r->s->work + (size_t)worker * r->s->work_bytes;
     for (size_t s = 0, together; s < r->n_segments; s += together) {
         together = segments_together(job, s);
         b.seg = &r->segments[s];
@@ -311,6 +316,7 @@ static void spread(const struct attend_job *job, size_t each, int worker, int n_
         next = min_size((g + 1) * each, last);
         for (size_t head = g * job->group; head < (g + 1) * job->group;) {
             struct query_block b = block_of(job, head);
+            b.work = job->r->s->work + (size_t)worker * job->r->s->work_bytes;
             fn(job, &b, u - g * each, next - g * each);
             head += b.n_heads;
         }

@@ -55,8 +55,8 @@ static struct kv_store *store_join(struct kv_store *s, size_t n)
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             mgpt_error *err)
 {
-    size_t each = type == KV_F16 ? sizeof(uint16_t) : sizeof(float);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, each, NULL, 0, NULL};
+    size_t panel = kernels_kv_bytes(type, head_dim);
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, NULL, 0, NULL};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -71,12 +71,12 @@ void kv_free(struct kv *kv)
 /* Bytes of the keys of n tokens of one head: whole panels. */
 static size_t key_bytes(const struct kv *kv, size_t n)
 {
-    return panels_of(n) * PANEL * kv->head_dim * kv->each;
+    return panels_of(n) * kv->panel;
 }
 
 static size_t value_bytes(const struct kv *kv, size_t n)
 {
-    return n * kv->head_dim * kv->each;
+    return kv->type == KV_Q8_0 ? key_bytes(kv, n) : kv->panel / PANEL * n;
 }
 
 /* The next multiple of 64; NULL stays NULL. */
@@ -193,6 +193,10 @@ static void put_key(const struct kv *kv, const struct kernels *kernels, void *pa
                     const float *key)
 {
     size_t d = kv->head_dim;
+    if (kv->type == KV_Q8_0) {
+        kv_q8_put(kernels, panel, lane, 1, key, d);
+        return;
+    }
     if (kv->type == KV_F32) {
         float *to = (float *)panel + lane;
         for (size_t j = 0; j < d; j++)
@@ -208,10 +212,15 @@ static void put_key(const struct kv *kv, const struct kernels *kernels, void *pa
     }
 }
 
-static void put_value(const struct kv *kv, const struct kernels *kernels, void *to, const float *v)
+/* Writes one token's value to its lane of a panel. */
+static void put_value(const struct kv *kv, const struct kernels *kernels, uint8_t *panel,
+                      size_t lane, const float *v)
 {
-    if (kv->type == KV_F16)
-        kernels->to_f16(to, v, kv->head_dim);
+    uint8_t *to = panel + kv->panel / PANEL * lane;
+    if (kv->type == KV_Q8_0)
+        kv_q8_put(kernels, panel, lane, 0, v, kv->head_dim);
+    else if (kv->type == KV_F16)
+        kernels->to_f16((uint16_t *)(void *)to, v, kv->head_dim);
     else
         memcpy(to, v, kv->head_dim * sizeof *v);
 }
@@ -219,21 +228,30 @@ static void put_value(const struct kv *kv, const struct kernels *kernels, void *
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v)
 {
-    size_t d = kv->head_dim, row = kv->n_head_kv * d, panel_bytes = PANEL * d * kv->each;
+    size_t d = kv->head_dim, row = kv->n_head_kv * d;
     size_t at = part.layer * kv->n_head_kv + part.head;
     for (size_t i = 0; i < part.n; i++) {
         size_t t = part.t + i - kv->n_prefix, from = i * row + part.head * d;
-        uint8_t *panel = kv->own->k[at] + t / PANEL * panel_bytes;
+        uint8_t *keys = kv->own->k[at] + t / PANEL * kv->panel;
+        uint8_t *values = kv->own->v[at] + t / PANEL * kv->panel;
         if (t % PANEL == 0)
-            memset(panel, 0, panel_bytes);
-        put_key(kv, kernels, panel, t % PANEL, k + from);
-        put_value(kv, kernels, kv->own->v[at] + t * d * kv->each, v + from);
+            memset(keys, 0, kv->panel);
+        if (t % PANEL == 0 && kv->type == KV_Q8_0)
+            memset(values, 0, kv->panel);
+        put_key(kv, kernels, keys, t % PANEL, k + from);
+        put_value(kv, kernels, values, t % PANEL, v + from);
     }
 }
 
-static float kv_stored_element(const struct kv *kv, const void *p, size_t i)
+/* Element j of the key or value of token t, in an array of keys or values. */
+static float kv_stored_element(const struct kv *kv, const uint8_t *p, size_t t, int is_key,
+                               size_t j)
 {
-    return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+    size_t d = kv->head_dim, i = is_key ? (t / PANEL * d + j) * PANEL + t % PANEL : t * d + j;
+    if (kv->type == KV_Q8_0)
+        return kv_q8_get(p + t / PANEL * kv->panel, t % PANEL, is_key, j, d);
+    return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)(const void *)p)[i])
+                              : ((const float *)(const void *)p)[i];
 }
 
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v)
@@ -241,13 +259,13 @@ void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, flo
     size_t d = kv->head_dim;
     for (size_t i = 0; i < part.n; i++) {
         struct kv_run run = kv_run_at(kv, part.layer, part.head, part.t + i);
-        size_t t = part.t + i - run.first, panel = t / PANEL * d;
+        size_t t = part.t + i - run.first;
         for (size_t j = 0; j < d; j++) {
             size_t from = order ? order[j] : j;
             if (k)
-                k[i * d + j] = kv_stored_element(kv, run.keys, (panel + from) * PANEL + t % PANEL);
+                k[i * d + j] = kv_stored_element(kv, run.keys, t, 1, from);
             if (v)
-                v[i * d + j] = kv_stored_element(kv, run.values, t * d + j);
+                v[i * d + j] = kv_stored_element(kv, run.values, t, 0, j);
         }
     }
 }
@@ -270,12 +288,24 @@ struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n)
     return (struct kv_block){at, kv_block_bytes(kv, i, end - run.first), end};
 }
 
+/* Zeros the lanes of a panel of keys from `first` on. */
+static void clear_keys(const struct kv *kv, uint8_t *panel, size_t first)
+{
+    size_t line = kv->panel / kv->head_dim, each = line / PANEL;
+    for (uint8_t *at = panel; at < panel + kv->panel; at += line)
+        memset(at + first * each, 0, (PANEL - first) * each);
+}
+
 void kv_clear_lanes(struct kv *kv, size_t n)
 {
-    size_t lane = n % PANEL, d = kv->head_dim;
-    for (size_t i = 0; lane > 0 && i < heads_of(kv); i++) {
-        uint8_t *end = kv->own->k[i] + key_bytes(kv, n - kv->n_prefix);
-        for (uint8_t *line = end - d * PANEL * kv->each; line < end; line += PANEL * kv->each)
-            memset(line + lane * kv->each, 0, (PANEL - lane) * kv->each);
+    size_t end = key_bytes(kv, n - kv->n_prefix), d = kv->head_dim;
+    for (size_t i = 0; n % PANEL > 0 && i < heads_of(kv); i++) {
+        uint8_t *keys = kv->own->k[i] + end - kv->panel, *values = kv->own->v[i] + end - kv->panel;
+        if (kv->type != KV_Q8_0)
+            clear_keys(kv, keys, n % PANEL);
+        for (size_t lane = n % PANEL; kv->type == KV_Q8_0 && lane < PANEL; lane++) {
+            kv_q8_clear(keys, lane, 1, d);
+            kv_q8_clear(values, lane, 0, d);
+        }
     }
 }

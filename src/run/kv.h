@@ -1,11 +1,14 @@
 /* The KV cache of one session.
  *
  * For every layer and KV head two stb_ds arrays, which grow by doubling as tokens arrive.
- * Elements are floats or IEEE halves, one type for the whole cache:
+ * Elements are floats, IEEE halves, or int8 in blocks of 32 (kv_q8.c); one type for the whole
+ * cache. Floats and halves:
  *
  *     keys    panels of 16 tokens, element-major inside (kernels.h)
  *             key element j of token t: k[(t / 16) * d * 16 + j * 16 + t % 16]
  *     values  token after token: value element j of token t: v[t * d + j]
+ *
+ * Blocks: keys and values are both panels of 16 tokens, kv.panel bytes each.
  *
  * Both begin at a multiple of 64, the first in their array, so a line of a panel
  * never crosses a cache line.
@@ -38,7 +41,7 @@ struct kv_store {
 struct kv {
     size_t n_layer, n_head_kv, head_dim;
     enum kv_type type;
-    size_t each;             /* bytes per element */
+    size_t panel;            /* bytes of the keys, or values, of 16 tokens of a head */
     struct kv_store *prefix; /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */

@@ -40,10 +40,20 @@ static int default_threads(const mgpt_model *m)
     return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores();
 }
 
-static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t n_threads,
-                        mgpt_error *err)
+/* Scratch of a thread, for matmul and for scores of Q8_0 keys, which another session of a batch may
+ * have. */
+static size_t work_bytes_of(const mgpt_session *s)
 {
+    size_t matmul = kernels_work_bytes(s->n_chunk);
+    size_t scores = kernels_scores_work(BLOCK_ROWS, s->model->shape.head_dim);
+    return scores > matmul ? scores : matmul;
+}
+
+static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_error *err)
+{
+    const mgpt_model *m = session->model;
     const struct model_shape *d = &m->shape;
+    size_t n = session->n_chunk, n_threads = (size_t)session->n_threads;
     const struct {
         float **to;
         size_t width;
@@ -56,7 +66,7 @@ static int scratch_init(struct scratch *s, const mgpt_model *m, size_t n, size_t
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
     s->qx = mem_new(n, m->x_bytes);
-    s->work_bytes = kernels_work_bytes(n);
+    s->work_bytes = work_bytes_of(session);
     s->work = mem_large(n_threads, s->work_bytes);
     s->cs = mem_new(n, sizeof *s->cs);
     s->segments = mem_new(n, sizeof *s->segments);
@@ -100,12 +110,10 @@ static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_
     if (p->n_chunk < 0 || p->n_chunk > CHUNK_MAX)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "chunks of %d, allowed are 1 to %d",
                        p->n_chunk, CHUNK_MAX);
-    if (p->kv_type != 0 && p->kv_type != MGPT_KV_F32 && p->kv_type != MGPT_KV_F16)
+    if (p->kv_type < 0 || p->kv_type > KV_N_TYPES)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "KV cache of type %d, allowed are 0 to %d",
-                       p->kv_type, MGPT_KV_F16);
-    s->kv_type = model_kv_type(m);
-    if (p->kv_type != 0)
-        s->kv_type = p->kv_type == MGPT_KV_F16 ? KV_F16 : KV_F32;
+                       p->kv_type, KV_N_TYPES);
+    s->kv_type = p->kv_type ? (enum kv_type)(p->kv_type - MGPT_KV_F32) : model_kv_type(m);
     s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
     s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
     s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
@@ -130,7 +138,7 @@ int session_ready(mgpt_session *s, mgpt_error *err)
 {
     if (s->ready)
         return MGPT_OK;
-    if (scratch_init(&s->scratch, s->model, s->n_chunk, (size_t)s->n_threads, err) < 0 ||
+    if (scratch_init(&s->scratch, s, err) < 0 ||
         (s->n_threads > 1 && !(s->pool = pool_new(s->n_threads, err)))) {
         scratch_free(&s->scratch);
         s->scratch = (struct scratch){0};
@@ -220,7 +228,7 @@ mgpt_session *mgpt_fork(const mgpt_session *s, mgpt_error *err)
     mgpt_session_params params = {.n_ctx = (int32_t)s->n_ctx,
                                   .n_threads = s->n_threads,
                                   .n_chunk = (int32_t)s->n_chunk,
-                                  .kv_type = s->kv_type == KV_F16 ? MGPT_KV_F16 : MGPT_KV_F32};
+                                  .kv_type = MGPT_KV_F32 + (int32_t)s->kv_type};
     mgpt_session *copy = session_make(s->model, &params, err);
     if (copy && copy_state(copy, s, err) < 0) {
         mgpt_session_free(copy);

@@ -30,7 +30,7 @@ struct session_head {
     uint32_t version, spec;           /* FORMAT_VERSION, SPEC_VERSION */
     uint64_t model_bytes, model_hash; /* of the model's file */
     uint64_t n_tokens;
-    uint32_t kv_type, n_logits; /* MGPT_KV_F32 or MGPT_KV_F16; n_vocab or 0 */
+    uint32_t kv_type, n_logits; /* as MGPT_KV_F32, ...; n_vocab or 0 */
     uint64_t n_bytes;           /* of this file */
     uint64_t hash;              /* XXH64 of the 56 bytes above */
 };
@@ -45,7 +45,7 @@ static uint64_t head_hash(const struct session_head *head)
 
 static uint32_t kv_number(const mgpt_session *s)
 {
-    return s->kv.type == KV_F16 ? MGPT_KV_F16 : MGPT_KV_F32;
+    return MGPT_KV_F32 + (uint32_t)s->kv.type;
 }
 
 static int find_model_hash(mgpt_session *s, mgpt_error *err)
@@ -189,7 +189,7 @@ static int check_model(mgpt_session *s, const struct session_head *h, mgpt_error
 /* The head must fit the session. */
 static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error *err)
 {
-    static const char *const types[] = {"of an unknown type", "F32", "F16"};
+    static const char *const types[] = {"of an unknown type", "F32", "F16", "Q8_0"};
     uint64_t n_bytes;
     if (h->spec != SPEC_VERSION)
         return refuse(err, 12, "is a session of arithmetic %u, this program has %d", h->spec,
@@ -199,7 +199,7 @@ static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error 
         return status;
     if (h->kv_type != kv_number(s))
         return refuse(err, 40, "is a session with keys and values %s, here they are %s",
-                      types[h->kv_type <= MGPT_KV_F16 ? h->kv_type : 0], types[kv_number(s)]);
+                      types[h->kv_type <= MGPT_KV_Q8_0 ? h->kv_type : 0], types[kv_number(s)]);
     if (h->n_tokens > s->n_ctx)
         return err_set(err, MGPT_EFULL, 32, "is a session of %llu tokens, the context holds %zu",
                        (unsigned long long)h->n_tokens, s->n_ctx);

@@ -66,8 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const mgpt_model_params params = {.n_threads = 1};
     /* How it runs is chosen by the last byte, which is a weight's. */
     uint8_t how = size ? data[size - 1] : 0;
-    const mgpt_session_params one = {
-        .n_threads = 1, .n_chunk = how & 3, .kv_type = (how >> 2 & 1) + MGPT_KV_F32};
+    const mgpt_session_params one = {.n_threads = 1, .n_chunk = how & 3, .kv_type = (how >> 2 & 3)};
     mgpt_model *model = mgpt_open_bytes(data, size, &params, &err);
     if (!model) {
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));

@@ -206,10 +206,26 @@ static void hash_rows(const struct kernels *k, struct hashes *h)
     }
 }
 
-/* Scores and mix over keys and values of random floats, in F16 converted by to_f16. */
+/* Random keys or values of n tokens. */
+static void fill_cache(const struct kernels *k, uint64_t *state, const struct room *room,
+                       enum kv_type type, size_t n, size_t d, int is_key)
+{
+    size_t bytes = kernels_kv_bytes(type, d);
+    hash_fill(state, room->row, MOST_IN, 1);
+    for (size_t t = 0; type == KV_Q8_0 && t < n; t++)
+        kv_q8_put(k, room->packed + t / PANEL * bytes, t % PANEL, is_key, room->row + t * 7, d);
+    for (size_t i = 0; type != KV_Q8_0 && i < n * d; i += MOST_IN / 2)
+        if (type == KV_F16)
+            k->to_f16((uint16_t *)(void *)room->packed + i, room->row, MOST_IN / 2);
+        else
+            memcpy(room->packed + i * sizeof(float), room->row, MOST_IN / 2 * sizeof(float));
+}
+
+/* Scores and mix over keys and values of random floats. */
 static void hash_attend(const struct kernels *k, struct hashes *h, const struct room *room,
                         enum kv_type type)
 {
+    static const char *const names[] = {"attention F32", "attention F16", "attention Q8_0"};
     enum { ROWS = 8, WIDTH = 80, PANELS = 5 };
     uint64_t state = 1, hash = FNV_START;
     float rows[ROWS][WIDTH], *at[ROWS];
@@ -218,20 +234,16 @@ static void hash_attend(const struct kernels *k, struct hashes *h, const struct 
         size_t p1 = 1 + hash_below(&state, PANELS), keys = p1 * PANEL;
         for (size_t i = 0; i < ROWS; i++)
             hash_fill(&state, at[i] = rows[i], WIDTH, 1);
-        hash_fill(&state, room->row, MOST_IN, 1);
-        for (size_t i = 0; i < keys * d; i += MOST_IN / 2)
-            if (type == KV_F16)
-                k->to_f16((uint16_t *)(void *)room->packed + i, room->row, MOST_IN / 2);
-            else
-                memcpy(room->packed + i * sizeof(float), room->row, MOST_IN / 2 * sizeof(float));
+        fill_cache(k, &state, room, type, keys, d, 1);
         memset(room->y, 0, n * keys * sizeof(float));
         k->scores[type](&(struct scores){room->y, keys, room->packed, (const float *const *)at, n,
-                                         d, 0.125f, hash_below(&state, p1), p1});
+                                         d, 0.125f, hash_below(&state, p1), p1, k, room->work});
+        fill_cache(k, &state, room, type, keys, d, 0);
         k->mix[type](&(struct mix){at, room->y, keys, room->packed, d, n,
-                                   keys - hash_below(&state, PANEL), d});
+                                   keys - hash_below(&state, PANEL), d, 0, 0});
         hash = fnv1a(fnv1a(hash, room->y, n * keys * sizeof(float)), rows, sizeof rows);
     }
-    hash_put(h, type == KV_F32 ? "attention F32" : "attention F16", hash);
+    hash_put(h, names[type], hash);
 }
 
 static void hash_to_f16(const struct kernels *k, struct hashes *h)
@@ -287,8 +299,8 @@ static int hash_isa_level(const char *isa, struct hashes *h)
             hash_linear(&k, h, &room, (enum weight_type)type);
     if (ok) {
         hash_rows(&k, h);
-        hash_attend(&k, h, &room, KV_F32);
-        hash_attend(&k, h, &room, KV_F16);
+        for (int type = 0; type < KV_N_TYPES; type++)
+            hash_attend(&k, h, &room, (enum kv_type)type);
         hash_to_f16(&k, h);
         hash_sample(&k, h);
     }

@@ -237,11 +237,11 @@ static void compare_paths(const struct toy_spec *spec, const char *isa)
     mgpt_model *model = toy_open(m, &(mgpt_model_params){.isa = isa});
     int32_t tokens[N_TOKENS];
     size_t n = spec->n_ctx < N_TOKENS ? (size_t)spec->n_ctx : N_TOKENS;
-    struct fused_subject s[2];
+    struct fused_subject s[3];
     /* otherwise nothing is tested here; -DMGPT_NO_FUSED builds have no fused path to test */
     assert_true(model->fused || !fused_kernels(model->kernels.vectors));
     toy_tokens(m, 7, tokens, n);
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 3; i++) {
         mgpt_session *page;
         s[i] = by_the_page(model, tokens, n, (size_t)spec->n_vocab, MGPT_KV_F32 + i, &page);
         by_chunks(&s[i], page);
@@ -251,9 +251,11 @@ static void compare_paths(const struct toy_spec *spec, const char *isa)
         mgpt_session_free(page);
     }
     by_mixed_batch(&s[0], &s[1], 0);
+    by_mixed_batch(&s[0], &s[2], 0);
     by_mixed_batch(&s[0], &s[0], 1);
     free(s[0].logits);
     free(s[1].logits);
+    free(s[2].logits);
     mgpt_close(model);
     toy_free(m);
 }

@@ -2,13 +2,15 @@
  *
  * Sessions long and wide enough for every path through attention.c: blocks of several queries,
  * windows that begin and end inside one, groups of heads larger than a block, threads that do not
- * divide the KV heads, caches of both types. All of it must give the bits of single steps in one
+ * divide the KV heads, caches of all types. All of it must give the bits of single steps in one
  * thread. How good they are: test_forward.
  */
 #include "base/fnv.h"
 #include "dtype/dtype.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
+
+#include <math.h>
 
 static uint64_t rng = 1;
 
@@ -94,8 +96,8 @@ static void check(const struct trial *t, const mgpt_session *s, const char *what
     size_t n = mgpt_pos(s);
     const float *want = t->logits + (n - 1) * t->n_vocab;
     if (memcmp(mgpt_logits(s), want, t->n_vocab * sizeof *want) != 0)
-        fail_msg("%s, %s cache: %s %d: other bits at position %zu", t->m->spec.label,
-                 t->kv_type == MGPT_KV_F16 ? "F16" : "F32", what, v, n - 1);
+        fail_msg("%s, cache of type %d: %s %d: other bits at position %zu", t->m->spec.label,
+                 (int)t->kv_type, what, v, n - 1);
 }
 
 static void feed(const struct trial *t, mgpt_session *s, size_t n)
@@ -106,14 +108,14 @@ static void feed(const struct trial *t, mgpt_session *s, size_t n)
 static void each_trial(void test(const struct trial *t))
 {
     for (size_t i = 0; i < N_SPECS; i++)
-        for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_F16; type++) {
+        for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_Q8_0; type++) {
             struct trial t = trial_new(&specs[i], type);
             test(&t);
             trial_free(&t);
         }
 }
 
-/* A test of every spec with caches of both types. */
+/* A test of every spec with caches of all types. */
 #define TEST_TRIAL(name) TEST_EACH(each_trial, name, const struct trial *t)
 
 TEST_TRIAL(chunks_and_threads)
@@ -258,6 +260,19 @@ static int round_to_halves(const mgpt_value *v, void *user)
     return 0;
 }
 
+static void assert_same_cache(const mgpt_session *a, const mgpt_session *b, size_t d)
+{
+    float *kv[4];
+    for (size_t j = 0; j < 4; j++)
+        kv[j] = toy_alloc(LONG * d, sizeof *kv[j]);
+    assert_int_equal(mgpt_read_kv(a, 0, 0, 5, LONG - 5, kv[0], kv[1], NULL), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(b, 0, 0, 5, LONG - 5, kv[2], kv[3], NULL), MGPT_OK);
+    assert_memory_equal(kv[0], kv[2], (LONG - 5) * d * sizeof(float));
+    assert_memory_equal(kv[1], kv[3], (LONG - 5) * d * sizeof(float));
+    for (size_t j = 0; j < 4; j++)
+        free(kv[j]);
+}
+
 /* An F16 cache equals an F32 cache of rounded values, and reads back as these. */
 TEST(halves_are_rounded_floats)
 {
@@ -276,20 +291,81 @@ TEST(halves_are_rounded_floats)
         t.kv_type = MGPT_KV_F16;
         mgpt_session *halves = session_of(&t, 16, 2);
         feed(&t, halves, LONG);
-        float *kv[4];
-        for (size_t j = 0; j < 4; j++)
-            kv[j] = toy_alloc(LONG * d, sizeof *kv[j]);
-        assert_int_equal(mgpt_read_kv(rounded, 0, 0, 5, LONG - 5, kv[0], kv[1], NULL), MGPT_OK);
-        assert_int_equal(mgpt_read_kv(halves, 0, 0, 5, LONG - 5, kv[2], kv[3], NULL), MGPT_OK);
-        assert_memory_equal(kv[0], kv[2], (LONG - 5) * d * sizeof(float));
-        assert_memory_equal(kv[1], kv[3], (LONG - 5) * d * sizeof(float));
-        for (size_t j = 0; j < 4; j++)
-            free(kv[j]);
+        assert_same_cache(rounded, halves, d);
         mgpt_session_free(rounded);
         mgpt_session_free(plain);
         mgpt_session_free(halves);
         trial_free(&t);
     }
+}
+
+/* Rounds a head to blocks of 32 as kv_q8.c states. The scale of a query stays a float. */
+static void round_blocks(float *x, size_t d, int is_query)
+{
+    for (size_t b = 0; b < d; b += 32) {
+        size_t n = d - b < 32 ? d - b : 32;
+        float most = 0;
+        for (size_t j = b; j < b + n; j++)
+            most = fmaxf(most, fabsf(x[j]));
+        float by = 127.0f / most, scale = most / 127.0f;
+        if (!is_query)
+            scale = f16_to_f32(f16_from_f32(scale));
+        for (size_t j = b; j < b + n; j++)
+            x[j] = (float)(int)nearbyintf(x[j] * by) * scale;
+    }
+}
+
+static int round_to_blocks(const mgpt_value *v, void *user)
+{
+    size_t d = *(const size_t *)user;
+    for (size_t i = 0; i < (size_t)v->rows; i++)
+        for (size_t j = 0; j < (size_t)v->cols; j += d)
+            round_blocks(v->data + i * v->stride + j, d, v->point == MGPT_ROT_Q);
+    return 0;
+}
+
+static double nmse_of(const struct trial *t, const mgpt_session *a, const mgpt_session *b)
+{
+    const float *x = mgpt_logits(a), *y = mgpt_logits(b);
+    double square = 0, sum = 0;
+    for (size_t i = 0; i < t->n_vocab; i++) {
+        double d = (double)x[i] - (double)y[i];
+        square += d * d, sum += (double)y[i] * (double)y[i];
+    }
+    return square / sum;
+}
+
+/* A Q8_0 cache equals an F32 cache of rounded values, but for the order of sums. One layer: after it
+ * a difference in the last bit may round to another integer. gemma3: rope keeps the order of
+ * components. */
+static void compare_blocks(size_t d)
+{
+    struct toy_spec spec = {.label = "blocks", .arch = "gemma3", TOY_SIZES(1, 64, 4, 64, LONG, 64)};
+    spec.n_head_kv = 2, spec.head_dim = (int)d, spec.window = 40, spec.full_every = 9;
+    struct trial t = trial_new(&spec, MGPT_KV_Q8_0);
+    mgpt_session *blocks = session_of(&t, 16, 1);
+    t.kv_type = MGPT_KV_F32;
+    mgpt_session *rounded = session_of(&t, 16, 1), *plain = session_of(&t, 16, 1);
+    uint64_t points = MGPT_POINT_BIT(MGPT_ROT_Q) | MGPT_POINT_BIT(MGPT_ROT_K);
+    mgpt_tap(rounded, points | MGPT_POINT_BIT(MGPT_V), round_to_blocks, &d, NULL);
+    feed(&t, blocks, LONG);
+    feed(&t, rounded, LONG);
+    feed(&t, plain, LONG);
+    assert_same_cache(rounded, blocks, d);
+    double same = nmse_of(&t, blocks, rounded), other = nmse_of(&t, plain, rounded);
+    if (!(same < 1e-12 && other > 1e-8 && other < 1e-4))
+        fail_msg("heads of %zu: NMSE %g from rounded floats, %g without rounding", d, same, other);
+    mgpt_session_free(blocks);
+    mgpt_session_free(rounded);
+    mgpt_session_free(plain);
+    trial_free(&t);
+}
+
+TEST(blocks_are_rounded_floats)
+{
+    static const size_t widths[] = {16, 40, 64, 80, 96, 128};
+    for (size_t i = 0; i < COUNT(widths); i++)
+        compare_blocks(widths[i]);
 }
 
 /* 0 chooses by the weights' type and the bytes per position; 64 * 2 * 64 floats are 32 KiB. */
@@ -317,7 +393,7 @@ TEST(choice)
             assert_memory_equal(logits[0], logits[halves ? 2 : 1], sizeof *logits);
             assert_memory_not_equal(logits[0], logits[halves ? 1 : 2], sizeof *logits);
             mgpt_error err;
-            mgpt_session_params bad = {.kv_type = 3};
+            mgpt_session_params bad = {.kv_type = 4};
             assert_null(mgpt_session_new(model, &bad, &err));
             assert_int_equal(err.status, MGPT_EARG);
             mgpt_close(model);

@@ -81,19 +81,21 @@ static int end_saved(void **state)
 
 #define TEST_SAVED(name) TEST_WITH(name, begin_saved, end_saved)
 
-/* Half precision, stepped further after loading, against a session that never stopped. */
-TEST_SAVED(half_precision_continues)
+/* Rounded caches, stepped further after loading, against a session that never stopped. */
+TEST_SAVED(rounded_caches_continue)
 {
-    const mgpt_session_params half = {.kv_type = MGPT_KV_F16};
-    mgpt_session *a = session_with(of.model, &half), *b = session_with(of.model, &half);
-    subject_feed(a, of.tokens, 21);
-    save(a);
-    load(b);
-    for (size_t i = 21; i < of.n; i++)
-        assert_memory_equal(mgpt_step(a, of.tokens[i], NULL), mgpt_step(b, of.tokens[i], NULL),
-                            of.n_vocab * sizeof(float));
-    mgpt_session_free(a);
-    mgpt_session_free(b);
+    for (int32_t type = MGPT_KV_F16; type <= MGPT_KV_Q8_0; type++) {
+        const mgpt_session_params params = {.kv_type = type};
+        mgpt_session *a = session_with(of.model, &params), *b = session_with(of.model, &params);
+        subject_feed(a, of.tokens, 21);
+        save(a);
+        load(b);
+        for (size_t i = 21; i < of.n; i++)
+            assert_memory_equal(mgpt_step(a, of.tokens[i], NULL), mgpt_step(b, of.tokens[i], NULL),
+                                of.n_vocab * sizeof(float));
+        mgpt_session_free(a);
+        mgpt_session_free(b);
+    }
 }
 
 /* A rewound session has no logits to save, and sync runs its last token again. */
@@ -152,18 +154,24 @@ static void write_saved(const uint8_t *p, size_t n)
 /* The bytes depend on the tokens alone: not on what the session held before, nor on how it runs. */
 TEST_SAVED(equal_tokens_are_equal_bytes)
 {
-    mgpt_session *to = subject_session(of.model, 3, 2);
-    save(session);
-    struct saved_bytes first = read_saved();
-    subject_feed(to, of.tokens, 55);
-    assert_int_equal(mgpt_sync(to, of.tokens, 40, NULL), MGPT_OK);
-    save(to);
-    struct saved_bytes second = read_saved();
-    assert_int_equal(first.n, second.n);
-    assert_memory_equal(first.p, second.p, first.n);
-    free(first.p);
-    free(second.p);
-    mgpt_session_free(to);
+    for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_Q8_0; type++) {
+        const mgpt_session_params params = {.n_chunk = 3, .n_threads = 2, .kv_type = type};
+        mgpt_session *fresh = session_with(of.model, &(mgpt_session_params){.kv_type = type});
+        mgpt_session *to = session_with(of.model, &params);
+        subject_feed(fresh, of.tokens, 40);
+        save(fresh);
+        struct saved_bytes first = read_saved();
+        subject_feed(to, of.tokens, 55);
+        assert_int_equal(mgpt_sync(to, of.tokens, 40, NULL), MGPT_OK);
+        save(to);
+        struct saved_bytes second = read_saved();
+        assert_int_equal(first.n, second.n);
+        assert_memory_equal(first.p, second.p, first.n);
+        free(first.p);
+        free(second.p);
+        mgpt_session_free(fresh);
+        mgpt_session_free(to);
+    }
 }
 
 /* Rewound to 20, among what a fork shares; the origin goes on unharmed. */
@@ -261,6 +269,7 @@ TEST_SAVED(heads_that_do_not_fit)
         {AT_TOKENS, 0, MGPT_EFILE, "0 tokens do not take"},
         {AT_TOKENS + 4, 0x80000000, MGPT_EFULL, "tokens, the context holds 80"},
         {AT_KV, MGPT_KV_F16, MGPT_EFILE, "keys and values F16, here they are F32"},
+        {AT_KV, MGPT_KV_Q8_0, MGPT_EFILE, "keys and values Q8_0, here they are F32"},
         {AT_KV, 77, MGPT_EFILE, "of an unknown type"},
         {AT_LOGITS, 0, MGPT_EFILE, "do not take"},
         {AT_LOGITS, 26, MGPT_EFILE, "do not take"},

@@ -82,7 +82,7 @@ static void *run_task(void *arg)
     const struct subject *s = t->s;
     mgpt_model *model =
         mgpt_open_bytes(s->m->file, s->m->size, &(mgpt_model_params){.isa = t->isa}, NULL);
-    for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_F16; type++) {
+    for (int32_t type = MGPT_KV_F32; type <= MGPT_KV_Q8_0; type++) {
         const mgpt_session_params params = {.n_threads = type, .kv_type = type};
         mgpt_session *session = mgpt_session_new(model, &params, NULL);
         const char *wrong = session ? run_session(s, session) : "no session";

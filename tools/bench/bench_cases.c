@@ -103,7 +103,7 @@ static void call_scores(const struct kernel_case *c)
     for (size_t i = 0; i < c->n; i++)
         q[i] = c->bank->x + i * HEAD;
     c->k->scores[c->index](&(struct scores){c->bank->y, KEYS, c->bank->small, q, c->n, HEAD, 0.125f,
-                                            0, panels_of(KEYS)});
+                                            0, panels_of(KEYS), c->k, c->bank->work});
 }
 
 static void call_mix(const struct kernel_case *c)
@@ -111,7 +111,8 @@ static void call_mix(const struct kernel_case *c)
     float *o[QUERIES];
     for (size_t i = 0; i < c->n; i++)
         o[i] = c->bank->y + i * HEAD;
-    c->k->mix[c->index](&(struct mix){o, c->bank->x, KEYS, c->bank->small, HEAD, c->n, KEYS, HEAD});
+    c->k->mix[c->index](
+        &(struct mix){o, c->bank->x, KEYS, c->bank->small, HEAD, c->n, KEYS, HEAD, 0, 0});
 }
 
 /* ---- buffers ---- */
@@ -259,11 +260,12 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
     snprintf(pack->shape, sizeof pack->shape, "%d to %d", SIDE, SIDE);
 }
 
-/* Attention over a cache of floats or halves, of one query or a prompt's. */
+/* Attention over a cache of one type, of one query or a prompt's. */
 void cases_attention(struct case_list *list, const struct kernels *k, struct bank *bank,
                      const struct limits *l, int type)
 {
-    static const char *const types[] = {[KV_F32] = "F32", [KV_F16] = "F16"};
+    static const char *const types[] = {[KV_F32] = "F32", [KV_F16] = "F16", [KV_Q8_0] = "Q8_0"};
+    const double bytes = (double)(KEYS / PANEL * kernels_kv_bytes((enum kv_type)type, HEAD));
     list->n = 0;
     fill_matrix(bank->small, (size_t)KEYS * HEAD * sizeof(float));
     for (int mixes = 0; mixes < 2; mixes++)
@@ -276,7 +278,7 @@ void cases_attention(struct case_list *list, const struct kernels *k, struct ban
             c->index = type;
             c->n = n;
             c->ops = 2.0 * (double)n * KEYS * HEAD;
-            c->bytes = n == 1 ? (double)KEYS * HEAD * (type == KV_F16 ? 2 : 4) : 0;
+            c->bytes = n == 1 ? bytes : 0;
             c->peak = &l->fma;
             c->read = n == 1 ? &l->read : NULL;
             snprintf(c->name, sizeof c->name, "%s %s", mixes ? "mix" : "scores", types[type]);

@@ -25,6 +25,7 @@
 #ifndef MGPT_KERNELS_QUANT_H
 #define MGPT_KERNELS_QUANT_H
 
+#include "base/float_bits.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -88,6 +89,47 @@ static inline size_t lines_at(const struct layout *l, size_t b)
 {
     return head_at(l, b) + LINE * (l->head_lines + b % l->group_blocks * l->block_lines);
 }
+
+/* f16 to float, as widen_f16 in float_tmpl.h. */
+static inline float half(const uint8_t *p)
+{
+    uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, magnitude = (h & 0x7FFF) << 13;
+    uint32_t bits = magnitude + 0x38000000u;
+    if (magnitude < 0x00800000)
+        bits = f32_bits(f32_from_bits(magnitude + 0x38800000u) - 0x1p-14f);
+    if (magnitude >= 0x0F800000)
+        bits += 0x38000000u;
+    return f32_from_bits(bits | (h & 0x8000) << 16);
+}
+
+/* Q8_0 in the KV cache (kv_q8.c), heads of d elements: their number with the padding; in a panel,
+ * the index (in halves) of the scale of block b of a token, and the byte offset of element j of a
+ * value. The elements of one head, VALUE_COLUMNS or half of that, are consecutive. */
+enum { VALUE_COLUMNS = 2 * BLOCK };
+
+static inline size_t kv_padded(size_t d)
+{
+    return (d + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static inline size_t kv_scale_at(size_t b, size_t lane)
+{
+    return head_at(&layouts[WEIGHT_Q8_0], b) / sizeof(uint16_t) + b % 2 * PANEL + lane;
+}
+
+/* Elements per token after the head of column j. */
+static inline size_t kv_value_columns(size_t j, size_t d)
+{
+    return kv_padded(d) - j / VALUE_COLUMNS * VALUE_COLUMNS < VALUE_COLUMNS ? BLOCK : VALUE_COLUMNS;
+}
+
+static inline size_t kv_value_at(size_t j, size_t lane, size_t d)
+{
+    return head_at(&layouts[WEIGHT_Q8_0], j / BLOCK) + LINE + lane * kv_value_columns(j, d) +
+           j % VALUE_COLUMNS;
+}
+
+void kernels_scores_q8_0(const struct scores *s);
 
 /* 32 activations, x ~ scale * q, with the sums that a tile needs.
  *

@@ -2,7 +2,9 @@
  *
  * scores and mix sum in the orders that kernels.h states. Elements of an F16 cache are converted to
  * float32 and computed in float32, so F16 gives the result of F32 for the rounded keys and values.
+ * The scores of a Q8_0 cache are a matmul of integers (kv_q8.c).
  */
+#include "kernels/pack/int_layout.h"
 
 static inline float kv_element(const void *p, size_t i, enum kv_type type)
 {
@@ -46,14 +48,16 @@ static inline void mix_of(const struct mix m, enum kv_type type)
             memcpy(c, m.o[i] + j, sizeof c);
             for (size_t t = 0; t < m.n_keys; t++)
                 for (size_t l = 0; l < PANEL; l++)
-                    c[l] = fmaf(m.a[i * m.lda + t], kv_element(m.values, t * m.ldv + j + l, type),
-                                c[l]);
+                    c[l] =
+                        fmaf(m.a[i * m.lda + t],
+                             kv_element(m.values, (m.t0 + t) * m.ldv + m.j0 + j + l, type), c[l]);
             memcpy(m.o[i] + j, c, sizeof c);
         }
         for (; j < m.d; j++)
             for (size_t t = 0; t < m.n_keys; t++)
                 m.o[i][j] =
-                    fmaf(m.a[i * m.lda + t], kv_element(m.values, t * m.ldv + j, type), m.o[i][j]);
+                    fmaf(m.a[i * m.lda + t],
+                         kv_element(m.values, (m.t0 + t) * m.ldv + m.j0 + j, type), m.o[i][j]);
     }
 }
 
@@ -65,6 +69,21 @@ static void mix_f32(const struct mix *m)
 static void mix_f16(const struct mix *m)
 {
     mix_of(*m, KV_F16);
+}
+
+static void mix_q8_0(const struct mix *m)
+{
+    for (size_t t = m->t0; t < m->t0 + m->n_keys; t++) {
+        const char *panel = (const char *)m->values + t / PANEL * kernels_kv_bytes(KV_Q8_0, m->ldv);
+        for (size_t j = m->j0; j < m->j0 + m->d; j++) {
+            int8_t q = ((const int8_t *)panel)[kv_value_at(j, t % PANEL, m->ldv)];
+            float scale = kv_element(panel, kv_scale_at(j / BLOCK, t % PANEL), KV_F16);
+            for (size_t i = 0; i < m->n; i++) {
+                float *o = m->o[i] + j - m->j0;
+                *o = fmaf(m->a[i * m->lda + t - m->t0] * scale, (float)q, *o);
+            }
+        }
+    }
 }
 
 /* The same values as f16_from_f32 in dtype.c, without a branch: rounds to nearest even; a result of

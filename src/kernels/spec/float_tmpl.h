@@ -376,7 +376,7 @@ static void spec_init(struct kernels *k)
         .softcap = softcap,
         .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
         .scores = {scores_f32, scores_f16},
-        .mix = {mix_f32, mix_f16},
+        .mix = {mix_f32, mix_f16, mix_q8_0},
         .to_f16 = to_f16,
         .sample = &ISA_NAME(sample_kernels_),
     };

@@ -17,18 +17,6 @@ enum { GROUP_TOKENS = 16 }; /* tokens that share one unpacked block */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* f16 to float, as widen_f16 in float_tmpl.h. */
-static inline float half(const uint8_t *p)
-{
-    uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, magnitude = (h & 0x7FFF) << 13;
-    uint32_t bits = magnitude + 0x38000000u;
-    if (magnitude < 0x00800000)
-        bits = f32_bits(f32_from_bits(magnitude + 0x38800000u) - 0x1p-14f);
-    if (magnitude >= 0x0F800000)
-        bits += 0x38000000u;
-    return f32_from_bits(bits | (h & 0x8000) << 16);
-}
-
 /* One unpacked block of a panel: [column][row], with scales and a minimum per row. */
 struct int_block {
     int16_t w[BLOCK][PANEL];

@@ -11,7 +11,7 @@ enum {
     ROWS_MOST = 6,    /* of a tile */
     VECTORS_MOST = 4, /* of a tile */
     PANELS_MOST = VECTORS_MOST > VECTORS ? VECTORS_MOST / VECTORS : 1,
-    VALUES_AHEAD = 16 /* prefetch distance in values, in tokens */
+    TILE_BLOCKS = (VECTORS_MOST * LANES + BLOCK - 1) / BLOCK, /* of Q8_0 values in a tile */
 };
 
 /* Vectors per row that fit in registers for a number of rows: 4, 2 or 1. */
@@ -25,11 +25,15 @@ VEC_INLINE size_t vectors_for(size_t rows)
 
 VEC_INLINE vec load_kv(const void *p, size_t i, enum kv_type type)
 {
+    if (type == KV_Q8_0)
+        return vec_load_i8((const uint8_t *)p + i);
     return type == KV_F32 ? vec_load((const float *)p + i) : vec_load_f16((const uint16_t *)p + i);
 }
 
 VEC_INLINE size_t kv_element_bytes(enum kv_type type)
 {
+    if (type == KV_Q8_0)
+        return 1;
     return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
@@ -52,10 +56,16 @@ VEC_INLINE int fetches_ahead(size_t rows, enum kv_type type)
     return rows <= 4 && !(rows == 1 && type == KV_F32);
 }
 
+/* Prefetch distance in values, in tokens. */
+VEC_INLINE size_t values_ahead(enum kv_type type)
+{
+    return type == KV_Q8_0 ? 64 : 16;
+}
+
 /* Elements of a cache line, minus 1. */
 VEC_INLINE size_t last_of_line(enum kv_type type)
 {
-    return type == KV_F32 ? 15 : 31;
+    return LINE / kv_element_bytes(type) - 1;
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -155,24 +165,85 @@ VEC_INLINE struct mix mix_from_row(struct mix m, size_t i)
     return m;
 }
 
+typedef float scaled_weights[TILE_BLOCKS][PANEL]; /* of a row: weights times the values' scales */
+
+/* Some tokens of a tile: all or, of Q8_0, those of one panel. Their values from the tile's first
+ * column on, and their weights: of row i, vector v and token t at a + i * lda + block_of(v) + t. */
+struct mix_run {
+    const void *values;
+    size_t ldv, n;
+    const float *a;
+    size_t lda;
+    scaled_weights *scaled; /* [ROWS_MOST], room for the weights of Q8_0 */
+};
+
+VEC_INLINE size_t block_of(size_t v, enum kv_type type)
+{
+    return type == KV_Q8_0 ? v * LANES / BLOCK * PANEL : 0;
+}
+
+VEC_INLINE void scale_weights(struct mix_run *r, const struct mix m, const uint16_t *scales,
+                              size_t done, size_t nr, size_t blocks)
+{
+    size_t lane = (m.t0 + done) % PANEL;
+    for (size_t i = 0; i < nr; i++) {
+        float some[PANEL] = {0};
+        const float *a = m.a + i * m.lda + done;
+        if (r->n < PANEL) {
+            memcpy(some + lane, a, r->n * sizeof *a);
+            a = some;
+        }
+        for (size_t b = 0; b < blocks; b++)
+            for (size_t l = 0; l < PANEL; l += LANES)
+                vec_store(r->scaled[i][b] + l,
+                          vec_mul(vec_load(a + l), vec_load_f16(scales + b * PANEL + l)));
+    }
+    r->a = r->scaled[0][0] + lane;
+    r->lda = TILE_BLOCKS * PANEL;
+}
+
+/* The tokens from `done` on. */
+VEC_INLINE void mix_next(struct mix_run *r, const struct mix m, size_t j, size_t done, size_t nr,
+                         size_t nv, enum kv_type type)
+{
+    if (type != KV_Q8_0) {
+        r->values = kv_at(m.values, j, type);
+        r->ldv = m.ldv, r->n = m.n_keys, r->a = m.a, r->lda = m.lda;
+        return;
+    }
+    size_t t = m.t0 + done, bytes = quant_panel_bytes(&layouts[WEIGHT_Q8_0], kv_padded(m.ldv));
+    const char *panel = (const char *)m.values + t / PANEL * bytes;
+    size_t left = m.n_keys - done, n = PANEL - t % PANEL;
+    j += m.j0;
+    r->values = panel + kv_value_at(j, t % PANEL, m.ldv);
+    r->ldv = kv_value_columns(j, m.ldv);
+    r->n = left < n ? left : n;
+    scale_weights(r, m, (const uint16_t *)(const void *)panel + kv_scale_at(j / BLOCK, 0), done, nr,
+                  (nv * LANES + BLOCK - 1) / BLOCK);
+}
+
 /* The first nr rows by nv vectors of columns from j on. nr, nv and type are constants. */
 VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
 {
     vec c[ROWS_MOST][VECTORS_MOST], w[VECTORS_MOST];
+    scaled_weights scaled[ROWS_MOST];
+    struct mix_run r = {.scaled = scaled};
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
             c[i][v] = vec_load(m.o[i] + j + v * LANES);
-    for (size_t t = 0; t < m.n_keys; t++) {
-        for (size_t v = 0; v < nv; v++) {
-            w[v] = load_kv(m.values, t * m.ldv + j + v * LANES, type);
-            vec_keep(&w[v]);
-            if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
-                kv_fetch(m.values, (t + VALUES_AHEAD) * m.ldv + j + v * LANES, type);
-        }
-        for (size_t i = 0; i < nr; i++) {
-            vec b = vec_of(m.a[i * m.lda + t]);
-            for (size_t v = 0; v < nv; v++)
-                c[i][v] = vec_fma(w[v], b, c[i][v]);
+    for (size_t done = 0; done < m.n_keys; done += r.n) {
+        mix_next(&r, m, j, done, nr, nv, type);
+        for (size_t t = 0; t < r.n; t++) {
+            for (size_t v = 0; v < nv; v++) {
+                w[v] = load_kv(r.values, t * r.ldv + v * LANES, type);
+                vec_keep(&w[v]);
+                if (fetches_ahead(nr, type) && (v * LANES & last_of_line(type)) == 0)
+                    kv_fetch(r.values, (t + values_ahead(type)) * r.ldv + v * LANES, type);
+            }
+            for (size_t i = 0; i < nr; i++)
+                for (size_t v = 0; v < nv; v++)
+                    c[i][v] =
+                        vec_fma(w[v], vec_of(r.a[i * r.lda + block_of(v, type) + t]), c[i][v]);
         }
     }
     for (size_t i = 0; i < nr; i++)
@@ -180,19 +251,31 @@ VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enu
             vec_store(m.o[i] + j + v * LANES, c[i][v]);
 }
 
+/* Loads the first n elements at p, n < LANES. Blocks are padded. */
+VEC_INLINE vec load_kv_part(const void *p, size_t n, enum kv_type type)
+{
+    if (type == KV_Q8_0)
+        return load_kv(p, 0, type);
+    return type == KV_F32 ? vec_load_part((const float *)p, (ptrdiff_t)n, 0)
+                          : vec_load_part_f16((const uint16_t *)p, n);
+}
+
 /* The columns after the last whole vector: [j, d), fewer than LANES. */
 VEC_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type type)
 {
     vec c[ROWS_MOST];
+    scaled_weights scaled[ROWS_MOST];
+    struct mix_run r = {.scaled = scaled};
     size_t columns = m.d - j;
     for (size_t i = 0; i < nr; i++)
         c[i] = vec_load_part(m.o[i] + j, (ptrdiff_t)columns, 0);
-    for (size_t t = 0; t < m.n_keys; t++) {
-        const void *at = kv_at(m.values, t * m.ldv + j, type);
-        vec w = type == KV_F32 ? vec_load_part((const float *)at, (ptrdiff_t)columns, 0)
-                               : vec_load_part_f16((const uint16_t *)at, columns);
-        for (size_t i = 0; i < nr; i++)
-            c[i] = vec_fma(w, vec_of(m.a[i * m.lda + t]), c[i]);
+    for (size_t done = 0; done < m.n_keys; done += r.n) {
+        mix_next(&r, m, j, done, nr, 1, type);
+        for (size_t t = 0; t < r.n; t++) {
+            vec w = load_kv_part(kv_at(r.values, t * r.ldv, type), columns, type);
+            for (size_t i = 0; i < nr; i++)
+                c[i] = vec_fma(w, vec_of(r.a[i * r.lda + t]), c[i]);
+        }
     }
     for (size_t i = 0; i < nr; i++)
         vec_store_part(m.o[i] + j, c[i], columns);
@@ -201,6 +284,8 @@ VEC_INLINE void mix_rest(const struct mix m, size_t j, size_t nr, enum kv_type t
 VEC_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
 {
     size_t nv = vectors_for(nr), j = 0;
+    for (; type == KV_Q8_0 && (m.j0 + j) % (nv * LANES) && j + LANES <= m.d; j += LANES)
+        mix_tile(m, j, nr, 1, type); /* a tile does not cross a multiple of its width */
     for (; j + nv * LANES <= m.d; j += nv * LANES)
         mix_tile(m, j, nr, nv, type);
     for (; j + LANES <= m.d; j += LANES)
@@ -209,9 +294,11 @@ VEC_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
         mix_rest(m, j, nr, type);
 }
 
-VEC_INLINE void mix_all(const struct mix m, enum kv_type type)
+VEC_INLINE void mix_all(struct mix m, enum kv_type type)
 {
     size_t i = 0;
+    if (type != KV_Q8_0)
+        m.values = kv_at(m.values, m.t0 * m.ldv + m.j0, type);
     for (; i + 6 <= m.n; i += 6)
         mix_rows(mix_from_row(m, i), 6, type);
     for (; i + 4 <= m.n; i += 4)
@@ -232,6 +319,11 @@ static void tile_mix_f32(const struct mix *m)
 static void tile_mix_f16(const struct mix *m)
 {
     mix_all(*m, KV_F16);
+}
+
+static void tile_mix_q8_0(const struct mix *m)
+{
+    mix_all(*m, KV_Q8_0);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -293,6 +385,7 @@ static inline void attend_init(struct kernels *k)
     k->scores[KV_F16] = tile_scores_f16;
     k->mix[KV_F32] = tile_mix_f32;
     k->mix[KV_F16] = tile_mix_f16;
+    k->mix[KV_Q8_0] = tile_mix_q8_0;
     k->to_f16 = tile_to_f16;
     k->softmax = tile_softmax;
 }
