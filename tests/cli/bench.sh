@@ -32,6 +32,9 @@ check "table: only what was asked" eval \
 run bench "$names" -r 1 --isa scalar -t 1 --kv f16
 check "table: with a chosen instruction set" grep -q "isa scalar" "$tmp/out"
 check "... and halves for keys and values" grep -q "0.064 kB per position" "$tmp/out"
+run bench "$names" -r 1 -t 1 -n 3 -g 0 --kv q8_0
+check "... and blocks, 4 values padded to 32" grep -q "0.288 kB per position" "$tmp/out"
+refuses "an unknown type lists all" 2 "expected f32, f16 or q8_0, found 'q4_0'" bench "$names" --kv q4_0
 
 "$MGPT" convert "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf" "$tmp/q8.gguf" --type q8_0 2>/dev/null
 run bench "$tmp/q8.gguf" -r 1 -t 1 -p 0 -g 0 -n 1 -d 0

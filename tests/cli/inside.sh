@@ -17,6 +17,8 @@ run check --self "$names" more.npz
 check "--self takes no reference" eval '[ $code -eq 2 ]'
 run check --self "$names" --tokens 1000
 check "--self: more tokens than the context" eval '[ $code -eq 4 ]'
+run check --self "$names" --tokens 6 --kv q8_0
+check "--self --kv q8_0: one hash" eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^42d21b00377e00d2 .*one hash"'
 run check --self "$tmp/none.gguf"
 check "--self: no such file" eval '[ $code -eq 5 ]'
 
@@ -27,6 +29,11 @@ run check "$names" "$tmp/half.gguf" -p mary
 check "f32 and f16 differ for the bounds of f32" eval '[ $code -eq 1 ]'
 run check "$names" "$tmp/half.gguf" -p mary --tol f16
 check "... and are the same for those of f16" eval '[ $code -eq 0 ]'
+run check "$names" "$names" -p mary --kv q8_0
+check "keys and values of 8 bits are compared with f32" \
+    eval '[ $code -eq 1 ] && grep -q "^perplexity .* in the reference, .* here" "$tmp/out"'
+run check "$names" "$names" -p mary --kv q8_0 --tol q8
+check "... and are the same for the bounds of q8" eval '[ $code -eq 0 ]'
 run check "$names" "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
 check "two vocabularies are refused" eval '[ $code -eq 3 ]'
 

@@ -69,8 +69,9 @@ static const char notes[] =
     "names the one that restores agreement, or the weight that differs; then it solves for biases,\n"
     "gains, caps, scales and rows in another order, and tries what it found in the same way.\n"
     "--self needs no reference: one hash of all logits for every number of threads, chunking, batch,\n"
-    "instruction set, and every stage of the pass against float64. Two models: the second is\n"
-    "compared with the first on the text of -p or -f.\n\n"
+    "instruction set, and every stage of the pass against float64. --kv f16 and q8_0 have hashes of\n"
+    "their own. Two models: the second is compared with the first, whose keys and values are f32, on\n"
+    "the text of -p or -f.\n\n"
     "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on NMSE\n"
     "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its row's\n"
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
@@ -80,7 +81,8 @@ static const char notes[] =
     "  mgpt check q4.gguf base --tol q4\n"
     "  mgpt check model.gguf ref.npz --explain\n"
     "  mgpt check --self weights/names.gguf\n"
-    "  mgpt check f32.gguf q4_0.gguf --tol q4\n\n"
+    "  mgpt check f32.gguf q4_0.gguf --tol q4\n"
+    "  mgpt check model.gguf model.gguf --kv q8_0 -f text.txt --tol q8\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused or --check-finite,\n"
     "4 longer than the context or out of memory, 5 input/output, 130 interrupted\n";
 /* clang-format on */
@@ -272,6 +274,7 @@ static int check_self(const struct check *c, const struct cli_command *command)
 {
     struct self_options options = {.path = c->engine.path,
                                    .isa = c->engine.isa,
+                                   .kv = c->engine.kv,
                                    .n_tokens = c->limit,
                                    .full = c->full,
                                    .json = c->json};
@@ -290,11 +293,13 @@ static int check_two(struct check *c, const struct cli_command *command)
 {
     struct check_models models = {.a = &c->engine,
                                   .path_b = c->path,
+                                  .kv_b = c->engine.kv,
                                   .limit = c->limit > 0 ? (size_t)c->limit : 0,
                                   .bounds = &c->bounds,
                                   .json = c->json};
     char *text = NULL;
     int code = read_bounds(c, command);
+    c->engine.kv = "f32"; /* the reference is not rounded */
     if (code == EXIT_OK)
         code = check_read_text(c, command, &text, &models.n_text);
     if (code == EXIT_OK)
@@ -318,7 +323,7 @@ static int check_reference(struct check *c, const struct cli_command *command)
 
 int cmd_check(int argc, char **argv)
 {
-    struct check c = {.max_nmse = -1, .max_kl = -1, .engine.kv = "f32"}; /* as references are */
+    struct check c = {.max_nmse = -1, .max_kl = -1};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(c.engine),
         {"--tol", "NAME|X", CLI_TEXT, &c.tol, 0, 0,
@@ -356,6 +361,8 @@ int cmd_check(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
+    if (!c.self && !c.engine.kv)
+        c.engine.kv = "f32"; /* as references are */
     int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
     if (code == EXIT_OK)
         sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path}, .files = {c.file}});

@@ -8,6 +8,7 @@
 #include "common/interrupt.h"
 #include "common/nfc.h"
 #include "convert/core/in_memory.h"
+#include "kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,14 +95,15 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
     return *code == EXIT_OK;
 }
 
+static const char *const kv_names[] = {NULL, "f32", "f16", "q8_0"}; /* by kv_type */
+
 /* What --kv says as a kv_type, -1 for something else. */
 static int32_t kv_type(const char *name)
 {
-    if (!name)
-        return 0;
-    if (strcmp(name, "f32") == 0)
-        return MGPT_KV_F32;
-    return strcmp(name, "f16") == 0 ? MGPT_KV_F16 : -1;
+    int32_t type = name ? (int32_t)(sizeof kv_names / sizeof *kv_names) - 1 : 0;
+    while (type > 0 && strcmp(name, kv_names[type]) != 0)
+        type--;
+    return type == 0 && name ? -1 : type;
 }
 
 static uint64_t kv_numbers(const mgpt_info *i)
@@ -119,18 +121,26 @@ const char *engine_kv_type(const struct engine *e)
 
 uint64_t engine_kv_bytes(const struct engine *e)
 {
-    return kv_numbers(&e->info) * (strcmp(engine_kv_type(e), "f16") == 0 ? 2 : 4);
+    const mgpt_info *i = &e->info;
+    enum kv_type type = (enum kv_type)(kv_type(engine_kv_type(e)) - MGPT_KV_F32);
+    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv *
+           kernels_kv_bytes(type, (size_t)i->head_dim) / PANEL;
+}
+
+int engine_read_kv(const struct engine *e, int32_t *type)
+{
+    *type = kv_type(e->kv);
+    if (*type < 0)
+        cli_note("--kv: expected f32, f16 or q8_0, found '%s'", e->kv);
+    return *type < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
 int engine_new_session(struct engine *e, mgpt_session **session)
 {
-    mgpt_session_params params = {
-        .n_ctx = e->n_ctx, .n_threads = e->n_threads, .kv_type = kv_type(e->kv)};
+    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = e->n_threads};
     mgpt_error err;
-    if (params.kv_type < 0) {
-        cli_note("--kv: expected f32 or f16, found '%s'", e->kv);
+    if (engine_read_kv(e, &params.kv_type) != EXIT_OK)
         return EXIT_USAGE;
-    }
     *session = mgpt_session_new(e->model, &params, &err);
     return *session ? EXIT_OK : cli_fail(NULL, &err);
 }

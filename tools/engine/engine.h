@@ -45,7 +45,8 @@ struct engine {
     }
 #define ENGINE_OPT_KV(e)                                                                           \
     {                                                                                              \
-        "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0, "keys and values in f32 or f16 (default: chosen)" \
+        "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0,                                                   \
+            "keys and values in f32, f16 or q8_0 (default: chosen)"                                \
     }
 /* Two rows: how the numbers are computed, which never changes the result. */
 #define ENGINE_OPT_ISA(e)                                                                          \
@@ -98,7 +99,10 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
 int engine_session(struct engine *e);
 int engine_new_session(struct engine *e, mgpt_session **session);
 
-/* What sessions keep keys and values as, "f32" or "f16", and the bytes of a position. */
+/* --kv as the kv_type of mgpt_session_params. EXIT_USAGE after a message for an unknown type. */
+int engine_read_kv(const struct engine *e, int32_t *type);
+
+/* What sessions keep keys and values as, "f32", "f16" or "q8_0", and the bytes of a position. */
 const char *engine_kv_type(const struct engine *e);
 uint64_t engine_kv_bytes(const struct engine *e);
 

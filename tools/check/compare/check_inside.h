@@ -27,7 +27,7 @@ enum {
 
 struct check_models {
     struct engine *a; /* open, with a session: what b is compared with */
-    const char *path_b;
+    const char *path_b, *kv_b;
     const char *text; /* NULL: a fixed text */
     size_t n_text;
     size_t limit; /* positions; 0: chosen */

@@ -107,7 +107,7 @@ int check_models(const struct check_models *c)
 {
     struct engine b = {.path = c->path_b,
                        .isa = c->a->isa,
-                       .kv = c->a->kv,
+                       .kv = c->kv_b,
                        .n_threads = c->a->n_threads,
                        .check_finite = c->a->check_finite};
     int32_t *tokens = NULL;

@@ -19,6 +19,7 @@ struct self_request {
     const int32_t *tokens; /* n of them, at least one */
     size_t n;
     const char *isa; /* only this instruction set; NULL: all that the machine has */
+    int32_t kv_type; /* of the bits */
     int full;        /* also what takes long: all variants on the scalar kernels of a large model */
 };
 
@@ -74,7 +75,7 @@ void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
 
 /* mgpt check --self: everything above for the model at `path`, printed. */
 struct self_options {
-    const char *path, *isa;
+    const char *path, *isa, *kv;
     const char *text; /* NULL: the fixed sequence */
     size_t n_text;
     int32_t n_tokens; /* 0: by the model's size */

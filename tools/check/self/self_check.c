@@ -212,10 +212,12 @@ static int check_request(const struct self_options *o, const struct self_request
 
 int self_check(const struct self_options *o)
 {
-    struct engine e = {.path = o->path, .isa = o->isa};
-    int32_t *tokens = NULL;
+    struct engine e = {.path = o->path, .isa = o->isa, .kv = o->kv};
+    int32_t *tokens = NULL, kv_type;
     size_t n = 0;
-    int code = engine_open(&e);
+    int code = engine_read_kv(&e, &kv_type);
+    if (code == EXIT_OK)
+        code = engine_open(&e);
     if (code == EXIT_OK)
         code = choose_tokens(o, &e, &tokens, &n);
     mgpt_close(e.model);
@@ -226,6 +228,7 @@ int self_check(const struct self_options *o)
                                  .tokens = tokens,
                                  .n = n,
                                  .isa = o->isa,
+                                 .kv_type = kv_type,
                                  .full = o->full};
         interrupt_catch();
         code = check_request(o, &q);

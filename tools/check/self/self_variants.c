@@ -22,6 +22,7 @@ struct self_subject {
     const char *isa; /* that model's */
     const int32_t *tokens;
     size_t n, n_vocab;
+    int32_t kv_type;
     double work;   /* weights times tokens */
     float *logits; /* [n][n_vocab] of the variant that runs */
     float *first;  /* those of the first variant */
@@ -51,7 +52,8 @@ static int keep_rows(const mgpt_value *value, void *user)
 
 static mgpt_session *session_of(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
-    mgpt_session_params params = {.n_threads = n_threads, .n_chunk = n_chunk};
+    mgpt_session_params params = {
+        .n_threads = n_threads, .n_chunk = n_chunk, .kv_type = s->kv_type};
     return mgpt_session_new(s->model, &params, s->err);
 }
 
@@ -268,7 +270,8 @@ static int open_isa(struct self_subject *s, const struct self_request *q, const 
 int self_bits(const struct self_request *q, struct self_bits *bits, mgpt_error *err)
 {
     mgpt_error local;
-    struct self_subject s = {.tokens = q->tokens, .n = q->n, .err = err ? err : &local};
+    struct self_subject s = {
+        .tokens = q->tokens, .n = q->n, .kv_type = q->kv_type, .err = err ? err : &local};
     int status = MGPT_OK;
     *bits = (struct self_bits){0};
     const char *isa = q->isa ? q->isa : mgpt_isa(0, NULL);
