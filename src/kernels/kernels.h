@@ -126,9 +126,6 @@ typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size
 size_t kernels_panel_bytes(enum weight_type type, size_t n_in);
 size_t kernels_x_bytes(enum weight_type type, size_t n_in);
 
-/* BF16_COMPRESSED is made from a packed panel of BF16. 0: it cannot hold the values. */
-int kernels_compress(void *to, const void *panel, size_t n_in);
-
 /* 1: matrices of this shape may be compressed: they are wide and have whole groups of columns. */
 int kernels_compressible(size_t n_in, size_t n_out);
 
@@ -176,6 +173,9 @@ struct kernels {
     int streaming_is_fixed;             /* 1: the caller of kernels_init chose it */
     matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: the type is unpacked to F32 at load */
     pack_fn *pack[WEIGHT_N_TYPES];
+
+    /* Compresses a packed panel of BF16. 0: it needs more patches than BF16_COMPRESSED has. */
+    int (*compress)(void *to, const void *panel, size_t n_in);
     int compresses; /* 1: compressed weights are multiplied faster than plain ones from memory */
 
     /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */

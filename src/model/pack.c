@@ -142,7 +142,7 @@ static int pack_panel(const mgpt_model *m, const struct plan *plan, char *to, co
         rows = buffers->rows;
     }
     m->kernels.pack[type](compressed ? (char *)buffers->panel : to, rows, l->n_in, n_out, 0, 1);
-    return !compressed || kernels_compress(to, buffers->panel, l->n_in);
+    return !compressed || m->kernels.compress(to, buffers->panel, l->n_in);
 }
 
 /* The bytes of n rows from row r of a matrix on, read to `buffer` if they are not in memory. NULL:

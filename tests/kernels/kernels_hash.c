@@ -101,8 +101,7 @@ static void pack_weights(const struct kernels *k, const struct room *room, enum 
     unsigned char *from = room->packed + panels * plain;
     k->pack[WEIGHT_BF16](from, room->raw, n_in, n_out, 0, panels);
     for (size_t p = 0; p < panels; p++)
-        kernels_compress(room->packed + p * kernels_panel_bytes(type, n_in), from + p * plain,
-                         n_in);
+        k->compress(room->packed + p * kernels_panel_bytes(type, n_in), from + p * plain, n_in);
 }
 
 static void hash_linear(const struct kernels *k, struct hashes *h, const struct room *room,

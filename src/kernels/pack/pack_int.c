@@ -26,6 +26,11 @@ size_t kernels_panel_bytes(enum weight_type type, size_t n_in)
     return n_in * PANEL * file_block[type];
 }
 
+int kernels_compressible(size_t n_in, size_t n_out)
+{
+    return n_in % GROUP == 0 && n_in >= SPAN && n_in < 1 << 20 && n_out > NARROW;
+}
+
 size_t kernels_x_bytes(enum weight_type type, size_t n_in)
 {
     return weight_is_integer(type) ? quant_x_bytes(n_in) : n_in * sizeof(float);
