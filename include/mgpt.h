@@ -163,11 +163,11 @@ typedef struct mgpt_session_params {
     int32_t n_ctx;     /* most positions; 0: the model's, the limit. Memory grows with tokens */
     int32_t n_threads; /* up to 256; 0: chosen from the work per token and the number of cores */
     int32_t n_chunk;   /* tokens per pass over the weights in mgpt_feed, up to 4096; 0: chosen */
-    int32_t kv_type;   /* 0: F16 if most weights are not F32 and F32 takes 32 KiB per position */
+    int32_t kv_type;   /* 0: F16 if most weights are not F32 and F32 takes >= 32 KiB a position */
 } mgpt_session_params;
 
-/* Makes an empty session; the model must outlive it. fork copies tokens, cache, logits, settings,
- * but no taps; its first pass allocates scratch and threads. Errors: MGPT_EARG, MGPT_EMEM. */
+/* Makes an empty session; the model must outlive it. fork makes an independent copy, without taps,
+ * whose first pass allocates its scratch and threads and may fail. Errors: MGPT_EARG, MGPT_EMEM. */
 MGPT_API mgpt_session *mgpt_session_new(const mgpt_model *model, const mgpt_session_params *params,
                                         mgpt_error *err);
 MGPT_API mgpt_session *mgpt_fork(const mgpt_session *session, mgpt_error *err);
@@ -176,12 +176,12 @@ MGPT_API void mgpt_session_free(mgpt_session *session);
 /* step runs one token at position mgpt_pos(). Returns mgpt_logits(), n_vocab floats. feed runs n
  * tokens with the same bits as n steps, but with one pass over the weights per chunk. Only the last
  * token's logits are kept (tap MGPT_LOGITS to see all). n = 0 does nothing. step_many is one step
- * of n different sessions of one model with one pass over the weights: sessions[i] runs tokens[i].
- * sync makes the session hold exactly these tokens, and reuses the longest common prefix with its
- * current ones. mgpt_logits() is valid afterwards unless n is 0. A failure can leave the session
- * with a prefix of the tokens. rewind removes all tokens from position pos on, in constant time;
- * then mgpt_logits() is NULL. Error of rewind: MGPT_EARG. Errors of the others: MGPT_EFULL
- * (context), MGPT_EARG (token, or called by a tap), MGPT_EMEM, MGPT_ESTOP (a tap). */
+ * of n different sessions of one model with one pass over the weights: sessions[i] runs tokens[i];
+ * on failure all sessions are unchanged. sync makes the session hold exactly these tokens, and
+ * reuses the longest common prefix with its current ones. mgpt_logits() is valid afterwards unless
+ * n is 0. A failure can leave a prefix of the tokens, of length mgpt_pos(). rewind removes all from
+ * position pos on, in constant time; then mgpt_logits() is NULL. Its error: MGPT_EARG. The others':
+ * MGPT_EFULL (context), MGPT_EARG (token, or called by a tap), MGPT_EMEM, MGPT_ESTOP (a tap). */
 MGPT_API const float *mgpt_step(mgpt_session *session, int32_t token, mgpt_error *err);
 MGPT_API int mgpt_feed(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 MGPT_API int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
@@ -279,8 +279,8 @@ typedef struct mgpt_value {
 /* Calls fn at every point in the mask `points` from now on; points = 0 ends that. A session has one
  * tap. A tap that writes nothing changes no bit. With MGPT_FINAL or MGPT_LOGITS every position of a
  * chunk gets logits, otherwise only the last. fn runs on the thread that called mgpt_step. It
- * returns 0 to continue; any other value stops the call with MGPT_ESTOP and leaves the session
- * unchanged. It may read the session, as it was before, and not change it. Error: MGPT_EARG. */
+ * returns 0 to continue; any other value stops the call with MGPT_ESTOP, session unchanged. It may
+ * read the session as it was before; calls that change it fail with MGPT_EARG. Error: MGPT_EARG. */
 typedef int mgpt_tap_fn(const mgpt_value *value, void *user);
 MGPT_API int mgpt_tap(mgpt_session *session, uint64_t points, mgpt_tap_fn *fn, void *user,
                       mgpt_error *err);

@@ -14,8 +14,8 @@
  * never crosses a cache line.
  *
  * A fork shares the whole panels of its origin and copies the rest: its first n_prefix tokens are
- * in a store that several sessions read and none writes. Whoever has to write there, after a
- * rewind, or to let a shared store grow, copies first.
+ * in a store that several sessions read and none writes. A session that is rewound and then writes
+ * there copies first, and so does the owner of a shared store when it grows.
  *
  * The session knows how many tokens are valid, so rewinding costs nothing. Growing copies, it never
  * recomputes. Writing a panel's first token fills the whole panel, with zeros or (on the fused
@@ -52,8 +52,8 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Prepares writing tokens [pos, pos + n): room, which at least doubles when it grows, and nobody
- * else who reads there. MGPT_OK or MGPT_EMEM; on failure the content is unchanged. */
+/* Prepares writing tokens [pos, pos + n): makes room, which at least doubles when it grows, and
+ * leaves what other sessions read. MGPT_OK or MGPT_EMEM; on failure the content is unchanged. */
 int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err);
 
 /* Tokens [t, t + n) of one KV head of a layer. */
@@ -86,8 +86,8 @@ struct kv_block {
 };
 struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n);
 
-/* Zeros the lanes after token n - 1 in its panel, after kv_reserve(kv, n, 0): equal tokens then have
- * equal blocks. */
+/* Zeros the lanes after token n - 1 in its panel, after kv_reserve(kv, n, 0): equal tokens then
+ * have equal blocks. */
 void kv_clear_lanes(struct kv *kv, size_t n);
 
 /* Tokens [first, end) of a KV head, whose keys and values lie together. */
