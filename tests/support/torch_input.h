@@ -50,6 +50,15 @@ static inline struct pickle good(struct span bytes)
     return p;
 }
 
+static inline void assert_file_refused(int status, const mgpt_error *err, const char *text)
+{
+    if (status >= 0)
+        fail_msg("accepted, expected '%s'", text);
+    assert_int_equal(status, MGPT_EFILE);
+    if (!strstr(err->text, text))
+        fail_msg("'%s' does not hold '%s'", err->text, text);
+}
+
 /* Refused, in a copy of exact size, with this text in the error. */
 static inline void refused(struct span bytes, const char *text)
 {
@@ -58,11 +67,7 @@ static inline void refused(struct span bytes, const char *text)
     struct span copy = exact_copy(bytes);
     int status = pickle_read(&p, copy, &err);
     free_copy(copy);
-    if (status >= 0)
-        fail_msg("accepted, expected '%s'", text);
-    assert_int_equal(status, MGPT_EFILE);
-    if (!strstr(err.text, text))
-        fail_msg("'%s' does not hold '%s'", err.text, text);
+    assert_file_refused(status, &err, text);
 }
 
 /* A small generator for places to damage: reproducible, nothing more. */

@@ -18,6 +18,17 @@ struct made {
 
 static const uint8_t zeros[128256 * 4 * 4];
 
+/* A model of nanochat, one layer. */
+static const char *const nanochat[] = {"transformer.wte.weight 5 128",
+                                       "transformer.h.0.attn.c_q.weight 128 128",
+                                       "transformer.h.0.attn.c_k.weight 128 128",
+                                       "transformer.h.0.attn.c_v.weight 128 128",
+                                       "transformer.h.0.attn.c_proj.weight 128 128",
+                                       "transformer.h.0.mlp.c_fc.weight 6 128",
+                                       "transformer.h.0.mlp.c_proj.weight 128 6",
+                                       "lm_head.weight 5 128",
+                                       NULL};
+
 /* "name 5 4": a tensor of this shape; "name": none of this name. */
 static inline void add_tensor(struct made *f, const char *shape)
 {

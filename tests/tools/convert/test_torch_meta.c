@@ -149,16 +149,6 @@ static const char *const mingpt[] = {"transformer.wte.weight 5 48", "transformer
                                      "transformer.ln_f.weight 48",  "transformer.ln_f.bias 48",
                                      "lm_head.weight 5 48",         NULL};
 
-static const char *const nanochat[] = {"transformer.wte.weight 5 128",
-                                       "transformer.h.0.attn.c_q.weight 128 128",
-                                       "transformer.h.0.attn.c_k.weight 128 128",
-                                       "transformer.h.0.attn.c_v.weight 128 128",
-                                       "transformer.h.0.attn.c_proj.weight 128 128",
-                                       "transformer.h.0.mlp.c_fc.weight 6 128",
-                                       "transformer.h.0.mlp.c_proj.weight 128 6",
-                                       "lm_head.weight 5 128",
-                                       NULL};
-
 /* Sizes that a shape lacks; models without layers are models. */
 TEST(others)
 {

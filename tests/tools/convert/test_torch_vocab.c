@@ -124,15 +124,6 @@ TEST(data_sets)
 /* tokenizer.pkl is nanochat's where it is a pickle, also when --tokenizer names it. */
 TEST(nanochat_vocabulary)
 {
-    static const char *const nanochat[] = {"transformer.wte.weight 5 128",
-                                           "transformer.h.0.attn.c_q.weight 128 128",
-                                           "transformer.h.0.attn.c_k.weight 128 128",
-                                           "transformer.h.0.attn.c_v.weight 128 128",
-                                           "transformer.h.0.attn.c_proj.weight 128 128",
-                                           "transformer.h.0.mlp.c_fc.weight 6 128",
-                                           "transformer.h.0.mlp.c_proj.weight 128 6",
-                                           "lm_head.weight 5 128",
-                                           NULL};
     static const char pickle[] = ENCODING(TEXT1("x"), "(C\1aK\0u", "");
     static const unsigned given[] = {0, OPT_TOKENIZER};
     for (size_t i = 0; i < 2; i++) {
