@@ -152,9 +152,9 @@ static void fill_first_qkv(const struct fused_model *fused, size_t n_vocab, floa
 {
     for (size_t i = 0; i < n_vocab * fused->n_ctx; i++) {
         const struct fused_row row = {
-            .token = fused->tokens + i / fused->n_ctx * fused->n_embd,
+            .token = fused->tokens + i / fused->n_ctx * fused->widths.E,
             .position =
-                fused->positions ? fused->positions + i % fused->n_ctx * fused->n_embd : NULL};
+                fused->positions ? fused->positions + i % fused->n_ctx * fused->widths.E : NULL};
         fused->kernels->first_qkv(fused, &row, first_qkv + i * fused->n_first_qkv);
     }
 }
@@ -167,21 +167,37 @@ static void *fused_own(mgpt_model *m, size_t n, size_t each)
     return p;
 }
 
+static struct fused_widths fused_widths_of(const mgpt_model *m)
+{
+    const struct model_shape *d = &m->shape;
+    int gated = d->n_layer && m->layers[0].gate.w;
+    return (struct fused_widths){d->n_embd,
+                                 d->n_head,
+                                 d->n_head_kv,
+                                 d->head_dim,
+                                 d->n_ff,
+                                 gated,
+                                 m->act == ACT_RELU && !gated,
+                                 d->n_ff > NARROW};
+}
+
+static int is_canonical(struct fused_widths w)
+{
+    const struct fused_widths c = fused_canonical;
+    return w.E == c.E && w.H == c.H && w.G == c.G && w.d == c.d && w.F == c.F && w.relu == c.relu;
+}
+
 static struct fused_model fused_facts(const mgpt_model *m, struct fused_layer *layers)
 {
     const struct model_shape *d = &m->shape;
+    struct fused_widths widths = fused_widths_of(m);
     return (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
-                                .n_embd = d->n_embd,
-                                .n_head = d->n_head,
-                                .n_head_kv = d->n_head_kv,
-                                .head_dim = d->head_dim,
-                                .n_ff = d->n_ff,
+                                .widths = widths,
+                                .is_canonical = is_canonical(widths),
                                 .n_head_panels = panels_of(d->n_vocab),
                                 .n_layer = d->n_layer,
                                 .n_ctx = d->n_ctx,
                                 .n_first_qkv = d->n_embd + (d->n_layer ? d->n_q + 2 * d->n_kv : 0),
-                                .gated = d->n_layer && m->layers[0].gate.w,
-                                .one_chain_up = d->n_ff > NARROW,
                                 .one_chain_head = d->n_vocab > NARROW,
                                 .act = (int)m->act,
                                 .activate = m->kernels.act[m->act],

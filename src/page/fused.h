@@ -27,10 +27,21 @@ struct fused_layer {
     struct fused_linear qkv, o, up, down;
 };
 
+/* E: n_embd, H: n_head, G: n_head_kv, d: head_dim, F: n_ff; relu: a ReLU without a gate. */
+struct fused_widths {
+    size_t E, H, G, d, F;
+    int gated, relu, one_chain_up;
+};
+
+/* The widths of microgpt, which are constants in a compilation of their own. */
+static const struct fused_widths fused_canonical = {16, 4, 4, 4, 64, 0, 1, 0};
+
 struct fused_model {
     const struct fused_kernels *kernels;
-    size_t n_embd, n_head, n_head_kv, head_dim, n_ff, n_head_panels, n_layer;
-    int gated, one_chain_up, one_chain_head;
+    struct fused_widths widths;
+    int is_canonical; /* they are fused_canonical */
+    size_t n_head_panels, n_layer;
+    int one_chain_head;
     int act;                              /* enum act */
     void (*activate)(float *x, size_t n); /* from struct kernels */
     float eps, attn_scale;

@@ -15,11 +15,6 @@
 
 enum { ROWS = VEC_NATIVE ? 12 : 1 }; /* a multiple of the tiles' rows; their caches fit in L1 */
 
-struct step_widths {
-    size_t E, H, G, d, F;
-    int gated, relu, one_chain_up; /* relu: ReLU without a gate */
-};
-
 /* Floats of the buffers of ROWS rows: x and h, q k v, o, the MLP. */
 #define ROOM(E, F) (ROWS * (2 * (E) + 3 * (E) + (E) + (F)))
 enum { ROOM_MOST = ROOM(NARROW, 2 * FUSED_FF), ROOM_CANONICAL = ROOM(16, 64) };
@@ -50,14 +45,14 @@ typedef struct {
     const struct fused_model *model;
     const struct fused_row *rows;
     struct step_buffers *b;
-    struct step_widths w;
+    struct fused_widths w;
     size_t n_layer, il;
     int short_rows;
     struct step_weights scores;
     mat x, h, qkv, o, a, f, m, logits;
 } pass;
 
-VEC_INLINE size_t step_qkv_width(const struct step_widths w)
+VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 {
     return (w.H + 2 * w.G) * w.d;
 }
@@ -137,7 +132,7 @@ VEC_INLINE void qkv_matmul(pass *p, const layer *l, mat h)
  * reads only the keys up to its own position. */
 VEC_INLINE void kv_append(pass *p)
 {
-    const struct step_widths w = p->w;
+    const struct fused_widths w = p->w;
     for (size_t r = 0; r < p->x.n; r++) {
         const float *k = p->b->q[r] + w.H * w.d, *v = k + w.G * w.d;
         unsigned char *const *keys = p->rows[r].k + p->il * w.G, *const *values =
@@ -151,7 +146,7 @@ VEC_INLINE void kv_append(pass *p)
 
 VEC_INLINE void attend(pass *p)
 {
-    const struct step_widths w = p->w;
+    const struct fused_widths w = p->w;
     const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
     const struct fused_row *rows = p->rows;
     size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
@@ -184,7 +179,7 @@ VEC_INLINE void step_activate(float *x, const struct fused_model *m, size_t F, i
 
 VEC_INLINE void mlp_up(pass *p, const layer *l, mat h)
 {
-    const struct step_widths w = p->w;
+    const struct fused_widths w = p->w;
     mat both = p->f; /* per row gate, then up */
     both.cols = p->f.apart;
     both.end = w.relu ? STEP_RELU : STEP_PUT;
@@ -224,7 +219,7 @@ VEC_INLINE mat logit_rows(pass *p)
 /* ---- the step ---- */
 
 VEC_INLINE pass step_pass(const struct fused_model *m, const struct fused_row *rows, size_t n,
-                          struct step_buffers *b, float *x, float *qkv, const struct step_widths w)
+                          struct step_buffers *b, float *x, float *qkv, const struct fused_widths w)
 {
     size_t q = w.H * w.d, width = step_qkv_width(w);
     mat stream = {.at = x, .n = n, .cols = w.E, .apart = w.E};
@@ -259,7 +254,7 @@ VEC_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
 
 VEC_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,
                         const struct step_weights scores, float *room, size_t E,
-                        const struct step_widths w)
+                        const struct fused_widths w)
 {
     struct step_buffers b;
     step_buffers_at(&b, room, E);
@@ -273,18 +268,6 @@ VEC_INLINE void step_of(const struct fused_model *m, const struct fused_row *row
     forward(&p);
 }
 
-static struct step_widths step_widths_of(const struct fused_model *m)
-{
-    return (struct step_widths){.E = m->n_embd,
-                                .H = m->n_head,
-                                .G = m->n_head_kv,
-                                .d = m->head_dim,
-                                .F = m->n_ff,
-                                .gated = m->gated,
-                                .relu = m->act == ACT_RELU && !m->gated,
-                                .one_chain_up = m->one_chain_up};
-}
-
 static void fused_first_qkv(const struct fused_model *m, const struct fused_row *row,
                             float *first_qkv)
 {
@@ -292,7 +275,7 @@ static void fused_first_qkv(const struct fused_model *m, const struct fused_row 
     struct step_buffers b;
     b.h = h;
     b.o = b.ff = NULL; /* not used by embed and qkv */
-    pass p = step_pass(m, row, 1, &b, first_qkv, first_qkv + m->n_embd, step_widths_of(m));
+    pass p = step_pass(m, row, 1, &b, first_qkv, first_qkv + m->widths.E, m->widths);
     embed(&p);
     if (m->n_layer > 0)
         qkv(&p, &m->layers[0]);
@@ -305,34 +288,29 @@ STEP_APART step_any(const struct fused_model *m, const struct fused_row *rows, s
                     float *scores, size_t stride, float *room)
 {
     step_of(m, rows, ROWS == 1 ? 1 : n, (struct step_weights){scores, stride, 1}, room, NARROW,
-            step_widths_of(m));
+            m->widths);
 }
-
-static const struct step_widths canonical = {16, 4, 4, 4, 64, 0, 1, 0};
 
 STEP_APART step_canonical_one(const struct fused_model *m, const struct fused_row *row,
                               float *scores, size_t stride)
 {
     _Alignas(64) float room[ROOM_CANONICAL];
-    step_of(m, row, 1, (struct step_weights){scores, stride, 1}, room, 16, canonical);
+    step_of(m, row, 1, (struct step_weights){scores, stride, 1}, room, 16, fused_canonical);
 }
 
 STEP_APART step_canonical(const struct fused_model *m, const struct fused_row *rows, size_t n,
                           float *scores, size_t stride)
 {
     _Alignas(64) float room[ROOM_CANONICAL];
-    step_of(m, rows, n, (struct step_weights){scores, stride, 1}, room, 16, canonical);
+    step_of(m, rows, n, (struct step_weights){scores, stride, 1}, room, 16, fused_canonical);
 }
 
 static void fused_step(const struct fused_model *m, const struct fused_row *rows, size_t n,
                        float *scores, size_t stride, void *work)
 {
-    int is_canonical = m->n_embd == canonical.E && m->n_head == canonical.H &&
-                       m->n_head_kv == canonical.G && m->head_dim == canonical.d &&
-                       m->n_ff == canonical.F && m->act == ACT_RELU && !m->gated;
     for (size_t done = 0; done < n; done += ROWS) {
         size_t some = n - done < ROWS ? n - done : ROWS;
-        if (!is_canonical)
+        if (!m->is_canonical)
             step_any(m, rows + done, some, scores, stride, work);
         else if (ROWS == 1 || some == 1)
             step_canonical_one(m, rows + done, scores, stride);

@@ -10,7 +10,7 @@ static struct fused_row fused_row_at(const mgpt_session *s, int32_t token, size_
                                      float *logits)
 {
     const struct fused_model *fused = s->model->fused;
-    size_t t = (size_t)token, E = fused->n_embd;
+    size_t t = (size_t)token, E = fused->widths.E;
     const float *table = fused->first_qkv;
     return (struct fused_row){
         .first_qkv = table ? table + (t * fused->n_ctx + pos) * fused->n_first_qkv : NULL,
