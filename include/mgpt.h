@@ -29,8 +29,8 @@ extern "C" {
 #define MGPT_API
 #endif
 
-#define MGPT_VERSION "0.1.0"             /* of this header */
-#define MGPT_VERSION_NUMBER 100          /* 0 * 10000 + 1 * 100 + 0 */
+#define MGPT_VERSION "0.2.0"             /* of this header */
+#define MGPT_VERSION_NUMBER 200          /* 0 * 10000 + 2 * 100 + 0 */
 MGPT_API const char *mgpt_version(void); /* of the library */
 
 /* ---- errors ---- */
