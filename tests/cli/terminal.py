@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""mgpt repl in a terminal: what Tab completes, and the prompt after Ctrl-Z and fg."""
+"""mgpt repl in a terminal: what Tab completes, and the prompt after Ctrl-Z and fg. And what bash completes after `mgpt`;
+the argument is the file of its completions, if the build has them."""
 import os
 import pty
 import select
+import shutil
 import signal
 import sys
 import tempfile
@@ -10,17 +12,19 @@ import termios
 import time
 
 MGPT, ROOT = os.environ["MGPT"], os.environ["MGPT_SOURCE_ROOT"]
+COMPLETIONS = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else None
 results = []
 
 
 class Terminal:
-    def __init__(self, directory):
+    def __init__(self, directory, prompt, *command):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(directory)
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
-            os.execv(MGPT, [MGPT, "repl", os.path.join(ROOT, "weights/names.gguf")])
-        self.read("0> ")
+            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", PS1=prompt)
+            os.execvp(command[0], command)
+        self.prompt = prompt
+        self.read(prompt)
 
     def read(self, expected, seconds=10):
         """What is printed until `expected` is, or the time is over."""
@@ -38,6 +42,12 @@ class Terminal:
         return self.read(expected)
 
 
+    def complete(self, typed, completed, drop="\x15"):
+        rest = completed[len(typed):].rstrip(" ")
+        check(f"Tab: {typed}", self.keys(typed + "\t", rest), rest)
+        self.keys(drop, self.prompt)  # the line is dropped
+
+
 def check(name, seen, expected):
     ok = expected in seen
     results.append(ok)
@@ -50,14 +60,12 @@ with tempfile.TemporaryDirectory() as directory:
     os.mkdir(os.path.join(directory, "folder"))
     for file in ["folder/one.session", "table.txt", "with space"]:
         open(os.path.join(directory, file), "w").close()
-    t = Terminal(directory)
+    t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/names.gguf"))
     for typed, completed in [("/atte", "/attention "), ("/loa", "/load "), ("/load fo", "/load folder/"),
                              ("/load folder/o", "/load folder/one.session "), ("/save ta", "/save table.txt "),
                              ("/a 0 0 -o ta", "/a 0 0 -o table.txt "), ("/w tok", "/w token_embd.weight "),
                              ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp ")]:
-        rest = completed[len(typed):].rstrip(" ")
-        check(f"Tab: {typed}", t.keys(typed + "\t", rest), rest)
-        t.keys("\x15", "0> ")  # the line is dropped
+        t.complete(typed, completed)
     check("a directory is completed without a space", t.keys("/load fo\to\t", "ne.session"), "ne.session")
     t.keys("\x15", "0> ")
     t.keys("ann", "ann")
@@ -72,6 +80,18 @@ with tempfile.TemporaryDirectory() as directory:
     check("... and the line goes on", t.keys("a\r", "5> "), 'fed 5: <BOS> "a" "n" "n" "a"')
     t.keys("quit\r", "\n")
     check("quit ends it", str(os.waitpid(t.pid, 0)[1]), "0")
+    if COMPLETIONS and shutil.which("bash"):
+        t = Terminal(directory, "sh> ", "bash", "--norc", "--noprofile", "-i")
+        t.keys(f"source {COMPLETIONS}\r", "sh> ")
+        for typed, completed in [("mgpt gene", "mgpt generate "), ("mgpt help tok", "mgpt help tokenize "),
+                                 ("mgpt generate --samp", "mgpt generate --samples "),
+                                 ("mgpt generate --rng py", "mgpt generate --rng python "),
+                                 ("mgpt generate --kv=q", "mgpt generate --kv=q8_0 "),
+                                 ("mgpt info fol", "mgpt info folder/"), ("mgpt score -f ta", "mgpt score -f table.txt ")]:
+            t.complete(typed, completed, "\x15\r")
+        check("no file for a number", t.keys("mgpt generate --first ta\t.", "."), "--first ta\a.")
+        t.keys("\x15exit\r", "exit")
+        os.waitpid(t.pid, 0)
     pid, fd = pty.fork()
     if pid == 0:
         os.execv(MGPT, [MGPT, "convert", os.path.join(ROOT, "weights/names.gguf"), os.path.join(directory, "x.gguf")])
