@@ -19,7 +19,8 @@ check "ninja all and install build no test" eval '! grep -nE "tests?/|fuzz|-prer
 
 /usr/bin/meson install -C "$build" --no-rebuild --destdir "$dir/root" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 (cd "$dir/root" && find . ! -type d) | sed 's|.*/||; /^mgpt-.*\.1$/d' | LC_ALL=C sort >"$dir/got"
-printf '%s\n' _mgpt libmgpt.a libmgpt.so libmgpt.so.0 libmgpt.so.0.2.0 mgpt mgpt mgpt.1 mgpt.fish mgpt.h mgpt.pc >"$dir/want"
+printf '%s\n' _mgpt libmgpt.a libmgpt.so libmgpt.so.0 libmgpt.so.0.2.0 mgpt mgpt mgpt.1 mgpt.fish mgpt.h mgpt.pc \
+    mgptConfig.cmake mgptConfigVersion.cmake >"$dir/want"
 check "these files and a man page for each command are installed" diff "$dir/want" "$dir/got"
 
 pc=$(dirname "$(find "$dir/root" -name mgpt.pc)")

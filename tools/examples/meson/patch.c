@@ -1,5 +1,4 @@
-/* Example: which attention heads does a text need, and where does it matter? A program on the
- * public header alone.
+/* Which attention heads does a text need, and where does it matter?
  *
  * Ablation: one head at a time is silenced by writing zeros through a tap, and the text is scored
  * again: the loss in nats per token is what the head contributes.
@@ -8,11 +7,10 @@
  * from the first text's run and put into the second's. How likely the first text's last token
  * becomes shows where the difference lives. Run it as
  *
- *     example_patch weights/names.gguf olivia
- *     example_patch weights/names.gguf olivia elivia
- *
- * It is built and run by the tests, so that it keeps working. */
-#include "mgpt.h"
+ *     patch weights/names.gguf olivia
+ *     patch weights/names.gguf olivia elivia
+ */
+#include <mgpt.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -152,14 +150,14 @@ static int explain(const mgpt_model *model, mgpt_session *session, const char *t
 int main(int argc, char **argv)
 {
     if (argc != 3 && argc != 4)
-        return fprintf(stderr, "usage: example_patch MODEL TEXT [OTHER]\n"), 2;
+        return fprintf(stderr, "usage: patch MODEL TEXT [OTHER]\n"), 2;
     mgpt_error err = {MGPT_OK, MGPT_NO_OFFSET,
                       "a text is empty or too long, or they have not as many tokens"};
     mgpt_model *model = mgpt_open(argv[1], NULL, &err);
     mgpt_session *session = model ? mgpt_session_new(model, NULL, &err) : NULL;
     int status = session ? explain(model, session, argv[2], argc > 3 ? argv[3] : NULL, &err) : -1;
     if (status < 0)
-        fprintf(stderr, "example_patch: %s\n", err.text);
+        fprintf(stderr, "patch: %s\n", err.text);
     mgpt_session_free(session);
     mgpt_close(model);
     return status < 0;
