@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "common/json_read.h"
+#include "common/screen.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -131,6 +132,23 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token)
         fputc(bytes[i] > 32 && bytes[i] < 127 ? bytes[i] : '?', to);
     if (n == 0)
         fputs("(none)", to);
+}
+
+int text_token_label(const mgpt_model *model, int32_t token, size_t columns, char *out, size_t cap)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    if (memory) {
+        text_print_token(memory, model, token);
+        fclose(memory);
+    }
+    if (text)
+        screen_cut(text, columns);
+    snprintf(out, cap, "%s", text ? text : "");
+    int done = text != NULL;
+    free(text);
+    return done;
 }
 
 /* Prints bytes to a terminal: line ends and tabs pass, other dangerous characters are escaped. */

@@ -40,6 +40,9 @@ int64_t text_unescape(char *bytes, size_t n_bytes);
 /* Prints a token: its bytes in quotes, or its name (<BOS>) if it has none. */
 void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
 
+/* The same as a label: at most `columns` wide, in out[cap]. 0: out of memory, *out is empty. */
+int text_token_label(const mgpt_model *model, int32_t token, size_t columns, char *out, size_t cap);
+
 /* Prints a value as one line of JSON Lines on stdout and frees it; NULL counts as out of memory.
  * On a terminal non-ASCII is escaped. Returns an exit code; cli_finish reports a failed write. */
 int text_json_line(json_t *value);

@@ -8,9 +8,9 @@
 #include "base/mem.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
+#include "common/screen.h"
 #include "repl/line.h"
 #include "repl/repl.h"
-#include "repl/screen.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -31,21 +31,9 @@ void *view_new(size_t n, size_t each)
 
 void view_token(const struct repl *r, int32_t token, size_t columns, char *out)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *memory = open_memstream(&text, &n);
-    *out = 0;
-    if (memory) {
-        text_print_token(memory, r->engine.model, token);
-        fclose(memory);
-    }
-    if (text) {
-        screen_cut(text, columns < HEAT_LABEL / 4 ? columns : HEAT_LABEL / 4);
-        snprintf(out, HEAT_LABEL, "%s", text);
-    } else {
+    columns = columns < HEAT_LABEL / 4 ? columns : HEAT_LABEL / 4;
+    if (!text_token_label(r->engine.model, token, columns, out, HEAT_LABEL))
         repl_no_memory();
-    }
-    free(text);
 }
 
 void view_token_label(const void *user, size_t i, size_t columns, char *out)

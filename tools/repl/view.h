@@ -8,7 +8,7 @@
 #define MGPT_VIEW_H
 
 #include "base/outfile.h"
-#include "repl/heat.h"
+#include "common/heat.h"
 #include "repl/repl.h"
 #include "repl/repl_args.h"
 

@@ -1,8 +1,8 @@
 /* Tests of what the looking commands of the repl compute and draw: direct logit attribution on
  * every kind of model, pictures, colours, cutting. What they print is the business of
  * cli/views.sh. */
+#include "common/heat.h"
 #include "repl/dla.h"
-#include "repl/heat.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"

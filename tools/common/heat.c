@@ -1,5 +1,5 @@
 /* Pictures of matrices. See heat.h. */
-#include "repl/heat.h"
+#include "common/heat.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
 /* Terminals: what they can show. See screen.h. */
-#include "repl/screen.h"
+#include "common/screen.h"
 
 #include "base/utf8.h"
 #include "common/cli.h"

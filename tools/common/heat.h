@@ -7,7 +7,7 @@
 #ifndef MGPT_HEAT_H
 #define MGPT_HEAT_H
 
-#include "repl/screen.h"
+#include "common/screen.h"
 
 enum { HEAT_LABEL = 96 }; /* bytes of a label */
 
