@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"repl", "step through a model: one Enter, one token", cmd_repl},
     {"check", "compare the logits with a reference", cmd_check},
     {"trace", "every value inside a model, to a file", cmd_trace},
+    {"patch", "which value inside a model makes the difference", cmd_patch},
     {"attend", "attention on small matrices, stage by stage", cmd_attend},
     {"lab", "a web page in which the model runs", cmd_lab},
     {"score", "log-probability and perplexity of texts", cmd_score},
@@ -78,6 +79,7 @@ static const struct cli_synonym synonyms[] = {
     {"show", "info"},       {"inspect", "info"},
     {"import", "convert"},  {"quantize", "convert"},
     {"benchmark", "bench"}, {"speed", "bench"},
+    {"ablate", "patch"},    {"shapley", "patch --why"},
 };
 
 static int unknown_command(const char *word)

@@ -16,6 +16,7 @@ commands = {
     "check": ["check", names, root + "/weights/names.ref.json"],
     "check --self": ["check", "--self", names],
     "trace": ["trace", names, "-p", "a", "-o", tmp + "/x.npz"],
+    "patch": ["patch", names, "--clean", "a", "--metric", "kl", "--mode", "zero"],
     "lab": ["lab", names, "-p", "a", "-o", tmp + "/x.html"],
     "convert": ["convert", names, tmp + "/x.gguf"],
     "convert --dry-run": ["convert", names, "--dry-run"],

@@ -50,7 +50,7 @@ refuses "an underscore" 2 "did you mean --top-k?" generate "$names" --top_k 1
 
 # ---- help as a word, aliases ----
 
-for command in generate repl check trace attend lab score tokenize info convert bench; do
+for command in generate repl check trace patch attend lab score tokenize info convert bench; do
     want "$command" --help
     equals "help $command is $command --help" help "$command"
     equals "... and $command help" "$command" help
@@ -64,7 +64,7 @@ for option in -n --tokens --predict; do
     prints "generate $option" al generate "$names" --temp 0 "$option" 2
     runs "check $option" check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$option" 2
 done
-for command in generate "check --self" score bench trace repl; do
+for command in generate "check --self" score bench trace patch repl; do
     # shellcheck disable=SC2086
     refuses "$command: most threads" 2 "from 1 to 256" $command "$names" -t 257
 done

@@ -8,6 +8,7 @@ int cmd_check(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
+int cmd_patch(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_info(int argc, char **argv);

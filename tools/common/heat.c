@@ -326,3 +326,18 @@ void heat_print(const struct heat *h, const struct screen *s, FILE *to)
         print_cells(h, s, to);
     heat_legend(h, s, to);
 }
+
+int heat_show(struct heat *h, const struct screen *s, heat_value_fn *value, const void *user)
+{
+    size_t max_rows, max_cols;
+    heat_room(s, &max_rows, &max_cols);
+    if (!heat_open(h, max_rows, max_cols))
+        return 0;
+    for (size_t i = 0; i < h->rows.n; i++)
+        for (size_t j = 0; j < h->cols.n; j++)
+            heat_put(h, i, j, value(user, i, j));
+    heat_end(h);
+    heat_print(h, s, stdout);
+    heat_close(h);
+    return 1;
+}

@@ -50,6 +50,11 @@ void heat_end(struct heat *heat);
 /* The whole picture with labels and legend. */
 void heat_print(const struct heat *heat, const struct screen *screen, FILE *to);
 
+/* All of it for a matrix of this value: open, put, end, print on stdout, close. 0: out of memory. */
+typedef double heat_value_fn(const void *user, size_t row, size_t col);
+int heat_show(struct heat *heat, const struct screen *screen, heat_value_fn *value,
+              const void *user);
+
 /* Lines and columns that the cells alone take, and one of the lines. For pictures side by side. */
 size_t heat_lines(const struct heat *heat, const struct screen *screen);
 size_t heat_columns(const struct heat *heat, const struct screen *screen);

@@ -9,6 +9,7 @@
 #include "common/commands.h"
 #include "common/files.h"
 #include "common/interrupt.h"
+#include "common/progress.h"
 #include "common/sandbox.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
@@ -144,14 +145,16 @@ static void convert_report(const struct request *r, const struct checkpoint *c)
 static int write_out(struct request *r, mgpt_error *err)
 {
     struct checkpoint *c = &r->source.checkpoint;
-    struct source_progress progress;
-    source_progress_begin(&progress, c);
+    struct progress progress;
+    progress_begin(&progress);
+    c->progress = progress_show;
+    c->progress_user = &progress;
     interrupt_catch(); /* or the temporary file would stay */
     int status = files_may_write(r->out, FILES_GGUF, err);
     if (status == MGPT_OK)
         status = ckpt_write(c, r->out, r->type, err);
     interrupt_release();
-    source_progress_end(&progress);
+    progress_end(&progress);
     return status;
 }
 

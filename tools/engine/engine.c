@@ -336,6 +336,17 @@ int engine_encode(const struct engine *e, const char *what, const char *text, si
     return status < 0 ? cli_fail(what, &err) : EXIT_OK;
 }
 
+int32_t engine_token_of(const struct engine *e, const char *bytes, size_t n)
+{
+    for (int32_t i = 0; i < e->info.n_tokens && n > 0; i++) {
+        size_t length;
+        const char *piece = mgpt_piece(e->model, i, &length);
+        if (length == n && memcmp(piece, bytes, n) == 0)
+            return i;
+    }
+    return -1;
+}
+
 int engine_fits(const struct engine *e, const char *what, size_t n)
 {
     size_t n_ctx = mgpt_n_ctx(e->session);

@@ -141,6 +141,9 @@ int engine_encode(const struct engine *e, const char *what, const char *text, si
 int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
                       int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err);
 
+/* The first token of exactly these bytes, or -1. */
+int32_t engine_token_of(const struct engine *e, const char *bytes, size_t n);
+
 /* Tells the user and returns EXIT_FULL when n tokens are more than the session can hold. */
 int engine_fits(const struct engine *e, const char *what, size_t n);
 

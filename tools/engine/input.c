@@ -31,6 +31,7 @@ static int input_read_ids(struct input *in, int32_t n_vocab)
 {
     const char *at = in->ids;
     size_t cap = strlen(in->ids) / 2 + 1; /* a digit and a separator each */
+    const char *what = in->what ? in->what : "--ids";
     int32_t id = 0;
     int got;
     in->tokens = malloc(cap * sizeof *in->tokens);
@@ -40,7 +41,7 @@ static int input_read_ids(struct input *in, int32_t n_vocab)
     }
     while ((got = text_next_id(&at, &id)) == 1) {
         if (id < 0 || id >= n_vocab) {
-            cli_note("--ids: token %zu is %d, the model has ids 0 to %d", in->n_tokens, (int)id,
+            cli_note("%s: token %zu is %d, the model has ids 0 to %d", what, in->n_tokens, (int)id,
                      (int)n_vocab - 1);
             return EXIT_USAGE;
         }
@@ -48,7 +49,7 @@ static int input_read_ids(struct input *in, int32_t n_vocab)
     }
     if (got == 0)
         return EXIT_OK;
-    cli_note("--ids: expected a number at byte %zu", (size_t)(at - in->ids));
+    cli_note("%s: expected a number at byte %zu", what, (size_t)(at - in->ids));
     return EXIT_USAGE;
 }
 
@@ -67,7 +68,7 @@ static int input_read_text(struct input *in, const struct engine *engine,
         return code;
     if (in->file && n > 0 && bytes[n - 1] == '\n')
         n--;
-    code = engine_encode(engine, "prompt", bytes, n,
+    code = engine_encode(engine, in->what ? in->what : "prompt", bytes, n,
                          MGPT_NO_SPECIAL_TOKENS | (in->special ? MGPT_PARSE_SPECIAL : 0u),
                          info->add_bos || n == 0 ? info->bos : -1, &in->tokens, &in->n_tokens);
     free(bytes);

@@ -7,6 +7,7 @@
 
 struct input {
     const char *text, *file, *ids; /* options */
+    const char *what;              /* it in messages; NULL: "prompt", and "--ids" */
     int special;
     int32_t *tokens; /* malloc'ed; the caller's to free */
     size_t n_tokens;

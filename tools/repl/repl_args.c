@@ -212,18 +212,6 @@ static int read_place(struct repl_args *a, const struct arg_type *type)
     return found;
 }
 
-/* The first token of exactly these bytes, or -1. */
-static int32_t token_of(const struct repl *r, const char *bytes, size_t n)
-{
-    for (int32_t i = 0; i < r->engine.info.n_tokens && n > 0; i++) {
-        size_t length;
-        const char *piece = mgpt_piece(r->engine.model, i, &length);
-        if (length == n && memcmp(piece, bytes, n) == 0)
-            return i;
-    }
-    return -1;
-}
-
 /* What the tokenizer makes of a text must be one token. */
 static int encode_one(const struct repl *r, const char *text, size_t n, int32_t *token)
 {
@@ -255,7 +243,7 @@ int repl_read_token(const struct repl *r, char *args, size_t n, int32_t *token)
         repl_bad_escape();
         return 0;
     }
-    *token = token_of(r, args + 1, (size_t)length);
+    *token = engine_token_of(&r->engine, args + 1, (size_t)length);
     return *token >= 0 || encode_one(r, args + 1, (size_t)length, token);
 }
 

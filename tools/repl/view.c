@@ -100,19 +100,8 @@ void view_file_close(struct view *v)
 
 void view_picture(const struct view *v, struct view_matrix *m)
 {
-    struct heat *h = &m->heat;
-    size_t max_rows, max_cols;
-    heat_room(&v->screen, &max_rows, &max_cols);
-    if (!heat_open(h, max_rows, max_cols)) {
-        repl_error("out of memory: a picture of %zu rows", h->rows.n);
-        return;
-    }
-    for (size_t i = 0; i < h->rows.n; i++)
-        for (size_t j = 0; j < h->cols.n; j++)
-            heat_put(h, i, j, m->value(m->user, i, j));
-    heat_end(h);
-    heat_print(h, &v->screen, stdout);
-    heat_close(h);
+    if (!heat_show(&m->heat, &v->screen, m->value, m->user))
+        repl_error("out of memory: a picture of %zu rows", m->heat.rows.n);
 }
 
 void view_file_matrix(struct view *v, const struct view_matrix *m)

@@ -47,7 +47,7 @@ void view_file_close(struct view *v);
  * titles. */
 struct view_matrix {
     struct heat heat; /* rows, cols and cell are set */
-    double (*value)(const void *user, size_t row, size_t col);
+    heat_value_fn *value;
     const void *user;
 };
 void view_picture(const struct view *v, struct view_matrix *m);

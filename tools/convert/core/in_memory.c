@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "common/cli.h"
 #include "common/files.h"
+#include "common/progress.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
 
@@ -140,15 +141,17 @@ static void in_memory_report(const struct ckpt_source *s)
 static int convert(struct ckpt_source *s, int vocab_only, struct ckpt_memory *memory,
                    mgpt_error *err)
 {
-    struct source_progress progress;
+    struct progress progress;
     int status = source_read(s, err);
     if (status < 0)
         return status;
     if (vocab_only && s->checkpoint.tensors)
         arr_set_len(s->checkpoint.tensors, 0);
-    source_progress_begin(&progress, &s->checkpoint);
+    progress_begin(&progress);
+    s->checkpoint.progress = progress_show;
+    s->checkpoint.progress_user = &progress;
     status = ckpt_write_memory(&s->checkpoint, NULL, memory, err);
-    source_progress_end(&progress);
+    progress_end(&progress);
     return status;
 }
 

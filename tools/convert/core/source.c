@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 const struct ckpt_options ckpt_no_options = {.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1};
@@ -169,40 +168,4 @@ void source_close(struct ckpt_source *s)
     free(s->directory);
     free(s->text);
     free(s->inside);
-}
-
-/* ---- progress -------------------------------------------------------------------------------- */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* A line on the terminal that is written over, from half a second on. */
-static void show_progress(void *user, uint64_t n_done, uint64_t n_values)
-{
-    struct source_progress *p = user;
-    double t = now();
-    if (t - p->start < 0.5 || (p->shown > 0 && t - p->shown < 0.1))
-        return;
-    fprintf(stderr, "\rmgpt: %3.0f %%", 100.0 * (double)n_done / (double)n_values);
-    fflush(stderr);
-    p->shown = t;
-}
-
-void source_progress_begin(struct source_progress *p, struct checkpoint *c)
-{
-    *p = (struct source_progress){.start = now()};
-    if (!isatty(STDERR_FILENO))
-        return;
-    c->progress = show_progress;
-    c->progress_user = p;
-}
-
-void source_progress_end(struct source_progress *p)
-{
-    if (p->shown > 0)
-        fputs("\r           \r", stderr);
 }

@@ -37,12 +37,4 @@ void source_close(struct ckpt_source *s);
  * directory of a format that is not read, by its name; of several models; of none (directory.c). */
 int source_of_directory(const char *path, char **to, mgpt_error *err);
 
-/* From half a second on, c's writing shows its progress on stderr where that is a terminal; the
- * line is removed at the end. p lives until then. */
-struct source_progress {
-    double start, shown; /* seconds; shown: the last time, 0: never */
-};
-void source_progress_begin(struct source_progress *p, struct checkpoint *c);
-void source_progress_end(struct source_progress *p);
-
 #endif

@@ -1,0 +1,106 @@
+#!/bin/sh
+# mgpt patch as a user types it: the tables, JSON, what is refused, Ctrl-C. Its values are tested by
+# patch.py and tools/patch.
+# shellcheck disable=SC2016,SC2034,SC2154
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+cd "$tmp" || exit 1
+
+# ---- tables ----
+
+cat >want <<'END'
+metric               "n - a"
+clean        4.3790  <BOS> "o" "l" "i" "v" "i" "a"
+corrupt      4.3778  <BOS> "e" "l" "i" "v" "i" "a"
+
+resid_pre, change of the metric with the value of the clean run
+layer \ token    0 <BO~  1 "e"  2 "l"  3 "i"  4 "v"  5 "i"  6 "a"
+0                0.0000 0.0012 0.0000 0.0000 0.0000 0.0000 0.0000
+scale 0.0000  ..::-==++*##%%@ 0.0012
+strongest:
+  0 at 1 "e"  +0.0012
+END
+run patch "$names" --clean olivia --corrupt elivia --metric 'n - a' --width 80
+check "the tables" eval '[ $code -eq 0 ] && cmp -s out want && [ ! -s err ]'
+says "a head has a row" '0.1               0.0000 -1.3782' \
+    patch "$names" --clean olivia --metric logprob:n --over z --mode zero --positions 5-6
+says "more heads than lines: the strongest position of each" 'zero at the strongest position' \
+    patch "$names" --clean ann --metric logprob:a --over z --mode zero --layers 0,0,0,0,0,0,0,0,0,0,0,0,0
+
+# ---- JSON ----
+
+run patch "$names" --clean olivia --corrupt elivia --metric 'n - a' --over k,mlp_out --heads 1,3 --json
+check "--json" python3 -c '
+import json
+r = json.load(open("out"))
+assert list(r) == ["model", "metric", "mode", "into", "clean", "corrupt", "grids"], list(r)
+assert r["clean"]["tokens"] == [26, 14, 11, 8, 21, 8, 0]
+k, mlp = r["grids"]
+assert k["over"] == "k" and k["heads"] == [1, 3] and mlp["over"] == "mlp_out" and "heads" not in mlp
+assert len(k["values"]) == 1 and len(k["values"][0]) == 2 and len(k["values"][0][1]) == 7
+assert k["values"][0][0][0] == r["corrupt"]["value"] != k["values"][0][1][1]
+assert mlp["values"][0][6] != r["corrupt"]["value"]'
+cp out want
+for option in "-t 2" "--isa scalar" "--no-fused" "--check-finite"; do
+    # shellcheck disable=SC2086
+    equals "$option changes nothing" patch "$names" --clean olivia --corrupt elivia --metric 'n - a' \
+        --over k,mlp_out --heads 1,3 --json $option
+done
+equals "the prompts' roles exchanged" patch "$names" --clean olivia --corrupt elivia --metric 'n - a' \
+    --over k,mlp_out --heads 1,3 --json --into corrupt
+run patch "$names" --clean olivia --corrupt elivia --metric kl --into clean --json
+says "... into the clean run" '"into":"clean","clean":{"tokens":[26,14,11,8,21,8,0],"value":0.0}'
+
+# ---- refused ----
+
+bad() # NAME TEXT ARGS...
+{
+    bad_name=$1 bad_text=$2
+    shift 2
+    refuses "$bad_name" 2 "$bad_text" patch "$names" "$@"
+}
+
+bad "no prompt" 'Give --clean TEXT' --metric kl
+bad "no second prompt" 'Give --corrupt TEXT' --clean a --metric kl
+bad "no metric" 'Give --metric' --clean a --corrupt b
+bad "different lengths" '--clean has 4 tokens and --corrupt 3: expected the same number' \
+    --clean ann --corrupt an --metric kl
+bad "a character that the vocabulary lacks" "--corrupt: character 'B'" --clean a --corrupt B --metric kl
+bad "a metric that is none" "expected 'A - B', logprob:TOKEN or kl, found 'ab'" \
+    --clean a --corrupt b --metric ab
+bad "a metric of two tokens" "'ab' is 2 tokens, expected one" --clean a --corrupt b --metric 'ab - n'
+bad "a token that is none" "'Q' is no token of the model" --clean a --corrupt b --metric logprob:Q
+bad "an empty token" "'' is no token of the model" --clean a --corrupt b --metric logprob:
+bad "a point that is misspelt" "did you mean 'resid_pre'?" --clean a --corrupt b --metric kl \
+    --over z,resid_prex
+bad "a layer that is not there" '--layers: expected numbers from 0 to 0' --clean a --corrupt b \
+    --metric kl --layers 1
+bad "a head that is not there" '--heads: expected numbers from 0 to 3' --clean a --corrupt b \
+    --metric kl --over z --heads 2-4
+bad "a mode that is none" "expected patch, zero, mean or scale:X, found 'scale:'" --clean a \
+    --metric kl --mode scale:
+bad "the mean of rows of different lengths" 'rows of pattern' --clean a --metric kl --over pattern \
+    --mode mean
+bad "a run that is none" "expected clean or corrupt, found 'x'" --clean a --corrupt b --metric kl \
+    --into x
+refuses "longer than the context" 4 '--clean: 17 tokens' patch "$names" --clean abcdefghijklmnop \
+    --corrupt abcdefghijklmnop --metric kl
+run convert "$MGPT_SOURCE_ROOT/tests/golden/gpt_neox" neox.gguf
+refuses "a hook that the model lacks" 2 'the model has no blocks.0.hook_resid_mid' \
+    patch neox.gguf --clean 1,2 --corrupt 1,3 --metric kl --over resid_mid
+refuses "ids out of range" 2 '--clean: token 1 is 999' patch neox.gguf --clean 1,999 --metric kl --mode zero
+
+# ---- Ctrl-C ----
+
+text=$(printf 'Before we proceed any further, hear me speak. %.0s' 1 2 3 4)
+"$MGPT" patch "$lines" --clean "$text" --metric logprob:a --mode zero --over z,q,k,v,pattern --json >out 2>err &
+pid=$!
+sleep 1
+kill -INT $pid
+code=0
+wait $pid || code=$?
+check "interrupted: what is known is printed" eval '[ $code -eq 130 ] && grep -q null out && python3 -c "
+import json
+g = json.load(open(\"out\"))[\"grids\"][0][\"values\"][0][0]
+assert g[0] is None and g[-1] is not None"'
+finish

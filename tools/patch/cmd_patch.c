@@ -1,0 +1,283 @@
+/* mgpt patch: which value inside a model makes the difference between two prompts.
+ *
+ * The prompts have the same number of tokens. One of them is run again and again, each time with one
+ * value of the other one's run in the place of its own (Meng et al. 2022, Wang et al. 2022), or
+ * with one value taken out.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/commands.h"
+#include "common/interrupt.h"
+#include "common/sandbox.h"
+#include "common/text.h"
+#include "engine/input.h"
+#include "patch/grid.h"
+#include "patch/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct patch_run {
+    struct engine engine;
+    struct input inputs[N_RUNS];
+    struct metric metric;
+    struct grid_request request;
+    const char *into, *screen_name;
+    int32_t width;
+    int json;
+    struct screen screen;
+    struct hook *hooks;
+    struct sweep_grid *grids;
+    struct patch_sweep sweep;
+    struct report report;
+};
+
+static const char notes[] =
+    "Default: the corrupted prompt is run with the clean run's value at one point, layer, head "
+    "and\n"
+    "position (denoising); --into clean is the reverse. The metric is read after the last token.\n"
+    "The other modes need no second prompt and change the clean run: the value is zero, its mean "
+    "over\n"
+    "the positions, or multiplied by X. Every number has the bits of a run of its own.\n\n"
+    "points (--over): resid_pre, resid_mid, resid_post, attn_out, mlp_out; by head z, pattern, q, "
+    "k, v\n"
+    "metrics: 'A - B' (logit of token A less that of B), logprob:TOKEN, kl (from the clean run, "
+    "in\n"
+    "nats). A token is its text, with escapes such as \\n; an id where the model has no "
+    "vocabulary,\n"
+    "whose prompts are ids too.\n\n"
+    "The tables show how far the metric moves; --json has the metric itself: values[layer][head]\n"
+    "[position], without [head] at points that have none, null where it is not known.\n\n"
+    "examples:\n"
+    "  mgpt patch gpt2.gguf --clean 'When Mary and John went to the store, John gave a drink to'\n"
+    "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
+    "    --metric ' Mary -  John' --over resid_pre,z\n"
+    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --over z --mode zero\n\n"
+    "exit codes: 0 ok, 2 usage, prompts of different lengths, a hook that the model lacks, 3 "
+    "model\n"
+    "refused, 4 longer than the context or out of memory, 5 input/output, 130 interrupted: what "
+    "is\n"
+    "known is printed\n";
+
+/* ---- the prompts ---- */
+
+static int read_prompts(struct patch_run *p, const struct cli_command *command)
+{
+    static const char *const options[N_RUNS] = {"--clean", "--corrupt"};
+    int code = EXIT_OK;
+    for (int i = 0; i < N_RUNS && code == EXIT_OK; i++) {
+        struct input *in = &p->inputs[i];
+        if (!in->text)
+            continue;
+        in->what = options[i];
+        if (text_is_none(p->engine.model)) {
+            in->ids = in->text;
+            in->text = NULL;
+        }
+        code = input_read(in, &p->engine, command);
+        if (code == EXIT_OK && in->n_tokens == 0)
+            return cli_usage(command, "%s is empty and the model has no BOS", options[i]);
+        if (code == EXIT_OK)
+            code = engine_fits(&p->engine, options[i], in->n_tokens);
+        p->report.runs[i] = (struct report_run){.tokens = in->tokens, .n_tokens = in->n_tokens};
+    }
+    return code;
+}
+
+static int same_length(const struct patch_run *p)
+{
+    const struct report_run *clean = &p->report.runs[RUN_CLEAN],
+                            *corrupt = &p->report.runs[RUN_CORRUPT];
+    if (!clean->tokens || !corrupt->tokens || clean->n_tokens == corrupt->n_tokens)
+        return EXIT_OK;
+    cli_note("--clean has %zu tokens and --corrupt %zu: expected the same number", clean->n_tokens,
+             corrupt->n_tokens);
+    return EXIT_USAGE;
+}
+
+/* ---- the runs ---- */
+
+static uint64_t points_of(const struct sweep_grid *grids, enum sweep_mode mode)
+{
+    uint64_t points = 0;
+    for (size_t i = 0; i < arr_len(grids); i++)
+        if (grids[i].mode == mode)
+            points |= MGPT_POINT_BIT(grids[i].point);
+    return points;
+}
+
+/* Runs a prompt and keeps its values where the sweep needs them, and its metric. */
+static int run_prompt(struct patch_run *p, int which, mgpt_error *err)
+{
+    struct report_run *run = &p->report.runs[which];
+    int own = which == p->report.into;
+    struct run_values *values = own ? &p->sweep.own : &p->sweep.other;
+    uint64_t points = points_of(p->grids, SWEEP_PATCH);
+    points |= own ? points_of(p->grids, SWEEP_MEAN) : 0;
+    if (!run->tokens)
+        return MGPT_OK;
+    values_free(values);
+    int status = values_new(values, p->hooks, points, p->engine.info.n_layer, run->n_tokens, err);
+    if (status == MGPT_OK)
+        status = sweep_keep(&p->engine, run->tokens, run->n_tokens, values, err);
+    if (status < 0)
+        return status;
+    const float *logits = mgpt_logits(p->engine.session);
+    if (which == RUN_CLEAN && !p->metric.clean && !metric_keep_clean(&p->metric, logits))
+        return err_memory(err, "the logits", p->metric.n_vocab * sizeof *p->metric.clean);
+    run->value = metric_value(&p->metric, logits);
+    return MGPT_OK;
+}
+
+/* The prompt that is changed comes last: its session is what the sweep starts from. */
+static int run_prompts(struct patch_run *p, mgpt_error *err)
+{
+    int into = p->report.into, status = run_prompt(p, RUN_CLEAN, err);
+    if (status == MGPT_OK)
+        status = run_prompt(p, RUN_CORRUPT, err);
+    if (status == MGPT_OK && into == RUN_CLEAN && p->report.runs[RUN_CORRUPT].tokens)
+        status = run_prompt(p, RUN_CLEAN, err);
+    return status;
+}
+
+static int sweep(struct patch_run *p)
+{
+    mgpt_error err;
+    struct patch_sweep *s = &p->sweep;
+    interrupt_catch();
+    int status = run_prompts(p, &err);
+    if (status < 0)
+        return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
+    s->engine = &p->engine;
+    s->metric = &p->metric;
+    s->tokens = p->report.runs[p->report.into].tokens;
+    s->n_tokens = p->report.runs[p->report.into].n_tokens;
+    status = patch_sweep_run(s, p->grids, arr_len(p->grids), &err);
+    return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
+}
+
+static int report(struct patch_run *p)
+{
+    int code = EXIT_OK;
+    p->report.grids = p->grids;
+    p->report.model = p->engine.model;
+    p->report.path = p->engine.path;
+    p->report.mode = p->request.mode;
+    p->report.metric = &p->metric;
+    if (p->json)
+        code = report_json(&p->report);
+    else if (!report_label(&p->report) || !report_show(&p->report, &p->screen)) {
+        cli_note("out of memory: the tables");
+        code = EXIT_FULL;
+    }
+    return code == EXIT_OK && interrupted() ? EXIT_INTERRUPTED : code;
+}
+
+/* ---- the command ---- */
+
+static int patch_prepare(struct patch_run *p, const struct cli_command *command)
+{
+    mgpt_error err;
+    int code = engine_open(&p->engine);
+    if (code == EXIT_OK)
+        code = engine_session(&p->engine);
+    if (code == EXIT_OK)
+        code = read_prompts(p, command);
+    if (code == EXIT_OK)
+        code = same_length(p);
+    if (code == EXIT_OK)
+        code = metric_read(&p->metric, &p->engine);
+    if (code != EXIT_OK)
+        return code;
+    p->hooks = hooks_list(p->engine.model, &err);
+    if (!p->hooks)
+        return cli_fail(NULL, &err);
+    return grid_read(&p->request, &p->engine, p->hooks, p->report.runs[p->report.into].n_tokens,
+                     &p->grids);
+}
+
+static int check_patch_options(struct patch_run *p, const struct cli_command *command)
+{
+    int is_patch = strcmp(p->request.mode, "patch") == 0;
+    p->report.into = is_patch ? RUN_CORRUPT : RUN_CLEAN;
+    for (int i = 0; p->into && i < N_RUNS; i++)
+        if (strcmp(p->into, report_runs[i]) == 0)
+            p->report.into = i;
+    if (p->into && strcmp(p->into, report_runs[p->report.into]) != 0)
+        return cli_usage(command, "--into: expected clean or corrupt, found '%s'", p->into);
+    if (!screen_look(&p->screen, p->screen_name, p->width))
+        return cli_usage(command, "--screen: expected truecolor, 256 or plain, found '%s'",
+                         p->screen_name);
+    if (!p->inputs[RUN_CLEAN].text)
+        return cli_usage(command, "which prompt? Give --clean TEXT");
+    if (!p->inputs[RUN_CORRUPT].text && (is_patch || p->report.into == RUN_CORRUPT))
+        return cli_usage(command, "which prompt is it compared with? Give --corrupt TEXT");
+    if (!p->metric.text)
+        return cli_usage(command, "what is measured? Give --metric 'A - B', logprob:TOKEN or kl");
+    return EXIT_OK;
+}
+
+static void patch_close(struct patch_run *p)
+{
+    for (size_t i = 0; i < arr_len(p->grids); i++)
+        sweep_grid_free(&p->grids[i]);
+    arr_free(p->grids);
+    values_free(&p->sweep.own);
+    values_free(&p->sweep.other);
+    metric_free(&p->metric);
+    arr_free(p->hooks);
+    for (int i = 0; i < N_RUNS; i++) {
+        free(p->inputs[i].tokens);
+        free(p->report.runs[i].labels);
+    }
+    engine_close(&p->engine);
+}
+
+int cmd_patch(int argc, char **argv)
+{
+    struct patch_run p = {.request = {.over = "resid_pre", .mode = "patch"}, .engine.kv = "f32"};
+    const struct cli_option options[] = {
+        ENGINE_OPT_MODEL(p.engine),
+        {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt"},
+        {"--corrupt", "TEXT", CLI_TEXT, &p.inputs[RUN_CORRUPT].text, 0, 0,
+         "one of the same length that differs in what matters"},
+        {"--metric", "M", CLI_TEXT, &p.metric.text, 0, 0, "'A - B', logprob:TOKEN or kl"},
+        {"--over", "POINTS", CLI_TEXT, &p.request.over, 0, 0,
+         "where values are changed (default resid_pre)"},
+        {"--layers", "LIST", CLI_TEXT, &p.request.layers, 0, 0, "such as 0-3,7,-1 (default: all)"},
+        {"--heads", "LIST", CLI_TEXT, &p.request.heads, 0, 0,
+         "of z, pattern, q; KV heads of k, v (default: all)"},
+        {"--positions", "LIST", CLI_TEXT, &p.request.positions, 0, 0, "of tokens (default: all)"},
+        {"--mode", "MODE", CLI_TEXT, &p.request.mode, 0, 0,
+         "patch (default), zero, mean or scale:X"},
+        {"--into", "RUN", CLI_TEXT, &p.into, 0, 0,
+         "the run that is changed: corrupt (default with patch) or clean"},
+        {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object"},
+        {"--screen", "KIND", CLI_TEXT, &p.screen_name, 0, 0,
+         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+        {"--width", "N", CLI_INT, &p.width, 20, 1000, "columns (default: the terminal's)"},
+        ENGINE_OPT_CTX(p.engine),
+        ENGINE_OPT_THREADS(p.engine),
+        ENGINE_OPT_KV(p.engine),
+        ENGINE_OPT_ISA(p.engine),
+        ENGINE_OPT_FINITE(p.engine),
+    };
+    const struct cli_command command =
+        CLI_COMMAND("patch", "[MODEL] --clean TEXT --corrupt TEXT --metric M",
+                    "Which value inside a model makes the difference between two prompts.", notes,
+                    options, 0, 1);
+    int code;
+    if (!engine_parse(&p.engine, &command, argc, argv, &code))
+        return code;
+    code = check_patch_options(&p, &command);
+    if (code == EXIT_OK) {
+        sandbox_enter(&(struct sandbox){.checkpoints = {p.engine.path}});
+        code = patch_prepare(&p, &command);
+    }
+    if (code == EXIT_OK)
+        code = sweep(&p);
+    if (code == EXIT_OK)
+        code = report(&p);
+    patch_close(&p);
+    return cli_finish(code);
+}

@@ -1,0 +1,181 @@
+/* See grid.h. */
+#include "patch/grid.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct grid_point {
+    const char *name;
+    mgpt_point point;
+};
+
+static const struct grid_point points[] = {
+    {"resid_pre", MGPT_RESID_PRE},
+    {"resid_mid", MGPT_RESID_MID},
+    {"resid_post", MGPT_RESID_POST},
+    {"attn_out", MGPT_ATTN_OUT},
+    {"mlp_out", MGPT_MLP_OUT},
+    {"z", MGPT_HEADS},
+    {"pattern", MGPT_WEIGHTS},
+    {"q", MGPT_Q},
+    {"k", MGPT_K},
+    {"v", MGPT_V},
+};
+enum { N_GRID_POINTS = sizeof points / sizeof *points };
+
+static int grid_no_memory(void)
+{
+    cli_note("out of memory: the sites of a sweep");
+    return EXIT_FULL;
+}
+
+/* ---- sets of numbers ---- */
+
+/* A number of 0 .. n - 1, or of -n .. -1 from the end; *at moves past it. */
+static int read_number(const char **at, size_t n, int32_t *number)
+{
+    char *end;
+    long long x = strtoll(*at, &end, 10);
+    int found = end > *at && x >= -(long long)n && x < (long long)n;
+    *number = (int32_t)(x < 0 ? x + (long long)n : x);
+    *at = end;
+    return found;
+}
+
+static int read_range(const char **at, size_t n, int32_t *first, int32_t *last)
+{
+    if (!read_number(at, n, first))
+        return 0;
+    *last = *first;
+    if (**at == '-') {
+        ++*at;
+        return read_number(at, n, last) && *last >= *first;
+    }
+    return 1;
+}
+
+int grid_read_set(const char *option, const char *text, size_t n, int32_t **set)
+{
+    int32_t first = 0, last = (int32_t)n - 1;
+    const char *at = text;
+    for (;; at++) {
+        if (text && (!read_range(&at, n, &first, &last) || (*at && *at != ','))) {
+            cli_note(
+                "%s: expected numbers from 0 to %zu and ranges such as 0-3,7,-1, found '%.64s'",
+                option, n - 1, text);
+            return EXIT_USAGE;
+        }
+        for (int32_t i = first; i <= last; i++)
+            if (!arr_push(*set, i))
+                return grid_no_memory();
+        if (!text || !*at)
+            return EXIT_OK;
+    }
+}
+
+/* ---- a grid ---- */
+
+static int read_mode(const char *text, struct sweep_grid *g)
+{
+    static const char *const names[] = {"patch", "zero", "mean"};
+    double factor;
+    const struct cli_option scale = {.kind = CLI_REAL, .to = &factor, .min = -1e30, .max = 1e30};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            g->mode = (enum sweep_mode)i;
+            return EXIT_OK;
+        }
+    g->mode = SWEEP_SCALE;
+    if (strncmp(text, "scale:", 6) == 0 && cli_set_number(&scale, text + 6)) {
+        g->factor = (float)factor;
+        return EXIT_OK;
+    }
+    cli_note("--mode: expected patch, zero, mean or scale:X, found '%.64s'", text);
+    return EXIT_USAGE;
+}
+
+/* The point with a name of n bytes. */
+static const struct grid_point *find_point(const char *name, size_t n)
+{
+    char word[64];
+    const char *names[N_GRID_POINTS];
+    for (size_t i = 0; i < N_GRID_POINTS; i++) {
+        names[i] = points[i].name;
+        if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
+            return &points[i];
+    }
+    snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), name);
+    const char *near = cli_nearest(word, names, N_GRID_POINTS);
+    if (near)
+        cli_note("--over: no point is called '%s', did you mean '%s'?", word, near);
+    else
+        cli_note("--over: no point is called '%s' (see mgpt patch --help)", word);
+    return NULL;
+}
+
+/* Every layer of the grid must have the hook; *hook is that of the last one. */
+static int find_hook(const struct sweep_grid *g, const struct hook *hooks, const struct hook **hook)
+{
+    char name[64];
+    for (size_t i = 0; i < arr_len(g->layers); i++) {
+        *hook = hooks_find(hooks, g->point, g->layers[i]);
+        if (*hook)
+            continue;
+        mgpt_point_name(g->point, g->layers[i], name, sizeof name);
+        cli_note("--over %s: the model has no %s", g->name, name);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+static int read_grid(const struct grid_request *r, const struct hook *hooks, int32_t n_layer,
+                     size_t n_tokens, struct sweep_grid *g)
+{
+    const struct hook *hook = NULL;
+    int code = read_mode(r->mode, g);
+    if (code == EXIT_OK && g->mode == SWEEP_MEAN && hook_is_attention(g->point)) {
+        cli_note("--mode mean: the rows of %s have different lengths", g->name);
+        return EXIT_USAGE;
+    }
+    if (code == EXIT_OK)
+        code = grid_read_set("--layers", r->layers, (size_t)n_layer, &g->layers);
+    if (code == EXIT_OK)
+        code = find_hook(g, hooks, &hook);
+    if (code != EXIT_OK)
+        return code;
+    g->has_heads = hook->n_dims == 3;
+    size_t n_heads = g->has_heads ? (size_t)hook->dims[hook_is_attention(g->point) ? 0 : 1] : 1;
+    g->width = (size_t)hook->dims[hook->n_dims - 1];
+    code = grid_read_set("--heads", g->has_heads ? r->heads : NULL, n_heads, &g->heads);
+    return code == EXIT_OK ? grid_read_set("--positions", r->positions, n_tokens, &g->positions)
+                           : code;
+}
+
+int grid_read(const struct grid_request *r, const struct engine *e, const struct hook *hooks,
+              size_t n_tokens, struct sweep_grid **grids)
+{
+    mgpt_error err;
+    if (e->info.n_layer == 0) {
+        cli_note("--over: the model has no layers");
+        return EXIT_USAGE;
+    }
+    for (const char *at = r->over;; at++) {
+        size_t n = strcspn(at, ",");
+        const struct grid_point *point = find_point(at, n);
+        if (!point)
+            return EXIT_USAGE;
+        const struct sweep_grid empty = {.name = point->name, .point = point->point, .group = 1};
+        if (!arr_push(*grids, empty))
+            return grid_no_memory();
+        struct sweep_grid *g = &(*grids)[arr_len(*grids) - 1];
+        int code = read_grid(r, hooks, e->info.n_layer, n_tokens, g);
+        if (code == EXIT_OK && sweep_grid_room(g, &err) < 0)
+            code = cli_fail(NULL, &err);
+        at += n;
+        if (code != EXIT_OK || !*at)
+            return code;
+    }
+}
