@@ -73,11 +73,11 @@ tells "... counted, the first with its reason" "8 of 11 lines could not be score
 says "a text that is cut says so" '"truncated":true'
 says "any id comes back" '{"id":null,"n_tokens":16'
 
-printf '%s\n' '{"text": "anna"}' '{"text": "anna", "context": "b", "id": 5}' >"$tmp/field.jsonl"
+printf '%s\n' '{"text": "anna"}' '{"text": "anna", "prompt": "b", "id": 5}' >"$tmp/field.jsonl"
 run score "$names" -f "$tmp/field.jsonl" --json
 check "a field that is not read: exit 3" [ "$code" -eq 3 ]
 tells "... with the line and the fields there are" \
-    'line 2: unknown field "context": the fields of a record are text and id'
+    'line 2: unknown field "prompt": the fields of a record are id, text, context, continuation and continuations'
 says "... in its place" '{"id":5,"error":"unknown field'
 
 # ---- half a character, and control tokens ----

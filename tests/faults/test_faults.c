@@ -48,6 +48,8 @@ static const struct sweep sweeps[] = {
     {"score", cmd_score, "@weights/names.gguf -f - --each -t 2", "anna\nbob\n", SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --json --top 3",
      "{\"text\": \"anna\", \"id\": 7}\n", SWEEP_PLAIN, 0},
+    {"score", cmd_score, "@weights/names.gguf -f - --json",
+     "{\"context\": \"abcdefghijklm\", \"continuations\": [\"na\", \"nd\"]}\n", SWEEP_PLAIN, 0},
     {"attend", cmd_attend, "identity --causal", NULL, SWEEP_PLAIN, 0},
     {"attend", cmd_attend, "-x - --heads 2 --wq dim:1 --json", "1 2\n3 4\n", SWEEP_PLAIN, 0},
     {"check", cmd_check, "@weights/names.gguf @weights/names.ref.json --tokens 3", NULL, SWEEP_PLAIN, 0},

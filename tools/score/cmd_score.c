@@ -5,9 +5,11 @@
  * context is scored as far as the context goes, as microgpt does.
  *
  * With --json a line is an object and becomes one (score_json.h), also when it cannot be scored: a
- * file can be cut into shards anywhere between lines, and their results put together.
+ * file can be cut into shards anywhere between lines, and their results put together. It may have
+ * several texts, a context with each of its continuations (score_pair.h).
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/text.h"
@@ -21,8 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts are scored in windows of so few texts or tokens that output does not wait long. */
-enum { WINDOW = 1024, WINDOW_TOKENS = 1 << 13 };
+/* Lines are scored in windows of so few lines or tokens that output does not wait long. Contexts may
+ * wait for others that begin alike; a token of a line without one counts TEXT_WEIGHT times. */
+enum { WINDOW = 4096, WINDOW_TOKENS = 1 << 17, TEXT_WEIGHT = 16 };
 
 enum {
     MOST_LINE = 64 << 20
@@ -31,41 +34,47 @@ enum {
 struct score_run {
     struct engine engine;
     struct scorer scorer;
-    struct scored_text window[WINDOW];
-    struct score_line lines[WINDOW]; /* --json: the same texts */
-    size_t n_window, n_waiting;      /* texts in hand, and their tokens */
+    struct score_line *lines;  /* stb_ds array: the window */
+    struct scored_text *texts; /* stb_ds array: of these lines */
+    size_t n_done, n_waiting;  /* texts that have been scored; the others' tokens */
     const char *file;
     int each, no_bos, no_end, json;
     int32_t top;
     size_t n_bad,
         first_bad; /* lines that cannot be scored; the number of the first and its reason */
     char why_bad[sizeof(((mgpt_error *)0)->text)];
-    size_t n_texts, n_tokens, n_cut;
-    double nll; /* nats */
+    size_t n_texts, n_tokens, n_cut, n_cut_left; /* n_cut_left: lines with a context that was cut */
+    double nll;                                  /* nats */
 };
 
 static const char notes[] =
     "Empty lines are skipped. Prints the number of texts and tokens, the negative log-likelihood\n"
     "per token in nats and in bits, and the perplexity.\n\n"
-    "With --json each line is {\"text\": \"...\"}, with an \"id\" of any kind if you like and no\n"
-    "other field. It becomes a record in the same place: id, n_tokens, sum_logprob, perplexity, "
-    "ids,\n"
-    "and logprobs with OpenAI's names (tokens, token_logprobs; --top N adds top_logprobs, and "
-    "makes\n"
-    "the output a reference for mgpt check). A line that cannot be scored becomes a record with "
-    "error\n"
-    "and line, and the exit code is 3 when all is done.\n\n"
+    "With --json each line is {\"text\": \"...\"}, or a context with one or more continuations:\n"
+    "{\"context\": \"...\", \"continuation\": \"...\"} or {\"context\": \"...\",\n"
+    "\"continuations\": [\"...\", ...]}, with an \"id\" of any kind if you like and no other\n"
+    "field. It becomes a record in the same place. Of a text: id, n_tokens, sum_logprob,\n"
+    "perplexity, ids, and logprobs with OpenAI's names (tokens, token_logprobs; --top N adds\n"
+    "top_logprobs, and makes the output a reference for mgpt check). Of a continuation: n_tokens,\n"
+    "sum_logprob, is_greedy, with --top also logprobs; of several, an array of these. A line that\n"
+    "cannot be scored becomes a record with error and line, and the exit code is 3 when all is\n"
+    "done.\n\n"
+    "Contexts and continuations are cut into tokens as lm-evaluation-harness does it: spaces at\n"
+    "the end of the context begin the continuation; its tokens are those that context and\n"
+    "continuation have after the number of tokens of the context; an empty context is BOS or EOS;\n"
+    "names of control tokens count as these; what the model's context does not hold is cut from\n"
+    "the left (\"truncated\"). Lines that share a context need not be neighbours: it runs once.\n\n"
     "examples:\n"
     "  mgpt score weights/names.gguf -f names.txt --each\n"
     "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
     "refused, or logits not finite, 4 out of memory, 5 input/output, 130 interrupted\n";
 
-static int print_text(struct score_run *s, size_t i)
+static int print_line(const struct score_run *s, const struct score_line *line)
 {
-    const struct scored_text *t = &s->window[i];
+    const struct scored_text *t = s->texts + line->first;
     if (s->json)
-        return score_json_print(s->engine.model, &s->lines[i], t);
+        return score_json_print(s->engine.model, line, t);
     if (s->each) {
         printf("%.17g\t%zu\t", t->nll, t->n_scored);
         fwrite(t->text, 1, t->n_bytes, stdout);
@@ -74,27 +83,71 @@ static int print_text(struct score_run *s, size_t i)
     return EXIT_OK;
 }
 
-/* Scores the texts in hand and counts them, in their order. */
+static void free_tokens(struct scored_text *t)
+{
+    free(t->tokens);
+    free(t->logprobs);
+    free(t->top);
+    t->tokens = NULL;
+    t->logprobs = NULL;
+    t->top = NULL;
+}
+
+/* Drops the texts from number n on. */
+static void drop_texts(struct score_run *s, size_t n)
+{
+    for (size_t i = n; i < arr_len(s->texts); i++)
+        free_tokens(&s->texts[i]);
+    if (s->texts)
+        arr_set_len(s->texts, n);
+    s->n_done = s->n_done < n ? s->n_done : n;
+}
+
+/* Scores the texts in hand, also those of a line that has more. */
+static int score_waiting(struct score_run *s)
+{
+    int code = score_texts(&s->scorer, s->texts + s->n_done, arr_len(s->texts) - s->n_done);
+    for (; s->n_done < arr_len(s->texts); s->n_done++)
+        if (!s->texts[s->n_done].text && !s->top) /* its record has sums only */
+            free_tokens(&s->texts[s->n_done]);
+    s->n_waiting = 0;
+    return code;
+}
+
+static void count_line(struct score_run *s, const struct score_line *line)
+{
+    int cut = 0;
+    for (size_t i = line->first; i < line->first + line->n; i++) {
+        s->n_tokens += s->texts[i].n_scored;
+        s->nll += s->texts[i].nll;
+        cut |= s->texts[i].cut;
+    }
+    s->n_texts++;
+    if (cut && s->texts[line->first].text)
+        s->n_cut++;
+    else
+        s->n_cut_left += (size_t)cut;
+}
+
+/* Scores the window, counts and prints its lines in their order. */
 static int score_window(struct score_run *s)
 {
-    int code = score_texts(&s->scorer, s->window, s->n_window);
-    for (size_t i = 0; i < s->n_window; i++) {
-        struct scored_text *t = &s->window[i];
+    int code = score_waiting(s);
+    for (size_t i = 0; i < arr_len(s->lines); i++) {
         if (code == EXIT_OK) {
-            s->n_texts++;
-            s->n_tokens += t->n_scored;
-            s->nll += t->nll;
-            code = print_text(s, i);
+            count_line(s, &s->lines[i]);
+            code = print_line(s, &s->lines[i]);
         }
-        free(t->tokens);
-        score_json_release(&s->lines[i], t);
+        json_decref(s->lines[i].object);
     }
-    s->n_window = s->n_waiting = 0;
+    drop_texts(s, 0);
+    if (s->lines)
+        arr_set_len(s->lines, 0);
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
 /* The tokens of a text, from BOS to the end token, as far as the context goes. */
-static int score_read_tokens(struct score_run *s, struct scored_text *t, int *cut, mgpt_error *err)
+static int score_read_tokens(const struct score_run *s, struct scored_text *t, mgpt_error *err)
 {
     const mgpt_info *info = &s->engine.info;
     size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
@@ -104,58 +157,94 @@ static int score_read_tokens(struct score_run *s, struct scored_text *t, int *cu
         return status;
     if (info->eos >= 0 && !s->no_end)
         t->tokens[n++] = info->eos;
+    t->n_context = 1;
     t->n_scored = n > 0 ? n - 1 : 0;
-    *cut = t->n_scored > n_ctx;
-    if (*cut)
+    t->cut = t->n_scored > n_ctx;
+    if (t->cut)
         t->n_scored = n_ctx;
-    s->n_cut += (size_t)*cut;
     return MGPT_OK;
 }
 
-/* Puts the text in hand at the end of the window. */
-static int keep_text(struct score_run *s)
+/* Appends a text of the window's last line. */
+static int add_text(struct score_run *s, struct scored_text t, const struct score_pair *pair,
+                    mgpt_error *err)
 {
-    s->n_waiting += s->window[s->n_window].n_scored;
-    s->n_window++;
-    return s->n_window == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
+    size_t n_vocab = (size_t)s->engine.info.n_vocab, n_top = (size_t)s->top;
+    int status = t.text ? score_read_tokens(s, &t, err)
+                        : score_pair_encode(&s->engine, pair, s->no_bos, &t, err);
+    t.is_greedy = !t.text;
+    if (status == MGPT_OK && s->json && (t.text || n_top > 0) &&
+        !score_json_room(&t, n_top < n_vocab ? n_top : n_vocab))
+        status = err_memory(err, "the log-probabilities", t.n_scored);
+    if (status == MGPT_OK && !arr_push(s->texts, t))
+        status = err_memory(err, "the texts", arr_len(s->texts) * sizeof t);
+    if (status < 0)
+        free_tokens(&t);
+    else
+        s->n_waiting += t.text ? TEXT_WEIGHT * t.n_scored : t.n_context + t.n_scored;
+    return status;
 }
 
-static int score_add_text(struct score_run *s, size_t line, const char *text, size_t n_bytes)
+/* Puts a line at the end of the window. */
+static int keep_line(struct score_run *s, struct score_line line)
 {
-    struct scored_text *t = &s->window[s->n_window];
+    mgpt_error err;
+    if (!arr_push(s->lines, line)) {
+        json_decref(line.object);
+        err_memory(&err, "the lines", arr_len(s->lines) * sizeof line);
+        return cli_fail(s->file, &err);
+    }
+    return arr_len(s->lines) == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
+}
+
+static int score_add_text(struct score_run *s, size_t number, const char *text, size_t n_bytes)
+{
+    struct score_line line = {.number = number, .first = arr_len(s->texts), .n = 1};
     mgpt_error err;
     char what[32];
-    int cut;
-    *t = (struct scored_text){.text = text, .n_bytes = n_bytes};
-    if (score_read_tokens(s, t, &cut, &err) == MGPT_OK)
-        return keep_text(s);
-    free(t->tokens);
-    snprintf(what, sizeof what, "line %zu", line);
+    struct scored_text t = {.text = text, .n_bytes = n_bytes};
+    if (add_text(s, t, NULL, &err) == MGPT_OK)
+        return keep_line(s, line);
+    snprintf(what, sizeof what, "line %zu", number);
     return cli_fail(what, &err);
+}
+
+/* The line's texts, as far as they can be scored. Those of a line with many are scored before all
+ * are in hand. */
+static int add_texts(struct score_run *s, struct score_line *line)
+{
+    int code = EXIT_OK;
+    for (size_t i = 0; i < line->n && line->wrong.status == MGPT_OK && code == EXIT_OK; i++) {
+        struct scored_text t = {0};
+        struct score_pair pair;
+        if (score_json_text(line, i, &t, &pair))
+            add_text(s, t, &pair, &line->wrong);
+        if (s->n_waiting >= WINDOW_TOKENS)
+            code = score_waiting(s);
+    }
+    return code;
 }
 
 static int add_json(struct score_run *s, size_t number, const char *text, size_t n_bytes)
 {
-    struct scored_text *t = &s->window[s->n_window];
-    struct score_line *line = &s->lines[s->n_window];
-    const size_t n_vocab = (size_t)s->engine.info.n_vocab;
-    *t = (struct scored_text){0};
-    *line = (struct score_line){.number = number};
-    if (score_json_read(line, text, n_bytes, &t->text, &t->n_bytes) &&
-        score_read_tokens(s, t, &line->cut, &line->wrong) == MGPT_OK &&
-        !score_json_room(t, (size_t)s->top < n_vocab ? (size_t)s->top : n_vocab))
-        err_memory(&line->wrong, "the log-probabilities", t->n_scored);
-    if (line->wrong.status == MGPT_EMEM) {
-        cli_fail(s->file, &line->wrong);
-        free(t->tokens);
-        score_json_release(line, t);
-        return EXIT_FULL;
+    struct score_line line = {.number = number, .first = arr_len(s->texts)};
+    line.n = score_json_read(&line, text, n_bytes);
+    int code = add_texts(s, &line);
+    if (line.wrong.status == MGPT_EMEM)
+        code = cli_fail(s->file, &line.wrong);
+    if (line.wrong.status < 0) {
+        drop_texts(s, line.first);
+        line.n = 0;
     }
-    if (line->wrong.status < 0 && s->n_bad++ == 0) {
+    if (code != EXIT_OK) {
+        json_decref(line.object);
+        return code;
+    }
+    if (line.wrong.status < 0 && s->n_bad++ == 0) {
         s->first_bad = number;
-        memcpy(s->why_bad, line->wrong.text, sizeof s->why_bad);
+        memcpy(s->why_bad, line.wrong.text, sizeof s->why_bad);
     }
-    return keep_text(s);
+    return keep_line(s, line);
 }
 
 static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
@@ -168,6 +257,8 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
             code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
     }
     int rest = score_window(s); /* also those before a line that cannot be scored */
+    arr_free(s->lines);
+    arr_free(s->texts);
     return code == EXIT_OK ? rest : code;
 }
 
@@ -176,6 +267,10 @@ static int score_report(const struct score_run *s)
     if (s->n_cut > 0)
         cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
                  s->n_texts, mgpt_n_ctx(s->engine.session));
+    if (s->n_cut_left > 0)
+        cli_note("%zu of %zu contexts do not fit the model's %zu positions with their "
+                 "continuations; their beginnings were cut",
+                 s->n_cut_left, s->n_texts, mgpt_n_ctx(s->engine.session));
     if (s->n_bad > 0)
         cli_note("%s: %zu of %zu lines could not be scored; line %zu: %s", s->file, s->n_bad,
                  s->n_texts, s->first_bad, s->why_bad);
@@ -222,7 +317,7 @@ int cmd_score(int argc, char **argv)
          "also one line per text: nll in nats, tokens, text, with tabs between"},
         {"--json", NULL, CLI_FLAG, &s.json, 0, 0, "JSON Lines in and out, a record per line"},
         {"--top", "N", CLI_INT, &s.top, 1, 1000, "with --json: also the N likeliest tokens"},
-        {"--no-bos", NULL, CLI_FLAG, &s.no_bos, 0, 0, "do not put BOS in front of a text"},
+        {"--no-bos", NULL, CLI_FLAG, &s.no_bos, 0, 0, "do not put BOS in front"},
         {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token after it"},
         ENGINE_OPT_CTX(s.engine),
         ENGINE_OPT_THREADS(s.engine),

@@ -14,41 +14,90 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A field that is not read would be a request that is not met: "context" is no prompt here. */
+static int score_refuse(struct score_line *line, const char *why)
+{
+    return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET, "%s", why);
+}
+
+/* A field that is not read would be a request that is not met. */
 static int check_fields(struct score_line *line)
 {
+    static const char *const known[] = {"id", "text", "context", "continuation", "continuations"};
     const char *name;
     json_t *value;
     json_object_foreach(line->object, name, value)
     {
-        if (strcmp(name, "text") != 0 && strcmp(name, "id") != 0)
+        size_t i = 0, n = sizeof known / sizeof *known;
+        while (i < n && strcmp(name, known[i]) != 0)
+            i++;
+        if (i == n)
             return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "unknown field \"%.*s\": the fields of a record are text and id",
+                           "unknown field \"%.*s\": the fields of a record are id, text, context, "
+                           "continuation and continuations",
                            CKPT_CLIP(name, strlen(name)));
     }
     return MGPT_OK;
 }
 
-int score_json_read(struct score_line *line, const char *text, size_t n, const char **bytes,
-                    size_t *n_bytes)
+/* Which of text, continuation and continuations the record has; NULL unless it is one of them, with
+ * the type and the context that it needs. */
+static const json_t *score_json_asked(struct score_line *line)
+{
+    const json_t *object = line->object, *text = json_object_get(object, "text");
+    const json_t *context = json_object_get(object, "context");
+    const json_t *one = json_object_get(object, "continuation");
+    const json_t *list = json_object_get(object, "continuations");
+    if (!context && !one && !list && json_is(text, JSON_STRING))
+        return text;
+    if (!context && !one && !list)
+        score_refuse(line, "expected an object with a string called text, or context with "
+                           "continuation or continuations");
+    else if (text)
+        score_refuse(line, "a record has a text or a context with continuations, not both");
+    else if (!json_is(context, JSON_STRING))
+        score_refuse(line, "expected a string called context with the continuation");
+    else if (!one == !list)
+        score_refuse(line, "expected one of continuation and continuations with the context");
+    else if (list && json_array_size(list) == 0)
+        score_refuse(line, "continuations: expected an array of strings, one at least");
+    else
+        return one ? one : list;
+    return NULL;
+}
+
+size_t score_json_read(struct score_line *line, const char *text, size_t n)
 {
     json_error_t failed;
     line->object = json_read(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &failed);
-    const json_t *value = json_object_get(line->object, "text");
     if (!line->object && !json_read_no_memory(&failed, n, &line->wrong))
         err_set(&line->wrong, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %s", failed.text);
-    else if (!line->object)
+    if (!line->object)
         return 0;
-    else if (!json_is_string(value))
+    const json_t *asked = score_json_asked(line);
+    if (!asked || check_fields(line) < 0)
+        return 0;
+    return json_is(asked, JSON_ARRAY) ? json_array_size(asked) : 1;
+}
+
+int score_json_text(struct score_line *line, size_t i, struct scored_text *text,
+                    struct score_pair *pair)
+{
+    const json_t *asked = score_json_asked(line),
+                 *context = json_object_get(line->object, "context");
+    const json_t *string = json_is(asked, JSON_ARRAY) ? json_array_get(asked, i) : asked;
+    const char *bytes = json_string_value(string);
+    size_t n_bytes = json_string_length(string);
+    if (!context) {
+        text->text = bytes;
+        text->n_bytes = n_bytes;
+        return 1;
+    }
+    *pair = (struct score_pair){json_string_value(context), bytes, json_string_length(context),
+                                n_bytes};
+    if (n_bytes == 0)
         err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
-                "expected an object with a string called text");
-    else
-        check_fields(line);
-    if (line->wrong.status < 0)
-        return 0;
-    *bytes = json_string_value(value);
-    *n_bytes = json_string_length(value);
-    return 1;
+                "continuation %zu: expected a string that is not empty", i + 1);
+    return n_bytes > 0;
 }
 
 int score_json_room(struct scored_text *text, size_t n_top)
@@ -59,16 +108,6 @@ int score_json_room(struct scored_text *text, size_t n_top)
     if (n_top > 0 && ck_mul(text->n_scored, n_top, &n))
         text->top = mem_new((size_t)n, sizeof *text->top);
     return text->logprobs && (n_top == 0 || text->top);
-}
-
-void score_json_release(struct score_line *line, struct scored_text *text)
-{
-    json_decref(line->object);
-    free(text->logprobs);
-    free(text->top);
-    line->object = NULL;
-    text->logprobs = NULL;
-    text->top = NULL;
 }
 
 /* ---- records ---- */
@@ -115,17 +154,23 @@ static json_t *top_list(const mgpt_model *model, const struct scored_text *text,
     return list;
 }
 
-/* OpenAI's "logprobs": nothing is said about the first token. */
+/* OpenAI's "logprobs": of the scored tokens, and of the first of a text, about which nothing is
+ * said. */
 static json_t *logprobs_of(const mgpt_model *model, const struct scored_text *text)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array();
+    size_t unscored = text->text ? text->n_context : 0;
+    const int32_t *ids = text->tokens + (text->n_context - unscored);
     int failed = 0;
-    for (size_t i = 0; text->n_scored > 0 && i <= text->n_scored; i++) {
-        failed |= json_array_append_new(tokens, token_string(model, text->tokens[i]));
-        failed |= json_array_append_new(values,
-                                        i ? score_json_number(text->logprobs[i - 1]) : json_null());
+    for (size_t i = 0; text->n_scored > 0 && i < unscored + text->n_scored; i++) {
+        size_t k = i - unscored;
+        int is_scored = i >= unscored;
+        failed |= json_array_append_new(tokens, token_string(model, ids[i]));
+        failed |= json_array_append_new(values, is_scored ? score_json_number(text->logprobs[k])
+                                                          : json_null());
         if (text->n_top > 0)
-            failed |= json_array_append_new(tops, i ? top_list(model, text, i - 1) : json_null());
+            failed |=
+                json_array_append_new(tops, is_scored ? top_list(model, text, k) : json_null());
     }
     json_t *all = json_pack("{s:o, s:o}", "tokens", tokens, "token_logprobs", values);
     if (text->n_top > 0)
@@ -148,24 +193,61 @@ static json_t *error_record(const struct score_line *line)
     return record;
 }
 
+static json_t *text_record(const mgpt_model *model, const struct scored_text *text)
+{
+    double mean = text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
+    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)text->n_scored,
+                     "sum_logprob", score_json_number(0 - text->nll), "perplexity",
+                     score_json_number(exp(mean)), "ids",
+                     json_ids(text->tokens, text->n_scored > 0 ? text->n_scored + 1 : 0),
+                     "logprobs", logprobs_of(model, text));
+}
+
+static json_t *continuation_record(const mgpt_model *model, const struct scored_text *text)
+{
+    json_t *record =
+        json_pack("{s:I, s:o, s:b}", "n_tokens", (json_int_t)text->n_scored, "sum_logprob",
+                  score_json_number(0 - text->nll), "is_greedy", text->is_greedy);
+    if (record && text->n_top > 0 &&
+        json_object_set_new(record, "logprobs", logprobs_of(model, text)) < 0) {
+        json_decref(record);
+        return NULL;
+    }
+    return record;
+}
+
+static json_t *score_record(const mgpt_model *model, const struct scored_text *text)
+{
+    json_t *record = text->text ? text_record(model, text) : continuation_record(model, text);
+    if (record && text->cut)
+        json_object_set_new(record, "truncated", json_true());
+    return record;
+}
+
+static json_t *list_record(const mgpt_model *model, const struct scored_text *texts, size_t n)
+{
+    json_t *list = json_array();
+    int failed = 0;
+    for (size_t i = 0; i < n; i++)
+        failed |= json_array_append_new(list, score_record(model, &texts[i]));
+    json_t *record = json_pack("{s:o}", "continuations", list);
+    if (!failed)
+        return record;
+    json_decref(record);
+    return NULL;
+}
+
 int score_json_print(const mgpt_model *model, const struct score_line *line,
-                     const struct scored_text *text)
+                     const struct scored_text *texts)
 {
     json_t *id = json_object_get(line->object, "id");
     json_t *rest, *record = json_object();
-    if (line->wrong.status < 0) {
+    if (line->wrong.status < 0)
         rest = error_record(line);
-    } else {
-        double mean =
-            text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
-        rest = json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)text->n_scored,
-                         "sum_logprob", score_json_number(0 - text->nll), "perplexity",
-                         score_json_number(exp(mean)), "ids",
-                         json_ids(text->tokens, text->n_scored > 0 ? text->n_scored + 1 : 0),
-                         "logprobs", logprobs_of(model, text));
-        if (rest && line->cut)
-            json_object_set_new(rest, "truncated", json_true());
-    }
+    else if (json_object_get(line->object, "continuations"))
+        rest = list_record(model, texts, line->n);
+    else
+        rest = score_record(model, texts);
     if ((id && json_object_set(record, "id", id) < 0) || !rest ||
         json_object_update(record, rest) < 0) {
         json_decref(record);

@@ -1,5 +1,5 @@
-/* mgpt score --json: a line {"id": ..., "text": "..."} becomes a text to score, a scored text a
- * record.
+/* mgpt score --json: a line {"id": ..., "text": "..."} becomes a text to score, one with a context
+ * and continuations a text for each of these; scored texts become a record.
  *
  * A line that cannot be scored becomes a record too, with "error" in the place of numbers: records
  * are as many as lines, in their order.
@@ -7,33 +7,33 @@
 #ifndef MGPT_SCORE_JSON_H
 #define MGPT_SCORE_JSON_H
 
-#include "score/score_texts.h"
+#include "score/score_pair.h"
 
 #include <jansson.h>
 
 /* What a record needs besides its text. */
 struct score_line {
     size_t number;    /* of the line, from 1 */
-    json_t *object;   /* what stood in it, which keeps the text; NULL where it was no object */
+    json_t *object;   /* the record, which keeps the strings; NULL if it is not an object */
     mgpt_error wrong; /* status < 0: why it cannot be scored */
-    int cut;          /* 1: only as much of it is scored as the context holds */
+    size_t first, n;  /* its texts: [first, first + n) of the window */
 };
 
-/* Reads a line; its fields are text and id, any other is refused. Returns 1 with its text in
- * *bytes, which lives as long as line->object; 0 with line->wrong.
- */
-int score_json_read(struct score_line *line, const char *text, size_t n, const char **bytes,
-                    size_t *n_bytes);
+/* Reads a line; a field that is not known is refused. Returns the number of texts, or 0 with
+ * line->wrong. */
+size_t score_json_read(struct score_line *line, const char *text, size_t n);
+
+/* Text i of the line: either text and n_bytes are set, or text is NULL and *pair is set. They live
+ * as long as line->object. 0 with line->wrong. */
+int score_json_text(struct score_line *line, size_t i, struct scored_text *text,
+                    struct score_pair *pair);
 
 /* Makes room for log-probabilities, and the n_top likeliest tokens, when the number to score is
  * known. 0 when out of memory. */
 int score_json_room(struct scored_text *text, size_t n_top);
 
-/* Prints the record. Returns an exit code. */
+/* Prints the record of the line's texts. Returns an exit code. */
 int score_json_print(const mgpt_model *model, const struct score_line *line,
-                     const struct scored_text *text);
-
-/* Releases what the two own; tokens are the caller's. */
-void score_json_release(struct score_line *line, struct scored_text *text);
+                     const struct scored_text *texts);
 
 #endif

@@ -1,8 +1,9 @@
 /* Log-probabilities of many texts with few passes over the weights.
  *
- * A text that is long is fed: one pass for each chunk of its tokens. Short ones are stepped side by
- * side: one pass for a token of each. Either way the numbers are those of the text alone, to the
- * bit, and are added up in the order of its tokens.
+ * Texts with the same context are a group, whose context runs once. What follows it is fed if it is
+ * long: one pass for each chunk of its tokens. Short ones are stepped side by side, each in a fork
+ * of the session that holds the context: one pass for a token of each. The numbers are those of the
+ * text alone, to the bit, and are added up in the order of its tokens.
  */
 #ifndef MGPT_SCORE_TEXTS_H
 #define MGPT_SCORE_TEXTS_H
@@ -10,27 +11,32 @@
 #include "engine/engine.h"
 
 struct scored_text {
-    const char *text; /* borrowed */
+    const char *text; /* borrowed; NULL for a context with a continuation */
     size_t n_bytes;
-    int32_t *tokens; /* malloc'ed: n_scored + 1 of them, or more */
-    size_t n_scored; /* tokens but the first, as far as the context goes */
-    double nll;      /* in nats: the sum of -log p */
-    /* Arrays of the caller's, or NULL: the log-probability of token i + 1, and the n_top likeliest
-     * tokens in its place ([n_scored][n_top]; n_top is not above the vocabulary). */
+    int32_t *tokens;  /* malloc'ed: [n_context + n_scored] or more */
+    size_t n_context; /* tokens that are only seen, at least 1; those of a text are its first */
+    size_t n_scored;  /* tokens after them */
+    int cut;          /* 1: it is longer than the context of the model, and this is what fits */
+    double nll;       /* in nats: the sum of -log p */
+    int is_greedy;    /* 1 in: say whether each token is the likeliest. 1 out: they are */
+    /* Arrays of the caller's, or NULL: the log-probability of token n_context + i, and the n_top
+     * likeliest tokens in its place ([n_scored][n_top]; n_top is not above the vocabulary). */
     double *logprobs;
     mgpt_candidate *top;
     size_t n_top;
 };
 
-/* Timelines for short texts. */
+enum { SCORE_SLOTS = 48 };
+
 struct scorer {
-    struct engine *engine; /* with a session */
-    mgpt_session **slots;  /* [n_slots]; none until they are needed */
-    size_t n_slots;
+    struct engine *engine;            /* with a session, which runs contexts and long texts */
+    mgpt_session *slots[SCORE_SLOTS]; /* sessions for short texts; NULL until they are needed */
+    struct scored_text *at_work[SCORE_SLOTS]; /* by slot: the first n_live */
+    size_t n_live;
 };
 
-/* Fills in nll, logprobs and top for n texts; one with nothing to score needs no tokens. Returns an
- * exit code. */
+/* Fills in nll, is_greedy, logprobs and top for n texts; one with nothing to score needs no tokens.
+ * Returns an exit code. */
 int score_texts(struct scorer *scorer, struct scored_text *texts, size_t n);
 void score_close(struct scorer *scorer);
 

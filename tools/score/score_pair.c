@@ -1,0 +1,106 @@
+/* Contexts and continuations as tokens. See score_pair.h. */
+#include "score/score_pair.h"
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Python's str.isspace, which the harness strips by. */
+static int is_space(uint32_t c)
+{
+    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+/* Bytes of the text without the spaces at its end. */
+static size_t strip_spaces(const char *text, size_t n)
+{
+    while (n > 0) {
+        uint32_t c;
+        size_t at = n - 1;
+        while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
+            at--;
+        utf8_next(text + at, n - at, &c);
+        if (!is_space(c))
+            break;
+        n = at;
+    }
+    return n;
+}
+
+static int32_t prefix_token(const struct engine *e)
+{
+    return e->info.bos >= 0 ? e->info.bos : e->info.eos;
+}
+
+/* As transformers' tokenizers do: with control tokens that are spelt out, and with BOS if the model
+ * asks for it, unless the text begins with the name of the prefix token. */
+static int encode_part(const struct engine *e, const char *text, size_t n_bytes, int no_bos,
+                       int32_t **tokens, size_t *n, mgpt_error *err)
+{
+    size_t n_name = 0;
+    const char *name = mgpt_token_text(e->model, prefix_token(e), &n_name);
+    int has_bos = n_name > 0 && n_name <= n_bytes && memcmp(text, name, n_name) == 0;
+    unsigned flags = MGPT_PARSE_SPECIAL | (has_bos || no_bos ? MGPT_NO_SPECIAL_TOKENS : 0);
+    return engine_try_encode(e, text, n_bytes, flags, -1, tokens, n, err);
+}
+
+/* All tokens, the number of those of the context in *n_context. */
+static int encode_both(const struct engine *e, const char *both, size_t n_bytes, size_t n_stripped,
+                       int no_bos, struct scored_text *text, size_t *n, mgpt_error *err)
+{
+    int32_t *tokens = NULL;
+    int status = MGPT_OK;
+    text->n_context = 1;
+    if (n_stripped == 0 && prefix_token(e) < 0)
+        return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
+                       "an empty context, and the model has no BOS or EOS to begin with");
+    if (n_stripped == 0)
+        return engine_try_encode(e, both, n_bytes, MGPT_PARSE_SPECIAL | MGPT_NO_SPECIAL_TOKENS,
+                                 prefix_token(e), &text->tokens, n, err);
+    status = encode_part(e, both, n_stripped, no_bos, &tokens, &text->n_context, err);
+    free(tokens);
+    return status < 0 ? status : encode_part(e, both, n_bytes, no_bos, &text->tokens, n, err);
+}
+
+/* Keeps of n tokens those that the model can see, and the last, which it only predicts. */
+static int cut_left(const struct engine *e, struct scored_text *text, size_t n, mgpt_error *err)
+{
+    size_t n_ctx = mgpt_n_ctx(e->session);
+    if (text->n_context == 0)
+        return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET, "the context has no tokens");
+    if (n <= text->n_context)
+        return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
+                       "the continuation has no token of its own: context and continuation are %zu "
+                       "tokens, the context alone %zu",
+                       n, text->n_context);
+    text->n_scored = n - text->n_context;
+    if (text->n_scored > n_ctx)
+        return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
+                       "the continuation has %zu tokens, the model's context holds %zu",
+                       text->n_scored, n_ctx);
+    text->cut = n > n_ctx + 1;
+    if (text->cut) {
+        memmove(text->tokens, text->tokens + n - (n_ctx + 1), (n_ctx + 1) * sizeof *text->tokens);
+        text->n_context = n_ctx + 1 - text->n_scored;
+    }
+    return MGPT_OK;
+}
+
+int score_pair_encode(const struct engine *e, const struct score_pair *pair, int no_bos,
+                      struct scored_text *text, mgpt_error *err)
+{
+    size_t n_bytes = pair->n_context + pair->n_continuation, n;
+    char *both = malloc(n_bytes + 1);
+    if (!both)
+        return err_memory(err, "the text", n_bytes);
+    memcpy(both, pair->context, pair->n_context);
+    memcpy(both + pair->n_context, pair->continuation, pair->n_continuation);
+    int status = encode_both(e, both, n_bytes, strip_spaces(pair->context, pair->n_context), no_bos,
+                             text, &n, err);
+    free(both);
+    return status < 0 ? status : cut_left(e, text, n, err);
+}
