@@ -9,8 +9,9 @@ import sys
 
 ROOT = pathlib.Path(os.environ.get('MGPT_SOURCE_ROOT') or pathlib.Path(__file__).parents[2])
 LINES_MOST = 450
-# Every instruction set has these names, and the browser has files in place of some of src.
-SAME = ('src/kernels/simd/', 'src/kernels/isa/', 'tools/lab/wasm/')
+# Every instruction set has these names, the browser has files in place of some of src, and the specification's program
+# shares nothing with src.
+SAME = ('src/kernels/simd/', 'src/kernels/isa/', 'tools/lab/wasm/', 'tests/spec/')
 FUNCTION = re.compile(r'^(?:static|VEC_INLINE) [^;={}()]*?\b(\w+)\([^;{}]*\)\s*\{', re.M)
 STRUCT = re.compile(r'^struct (\w+)\s*\{', re.M)
 PARAMETERS = re.compile(r'(?:\b(?!if|for|while|switch)(\w[\w#]*)|\(\*(\w+)(?:\[\w+\])?\))'
