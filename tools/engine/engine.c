@@ -61,7 +61,9 @@ int engine_open(struct engine *e)
     e->model = engine_open_model(e, &params, &err);
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
         return cli_fail(err.status == MGPT_EARG ? "--isa" : e->path, &err);
-    return EXIT_OK;
+    e->steer.n_layer = (size_t)e->info.n_layer;
+    e->steer.n_embd = (size_t)e->info.n_embd;
+    return e->steer_spec ? steer_read(&e->steer, e->steer_spec) : EXIT_OK;
 }
 
 int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
@@ -145,9 +147,12 @@ int engine_new_session(struct engine *e, mgpt_session **session)
     return *session ? EXIT_OK : cli_fail(NULL, &err);
 }
 
+/* What watches each session at all times. */
 static struct watcher *always(struct engine *e)
 {
-    return e->check_finite ? &e->always : NULL;
+    struct watcher *last = e->check_finite ? &e->always : NULL;
+    e->steering = (struct watcher){MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, last};
+    return e->steer.rows ? &e->steering : last;
 }
 
 int engine_session(struct engine *e)
@@ -205,10 +210,12 @@ static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
     size_t before = mgpt_pos(session);
     const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
     struct watcher stop = {often, stop_if_interrupted, NULL, own}, *last = &stop;
+    struct watcher steering = {MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, &stop};
+    struct watcher *first = e->steer.rows ? &steering : &stop;
     while (last->next)
         last = last->next;
-    last->next = always(e);
-    int status = watch_set(session, own || n >= WATCHED ? &stop : always(e), err);
+    last->next = e->check_finite ? &e->always : NULL;
+    int status = watch_set(session, own || n >= WATCHED ? first : always(e), err);
     if (status == MGPT_OK)
         status = pass(session, tokens, n, err);
     watch_set(session, always(e), NULL);
@@ -387,6 +394,7 @@ void engine_close(struct engine *e)
 {
     mgpt_session_free(e->session);
     mgpt_close(e->model);
+    steer_free(&e->steer);
     free(e->converted);
     e->session = NULL;
     e->model = NULL;

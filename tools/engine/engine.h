@@ -10,11 +10,12 @@
 #include "common/cli.h"
 #include "engine/finite.h"
 #include "engine/sampling.h"
+#include "engine/steer.h"
 #include "engine/watch.h"
 #include "mgpt.h"
 
 struct engine {
-    const char *path, *isa, *kv; /* options */
+    const char *path, *isa, *kv, *steer_spec; /* options */
     int32_t n_ctx, n_threads;
     int vocab_only, check_finite, no_fused;
     /* The model as a GGUF file in memory where path is another format; else NULL. */
@@ -26,6 +27,8 @@ struct engine {
     mgpt_info info;
     struct finite finite;
     struct watcher always; /* --check-finite: watches every session, last in every chain */
+    struct steer steer;
+    struct watcher steering; /* --steer: changes every session, first in every chain */
 };
 
 /* Rows of an option table; e is a struct engine. */
@@ -68,6 +71,12 @@ struct engine {
             "stop at the first NaN or infinity inside, say where it is (exit 3); slow"             \
     }
 
+#define ENGINE_OPT_STEER(e)                                                                        \
+    {                                                                                              \
+        "--steer", "FILE[:SCALE[:LAYER]]", CLI_TEXT, &(e).steer_spec, 0, 0,                        \
+            "add control vectors (GGUF, .npy) to the residual after each layer"                    \
+    }
+
 /* Takes the model from -m or, failing that, from the first operand, and stores the n_others
  * operands that are not the model in others. Too few or too many: a usage error. */
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
@@ -78,7 +87,8 @@ int engine_choose(struct engine *e, const struct cli_command *command, const cha
 int engine_parse(struct engine *e, const struct cli_command *command, int argc, char **argv,
                  int *code);
 
-/* Opens the model and fills info. A checkpoint that is not GGUF is converted in memory. */
+/* Opens the model and fills info; reads the vectors of --steer. A checkpoint that is not GGUF is
+ * converted in memory. */
 int engine_open(struct engine *e);
 
 /* The same model once more, for an instruction set (NULL: the best). The caller closes it before

@@ -187,6 +187,8 @@ static int generate(struct generate *g, const struct cli_command *command)
     struct samples *s = &g->samples;
     if (s->lookup == CLI_CHOSEN)
         s->lookup = SPECULATE_DEFAULT;
+    if (s->resume.path && g->engine.steer_spec)
+        return cli_usage(command, "--steer and --session: only one of them");
     if (g->chat)
         return converse(g, command);
     if (g->chat_format || g->system)
@@ -228,6 +230,7 @@ int cmd_generate(int argc, char **argv)
         ENGINE_OPT_THREADS(g.engine),
         ENGINE_OPT_KV(g.engine),
         ENGINE_OPT_ISA(g.engine),
+        ENGINE_OPT_STEER(g.engine),
         ENGINE_OPT_FINITE(g.engine),
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},

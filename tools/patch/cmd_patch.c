@@ -196,6 +196,14 @@ static int patch_prepare(struct patch_run *p, const struct cli_command *command)
                      &p->grids);
 }
 
+/* Reading the model and, with --steer, its file is all that is left. */
+static void drop_rights(const struct patch_run *p)
+{
+    char *steer = p->engine.steer_spec ? steer_path(p->engine.steer_spec) : NULL;
+    sandbox_enter(&(struct sandbox){.checkpoints = {p->engine.path}, .files = {steer}});
+    free(steer);
+}
+
 static int check_patch_options(struct patch_run *p, const struct cli_command *command)
 {
     int is_patch = strcmp(p->request.mode, "patch") == 0;
@@ -260,6 +268,7 @@ int cmd_patch(int argc, char **argv)
         ENGINE_OPT_THREADS(p.engine),
         ENGINE_OPT_KV(p.engine),
         ENGINE_OPT_ISA(p.engine),
+        ENGINE_OPT_STEER(p.engine),
         ENGINE_OPT_FINITE(p.engine),
     };
     const struct cli_command command =
@@ -271,7 +280,7 @@ int cmd_patch(int argc, char **argv)
         return code;
     code = check_patch_options(&p, &command);
     if (code == EXIT_OK) {
-        sandbox_enter(&(struct sandbox){.checkpoints = {p.engine.path}});
+        drop_rights(&p);
         code = patch_prepare(&p, &command);
     }
     if (code == EXIT_OK)

@@ -32,13 +32,13 @@ static int64_t count_tokens(const struct engine *e, const char *text, size_t n, 
 static int64_t find_token(const struct engine *e, const char *text, size_t n, int32_t *token)
 {
     char bytes[METRIC_MOST];
-    const struct cli_option id = {.kind = CLI_INT, .to = token, .max = e->info.n_vocab - 1};
+    const struct cli_option id = {.kind = CLI_INT, .to = token, .max = INT32_MAX};
     if (n >= sizeof bytes)
         return -1;
     memcpy(bytes, text, n);
     bytes[n] = 0;
     if (text_is_none(e->model))
-        return cli_set_number(&id, bytes) ? 1 : -1;
+        return cli_set_number(&id, bytes) && *token < e->info.n_vocab ? 1 : -1;
     int64_t length = text_unescape(bytes, n);
     if (length <= 0)
         return -1;

@@ -84,6 +84,7 @@ int cmd_repl(int argc, char **argv)
         ENGINE_OPT_THREADS(r.engine),
         ENGINE_OPT_KV(r.engine),
         ENGINE_OPT_ISA(r.engine),
+        ENGINE_OPT_STEER(r.engine),
         ENGINE_OPT_FINITE(r.engine),
         {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
          "pictures in truecolor, 256 or plain (default: what the terminal can)"},

@@ -323,6 +323,7 @@ int cmd_score(int argc, char **argv)
         ENGINE_OPT_THREADS(s.engine),
         ENGINE_OPT_KV(s.engine),
         ENGINE_OPT_ISA(s.engine),
+        ENGINE_OPT_STEER(s.engine),
         ENGINE_OPT_FINITE(s.engine),
     };
     const struct cli_command command =

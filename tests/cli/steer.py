@@ -1,0 +1,131 @@
+"""--steer: logits are those of a checkpoint whose MLP has the vector in its bias, GGUF and .npy agree, and what is
+refused."""
+import array
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
+GPT2, LAYERS, WIDTH = ROOT / "tests/golden/gpt2", 2, 18
+bad = count = 0
+
+
+def check(what, good):
+    global bad, count
+    count += 1
+    bad += not good
+    print("%s %d %s" % ("ok" if good else "not ok", count, what))
+
+
+def npy(path, shape, values):
+    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % (shape,)).encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + array.array("f", values).tobytes())
+
+
+def control_vector(path, rows):
+    """As llama.cpp's cvector-generator writes it: {layer: row}, float32."""
+    def text(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(rows), 3)
+    out += text("general.architecture") + struct.pack("<I", 8) + text("controlvector")
+    out += text("controlvector.model_hint") + struct.pack("<I", 8) + text("gpt2")
+    out += text("controlvector.layer_count") + struct.pack("<Ii", 5, len(rows))
+    for i, (layer, row) in enumerate(rows.items()):
+        offset = i * (-(-4 * WIDTH // 32) * 32)
+        out += text("direction.%d" % layer) + struct.pack("<IQIQ", 1, len(row), 0, offset)
+    out += b"\0" * (-len(out) % 32)
+    for row in rows.values():
+        data = array.array("f", row).tobytes()
+        out += data + b"\0" * (-len(data) % 32)
+    path.write_bytes(out)
+
+
+def biased(folder, rows):
+    """The golden model with rows added to the biases of its MLPs' outputs: the same function."""
+    shutil.copytree(GPT2, folder)
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    n = struct.unpack_from("<Q", data)[0]
+    head = json.loads(data[8:8 + n])
+    for layer, row in rows.items():
+        begin = 8 + n + head["transformer.h.%d.mlp.c_proj.bias" % layer]["data_offsets"][0]
+        old = struct.unpack_from("<%df" % WIDTH, data, begin)
+        struct.pack_into("<%df" % WIDTH, data, begin, *(a + b for a, b in zip(old, row)))
+    path.write_bytes(data)
+
+
+def mgpt(*args):
+    return subprocess.run([MGPT, *map(str, args)], capture_output=True, check=False)
+
+
+def logits(model, *options):
+    """Of every token after a prompt."""
+    p = mgpt("patch", model, "--clean", "3,17,8,29", "--metric", "4 - 9", "--mode", "zero", "--json", *options)
+    return p.returncode == 0 and json.loads(p.stdout)["clean"]["value"]
+
+
+def refused(what, text, *options, code=3):
+    p = mgpt("generate", GPT2, "--ids", "1,2", "-n", "1", *options)
+    err = p.stderr.decode()
+    check(what, p.returncode == code and text in err.split("\n")[1] and err.count("\n") == 2 and not p.stdout)
+
+
+def main():
+    tmp = pathlib.Path(tempfile.mkdtemp())
+    rows = {i: [((7 * j + 3 * i) % 11 - 5) / 8 for j in range(WIDTH)] for i in range(LAYERS)}
+    twice = {1: [2 * x for x in rows[1]]}
+    npy(tmp / "all.npy", (LAYERS, WIDTH), rows[0] + rows[1])
+    npy(tmp / "one.npy", (WIDTH,), rows[1])
+    control_vector(tmp / "c.gguf", {1: rows[1]})
+    biased(tmp / "both", rows)
+    biased(tmp / "twice", twice)
+    plain = logits(GPT2)
+    check("[layers, width] is a bias of the MLP",
+          abs(logits(GPT2, "--steer", tmp / "all.npy") - logits(tmp / "both")) < 1e-5)
+    want = logits(GPT2, "--steer", "%s:2:1" % (tmp / "one.npy"))
+    check("[width] with scale and layer", abs(want - logits(tmp / "twice")) < 1e-5 and abs(want - plain) > 0.1)
+    check("a control vector is the same to the bit", logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf")) == want)
+    check("nothing with scale 0", logits(GPT2, "--steer", "%s:0" % (tmp / "c.gguf")) == plain)
+    check("the same without the fused path and with more threads", all(
+        logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf"), *o) == want for o in (["--no-fused"], ["-t", "2"])))
+
+    draw = ["generate", "--ids", "3,17", "-n", "12", "--temp", "0"]
+    steered = ["--steer", "%s:2" % (tmp / "c.gguf")]
+    text = mgpt(*draw, GPT2, *steered).stdout
+    check("generate draws what the biased model does",
+          text == mgpt(*draw, tmp / "twice").stdout != mgpt(*draw, GPT2).stdout)
+    check("... also side by side", mgpt(*draw, GPT2, *steered, "--samples", "3").stdout == 3 * text)
+    check("... and with --lookup", mgpt(*draw, GPT2, *steered, "--lookup").stdout == text)
+    script = b"/ids 3 17\n/top 1\n/branch b\n/ids 8\n/top 1\n"
+    repl = [subprocess.run([MGPT, "repl", *map(str, a)], input=script, capture_output=True, check=False).stdout
+            for a in ([GPT2, *steered], [tmp / "twice"], [GPT2])]
+    check("the repl, its branches too", repl[0] == repl[1] != repl[2])
+
+    refused("no file", "missing.npy: ", "--steer", tmp / "missing.npy", code=5)
+    refused("one row without a layer", "give its layer", "--steer", tmp / "one.npy", code=2)
+    refused("a layer that is not there", "layer 2: expected 0 to 1", "--steer", "%s:1:2" % (tmp / "one.npy"), code=2)
+    refused("a layer of a control vector", "a layer goes with one row", "--steer", "%s:1:1" % (tmp / "c.gguf"), code=2)
+    npy(tmp / "wide.npy", (LAYERS, WIDTH + 1), [0] * LAYERS * (WIDTH + 1))
+    refused("another width", "expected the shape [2, 18]", "--steer", tmp / "wide.npy")
+    (tmp / "short.npy").write_bytes((tmp / "all.npy").read_bytes()[:-4])
+    refused("a short file", "the shape needs 144", "--steer", tmp / "short.npy")
+    control_vector(tmp / "zero.gguf", {0: rows[0]})
+    refused("direction.0", "direction.1 to direction.1", "--steer", tmp / "zero.gguf")
+    control_vector(tmp / "wide.gguf", {1: rows[0] + [1]})
+    refused("a control vector of another width", "19 values, the model has width 18", "--steer", tmp / "wide.gguf")
+    refused("a model", "expected direction.1", "--steer", ROOT / "weights/names.gguf")
+    (tmp / "x").write_bytes(b"x")
+    refused("another file", "x: ", "--steer", tmp / "x")
+    refused("--session", "only one of them", *steered, "--session", tmp / "s", code=2)
+    shutil.rmtree(tmp)
+    print("1..%d" % count)
+    sys.exit(bad > 0)
+
+
+main()

@@ -1,0 +1,31 @@
+/* Steering vectors: a row for some layers that is added to the residual stream after the layer
+ * (MGPT_RESID_POST), at every position.
+ *
+ * Files: GGUF control vectors as llama.cpp writes and applies them (tensors direction.N for layer N,
+ * counted from 0, which has none), and .npy of [n_layer, n_embd], or [n_embd] with a layer. */
+#ifndef MGPT_STEER_H
+#define MGPT_STEER_H
+
+#include "mgpt.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct steer {
+    size_t n_layer, n_embd; /* of the model: fill these in */
+    float *rows;            /* [n_layer][n_embd], times the scale; NULL: nothing is added */
+    uint8_t *has;           /* [n_layer] */
+};
+
+/* Reads "FILE", "FILE:SCALE" or "FILE:SCALE:LAYER". An exit code; the user has been told. */
+int steer_read(struct steer *steer, const char *spec);
+
+/* The FILE of such a text, malloc'ed; NULL: out of memory. */
+char *steer_path(const char *spec);
+
+void steer_free(struct steer *steer);
+
+/* A mgpt_tap_fn for MGPT_RESID_POST; user: the struct steer. */
+int steer_add(const mgpt_value *value, void *user);
+
+#endif
