@@ -1,0 +1,72 @@
+"""Installs the wheel into a virtual environment below the build folder and runs pytest on this folder.
+
+run.py BUILD VERSION LIBRARY PROGRAM CRYPTO [pytest's arguments]. The environment gets numpy and pytest from PyPI once.
+Without them the test is skipped with the reason, or fails where CI has promised a network (MGPT_CI). MGPT_PYTHON names
+an interpreter that has them, and what else the tests of suite "torch" want.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import venv
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tools/python"))
+sys.dont_write_bytecode = True
+import backend  # noqa: E402
+
+NEEDED = "import numpy, pytest"
+os.environ.pop("LD_LIBRARY_PATH", None)  # Meson's: the wheel's files must find each other by themselves
+
+
+def quiet(*words):
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+def missing(why):
+    """The exit code of a test that cannot run."""
+    print("skipped:", why)
+    return 1 if os.environ.get("MGPT_CI") else 77
+
+
+def environment(folder):
+    """The environment's interpreter, or a line that says why there is none."""
+    python = folder / "bin/python"
+    if quiet(python, "-c", NEEDED).returncode == 0 if python.exists() else False:
+        return python, ""
+    try:
+        venv.create(folder, clear=True, with_pip=True)
+    except (Exception, SystemExit) as failed:
+        return None, f"python3 -m venv: {failed} (Debian: apt-get install python3-venv)"
+    done = quiet(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "numpy", "pytest")
+    return python, done.stderr.strip() and done.returncode and "pip install numpy pytest: " + done.stderr.strip()
+
+
+def main(build, version, *rest):
+    build, binaries, pytest = pathlib.Path(build).resolve(), rest[:3], rest[3:]
+    named = os.environ.get("MGPT_PYTHON")
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = backend.write_wheel(folder, version, *binaries)
+        if named:
+            python, site = named, pathlib.Path(folder) / "site"
+            install = ["--target", str(site)]
+            env = {"PYTHONPATH": str(site)}
+        else:
+            python, why = environment(build / "python-venv")
+            if why:
+                return missing(why)
+            install, env = ["--force-reinstall"], {}
+        done = quiet(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check",
+                     *install, wheel)
+        if done.returncode:
+            print(done.stderr)
+            return 1
+        env |= {"MGPT_WHEEL": str(wheel), "MGPT_BUILD": str(build), "MGPT_SOURCE_ROOT": str(ROOT)}
+        return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or [HERE])],
+                              cwd=folder, env={**os.environ, **env, "PYTHONDONTWRITEBYTECODE": "1"}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""The wheel, and what runs the program: check, lab, heatmaps."""
+import os
+import re
+import subprocess
+import sys
+import zipfile
+
+import mgpt
+import numpy as np
+import pytest
+
+
+def test_wheel():
+    path = os.environ["MGPT_WHEEL"]
+    assert os.path.getsize(path) <= 3_000_000
+    with zipfile.ZipFile(path) as wheel:
+        files = wheel.namelist()
+        needed = {n for f in files if f.startswith("mgpt/") and not f.endswith((".py", ".typed"))
+                  for n in re.findall(rb"GLIBC_2\.(\d+)", wheel.read(f))}
+        metadata = wheel.read(next(f for f in files if f.endswith("METADATA"))).decode()
+    assert {"mgpt/libmgpt.so", "mgpt/mgpt", "mgpt/py.typed"} <= set(files)
+    assert max(map(int, needed)) == int(re.search(r"manylinux_2_(\d+)_", path)[1])
+    assert re.findall("Requires-Dist: (.*)", metadata) == ["numpy"]
+
+
+def test_only_glibc_is_asked_for():
+    """libmgpt.so loads into a process with any other libpcre2; the program finds its libraries next to it."""
+    folder = os.path.dirname(mgpt.__file__)
+    for name in ("libmgpt.so", "mgpt"):
+        lines = subprocess.run(["ldd", f"{folder}/{name}"], capture_output=True, text=True, check=True).stdout
+        outside = [line for line in lines.splitlines() if folder not in line]
+        assert all(re.search(r"linux-vdso|ld-linux|lib(c|m|pthread|dl|rt)\.so", line) for line in outside), outside
+
+
+def test_import_is_light():
+    code = "import sys, numpy; before = set(sys.modules); import mgpt; print(*set(sys.modules) - before)"
+    new = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"subprocess", "tempfile", "difflib", "html", "asyncio"} & set(new), new
+
+
+def test_command():
+    done = subprocess.run([sys.executable, "-c", "from mgpt._tool import main; main()", "--version"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout == f"mgpt {mgpt.__version__}\n"
+
+
+def test_check(names, root):
+    result = mgpt.check(names, root / "weights/names.ref.json", "--tol", "1e-5")
+    assert result and result.ok and "verdict     same" in str(result)
+    logits, cache = names.run_with_cache("anna", remove_batch_dim=True)
+    arrays = {"tokens": names.encode("anna"), "logits": logits[0], **cache}
+    assert mgpt.check(names, arrays)
+    arrays["logits"] = logits[0] + 1
+    assert not mgpt.check(names, arrays)
+    with pytest.raises(mgpt.Error, match="logits"):
+        mgpt.check(names, {"tokens": [1]})
+    with pytest.raises(mgpt.Error, match="No such file"):
+        mgpt.check(names, "/nope")
+
+
+def test_lab(names, tmp_path):
+    page = names.lab("anna")
+    page.save(tmp_path / "lab.html")
+    assert "<html" in page.html and "srcdoc=" in page._repr_html_()
+    with pytest.raises(mgpt.Error, match="'!'|character"):
+        names.lab("anna!")
+
+
+def test_heatmaps(names, shakespeare):
+    _, cache = names.run_with_cache("anna")
+    for heads, shown in ((4, cache.show("pattern", layer=0)), (1, cache.show("pattern", 0, head=2)),
+                         (1, cache.show("blocks.0.hook_resid_pre")), (4, cache.show("q", 0)),
+                         (4, cache.show("attn_scores", 0))):
+        html = shown._repr_html_()
+        assert html.count("<svg") == html.count("</svg>") == heads and "n → a" in html or "&lt;BOS&gt;" in html
+    assert html.count("<rect") == 4 * 15  # -inf is not drawn
+    long = shakespeare.run_with_cache("To be, or not to be. " * 12, names="blocks.0.attn.hook_pattern")[1]
+    assert 0 < long.show("pattern", 0, head=0)._repr_html_().count("<rect") <= 4096
+    with pytest.raises(KeyError):
+        cache.show("nope", 0)
+    with pytest.raises(IndexError):
+        cache.show("pattern", 0, head=4)
+    cache2 = names.run_with_cache("anna", remove_batch_dim=True)[1]
+    assert cache2.show("pattern", 0)._repr_html_() == cache.show("pattern", 0)._repr_html_()
+    assert cache2.show("embed")._repr_html_() == cache.show("embed")._repr_html_()
+    assert np.isfinite(cache["embed",]).all()

@@ -1,0 +1,151 @@
+"""Models, text, sessions, generation and scores give what the commands give."""
+import json
+import subprocess
+import threading
+from pathlib import Path
+
+import mgpt
+import numpy as np
+import pytest
+
+PROGRAM = Path(mgpt.__file__).with_name("mgpt")
+
+
+def command(*words, **options):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=True, **options).stdout
+
+
+def test_info(names):
+    assert (names.info.arch, names.info.n_vocab, names.info.bos, names.info.add_bos) == ("microgpt", 27, 26, True)
+    assert names.info.type == "F32" and names.info.isa
+    assert "microgpt, 4192 parameters" in repr(names)
+
+
+def test_text(names, shakespeare):
+    assert names.encode("anna") == [26, 0, 13, 13, 0]
+    assert names.encode("anna", bos=False) == [0, 13, 13, 0]
+    text = "ROMEO:\nWhat, ho!"
+    assert shakespeare.decode(shakespeare.encode(text)) == text
+    assert names.token_text(26) == "<BOS>" and names.is_end(26) and not names.is_end(0)
+    assert names.decode([]) == ""
+
+
+def test_tensors(names):
+    kind, shape = names.tensors()["token_embd.weight"]
+    assert (kind, shape, names.tensor("token_embd.weight").shape) == ("F32", (27, 16), (27, 16))
+
+
+def test_session(names):
+    session = names.session()
+    logits = session.feed(names.encode("anna"))
+    assert logits.dtype == np.float32 and logits.shape == (27,) and len(session) == 5
+    stepped = names.session()
+    for token in names.encode("anna"):
+        last = stepped.step(token)
+    assert last.tobytes() == logits.tobytes() == session.logits.tobytes()
+    fork = session.fork()
+    assert fork.step(3).tobytes() != logits.tobytes() and fork.tokens == [26, 0, 13, 13, 0, 3]
+    session.rewind(3)
+    assert session.tokens == [26, 0, 13] and session.logits is None
+    assert session.sync(names.encode("anna")).tobytes() == logits.tobytes()
+    k, v = session.kv(0, 1)
+    assert k.shape == v.shape == (5, 4) and k.any() and v.any()
+
+
+def test_views_outlive_everything(root):
+    """A view shows what its memory holds; that memory is there as long as the view is."""
+    model = mgpt.Model(root / "weights/names.gguf")
+    session = model.session()
+    copy = session.feed([26, 1])
+    view = session.logits
+    assert view.tobytes() == copy.tobytes() and not view.flags.writeable
+    for _ in range(10):
+        session.step(2)
+    model.close()
+    del session, model
+    assert np.isfinite(view).all()
+
+
+def test_step_many(names):
+    a, b = names.session(), names.session()
+    a.feed([26, 1])
+    b.feed([26, 2, 3])
+    together = mgpt.step_many([a.fork(), b.fork()], [5, 6])
+    assert [x.tobytes() for x in together] == [a.step(5).tobytes(), b.step(6).tobytes()]
+
+
+def test_unembed(names):
+    logits, cache = names.run_with_cache("anna", names="blocks.0.hook_resid_post")
+    session = names.session()
+    assert session.unembed(cache["resid_post", -1][0, 2]).tobytes() == logits[0, 2].tobytes()
+
+
+def test_session_file(names, tmp_path):
+    session = names.session()
+    logits = session.feed(names.encode("anna"))
+    session.save(tmp_path / "state")
+    other = names.session()
+    other.load(tmp_path / "state")
+    assert other.tokens == session.tokens and other.logits.tobytes() == logits.tobytes()
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 0}, {"temperature": 0.5, "seed": 7},
+                                     {"top_k": 3, "seed": 2}, {"top_p": 0.7}, {"min_p": 0.1, "n_ctx": 5}])
+def test_generate_is_the_commands(names, shakespeare, options):
+    words = {"temperature": "--temp", "seed": "-s", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p",
+             "n_ctx": "-c"}
+    flags = [word for key, value in options.items() for word in (words[key], value)]
+    for model, text, n in ((names, "", None), (shakespeare, "ROMEO:", 40)):
+        n_flags = ["-n", n] if n and "n_ctx" not in options else []
+        if n and "n_ctx" in options:
+            continue
+        want = command("generate", model.path, "-p", text, "--no-prompt", *n_flags, *flags)
+        assert "".join(model.generate(text, n, **options)) + "\n" == want
+
+
+def test_score_is_the_commands(names, shakespeare):
+    for model, texts in ((names, ["anna", "olivia", "", "a" * 40]), (shakespeare, ["ROMEO:", "What, ho!"])):
+        lines = "".join(json.dumps({"text": t}) + "\n" for t in texts)
+        want = [json.loads(line) for line in command("score", model.path, "--json", input=lines).splitlines()]
+        for score, record in zip(model.score(texts), want):
+            assert score.ids == record["ids"] and score.n_tokens == record["n_tokens"]
+            assert score.logprobs.tolist() == record["logprobs"]["token_logprobs"][1:]
+            assert score.sum_logprob == record["sum_logprob"] and score.truncated == record.get("truncated", False)
+
+
+def test_checkpoint(root):
+    """Converted in memory: the same logits as the file that mgpt convert writes."""
+    path = root / "tests/fixtures/torch/nanogpt/ckpt.pt"
+    model = mgpt.Model(path)
+    assert model.info.arch == "gpt2" and any("activation" in note for note in model.notes)
+    assert not any("/tmp" in note for note in model.notes)
+    assert model.tensor("output_norm.weight").shape == (8,)
+    other = mgpt.Model(path, convert=["--activation", "gelu_tanh"])
+    assert other.info.activation == "gelu_tanh" != model.info.activation
+
+
+def test_threads(shakespeare):
+    """Each thread has a session of its own; a second one in a session is refused."""
+    tokens, want = shakespeare.encode("ROMEO:\n" * 20)[:200], []
+    def run():
+        want.append(shakespeare.session(threads=1).feed(tokens).tobytes())
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(want)) == 1 and len(want) == 4
+
+
+def test_one_thread_per_session(names):
+    session, seen = names.session(), []
+    def other():
+        with pytest.raises(RuntimeError, match="another thread"):
+            session.step(1)
+        seen.append(1)
+    def hook(value, hook):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    session.feed([26, 1], hooks=[("hook_embed", hook)])
+    assert seen == [1]

@@ -1,0 +1,107 @@
+"""Makes the wheel: pip's way in (PEP 517), and what `ninja wheel` runs.
+
+The wheel holds the package, libmgpt.so with PCRE2 inside, the program mgpt, and the shared libraries that the program
+needs from outside glibc. Its tag is the newest glibc version that one of these asks for.
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread))\.so\b")
+METADATA = """Metadata-Version: 2.1
+Name: mgpt
+Version: {version}
+Summary: A small GPT engine with everything inside visible
+License: MIT
+Requires-Python: >=3.10
+Requires-Dist: numpy
+Description-Content-Type: text/markdown
+
+"""
+WHEEL = "Wheel-Version: 1.0\nGenerator: mgpt backend.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
+ENTRY_POINTS = "[console_scripts]\nmgpt = mgpt._tool:main\n"
+
+
+# ---- the wheel ----
+
+
+def bundled(program, crypto):
+    """{name: path} of the shared libraries of a program that glibc does not bring."""
+    lines = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"^\s*(\S+) => (\S+)", lines, re.M))
+    return {name: crypto if name.startswith("libcrypto.") else path
+            for name, path in found.items() if not GLIBC.match(name)}
+
+
+def tag(files):
+    """The platform of the wheel: the newest GLIBC_2.x symbol version among its files."""
+    versions = [int(v) for path in files for v in re.findall(rb"GLIBC_2\.(\d+)", Path(path).read_bytes())]
+    machine = platform.machine()
+    return f"py3-none-manylinux_2_{max(versions)}_{machine}" if versions else f"py3-none-linux_{machine}"
+
+
+def record_line(name, data):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(data)}\n"
+
+
+def write_wheel(folder, version, library, program, crypto):
+    """Writes the wheel and returns its path. Equal content gives equal bytes."""
+    binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program, crypto)}
+    files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
+    files |= {f"mgpt/{p.name}": p.read_bytes() for p in sorted((HERE / "mgpt").iterdir()) if p.suffix in (".py", ".typed")}
+    platform_tag, info = tag(binaries.values()), f"mgpt-{version}.dist-info"
+    files |= {
+        f"{info}/METADATA": METADATA.format(version=version).encode() + (HERE / "README.md").read_bytes(),
+        f"{info}/WHEEL": WHEEL.format(tag=platform_tag).encode(),
+        f"{info}/entry_points.txt": ENTRY_POINTS.encode(),
+        f"{info}/LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+    record = "".join(record_line(*file) for file in files.items()) + f"{info}/RECORD,,\n"
+    files[f"{info}/RECORD"] = record.encode()
+    path = Path(folder) / f"mgpt-{version}-{platform_tag}.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (0o100755 if name.removeprefix("mgpt/") in binaries else 0o100644) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+    return path
+
+
+# ---- PEP 517 ----
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """Meson and Ninja, where the system has none."""
+    return [name for name in ("meson", "ninja") if not shutil.which(name)]
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Compiles in build-wheel/ of the repository, or in -C builddir=FOLDER."""
+    build = Path((config_settings or {}).get("builddir") or ROOT / "build-wheel").resolve()
+    if not (build / "build.ninja").exists():
+        subprocess.run(["meson", "setup", build, ROOT], check=True)
+    for old in (build / "tools/python").glob("*.whl"):
+        old.unlink()
+    subprocess.run(["ninja", "-C", build, "wheel"], check=True)
+    (wheel,) = (build / "tools/python").glob("*.whl")
+    return os.path.basename(shutil.copy(wheel, wheel_directory))
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """There is none: the package is a folder of the repository and builds in its clone."""
+    raise RuntimeError("mgpt has no sdist: pip install ./tools/python in a clone of the repository")
+
+
+if __name__ == "__main__":
+    print(write_wheel(*sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""mgpt: a small GPT engine with everything inside visible.
+
+    import mgpt
+    m = mgpt.Model("weights/names.gguf")     # or a checkpoint directory or file
+    s = m.session()
+    logits = s.feed(m.encode("anna"))        # float32 [n_vocab]
+    logits, cache = m.run_with_cache("anna") # TransformerLens' names and shapes
+
+Logits depend on the weights file and the tokens only: any number of threads, chunks, forks and hooks that change
+nothing give the same bits. Every pass releases the GIL.
+"""
+
+from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, Error, lib
+from .cache import Cache
+from .check import CheckResult, check
+from .generate import Sampler
+from .hooks import Hook
+from .model import Decoder, Info, Model
+from .score import Score
+from .session import Session, step_many
+
+__version__: str = lib.mgpt_version().decode()
+__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "Cache", "CheckResult", "Decoder", "Error",
+           "Hook", "Info", "Model", "Sampler", "Score", "Session", "check", "step_many"]

@@ -1,0 +1,60 @@
+"""Owners of the library's objects.
+
+A call holds its handle until it returns, so closing an object during a call (from a hook or another thread) frees it
+afterwards. A model is freed after its last session, in whatever order Python drops them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ._lib import lib
+
+
+class ModelHandle:
+    """An mgpt_model. `closed` is what users see; the memory is freed when no session needs it any more."""
+
+    def __init__(self, pointer: int, file: object) -> None:
+        """`file` is kept with the model: the temporary file that it was opened from, or None."""
+        self.pointer, self.file = pointer, file
+        self.closed = False
+        self._owners: dict[int, None] = {0: None}  # 0: this object; the others are sessions' pointers
+        self._to_close = [pointer]
+
+    def add(self, session: int) -> None:
+        """Keeps the model for a session."""
+        self._owners[session] = None
+
+    def drop(self, owner: int, close: Any = lib.mgpt_close) -> None:
+        """Forgets an owner; the last one closes the model. dict and list make each step atomic."""
+        self._owners.pop(owner, None)
+        if not self._owners:
+            try:
+                close(self._to_close.pop())
+            except IndexError:
+                pass
+
+    def __del__(self) -> None:
+        self.drop(0)
+
+
+class SessionHandle:
+    """An mgpt_session and the lock that keeps a second thread out."""
+
+    def __init__(self, pointer: int, model: ModelHandle) -> None:
+        self.pointer, self.model = pointer, model
+        self.lock = threading.RLock()  # a hook may read the session that calls it
+        model.add(pointer)
+
+    def __enter__(self) -> int:
+        if not self.lock.acquire(blocking=False):
+            raise RuntimeError("another thread is using this session; give each thread a fork of its own")
+        return self.pointer
+
+    def __exit__(self, *failure: object) -> None:
+        self.lock.release()
+
+    def __del__(self, free: Any = lib.mgpt_session_free) -> None:
+        free(self.pointer)
+        self.model.drop(self.pointer)

@@ -1,0 +1,37 @@
+"""The mgpt program inside the package: it converts checkpoints, checks references, writes lab pages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ._lib import EFILE, Error
+
+PROGRAM = Path(__file__).with_name("mgpt")
+
+
+def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+    """Runs `mgpt WORDS`; raises Error with what it printed unless its exit code is in `ok`."""
+    done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", check=False)
+    if done.returncode not in ok:
+        text = done.stderr.strip().removeprefix("mgpt: ")
+        raise Error(text or f"mgpt {words[0]!s} ended with {done.returncode}", EFILE)
+    return done
+
+
+def converted(path: str, options: Sequence[str], notes: list[str]) -> tempfile.TemporaryDirectory[str]:
+    """A folder with a checkpoint as model.gguf, until it is dropped; what the conversion says goes to notes."""
+    folder = tempfile.TemporaryDirectory(prefix="mgpt-")
+    lines = run("convert", *options, "--", path, os.path.join(folder.name, "model.gguf")).stderr.splitlines()
+    notes += [line.removeprefix("mgpt: ") for line in lines if folder.name not in line]
+    return folder
+
+
+def main() -> None:
+    """The command `mgpt`."""
+    os.execv(PROGRAM, ["mgpt", *sys.argv[1:]])

@@ -1,0 +1,49 @@
+"""Comparing a model with a reference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What `mgpt check` answers: whether the bounds hold, and its report."""
+
+    ok: bool
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def check(model: Model | str | os.PathLike[str], reference: str | os.PathLike[str] | Mapping[str, npt.ArrayLike],
+          *options: str) -> CheckResult:
+    """Compares the logits of a model with a reference: a file, another model, or arrays by name.
+
+    The arrays are those of an .npz reference: tokens [T], logits [T, n_vocab], and hooks by name. `options` are those
+    of `mgpt check`: "--tol", "f16". Error if the files are refused.
+    """
+    import tempfile
+
+    from ._tool import run
+
+    path = model if isinstance(model, str | os.PathLike) else model.path
+    with tempfile.TemporaryDirectory(prefix="mgpt-") as folder:
+        if isinstance(reference, Mapping):
+            file = os.path.join(folder, "reference.npz")
+            np.savez(file, allow_pickle=False, **{name: np.asarray(value) for name, value in reference.items()})
+            reference = file
+        done = run("check", *options, os.path.abspath(path), os.path.abspath(reference), ok=(0, 1))
+    return CheckResult(done.returncode == 0, done.stdout)

@@ -1,0 +1,253 @@
+"""Hooks: functions that see and change the values of a pass, by TransformerLens' names and in its shapes.
+
+A value of T tokens has shape [1, T, ...]: q, k, v and z [1, T, heads, d_head], scores and pattern
+[1, heads, T, keys], everything else [1, T, columns]. The engine gives scores and patterns one query at a time. A hook
+on them gets the whole matrix once the layer's attention is done; if it changed the matrix, the pass runs again and
+takes the changed values, so that the engine computes what follows with its own bits.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._lib import ESTOP, POINT, CError, CValue, TapFn, call, fail, lib
+
+if TYPE_CHECKING:
+    from .model import Model
+
+Floats = npt.NDArray[np.float32]
+Key = tuple[int, int]  # point and layer
+Names = str | Iterable[str] | Callable[[str], bool] | None
+
+LOGITS = (POINT["LOGITS"], -1)
+UNSEEN = {POINT["SCORES"]: -np.inf, POINT["WEIGHTS"]: 0.0}  # what a query must not see holds these
+PER_HEAD = {POINT[name] for name in ("Q", "K", "V", "ROT_Q", "ROT_K", "HEADS")}
+ALL_POINTS = (1 << len(POINT)) - 1
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Where a value is in the pass: what a hook function gets as its second argument `hook`."""
+
+    name: str
+    point: int
+    index: int
+
+    def layer(self) -> int:
+        """The layer, -1 outside the layers."""
+        return self.index
+
+    @property
+    def key(self) -> Key:
+        """Point and layer."""
+        return self.point, self.index
+
+
+HookFn = Callable[..., Any]  # fn(value, hook=hook): a new value of the same shape, or None
+HookRow = tuple[Names, HookFn]
+
+
+# ---- names ----
+
+
+def list_hooks(model: Model) -> dict[str, Hook]:
+    """All hooks that a model has, in the order of the pass: one token is run to see which fire."""
+    found: list[Key] = []
+
+    def see(value: Any, user: object) -> int:
+        found.append((value[0].point, value[0].layer))
+        return 0
+
+    session, callback = model.session(n_ctx=1), TapFn(see)
+    with session._open() as pointer:
+        call("mgpt_tap", pointer, ALL_POINTS, callback, None)
+        call("mgpt_step", pointer, 0)
+        call("mgpt_tap", pointer, 0, TapFn(), None)
+    hooks = [Hook(point_name(*key), *key) for key in found]
+    return {hook.name: hook for hook in hooks}
+
+
+def point_name(point: int, layer: int) -> str:
+    """TransformerLens' name of a point."""
+    text = c.create_string_buffer(64)
+    lib.mgpt_point_name(point, layer, text, 64)
+    return text.value.decode()
+
+
+def choose(model: Model, names: Names) -> list[Hook]:
+    """The hooks that a name, a pattern with * and ?, several of these, or a function of the name chooses."""
+    hooks = model._all_hooks()
+    if names is None:
+        return list(hooks.values())
+    if callable(names):
+        return [hook for name, hook in hooks.items() if names(name)]
+    chosen: dict[str, Hook] = {}
+    for pattern in [names] if isinstance(names, str) else names:
+        matches = {n: h for n, h in hooks.items() if fnmatchcase(n, pattern)}
+        if not matches:
+            raise ValueError(_no_hook(hooks, pattern))
+        chosen |= matches
+    return [hook for name, hook in hooks.items() if name in chosen]
+
+
+def _no_hook(hooks: Mapping[str, Hook], pattern: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(pattern, hooks, 1)
+    return f"no hook is called {pattern!r}" + (f", did you mean {near[0]!r}?" if near else " (Model.hook_names)")
+
+
+# ---- the tap ----
+
+
+class Tap:
+    """One run of tokens with hook functions, and with values kept in `store`."""
+
+    def __init__(self, model: Model, rows: Iterable[HookRow], keep: Iterable[Hook] = (), n_tokens: int = 0) -> None:
+        """`keep` names the values to store, for a run of n_tokens from position 0."""
+        self._d, self._n = model.info.head_dim, n_tokens
+        self._hooks: dict[Key, list[tuple[HookFn, Hook]]] = {}
+        for names, fn in rows:
+            if not callable(fn):
+                raise TypeError(f"hooks: expected (name, function) pairs, found {fn!r} as a function")
+            for hook in choose(model, names):
+                self._hooks.setdefault(hook.key, []).append((fn, hook))
+        self._keep = {hook.key: hook for hook in keep}
+        self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
+        self.labels: list[str] = []
+        self._chunk = 0  # the position where it begins
+        # What hooks made of a value of a chunk, for when the tokens run again; None: they left it as it was.
+        self._done: dict[tuple[Key, int], Floats | None] = {}
+        self._seen: dict[Key, list[Floats]] = {}  # rows of scores and patterns, a query each
+        self._again = False
+        self._failed: BaseException | None = None
+
+    def run(self, session: int, tokens: npt.NDArray[np.int32]) -> None:
+        """Feeds the tokens to a session, which is as before if a hook raises."""
+        callback, err = TapFn(self._call), CError()
+        call("mgpt_tap", session, self._points(), callback, None)
+        try:
+            while True:
+                self._again = False
+                status = lib.mgpt_feed(session, tokens.ctypes.data, len(tokens), c.byref(err))
+                if self._failed is not None:
+                    raise self._failed
+                if status != ESTOP or not self._again:
+                    break
+        finally:
+            self._failed = None  # its traceback refers to this object
+            call("mgpt_tap", session, 0, TapFn(), None)
+        if status < 0:
+            raise fail(err)
+
+    def _points(self) -> int:
+        """Those of the hooks, the first of a chunk, and the one after a layer's attention."""
+        points = {point for point, _ in (*self._hooks, *self._keep)} | {POINT["EMBD"]}
+        if points & set(UNSEEN):
+            points.add(POINT["HEADS"])
+        return sum(1 << point for point in points)
+
+    def _call(self, value: Any, user: object) -> int:
+        """The C callback: 0 to go on, 1 to stop."""
+        try:
+            self._see(value[0])
+        except BaseException as failed:
+            self._failed = failed
+        return int(self._again or self._failed is not None)
+
+    def _see(self, value: CValue) -> None:
+        key = value.point, value.layer
+        data = _view(value)
+        if value.point in UNSEEN:
+            self._see_query(key, value.pos, data)
+            return
+        if value.point == POINT["EMBD"]:
+            self._chunk = value.pos
+        if value.point == POINT["HEADS"]:
+            self._see_attention(value.layer, value.rows)
+        if key in self._hooks and not self._again:
+            self._change(key, data)
+        if key in self._keep and not self._again:
+            self._row(key, data)[0, value.pos : value.pos + value.rows] = self._shaped(value.point, data)
+
+    def _see_query(self, key: Key, pos: int, data: Floats) -> None:
+        done = self._done.get((key, self._chunk))
+        if done is not None:
+            data[:] = done[0, :, pos - self._chunk, : pos + 1]
+        elif key in self._hooks and (key, self._chunk) not in self._done:
+            self._seen.setdefault(key, []).append(data.copy())
+        if key in self._keep:
+            self._row(key, data)[0, :, pos, : pos + 1] = data
+
+    def _see_attention(self, layer: int, n_queries: int) -> None:
+        """After the last query of a layer: its hooks on scores, then on the pattern."""
+        for key in [(point, layer) for point in UNSEEN if (point, layer) in self._hooks]:
+            if (key, self._chunk) in self._done or self._again:
+                continue
+            before = _square(self._seen.pop(key), n_queries, UNSEEN[key[0]])
+            done = self._done[key, self._chunk] = self._ask(key, before)
+            self._again = done is not None
+        if self._again:
+            self._seen.clear()
+
+    def _change(self, key: Key, data: Floats) -> None:
+        place = key, self._chunk
+        if place not in self._done:
+            self._done[place] = self._ask(key, self._shaped(key[0], data))
+        done = self._done[place]
+        if done is not None:
+            data[:] = done.reshape(data.shape)
+
+    def _ask(self, key: Key, before: Floats) -> Floats | None:
+        """What the hooks make of a value, which they get as a copy; None if that is what it was."""
+        array = before.copy()
+        for fn, hook in self._hooks[key]:
+            new = fn(array, hook=hook)
+            array = array if new is None else _checked(new, array.shape, hook.name)
+        return None if array.tobytes() == before.tobytes() else array.copy()
+
+    def _shaped(self, point: int, data: Floats) -> Floats:
+        shape = (1, len(data), -1, self._d) if point in PER_HEAD else (1, *data.shape)
+        return data.reshape(shape)
+
+    def _row(self, key: Key, data: Floats) -> Floats:
+        """The array of the store for a key, made at its first value."""
+        name = self._keep[key].name
+        if not self.store[name].size:
+            if key[0] in UNSEEN:
+                self.store[name] = np.full((1, len(data), self._n, self._n), UNSEEN[key[0]], np.float32)
+            else:
+                self.store[name] = np.empty((1, self._n, *self._shaped(key[0], data).shape[2:]), np.float32)
+        return self.store[name]
+
+
+def _view(value: CValue) -> Floats:
+    """The engine's own buffer, for the time of the callback."""
+    n = (value.rows - 1) * value.stride + value.cols
+    memory = (c.c_float * n).from_address(value.data)
+    return np.ndarray((value.rows, value.cols), np.float32, memory, strides=(value.stride * 4, 4))
+
+
+def _square(queries: list[Floats], n: int, unseen: float) -> Floats:
+    """Rows [heads, position + 1] of n queries as [1, heads, n, keys]."""
+    heads, keys = queries[-1].shape
+    out = np.full((1, heads, n, keys), unseen, np.float32)
+    for i, query in enumerate(queries):
+        out[0, :, i, : query.shape[1]] = query
+    return out
+
+
+def _checked(new: Any, shape: tuple[int, ...], name: str) -> Floats:
+    array = np.asarray(new)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected a value of shape {shape} from the hook, found {array.shape}")
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name}: expected a value of real numbers from the hook, found {array.dtype}")
+    return array.astype(np.float32)

@@ -1,0 +1,34 @@
+"""The page of `mgpt lab` in a notebook."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from ._tool import run
+
+
+class Page:
+    """One HTML page in which the model runs. A notebook shows it in a frame."""
+
+    def __init__(self, html: str) -> None:
+        """Of the page's text."""
+        self.html = html
+
+    @classmethod
+    def make(cls, model: str, text: str, options: Sequence[str]) -> Page:
+        """Runs `mgpt lab`. A path that begins with - would be an option."""
+        with tempfile.TemporaryDirectory(prefix="mgpt-") as folder:
+            out = os.path.join(folder, "lab.html")
+            run("lab", "-m", model, "-p", text, "-o", out, *options)
+            return cls(Path(out).read_text(encoding="utf-8"))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page to a file, which needs no network and no other file."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" width="100%" height="800" style="border:0"></iframe>'

@@ -1,0 +1,303 @@
+"""A model: text and tokens, sessions, and whole runs."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+from . import hooks as _hooks
+from ._handle import ModelHandle
+from ._lib import (NO_SPECIAL_TOKENS, PARSE_SPECIAL, CInfo, CModelParams, CStream, CTensor, call, lib)
+from .cache import Cache
+from .generate import Sampler, generate
+from .score import Score, score
+from .session import Floats, Session, Tokens, ids
+
+if TYPE_CHECKING:
+    from .lab import Page
+
+
+@dataclass(frozen=True)
+class Info:
+    """Facts of a model: the fields of mgpt_info in include/mgpt.h."""
+
+    arch: str
+    name: str
+    chat_template: str
+    tokenizer: str
+    isa: str
+    type: str
+    norm: str
+    activation: str
+    position: str
+    n_vocab: int
+    n_tokens: int
+    n_ctx: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_head_kv: int
+    head_dim: int
+    n_ff: int
+    bos: int
+    eos: int
+    add_bos: bool
+    nfc: bool
+    gated: bool
+    tied: bool
+    norm_eps: float
+    rope_base: float
+    attn_scale: float
+    logit_softcap: float
+    n_params: int
+    file_bytes: int
+    bytes_per_token: int
+    kv_bytes: int
+
+
+def _info(model: int) -> Info:
+    found = CInfo()
+    values: dict[str, Any] = {}
+    call("mgpt_get_info", model, c.byref(found))
+    for field in fields(Info):
+        value = getattr(found, field.name)
+        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        values[field.name] = bool(value) if field.type == "bool" else value
+    return Info(**values)
+
+
+class Model:
+    """The weights of a GGUF file, or of a checkpoint that `mgpt convert` reads (a file or a directory).
+
+    A model is immutable; threads may share it. Close it, or use it in a `with` statement, to free the memory at a
+    known time: its sessions end with it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, isa: str | None = None, vocab_only: bool = False,
+                 threads: int = 0, convert: Sequence[str] = ()) -> None:
+        """`convert` are options of `mgpt convert` for a checkpoint, such as ["--heads", "4"]; what the conversion
+        infers is in `notes`. `isa` names an instruction set, which never changes a result."""
+        self.path = os.fspath(path)
+        self.notes: list[str] = []  # what mgpt convert says
+        self._handle: ModelHandle | None = None
+        self._sessions: WeakSet[Session] = WeakSet()
+        self._hook_table: dict[str, _hooks.Hook] | None = None
+        if not isinstance(self.path, str):
+            raise TypeError(f"path: expected str or a path of str, found {self.path!r}")
+        params, file, kept = CModelParams(isa.encode() if isa else None, vocab_only, threads, 0), self.path, None
+        if not _is_gguf(self.path):
+            from ._tool import converted
+
+            kept = converted(self.path, convert, self.notes)
+            file = os.path.join(kept.name, "model.gguf")
+        pointer = call("mgpt_open", os.fsencode(file), c.byref(params), what=self.path)
+        self._handle = ModelHandle(pointer, kept)
+        self.info = _info(pointer)
+
+    def _open(self) -> ModelHandle:
+        if self._handle is None:
+            raise ValueError("the model is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Ends the model and its sessions. Calls that run now finish first; later ones raise ValueError."""
+        handle, self._handle = self._handle, None
+        if handle:
+            handle.closed = True
+        for session in list(self._sessions):
+            session.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        i = self.info
+        return f"<mgpt.Model {self.path}: {i.arch}, {i.n_params} parameters, {i.n_layer} layers, {i.type}>"
+
+    # ---- text ----
+
+    def encode(self, text: str, *, bos: bool = True, special: bool = False) -> list[int]:
+        """Token ids of a text, with BOS in front if the model asks for it and `bos` is true.
+
+        `special`: control tokens such as <|endoftext|> in the text become one token. Error names a character that the
+        vocabulary lacks.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected str, found {type(text).__name__}")
+        data = (unicodedata.normalize("NFC", text) if self.info.nfc else text).encode()
+        flags = (0 if bos else NO_SPECIAL_TOKENS) | (PARSE_SPECIAL if special else 0)
+        handle, out = self._open(), np.empty(len(data) + 2, np.int32)
+        n = call("mgpt_encode", handle.pointer, data, len(data), flags, out.ctypes.data, len(out))
+        if n > len(out):  # a normaliser of the model made the text longer
+            out = np.empty(n, np.int32)
+            call("mgpt_encode", handle.pointer, data, len(data), flags, out.ctypes.data, n)
+        return [int(token) for token in out[:n]]
+
+    def decode(self, tokens: Tokens) -> str:
+        """The text of tokens: whole characters, U+FFFD for bytes that are none; control tokens have no text."""
+        stream = Decoder(self)
+        return "".join([stream.put(int(token)) for token in ids(tokens)]) + stream.end()
+
+    def token_text(self, token: int) -> str:
+        """A token as the vocabulary spells it, control tokens too: "<s>", "Ġthe"."""
+        handle, n = self._open(), c.c_size_t()
+        address = lib.mgpt_token_text(handle.pointer, token, c.byref(n))
+        return c.string_at(address, n.value).decode("utf-8", "replace") if address else ""
+
+    def is_end(self, token: int) -> bool:
+        """Whether a token ends a text."""
+        return bool(lib.mgpt_is_end(self._open().pointer, token))
+
+    def _tokens(self, text: str | Tokens) -> npt.NDArray[np.int32]:
+        """Tokens of a text, or tokens as they are; a batch of one is taken for its row."""
+        if isinstance(text, str):
+            return ids(self.encode(text))
+        array = np.asarray(text)
+        return ids(array[0] if array.ndim == 2 and len(array) == 1 else array)
+
+    def _labels(self, tokens: npt.NDArray[np.int32]) -> list[str]:
+        return [self.decode([t]) or self.token_text(t) for t in tokens]
+
+    # ---- weights ----
+
+    def tensors(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Name, element type and shape (rows first) of every tensor in the file."""
+        handle, found = self._open(), CTensor()
+        rows = {}
+        for i in range(lib.mgpt_n_tensors(handle.pointer)):
+            call("mgpt_get_tensor", handle.pointer, i, c.byref(found))
+            rows[found.name.decode()] = found.type.decode(), tuple(found.dims[: found.n_dims][::-1])
+        return rows
+
+    def tensor(self, name: str) -> Floats:
+        """A tensor as float32, shape [rows, columns] as in PyTorch. Reads a GGUF file again."""
+        handle, found = self._open(), CTensor()
+        call("mgpt_find_tensor", handle.pointer, name.encode(), c.byref(found))
+        out = np.empty(tuple(found.dims[: found.n_dims][::-1]), np.float32)
+        call("mgpt_read_tensor", handle.pointer, name.encode(), 0, out.size, out.ctypes.data, what=self.path)
+        return out
+
+    # ---- runs ----
+
+    def session(self, *, n_ctx: int = 0, threads: int = 0, chunk: int = 0, kv: str = "auto") -> Session:
+        """An empty session of at most n_ctx positions (0: the model's).
+
+        `threads` and `chunk` (tokens per pass, 0: chosen) never change a bit. `kv` is the type of keys and values:
+        "f32", "f16", "q8_0" or "auto".
+        """
+        return Session._new(self, n_ctx, threads, chunk, kv)
+
+    @property
+    def hook_names(self) -> list[str]:
+        """The names of all values inside this model, in the order of the pass."""
+        return list(self._all_hooks())
+
+    def _all_hooks(self) -> dict[str, _hooks.Hook]:
+        if self._hook_table is None:
+            self._hook_table = _hooks.list_hooks(self)
+        return self._hook_table
+
+    def _tapped(self, text: str | Tokens, rows: Iterable[_hooks.HookRow], names: _hooks.Names) -> _hooks.Tap:
+        tokens = self._tokens(text)
+        if not len(tokens):
+            raise ValueError("text: nothing to run: the text is empty and the model has no BOS")
+        logits = self._all_hooks()[_hooks.point_name(*_hooks.LOGITS)]
+        tap = _hooks.Tap(self, rows, [*_hooks.choose(self, names), logits], len(tokens))
+        session = self.session(kv="f32", chunk=min(len(tokens), 4096))
+        with session._open() as pointer:
+            tap.run(pointer, tokens)
+        tap.labels = self._labels(tokens)
+        return tap
+
+    def run_with_cache(self, text: str | Tokens, names: _hooks.Names = None, *, hooks: Iterable[_hooks.HookRow] = (),
+                       remove_batch_dim: bool = False) -> tuple[Floats, Cache]:
+        """Runs a text or tokens; returns logits [1, T, n_vocab] and the values inside, as TransformerLens does.
+
+        `names` chooses: None (all), a name or pattern ("blocks.*.attn.hook_pattern"), several, or a function of the
+        name. `hooks` change values first, as in run_with_hooks. Keys and values are kept in float32.
+        """
+        tap = self._tapped(text, hooks, names)
+        values = {n: v[0] if remove_batch_dim else v for n, v in tap.store.items()}
+        logits = tap.store["logits"]
+        del values["logits"]
+        return logits, Cache(values, tap.labels, self.info.n_layer)
+
+    def run_with_hooks(self, text: str | Tokens, hooks: Iterable[_hooks.HookRow]) -> Floats:
+        """Runs a text or tokens with hooks; returns logits [1, T, n_vocab].
+
+        Each hook is (name, function), the name as in run_with_cache. function(value, hook=...) gets a copy of the
+        value, [1, T, ...] as in TransformerLens, and changes it in place or returns a new one of its shape. Texts above
+        4096 tokens come in chunks. An exception in a hook ends the run and comes through.
+        """
+        return self._tapped(text, hooks, ()).store["logits"]
+
+    def generate(self, text: str | Tokens = "", n: int | None = None, *, temperature: float = 0.8, top_k: int = 0,
+                 top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, n_ctx: int = 0, threads: int = 0,
+                 kv: str = "auto", hooks: Iterable[_hooks.HookRow] = ()) -> Iterator[str]:
+        """Continues a text: yields pieces until an end token, n tokens, or the end of the context.
+
+        The pieces are those that `mgpt generate --no-prompt` prints for the same options.
+        """
+        tokens = self._tokens(text)
+        if not len(tokens):
+            raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
+        session = self.session(n_ctx=n_ctx, threads=threads, kv=kv)
+        return generate(session, tokens, n, Sampler(temperature, top_k, top_p, min_p, seed), list(hooks))
+
+    def score(self, texts: Iterable[str | Tokens], *, threads: int = 0) -> list[Score]:
+        """Log-probabilities of texts, with the numbers of `mgpt score --json`. A str is a document: BOS in front and
+        the end token after it where the model has them. Tokens are taken as they are."""
+        return score(self, texts, threads)
+
+    def lab(self, text: str = "", *options: str) -> Page:
+        """The page of `mgpt lab` about a text, which a notebook shows; .save(path) keeps it."""
+        from .lab import Page
+
+        return Page.make(self.path, text, options)
+
+
+class Decoder:
+    """Tokens to text, one at a time: each put gives the characters that are complete."""
+
+    def __init__(self, model: Model) -> None:
+        """Of a model, which the decoder keeps open."""
+        self._handle, self._stream = model._open(), CStream()
+        self._buffer = c.create_string_buffer(1024)
+
+    def put(self, token: int) -> str:
+        """The characters that a token completes."""
+        n = self._put(token)
+        if n > len(self._buffer):
+            self._buffer = c.create_string_buffer(n)
+            n = self._put(token)
+        return self._buffer.raw[:n].decode()
+
+    def _put(self, token: int) -> int:
+        return int(lib.mgpt_stream_put(c.byref(self._stream), self._handle.pointer, token, self._buffer,
+                                       len(self._buffer)))
+
+    def end(self) -> str:
+        """U+FFFD if an incomplete character is held; begins a new text."""
+        return self._buffer.raw[: lib.mgpt_stream_end(c.byref(self._stream), self._buffer, len(self._buffer))].decode()
+
+
+def _is_gguf(path: str) -> bool:
+    """As the commands decide it: by content. What cannot be opened is left to mgpt_open's message."""
+    if os.path.isdir(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"GGUF"
+    except OSError:
+        return True

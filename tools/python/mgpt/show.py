@@ -1,0 +1,85 @@
+"""Heatmaps for a notebook: HTML and SVG, no dependencies."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+import numpy.typing as npt
+
+MOST_CELLS = 4096  # of one map; a larger one is averaged over squares of cells
+CELL, MARGIN = 14, 60
+
+
+class Heatmap:
+    """One map per head of scores and patterns [heads, queries, keys]; of other values, positions by columns.
+
+    White is the smallest value of all maps, or 0 with red below when there are negative ones. Hovering a cell shows
+    its tokens and number.
+    """
+
+    def __init__(self, name: str, value: npt.NDArray[np.float32], labels: list[str], head: int | None = None) -> None:
+        """Of a value [1, ...] or [...] whose rows are the tokens `labels`."""
+        array = value[0] if value.ndim > 2 and value.shape[0] == 1 else value
+        is_attention = name.endswith(("hook_pattern", "hook_attn_scores"))
+        if not is_attention:
+            array = array.reshape(1, len(array), -1) if array.ndim == 2 else np.moveaxis(array, 1, 0)
+        self.name, self.labels, self.keys = name, labels, labels if is_attention else None
+        self.heads = list(range(len(array))) if head is None else [range(len(array))[head]]
+        self.maps = [array[h] for h in self.heads]
+
+    def _repr_html_(self) -> str:
+        shown = np.concatenate([m[np.isfinite(m)] for m in self.maps])
+        low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+        title = f"<div>{escape(self.name)}: {low:.4g} to {high:.4g}</div>"
+        maps = "".join([self._figure(h, m, low, high) for h, m in zip(self.heads, self.maps, strict=True)])
+        return f'<div style="font:12px sans-serif">{title}{maps}</div>'
+
+    def _figure(self, head: int, values: npt.NDArray[np.float32], low: float, high: float) -> str:
+        caption = f"head {head}" if len(self.maps) > 1 or self.keys else ""
+        return (f'<figure style="display:inline-block;margin:4px">{self._svg(values, low, high)}'
+                f"<figcaption>{caption}</figcaption></figure>")
+
+    def _svg(self, values: npt.NDArray[np.float32], low: float, high: float) -> str:
+        values, step = _smaller(values)
+        rows, cols = values.shape
+        cells = [self._cell(i, j, float(values[i, j]), step, low, high)
+                 for i in range(rows) for j in range(cols) if np.isfinite(values[i, j])]
+        names = [_text(MARGIN - 4, MARGIN + (i + 0.8) * CELL, self.labels[i * step], "end") for i in range(rows)]
+        if self.keys:
+            names += [_text(0, 0, self.keys[j * step], "start", f"translate({MARGIN + (j + 0.8) * CELL},{MARGIN - 4})"
+                            " rotate(-90)") for j in range(cols)]
+        size = f'width="{MARGIN + cols * CELL}" height="{MARGIN + rows * CELL}"'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(cells + names)}</svg>'
+
+    def _cell(self, i: int, j: int, value: float, step: int, low: float, high: float) -> str:
+        column = self.keys[j * step] if self.keys else str(j * step)
+        title = escape(f"{self.labels[i * step]} \u2192 {column}: {value:.4g}")
+        return (f'<rect x="{MARGIN + j * CELL}" y="{MARGIN + i * CELL}" width="{CELL}" height="{CELL}" '
+                f'fill="{_colour(value, low, high)}"><title>{title}</title></rect>')
+
+
+def _smaller(values: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], int]:
+    """Means of step x step cells, so that at most MOST_CELLS are left; columns are cut off instead of rows."""
+    step = 1
+    while -(-values.shape[0] // step) ** 2 > MOST_CELLS:
+        step += 1
+    cut = values[: len(values) // step * step, : max(MOST_CELLS // max(len(values) // step, 1), 1) * step]
+    cut = cut[:, : max(cut.shape[1] // step, 1) * step]
+    if step == 1:
+        return cut, 1
+    return cut.reshape(len(cut) // step, step, -1, step).mean((1, 3)), step
+
+
+def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:
+    moved = f' transform="{transform}"' if transform else f' x="{x}" y="{y}"'
+    return f'<text{moved} text-anchor="{anchor}" font-size="10">{escape(text[:9])}</text>'
+
+
+def _colour(value: float, low: float, high: float) -> str:
+    """White to blue above 0 (or above the smallest value), white to red below."""
+    base = max(low, 0.0) if low >= 0 else 0.0
+    reach = max(high - base, base - low, 1e-30)
+    share = min(abs(value - base) / reach, 1.0)
+    fade = round(255 * (1 - share))
+    return f"rgb({fade},{fade},255)" if value >= base else f"rgb(255,{fade},{fade})"
