@@ -230,8 +230,8 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
 static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *where,
                        const struct gguf_tensor *t, mgpt_error *err)
 {
-    int matrix = slot->kind == MATRIX || slot->kind == QKV_MATRIX;
-    if (!matrix && file_load(&m->file, t->offset, t->size, err) < 0)
+    int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == TABLE;
+    if (!later && file_load(&m->file, t->offset, t->size, err) < 0)
         return MGPT_EIO;
     switch (slot->kind) {
     case VECTOR:
@@ -349,6 +349,17 @@ static int bind_head(mgpt_model *m, mgpt_error *err)
     return m->tied ? pack_plan(m, &m->head, m->token_embd, 0, m->shape.n_vocab, err) : MGPT_OK;
 }
 
+/* Loads the tables whose rows are looked up in the file. */
+static int load_tables(mgpt_model *m, mgpt_error *err)
+{
+    const struct gguf_tensor *tables[] = {m->token_embd, m->position_embd};
+    m->embd_is_head = m->tied && !weight_is_integer(m->head.type);
+    for (size_t i = (size_t)m->embd_is_head; i < 2; i++)
+        if (tables[i] && file_load(&m->file, tables[i]->offset, tables[i]->size, err) < 0)
+            return MGPT_EIO;
+    return MGPT_OK;
+}
+
 static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *err)
 {
     for (size_t i = 0; i < arr_len(m->gguf.tensors); i++)
@@ -373,7 +384,7 @@ static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
         status = refuse_unused(m, used, err);
     if (status == MGPT_OK)
         status = bind_head(m, err);
-    return status;
+    return status == MGPT_OK ? load_tables(m, err) : status;
 }
 
 int model_bind(mgpt_model *m, mgpt_error *err)

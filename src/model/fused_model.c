@@ -116,7 +116,8 @@ static const float *fused_put_table(struct fused_block *b, const mgpt_model *m,
     float *p = fused_take(b, n * E);
     if (!p)
         return NULL;
-    table->type->to_float(table->data, p, n * E);
+    for (size_t i = 0; i < n; i++)
+        model_table_row(m, table, i, p + i * E);
     if (scale != 1)
         m->kernels.scale(p, scale, n * E);
     return p;

@@ -82,6 +82,7 @@ struct mgpt_model {
     size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
     double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
     int tied;                            /* 1: the head is the token embedding */
+    int embd_is_head;                    /* 1: rows of token_embd are read from the packed head */
     const struct fused_model *fused;     /* NULL: no fused path (fused_model.h) */
 };
 
@@ -100,6 +101,9 @@ enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t);
 
 /* Packs all planned matrices on n_threads threads; 0: chosen. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
+
+/* Row `row` of token_embd or position_embd as floats, after model_pack. pack.c. */
+void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_t row, float *to);
 
 /* Measures how one token reads integer weights fastest and sets kernels.streaming. The default
  * stays if there are fewer than TUNE_LEAST bytes of weights, or no memory. tune.c. */

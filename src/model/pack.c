@@ -4,8 +4,8 @@
  * been checked, model_pack allocates one block for all panels. Workers take units of some hundred
  * KiB, in file order. A worker reads a unit into its own buffer, or drops the unit's pages of a
  * mapped file afterwards. So opening needs about the file's size in memory, not twice that.
- * Embedding tables stay in place; their rows are looked up. Panels do not depend on the worker that
- * packed them.
+ * Embedding tables stay in place; their rows are looked up, except that those of a float table which
+ * is also the head are read from its panels. Panels do not depend on the worker that packed them.
  *
  * Large matrices of float types are packed in the smallest type that gives the same bits back. Some
  * panels of a matrix choose it; a matrix whose other panels do not fit is packed again.
@@ -145,13 +145,19 @@ static int pack_panel(const mgpt_model *m, const struct plan *plan, char *to, co
     return !compressed || m->kernels.compress(to, buffers->panel, l->n_in);
 }
 
+/* 1: rows of the tensor are looked up in the file's own layout, which is loaded and stays. */
+static int is_looked_up(const mgpt_model *m, const struct gguf_tensor *t)
+{
+    return t == m->token_embd && !m->embd_is_head;
+}
+
 /* The bytes of n rows from row r of a matrix on, read to `buffer` if they are not in memory. NULL:
  * the file cannot be read. */
 static const uint8_t *rows_of_plan(const mgpt_model *m, const struct plan *plan, size_t r, size_t n,
                                    uint8_t *buffer, mgpt_error *err)
 {
     size_t row_bytes = row_bytes_of(plan->t), at = (plan->row + r) * row_bytes;
-    if (!m->file.partly || plan->t == m->token_embd) /* that is already loaded, and stays */
+    if (!m->file.partly || is_looked_up(m, plan->t))
         return plan->t->data + at;
     return file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0 ? NULL
                                                                                      : buffer;
@@ -175,7 +181,7 @@ static int pack_unit(const struct packing *job, struct plan *plan, size_t unit, 
         return 0;
     if (!fits)
         atomic_store_explicit(&plan->misfit, 1, memory_order_relaxed);
-    if (plan->t != m->token_embd)
+    if (!is_looked_up(m, plan->t))
         file_drop(&m->file, rows, n * row_bytes);
     return 1;
 }
@@ -360,4 +366,12 @@ int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
     free(job.memory);
     arr_free(m->plans);
     return status;
+}
+
+void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_t row, float *to)
+{
+    if (table == m->token_embd && m->embd_is_head)
+        kernels_unpack_row(m->head.type, m->head.w, m->head.n_in, row, to);
+    else
+        table->type->to_float(table->data + row * row_bytes_of(table), to, (size_t)table->dims[0]);
 }

@@ -35,13 +35,6 @@ static void split_rows(struct row_split *s, size_t bytes_each)
 
 /* ---- embedding ---- */
 
-static void lookup_row(const struct gguf_tensor *table, size_t row, float *out)
-{
-    size_t n = (size_t)table->dims[0];
-    size_t row_bytes = n / table->type->block * table->type->block_bytes;
-    table->type->to_float(table->data + row * row_bytes, out, n);
-}
-
 /* Cosines and sines of position * frequency, in float64, rounded once to float32. */
 static void rope_angles(const mgpt_model *m, size_t pos, float *row)
 {
@@ -78,7 +71,7 @@ static void token_part(const struct row_split *s, size_t first, size_t last)
     const mgpt_model *m = s->r->model;
     size_t E = m->shape.n_embd;
     for (size_t i = first; i < last; i++)
-        lookup_row(m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
+        model_table_row(m, m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
     if (m->embd_scale != 1)
         s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
 }
@@ -100,7 +93,7 @@ mat position_rows(pass *p, mat y)
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         for (size_t j = 0; j < seg->n; j++)
-            lookup_row(table, seg->pos + j, y.at + (seg->row + j) * y.cols);
+            model_table_row(p->model, table, seg->pos + j, y.at + (seg->row + j) * y.cols);
     }
     return y;
 }

@@ -200,6 +200,31 @@ TEST(the_smallest_type)
     toy_free(m);
 }
 
+/* Rows of a float table that is also the head are read from its panels. */
+TEST(rows_of_a_tied_table)
+{
+    static const enum toy_type types[] = {TOY_F32, TOY_F16, TOY_BF16};
+    struct toy_spec spec = large;
+    spec.tied = 1;
+    for (size_t i = 0; i < 3; i++) {
+        spec.type = types[i];
+        spec.n_layer = types[i] == TOY_F32 ? 3 : 8;
+        struct toy *m = toy_build(&spec);
+        float *values = values_of(m, "token_embd.weight"), row[256];
+        for (size_t j = 0; types[i] == TOY_BF16 && j < 6; j++) /* one is no row's first patch */
+            values[256 * 40 + 37 * j] = ldexpf(-1, -(int)(20 + 9 * j));
+        toy_encode(m);
+        mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, NULL);
+        assert_non_null(model);
+        for (size_t r = 0; r < 3001; r++) {
+            model_table_row(model, model->token_embd, r, row);
+            assert_memory_equal(row, values + 256 * r, sizeof row);
+        }
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
 TEST(threads_out_of_range)
 {
     struct pack_place place = write_toy(&toy_zoo[ZOO_MICROGPT]);
@@ -240,9 +265,12 @@ static int reset_peak(void)
 
 /* Peak while the file is open, less what was there before: the panels, the token table, and buffers of a
  * unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less than 8 MiB. */
-TEST(opening_needs_the_file_once)
+static void check_peak(int tied)
 {
-    struct pack_place place = write_toy(&large);
+    struct toy_spec spec = large;
+    spec.tied = tied;
+    spec.n_vocab = 20001;
+    struct pack_place place = write_toy(&spec);
     size_t before = memory_of("VmRSS:");
     if (SANITIZED || before == 0 || !reset_peak()) {
         remove_toy(&place);
@@ -254,6 +282,12 @@ TEST(opening_needs_the_file_once)
         fail_msg("%zu bytes of memory for a file of %zu", peak - before, place.m->size);
     mgpt_close(model);
     remove_toy(&place);
+}
+
+TEST(opening_needs_the_file_once)
+{
+    check_peak(0);
+    check_peak(1);
 }
 
 /* ---- the file afterwards ------------------------------------------------------------------------

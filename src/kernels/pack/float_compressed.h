@@ -62,6 +62,15 @@ static inline int compressed_has_patches(const uint8_t *table)
     return table[0] > table[1];
 }
 
+/* Row r of column k, without its patch. */
+static inline float compressed_at(const uint8_t *panel, size_t k, size_t r)
+{
+    size_t at = r / 4 * 16 + k % 4 * 4 + r % 4, half = k % GROUP / 4;
+    const uint8_t *group = panel + compressed_group_at(k);
+    uint32_t high = panel[compressed_table_at(k) + (group[at] >> 4 * half & 15)];
+    return f32_from_bits(high << 24 | (uint32_t)group[(1 + half) * PLANE + at] << 16);
+}
+
 /* Corrects columns [k0, k0 + columns) of a panel, unpacked to wide[column - k0][row]. */
 static inline void compressed_patch(float *wide, const uint8_t *panel, size_t n_in, size_t k0,
                                     size_t columns)

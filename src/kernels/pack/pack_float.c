@@ -5,7 +5,9 @@
  * rows use up one cache line before the next, because rows a power of two apart share few sets of
  * L1. 16-byte vectors exist on every supported machine, so one version serves all ISA levels.
  */
+#include "dtype/dtype.h"
 #include "kernels/kernels.h"
+#include "kernels/pack/float_compressed.h"
 
 #include <string.h>
 
@@ -103,6 +105,38 @@ static void pack_32(void *dst, const void *src, size_t n_in, size_t n_out, size_
 static void pack_16(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1)
 {
     pack_floats(dst, src, 2, n_in, n_out, p0, p1);
+}
+
+/* ---- rows ---- */
+
+static void unpack_compressed_row(const uint8_t *panel, size_t n_in, size_t r, float *to)
+{
+    for (size_t k = 0; k < n_in; k++)
+        to[k] = compressed_at(panel, k, r);
+    const uint8_t *end = panel + compressed_panel_bytes(n_in);
+    for (const uint8_t *at = panel + compressed_patches_at(n_in); at < end; at += PATCH) {
+        uint32_t patch;
+        memcpy(&patch, at, sizeof patch);
+        if (patch != UINT32_MAX && (patch >> 8) % PANEL == r)
+            to[patch >> 12] = f32_from_bits((f32_bits(to[patch >> 12]) & 0xFFFFFF) | patch << 24);
+    }
+}
+
+void kernels_unpack_row(enum weight_type type, const void *w, size_t n_in, size_t row, float *to)
+{
+    size_t at = row / PANEL * PANEL * n_in + row % PANEL;
+    if (type == WEIGHT_BF16_COMPRESSED) {
+        size_t bytes = compressed_panel_bytes(n_in);
+        unpack_compressed_row((const uint8_t *)w + row / PANEL * bytes, n_in, row % PANEL, to);
+        return;
+    }
+    for (size_t k = 0; k < n_in; k++, at += PANEL)
+        if (type == WEIGHT_F32)
+            to[k] = ((const float *)w)[at];
+        else if (type == WEIGHT_F16)
+            to[k] = f16_to_f32(((const uint16_t *)w)[at]);
+        else
+            to[k] = f32_from_bits((uint32_t)((const uint16_t *)w)[at] << 16);
 }
 
 void kernels_pack_floats_init(struct kernels *k)

@@ -67,15 +67,9 @@ static void widen_f16(float *dst, const void *src, size_t n)
 static void widen_compressed(float *to, const uint8_t *panel, size_t n_in, size_t k0,
                              size_t columns)
 {
-    const uint8_t *table = panel + compressed_table_at(k0);
-    for (size_t i = 0; i < columns * PANEL; i++) {
-        size_t k = k0 + i / PANEL, r = i % PANEL, at = r / 4 * 16 + k % 4 * 4 + r % 4;
-        const uint8_t *group = panel + compressed_group_at(k);
-        size_t half = k % GROUP / 4, index = group[at] >> 4 * half & 15;
-        to[i] = f32_from_bits((uint32_t)table[index] << 24 |
-                              (uint32_t)group[(1 + half) * PLANE + at] << 16);
-    }
-    if (compressed_has_patches(table))
+    for (size_t i = 0; i < columns * PANEL; i++)
+        to[i] = compressed_at(panel, k0 + i / PANEL, i % PANEL);
+    if (compressed_has_patches(panel + compressed_table_at(k0)))
         compressed_patch(to, panel, n_in, k0, columns);
 }
 
