@@ -51,6 +51,21 @@ equals "the prompts' roles exchanged" patch "$names" --clean olivia --corrupt el
 run patch "$names" --clean olivia --corrupt elivia --metric kl --into clean --json
 says "... into the clean run" '"into":"clean","clean":{"tokens":[26,14,11,8,21,8,0],"value":0.0}'
 
+# ---- why ----
+
+run patch "$names" --clean ann --metric logprob:a --why
+check "--why" eval '[ $code -eq 0 ] && grep -qx "       1    -*[0-9.]*  \"a\"" out && [ "$(grep -c "less that" out)" -eq 4 ]'
+says "... of segments that the user chooses" '       1     0.1998  "a" "n"' \
+    patch "$names" --clean anna --metric logprob:a --why --segments 1,3 --over segments
+run patch "$names" --clean anna --metric kl --why --segments 2 --over segments,tokens,heads --json
+check "... as JSON" python3 -c '
+import json
+r = json.load(open("out"))
+assert len(r["without_token"]) == 5 and len(r["coalitions"]) == 4 and r["coalitions"][3] == 0
+assert [(s["first"], s["end"]) for s in r["segments"]] == [(1, 3), (3, 5)]
+assert abs(sum(s["shapley"] for s in r["segments"]) + r["coalitions"][0]) < 1e-12
+assert "positions" not in r["grids"][0] and len(r["grids"][0]["values"][0]) == 4'
+
 # ---- refused ----
 
 bad() # NAME TEXT ARGS...
@@ -83,6 +98,13 @@ bad "the mean of rows of different lengths" 'rows of pattern' --clean a --metric
     --mode mean
 bad "a run that is none" "expected clean or corrupt, found 'x'" --clean a --corrupt b --metric kl \
     --into x
+bad "--why with a mode" 'only one of them' --clean a --metric kl --why --mode zero
+bad "segments without --why" 'goes with --why' --clean a --corrupt b --metric kl --segments 2
+for cut in 0 5 x 2,3 1,1 1,3,2 -1; do
+    bad "--segments $cut" '1 to 4 segments' --clean anna --metric kl --why "--segments=$cut"
+done
+bad "a part of --why without it" "no point is called 'segments'" --clean a --corrupt b --metric kl \
+    --over segments
 refuses "longer than the context" 4 '--clean: 17 tokens' patch "$names" --clean abcdefghijklmnop \
     --corrupt abcdefghijklmnop --metric kl
 run convert "$MGPT_SOURCE_ROOT/tests/golden/gpt_neox" neox.gguf

@@ -29,6 +29,8 @@ struct patch_run {
     struct hook *hooks;
     struct sweep_grid *grids;
     struct patch_sweep sweep;
+    const char *segments;
+    struct why why;
     struct report report;
 };
 
@@ -46,13 +48,23 @@ static const char notes[] =
     "nats). A token is its text, with escapes such as \\n; an id where the model has no "
     "vocabulary,\n"
     "whose prompts are ids too.\n\n"
+    "--why needs --clean only. It leaves out: each token (tokens), each head at all positions "
+    "(heads),\n"
+    "each cached key or value from the later queries (keys, values); and it gives the exact "
+    "Shapley\n"
+    "values of segments of the prompt, from all prompts that can be made of them (segments). "
+    "--over\n"
+    "chooses among these. Tables show the metric less that without the part, --json has the "
+    "latter;\n"
+    "coalitions[i] is the prompt of the segments whose bits are set in i.\n\n"
     "The tables show how far the metric moves; --json has the metric itself: values[layer][head]\n"
     "[position], without [head] at points that have none, null where it is not known.\n\n"
     "examples:\n"
     "  mgpt patch gpt2.gguf --clean 'When Mary and John went to the store, John gave a drink to'\n"
     "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
     "    --metric ' Mary -  John' --over resid_pre,z\n"
-    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --over z --mode zero\n\n"
+    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --over z --mode zero\n"
+    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --why\n\n"
     "exit codes: 0 ok, 2 usage, prompts of different lengths, a hook that the model lacks, 3 "
     "model\n"
     "refused, 4 longer than the context or out of memory, 5 input/output, 130 interrupted: what "
@@ -153,6 +165,10 @@ static int sweep(struct patch_run *p)
     s->tokens = p->report.runs[p->report.into].tokens;
     s->n_tokens = p->report.runs[p->report.into].n_tokens;
     status = patch_sweep_run(s, p->grids, arr_len(p->grids), &err);
+    if (status == MGPT_OK && p->request.tokens)
+        status = why_tokens(&p->why, &err);
+    if (status == MGPT_OK && p->request.segments)
+        status = why_segments(&p->why, &err);
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 
@@ -164,6 +180,7 @@ static int report(struct patch_run *p)
     p->report.path = p->engine.path;
     p->report.mode = p->request.mode;
     p->report.metric = &p->metric;
+    p->report.why = p->request.why ? &p->why : NULL;
     if (p->json)
         code = report_json(&p->report);
     else if (!report_label(&p->report) || !report_show(&p->report, &p->screen)) {
@@ -192,8 +209,13 @@ static int patch_prepare(struct patch_run *p, const struct cli_command *command)
     p->hooks = hooks_list(p->engine.model, &err);
     if (!p->hooks)
         return cli_fail(NULL, &err);
-    return grid_read(&p->request, &p->engine, p->hooks, p->report.runs[p->report.into].n_tokens,
-                     &p->grids);
+    const struct report_run *run = &p->report.runs[p->report.into];
+    code = grid_read(&p->request, &p->engine, p->hooks, run->n_tokens, &p->grids);
+    p->why = (struct why){.engine = &p->engine,
+                          .metric = &p->metric,
+                          .prompt = run->tokens,
+                          .n_prompt = run->n_tokens};
+    return code == EXIT_OK && p->request.segments ? why_cut(&p->why, p->segments) : code;
 }
 
 /* Reading the model and, with --steer, its file is all that is left. */
@@ -206,7 +228,16 @@ static void drop_rights(const struct patch_run *p)
 
 static int check_patch_options(struct patch_run *p, const struct cli_command *command)
 {
-    int is_patch = strcmp(p->request.mode, "patch") == 0;
+    struct grid_request *r = &p->request;
+    if (r->why && r->mode)
+        return cli_usage(command, "--why and --mode: only one of them");
+    if (p->segments && !r->why)
+        return cli_usage(command, "--segments goes with --why");
+    if (!r->mode)
+        r->mode = r->why ? "zero" : "patch";
+    if (!r->over)
+        r->over = r->why ? "tokens,segments,heads,keys,values" : "resid_pre";
+    int is_patch = strcmp(r->mode, "patch") == 0;
     p->report.into = is_patch ? RUN_CORRUPT : RUN_CLEAN;
     for (int i = 0; p->into && i < N_RUNS; i++)
         if (strcmp(p->into, report_runs[i]) == 0)
@@ -232,6 +263,7 @@ static void patch_close(struct patch_run *p)
     arr_free(p->grids);
     values_free(&p->sweep.own);
     values_free(&p->sweep.other);
+    why_free(&p->why);
     metric_free(&p->metric);
     arr_free(p->hooks);
     for (int i = 0; i < N_RUNS; i++) {
@@ -243,7 +275,7 @@ static void patch_close(struct patch_run *p)
 
 int cmd_patch(int argc, char **argv)
 {
-    struct patch_run p = {.request = {.over = "resid_pre", .mode = "patch"}, .engine.kv = "f32"};
+    struct patch_run p = {.engine.kv = "f32"};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(p.engine),
         {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt"},
@@ -260,6 +292,10 @@ int cmd_patch(int argc, char **argv)
          "patch (default), zero, mean or scale:X"},
         {"--into", "RUN", CLI_TEXT, &p.into, 0, 0,
          "the run that is changed: corrupt (default with patch) or clean"},
+        {"--why", NULL, CLI_FLAG, &p.request.why, 0, 0,
+         "what each token, segment, head, key and value contributes"},
+        {"--segments", "N", CLI_TEXT, &p.segments, 0, 0,
+         "of --why: how many, at most 12, or where they begin: 1,4,9"},
         {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object"},
         {"--screen", "KIND", CLI_TEXT, &p.screen_name, 0, 0,
          "pictures in truecolor, 256 or plain (default: what the terminal can)"},

@@ -10,19 +10,25 @@
 struct grid_point {
     const char *name;
     mgpt_point point;
+    int mode; /* an enum sweep_mode, or AS_ASKED */
 };
 
+enum { AS_ASKED = -1 };
+
 static const struct grid_point points[] = {
-    {"resid_pre", MGPT_RESID_PRE},
-    {"resid_mid", MGPT_RESID_MID},
-    {"resid_post", MGPT_RESID_POST},
-    {"attn_out", MGPT_ATTN_OUT},
-    {"mlp_out", MGPT_MLP_OUT},
-    {"z", MGPT_HEADS},
-    {"pattern", MGPT_WEIGHTS},
-    {"q", MGPT_Q},
-    {"k", MGPT_K},
-    {"v", MGPT_V},
+    {"resid_pre", MGPT_RESID_PRE, AS_ASKED},
+    {"resid_mid", MGPT_RESID_MID, AS_ASKED},
+    {"resid_post", MGPT_RESID_POST, AS_ASKED},
+    {"attn_out", MGPT_ATTN_OUT, AS_ASKED},
+    {"mlp_out", MGPT_MLP_OUT, AS_ASKED},
+    {"z", MGPT_HEADS, AS_ASKED},
+    {"pattern", MGPT_WEIGHTS, AS_ASKED},
+    {"q", MGPT_Q, AS_ASKED},
+    {"k", MGPT_K, AS_ASKED},
+    {"v", MGPT_V, AS_ASKED},
+    {"heads", MGPT_HEADS, SWEEP_ZERO}, /* at all positions */
+    {"keys", MGPT_SCORES, SWEEP_KEY},
+    {"values", MGPT_WEIGHTS, SWEEP_VALUE},
 };
 enum { N_GRID_POINTS = sizeof points / sizeof *points };
 
@@ -131,49 +137,90 @@ static int find_hook(const struct sweep_grid *g, const struct hook *hooks, const
     return EXIT_OK;
 }
 
-static int read_grid(const struct grid_request *r, const struct hook *hooks, int32_t n_layer,
-                     size_t n_tokens, struct sweep_grid *g)
+static size_t count_heads(const struct engine *e, const struct sweep_grid *g,
+                          const struct hook *hook)
+{
+    if (!g->has_heads)
+        return 1;
+    if (g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE)
+        return (size_t)e->info.n_head_kv;
+    return (size_t)hook->dims[hook_is_attention(g->point) ? 0 : 1];
+}
+
+static int read_positions(const struct grid_request *r, size_t n_tokens, int everywhere,
+                          struct sweep_grid *g)
+{
+    const int32_t all = SWEEP_EVERYWHERE;
+    if (everywhere)
+        return arr_push(g->positions, all) ? EXIT_OK : grid_no_memory();
+    return grid_read_set("--positions", r->positions, n_tokens, &g->positions);
+}
+
+static int read_grid(const struct grid_request *r, const struct grid_point *point,
+                     const struct engine *e, const struct hook *hooks, size_t n_tokens,
+                     struct sweep_grid *g)
 {
     const struct hook *hook = NULL;
     int code = read_mode(r->mode, g);
+    g->mode = point->mode == AS_ASKED ? g->mode : (enum sweep_mode)point->mode;
     if (code == EXIT_OK && g->mode == SWEEP_MEAN && hook_is_attention(g->point)) {
         cli_note("--mode mean: the rows of %s have different lengths", g->name);
         return EXIT_USAGE;
     }
     if (code == EXIT_OK)
-        code = grid_read_set("--layers", r->layers, (size_t)n_layer, &g->layers);
+        code = grid_read_set("--layers", r->layers, (size_t)e->info.n_layer, &g->layers);
     if (code == EXIT_OK)
         code = find_hook(g, hooks, &hook);
     if (code != EXIT_OK)
         return code;
     g->has_heads = hook->n_dims == 3;
-    size_t n_heads = g->has_heads ? (size_t)hook->dims[hook_is_attention(g->point) ? 0 : 1] : 1;
     g->width = (size_t)hook->dims[hook->n_dims - 1];
+    size_t n_heads = count_heads(e, g, hook);
+    if (g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE)
+        g->group = (size_t)hook->dims[0] / n_heads;
     code = grid_read_set("--heads", g->has_heads ? r->heads : NULL, n_heads, &g->heads);
-    return code == EXIT_OK ? grid_read_set("--positions", r->positions, n_tokens, &g->positions)
-                           : code;
+    return code == EXIT_OK ? read_positions(r, n_tokens, strcmp(g->name, "heads") == 0, g) : code;
 }
 
-int grid_read(const struct grid_request *r, const struct engine *e, const struct hook *hooks,
-              size_t n_tokens, struct sweep_grid **grids)
+/* 1: the word, n bytes, is no point but a part of --why. */
+static int take_part(struct grid_request *r, const char *word, size_t n)
 {
+    int tokens = n == strlen("tokens") && memcmp(word, "tokens", n) == 0;
+    int segments = n == strlen("segments") && memcmp(word, "segments", n) == 0;
+    if (!r->why)
+        return 0;
+    r->tokens |= tokens;
+    r->segments |= segments;
+    return tokens || segments;
+}
+
+static int add_grid(const struct grid_request *r, const struct grid_point *point,
+                    const struct engine *e, const struct hook *hooks, size_t n_tokens,
+                    struct sweep_grid **grids)
+{
+    const struct sweep_grid empty = {.name = point->name, .point = point->point, .group = 1};
     mgpt_error err;
     if (e->info.n_layer == 0) {
-        cli_note("--over: the model has no layers");
+        cli_note("--over %s: the model has no layers", point->name);
         return EXIT_USAGE;
     }
+    if (!arr_push(*grids, empty))
+        return grid_no_memory();
+    struct sweep_grid *g = &(*grids)[arr_len(*grids) - 1];
+    int code = read_grid(r, point, e, hooks, n_tokens, g);
+    return code == EXIT_OK && sweep_grid_room(g, &err) < 0 ? cli_fail(NULL, &err) : code;
+}
+
+int grid_read(struct grid_request *r, const struct engine *e, const struct hook *hooks,
+              size_t n_tokens, struct sweep_grid **grids)
+{
+    int code = EXIT_OK;
     for (const char *at = r->over;; at++) {
         size_t n = strcspn(at, ",");
-        const struct grid_point *point = find_point(at, n);
-        if (!point)
-            return EXIT_USAGE;
-        const struct sweep_grid empty = {.name = point->name, .point = point->point, .group = 1};
-        if (!arr_push(*grids, empty))
-            return grid_no_memory();
-        struct sweep_grid *g = &(*grids)[arr_len(*grids) - 1];
-        int code = read_grid(r, hooks, e->info.n_layer, n_tokens, g);
-        if (code == EXIT_OK && sweep_grid_room(g, &err) < 0)
-            code = cli_fail(NULL, &err);
+        if (!take_part(r, at, n)) {
+            const struct grid_point *point = find_point(at, n);
+            code = point ? add_grid(r, point, e, hooks, n_tokens, grids) : EXIT_USAGE;
+        }
         at += n;
         if (code != EXIT_OK || !*at)
             return code;

@@ -21,9 +21,10 @@ struct shown {
 
 static double change_at(const struct shown *s, size_t row, size_t pos)
 {
+    const struct report *r = s->report;
     size_t n_head = arr_len(s->grid->heads);
-    return sweep_value(s->grid, row / n_head, row % n_head, pos) -
-           s->report->runs[s->report->into].value;
+    double change = sweep_value(s->grid, row / n_head, row % n_head, pos) - r->runs[r->into].value;
+    return r->why ? 0 - change : change;
 }
 
 /* ---- the prompts ---- */
@@ -33,7 +34,8 @@ int report_label(struct report *r)
     int done = 1;
     for (int which = 0; which < N_RUNS; which++) {
         struct report_run *run = &r->runs[which];
-        run->labels = mem_new(run->n_tokens, sizeof *run->labels);
+        if (run->tokens)
+            run->labels = mem_new(run->n_tokens, sizeof *run->labels);
         for (size_t i = 0; i < run->n_tokens && done; i++)
             done = run->labels && text_token_label(r->model, run->tokens[i], HEAT_LABEL / 4,
                                                    run->labels[i], HEAT_LABEL);
@@ -119,8 +121,9 @@ static void print_site(const struct shown *s, size_t index)
     printf("  %d", (int)s->grid->layers[row / n_head]);
     if (s->grid->has_heads)
         printf(".%d", (int)s->grid->heads[row % n_head]);
-    printf(" at %d %s  %+.4f\n", (int)s->grid->positions[pos], token_label(s, pos),
-           change_at(s, row, pos));
+    if (s->grid->positions[pos] != SWEEP_EVERYWHERE)
+        printf(" at %d %s", (int)s->grid->positions[pos], token_label(s, pos));
+    printf("  %+.4f\n", change_at(s, row, pos));
 }
 
 /* The largest change that is not taken; n: there is none. */
@@ -161,13 +164,40 @@ static int print_strongest_sites(const struct shown *s)
 static void print_title(const struct shown *s)
 {
     const struct report *r = s->report;
-    printf("\n%s, change of the metric", s->grid->name);
-    if (s->grid->mode == SWEEP_PATCH)
+    printf("\n%s, %s", s->grid->name, r->why ? "metric less that without" : "change of the metric");
+    if (r->why)
+        fputs(s->best && s->grid->positions[0] != SWEEP_EVERYWHERE ? ", the largest by position"
+                                                                   : "",
+              stdout);
+    else if (s->grid->mode == SWEEP_PATCH)
         printf(" with the value of the %s run%s", report_runs[1 - r->into],
                s->best ? ", at the strongest position" : "");
     else
         printf(", %s%s", r->mode, s->best ? " at the strongest position" : "");
     putchar('\n');
+}
+
+/* ---- why ---- */
+
+static void print_token_values(const struct report *r)
+{
+    const struct report_run *run = &r->runs[r->into];
+    puts("\ntokens, metric less that of the prompt without them");
+    for (size_t i = 0; i < run->n_tokens; i++)
+        printf("%8zu %10.4f  %s\n", i, run->value - r->why->tokens[i], run->labels[i]);
+}
+
+static void print_segments(const struct report *r)
+{
+    const struct why *w = r->why;
+    printf("\nsegments, Shapley values: together %.4f, of which the empty prompt has %.4f\n",
+           w->coalitions[((size_t)1 << w->n_segments) - 1], w->coalitions[0]);
+    for (size_t i = 0; i < w->n_segments; i++) {
+        printf("%8zu %10.4f ", w->first[i], w->shapley[i]);
+        for (size_t j = w->first[i]; j < w->first[i + 1]; j++)
+            printf(" %s", r->runs[r->into].labels[j]);
+        putchar('\n');
+    }
 }
 
 int report_show(const struct report *r, const struct screen *screen)
@@ -179,10 +209,15 @@ int report_show(const struct report *r, const struct screen *screen)
     for (int i = 0; i < N_RUNS; i++)
         if (r->runs[i].tokens)
             print_run(r, i);
+    if (r->why && r->why->tokens)
+        print_token_values(r);
+    if (r->why && r->why->coalitions)
+        print_segments(r);
     for (size_t i = 0; i < arr_len(r->grids) && done; i++) {
         const struct sweep_grid *g = &r->grids[i];
-        const struct shown s = {
-            r, g, g->has_heads && arr_len(g->layers) * arr_len(g->heads) > SCREEN_LINES};
+        int many = arr_len(g->layers) * arr_len(g->heads) > SCREEN_LINES;
+        const struct shown s = {r, g,
+                                g->has_heads && (many || g->positions[0] == SWEEP_EVERYWHERE)};
         print_title(&s);
         done = print_picture(&s, screen) && print_strongest_sites(&s);
     }

@@ -4,6 +4,7 @@
 
 #include "common/heat.h"
 #include "patch/sweep.h"
+#include "patch/why.h"
 
 enum { RUN_CLEAN, RUN_CORRUPT, N_RUNS };
 extern const char *const report_runs[N_RUNS]; /* "clean", "corrupt" */
@@ -23,6 +24,7 @@ struct report {
     struct report_run runs[N_RUNS];
     int into;                       /* the run that is changed */
     const struct sweep_grid *grids; /* stb_ds array */
+    const struct why *why;          /* NULL: the tables show changes, not what a part contributes */
 };
 
 /* Makes the labels of all tokens, which the tables show; 0: out of memory. */

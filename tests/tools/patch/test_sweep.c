@@ -60,12 +60,14 @@ static void read_grids(struct swept *w, const char *mode)
                   {"k", MGPT_K},
                   {"v", MGPT_V}};
     for (size_t i = 0; i < COUNT(points); i++) {
-        const struct grid_request r = {.over = points[i].name, .mode = mode};
+        struct grid_request r = {.over = points[i].name, .mode = mode};
         if (hooks_find(w->hooks, points[i].point, 0) &&
             (strcmp(mode, "mean") != 0 || points[i].point != MGPT_WEIGHTS))
             assert_int_equal(grid_read(&r, &w->engine, w->hooks, N, &w->grids), EXIT_OK);
     }
-    assert_true(arr_len(w->grids) > 4);
+    struct grid_request parts = {.over = "heads,keys,values", .mode = mode};
+    assert_int_equal(grid_read(&parts, &w->engine, w->hooks, N, &w->grids), EXIT_OK);
+    assert_true(arr_len(w->grids) > 7);
 }
 
 static void run_sweep(struct swept *w)
