@@ -19,6 +19,34 @@ run check --self "$names" --tokens 1000
 check "--self: more tokens than the context" eval '[ $code -eq 4 ]'
 run check --self "$names" --tokens 6 --kv q8_0
 check "--self --kv q8_0: one hash" eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^42d21b00377e00d2 .*one hash"'
+
+# ---- records ----
+
+record=$tmp/record.json
+runs "--attest" check --self "$names" -p mary --attest "$record" --isa scalar
+hash=$(tail -1 "$tmp/out" | cut -c 1-16)
+check "... the record has the hash" grep -qF "\"logits\":\"$hash\"" "$record"
+run check --attested "$record" "$names"
+check "--attested: the same on every instruction set" \
+    eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^$hash  attested by mgpt .*: the same"'
+check "... with the tokens of the record" eval 'tail -2 "$tmp/out" | head -1 | grep -q " 5 tokens"'
+sed "s/$hash/0123456789abcdef/" "$record" >"$tmp/other.json"
+run check --attested "$tmp/other.json" "$names" --isa scalar --json
+check "another hash: exit 1" \
+    eval '[ $code -eq 1 ] && tail -1 "$tmp/out" | grep -q "\"attested\":\"different\",\"hash\":\"0123456789abcdef\""'
+refuses "the record of another model" 3 "made with the model of hash" check --attested "$record" "$lines"
+sed 's/"spec":1/"spec":2/' "$record" >"$tmp/newer.json"
+refuses "a newer specification" 3 "version 2 of the specification" check --attested "$tmp/newer.json" "$names"
+head -c 100 "$record" >"$tmp/short.json"
+refuses "a damaged record" 3 "is not a record of check --attest" check --attested "$tmp/short.json" "$names"
+sed 's/"tokens":\[[0-9]*/"tokens":[999/' "$record" >"$tmp/far.json"
+refuses "tokens that the model lacks" 3 "up to 999 do not fit" check --attested "$tmp/far.json" "$names"
+refuses "--attested and --kv" 2 "the record says" check --attested "$record" "$names" --kv f16
+refuses "--attested and -p" 2 "has the tokens" check --attested "$record" "$names" -p anna
+refuses "--attest without --self" 2 "--attest is for --self" check "$names" "$names" --attest "$tmp/r.json"
+cp "$names" "$tmp/own.gguf"
+refuses "the model as record" 2 "is an input" check --self "$tmp/own.gguf" --attest "$tmp/own.gguf"
+
 run check --self "$tmp/none.gguf"
 check "--self: no such file" eval '[ $code -eq 5 ]'
 

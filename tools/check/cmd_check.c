@@ -22,7 +22,7 @@
 struct check {
     struct engine engine;
     struct reference *reference;
-    const char *path, *ids, *text, *file, *shape, *tol;
+    const char *path, *ids, *text, *file, *shape, *tol, *attest, *attested;
     double max_nmse, max_kl; /* negative: not given */
     struct compare_bounds bounds;
     int32_t *given; /* malloc'ed: the tokens of --ids or -p */
@@ -70,8 +70,10 @@ static const char notes[] =
     "gains, caps, scales and rows in another order, and tries what it found in the same way.\n"
     "--self needs no reference: one hash of all logits for every number of threads, chunking, batch,\n"
     "instruction set, and every stage of the pass against float64. --kv f16 and q8_0 have hashes of\n"
-    "their own. Two models: the second is compared with the first, whose keys and values are f32, on\n"
-    "the text of -p or -f.\n\n"
+    "their own. --attest keeps the tokens and the hash in a file; --attested verifies it elsewhere,\n"
+    "on another instruction set or with another compiler.\n"
+    "Two models: the second is compared with the first, whose keys and values are f32, on the text of\n"
+    "-p or -f.\n\n"
     "--tol f32 (the default), f16, q8, q4: bounds for weights that differ by such rounding, on NMSE\n"
     "and the mean KL of all positions, and for f32 and f16 on every value, as a share of its row's\n"
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
@@ -81,6 +83,7 @@ static const char notes[] =
     "  mgpt check q4.gguf base --tol q4\n"
     "  mgpt check model.gguf ref.npz --explain\n"
     "  mgpt check --self weights/names.gguf\n"
+    "  mgpt check --attested record.json weights/names.gguf\n"
     "  mgpt check f32.gguf q4_0.gguf --tol q4\n"
     "  mgpt check model.gguf model.gguf --kv q8_0 -f text.txt --tol q8\n\n"
     "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused or --check-finite,\n"
@@ -277,8 +280,12 @@ static int check_self(const struct check *c, const struct cli_command *command)
                                    .kv = c->engine.kv,
                                    .n_tokens = c->limit,
                                    .full = c->full,
-                                   .json = c->json};
+                                   .json = c->json,
+                                   .attest = c->attest,
+                                   .attested = c->attested};
     char *text;
+    if (c->attested && (c->text || c->file || c->limit))
+        return cli_usage(command, "--attested has the tokens: no -p, -f or -n with it");
     if (c->engine.check_finite)
         return cli_usage(command, "--self and --check-finite: only one of them");
     int code = check_read_text(c, command, &text, &options.n_text);
@@ -339,6 +346,10 @@ int cmd_check(int argc, char **argv)
         {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
          "no REF: equal bits of every variant, and every stage against float64"},
         {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the variants that take long"},
+        {"--attest", "FILE", CLI_TEXT, &c.attest, 0, 0,
+         "--self: writes a record that another machine can verify"},
+        {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
+         "--self with the tokens of a record, whose hash must come out"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
@@ -361,11 +372,16 @@ int cmd_check(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
+    c.self |= c.attested != NULL;
     if (!c.self && !c.engine.kv)
         c.engine.kv = "f32"; /* as references are */
-    int code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    int code = c.attest && !c.self ? cli_usage(&command, "--attest is for --self") : EXIT_OK;
     if (code == EXIT_OK)
-        sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path}, .files = {c.file}});
+        code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
+    if (code == EXIT_OK)
+        sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path},
+                                        .files = {c.file, c.attested},
+                                        .output = c.attest});
     mgpt_error err;
     int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
     if (is_model < 0)

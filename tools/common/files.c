@@ -123,12 +123,23 @@ static int is_page(struct file_head h)
            contains_text(h, "<h1>mgpt <span>lab</span></h1>", HEAD_BYTES);
 }
 
-static int is_session(struct file_head h)
+/* JSON with this format near its beginning. */
+static int is_json_of(struct file_head h, const char *format)
 {
     size_t blank = 0;
     while (blank < h.n && strchr(" \t\r\n", h.p[blank]) && h.p[blank])
         blank++;
-    return blank < h.n && h.p[blank] == '{' && contains_text(h, "\"mgpt session\"", 256);
+    return blank < h.n && h.p[blank] == '{' && contains_text(h, format, 256);
+}
+
+static int is_session(struct file_head h)
+{
+    return is_json_of(h, "\"mgpt session\"");
+}
+
+static int is_attest(struct file_head h)
+{
+    return is_json_of(h, "\"mgpt attest\"");
 }
 
 static int is_state(struct file_head h)
@@ -168,6 +179,7 @@ static const struct {
     [FILES_TABLE] = {"a table of the repl", is_table},
     [FILES_SESSION] = {"a session file", is_session},
     [FILES_STATE] = {"a session of mgpt generate", is_state},
+    [FILES_ATTEST] = {"a record of check --attest", is_attest},
     [FILES_HISTORY] = {"a history file (first line '" FILES_HISTORY_LINE "')", is_history},
 };
 

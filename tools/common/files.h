@@ -22,6 +22,7 @@ enum files_kind {
     FILES_TABLE,       /* numbers that the repl's views write with -o */
     FILES_SESSION,     /* of the repl */
     FILES_STATE,       /* of generate --session */
+    FILES_ATTEST,      /* of check --attest */
     FILES_HISTORY      /* of the repl */
 };
 

@@ -165,3 +165,24 @@ json_t *json_shape(const uint64_t *dims, size_t n)
         json_array_append_new(list, json_integer((json_int_t)dims[i]));
     return whole_list(list, n);
 }
+
+static int write_bytes(const char *bytes, size_t n, void *user)
+{
+    outfile_write(user, bytes, n);
+    return 0;
+}
+
+int json_write(const json_t *tree, const char *path, enum files_kind kind, mgpt_error *err)
+{
+    struct outfile out;
+    if (!tree || json_has_lost())
+        return err_memory(err, "a line of JSON", 0);
+    if (files_create(&out, path, kind, err) < 0)
+        return err->status;
+    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0 || json_has_lost()) {
+        outfile_discard(&out);
+        return err_memory(err, "a line of JSON", 0);
+    }
+    outfile_write(&out, "\n", 1);
+    return outfile_commit(&out, err);
+}

@@ -3,6 +3,7 @@
 #ifndef MGPT_JSON_READ_H
 #define MGPT_JSON_READ_H
 
+#include "common/files.h"
 #include "mgpt.h"
 
 #include <jansson.h>
@@ -28,6 +29,10 @@ int json_has_lost(void);
 
 /* 1: json_read failed for lack of memory; *err is set. */
 int json_read_no_memory(const json_error_t *where, size_t n, mgpt_error *err);
+
+/* Writes a tree, which was built after json_watch, as one line to a new file, whole or not at all;
+ * NULL counts as out of memory. A status. */
+int json_write(const json_t *tree, const char *path, enum files_kind kind, mgpt_error *err);
 
 /* The byte offset of *where. */
 uint64_t json_read_offset(const json_error_t *where);

@@ -159,25 +159,6 @@ static json_t *session_tree(struct repl *r, uint64_t hash)
 
 /* ---- the file ---- */
 
-static int write_bytes(const char *bytes, size_t n, void *user)
-{
-    outfile_write(user, bytes, n);
-    return 0;
-}
-
-static int write_tree(const json_t *tree, const char *path, mgpt_error *err)
-{
-    struct outfile out;
-    if (files_create(&out, path, FILES_SESSION, err) < 0)
-        return err->status;
-    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0 || json_has_lost()) {
-        outfile_discard(&out);
-        return err_memory(err, "a line of JSON", 0);
-    }
-    outfile_write(&out, "\n", 1);
-    return outfile_commit(&out, err);
-}
-
 void repl_run_save(struct repl *r, struct repl_args *args)
 {
     const char *path = args->rest;
@@ -193,7 +174,7 @@ void repl_run_save(struct repl *r, struct repl_args *args)
     }
     json_watch();
     json_t *tree = session_tree(r, hash);
-    int status = tree ? write_tree(tree, path, &err) : err_memory(&err, "the session", 0);
+    int status = json_write(tree, path, FILES_SESSION, &err);
     json_decref(tree);
     if (status < 0)
         repl_file_failed(path, &err);

@@ -80,6 +80,8 @@ struct self_options {
     size_t n_text;
     int32_t n_tokens; /* 0: by the model's size */
     int full, json;
+    const char *attest;   /* NULL, or the record to write when all is well (attest.h) */
+    const char *attested; /* NULL, or the record that has tokens, kv and the hash to be found */
 };
 
 /* An exit code; the user has been told. */

@@ -1,6 +1,8 @@
 /* mgpt check --self, printed. See self.h. */
 #include "base/mem.h"
+#include "check/self/attest.h"
 #include "check/self/self.h"
+#include "common/files.h"
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "engine/engine.h"
@@ -186,7 +188,37 @@ static int print_verdict(const struct self_options *o, const struct self_bits *b
     return same ? EXIT_OK : EXIT_DIFFERENT;
 }
 
-static int check_request(const struct self_options *o, const struct self_request *q)
+/* Compares with the record; returns an exit code. */
+static int compare_record(const struct self_options *o, const struct attest *record, uint64_t hash)
+{
+    int same = record->logits == hash;
+    char theirs[20];
+    snprintf(theirs, sizeof theirs, "%016" PRIx64, record->logits);
+    if (o->json) {
+        int code =
+            text_json_line(json_pack("{s:s, s:s, s:s}", "attested", same ? "same" : "different",
+                                     "hash", theirs, "by", record->by));
+        return code == EXIT_OK && !same ? EXIT_DIFFERENT : code;
+    }
+    printf("%s  attested by %s: %s\n", theirs, record->by, same ? "the same" : "DIFFERENT");
+    return same ? EXIT_OK : EXIT_DIFFERENT;
+}
+
+/* What the records have to do after a verdict of "same". */
+static int use_records(const struct self_options *o, struct attest *record,
+                       const struct self_bits *bits)
+{
+    mgpt_error err;
+    uint64_t hash = bits->variants[0].hash;
+    int code = o->attested ? compare_record(o, record, hash) : EXIT_OK;
+    record->logits = hash;
+    if (code == EXIT_OK && o->attest && attest_write(o->attest, record, bits, &err) < 0)
+        code = cli_fail(o->attest, &err);
+    return code;
+}
+
+static int check_request(const struct self_options *o, const struct self_request *q,
+                         struct attest *record)
 {
     mgpt_error err;
     struct self_bits bits;
@@ -206,34 +238,89 @@ static int check_request(const struct self_options *o, const struct self_request
         code = interrupted() ? EXIT_INTERRUPTED : cli_fail(o->path, &err);
     else if (code == EXIT_OK)
         code = print_verdict(o, &bits, &stages, q->n);
+    if (status == MGPT_OK && code == EXIT_OK)
+        code = use_records(o, record, &bits);
     arr_free(bits.variants);
     return cli_finish(code);
+}
+
+/* Reads the record of --attested. Its kv is that of the check. */
+static int read_attested(const struct self_options *o, struct engine *e, struct attest *record)
+{
+    mgpt_error err;
+    if (!o->attested)
+        return EXIT_OK;
+    if (attest_read(o->attested, record, &err) < 0)
+        return cli_fail(o->attested, &err);
+    if (e->kv) {
+        cli_note("--attested and --kv: the record says how keys and values are kept");
+        return EXIT_USAGE;
+    }
+    e->kv = strcmp(record->kv, "chosen") != 0 ? record->kv : NULL;
+    return EXIT_OK;
+}
+
+/* Completes a record to write; refuses one of another model. */
+static int match_model(const struct self_options *o, const struct engine *e, struct attest *record)
+{
+    mgpt_error err;
+    uint64_t theirs = record->model;
+    if (!o->attest && !o->attested)
+        return EXIT_OK;
+    if (o->attest && files_may_write(o->attest, FILES_ATTEST, &err) < 0)
+        return cli_fail(o->attest, &err);
+    if (attest_model(record, e, &err) < 0)
+        return cli_fail(o->path, &err);
+    snprintf(record->kv, sizeof record->kv, "%s", e->kv ? e->kv : "chosen");
+    if (!o->attested || theirs == record->model)
+        return EXIT_OK;
+    cli_note("%s: made with the model of hash %016" PRIx64 ", this one has %016" PRIx64,
+             o->attested, theirs, record->model);
+    return EXIT_REFUSED;
+}
+
+/* The record's tokens, or those of choose_tokens, which the record gets. */
+static int take_tokens(const struct self_options *o, struct engine *e, struct attest *record)
+{
+    if (!o->attested)
+        return choose_tokens(o, e, &record->tokens, &record->n);
+    for (size_t i = 0; i < record->n; i++)
+        if (record->tokens[i] >= e->info.n_vocab || record->n > (size_t)e->info.n_ctx) {
+            cli_note("%s: %zu tokens up to %d do not fit the model", o->attested, record->n,
+                     (int)record->tokens[i]);
+            return EXIT_REFUSED;
+        }
+    return EXIT_OK;
 }
 
 int self_check(const struct self_options *o)
 {
     struct engine e = {.path = o->path, .isa = o->isa, .kv = o->kv};
-    int32_t *tokens = NULL, kv_type;
-    size_t n = 0;
-    int code = engine_read_kv(&e, &kv_type);
+    struct attest record = {0};
+    int32_t kv_type = 0;
+    int code = read_attested(o, &e, &record);
+    if (code == EXIT_OK)
+        code = engine_read_kv(&e, &kv_type);
     if (code == EXIT_OK)
         code = engine_open(&e);
     if (code == EXIT_OK)
-        code = choose_tokens(o, &e, &tokens, &n);
+        code = match_model(o, &e, &record);
+    if (code == EXIT_OK)
+        code = take_tokens(o, &e, &record);
     mgpt_close(e.model);
     e.model = NULL;
     if (code == EXIT_OK) {
         struct self_request q = {.open = open_again,
                                  .user = &e,
-                                 .tokens = tokens,
-                                 .n = n,
+                                 .tokens = record.tokens,
+                                 .n = record.n,
                                  .isa = o->isa,
                                  .kv_type = kv_type,
                                  .full = o->full};
         interrupt_catch();
-        code = check_request(o, &q);
+        code = check_request(o, &q, &record);
     }
-    free(tokens);
+    free(record.tokens);
     engine_close(&e);
     return code;
 }
