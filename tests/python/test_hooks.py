@@ -16,7 +16,7 @@ def test_golden(root, name):
     logits, cache = mgpt.Model(folder).run_with_cache(reference.pop("tokens"), remove_batch_dim=True)
     values = {**cache, "logits": logits[0]}
     for key, want in reference.items():
-        got = values[key]
+        got = values[key.replace("ln_final.hook_normalized", "ln_final.hook_out")]
         assert got.shape == want.shape and got.dtype == np.float32
         assert np.abs(got - want).max() <= 1e-5 * max(1, np.abs(want).max()), key
 
@@ -40,6 +40,26 @@ def test_shapes_and_bits(names):
     assert again.tobytes() == logits.tobytes() and few["pattern", 0].shape == (4, n, n) and len(few) == 1
     assert list(names.run_with_cache(TEXT, names=["hook_embed", "*_z"])[1]) == ["hook_embed", "blocks.0.attn.hook_z"]
     assert list(names.run_with_cache(TEXT, names=lambda n: n.endswith("hook_q"))[1]) == ["blocks.0.attn.hook_q"]
+
+
+def test_norms(root):
+    """normalized * gain + bias is the output; a changed part changes it, an unchanged one no bit."""
+    model = mgpt.Model(root / "tests/golden/gpt2")
+    tokens = [1, 2, 3, 4]
+    logits, cache = model.run_with_cache(tokens)
+    x, scale, normalized, out = (cache["blocks.1." + n] for n in (
+        "hook_resid_mid", "ln2.hook_scale", "ln2.hook_normalized", "ln2.hook_out"))
+    assert scale.shape == (1, 4, 1) and normalized.shape == out.shape == x.shape
+    gain, bias = model.tensor("blk.1.ffn_norm.weight"), model.tensor("blk.1.ffn_norm.bias")
+    assert np.allclose(normalized * gain + bias, out, atol=1e-5)
+    assert np.allclose((x - x.mean(-1, keepdims=True)) / scale, normalized, atol=1e-6)
+    parts = ["blocks.1.ln2.hook_scale", "blocks.1.ln2.hook_normalized", "ln_final.hook_scale"]
+    assert model.run_with_hooks(tokens, [(parts, lambda v, hook: v.copy())]).tobytes() == logits.tobytes()
+    double = [(parts[0], lambda v, hook: v * 2)]
+    half = model.run_with_cache(tokens, hooks=double)[1]
+    assert np.allclose(half[parts[1]] * 2, normalized, atol=1e-5)
+    assert np.allclose(half["blocks.1.ln2.hook_out"], normalized / 2 * gain + bias, atol=1e-5)
+    assert mgpt.check(model, {"tokens": tokens, "logits": logits[0], **{k: v[0] for k, v in cache.items()}})
 
 
 def same(value, hook):

@@ -43,7 +43,15 @@ def check(model: Model | str | os.PathLike[str], reference: str | os.PathLike[st
     with tempfile.TemporaryDirectory(prefix="mgpt-") as folder:
         if isinstance(reference, Mapping):
             file = os.path.join(folder, "reference.npz")
-            np.savez(file, allow_pickle=False, **{name: np.asarray(value) for name, value in reference.items()})
+            np.savez(file, allow_pickle=False, **_arrays(reference))
             reference = file
         done = run("check", *options, os.path.abspath(path), os.path.abspath(reference), ok=(0, 1))
     return CheckResult(done.returncode == 0, done.stdout)
+
+
+def _arrays(reference: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[np.generic]]:
+    """As `mgpt check` names them: a norm's hook_normalized is its output, which is hook_out in a cache."""
+    outputs = {name: name.removesuffix("hook_out") + "hook_normalized" for name in reference
+               if name.endswith("hook_out") and "ln" in name}
+    kept = {name: value for name, value in reference.items() if name not in outputs.values()}
+    return {outputs.get(name, name): np.asarray(value) for name, value in kept.items()}

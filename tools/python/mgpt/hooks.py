@@ -1,9 +1,11 @@
 """Hooks: functions that see and change the values of a pass, by TransformerLens' names and in its shapes.
 
 A value of T tokens has shape [1, T, ...]: q, k, v and z [1, T, heads, d_head], scores and pattern
-[1, heads, T, keys], everything else [1, T, columns]. The engine gives scores and patterns one query at a time. A hook
-on them gets the whole matrix once the layer's attention is done; if it changed the matrix, the pass runs again and
-takes the changed values, so that the engine computes what follows with its own bits.
+[1, heads, T, keys], everything else [1, T, columns]. A norm has three values (norms.py).
+
+The engine gives scores and patterns one query at a time. A hook on them gets the whole matrix once the layer's
+attention is done; if it changed the matrix, the pass runs again and takes the changed values, so that the engine
+computes what follows with its own bits.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ._lib import ESTOP, POINT, CError, CValue, TapFn, call, fail, lib
+from .norms import INPUTS, Norm, load_norm, norm_tensor
 
 if TYPE_CHECKING:
     from .model import Model
 
 Floats = npt.NDArray[np.float32]
-Key = tuple[int, int]  # point and layer
+Key = tuple[int, int, str]  # point, layer, part of a norm
 Names = str | Iterable[str] | Callable[[str], bool] | None
 
-LOGITS = (POINT["LOGITS"], -1)
 UNSEEN = {POINT["SCORES"]: -np.inf, POINT["WEIGHTS"]: 0.0}  # what a query must not see holds these
 PER_HEAD = {POINT[name] for name in ("Q", "K", "V", "ROT_Q", "ROT_K", "HEADS")}
 ALL_POINTS = (1 << len(POINT)) - 1
@@ -39,6 +41,7 @@ class Hook:
     name: str
     point: int
     index: int
+    part: str = ""  # of a norm: "scale" or "normalized"
 
     def layer(self) -> int:
         """The layer, -1 outside the layers."""
@@ -46,8 +49,8 @@ class Hook:
 
     @property
     def key(self) -> Key:
-        """Point and layer."""
-        return self.point, self.index
+        """Point, layer, part."""
+        return self.point, self.index, self.part
 
 
 HookFn = Callable[..., Any]  # fn(value, hook=hook): a new value of the same shape, or None
@@ -59,7 +62,7 @@ HookRow = tuple[Names, HookFn]
 
 def list_hooks(model: Model) -> dict[str, Hook]:
     """All hooks that a model has, in the order of the pass: one token is run to see which fire."""
-    found: list[Key] = []
+    found: list[tuple[int, int]] = []
 
     def see(value: Any, user: object) -> int:
         found.append((value[0].point, value[0].layer))
@@ -70,8 +73,16 @@ def list_hooks(model: Model) -> dict[str, Hook]:
         call("mgpt_tap", pointer, ALL_POINTS, callback, None)
         call("mgpt_step", pointer, 0)
         call("mgpt_tap", pointer, 0, TapFn(), None)
-    hooks = [Hook(point_name(*key), *key) for key in found]
-    return {hook.name: hook for hook in hooks}
+    return {hook.name: hook for place in found for hook in _hooks_of(model, *place)}
+
+
+def _hooks_of(model: Model, point: int, layer: int) -> list[Hook]:
+    name = point_name(point, layer)
+    if norm_tensor(model, point, layer) is None:
+        return [Hook(name, point, layer)]
+    norm = name.removesuffix("hook_normalized")
+    return [Hook(norm + "hook_scale", point, layer, "scale"), Hook(name, point, layer, "normalized"),
+            Hook(norm + "hook_out", point, layer)]
 
 
 def point_name(point: int, layer: int) -> str:
@@ -120,12 +131,15 @@ class Tap:
             for hook in choose(model, names):
                 self._hooks.setdefault(hook.key, []).append((fn, hook))
         self._keep = {hook.key: hook for hook in keep}
+        self._norms = {key[:2]: load_norm(model, norm_tensor(model, *key[:2]) or "")
+                       for key in (*self._hooks, *self._keep) if key[2]}
         self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
         self.labels: list[str] = []
         self._chunk = 0  # the position where it begins
         # What hooks made of a value of a chunk, for when the tokens run again; None: they left it as it was.
         self._done: dict[tuple[Key, int], Floats | None] = {}
         self._seen: dict[Key, list[Floats]] = {}  # rows of scores and patterns, a query each
+        self._residual = np.empty((0, 0), np.float32)  # the last one before a norm
         self._again = False
         self._failed: BaseException | None = None
 
@@ -148,34 +162,41 @@ class Tap:
             raise fail(err)
 
     def _points(self) -> int:
-        """Those of the hooks, the first of a chunk, and the one after a layer's attention."""
-        points = {point for point, _ in (*self._hooks, *self._keep)} | {POINT["EMBD"]}
+        """Those of the hooks, the first of a chunk, the one after a layer's attention, and what norms read."""
+        points = {key[0] for key in (*self._hooks, *self._keep)} | {POINT["EMBD"]}
         if points & set(UNSEEN):
             points.add(POINT["HEADS"])
+        if self._norms:
+            points |= INPUTS
         return sum(1 << point for point in points)
 
     def _call(self, value: Any, user: object) -> int:
         """The C callback: 0 to go on, 1 to stop."""
         try:
-            self._see(value[0])
+            self._see(value[0], _view(value[0]))
         except BaseException as failed:
             self._failed = failed
         return int(self._again or self._failed is not None)
 
-    def _see(self, value: CValue) -> None:
-        key = value.point, value.layer
-        data = _view(value)
-        if value.point in UNSEEN:
-            self._see_query(key, value.pos, data)
-            return
+    def _see(self, value: CValue, data: Floats) -> None:
+        place = value.point, value.layer
         if value.point == POINT["EMBD"]:
             self._chunk = value.pos
+        if value.point in UNSEEN:
+            self._see_query((*place, ""), value.pos, data)
+            return
         if value.point == POINT["HEADS"]:
             self._see_attention(value.layer, value.rows)
-        if key in self._hooks and not self._again:
-            self._change(key, data)
-        if key in self._keep and not self._again:
-            self._row(key, data)[0, value.pos : value.pos + value.rows] = self._shaped(value.point, data)
+        if self._again:
+            return
+        if place in self._norms:
+            self._see_norm(place, self._norms[place], data)
+        before = self._shaped(value.point, data)
+        after = self._pass((*place, ""), before)
+        if after is not before:
+            data[:] = after.reshape(data.shape)
+        if value.point in INPUTS and self._norms:
+            self._residual = data.copy()
 
     def _see_query(self, key: Key, pos: int, data: Floats) -> None:
         done = self._done.get((key, self._chunk))
@@ -184,11 +205,12 @@ class Tap:
         elif key in self._hooks and (key, self._chunk) not in self._done:
             self._seen.setdefault(key, []).append(data.copy())
         if key in self._keep:
-            self._row(key, data)[0, :, pos, : pos + 1] = data
+            array = self._stored(key, (1, len(data), self._n, self._n), UNSEEN[key[0]])
+            array[0, :, pos, : pos + 1] = data
 
     def _see_attention(self, layer: int, n_queries: int) -> None:
         """After the last query of a layer: its hooks on scores, then on the pattern."""
-        for key in [(point, layer) for point in UNSEEN if (point, layer) in self._hooks]:
+        for key in [(point, layer, "") for point in UNSEEN if (point, layer, "") in self._hooks]:
             if (key, self._chunk) in self._done or self._again:
                 continue
             before = _square(self._seen.pop(key), n_queries, UNSEEN[key[0]])
@@ -197,13 +219,26 @@ class Tap:
         if self._again:
             self._seen.clear()
 
-    def _change(self, key: Key, data: Floats) -> None:
-        place = key, self._chunk
-        if place not in self._done:
-            self._done[place] = self._ask(key, self._shaped(key[0], data))
-        done = self._done[place]
-        if done is not None:
-            data[:] = done.reshape(data.shape)
+    def _see_norm(self, place: tuple[int, int], norm: Norm, data: Floats) -> None:
+        """Scale and normalized rows; if a hook changes one, the engine's value is computed from them."""
+        centre = norm.centre(self._residual)
+        before = norm.scale(centre)[None]
+        scale = self._pass((*place, "scale"), before)
+        rows = centre[None] / scale
+        normalized = self._pass((*place, "normalized"), rows)
+        if scale is not before or normalized is not rows:
+            data[:] = normalized[0] * norm.gain + norm.bias
+
+    def _pass(self, key: Key, before: Floats) -> Floats:
+        """What hooks make of a value, stored if asked for; `before` itself if they leave it as it was."""
+        if key in self._hooks and (key, self._chunk) not in self._done:
+            self._done[key, self._chunk] = self._ask(key, before)
+        done = self._done.get((key, self._chunk))
+        after = before if done is None else done
+        if key in self._keep:
+            array = self._stored(key, (1, self._n, *after.shape[2:]))
+            array[0, self._chunk : self._chunk + after.shape[1]] = after[0]
+        return after
 
     def _ask(self, key: Key, before: Floats) -> Floats | None:
         """What the hooks make of a value, which they get as a copy; None if that is what it was."""
@@ -217,14 +252,11 @@ class Tap:
         shape = (1, len(data), -1, self._d) if point in PER_HEAD else (1, *data.shape)
         return data.reshape(shape)
 
-    def _row(self, key: Key, data: Floats) -> Floats:
+    def _stored(self, key: Key, shape: tuple[int, ...], fill: float = 0.0) -> Floats:
         """The array of the store for a key, made at its first value."""
         name = self._keep[key].name
         if not self.store[name].size:
-            if key[0] in UNSEEN:
-                self.store[name] = np.full((1, len(data), self._n, self._n), UNSEEN[key[0]], np.float32)
-            else:
-                self.store[name] = np.empty((1, self._n, *self._shaped(key[0], data).shape[2:]), np.float32)
+            self.store[name] = np.full(shape, fill, np.float32)
         return self.store[name]
 
 

@@ -212,7 +212,7 @@ class Model:
         tokens = self._tokens(text)
         if not len(tokens):
             raise ValueError("text: nothing to run: the text is empty and the model has no BOS")
-        logits = self._all_hooks()[_hooks.point_name(*_hooks.LOGITS)]
+        logits = self._all_hooks()["logits"]
         tap = _hooks.Tap(self, rows, [*_hooks.choose(self, names), logits], len(tokens))
         session = self.session(kv="f32", chunk=min(len(tokens), 4096))
         with session._open() as pointer:
