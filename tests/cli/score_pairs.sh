@@ -112,8 +112,12 @@ says "a continuation that does not fit" "the continuation has 20 tokens, the mod
 model=$tmp/bpe.gguf
 pair t 'he n' >"$tmp/in"
 score "$model" --top 1 <"$tmp/in"
-says "the continuation is what follows as many tokens as the context has" '"n_tokens":2,'
-says "... of context and continuation together" '"tokens":[" ","n"]'
+says "the continuation is what both together have after as many tokens as the context has" '"tokens":[" ","n"]'
+merged=$(sed 's/.*"token_logprobs":\[\([^]]*\).*/\1/' "$tmp/out")
+score "$model" --top 1 --no-end <<'END'
+{"text": "t n"}
+END
+check "... which are the context's own, not the first of both" grep -qF -- ",$merged]" "$tmp/out"
 pair th e >"$tmp/in"
 score "$model" <"$tmp/in"
 says "no token of its own" "the continuation has no token of its own: context and continuation are 2 tokens, the context alone 2"

@@ -48,12 +48,11 @@ static int encode_part(const struct engine *e, const char *text, size_t n_bytes,
     return engine_try_encode(e, text, n_bytes, flags, -1, tokens, n, err);
 }
 
-/* All tokens, the number of those of the context in *n_context. */
+/* The tokens of the context, *n_context of them, and after these the others of the whole. */
 static int encode_both(const struct engine *e, const char *both, size_t n_bytes, size_t n_stripped,
                        int no_bos, struct scored_text *text, size_t *n, mgpt_error *err)
 {
-    int32_t *tokens = NULL;
-    int status = MGPT_OK;
+    int32_t *context = NULL;
     text->n_context = 1;
     if (n_stripped == 0 && prefix_token(e) < 0)
         return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
@@ -61,9 +60,13 @@ static int encode_both(const struct engine *e, const char *both, size_t n_bytes,
     if (n_stripped == 0)
         return engine_try_encode(e, both, n_bytes, MGPT_PARSE_SPECIAL | MGPT_NO_SPECIAL_TOKENS,
                                  prefix_token(e), &text->tokens, n, err);
-    status = encode_part(e, both, n_stripped, no_bos, &tokens, &text->n_context, err);
-    free(tokens);
-    return status < 0 ? status : encode_part(e, both, n_bytes, no_bos, &text->tokens, n, err);
+    int status = encode_part(e, both, n_stripped, no_bos, &context, &text->n_context, err);
+    if (status == MGPT_OK)
+        status = encode_part(e, both, n_bytes, no_bos, &text->tokens, n, err);
+    if (status == MGPT_OK && *n > text->n_context)
+        memcpy(text->tokens, context, text->n_context * sizeof *context);
+    free(context);
+    return status;
 }
 
 /* Keeps of n tokens those that the model can see, and the last, which it only predicts. */

@@ -1,8 +1,9 @@
 /* The tokens of a context and its continuation, by the rules of lm-evaluation-harness 0.4
  * (lm_eval/api/model.py, _encode_pair, and models/huggingface.py):
  *
- *     whole = encode(context + continuation), and the tokens of the continuation are those after
- *     the first n, where n = the number of tokens of encode(context without the spaces at its end)
+ *     the tokens of the context are encode(context without the spaces at its end), and those of
+ *     the continuation are encode(context + continuation) after the first n, if the context has n;
+ *     where a token would be part of both, the two together are not the tokens of the whole
  *     an empty context is BOS, or EOS if the model has no BOS; one of spaces only counts as empty
  *     what the model's window does not hold is cut from the left
  */

@@ -289,7 +289,8 @@ class Decoder:
 
     def end(self) -> str:
         """U+FFFD if an incomplete character is held; begins a new text."""
-        return self._buffer.raw[: lib.mgpt_stream_end(c.byref(self._stream), self._buffer, len(self._buffer))].decode()
+        n = lib.mgpt_stream_end(c.byref(self._stream), self._buffer, len(self._buffer))
+        return self._buffer.raw[:n].decode()
 
 
 def _is_gguf(path: str) -> bool:
