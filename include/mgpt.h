@@ -2,11 +2,10 @@
  * number of threads. A mgpt_session is one sequence that a model runs: its tokens, their KV cache,
  * scratch and the last logits; one thread at a time may use it. README.md has a complete program.
  *
- * Promises. Logits depend only on the weights file and the tokens. They have the same bits for any
- * number of threads, any chunking of the prompt, with or without taps, rewound, forked or fresh,
- * and for every instruction set. The library prints nothing, never exits, reads no environment and
- * has no globals. A hostile file gives an error, never a crash. No call needs more than 48 KiB of
- * its thread's stack, plus what a tap's callback needs; a session's own threads have 512 KiB each.
+ * Promises. Logits depend only on the weights file and the tokens: the same bits for any number of
+ * threads, chunking or instruction set; tapped, rewound, forked, with others or not. The library
+ * prints nothing, never exits, reads no environment, has no globals. A hostile file is an error,
+ * not a crash. Calls need 48 KiB of stack at most, besides taps; a session's threads have 512 KiB.
  *
  * Rules for every call. A params struct that is all zero, or NULL, means the defaults. A call that
  * can fail takes a trailing `mgpt_error *err`, which may be NULL. On failure it returns NULL or a
@@ -19,7 +18,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,7 +26,6 @@ extern "C" {
 #else
 #define MGPT_API
 #endif
-
 #define MGPT_VERSION "0.2.0"             /* of this header */
 #define MGPT_VERSION_NUMBER 200          /* 0 * 10000 + 2 * 100 + 0 */
 MGPT_API const char *mgpt_version(void); /* of the library */
@@ -62,10 +59,9 @@ typedef struct mgpt_model_params {
 
 /* Opens a GGUF file, or one in memory, which must stay unchanged until mgpt_close and needs no
  * alignment. Files up to 256 MiB are read into memory, larger ones are mapped; a mapped file must
- * not be truncated while the model is open. The weights are packed for the kernels, and the file's
- * own copy of them is dropped. On machines with AMX, and isa NULL or "amx", Linux is asked once for
- * permission to use its tiles (arch_prctl): sigaltstack(2) then requires larger stacks.
- * Errors: MGPT_EIO (cannot open or read), MGPT_EFILE (with offset), MGPT_EMEM, MGPT_EARG. */
+ * not be truncated while the model is open. With AMX, and isa NULL or "amx", Linux is asked once to
+ * permit its tiles (arch_prctl): sigaltstack(2) then requires larger stacks. Errors: MGPT_EIO
+ * (cannot open or read), MGPT_EFILE (with offset), MGPT_EMEM, MGPT_EARG. */
 MGPT_API mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err);
 MGPT_API mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_model_params *params,
                                      mgpt_error *err);
@@ -83,8 +79,7 @@ typedef struct mgpt_info {
     const char *norm;          /* "rmsnorm" or "layernorm" */
     const char *activation;    /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */
     const char *position;      /* "none", "learned" or "rope" */
-    int32_t n_vocab;           /* length of a row of logits */
-    int32_t n_tokens;          /* ids that the tokenizer has; n_vocab without a tokenizer */
+    int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t bos, eos;     /* ids, -1 when the model has none */
@@ -93,8 +88,7 @@ typedef struct mgpt_info {
     float norm_eps, rope_base, attn_scale; /* scores = q . k * attn_scale */
     float logit_softcap;                   /* logits are cap * tanh(x / cap); 0: no cap */
     uint64_t n_params, file_bytes;         /* weights, counted once when tied; size of the file */
-    uint64_t bytes_per_token;              /* weight bytes that one mgpt_step reads */
-    uint64_t kv_bytes; /* KV cache bytes per position, all layers, with kv_type = 0 */
+    uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
 } mgpt_info;
 typedef struct mgpt_layer {
     int32_t window; /* most keys that a query sees, its own included; 0: all */
@@ -133,18 +127,16 @@ MGPT_API int64_t mgpt_encode(const mgpt_model *model, const char *text, size_t n
                              unsigned flags, int32_t *tokens, size_t cap, mgpt_error *err);
 
 /* The bytes that a token decodes to: possibly part of a UTF-8 character, possibly NUL bytes, not
- * NUL-terminated; empty for control tokens such as BOS and ids out of range. Its string in the
- * vocabulary, also for control tokens: "<s>", "Ġthe", "▁the". 1 when it ends generation: eos, eot,
- * or BOS for a model that uses one token as both. */
+ * NUL-terminated; empty for control tokens and ids out of range. Its string in the vocabulary, as
+ * "<s>", "Ġthe". 1 when it ends generation: eos, eot, or BOS for a model in which it is both. */
 MGPT_API const char *mgpt_piece(const mgpt_model *model, int32_t token, size_t *n_bytes);
 MGPT_API const char *mgpt_token_text(const mgpt_model *model, int32_t token, size_t *n_bytes);
 MGPT_API int mgpt_is_end(const mgpt_model *model, int32_t token);
 
-/* Decodes tokens to whole characters of valid UTF-8; zero it to begin a text. A byte that no
- * character can contain becomes U+FFFD. The space that SentencePiece models put before a text is
- * dropped. put appends a token, writes all complete characters and holds the bytes of an incomplete
- * one. Above cap the stream is unchanged and buf undefined (3 * piece length + 9 suffices). end
- * writes U+FFFD (3 bytes) if bytes are held, and resets. Both return the number of bytes. */
+/* Decodes tokens to whole characters of valid UTF-8; zero it to begin a text. Invalid bytes become
+ * U+FFFD. The space that SentencePiece models put before a text is dropped. put appends a token,
+ * writes all complete characters, holds the rest; above cap the stream is unchanged, buf undefined
+ * (3 * piece length + 9 suffices). end writes U+FFFD if bytes are held. Both return bytes. */
 typedef struct mgpt_stream {
     unsigned char held[4];
     uint8_t n_held, started; /* started: a text token has been seen */
@@ -175,19 +167,34 @@ MGPT_API void mgpt_session_free(mgpt_session *session);
 
 /* step runs one token at position mgpt_pos(). Returns mgpt_logits(), n_vocab floats. feed runs n
  * tokens with the same bits as n steps, but with one pass over the weights per chunk. Only the last
- * token's logits are kept (tap MGPT_LOGITS to see all). n = 0 does nothing. step_many is one step
- * of n different sessions of one model with one pass over the weights: sessions[i] runs tokens[i];
- * on failure all sessions are unchanged. sync makes the session hold exactly these tokens, and
- * reuses the longest common prefix with its current ones. mgpt_logits() is valid afterwards unless
- * n is 0. A failure can leave a prefix of the tokens, of length mgpt_pos(). rewind removes all from
- * position pos on, in constant time; then mgpt_logits() is NULL. Its error: MGPT_EARG. The others':
- * MGPT_EFULL (context), MGPT_EARG (token, or called by a tap), MGPT_EMEM, MGPT_ESTOP (a tap). */
+ * token's logits are kept (tap MGPT_LOGITS to see all). n = 0 does nothing. step_many is feed_many
+ * of one token each: sessions[i] runs tokens[i]. sync makes the session hold exactly these tokens,
+ * reusing the longest common prefix; mgpt_logits() is valid then unless n is 0; a failure can leave
+ * a prefix of the tokens. rewind removes all from position pos on, in constant time; mgpt_logits()
+ * is NULL then. Errors: MGPT_EARG (token, called by a tap), MGPT_EFULL, MGPT_EMEM, MGPT_ESTOP. */
 MGPT_API const float *mgpt_step(mgpt_session *session, int32_t token, mgpt_error *err);
 MGPT_API int mgpt_feed(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 MGPT_API int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n,
                             mgpt_error *err);
 MGPT_API int mgpt_sync(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
+
+/* feed_many is mgpt_feed of several sessions of one model in common passes over the weights, with
+ * scratch, threads and chunks of the first one. Each has its tap, and the bits it has alone. A run
+ * with `resid` begins in `layer`: these rows are its MGPT_RESID_PRE, nothing before it is computed
+ * or tapped, and keys and values of the layers before it are copied from `clean`. Runs of a session
+ * are adjacent and follow each other: to edit what layer l computes at position p alone, run token
+ * p from layer l on with a tap, then the tokens after it untapped from layer l + 1 on. */
+typedef struct mgpt_run {
+    mgpt_session *session;
+    const int32_t *tokens; /* [n], from mgpt_pos() on; not in another session's array */
+    size_t n;
+    const float *resid;        /* [n, n_embd]; NULL: the run begins with the embedding */
+    const mgpt_session *clean; /* if layer > 0: it holds these tokens at these positions */
+    int32_t layer;
+    int untapped; /* 1: the session's tap is not called for these tokens */
+} mgpt_run;
+MGPT_API int mgpt_feed_many(const mgpt_run *runs, size_t n, mgpt_error *err);
 
 /* save writes tokens, cache and logits to a file, whole or not at all; load makes the session hold
  * them, as if it had run the tokens. The file is tied to the model by the XXH64 of its file (read
@@ -196,9 +203,8 @@ MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
 MGPT_API int mgpt_save_session(mgpt_session *session, const char *path, mgpt_error *err);
 MGPT_API int mgpt_load_session(mgpt_session *session, const char *path, mgpt_error *err);
 
-/* The number of tokens; their array, which may be passed to mgpt_feed and mgpt_sync of the same
- * session; the logits after the last one, or NULL if the session is empty or was rewound. Arrays
- * are valid until the next call that changes the session. */
+/* The number of tokens; their array, valid until the next call that changes the session, to which
+ * it may be passed; the logits after the last one, or NULL if the session is empty or rewound. */
 MGPT_API size_t mgpt_pos(const mgpt_session *session);
 MGPT_API const int32_t *mgpt_tokens(const mgpt_session *session);
 MGPT_API const float *mgpt_logits(const mgpt_session *session);
@@ -241,20 +247,16 @@ MGPT_API double mgpt_logprob(const float *logits, size_t n, int32_t token);
 typedef enum mgpt_point { /* clang-format off */
     MGPT_EMBD, MGPT_POS_EMBD,  /* [T, E]      hook_embed, hook_pos_embed */
     MGPT_EMBD_NORM,            /* [T, E]      ln_embed.hook_normalized */
-    MGPT_RESID_PRE,            /* [T, E]      hook_resid_pre */
-    MGPT_ATTN_IN,              /* [T, E]      ln1.hook_normalized */
+    MGPT_RESID_PRE, MGPT_ATTN_IN, /* [T, E]   hook_resid_pre, ln1.hook_normalized */
     MGPT_Q, MGPT_K, MGPT_V,    /* [T, H*d], [T, G*d], [T, G*d]  attn.hook_q, hook_k, hook_v */
     MGPT_ROT_Q, MGPT_ROT_K,    /* [T, H*d], [T, G*d]  attn.hook_rot_q, hook_rot_k */
     MGPT_SCORES, MGPT_WEIGHTS, /* [H, pos+1]  attn.hook_attn_scores (scaled), hook_pattern */
     MGPT_HEADS,                /* [T, H*d]    attn.hook_z */
-    MGPT_ATTN_OUT,             /* [T, E]      hook_attn_out */
-    MGPT_RESID_MID,            /* [T, E]      hook_resid_mid */
+    MGPT_ATTN_OUT, MGPT_RESID_MID, /* [T, E]  hook_attn_out, hook_resid_mid */
     MGPT_MLP_IN,               /* [T, E]      ln2.hook_normalized */
     MGPT_MLP_PRE,              /* [T, F]      mlp.hook_pre (the gate's input when gated) */
-    MGPT_MLP_PRE_LINEAR,       /* [T, F]      mlp.hook_pre_linear (gated only) */
-    MGPT_MLP_POST,             /* [T, F]      mlp.hook_post */
-    MGPT_MLP_OUT,              /* [T, E]      hook_mlp_out */
-    MGPT_RESID_POST,           /* [T, E]      hook_resid_post */
+    MGPT_MLP_PRE_LINEAR, MGPT_MLP_POST, /* [T, F]  mlp.hook_pre_linear (gated only), hook_post */
+    MGPT_MLP_OUT, MGPT_RESID_POST, /* [T, E]  hook_mlp_out, hook_resid_post */
     MGPT_FINAL,                /* [T, E]      ln_final.hook_normalized */
     MGPT_LOGITS,               /* [T, V]      logits */
     MGPT_N_POINTS
@@ -276,11 +278,10 @@ typedef struct mgpt_value {
     float *data;
 } mgpt_value;
 
-/* Calls fn at every point in the mask `points` from now on; points = 0 ends that. A session has one
- * tap. A tap that writes nothing changes no bit. With MGPT_FINAL or MGPT_LOGITS every position of a
- * chunk gets logits, otherwise only the last. fn runs on the thread that called mgpt_step. It
- * returns 0 to continue; any other value stops the call with MGPT_ESTOP, session unchanged. It may
- * read the session as it was before; calls that change it fail with MGPT_EARG. Error: MGPT_EARG. */
+/* Calls fn, the session's only tap, at every point in the mask `points` from now on; 0 ends that.
+ * With MGPT_FINAL or MGPT_LOGITS every position of a chunk gets logits, otherwise only the last. fn
+ * runs on the caller's thread and returns 0 to continue; any other value stops the call with
+ * MGPT_ESTOP. It may read the session as before the call, not change it. Error: MGPT_EARG. */
 typedef int mgpt_tap_fn(const mgpt_value *value, void *user);
 MGPT_API int mgpt_tap(mgpt_session *session, uint64_t points, mgpt_tap_fn *fn, void *user,
                       mgpt_error *err);
@@ -293,7 +294,6 @@ MGPT_API size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size
 MGPT_API int mgpt_read_kv(const mgpt_session *session, int32_t layer, int32_t head, size_t pos,
                           size_t n, float *k, float *v, mgpt_error *err);
 MGPT_API int mgpt_unembed(mgpt_session *session, const float *x, float *logits, mgpt_error *err);
-
 #ifdef __cplusplus
 }
 #endif

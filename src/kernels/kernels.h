@@ -228,6 +228,7 @@ void kernels_pack_floats_init(struct kernels *k);
 void kv_q8_put(const struct kernels *k, void *panel, size_t lane, int is_key, const float *x,
                size_t d);
 void kv_q8_clear(void *panel, size_t lane, int is_key, size_t d);
+void kv_q8_copy(void *to, const void *from, size_t lane, int is_key, size_t d);
 float kv_q8_get(const void *panel, size_t lane, int is_key, size_t j, size_t d);
 
 /* One per ISA level. Called by kernels_init only. */

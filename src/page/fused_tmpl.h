@@ -64,6 +64,8 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define stopped(p) 0
 #define parallel(p) 0 /* is_fusible (fused_model.c) refuses models with any of these */
 #define mix_in_x0(p, l) (void)0
+#define join_rows(p) (void)0
+#define drop_rows(p) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define post_norm(p, norm, y) (void)0
 #define softcap(p) (void)0
@@ -211,6 +213,8 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef stopped
 #undef parallel
 #undef mix_in_x0
+#undef join_rows
+#undef drop_rows
 #undef qk_norm_rope
 #undef post_norm
 #undef softcap

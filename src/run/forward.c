@@ -1,5 +1,8 @@
-/* page.inc compiled with the operations of ops.h: any model, any pass, with taps. */
+/* page.inc compiled with the operations of ops.h: any model, any pass, with taps. Also which rows of
+ * a pass run: all in the embedding; in a layer those that have begun. */
 #include "run/ops.h"
+
+#include <string.h>
 
 typedef struct layer layer;
 #define PAGE static
@@ -9,23 +12,61 @@ typedef struct layer layer;
 #define parallel(p) ((p)->model->branches == BRANCHES_PARALLEL)
 #include "page/page.inc"
 
-static mat of(const pass *p, float *at, size_t cols)
+/* Rows [0, n) of the scratch are the pass from now on. */
+static void set_rows(pass *p, size_t n)
 {
-    return (mat){at, p->n, cols};
+    const struct model_shape *d = &p->model->shape;
+    const struct scratch *s = p->s;
+    p->n = n;
+    p->x = (mat){s->x, n, d->n_embd};
+    p->h = p->m = (mat){s->h, n, d->n_embd};
+    p->a = (mat){s->a, n, d->n_embd};
+    p->q = (mat){s->q, n, d->n_q};
+    p->k = (mat){s->k, n, d->n_kv};
+    p->v = (mat){s->v, n, d->n_kv};
+    p->o = (mat){s->o, n, d->n_q};
+    p->f = (mat){s->gate, n, d->n_ff};
+}
+
+void join_rows(pass *p)
+{
+    size_t i = 0, n = 0, E = p->x.cols;
+    for (; i < p->n_all && p->segments[i].begin <= p->il + 1; i++) {
+        const struct segment *seg = &p->segments[i];
+        n += seg->n;
+        if (seg->begin == p->il + 1)
+            memcpy(p->x.at + seg->row * E, seg->resid, seg->n * E * sizeof *seg->resid);
+    }
+    p->n_segments = i;
+    set_rows(p, n);
+}
+
+static void keep_last(mat m, size_t to, const struct segment *seg)
+{
+    size_t from = seg->row + seg->n - seg->n_last;
+    if (from != to)
+        memmove(m.at + to * m.cols, m.at + from * m.cols, seg->n_last * m.cols * sizeof *m.at);
+}
+
+void drop_rows(pass *p)
+{
+    size_t n = 0;
+    if (p->il + 1 < p->n_layer)
+        return;
+    for (size_t i = 0; i < p->n_segments; i++) {
+        struct segment *seg = &p->segments[i];
+        keep_last(p->x, n, seg);
+        keep_last(p->q, n, seg);
+        seg->pos += seg->n - seg->n_last;
+        seg->row = n;
+        n += seg->n = seg->n_last;
+    }
+    set_rows(p, n);
 }
 
 void panel_forward(pass *p)
 {
-    const struct model_shape *d = &p->model->shape;
-    const struct scratch *s = p->s;
-    p->n_layer = d->n_layer;
-    p->x = of(p, s->x, d->n_embd);
-    p->h = p->m = of(p, s->h, d->n_embd);
-    p->a = of(p, s->a, d->n_embd);
-    p->q = of(p, s->q, d->n_q);
-    p->k = of(p, s->k, d->n_kv);
-    p->v = of(p, s->v, d->n_kv);
-    p->o = of(p, s->o, d->n_q);
-    p->f = of(p, s->gate, d->n_ff);
+    p->n_layer = p->model->shape.n_layer;
+    set_rows(p, p->n);
     forward(p);
 }

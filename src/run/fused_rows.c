@@ -58,7 +58,7 @@ void fused_forward(pass *p)
         mgpt_session *s = seg->session;
         for (size_t j = 0; j < seg->n; j++) {
             float *logits = seg->n_out && j + 1 == seg->n ? s->spare : NULL;
-            rows[n++] = fused_row_at(s, p->tokens[seg->row + j], seg->pos + j, logits);
+            rows[n++] = fused_row_at(s, s->tokens[seg->pos + j], seg->pos + j, logits);
             if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
                 run_fused_rows(p->model->fused, rows, n, p->s);
                 n = 0;

@@ -145,6 +145,17 @@ static int shorten_prefix(struct kv *kv, size_t pos, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* Zeros the panels that begin with one of tokens [pos, pos + n), where there is room. */
+static void clear_panels(struct kv *kv, size_t pos, size_t n)
+{
+    size_t first = panels_of(pos - kv->n_prefix), end = panels_of(pos + n - kv->n_prefix);
+    for (size_t i = 0; first < end && i < heads_of(kv); i++) {
+        memset(kv->own->k[i] + first * kv->panel, 0, (end - first) * kv->panel);
+        if (kv->type == KV_Q8_0)
+            memset(kv->own->v[i] + first * kv->panel, 0, (end - first) * kv->panel);
+    }
+}
+
 /* A store of its own with the first pos tokens, in place of one that others read. */
 static int leave_shared(struct kv *kv, size_t pos, size_t n, mgpt_error *err)
 {
@@ -167,11 +178,15 @@ int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err)
     if (pos < kv->n_prefix && shorten_prefix(kv, pos, err) < 0)
         return MGPT_EMEM;
     size_t need = pos + n - kv->n_prefix;
+    int leaves = 0;
     if (atomic_load(&kv->own->n_users) == 1)
         atomic_store(&kv->own->n_shared, 0);
-    else if (need > kv->own->cap || pos < atomic_load(&kv->own->n_shared))
-        return leave_shared(kv, pos, need, err);
-    return store_reserve(kv, kv->own, need, err);
+    else
+        leaves = need > kv->own->cap || pos < atomic_load(&kv->own->n_shared);
+    if ((leaves ? leave_shared(kv, pos, need, err) : store_reserve(kv, kv->own, need, err)) < 0)
+        return MGPT_EMEM;
+    clear_panels(kv, pos, n);
+    return MGPT_OK;
 }
 
 int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_error *err)
@@ -225,22 +240,48 @@ static void put_value(const struct kv *kv, const struct kernels *kernels, uint8_
         memcpy(to, v, kv->head_dim * sizeof *v);
 }
 
+/* The panels of token t of a head. */
+static struct kv_run panels_at(const struct kv *kv, size_t layer, size_t head, size_t t)
+{
+    struct kv_run run = kv_run_at(kv, layer, head, t);
+    size_t at = (t - run.first) / PANEL * kv->panel;
+    return (struct kv_run){run.keys + at, run.values + at, t, t + 1};
+}
+
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v)
 {
     size_t d = kv->head_dim, row = kv->n_head_kv * d;
-    size_t at = part.layer * kv->n_head_kv + part.head;
     for (size_t i = 0; i < part.n; i++) {
-        size_t t = part.t + i - kv->n_prefix, from = i * row + part.head * d;
-        uint8_t *keys = kv->own->k[at] + t / PANEL * kv->panel;
-        uint8_t *values = kv->own->v[at] + t / PANEL * kv->panel;
-        if (t % PANEL == 0)
-            memset(keys, 0, kv->panel);
-        if (t % PANEL == 0 && kv->type == KV_Q8_0)
-            memset(values, 0, kv->panel);
-        put_key(kv, kernels, keys, t % PANEL, k + from);
-        put_value(kv, kernels, values, t % PANEL, v + from);
+        size_t t = part.t + i, from = i * row + part.head * d;
+        struct kv_run to = panels_at(kv, part.layer, part.head, t);
+        put_key(kv, kernels, to.keys, t % PANEL, k + from);
+        put_value(kv, kernels, to.values, t % PANEL, v + from);
     }
+}
+
+/* Copies the key and the value of a lane from panels to panels. */
+static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from, size_t lane)
+{
+    size_t d = kv->head_dim, value = kv->panel / PANEL, each = value / d;
+    if (kv->type == KV_Q8_0) {
+        kv_q8_copy(to.keys, from.keys, lane, 1, d);
+        kv_q8_copy(to.values, from.values, lane, 0, d);
+        return;
+    }
+    for (size_t at = lane * each; at < kv->panel; at += PANEL * each)
+        memcpy(to.keys + at, from.keys + at, each);
+    memcpy(to.values + lane * value, from.values + lane * value, value);
+}
+
+void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n)
+{
+    for (size_t i = 0; i < n_layers * to->n_head_kv; i++)
+        for (size_t end = t + n, at = t; at < end; at++) {
+            size_t layer = i / to->n_head_kv, head = i % to->n_head_kv;
+            copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
+                      at % PANEL);
+        }
 }
 
 /* Element j of the key or value of token t, in an array of keys or values. */

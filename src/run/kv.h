@@ -18,8 +18,8 @@
  * there copies first, and so does the owner of a shared store when it grows.
  *
  * The session knows how many tokens are valid, so rewinding costs nothing. Growing copies, it never
- * recomputes. Writing a panel's first token fills the whole panel, with zeros or (on the fused
- * path) with that token's key. Lanes after the last token are ignored, but always initialised.
+ * recomputes. Making room zeros new panels; the fused path fills them with their first token's
+ * key. Lanes after the last token are ignored, but always initialised.
  */
 #ifndef MGPT_KV_H
 #define MGPT_KV_H
@@ -65,6 +65,9 @@ struct kv_part {
  * [n][n_head_kv * head_dim]. Threads may write different heads. */
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v);
+
+/* Writes tokens [t, t + n) of layers [0, n_layers), which `from`, of the same shape and type, has. */
+void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n);
 
 /* Copies a part as float32, [n][head_dim]; k or v may be NULL. Component i of a key is stored
  * component order[i], or i when order is NULL. */

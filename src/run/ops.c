@@ -69,9 +69,14 @@ static void find_rope_angles(pass *r)
 static void token_part(const struct row_split *s, size_t first, size_t last)
 {
     const mgpt_model *m = s->r->model;
+    const struct segment *seg = s->r->segments;
     size_t E = m->shape.n_embd;
-    for (size_t i = first; i < last; i++)
-        model_table_row(m, m->token_embd, (size_t)s->r->tokens[i], s->to + i * E);
+    for (size_t i = first; i < last; i++) {
+        while (i >= seg->row + seg->n)
+            seg++;
+        size_t token = (size_t)seg->session->tokens[seg->pos + i - seg->row];
+        model_table_row(m, m->token_embd, token, s->to + i * E);
+    }
     if (m->embd_scale != 1)
         s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
 }

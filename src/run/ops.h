@@ -23,6 +23,9 @@ void post_norm(pass *p, const struct norm *norm, mat y);
 /* x = l->x_scale x + l->x0_scale x0 in models with such factors. x0 is x before the first layer. */
 void mix_in_x0(pass *p, const struct layer *l);
 
+/* The segments that begin in this layer join the pass with their x. forward.c. */
+void join_rows(pass *p);
+
 /* y = l x (+ bias); y is [x.n][l->n_out]. */
 void matmul(pass *p, mat y, const struct linear *l, mat x);
 
@@ -34,6 +37,9 @@ void qk_norm_rope(pass *p, const struct layer *l);
 
 /* Writes k and v of all rows to their sessions' caches. */
 void kv_append(pass *p);
+
+/* After the keys and values of the last layer: segments keep their last n_last rows. forward.c. */
+void drop_rows(pass *p);
 
 /* o = softmax attention of q over the sessions' caches. attention.c. */
 void attend(pass *p);

@@ -1,4 +1,4 @@
-/* Sessions: create, fork, free, and read their state. tokens.c runs tokens. */
+/* Sessions: create, fork, free, and read their state. feed.c and tokens.c run tokens. */
 #include "run/session.h"
 
 #include "base/check.h"

@@ -1,9 +1,9 @@
 /* The private parts of a session, and one pass of the model over n rows (struct pass).
  *
- * The rows are tokens of one session in order (a chunk), or one token of each of several sessions
- * (a batch). A segment is the rows of one session. A session's state changes only when the whole
- * call has succeeded: keys and values are written after the session's tokens, logits go to the
- * spare buffer; tokens.c commits both at the end.
+ * A segment of a pass is tokens of one session in order. A pass has one segment (a chunk of a
+ * prompt) or several, of one or more sessions. A session's state changes only when the whole call
+ * has succeeded: tokens, keys and values are written after the session's own, logits go to the
+ * spare buffer; feed.c commits them at the end.
  */
 #ifndef MGPT_SESSION_H
 #define MGPT_SESSION_H
@@ -57,6 +57,11 @@ struct segment {
     size_t row, n;     /* its rows of the pass */
     size_t pos;        /* of its first row */
     size_t out, n_out; /* its rows of logits: the last n_out of its rows, from row `out` */
+    size_t n_last; /* its rows that attention and MLP of the last layer compute: the last ones */
+    int is_last;   /* 1: its last token is the session's last of this call */
+    size_t begin;  /* 0: with the embedding; l + 1: in layer l with x = resid */
+    const float *resid; /* [n][E] */
+    uint64_t points;    /* at which the session's tap is called for these rows */
 };
 
 /* n rows of cols floats. */
@@ -70,10 +75,9 @@ typedef struct pass {
     const struct kernels *kernels;
     struct pool *pool;
     struct scratch *s;
-    const int32_t *tokens; /* [n] */
     size_t n, n_out;
-    struct segment *segments;
-    size_t n_segments;
+    struct segment *segments;              /* in order of `begin` */
+    size_t n_segments, n_all;              /* those that have begun; all of them */
     mat x, h, q, k, v, o, a, f, m, logits; /* the page's matrices, in the scratch; see page.inc */
     size_t n_layer, il;                    /* il: the current layer */
     uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
@@ -87,11 +91,34 @@ int session_ready(mgpt_session *s, mgpt_error *err);
 /* MGPT_OK, or MGPT_EARG when the session is running, that is a tap calls `what`. session.c. */
 int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err);
 
-/* page.inc with the operations of ops.h: p->tokens through the model to p->logits. forward.c. */
+/* What a call runs: n runs, or `runs` is NULL and it is a token of each of n sessions. */
+struct feed_call {
+    const char *call; /* its name for messages */
+    const mgpt_run *runs;
+    mgpt_session *const *sessions;
+    const int32_t *tokens;
+    size_t n; /* > 0 */
+};
+
+/* Does what mgpt_feed_many does. The first session is not NULL. feed.c. */
+int feed_runs(const struct feed_call *f, mgpt_error *err);
+
+/* Appends the n tokens that are after the session's own and swaps its logits with the spare ones. */
+void feed_commit(mgpt_session *s, size_t n);
+
+/* Chooses between the two compilations of the page, for rows that a tap watches at `points`; no
+ * other place does. */
+static inline int takes_fused_path(const mgpt_session *s, uint64_t points)
+{
+    return s->model->fused && s->kv.type == KV_F32 && points == 0;
+}
+
+/* page.inc with the operations of ops.h: the segments' rows through the model to p->logits. Their
+ * tokens are in the sessions' arrays, committed or not. forward.c. */
 void panel_forward(pass *p);
 
 /* The page compiled for small models (fused.h), without taps. Logits go to the sessions' spare
- * buffers. fused_rows.c. takes_fused_path in tokens.c chooses between the two. */
+ * buffers. fused_rows.c. */
 void fused_forward(pass *p);
 
 /* The fused path for the next token of one session, or of n sessions, with room reserved. Logits go

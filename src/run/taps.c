@@ -54,7 +54,7 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
 static void fire(pass *r, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
-    if (!(tap->points & MGPT_POINT_BIT(value.point)) || r->stopped)
+    if (!(seg->points & MGPT_POINT_BIT(value.point)) || r->stopped)
         return;
     int ordered = is_qk(value.point) && r->model->qk_order;
     if (ordered)
@@ -89,11 +89,12 @@ static int has_point(const mgpt_model *m, mgpt_point point)
 void tap_rows(pass *p, mgpt_point point, mat y)
 {
     int out_rows = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
+    int embeds = !in_layer && !out_rows;
     for (size_t i = 0; has_point(p->model, point) && i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         size_t n = out_rows ? seg->n_out : seg->n;
         size_t row = out_rows ? seg->out : seg->row;
-        if (n == 0)
+        if (n == 0 || (embeds && seg->begin > 0))
             continue;
         fire(p, seg,
              (mgpt_value){.point = point,

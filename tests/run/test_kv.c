@@ -125,7 +125,7 @@ TEST(put_and_get)
                 fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
 }
 
-/* The first token after a rewind clears its panel: no lane of the old content remains. */
+/* Room for a panel's first token after a rewind clears the panel: no lane of the old content remains. */
 TEST(a_panel_is_cleared)
 {
     struct kernels kernels;
@@ -135,6 +135,7 @@ TEST(a_panel_is_cleared)
     assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
     assert_int_equal(kv_reserve(&kv, 0, N_TOKENS, &err), MGPT_OK);
     put_all(&kv, &kernels, 0, N_TOKENS);
+    assert_int_equal(kv_reserve(&kv, PANEL, 1, &err), MGPT_OK);
     put_all(&kv, &kernels, PANEL, 1);
     assert_holds(&kv, PANEL + 1);
     kv_free(&kv);

@@ -60,6 +60,19 @@ void kv_q8_put(const struct kernels *k, void *panel, size_t lane, int is_key, co
     }
 }
 
+void kv_q8_copy(void *to, const void *from, size_t lane, int is_key, size_t d)
+{
+    const uint8_t *lines = from;
+    for (size_t b = 0; b * BLOCK < d; b++) {
+        int8_t q[BLOCK];
+        for (size_t j = 0; is_key && j < BLOCK; j++)
+            q[j] = (int8_t)(lines[lines_at(q8, b) + j / 4 * LINE + 4 * lane + j % 4] ^ 128);
+        if (!is_key)
+            memcpy(q, lines + kv_value_at(b * BLOCK, lane, d), BLOCK);
+        store_kv_block(to, lane, is_key, b, d, q, ((const uint16_t *)from)[kv_scale_at(b, lane)]);
+    }
+}
+
 void kv_q8_clear(void *panel, size_t lane, int is_key, size_t d)
 {
     static const int8_t zeros[BLOCK];
