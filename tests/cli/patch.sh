@@ -66,6 +66,39 @@ assert [(s["first"], s["end"]) for s in r["segments"]] == [(1, 3), (3, 5)]
 assert abs(sum(s["shapley"] for s in r["segments"]) + r["coalitions"][0]) < 1e-12
 assert "positions" not in r["grids"][0] and len(r["grids"][0]["values"][0]) == 4'
 
+# ---- files ----
+
+run patch "$names" --clean 'ab' --corrupt 'ac' --metric 'n - a' --over z,mlp_out --json
+cp out z.json
+run patch "$names" --clean 'ab' --corrupt 'ac' --metric 'n - a' --over z,mlp_out --npz z.npz
+check "--npz has the numbers of --json" python3 -c '
+import json, struct, zipfile
+r, z = json.load(open("z.json")), zipfile.ZipFile("z.npz")
+assert z.testzip() is None
+def read(name, letter):
+    data = z.read(name + ".npy")
+    n = 10 + struct.unpack_from("<H", data, 8)[0]
+    return data[:n].decode("latin-1"), list(struct.unpack("<%d%s" % ((len(data) - n) // 8, letter), data[n:]))
+head, values = read("z", "d")
+assert "(1, 4, 3)" in head and "<f8" in head, head
+assert values == [x for h in r["grids"][0]["values"][0] for x in h]
+assert "(1, 3)" in read("mlp_out", "d")[0]
+assert read("z.heads", "q")[1] == [0, 1, 2, 3] and read("tokens", "q")[1] == r["corrupt"]["tokens"]
+assert read("clean", "d")[1] == [r["clean"]["value"]]'
+run patch "$names" --clean ab --metric kl --why --npz why.npz
+check "... of --why" eval '[ $code -eq 0 ] && python3 -c "
+import zipfile
+assert {\"shapley.npy\", \"coalitions.npy\", \"heads.npy\", \"keys.positions.npy\"} <= set(zipfile.ZipFile(\"why.npz\").namelist())"'
+run patch "$names" --clean ab --metric 'a - b' --over z,resid_pre --mode 'zero' --html z.html
+check "--html: a page that needs nothing" eval '[ $code -eq 0 ] && [ ! -s out ] && head -c 15 z.html | grep -qx "<!DOCTYPE html>" &&
+    ! grep -qE "https?:|src=|<script" z.html && grep -q "&#60;BOS&#62;" z.html && [ "$(grep -o "<td" z.html | wc -l)" -eq 15 ]'
+run patch "$names" --clean ab --metric kl --why --html z.html
+check "... in place of one" eval '[ $code -eq 0 ] && grep -q "Shapley values" z.html'
+echo mine >other
+refuses "a file of another kind" 3 'not a page of mgpt patch' patch "$names" --clean a --metric kl --mode zero --html other
+refuses "... and for --npz" 3 'not a trace in .npz' patch "$names" --clean a --metric kl --mode zero --npz other
+check "it stays" [ "$(cat other)" = mine ]
+
 # ---- refused ----
 
 bad() # NAME TEXT ARGS...
@@ -99,6 +132,7 @@ bad "the mean of rows of different lengths" 'rows of pattern' --clean a --metric
 bad "a run that is none" "expected clean or corrupt, found 'x'" --clean a --corrupt b --metric kl \
     --into x
 bad "--why with a mode" 'only one of them' --clean a --metric kl --why --mode zero
+bad "two forms" 'only one of them' --clean a --metric kl --mode zero --json --html x
 bad "segments without --why" 'goes with --why' --clean a --corrupt b --metric kl --segments 2
 for cut in 0 5 x 2,3 1,1 1,3,2 -1; do
     bad "--segments $cut" '1 to 4 segments' --clean anna --metric kl --why "--segments=$cut"

@@ -66,6 +66,8 @@ static const struct sweep sweeps[] = {
     {"trace", cmd_trace, "@weights/names.gguf --list", NULL, SWEEP_PLAIN, 0},
     {"patch", cmd_patch, "@weights/names.gguf --clean ann --corrupt ana --metric kl --over z,pattern", NULL, SWEEP_PLAIN, 0},
     {"patch", cmd_patch, "@weights/names.gguf --clean ann --metric logprob:a --why --over tokens,segments,values", NULL, SWEEP_PLAIN, 0},
+    {"patch", cmd_patch, "@weights/names.gguf --clean an --metric kl --why --html x.html", NULL, SWEEP_PLAIN, 0},
+    {"patch", cmd_patch, "@weights/names.gguf --clean an --corrupt am --metric kl --over z,v --npz x.npz", NULL, SWEEP_PLAIN, 1},
     {"patch", cmd_patch, "%bpe.gguf --clean then --metric logprob:a --mode mean --over k --json", NULL, SWEEP_PLAIN, 1},
     {"lab", cmd_lab, "@weights/names.gguf -p ann -o x.html", NULL, SWEEP_PLAIN, 0},
     {"lab", cmd_lab, "@weights/names.gguf --ids 26,0 --static -o x.html", NULL, SWEEP_PLAIN, 1},

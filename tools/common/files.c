@@ -123,6 +123,11 @@ static int is_page(struct file_head h)
            contains_text(h, "<h1>mgpt <span>lab</span></h1>", HEAD_BYTES);
 }
 
+static int is_patch_page(struct file_head h)
+{
+    return begins(h, FILES_PATCH_LINE);
+}
+
 /* JSON with this format near its beginning. */
 static int is_json_of(struct file_head h, const char *format)
 {
@@ -176,6 +181,7 @@ static const struct {
     [FILES_NPZ] = {"a trace in .npz", is_npz},
     [FILES_SAFETENSORS] = {"a trace in .safetensors", is_safetensors},
     [FILES_PAGE] = {"a page of mgpt lab", is_page},
+    [FILES_PATCH] = {"a page of mgpt patch", is_patch_page},
     [FILES_TABLE] = {"a table of the repl", is_table},
     [FILES_SESSION] = {"a session file", is_session},
     [FILES_STATE] = {"a session of mgpt generate", is_state},

@@ -19,6 +19,7 @@ enum files_kind {
     FILES_NPZ,         /* traces, */
     FILES_SAFETENSORS, /* traces too */
     FILES_PAGE,        /* of mgpt lab */
+    FILES_PATCH,       /* a page of mgpt patch */
     FILES_TABLE,       /* numbers that the repl's views write with -o */
     FILES_SESSION,     /* of the repl */
     FILES_STATE,       /* of generate --session */
@@ -28,6 +29,9 @@ enum files_kind {
 
 /* The first line of a history file. */
 #define FILES_HISTORY_LINE "# mgpt history"
+
+/* The first line of a page of mgpt patch. */
+#define FILES_PATCH_LINE "<!DOCTYPE html><!-- mgpt patch -->\n"
 
 /* file_open and file_open_partly of an input. */
 int files_open(struct file *file, const char *path, mgpt_error *err);

@@ -22,7 +22,7 @@ struct patch_run {
     struct input inputs[N_RUNS];
     struct metric metric;
     struct grid_request request;
-    const char *into, *screen_name;
+    const char *into, *screen_name, *npz, *html;
     int32_t width;
     int json;
     struct screen screen;
@@ -59,6 +59,9 @@ static const char notes[] =
     "coalitions[i] is the prompt of the segments whose bits are set in i.\n\n"
     "The tables show how far the metric moves; --json has the metric itself: values[layer][head]\n"
     "[position], without [head] at points that have none, null where it is not known.\n\n"
+    "--npz has an array of each point (z: [layers, heads, positions], float64, NaN where it is "
+    "not\n"
+    "known), its axes (z.layers, ...), tokens, clean and corrupt.\n\n"
     "examples:\n"
     "  mgpt patch gpt2.gguf --clean 'When Mary and John went to the store, John gave a drink to'\n"
     "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
@@ -109,7 +112,7 @@ static int same_length(const struct patch_run *p)
 
 /* ---- the runs ---- */
 
-static uint64_t points_of(const struct sweep_grid *grids, enum sweep_mode mode)
+static uint64_t patch_points(const struct sweep_grid *grids, enum sweep_mode mode)
 {
     uint64_t points = 0;
     for (size_t i = 0; i < arr_len(grids); i++)
@@ -124,8 +127,8 @@ static int run_prompt(struct patch_run *p, int which, mgpt_error *err)
     struct report_run *run = &p->report.runs[which];
     int own = which == p->report.into;
     struct run_values *values = own ? &p->sweep.own : &p->sweep.other;
-    uint64_t points = points_of(p->grids, SWEEP_PATCH);
-    points |= own ? points_of(p->grids, SWEEP_MEAN) : 0;
+    uint64_t points = patch_points(p->grids, SWEEP_PATCH);
+    points |= own ? patch_points(p->grids, SWEEP_MEAN) : 0;
     if (!run->tokens)
         return MGPT_OK;
     values_free(values);
@@ -156,6 +159,12 @@ static int sweep(struct patch_run *p)
 {
     mgpt_error err;
     struct patch_sweep *s = &p->sweep;
+    p->report.grids = p->grids;
+    p->report.model = p->engine.model;
+    p->report.path = p->engine.path;
+    p->report.mode = p->request.mode;
+    p->report.metric = &p->metric;
+    p->report.why = p->request.why ? &p->why : NULL;
     interrupt_catch();
     int status = run_prompts(p, &err);
     if (status < 0)
@@ -172,18 +181,22 @@ static int sweep(struct patch_run *p)
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 
+static int write_report(struct patch_run *p)
+{
+    const char *path = p->npz ? p->npz : p->html;
+    mgpt_error err;
+    int status = p->npz ? report_npz(&p->report, path, &err) : report_html(&p->report, path, &err);
+    return status < 0 ? cli_fail(path, &err) : EXIT_OK;
+}
+
 static int report(struct patch_run *p)
 {
-    int code = EXIT_OK;
-    p->report.grids = p->grids;
-    p->report.model = p->engine.model;
-    p->report.path = p->engine.path;
-    p->report.mode = p->request.mode;
-    p->report.metric = &p->metric;
-    p->report.why = p->request.why ? &p->why : NULL;
-    if (p->json)
+    int code = EXIT_OK, labeled = p->json || report_label(&p->report);
+    if (labeled && (p->npz || p->html))
+        code = write_report(p);
+    else if (p->json)
         code = report_json(&p->report);
-    else if (!report_label(&p->report) || !report_show(&p->report, &p->screen)) {
+    else if (!labeled || !report_show(&p->report, &p->screen)) {
         cli_note("out of memory: the tables");
         code = EXIT_FULL;
     }
@@ -222,7 +235,8 @@ static int patch_prepare(struct patch_run *p, const struct cli_command *command)
 static void drop_rights(const struct patch_run *p)
 {
     char *steer = p->engine.steer_spec ? steer_path(p->engine.steer_spec) : NULL;
-    sandbox_enter(&(struct sandbox){.checkpoints = {p->engine.path}, .files = {steer}});
+    sandbox_enter(&(struct sandbox){
+        .checkpoints = {p->engine.path}, .files = {steer}, .output = p->npz ? p->npz : p->html});
     free(steer);
 }
 
@@ -247,6 +261,8 @@ static int check_patch_options(struct patch_run *p, const struct cli_command *co
     if (!screen_look(&p->screen, p->screen_name, p->width))
         return cli_usage(command, "--screen: expected truecolor, 256 or plain, found '%s'",
                          p->screen_name);
+    if ((p->json != 0) + (p->npz != NULL) + (p->html != NULL) > 1)
+        return cli_usage(command, "--json, --npz and --html: only one of them");
     if (!p->inputs[RUN_CLEAN].text)
         return cli_usage(command, "which prompt? Give --clean TEXT");
     if (!p->inputs[RUN_CORRUPT].text && (is_patch || p->report.into == RUN_CORRUPT))
@@ -297,6 +313,8 @@ int cmd_patch(int argc, char **argv)
         {"--segments", "N", CLI_TEXT, &p.segments, 0, 0,
          "of --why: how many, at most 12, or where they begin: 1,4,9"},
         {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object"},
+        {"--npz", "FILE", CLI_TEXT, &p.npz, 0, 0, "arrays for NumPy instead"},
+        {"--html", "FILE", CLI_TEXT, &p.html, 0, 0, "a page for a browser instead"},
         {"--screen", "KIND", CLI_TEXT, &p.screen_name, 0, 0,
          "pictures in truecolor, 256 or plain (default: what the terminal can)"},
         {"--width", "N", CLI_INT, &p.width, 20, 1000, "columns (default: the terminal's)"},

@@ -36,4 +36,8 @@ int report_show(const struct report *report, const struct screen *screen);
 /* One line of JSON. An exit code. */
 int report_json(const struct report *report);
 
+/* Files, there whole or not at all; the page needs report_label. A status. */
+int report_npz(const struct report *report, const char *path, mgpt_error *err);
+int report_html(const struct report *report, const char *path, mgpt_error *err);
+
 #endif

@@ -24,6 +24,7 @@ const struct trace_kind trace_kinds[TRACE_N_TYPES] = {
     [TRACE_I64] = {"<i8", "I64", 8},
     [TRACE_F32] = {"<f4", "F32", 4},
     [TRACE_F16] = {"<f2", "F16", 2},
+    [TRACE_F64] = {"<f8", "F64", 8},
 };
 
 void trace_file_new(struct trace_file *f, enum trace_format format)
@@ -103,12 +104,32 @@ void trace_file_put(struct trace_file *f, size_t array, size_t strand, const flo
     }
 }
 
+/* 8 bytes, the lowest first. */
+static void store_u64(uint8_t *to, uint64_t value)
+{
+    for (size_t i = 0; i < 8; i++)
+        to[i] = (uint8_t)(value >> i * 8);
+}
+
 void trace_file_put_ids(struct trace_file *f, size_t array, const int32_t *ids, size_t n)
 {
     for (size_t some; n > 0; ids += some, n -= some) {
         some = n < BUFFER_VALUES ? n : BUFFER_VALUES;
-        for (size_t i = 0; i < some * 8; i++)
-            f->buffer[i] = (uint8_t)((uint64_t)(int64_t)ids[i / 8] >> i % 8 * 8);
+        for (size_t i = 0; i < some; i++)
+            store_u64(f->buffer + i * 8, (uint64_t)(int64_t)ids[i]);
+        trace_file_append(f, &f->arrays[array], 0, some * 8);
+    }
+}
+
+void trace_file_put_doubles(struct trace_file *f, size_t array, const double *values, size_t n)
+{
+    for (size_t some; n > 0; values += some, n -= some) {
+        some = n < BUFFER_VALUES ? n : BUFFER_VALUES;
+        for (size_t i = 0; i < some; i++) {
+            uint64_t bits;
+            memcpy(&bits, &values[i], sizeof bits);
+            store_u64(f->buffer + i * 8, bits);
+        }
         trace_file_append(f, &f->arrays[array], 0, some * 8);
     }
 }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum trace_format { TRACE_NPZ, TRACE_SAFETENSORS };
-enum trace_type { TRACE_I64, TRACE_F32, TRACE_F16, TRACE_N_TYPES };
+enum trace_type { TRACE_I64, TRACE_F32, TRACE_F16, TRACE_F64, TRACE_N_TYPES };
 
 enum { TRACE_MAX_DIMS = 4 };
 
@@ -71,11 +71,12 @@ int trace_file_may_write(const char *path, enum trace_format format, mgpt_error 
 /* Opens the planned file and reserves all its room on the disk (outfile.h). */
 int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err);
 
-/* Appends n numbers to a strand of an array of floats, or of I64. Failures to write are sticky:
+/* Appends n numbers to a strand of an array of F32 or F16, or to an array of I64 or F64. Failures to write are sticky:
  * trace_file_failed tells, trace_file_commit reports. */
 void trace_file_put(struct trace_file *f, size_t array, size_t strand, const float *values,
                     size_t n);
 void trace_file_put_ids(struct trace_file *f, size_t array, const int32_t *ids, size_t n);
+void trace_file_put_doubles(struct trace_file *f, size_t array, const double *values, size_t n);
 int trace_file_failed(const struct trace_file *f);
 
 /* When every strand is complete: headers, directory, and the file is in its place. */

@@ -1,0 +1,137 @@
+/* The page: one HTML file of plain tables, without scripts, that needs no network. A cell's colour is
+ * blue above and red below zero, the stronger the further; its title says the site and the number. */
+#include "base/mem.h"
+#include "common/files.h"
+#include "patch/report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const char head[] = FILES_PATCH_LINE
+    "<meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
+    "style-src 'unsafe-inline'\">\n"
+    "<title>mgpt patch</title>\n"
+    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;margin:.5em 0}"
+    "td,th{border:1px solid #ccc;padding:2px 5px;font-weight:normal;text-align:right;"
+    "font-variant-numeric:tabular-nums}pre{white-space:pre-wrap}</style>\n"
+    "<h1>mgpt patch</h1>\n";
+
+__attribute__((format(printf, 2, 3))) static void html_put(struct outfile *f, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    outfile_write(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* Text of a model or a user. */
+static void html_text(struct outfile *f, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("<>&\"'", *text))
+            html_put(f, "&#%d;", *text);
+        else
+            outfile_write(f, text, 1);
+    }
+}
+
+static void html_runs(struct outfile *f, const struct report *r)
+{
+    html_put(f, "<p>metric: ");
+    html_text(f, r->metric->text);
+    html_put(f, ", model: ");
+    html_text(f, r->path);
+    for (int which = 0; which < N_RUNS; which++) {
+        const struct report_run *run = &r->runs[which];
+        if (!run->tokens)
+            continue;
+        html_put(f, "<pre>%-8s %10.4f ", report_runs[which], run->value);
+        for (size_t i = 0; i < run->n_tokens; i++) {
+            html_put(f, " ");
+            html_text(f, run->labels[i]);
+        }
+        html_put(f, "</pre>\n");
+    }
+}
+
+static void html_cell(struct outfile *f, double x, double largest)
+{
+    if (isfinite(x))
+        html_put(f, "<td style=\"background:rgba(%s,%.2f)\">%.3f",
+                 x < 0 ? "220,40,40" : "30,110,220", largest > 0 ? fabs(x) / largest * 0.8 : 0, x);
+    else
+        html_put(f, "<td>?");
+}
+
+/* The header: the columns are positions. */
+static void html_columns(struct outfile *f, const struct report *r, const struct sweep_grid *g)
+{
+    html_put(f, "<tr><th>%s", g->has_heads ? "head" : "layer");
+    for (size_t i = 0; i < arr_len(g->positions); i++) {
+        if (g->positions[i] == SWEEP_EVERYWHERE) {
+            html_put(f, "<th>all positions");
+            continue;
+        }
+        html_put(f, "<th>%d ", (int)g->positions[i]);
+        html_text(f, r->runs[r->into].labels[g->positions[i]]);
+    }
+}
+
+static void html_grid(struct outfile *f, const struct report *r, const struct sweep_grid *g)
+{
+    size_t n_pos = arr_len(g->positions), n_head = arr_len(g->heads);
+    double base = r->runs[r->into].value, sign = r->why ? -1 : 1, largest = 0;
+    for (size_t i = 0; i < sweep_size(g); i++)
+        largest = fmax(largest, fabs(g->values[i] - base));
+    html_put(f, "<h2>%s</h2><p>%s\n<table>", g->name,
+             r->why ? "metric less that without" : "change of the metric, mode ");
+    html_text(f, r->why ? "" : r->mode);
+    html_columns(f, r, g);
+    for (size_t i = 0; i < sweep_size(g); i++) {
+        if (i % n_pos == 0)
+            html_put(f, "\n<tr><th>%d", (int)g->layers[i / n_pos / n_head]);
+        if (i % n_pos == 0 && g->has_heads)
+            html_put(f, ".%d", (int)g->heads[i / n_pos % n_head]);
+        html_cell(f, sign * (g->values[i] - base), largest);
+    }
+    html_put(f, "</table>\n");
+}
+
+/* One table of rows: a label each, one number each. */
+static void html_why(struct outfile *f, const struct report *r)
+{
+    const struct why *w = r->why;
+    const struct report_run *run = &r->runs[r->into];
+    html_put(f, w->tokens ? "<h2>tokens</h2><p>metric less that without\n<table>" : "<table>");
+    for (size_t i = 0; w->tokens && i < w->n_prompt; i++) {
+        html_put(f, "<tr><th>%zu ", i);
+        html_text(f, run->labels[i]);
+        html_put(f, "<td>%.4f\n", run->value - w->tokens[i]);
+    }
+    html_put(f, w->coalitions ? "</table><h2>segments</h2><p>Shapley values\n<table>" : "</table>");
+    for (size_t i = 0; w->coalitions && i < w->n_segments; i++) {
+        html_put(f, "<tr><th>");
+        for (size_t j = w->first[i]; j < w->first[i + 1]; j++)
+            html_text(f, run->labels[j]);
+        html_put(f, "<td>%.4f\n", w->shapley[i]);
+    }
+    html_put(f, w->coalitions ? "</table>\n" : "\n");
+}
+
+int report_html(const struct report *r, const char *path, mgpt_error *err)
+{
+    struct outfile f;
+    int status = files_create(&f, path, FILES_PATCH, err);
+    if (status < 0)
+        return status;
+    outfile_write(&f, head, strlen(head));
+    html_runs(&f, r);
+    if (r->why)
+        html_why(&f, r);
+    for (size_t i = 0; i < arr_len(r->grids); i++)
+        html_grid(&f, r, &r->grids[i]);
+    return outfile_commit(&f, err);
+}
