@@ -124,7 +124,7 @@ static void range(const float *x, float *min, float *max)
 }
 
 /* v truncated to an integer of at most `top`; 0 if v is not in (0, 256). */
-static uint8_t truncate(float v, uint8_t top)
+static uint8_t truncate_to(float v, uint8_t top)
 {
     int in_range = v > 0 && v < 256;
     uint8_t q = (uint8_t)(in_range ? v : 0);
@@ -176,7 +176,7 @@ static void put_symmetric(uint8_t *b, const float *x, unsigned bits)
     uint8_t q[QK];
     float half = (float)(1 << (bits - 1)), d = largest_signed(x) / -half, id = inverse(d);
     for (size_t j = 0; j < QK; j++)
-        q[j] = truncate(x[j] * id + (half + 0.5f), (uint8_t)((1 << bits) - 1));
+        q[j] = truncate_to(x[j] * id + (half + 0.5f), (uint8_t)((1 << bits) - 1));
     put_f16(b, d);
     put_numbers(b + 2, bits, q);
 }
@@ -190,7 +190,7 @@ static void put_range(uint8_t *b, const float *x, unsigned bits)
     range(x, &min, &max);
     float d = (max - min) / (float)top, id = inverse(d);
     for (size_t j = 0; j < QK; j++)
-        q[j] = truncate((x[j] - min) * id + 0.5f, top);
+        q[j] = truncate_to((x[j] - min) * id + 0.5f, top);
     put_f16(b, d);
     put_f16(b + 2, min);
     put_numbers(b + 4, bits, q);
