@@ -4,88 +4,29 @@
  *
  * prints the hash of all logits. It shares no code with the library, has neither vectors nor
  * threads, reads F32, F16 and BF16, trusts its input, and is slow. Build it without contraction. */
-#include <math.h>
-#include <stdint.h>
+#include "arithmetic.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { LANES = 16, NARROW = 64, MAX_TOKENS = 4096, MAX_ITEMS = 4096, STRING = 8, ARRAY = 9 };
+enum { MAX_TOKENS = 4096, MAX_ITEMS = 4096, STRING = 8, ARRAY = 9 };
 
-static float from_bits(uint32_t bits)
+/* base^x = exp(x ln base); the logarithm by m in (sqrt 1/2, sqrt 2] and the series of atanh */
+static double power(double base, double x)
 {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint64_t number(const uint8_t *p, int n_bytes)
-{
-    uint64_t v = 0;
-    for (int i = n_bytes; i-- > 0;)
-        v = v << 8 | p[i];
-    return v;
-}
-
-static float half(const uint8_t *p)
-{
-    uint32_t h = (uint32_t)number(p, 2), e = h >> 10 & 31, m = h & 1023;
-    float size =
-        e == 31 ? (m ? NAN : INFINITY) : ldexpf((float)(e ? m + 1024 : m), e ? (int)e - 25 : -24);
-    return h >> 15 ? -size : size;
-}
-
-static float exp_f32(float x)
-{
-    static const float c[] = {0x1.123fc6p-7f, 0x1.555916p-5f, 0x1.55548ap-3f, 0x1.fffffcp-2f};
-    float v = fminf(fmaxf(x, -104.0f), 89.0f), p = 0x1.6a1a76p-10f;
-    float whole = fmaf(v, 0x1.715476p0f, 0x1.8p23f) - 0x1.8p23f;
-    float r = fmaf(whole, -0x1.7f7d1cp-20f, fmaf(whole, -0x1.62e4p-1f, v));
-    for (int i = 0; i < 4; i++)
-        p = fmaf(p, r, c[i]);
-    return x != x ? x : ldexpf(fmaf(p, r * r, r) + 1.0f, (int)whole);
-}
-
-static float tanh_f32(float z)
-{
-    static const float c[] = {0x1.5159fp-6f, -0x1.b81e1cp-5f, 0x1.11064ap-3f, -0x1.55552ep-2f};
-    float size = fabsf(z), s = z * z, p = -0x1.72328p-8f;
-    for (int i = 0; i < 4; i++)
-        p = fmaf(p, s, c[i]);
-    float large = 1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f);
-    return copysignf(size < 0.625f ? fmaf(size * s, p, size) : large, z);
-}
-
-static float gelu_erf(float v)
-{
-    static const float c[] = {-0x1.3e4be4p-3f, 0x1.6216bep-3f, -0x1.02ec56p-6f,
-                              0x1.3a0056p-4f,  0x1.3710e8p-3f, 0x1.314172p-3f,
-                              0x1.81d1fp-3f,   0x1.939c7ap-3f, 0x1.94743p-3f};
-    float u = 1.0f / fmaf(fabsf(v), 0x1.fadaa8p-3f, 1.0f), p = 0x1.35767p-5f;
-    for (int i = 0; i < 9; i++)
-        p = fmaf(p, u, c[i]);
-    float tail = 0.5f * exp_f32(-0.5f * v * v) * (u * p);
-    return v * (v < 0.0f ? tail : 1.0f - tail);
-}
-
-static double d_exp(double x)
-{
-    double n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52, sum = 1.0;
+    int e;
+    double m = frexp(base, &e) * 2, log = 0, sum = 1.0;
+    e -= m > 0x1.6a09e667f3bcdp0 ? 0 : 1;
+    m *= m > 0x1.6a09e667f3bcdp0 ? 0.5 : 1;
+    double s = (m - 1) / (m + 1);
+    for (int i = 23; i >= 1; i -= 2)
+        log = log * (s * s) + 1.0 / i;
+    x *= e * 0x1.62e42fefa39efp-1 + 2 * s * log;
+    double n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
     double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
     for (int i = 14; i >= 1; i--)
         sum = 1.0 + sum * (r / i);
     return ldexp(sum, (int)n);
-}
-
-static double d_log(double x)
-{
-    int e;
-    double half_m = frexp(x, &e), sum = 0;
-    int above = half_m > 0x1.6a09e667f3bcdp-1;
-    double m = above ? half_m : 2 * half_m, s = (m - 1) / (m + 1);
-    for (int i = 23; i >= 1; i -= 2)
-        sum = sum * (s * s) + 1.0 / i;
-    return (above ? e : e - 1) * 0x1.62e42fefa39efp-1 + 2 * s * sum;
 }
 
 static void d_sincos(double x, double *sine, double *cosine)
@@ -100,30 +41,6 @@ static void d_sincos(double x, double *sine, double *cosine)
     double a = quarter & 1 ? c : s * r, b = quarter & 1 ? s * r : c;
     *sine = quarter & 2 ? -a : a;
     *cosine = quarter == 1 || quarter == 2 ? -b : b;
-}
-
-/* The sum of x, or of (x - mean)^2. */
-static float sum_of(const float *x, size_t n, int squares, float mean)
-{
-    float p[LANES] = {0};
-    for (size_t i = 0; i < n; i++)
-        p[i % LANES] = squares ? fmaf(x[i] - mean, x[i] - mean, p[i % LANES]) : p[i % LANES] + x[i];
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            p[i] += p[i + width];
-    return p[0];
-}
-
-static void softmax(float *x, size_t n)
-{
-    float most = x[0];
-    for (size_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    for (size_t i = 0; i < n; i++)
-        x[i] = exp_f32(x[i] - most);
-    float inverse = 1.0f / sum_of(x, n, 0, 0);
-    for (size_t i = 0; i < n; i++)
-        x[i] *= inverse;
 }
 
 /* ---- the file: GGUF. Its keys and tensors are items ---- */
@@ -181,7 +98,6 @@ static void read_items(void)
         *t = (struct item){.name = p, .type = (uint32_t)number(type, 4), .at = type + 4};
         p = after_value(t->type, type + 4);
     }
-    struct item *first = t;
     for (uint64_t n = number(file + 8, 8); n > 0; n--, t++) {
         const uint8_t *dims = p + 8 + number(p, 8) + 4, *type = dims + 8 * number(dims - 4, 4);
         *t = (struct item){p, (uint32_t)number(type, 4), file + number(type + 4, 8),
@@ -189,8 +105,8 @@ static void read_items(void)
         p = type + 12;
     }
     size_t by = (size_t)value_of(find("general.alignment"), 32);
-    for (; first < t; first++)
-        first->at += ((size_t)(p - file) + by - 1) / by * by;
+    for (t = items; t->name; t++)
+        t->at += t->cols ? ((size_t)(p - file) + by - 1) / by * by : 0;
 }
 
 static float element(const struct item *t, size_t row, size_t column)
@@ -235,23 +151,7 @@ static double real(const char *key, double absent)
     return value_of(find(full), absent);
 }
 
-static int is_act(const char *name)
-{
-    const uint8_t *given = find("mgpt.activation")->at;
-    return given ? same(given, name) : !strcmp(a->act, name);
-}
-
-static float activation(float x)
-{
-    float positive = x < 0.0f ? 0.0f : x;
-    if (is_act("silu"))
-        return x / (1.0f + exp_f32(-x));
-    if (is_act("gelu_erf"))
-        return gelu_erf(x);
-    if (is_act("gelu_tanh"))
-        return x / (1.0f + exp_f32(-2.0f * (0x1.988454p-1f * fmaf(0.044715f * x * x, x, x))));
-    return is_act("relu2") ? positive * positive : positive;
-}
+static char act[16];
 
 /* A tensor of a layer; of the model if layer is negative. */
 static const struct item *part(int layer, const char *name, const char *suffix)
@@ -317,7 +217,7 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     int skips = a->no_rope_every && (layer + 1) % a->no_rope_every == 0;
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
-        double s, c, frequency = d_exp(-2.0 * (double)i / (double)n * d_log(base));
+        double s, c, frequency = power(base, -2.0 * (double)i / (double)n);
         frequency /= divisors->at && !local ? (double)element(divisors, 0, i) : 1;
         d_sincos((double)pos * frequency, &s, &c);
         for (float *head = x; head < x + n_heads * D; head += D) {
@@ -385,7 +285,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     matmul(l, gated ? "ffn_gate" : "ffn_up", 0, f, F, h);
     matmul(l, "ffn_up", 0, up, gated ? F : 0, h);
     for (size_t i = 0; i < F; i++)
-        f[i] = activation(f[i]) * (gated ? up[i] : 1);
+        f[i] = activation(act, f[i]) * (gated ? up[i] : 1);
     matmul(l, "ffn_down", 0, h, E, f);
     norm(l, "post_ffw_norm", h, h, E, E, 0);
     add(x, h, 1);
@@ -420,6 +320,9 @@ static void open_model(const char *path)
     read_items();
     for (a = archs; !same(find("general.architecture")->at, a->name); a++)
         continue;
+    const uint8_t *given = find("mgpt.activation")->at;
+    snprintf(act, sizeof act, "%.*s", given ? (int)number(given, 8) : 16,
+             given ? (const char *)given + 8 : a->act);
     E = (size_t)real("embedding_length", 0);
     H = (size_t)real("attention.head_count", 1);
     G = (size_t)real("attention.head_count_kv", (double)H);
@@ -431,7 +334,6 @@ static void open_model(const char *path)
 int main(int argc, char **argv)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
-    uint32_t bits;
     open_model(argc > 1 ? argv[1] : "");
     size_t n_layer = (size_t)real("block_count", 0), room = (size_t)argc * G * D;
     float *k = floats(n_layer * room), *v = floats(n_layer * room), *logits = floats(V);
@@ -441,10 +343,7 @@ int main(int argc, char **argv)
         for (size_t l = 0; l < n_layer; l++)
             run_layer((int)l, x, k + l * room, v + l * room, pos);
         unembed(logits, x);
-        for (size_t i = 0; i < 4 * V; i++) { /* FNV-1a over their bytes, lowest first */
-            memcpy(&bits, &logits[i / 4], sizeof bits);
-            hash = (hash ^ (bits >> i % 4 * 8 & 255)) * UINT64_C(0x100000001B3);
-        }
+        hash = hash_floats(hash, logits, V);
     }
     printf("%016llx\n", (unsigned long long)hash);
 }

@@ -1,0 +1,110 @@
+/* The functions of the specification (README.md): bits, exp and what is built on it, sums. */
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LANES = 16, NARROW = 64 };
+
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t number(const uint8_t *p, int n_bytes)
+{
+    uint64_t v = 0;
+    for (int i = n_bytes; i-- > 0;)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static float half(const uint8_t *p)
+{
+    uint32_t h = (uint32_t)number(p, 2), e = h >> 10 & 31, m = h & 1023;
+    float size =
+        e == 31 ? (m ? NAN : INFINITY) : ldexpf((float)(e ? m + 1024 : m), e ? (int)e - 25 : -24);
+    return h >> 15 ? -size : size;
+}
+
+static float exp_f32(float x)
+{
+    static const float c[] = {0x1.123fc6p-7f, 0x1.555916p-5f, 0x1.55548ap-3f, 0x1.fffffcp-2f};
+    float v = fminf(fmaxf(x, -104.0f), 89.0f), p = 0x1.6a1a76p-10f;
+    float whole = fmaf(v, 0x1.715476p0f, 0x1.8p23f) - 0x1.8p23f;
+    float r = fmaf(whole, -0x1.7f7d1cp-20f, fmaf(whole, -0x1.62e4p-1f, v));
+    for (int i = 0; i < 4; i++)
+        p = fmaf(p, r, c[i]);
+    return x != x ? x : ldexpf(fmaf(p, r * r, r) + 1.0f, (int)whole);
+}
+
+static float tanh_f32(float z)
+{
+    static const float c[] = {0x1.5159fp-6f, -0x1.b81e1cp-5f, 0x1.11064ap-3f, -0x1.55552ep-2f};
+    float size = fabsf(z), s = z * z, p = -0x1.72328p-8f;
+    for (int i = 0; i < 4; i++)
+        p = fmaf(p, s, c[i]);
+    float large = 1.0f - 2.0f / (exp_f32(2.0f * size) + 1.0f);
+    return copysignf(size < 0.625f ? fmaf(size * s, p, size) : large, z);
+}
+
+static float gelu_erf(float v)
+{
+    static const float c[] = {-0x1.3e4be4p-3f, 0x1.6216bep-3f, -0x1.02ec56p-6f,
+                              0x1.3a0056p-4f,  0x1.3710e8p-3f, 0x1.314172p-3f,
+                              0x1.81d1fp-3f,   0x1.939c7ap-3f, 0x1.94743p-3f};
+    float u = 1.0f / fmaf(fabsf(v), 0x1.fadaa8p-3f, 1.0f), p = 0x1.35767p-5f;
+    for (int i = 0; i < 9; i++)
+        p = fmaf(p, u, c[i]);
+    float tail = 0.5f * exp_f32(-0.5f * v * v) * (u * p);
+    return v * (v < 0.0f ? tail : 1.0f - tail);
+}
+
+static float activation(const char *name, float x)
+{
+    if (!strcmp(name, "silu"))
+        return x / (1.0f + exp_f32(-x));
+    if (!strcmp(name, "gelu_erf"))
+        return gelu_erf(x);
+    if (!strcmp(name, "gelu_tanh"))
+        return x / (1.0f + exp_f32(-2.0f * (0x1.988454p-1f * fmaf(0.044715f * x * x, x, x))));
+    return x < 0.0f ? 0.0f : strcmp(name, "relu2") ? x : x * x;
+}
+
+/* The sum of x, or of (x - mean)^2. */
+static float sum_of(const float *x, size_t n, int squares, float mean)
+{
+    float p[LANES] = {0};
+    for (size_t i = 0; i < n; i++)
+        p[i % LANES] = squares ? fmaf(x[i] - mean, x[i] - mean, p[i % LANES]) : p[i % LANES] + x[i];
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            p[i] += p[i + width];
+    return p[0];
+}
+
+static void softmax(float *x, size_t n)
+{
+    float most = x[0];
+    for (size_t i = 1; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    for (size_t i = 0; i < n; i++)
+        x[i] = exp_f32(x[i] - most);
+    float inverse = 1.0f / sum_of(x, n, 0, 0);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= inverse;
+}
+
+/* FNV-1a of the bytes of n floats, lowest first. */
+static uint64_t hash_floats(uint64_t h, const float *x, size_t n)
+{
+    for (size_t i = 0; i < 4 * n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i / 4], sizeof bits);
+        h = (h ^ (bits >> i % 4 * 8 & 255)) * UINT64_C(0x100000001B3);
+    }
+    return h;
+}
