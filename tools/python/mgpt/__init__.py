@@ -16,9 +16,10 @@ from .check import CheckResult, check
 from .generate import Sampler
 from .hooks import Hook
 from .model import Decoder, Info, Model
+from .patching import Grid, Patched
 from .score import Score
 from .session import Session, step_many
 
 __version__: str = lib.mgpt_version().decode()
 __all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "Cache", "CheckResult", "Decoder", "Error",
-           "Hook", "Info", "Model", "Sampler", "Score", "Session", "check", "step_many"]
+           "Grid", "Hook", "Info", "Model", "Patched", "Sampler", "Score", "Session", "check", "step_many"]

@@ -7,16 +7,19 @@ afterwards. A model is freed after its last session, in whatever order Python dr
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._lib import lib
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 
 class ModelHandle:
     """An mgpt_model. `closed` is what users see; the memory is freed when no session needs it any more."""
 
-    def __init__(self, pointer: int, file: object) -> None:
-        """`file` is kept with the model: the temporary file that it was opened from, or None."""
+    def __init__(self, pointer: int, file: TemporaryDirectory[str] | None) -> None:
+        """`file` is kept with the model: the folder of a converted one, or None."""
         self.pointer, self.file = pointer, file
         self.closed = False
         self._owners: dict[int, None] = {0: None}  # 0: this object; the others are sessions' pointers

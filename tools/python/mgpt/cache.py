@@ -52,7 +52,7 @@ class Cache(Mapping[str, Floats]):
         from .show import Heatmap
 
         full = name if name in self._values else self.full_name(*[x for x in (name, layer) if x is not None])
-        return Heatmap(full, self._values[full], self.labels, head)
+        return Heatmap.of_value(full, self._values[full], self.labels, head)
 
     def __repr__(self) -> str:
         return "Cache(" + ", ".join(f"{n}: {list(v.shape)}" for n, v in self._values.items()) + ")"

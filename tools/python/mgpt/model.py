@@ -18,6 +18,7 @@ from ._handle import ModelHandle
 from ._lib import (NO_SPECIAL_TOKENS, PARSE_SPECIAL, CInfo, CModelParams, CStream, CTensor, call, lib)
 from .cache import Cache
 from .generate import Sampler, generate
+from .patching import Metric, Patched, run_hooks, run_program
 from .score import Score, score
 from .session import Floats, Session, Tokens, ids
 
@@ -259,6 +260,37 @@ class Model:
         """Log-probabilities of texts, with the numbers of `mgpt score --json`. A str is a document: BOS in front and
         the end token after it where the model has them. Tokens are taken as they are."""
         return score(self, texts, threads)
+
+    def patch(self, clean: str | Tokens, corrupt: str | Tokens | None = None, metric: Metric = "kl",
+              over: str | Sequence[str] = "resid_pre", *, mode: str | None = None, into: str | None = None,
+              layers: str | None = None, heads: str | None = None, positions: str | None = None) -> Patched:
+        """Changes one value at a time, by layer, head and position, and returns the metric of each run.
+
+        `metric` is text as `mgpt patch --help` says: "A - B", "logprob:TOKEN", "kl"; then all sites run in common
+        passes, and the other options are those of the command: mode "patch", "zero", "mean", "scale:X"; layers "0-3".
+        Or a function of the logits [1, T, n_vocab], called after a run for each site: the corrupted prompt gets values
+        of the clean run; without `corrupt` the clean run gets 0. `over`: resid_pre, resid_mid, resid_post, attn_out,
+        mlp_out; by head z, pattern, q, k, v. result["z"].sel(layer=0, head=3) is an array of positions.
+        """
+        points = over.split(",") if isinstance(over, str) else list(over)
+        options = {"mode": mode, "into": into, "layers": layers, "heads": heads, "positions": positions}
+        if callable(metric):
+            if any(options.values()):
+                raise ValueError("patch: mode, into, layers, heads and positions need a metric that is text")
+            return run_hooks(self, clean, corrupt, metric, points)
+        texts = [t if t is None or isinstance(t, str) else self._words(t) for t in (clean, corrupt)]
+        return run_program(self, str(texts[0]), texts[1], {"metric": metric, "over": ",".join(points), **options})
+
+    def _words(self, tokens: Tokens) -> str:
+        """Tokens for a command, which takes ids of a model without vocabulary only."""
+        if self.info.tokenizer != "none":
+            raise TypeError("patch: expected text (or a function as metric), found tokens")
+        return ",".join([str(token) for token in ids(tokens)])
+
+    def _gguf(self) -> str:
+        """The model's file, or what it was converted to."""
+        file = self._open().file
+        return self.path if file is None else os.path.join(file.name, "model.gguf")
 
     def lab(self, text: str = "", *options: str) -> Page:
         """The page of `mgpt lab` about a text, which a notebook shows; .save(path) keeps it."""

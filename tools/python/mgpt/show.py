@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,35 +13,40 @@ CELL, MARGIN = 14, 60
 
 
 class Heatmap:
-    """One map per head of scores and patterns [heads, queries, keys]; of other values, positions by columns.
+    """One map for each caption, white at 0 (or at the smallest value, if that is above), blue above, red below.
 
-    White is the smallest value of all maps, or 0 with red below when there are negative ones. Hovering a cell shows
-    its tokens and number.
+    Hovering a cell shows its row, column and number.
     """
 
-    def __init__(self, name: str, value: npt.NDArray[np.float32], labels: list[str], head: int | None = None) -> None:
-        """Of a value [1, ...] or [...] whose rows are the tokens `labels`."""
+    def __init__(self, name: str, maps: list[npt.NDArray[Any]], rows: list[str], columns: list[str] | None,
+                 captions: list[str]) -> None:
+        """Of arrays [rows, columns]; columns without labels are numbered."""
+        self.name, self.maps, self.labels, self.keys, self.captions = name, maps, rows, columns, captions
+
+    @classmethod
+    def of_value(cls, name: str, value: npt.NDArray[np.float32], labels: list[str], head: int | None) -> Heatmap:
+        """Of a value of a run: a map for each head, positions by keys or by components."""
         array = value[0] if value.ndim > 2 and value.shape[0] == 1 else value
         is_attention = name.endswith(("hook_pattern", "hook_attn_scores"))
+        by_head = is_attention or array.ndim == 3
         if not is_attention:
-            array = array.reshape(1, len(array), -1) if array.ndim == 2 else np.moveaxis(array, 1, 0)
-        self.name, self.labels, self.keys = name, labels, labels if is_attention else None
-        self.heads = list(range(len(array))) if head is None else [range(len(array))[head]]
-        self.maps = [array[h] for h in self.heads]
+            array = np.moveaxis(array, 1, 0) if by_head else array[None]
+        heads = list(range(len(array))) if head is None else [range(len(array))[head]]
+        return cls(name, [array[h] for h in heads], labels, labels if is_attention else None,
+                   [f"head {h}" if by_head else "" for h in heads])
 
     def _repr_html_(self) -> str:
         shown = np.concatenate([m[np.isfinite(m)] for m in self.maps])
         low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
         title = f"<div>{escape(self.name)}: {low:.4g} to {high:.4g}</div>"
-        maps = "".join([self._figure(h, m, low, high) for h, m in zip(self.heads, self.maps, strict=True)])
+        maps = "".join([self._figure(c, m, low, high) for c, m in zip(self.captions, self.maps, strict=True)])
         return f'<div style="font:12px sans-serif">{title}{maps}</div>'
 
-    def _figure(self, head: int, values: npt.NDArray[np.float32], low: float, high: float) -> str:
-        caption = f"head {head}" if len(self.maps) > 1 or self.keys else ""
+    def _figure(self, caption: str, values: npt.NDArray[Any], low: float, high: float) -> str:
         return (f'<figure style="display:inline-block;margin:4px">{self._svg(values, low, high)}'
                 f"<figcaption>{caption}</figcaption></figure>")
 
-    def _svg(self, values: npt.NDArray[np.float32], low: float, high: float) -> str:
+    def _svg(self, values: npt.NDArray[Any], low: float, high: float) -> str:
         values, step = _smaller(values)
         rows, cols = values.shape
         cells = [self._cell(i, j, float(values[i, j]), step, low, high)
@@ -59,7 +65,7 @@ class Heatmap:
                 f'fill="{_colour(value, low, high)}"><title>{title}</title></rect>')
 
 
-def _smaller(values: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], int]:
+def _smaller(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
     """Means of step x step cells, so that at most MOST_CELLS are left; columns are cut off instead of rows."""
     step = 1
     while -(-values.shape[0] // step) ** 2 > MOST_CELLS:
