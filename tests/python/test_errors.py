@@ -79,8 +79,13 @@ def test_library_refusals(model):
         model.session(kv="f64")
     with pytest.raises(mgpt.Error, match="nope"):
         model.tensor("nope")
-    with pytest.raises(mgpt.Error):
-        model.session(threads=-5)
+    for wrong in ({"threads": -5}, {"n_ctx": 2**40}, {"chunk": -1}):
+        with pytest.raises(ValueError, match="expected a number from 0"):
+            model.session(**wrong)
+    with pytest.raises(mgpt.Error, match="257"):
+        model.session(threads=257)
+    with pytest.raises(TypeError):
+        model.session(n_ctx="16")
     with pytest.raises(ValueError, match="shape"):
         session.unembed(np.zeros(3))
     with pytest.raises(TypeError):

@@ -1,7 +1,12 @@
 """run_with_cache next to transformers and TransformerLens on random checkpoints: names, shapes, values.
 
-Not collected by default: it wants torch, transformers and transformer_lens (suite "torch" of meson test).
+And what else a release is checked for. Not collected by default: it wants torch, transformers and transformer_lens (suite "torch" of meson test).
 """
+import os
+import pathlib
+import subprocess
+import sys
+
 import mgpt
 import numpy as np
 import pytest
@@ -103,3 +108,22 @@ def test_hooks(pair, bridge, hook):
     with torch.no_grad():
         want = bridge.run_with_hooks(torch.tensor(IDS[None]), fwd_hooks=[hook])
     near(pair[3].run_with_hooks(IDS, [hook]), want, hook[0])
+
+
+def test_types(root):
+    """mypy --strict, as pyproject.toml asks for it."""
+    pytest.importorskip("mypy")
+    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull], cwd=root / "tools/python",
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_pip_builds_it(root, tmp_path):
+    """pip install ./tools/python, with what this build folder has compiled."""
+    build = pathlib.Path(os.environ["MGPT_BUILD"]).parents[1]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", tmp_path, "-C",
+                    f"builddir={build}", root / "tools/python"], check=True)
+    code = "import mgpt; print(mgpt.Model('weights/names.gguf').encode('anna'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True, check=True)
+    assert done.stdout == "[26, 0, 13, 13, 0]\n"

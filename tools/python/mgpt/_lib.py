@@ -7,7 +7,7 @@ ctypes.CDLL releases the GIL during each call.
 from __future__ import annotations
 
 import ctypes as c
-from pathlib import Path
+import os
 from typing import Any
 
 NO_OFFSET = 2**64 - 1
@@ -143,9 +143,8 @@ class Error(Exception):
 
 
 def _load() -> c.CDLL:
-    path = Path(__file__).with_name("libmgpt.so")
     try:
-        library = c.CDLL(str(path))
+        library = c.CDLL(os.path.join(os.path.dirname(__file__), "libmgpt.so"))
     except OSError as failed:
         raise ImportError(f"{failed}: expected the library next to the package; pip install ./tools/python "
                           "builds it") from None

@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from ._lib import EFILE, Error
 
-PROGRAM = Path(__file__).with_name("mgpt")
+PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
 
 
 def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ class Sampler:
     def __init__(self, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
                  seed: int = 0) -> None:
         """Temperature 0 takes the likeliest token; the same seed gives the same tokens."""
-        self._sampler = CSampler(temperature, top_k, top_p, min_p, seed)
+        self._sampler = CSampler(temperature, min(top_k, 2**31 - 1), top_p, min_p, seed)
 
     def __call__(self, logits: npt.NDArray[np.float32]) -> int:
         """Chooses one of the tokens whose logits are given."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -88,6 +86,8 @@ class Patched(Mapping[str, Grid]):
 
 def run_program(model: Model, clean: str, corrupt: str | None, options: Mapping[str, str | None]) -> Patched:
     """`mgpt patch --json`; its metrics are text."""
+    import json
+
     from ._tool import run
 
     words = ["--clean=" + clean] + ([] if corrupt is None else ["--corrupt=" + corrupt])

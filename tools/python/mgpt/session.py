@@ -62,7 +62,8 @@ class Session:
         if kv not in KV_TYPES:
             raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {kv!r}")
         owner = model._open()
-        params = CSessionParams(n_ctx, threads, chunk, KV_TYPES[kv])
+        numbers = _count("n_ctx", n_ctx), _count("threads", threads), _count("chunk", chunk)
+        params = CSessionParams(*numbers, KV_TYPES[kv])
         return cls(model, SessionHandle(call("mgpt_session_new", owner.pointer, c.byref(params)), owner))
 
     def _open(self) -> SessionHandle:
@@ -195,7 +196,9 @@ class Session:
 
 def _count(name: str, value: int) -> int:
     """An argument that the library takes as an unsigned or 32-bit number."""
-    if not isinstance(value, int | np.integer) or not 0 <= value < 2**31:
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: expected a number, found {value!r}")
+    if not 0 <= value < 2**31:
         raise ValueError(f"{name}: expected a number from 0, found {value!r}")
     return int(value)
 
