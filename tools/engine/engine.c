@@ -203,19 +203,33 @@ static int check_step(struct engine *e, mgpt_session *session, const float *logi
     return check_last(e, session, mgpt_pos(session) - 1, err);
 }
 
+int engine_watches(const struct engine *e)
+{
+    return e->check_finite || e->steer.rows;
+}
+
+int engine_watch(struct engine *e, mgpt_session *session, struct watcher *own,
+                 struct watcher *steering, mgpt_error *err)
+{
+    struct watcher *last = own;
+    while (last->next && last->next != &e->always)
+        last = last->next;
+    last->next = e->check_finite ? &e->always : NULL;
+    *steering = (struct watcher){MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, own};
+    return watch_set(session, e->steer.rows ? steering : own, err);
+}
+
 /* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
 static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
                        const int32_t *tokens, size_t n, struct watcher *own, mgpt_error *err)
 {
     size_t before = mgpt_pos(session);
     const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    struct watcher stop = {often, stop_if_interrupted, NULL, own}, *last = &stop;
-    struct watcher steering = {MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, &stop};
-    struct watcher *first = e->steer.rows ? &steering : &stop;
-    while (last->next)
+    struct watcher stop = {often, stop_if_interrupted, NULL, own}, steering, *last = own;
+    while (last && last->next)
         last = last->next;
-    last->next = e->check_finite ? &e->always : NULL;
-    int status = watch_set(session, own || n >= WATCHED ? first : always(e), err);
+    int status = own || n >= WATCHED ? engine_watch(e, session, &stop, &steering, err)
+                                     : watch_set(session, always(e), err);
     if (status == MGPT_OK)
         status = pass(session, tokens, n, err);
     watch_set(session, always(e), NULL);
@@ -269,6 +283,11 @@ int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int3
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
         status = check_step(e, sessions[i], mgpt_logits(sessions[i]), err);
     return finite_told(&e->finite, status, err);
+}
+
+int engine_feed_many(struct engine *e, const mgpt_run *runs, size_t n, mgpt_error *err)
+{
+    return finite_told(&e->finite, mgpt_feed_many(runs, n, err), err);
 }
 
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err)

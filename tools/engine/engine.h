@@ -126,7 +126,16 @@ int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, 
 const float *engine_step(struct engine *e, int32_t token, mgpt_error *err);
 int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
                      size_t n, mgpt_error *err);
+int engine_feed_many(struct engine *e, const mgpt_run *runs, size_t n, mgpt_error *err);
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err);
+
+/* From now on the chain `own` watches the session, before it --steer in a watcher of the caller's,
+ * after it --check-finite; both watchers must stay where they are. For engine_feed_many. */
+int engine_watch(struct engine *e, mgpt_session *session, struct watcher *own,
+                 struct watcher *steering, mgpt_error *err);
+
+/* 1: every session is watched at all times. */
+int engine_watches(const struct engine *e);
 
 /* MGPT_EFILE with a line if the engine needs finite logits and these, after position pos, are
  * not. */

@@ -128,7 +128,8 @@ static int run_prompt(struct patch_run *p, int which, mgpt_error *err)
     int own = which == p->report.into;
     struct run_values *values = own ? &p->sweep.own : &p->sweep.other;
     uint64_t points = patch_points(p->grids, SWEEP_PATCH);
-    points |= own ? patch_points(p->grids, SWEEP_MEAN) : 0;
+    if (own && arr_len(p->grids) > 0)
+        points |= patch_points(p->grids, SWEEP_MEAN) | MGPT_POINT_BIT(MGPT_RESID_PRE);
     if (!run->tokens)
         return MGPT_OK;
     values_free(values);

@@ -213,34 +213,124 @@ int sweep_keep(struct engine *e, const int32_t *tokens, size_t n, struct run_val
     return status == MGPT_OK ? engine_check(e, mgpt_logits(e->session), n - 1, err) : status;
 }
 
-static int run_site(struct patch_sweep *s, struct site *site, mgpt_error *err)
+/* Where a site runs: a fork of the engine's session. */
+struct slot {
+    mgpt_session *session;
+    struct watcher change, steering;
+};
+
+/* Most sites and rows of a pass, and most bytes of keys and values of all forks. */
+enum { MOST_SLOTS = 128, MOST_ROWS = 512 };
+static const uint64_t MOST_KV_BYTES = (uint64_t)512 << 20;
+
+struct batch {
+    struct slot *slots;
+    mgpt_run *runs; /* at most two of a slot */
+    size_t n_slots, n_runs, n_rows;
+};
+
+static size_t count_slots(const struct patch_sweep *s, size_t n_sites)
 {
-    struct watcher change = {MGPT_POINT_BIT(site->grid->point), change_site, site, NULL};
-    mgpt_session *session = s->engine->session;
-    int status = mgpt_rewind(session, site->first, err);
+    uint64_t most = MOST_KV_BYTES / (engine_kv_bytes(s->engine) * s->n_tokens + 1) + 1;
+    most = most < MOST_SLOTS ? most : MOST_SLOTS;
+    return n_sites < most ? n_sites : (size_t)most;
+}
+
+static int batch_open(struct batch *b, const struct patch_sweep *s, size_t n_sites, mgpt_error *err)
+{
+    size_t n = count_slots(s, n_sites);
+    *b = (struct batch){.slots = mem_new(n, sizeof *b->slots),
+                        .runs = mem_new(2 * n, sizeof *b->runs)};
+    if (!b->slots || !b->runs)
+        return err_memory(err, "the runs of a pass", n * sizeof *b->slots);
+    for (; b->n_slots < n; b->n_slots++) {
+        struct slot *slot = &b->slots[b->n_slots];
+        slot->session = engine_fork(s->engine, s->engine->session, err);
+        if (!slot->session)
+            return MGPT_EMEM;
+    }
+    return MGPT_OK;
+}
+
+static void batch_close(struct batch *b)
+{
+    for (size_t i = 0; i < b->n_slots; i++)
+        mgpt_session_free(b->slots[i].session);
+    free(b->slots);
+    free(b->runs);
+}
+
+/* n tokens from `first` on, from a layer on. */
+static void add_run(struct batch *b, const struct patch_sweep *s, const struct slot *slot,
+                    int32_t layer, size_t first, size_t n)
+{
+    size_t width;
+    b->runs[b->n_runs++] =
+        (mgpt_run){.session = slot->session,
+                   .tokens = s->tokens + first,
+                   .n = n,
+                   .resid = values_row(&s->own, MGPT_RESID_PRE, layer, first, 0, &width),
+                   .clean = s->engine->session,
+                   .layer = layer};
+    b->n_rows += n;
+}
+
+/* What attention and MLP compute at a position changes no other row of the layer: those begin in the
+ * next one. */
+static int add_site(struct batch *b, const struct patch_sweep *s, struct slot *slot,
+                    struct site *site, mgpt_error *err)
+{
+    const struct sweep_grid *g = site->grid;
+    size_t first = site->first, n = s->n_tokens - first;
+    int is_column = g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
+    int alone = is_late(g->point) && !is_column && site->pos != SWEEP_EVERYWHERE;
+    slot->change = (struct watcher){MGPT_POINT_BIT(g->point), change_site, site, NULL};
+    add_run(b, s, slot, site->layer, first, alone ? 1 : n);
+    if (alone && n > 1) {
+        add_run(b, s, slot, site->layer + 1, first + 1, n - 1);
+        b->runs[b->n_runs - 1].untapped = !engine_watches(s->engine);
+    }
+    int status = mgpt_rewind(slot->session, first, err);
     if (status == MGPT_OK)
-        status = engine_feed(s->engine, session, s->tokens + site->first, s->n_tokens - site->first,
-                             &change, err);
-    if (status == MGPT_OK)
-        *site->value = metric_value(s->metric, mgpt_logits(session));
-    s->n_run += status == MGPT_OK;
+        status = engine_watch(s->engine, slot->session, &slot->change, &slot->steering, err);
     return status;
+}
+
+/* Runs the first of n sites in one pass; returns how many, or a status. */
+static int64_t run_batch(struct batch *b, const struct patch_sweep *s, struct site *sites, size_t n,
+                         mgpt_error *err)
+{
+    size_t n_sites = 0;
+    int status = MGPT_OK;
+    b->n_runs = b->n_rows = 0;
+    for (; n_sites < n && n_sites < b->n_slots && status == MGPT_OK && b->n_rows < MOST_ROWS;
+         n_sites++)
+        status = add_site(b, s, &b->slots[n_sites], &sites[n_sites], err);
+    if (status == MGPT_OK)
+        status = engine_feed_many(s->engine, b->runs, b->n_runs, err);
+    for (size_t i = 0; i < n_sites && status == MGPT_OK; i++)
+        *sites[i].value = metric_value(s->metric, mgpt_logits(b->slots[i].session));
+    return status < 0 ? status : (int64_t)n_sites;
 }
 
 static int run_sites(struct patch_sweep *s, struct site *sites, mgpt_error *err)
 {
     struct progress progress;
-    size_t n = arr_len(sites);
-    int status = MGPT_OK;
-    if (n > 1)
-        qsort(sites, n, sizeof *sites, later_first);
+    struct batch batch;
+    size_t n = arr_len(sites), i = 0;
+    if (n == 0)
+        return MGPT_OK;
+    qsort(sites, n, sizeof *sites, later_first);
     progress_begin(&progress);
-    for (size_t i = 0; i < n && status == MGPT_OK && !interrupted(); i++) {
-        status = run_site(s, &sites[i], err);
-        progress_show(&progress, i + 1, n);
+    int64_t some = batch_open(&batch, s, n, err);
+    while (i < n && some >= 0 && !interrupted()) {
+        some = run_batch(&batch, s, sites + i, n - i, err);
+        i += some > 0 ? (size_t)some : 0;
+        progress_show(&progress, i, n);
     }
+    batch_close(&batch);
     progress_end(&progress);
-    return status == MGPT_ESTOP && interrupted() ? MGPT_OK : status;
+    return some < 0 ? (int)some : MGPT_OK;
 }
 
 int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err)

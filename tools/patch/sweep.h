@@ -3,9 +3,8 @@
  *
  * A site is a point of the forward pass, a layer, a head where the point has heads, and a position.
  * A grid is all sites of a point. Each number has the bits of a run of the whole prompt in a
- * session of its own with a tap that makes the change; only the tokens from the first changed one
- * on are computed.
- */
+ * session of its own with a tap that makes the change. What is computed are the layers from the
+ * site's on of the tokens from its position on, of many sites in one pass (mgpt_feed_many). */
 #ifndef MGPT_PATCH_SWEEP_H
 #define MGPT_PATCH_SWEEP_H
 
@@ -50,9 +49,8 @@ struct patch_sweep {
     const int32_t *tokens; /* the prompt that is changed */
     size_t n_tokens;
     struct run_values own,
-        other;    /* of this prompt, for SWEEP_MEAN and SWEEP_PATCH; of the other one */
-    double base;  /* the metric without a change: set by sweep_run */
-    size_t n_run; /* runs so far */
+        other;   /* of this prompt, for SWEEP_MEAN and SWEEP_PATCH; of the other one */
+    double base; /* the metric without a change: set by sweep_run */
 };
 
 /* Runs tokens in the engine's session from position 0 and keeps the points of `values`. */

@@ -132,16 +132,23 @@ static size_t segment_size(const struct why *w, size_t segment)
     return w->first[segment + 1] - w->first[segment];
 }
 
-/* Appends a segment to one lane, whose coalition is `set` with it. */
-static int append(struct lanes *l, size_t lane, size_t segment, size_t set, mgpt_error *err)
+/* Appends a segment to lanes [from, end) in one pass; `set` and the lane's number are the coalition
+ * then. */
+static int append(struct lanes *l, size_t from, size_t end, size_t segment, size_t set,
+                  mgpt_error *err)
 {
     struct why *w = l->why;
-    int status = engine_feed(w->engine, l->sessions[lane], w->prompt + w->first[segment],
-                             segment_size(w, segment), NULL, err);
-    if (status == MGPT_OK)
-        w->coalitions[set] = metric_value(w->metric, mgpt_logits(l->sessions[lane]));
-    progress_show(&l->progress, ++l->n_done, (uint64_t)1 << w->n_segments);
-    return status;
+    mgpt_run runs[MOST_LANES] = {0};
+    for (size_t i = from; i < end; i++)
+        runs[i - from] = (mgpt_run){.session = l->sessions[i],
+                                    .tokens = w->prompt + w->first[segment],
+                                    .n = segment_size(w, segment)};
+    int status = engine_feed_many(w->engine, runs, end - from, err);
+    for (size_t i = from; i < end && status == MGPT_OK; i++)
+        w->coalitions[set | i] = metric_value(w->metric, mgpt_logits(l->sessions[i]));
+    l->n_done += end - from;
+    progress_show(&l->progress, l->n_done, (uint64_t)1 << w->n_segments);
+    return status == MGPT_OK && interrupted() ? MGPT_ESTOP : status;
 }
 
 /* The lane without segments: BOS, if the prompt begins with it. */
@@ -159,16 +166,20 @@ static int open_first_lane(struct lanes *l, mgpt_error *err)
     return status;
 }
 
+/* Doubles the lanes with each of the first segments. */
 static int open_lanes(struct lanes *l, mgpt_error *err)
 {
     int status = open_first_lane(l, err);
-    for (size_t bit = 0; bit < l->n_bits; bit++)
-        for (size_t i = (size_t)1 << bit, from = 0; from < (size_t)1 << bit && status == MGPT_OK;
-             i++, from++) {
-            l->sessions[i] = engine_fork(l->why->engine, l->sessions[from], err);
-            l->lengths[i] = l->lengths[from] + segment_size(l->why, bit);
-            status = l->sessions[i] ? append(l, i, bit, i, err) : MGPT_EMEM;
+    for (size_t bit = 0; bit < l->n_bits && status == MGPT_OK; bit++) {
+        size_t n = (size_t)1 << bit;
+        for (size_t i = 0; i < n && status == MGPT_OK; i++) {
+            l->sessions[n + i] = engine_fork(l->why->engine, l->sessions[i], err);
+            l->lengths[n + i] = l->lengths[i] + segment_size(l->why, bit);
+            status = l->sessions[n + i] ? MGPT_OK : MGPT_EMEM;
         }
+        if (status == MGPT_OK)
+            status = append(l, n, 2 * n, bit, 0, err);
+    }
     return status;
 }
 
@@ -179,14 +190,13 @@ static int append_later(struct lanes *l, size_t next, size_t set, size_t n, mgpt
     struct why *w = l->why;
     int status = MGPT_OK;
     for (size_t j = next; j < w->n_segments && status == MGPT_OK; j++) {
-        for (size_t i = 0; i < l->n && status == MGPT_OK; i++) {
-            status =
-                interrupted() ? MGPT_ESTOP : mgpt_rewind(l->sessions[i], l->lengths[i] + n, err);
-            if (status == MGPT_OK)
-                status = append(l, i, j, set | (size_t)1 << j | i, err);
-        }
+        size_t with = set | (size_t)1 << j;
+        for (size_t i = 0; i < l->n && status == MGPT_OK; i++)
+            status = mgpt_rewind(l->sessions[i], l->lengths[i] + n, err);
         if (status == MGPT_OK)
-            status = append_later(l, j + 1, set | (size_t)1 << j, n + segment_size(w, j), err);
+            status = append(l, 0, l->n, j, with, err);
+        if (status == MGPT_OK)
+            status = append_later(l, j + 1, with, n + segment_size(w, j), err);
     }
     return status;
 }

@@ -72,7 +72,7 @@ static void read_grids(struct swept *w, const char *mode)
 
 static void run_sweep(struct swept *w)
 {
-    uint64_t points = 0;
+    uint64_t points = MGPT_POINT_BIT(MGPT_RESID_PRE);
     mgpt_error err;
     for (size_t i = 0; i < arr_len(w->grids); i++)
         points |= MGPT_POINT_BIT(w->grids[i].point);
