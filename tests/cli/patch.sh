@@ -57,6 +57,10 @@ run patch "$names" --clean ann --metric logprob:a --why
 check "--why" eval '[ $code -eq 0 ] && grep -qx "       1    -*[0-9.]*  \"a\"" out && [ "$(grep -c "less that" out)" -eq 4 ]'
 says "... of segments that the user chooses" '       1     0.1998  "a" "n"' \
     patch "$names" --clean anna --metric logprob:a --why --segments 1,3 --over segments
+want patch "$lines" --clean 'ROMEO: I' --metric kl --why --over tokens,segments --segments 3
+"$MGPT" patch "$lines" --clean 'ROMEO: I' --metric kl --why --over heads,segments,keys,tokens --segments 3 |
+    head -n "$(wc -l <want)" >out
+check "... each part by itself is the same" cmp -s out want
 run patch "$names" --clean anna --metric kl --why --segments 2 --over segments,tokens,heads --json
 check "... as JSON" python3 -c '
 import json

@@ -4,15 +4,12 @@
  * value of the other one's run in the place of its own (Meng et al. 2022, Wang et al. 2022), or
  * with one value taken out.
  */
-#include "base/error.h"
-#include "base/mem.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/input.h"
-#include "patch/grid.h"
-#include "patch/report.h"
+#include "patch/experiment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +17,11 @@
 struct patch_run {
     struct engine engine;
     struct input inputs[N_RUNS];
-    struct metric metric;
-    struct grid_request request;
+    struct experiment experiment;
     const char *into, *screen_name, *npz, *html;
     int32_t width;
     int json;
     struct screen screen;
-    struct hook *hooks;
-    struct sweep_grid *grids;
-    struct patch_sweep sweep;
-    const char *segments;
-    struct why why;
-    struct report report;
 };
 
 static const char notes[] =
@@ -94,15 +84,16 @@ static int read_prompts(struct patch_run *p, const struct cli_command *command)
             return cli_usage(command, "%s is empty and the model has no BOS", options[i]);
         if (code == EXIT_OK)
             code = engine_fits(&p->engine, options[i], in->n_tokens);
-        p->report.runs[i] = (struct report_run){.tokens = in->tokens, .n_tokens = in->n_tokens};
+        p->experiment.report.runs[i] =
+            (struct report_run){.tokens = in->tokens, .n_tokens = in->n_tokens};
     }
     return code;
 }
 
 static int same_length(const struct patch_run *p)
 {
-    const struct report_run *clean = &p->report.runs[RUN_CLEAN],
-                            *corrupt = &p->report.runs[RUN_CORRUPT];
+    const struct report_run *clean = &p->experiment.report.runs[RUN_CLEAN],
+                            *corrupt = &p->experiment.report.runs[RUN_CORRUPT];
     if (!clean->tokens || !corrupt->tokens || clean->n_tokens == corrupt->n_tokens)
         return EXIT_OK;
     cli_note("--clean has %zu tokens and --corrupt %zu: expected the same number", clean->n_tokens,
@@ -110,94 +101,26 @@ static int same_length(const struct patch_run *p)
     return EXIT_USAGE;
 }
 
-/* ---- the runs ---- */
-
-static uint64_t patch_points(const struct sweep_grid *grids, enum sweep_mode mode)
-{
-    uint64_t points = 0;
-    for (size_t i = 0; i < arr_len(grids); i++)
-        if (grids[i].mode == mode)
-            points |= MGPT_POINT_BIT(grids[i].point);
-    return points;
-}
-
-/* Runs a prompt and keeps its values where the sweep needs them, and its metric. */
-static int run_prompt(struct patch_run *p, int which, mgpt_error *err)
-{
-    struct report_run *run = &p->report.runs[which];
-    int own = which == p->report.into;
-    struct run_values *values = own ? &p->sweep.own : &p->sweep.other;
-    uint64_t points = patch_points(p->grids, SWEEP_PATCH);
-    if (own && arr_len(p->grids) > 0)
-        points |= patch_points(p->grids, SWEEP_MEAN) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    if (!run->tokens)
-        return MGPT_OK;
-    values_free(values);
-    int status = values_new(values, p->hooks, points, p->engine.info.n_layer, run->n_tokens, err);
-    if (status == MGPT_OK)
-        status = sweep_keep(&p->engine, run->tokens, run->n_tokens, values, err);
-    if (status < 0)
-        return status;
-    const float *logits = mgpt_logits(p->engine.session);
-    if (which == RUN_CLEAN && !p->metric.clean && !metric_keep_clean(&p->metric, logits))
-        return err_memory(err, "the logits", p->metric.n_vocab * sizeof *p->metric.clean);
-    run->value = metric_value(&p->metric, logits);
-    return MGPT_OK;
-}
-
-/* The prompt that is changed comes last: its session is what the sweep starts from. */
-static int run_prompts(struct patch_run *p, mgpt_error *err)
-{
-    int into = p->report.into, status = run_prompt(p, RUN_CLEAN, err);
-    if (status == MGPT_OK)
-        status = run_prompt(p, RUN_CORRUPT, err);
-    if (status == MGPT_OK && into == RUN_CLEAN && p->report.runs[RUN_CORRUPT].tokens)
-        status = run_prompt(p, RUN_CLEAN, err);
-    return status;
-}
-
-static int sweep(struct patch_run *p)
-{
-    mgpt_error err;
-    struct patch_sweep *s = &p->sweep;
-    p->report.grids = p->grids;
-    p->report.model = p->engine.model;
-    p->report.path = p->engine.path;
-    p->report.mode = p->request.mode;
-    p->report.metric = &p->metric;
-    p->report.why = p->request.why ? &p->why : NULL;
-    interrupt_catch();
-    int status = run_prompts(p, &err);
-    if (status < 0)
-        return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
-    s->engine = &p->engine;
-    s->metric = &p->metric;
-    s->tokens = p->report.runs[p->report.into].tokens;
-    s->n_tokens = p->report.runs[p->report.into].n_tokens;
-    status = patch_sweep_run(s, p->grids, arr_len(p->grids), &err);
-    if (status == MGPT_OK && p->request.tokens)
-        status = why_tokens(&p->why, &err);
-    if (status == MGPT_OK && p->request.segments)
-        status = why_segments(&p->why, &err);
-    return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
-}
+/* ---- the report ---- */
 
 static int write_report(struct patch_run *p)
 {
     const char *path = p->npz ? p->npz : p->html;
+    const struct report *r = &p->experiment.report;
     mgpt_error err;
-    int status = p->npz ? report_npz(&p->report, path, &err) : report_html(&p->report, path, &err);
+    int status = p->npz ? report_npz(r, path, &err) : report_html(r, path, &err);
     return status < 0 ? cli_fail(path, &err) : EXIT_OK;
 }
 
 static int report(struct patch_run *p)
 {
-    int code = EXIT_OK, labeled = p->json || report_label(&p->report);
+    struct report *r = &p->experiment.report;
+    int code = EXIT_OK, labeled = p->json || report_label(r);
     if (labeled && (p->npz || p->html))
         code = write_report(p);
     else if (p->json)
-        code = report_json(&p->report);
-    else if (!labeled || !report_show(&p->report, &p->screen)) {
+        code = report_json(r);
+    else if (!labeled || !report_show(r, &p->screen)) {
         cli_note("out of memory: the tables");
         code = EXIT_FULL;
     }
@@ -206,10 +129,12 @@ static int report(struct patch_run *p)
 
 /* ---- the command ---- */
 
-static int patch_prepare(struct patch_run *p, const struct cli_command *command)
+static int run_patch(struct patch_run *p, const struct cli_command *command)
 {
     mgpt_error err;
     int code = engine_open(&p->engine);
+    p->experiment.engine = &p->engine;
+    p->experiment.report.path = p->engine.path;
     if (code == EXIT_OK)
         code = engine_session(&p->engine);
     if (code == EXIT_OK)
@@ -217,19 +142,15 @@ static int patch_prepare(struct patch_run *p, const struct cli_command *command)
     if (code == EXIT_OK)
         code = same_length(p);
     if (code == EXIT_OK)
-        code = metric_read(&p->metric, &p->engine);
+        code = metric_read(&p->experiment.metric, &p->engine);
+    if (code == EXIT_OK)
+        code = experiment_prepare(&p->experiment);
     if (code != EXIT_OK)
         return code;
-    p->hooks = hooks_list(p->engine.model, &err);
-    if (!p->hooks)
-        return cli_fail(NULL, &err);
-    const struct report_run *run = &p->report.runs[p->report.into];
-    code = grid_read(&p->request, &p->engine, p->hooks, run->n_tokens, &p->grids);
-    p->why = (struct why){.engine = &p->engine,
-                          .metric = &p->metric,
-                          .prompt = run->tokens,
-                          .n_prompt = run->n_tokens};
-    return code == EXIT_OK && p->request.segments ? why_cut(&p->why, p->segments) : code;
+    interrupt_catch();
+    if (experiment_run(&p->experiment, &err) < 0)
+        return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
+    return report(p);
 }
 
 /* Reading the model and, with --steer, its file is all that is left. */
@@ -243,21 +164,21 @@ static void drop_rights(const struct patch_run *p)
 
 static int check_patch_options(struct patch_run *p, const struct cli_command *command)
 {
-    struct grid_request *r = &p->request;
+    struct grid_request *r = &p->experiment.request;
     if (r->why && r->mode)
         return cli_usage(command, "--why and --mode: only one of them");
-    if (p->segments && !r->why)
+    if (p->experiment.segments && !r->why)
         return cli_usage(command, "--segments goes with --why");
     if (!r->mode)
         r->mode = r->why ? "zero" : "patch";
     if (!r->over)
         r->over = r->why ? "tokens,segments,heads,keys,values" : "resid_pre";
     int is_patch = strcmp(r->mode, "patch") == 0;
-    p->report.into = is_patch ? RUN_CORRUPT : RUN_CLEAN;
+    p->experiment.report.into = is_patch ? RUN_CORRUPT : RUN_CLEAN;
     for (int i = 0; p->into && i < N_RUNS; i++)
         if (strcmp(p->into, report_runs[i]) == 0)
-            p->report.into = i;
-    if (p->into && strcmp(p->into, report_runs[p->report.into]) != 0)
+            p->experiment.report.into = i;
+    if (p->into && strcmp(p->into, report_runs[p->experiment.report.into]) != 0)
         return cli_usage(command, "--into: expected clean or corrupt, found '%s'", p->into);
     if (!screen_look(&p->screen, p->screen_name, p->width))
         return cli_usage(command, "--screen: expected truecolor, 256 or plain, found '%s'",
@@ -266,27 +187,18 @@ static int check_patch_options(struct patch_run *p, const struct cli_command *co
         return cli_usage(command, "--json, --npz and --html: only one of them");
     if (!p->inputs[RUN_CLEAN].text)
         return cli_usage(command, "which prompt? Give --clean TEXT");
-    if (!p->inputs[RUN_CORRUPT].text && (is_patch || p->report.into == RUN_CORRUPT))
+    if (!p->inputs[RUN_CORRUPT].text && (is_patch || p->experiment.report.into == RUN_CORRUPT))
         return cli_usage(command, "which prompt is it compared with? Give --corrupt TEXT");
-    if (!p->metric.text)
+    if (!p->experiment.metric.text)
         return cli_usage(command, "what is measured? Give --metric 'A - B', logprob:TOKEN or kl");
     return EXIT_OK;
 }
 
 static void patch_close(struct patch_run *p)
 {
-    for (size_t i = 0; i < arr_len(p->grids); i++)
-        sweep_grid_free(&p->grids[i]);
-    arr_free(p->grids);
-    values_free(&p->sweep.own);
-    values_free(&p->sweep.other);
-    why_free(&p->why);
-    metric_free(&p->metric);
-    arr_free(p->hooks);
-    for (int i = 0; i < N_RUNS; i++) {
+    experiment_close(&p->experiment);
+    for (int i = 0; i < N_RUNS; i++)
         free(p->inputs[i].tokens);
-        free(p->report.runs[i].labels);
-    }
     engine_close(&p->engine);
 }
 
@@ -298,20 +210,23 @@ int cmd_patch(int argc, char **argv)
         {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt"},
         {"--corrupt", "TEXT", CLI_TEXT, &p.inputs[RUN_CORRUPT].text, 0, 0,
          "one of the same length that differs in what matters"},
-        {"--metric", "M", CLI_TEXT, &p.metric.text, 0, 0, "'A - B', logprob:TOKEN or kl"},
-        {"--over", "POINTS", CLI_TEXT, &p.request.over, 0, 0,
+        {"--metric", "M", CLI_TEXT, &p.experiment.metric.text, 0, 0,
+         "'A - B', logprob:TOKEN or kl"},
+        {"--over", "POINTS", CLI_TEXT, &p.experiment.request.over, 0, 0,
          "where values are changed (default resid_pre)"},
-        {"--layers", "LIST", CLI_TEXT, &p.request.layers, 0, 0, "such as 0-3,7,-1 (default: all)"},
-        {"--heads", "LIST", CLI_TEXT, &p.request.heads, 0, 0,
+        {"--layers", "LIST", CLI_TEXT, &p.experiment.request.layers, 0, 0,
+         "such as 0-3,7,-1 (default: all)"},
+        {"--heads", "LIST", CLI_TEXT, &p.experiment.request.heads, 0, 0,
          "of z, pattern, q; KV heads of k, v (default: all)"},
-        {"--positions", "LIST", CLI_TEXT, &p.request.positions, 0, 0, "of tokens (default: all)"},
-        {"--mode", "MODE", CLI_TEXT, &p.request.mode, 0, 0,
+        {"--positions", "LIST", CLI_TEXT, &p.experiment.request.positions, 0, 0,
+         "of tokens (default: all)"},
+        {"--mode", "MODE", CLI_TEXT, &p.experiment.request.mode, 0, 0,
          "patch (default), zero, mean or scale:X"},
         {"--into", "RUN", CLI_TEXT, &p.into, 0, 0,
          "the run that is changed: corrupt (default with patch) or clean"},
-        {"--why", NULL, CLI_FLAG, &p.request.why, 0, 0,
+        {"--why", NULL, CLI_FLAG, &p.experiment.request.why, 0, 0,
          "what each token, segment, head, key and value contributes"},
-        {"--segments", "N", CLI_TEXT, &p.segments, 0, 0,
+        {"--segments", "N", CLI_TEXT, &p.experiment.segments, 0, 0,
          "of --why: how many, at most 12, or where they begin: 1,4,9"},
         {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object"},
         {"--npz", "FILE", CLI_TEXT, &p.npz, 0, 0, "arrays for NumPy instead"},
@@ -336,12 +251,8 @@ int cmd_patch(int argc, char **argv)
     code = check_patch_options(&p, &command);
     if (code == EXIT_OK) {
         drop_rights(&p);
-        code = patch_prepare(&p, &command);
+        code = run_patch(&p, &command);
     }
-    if (code == EXIT_OK)
-        code = sweep(&p);
-    if (code == EXIT_OK)
-        code = report(&p);
     patch_close(&p);
     return cli_finish(code);
 }

@@ -38,9 +38,8 @@ static int stopped(int status)
 /* ---- without a token ---- */
 
 /* The session holds the prompt up to the token at least. */
-static int run_without(struct why *w, size_t token, mgpt_error *err)
+static int run_without(struct why *w, mgpt_session *s, size_t token, mgpt_error *err)
 {
-    mgpt_session *s = w->engine->session;
     size_t last =
         token + 1 == w->n_prompt; /* then the one before it is run again, for its logits */
     const int32_t *rest = last ? w->prompt + token - 1 : w->prompt + token + 1;
@@ -54,14 +53,16 @@ static int run_without(struct why *w, size_t token, mgpt_error *err)
 
 int why_tokens(struct why *w, mgpt_error *err)
 {
-    int status = MGPT_OK;
     w->tokens = unknown(w->n_prompt);
     if (!w->tokens)
         return err_memory(err, "the tokens", w->n_prompt);
     if (w->n_prompt == 1)
         return empty_value(w, w->tokens, err);
+    mgpt_session *s = engine_fork(w->engine, w->engine->session, err);
+    int status = s ? MGPT_OK : MGPT_EMEM;
     for (size_t i = w->n_prompt; i-- > 0 && status == MGPT_OK && !interrupted();)
-        status = run_without(w, i, err);
+        status = run_without(w, s, i, err);
+    mgpt_session_free(s);
     return stopped(status);
 }
 

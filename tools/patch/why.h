@@ -12,7 +12,7 @@
 enum { WHY_SEGMENTS = 12 };
 
 struct why {
-    struct engine *engine; /* its session holds the prompt */
+    struct engine *engine; /* its session holds the prompt, and is not changed */
     const struct metric *metric;
     const int32_t *prompt;
     size_t n_prompt;
