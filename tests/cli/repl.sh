@@ -144,6 +144,20 @@ script '/trace on nothook '"$tmp"'/x.npz\n/trace on * x.txt\n/trace on\n/trace u
 check "five mistakes, five lines" [ "$(wc -l <"$tmp/err")" -eq 5 ]
 script '/trace on * '"$tmp"'/x.npz\n' tells "a trace of nothing" "nothing to trace, the timeline is empty"
 
+# ---- /patch and /why ----
+
+"$MGPT" patch "$names" --clean olivia --corrupt elivia --metric 'n - a' --over resid_pre,z |
+    sed -n '/^resid_pre/,$p' >"$tmp/want"
+script 'elivia\n/branch clean\n/reset\nolivia\n/sw main\n/patch clean resid_pre,z n a\n/tokens\n' \
+    check "/patch is mgpt patch" eval 'sed -n "/^resid_pre/,/^7 of/p" "$tmp/out" | sed "/^7 of/d;/<BOS> *26/d" >"$tmp/got";
+        head -n "$(wc -l <"$tmp/want")" "$tmp/got" | cmp -s - "$tmp/want"'
+"$MGPT" patch "$names" --clean elivia --metric 'n - a' --why | sed -n '/^tokens/,$p' >"$tmp/want"
+script 'elivia\n/why n a\n' check "/why is mgpt patch --why" \
+    eval 'sed -n "/^tokens/,\$p" "$tmp/out" | cmp -s - "$tmp/want"'
+script 'anna\n/branch b\nx\n/patch main z\n' says "... of the tokens that both have" "the first 5 tokens of both"
+script '/why\nann\n/branch b\n/patch c z\n/patch b zz\n/patch b\n/patch b z Q\n/ab 0.1 zero\n/why\n'
+check "six mistakes, six lines" [ "$(wc -l <"$tmp/err")" -eq 6 ]
+
 # ---- every example ----
 
 # Each in a session of its own with a text, two timelines and a file.

@@ -26,7 +26,7 @@ void sandbox_enter(const struct sandbox *s)
 static const char script[] =
     "ann\n/g 3\n/branch b\n/top 3\n\n/branch 0\n/save s\n/load s\n/trace on * t.npz\nx\n"
     "/trace off\n/b 1\n/tokens\n/a 0 0\n/lens\n/dla\n/ab 0.0 zero\n/edit 1 b\n/a 0 0 -o "
-    "a.txt\n/quit\n";
+    "a.txt\n/ab 0.0 off\n/patch b z\n/quit\n";
 
 /* clang-format off */
 static const struct sweep sweeps[] = {

@@ -29,6 +29,11 @@ static double change_at(const struct shown *s, size_t row, size_t pos)
 
 /* ---- the prompts ---- */
 
+static const char *name_of(const struct report *r, int which)
+{
+    return r->runs[which].name ? r->runs[which].name : report_runs[which];
+}
+
 int report_label(struct report *r)
 {
     int done = 1;
@@ -46,7 +51,7 @@ int report_label(struct report *r)
 static void print_run(const struct report *r, int which)
 {
     const struct report_run *run = &r->runs[which];
-    printf("%-8s %10.4f ", report_runs[which], run->value);
+    printf("%-8s %10.4f ", name_of(r, which), run->value);
     for (size_t i = 0; i < run->n_tokens; i++)
         printf(" %s", run->labels[i]);
     putchar('\n');
@@ -170,7 +175,7 @@ static void print_title(const struct shown *s)
                                                                    : "",
               stdout);
     else if (s->grid->mode == SWEEP_PATCH)
-        printf(" with the value of the %s run%s", report_runs[1 - r->into],
+        printf(" with the value of the %s run%s", name_of(r, 1 - r->into),
                s->best ? ", at the strongest position" : "");
     else
         printf(", %s%s", r->mode, s->best ? " at the strongest position" : "");

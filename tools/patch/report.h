@@ -11,6 +11,7 @@ extern const char *const report_runs[N_RUNS]; /* "clean", "corrupt" */
 
 /* A prompt and the metric after it. */
 struct report_run {
+    const char *name;      /* in the tables; NULL: that of report_runs */
     const int32_t *tokens; /* NULL: not given */
     size_t n_tokens;
     char (*labels)[HEAT_LABEL]; /* of the tokens, malloc'ed: report_label */

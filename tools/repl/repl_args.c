@@ -267,6 +267,12 @@ static int read_branch(struct repl_args *a, const struct arg_type *type)
     return repl_choose_branch(a->repl, rest_of_line(a), field_of(a, type));
 }
 
+/* A branch, and more after it. */
+static int read_timeline(struct repl_args *a, const struct arg_type *type)
+{
+    return repl_choose_branch(a->repl, repl_word(a), field_of(a, type));
+}
+
 /* "-o FILE" ends a line: a file name may hold spaces. */
 static int read_path(struct repl_args *a, const struct arg_type *type)
 {
@@ -310,6 +316,8 @@ static const struct arg_type types[] = {
     {"[token]", "token", read_optional_token, TO(token), 0},
     {"[other]", "token", read_optional_token, TO(other), 0},
     {"branch", "timeline", read_branch, TO(branch), 0},
+    {"timeline", "timeline", read_timeline, TO(branch), 0},
+    {"points", "points", read_word, TO(name), 0},
 };
 
 static const struct arg_type *arg_type_of(const char *name, size_t n)

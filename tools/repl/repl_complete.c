@@ -165,11 +165,11 @@ static const struct {
     const char *type;
     fill_fn *fill;
 } fills[] = {
-    {"tokens", fill_tokens},    {"token", fill_tokens},    {"[token]", fill_tokens},
-    {"[other]", fill_tokens},   {"branch", fill_branches}, {"setting", fill_settings},
-    {"part", fill_parts},       {"[part]", fill_parts},    {"kind", fill_kinds},
-    {"hooks", fill_hooks},      {"file", fill_files},      {"tensor", fill_tensors},
-    {"command", fill_commands},
+    {"tokens", fill_tokens},    {"token", fill_tokens},      {"[token]", fill_tokens},
+    {"[other]", fill_tokens},   {"branch", fill_branches},   {"setting", fill_settings},
+    {"part", fill_parts},       {"[part]", fill_parts},      {"kind", fill_kinds},
+    {"hooks", fill_hooks},      {"file", fill_files},        {"tensor", fill_tensors},
+    {"command", fill_commands}, {"timeline", fill_branches},
 };
 
 /* Words in front of the one to complete; *last is the last of them, of *length bytes. */
