@@ -70,6 +70,13 @@ def logits(model, *options):
     return p.returncode == 0 and json.loads(p.stdout)["clean"]["value"]
 
 
+def sweep(model, *options):
+    """Of both prompts, all patches of z and keys."""
+    p = mgpt("patch", model, "--clean", "3,17,8,29", "--corrupt", "3,12,8,29", "--metric", "4 - 9", "--over", "z,k",
+             "--json", *options)
+    return [x for g in json.loads(p.stdout)["grids"] for layer in g["values"] for head in layer for x in head]
+
+
 def refused(what, text, *options, code=3):
     p = mgpt("generate", GPT2, "--ids", "1,2", "-n", "1", *options)
     err = p.stderr.decode()
@@ -94,6 +101,9 @@ def main():
     check("nothing with scale 0", logits(GPT2, "--steer", "%s:0" % (tmp / "c.gguf")) == plain)
     check("the same without the fused path and with more threads", all(
         logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf"), *o) == want for o in (["--no-fused"], ["-t", "2"])))
+
+    pairs = zip(sweep(GPT2, "--steer", tmp / "all.npy"), sweep(tmp / "both"))
+    check("a sweep is that of the biased model", all(abs(a - b) < 1e-5 for a, b in pairs))
 
     draw = ["generate", "--ids", "3,17", "-n", "12", "--temp", "0"]
     steered = ["--steer", "%s:2" % (tmp / "c.gguf")]
