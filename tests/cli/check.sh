@@ -51,6 +51,23 @@ run check "$tmp/q8.gguf" "$npz" --max-kl 0.01
 check "a bound alone is all there is" eval '[ $code -eq 0 ] && grep -qx "bounds      KL 0.01" "$tmp/out"'
 check "100 columns" awk 'length($0) > 100 { exit 1 }' "$tmp/out"
 
+# ---- a page to paste ----
+
+runs "--report" check "$names" "$json" --tol 1e-5 --report "$tmp/page.md"
+cp "$tmp/out" "$tmp/printed"
+check "... prints what it prints without" eval '"$MGPT" check "$names" "$json" --tol 1e-5 | cmp -s - "$tmp/printed"'
+check "... and has all of it" eval 'sed -n "s/^    //p" "$tmp/page.md" | grep -qx "verdict     same"'
+check "... the verdict" eval 'head -1 "$tmp/page.md" | grep -qx "# mgpt check: the same"'
+check "... the model" grep -q "^| model | microgpt, 1 layers, 16 wide, 4 heads" "$tmp/page.md"
+check "... its hash" grep -q "18624 bytes, XXH64 03fcec1f5acdb44b" "$tmp/page.md"
+"$MGPT" check "$names" "$tmp/far.json" --report "$tmp/a page.md" >/dev/null 2>&1
+check "different: a page too" eval 'head -1 "$tmp/a page.md" | grep -qx "# mgpt check: DIFFERENT"'
+check "... with the command to repeat it" grep -qF -- "--report '$tmp/a page.md'" "$tmp/a page.md"
+"$MGPT" check "$names" "$tmp/far.json" --report "$tmp/page.md" >/dev/null 2>&1
+check "a page is replaced" eval 'head -1 "$tmp/page.md" | grep -qx "# mgpt check: DIFFERENT"'
+refuses "another file is not" 3 "is not a page of check --report" check "$names" "$json" --report "$tmp/far.json"
+refuses "--json and --report" 2 "only one of them" check "$names" "$json" --json --report "$tmp/page.md"
+
 # ---- tokens from outside, raw floats ----
 
 printf '\0\0\0\0%.0s' $(seq 81) >"$tmp/zeros" # 3 rows of 27

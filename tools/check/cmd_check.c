@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "check/compare/check_inside.h"
 #include "check/compare/check_report.h"
+#include "check/report_page.h"
 #include "check/self/self.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
@@ -22,7 +23,7 @@
 struct check {
     struct engine engine;
     struct reference *reference;
-    const char *path, *ids, *text, *file, *shape, *tol, *attest, *attested;
+    const char *path, *ids, *text, *file, *shape, *tol, *attest, *attested, *report_to;
     double max_nmse, max_kl; /* negative: not given */
     struct compare_bounds bounds;
     int32_t *given; /* malloc'ed: the tokens of --ids or -p */
@@ -328,6 +329,17 @@ static int check_reference(struct check *c, const struct cli_command *command)
     return code == EXIT_OK ? check_run(c) : code;
 }
 
+static int check_combination(const struct check *c, const struct cli_command *command)
+{
+    if (c->attest && !c->self)
+        return cli_usage(command, "--attest is for --self");
+    if (c->attest && c->report_to)
+        return cli_usage(command, "--attest and --report: only one of them");
+    if (c->json && c->report_to)
+        return cli_usage(command, "--json and --report: only one of them");
+    return EXIT_OK;
+}
+
 int cmd_check(int argc, char **argv)
 {
     struct check c = {.max_nmse = -1, .max_kl = -1};
@@ -350,6 +362,8 @@ int cmd_check(int argc, char **argv)
          "--self: writes a record that another machine can verify"},
         {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
          "--self with the tokens of a record, whose hash must come out"},
+        {"--report", "FILE", CLI_TEXT, &c.report_to, 0, 0,
+         "also a page of Markdown with versions, facts and all that is printed"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
@@ -375,13 +389,16 @@ int cmd_check(int argc, char **argv)
     c.self |= c.attested != NULL;
     if (!c.self && !c.engine.kv)
         c.engine.kv = "f32"; /* as references are */
-    int code = c.attest && !c.self ? cli_usage(&command, "--attest is for --self") : EXIT_OK;
+    struct report_page page = {0};
+    int code = check_combination(&c, &command);
     if (code == EXIT_OK)
         code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
     if (code == EXIT_OK)
+        code = report_page_begin(&page, c.report_to);
+    if (code == EXIT_OK)
         sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path},
                                         .files = {c.file, c.attested},
-                                        .output = c.attest});
+                                        .output = c.attest ? c.attest : c.report_to});
     mgpt_error err;
     int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
     if (is_model < 0)
@@ -392,6 +409,7 @@ int cmd_check(int argc, char **argv)
         code = check_two(&c, &command);
     else if (code == EXIT_OK)
         code = check_reference(&c, &command);
+    code = report_page_end(&page, &c.engine, argc, argv, code);
     free(c.row);
     free(c.given);
     reference_close(c.reference);

@@ -147,6 +147,11 @@ static int is_attest(struct file_head h)
     return is_json_of(h, "\"mgpt attest\"");
 }
 
+static int is_report(struct file_head h)
+{
+    return begins(h, "# mgpt check: ");
+}
+
 static int is_state(struct file_head h)
 {
     return begins(h, "mgptsess");
@@ -186,6 +191,7 @@ static const struct {
     [FILES_SESSION] = {"a session file", is_session},
     [FILES_STATE] = {"a session of mgpt generate", is_state},
     [FILES_ATTEST] = {"a record of check --attest", is_attest},
+    [FILES_REPORT] = {"a page of check --report", is_report},
     [FILES_HISTORY] = {"a history file (first line '" FILES_HISTORY_LINE "')", is_history},
 };
 

@@ -24,6 +24,7 @@ enum files_kind {
     FILES_SESSION,     /* of the repl */
     FILES_STATE,       /* of generate --session */
     FILES_ATTEST,      /* of check --attest */
+    FILES_REPORT,      /* of check --report */
     FILES_HISTORY      /* of the repl */
 };
 
