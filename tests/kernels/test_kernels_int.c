@@ -226,7 +226,7 @@ TEST(quantize)
             const struct x_block *p = a.at, *q = b.at;
             for (size_t j = 0; j < n / BLOCK; j++) {
                 assert_memory_equal(p[j].q, q[j].q, BLOCK);
-                assert_memory_equal(p[j].minus_128, q[j].minus_128, sizeof q->minus_128);
+                assert_memory_equal(p[j].minus, q[j].minus, sizeof q->minus);
                 assert_true(memcmp(&p[j].scale, &q[j].scale, sizeof(float)) == 0 ||
                             (isnan(p[j].scale) && isnan(q[j].scale)));
                 assert_true(memcmp(&p[j].sum, &q[j].sum, sizeof(float)) == 0 ||

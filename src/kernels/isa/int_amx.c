@@ -27,20 +27,15 @@ enum {
     SOME_BLOCKS = 32  /* blocks of columns at a time */
 };
 
-/* One block of columns: of a tile of tokens (x_tile), of a panel (w_tile). */
+/* One block of columns of a tile of tokens. */
 struct x_tile {
     _Alignas(LINE) int8_t q[TILE][BLOCK];
     float scale[TILE], sum[TILE];
 };
 
-struct w_tile {
-    _Alignas(LINE) int8_t q[BLOCK_WORDS][LINE];
-    float scale[2][PANEL], min[PANEL];
-};
-
 /* The scratch of a call. */
 struct amx_scratch {
-    struct w_tile w[SOME_BLOCKS];
+    struct w_block w[SOME_BLOCKS];
     _Alignas(LINE) float edge[TILE][PANEL]; /* results of a partial tile */
     struct x_tile x[][SOME_BLOCKS];         /* [tiles of a group] */
 };
@@ -89,11 +84,12 @@ static void tiles_end(void)
                      : "memory")
 
 /* Multiplies sub-block i, counted from the start of x and w. `odd` selects the tile registers. */
-VEC_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, size_t i, size_t odd,
+VEC_INLINE void amx_multiply(const struct x_tile *x, const struct w_block *w, size_t i, size_t odd,
                              const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
-    const int8_t *q = x[b].q[0] + s * BLOCK / 2, *lines = w[b].q[s * BLOCK_WORDS / 2];
+    const int8_t *q = x[b].q[0] + s * BLOCK / 2;
+    const uint8_t *lines = w[b].q[s * BLOCK_WORDS / 2];
     if (odd)
         T_MULTIPLY(3, 4, 5, q, lines);
     else
@@ -102,7 +98,7 @@ VEC_INLINE void amx_multiply(const struct x_tile *x, const struct w_tile *w, siz
 
 /* y += the sums of sub-block i, scaled. */
 VEC_INLINE void add_scaled(vec y[TILE], int32_t sums[TILE][PANEL], const struct x_tile *x,
-                           const struct w_tile *w, size_t i, const struct layout *l)
+                           const struct w_block *w, size_t i, const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
     vec scale = vec_load(w[b].scale[s]), min = l->has_min ? vec_load(w[b].min) : vec_of(0);
@@ -116,7 +112,7 @@ VEC_INLINE void add_scaled(vec y[TILE], int32_t sums[TILE][PANEL], const struct 
 
 /* y += the contribution of `blocks` blocks to a tile of results; `first`: y = it. Pipelined: while
  * sub-block i is scaled, the sums of i + 1 are stored and those of i + 2 are multiplied. */
-VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const struct w_block *w,
                          size_t blocks, int first, const struct layout *l)
 {
     _Alignas(LINE) int32_t sums[2][TILE][PANEL];
@@ -145,12 +141,12 @@ VEC_INLINE void amx_tile(float *y, size_t ldy, const struct x_tile *x, const str
         vec_store(y + t * ldy, c[t]);
 }
 
-typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,
+typedef void tile_fn(float *y, size_t ldy, const struct x_tile *x, const struct w_block *w,
                      size_t blocks, int first);
 
 /* Compilers merge the functions of types whose code is the same. */
 #define DEFINE_TILE(NAME, ...)                                                                     \
-    static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_tile *w,  \
+    static void tile_##NAME(float *y, size_t ldy, const struct x_tile *x, const struct w_block *w, \
                             size_t blocks, int first)                                              \
     {                                                                                              \
         amx_tile(y, ldy, x, w, blocks, first, &layouts[WEIGHT_##NAME]);                            \
@@ -187,26 +183,6 @@ static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_group *g, 
             tile->scale[i % TILE] = x->scale;
             tile->sum[i % TILE] = x->sum;
         }
-    }
-}
-
-/* Unpacks blocks [b, b + blocks) of a panel. */
-VEC_INLINE void unpack(struct w_tile *to, const uint8_t *panel, size_t b, size_t blocks,
-                       const struct layout *l)
-{
-    for (size_t i = 0; i < blocks; i++, to++) {
-        const uint8_t *head = panel + head_at(l, b + i), *lines = panel + lines_at(l, b + i);
-        size_t at = (b + i) % l->group_blocks;
-        for (size_t j = 0; j < BLOCK_WORDS; j += 2) {
-            ivec w[2];
-            get_pair(w, lines, j, l);
-            for (size_t k = 0; k < 2; k++)
-                ivec_store(to->q[j + k], w[k] - ivec_of_byte(l->offset));
-        }
-        for (size_t s = 0; s < l->sub_blocks; s++)
-            vec_store(to->scale[s], get_scale(head, head + LINE, at, s, l));
-        if (l->has_min)
-            vec_store(to->min, get_min(head, head + LINE, at, l));
     }
 }
 
@@ -256,7 +232,10 @@ VEC_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
         copy_x(k->x, &g, b, g.blocks);
         for (g.p = m->p0; g.p < m->p1; g.p++) {
             const uint8_t *panel = (const uint8_t *)m->w + g.p * panel_bytes;
-            unpack(k->w, panel, b, g.blocks, l);
+            for (size_t i = 0; i < g.blocks; i++) {
+                unpack_bytes(k->w + i, panel + lines_at(l, b + i), l->offset, l);
+                unpack_scales(k->w + i, panel + head_at(l, b + i), (b + i) % l->group_blocks, l);
+            }
             g.next = g.p + 1 < m->p1 ? panel + panel_bytes + head_at(l, b) : NULL;
             for (size_t i = 0; i * TILE < g.n; i++) {
                 prefetch(&g, i);

@@ -28,6 +28,8 @@
 #include "base/float_bits.h"
 #include "kernels/kernels.h"
 
+#include <string.h>
+
 enum {
     BLOCK = 32,     /* columns that share a scale of the activations */
     LINE = 64,      /* bytes of a cache line */
@@ -139,9 +141,19 @@ void kernels_scores_q8_0(const struct scores *s);
 struct x_block {
     int8_t q[BLOCK];
     float scale;
-    float sum;            /* scale * (float)(sum of q) */
-    int32_t minus_128[2]; /* -128 * sum of q; the same of q[0..15] */
+    float sum; /* scale * (float)(sum of q) */
+    /* Sums of q times minus the offsets of weights (struct layout): 8, 16, 32 (of the first, the
+     * last 16), 128. */
+    int32_t minus[6];
 };
+
+/* first, last: sums of q[0..15] and q[16..31]. */
+static inline void set_minus(struct x_block *b, int32_t first, int32_t last)
+{
+    int32_t all = first + last;
+    const int32_t minus[6] = {-8 * all, -16 * all, -32 * first, -32 * last, -128 * all};
+    memcpy(b->minus, minus, sizeof minus);
+}
 
 #define QUANT_TINY 0x1p-120f /* 127 / m is finite for m >= this */
 

@@ -21,11 +21,10 @@ static void quantize_x_block(struct x_block *b, const float *x)
     __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, by));
     _mm_storeu_si128((__m128i *)(void *)b->q, _mm512_cvtepi32_epi8(q0));
     _mm_storeu_si128((__m128i *)(void *)(b->q + 16), _mm512_cvtepi32_epi8(q1));
-    int32_t all = _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
+    int32_t first = _mm512_reduce_add_epi32(q0), last = _mm512_reduce_add_epi32(q1);
     b->scale = counts || !finite ? m / 127.0f : 0.0f;
-    b->sum = b->scale * (float)all;
-    b->minus_128[0] = -128 * all;
-    b->minus_128[1] = -128 * _mm512_reduce_add_epi32(q0);
+    b->sum = b->scale * (float)(first + last);
+    set_minus(b, first, last);
 }
 
 static void quantize_blocks(void *dst, const float *x, size_t n)

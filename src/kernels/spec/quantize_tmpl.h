@@ -32,8 +32,7 @@ static void quantize_x_block(struct x_block *b, const float *x)
         }
     b->scale = counts || !finite ? m / 127.0f : 0.0f;
     b->sum = b->scale * (float)(sum[0] + sum[1]);
-    b->minus_128[0] = -128 * (sum[0] + sum[1]);
-    b->minus_128[1] = -128 * sum[0];
+    set_minus(b, sum[0], sum[1]);
 }
 
 static void quantize_blocks(void *dst, const float *x, size_t n)

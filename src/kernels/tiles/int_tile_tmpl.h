@@ -1,12 +1,16 @@
 /* matmul for integer types by hand, in the vectors that the including ISA level defines.
  *
- * The same sums in the same order as int_scalar.c. A lane is a row of the output. One token reads
- * the packed lines directly, one or two panels at a time. For several tokens some columns of
- * TILE_PANELS panels are unpacked to bytes in L1 (struct tile_cache) and multiplied by tiles of
- * TILE_TOKENS tokens. The integer sums of a tile are in registers, its unfinished results in `y`.
+ * The same sums in the same order as int_scalar.c. A lane is a row of the output. Up to TILE_TOKENS
+ * tokens read the packed lines directly. For more, some columns of TILE_PANELS panels are unpacked
+ * to L1 (struct tile_cache) and multiplied by tiles of TILE_TOKENS tokens. The integer sums of a
+ * tile are in registers, and its results too if Y_IN_REGISTERS is 1.
+ *
+ * The products are not the limit. Each sum takes a vpdpbusd (or the like) per 4 columns, and then 3
+ * float operations per sub-block, 4 with a minimum. They are issued to the same two units on Intel:
+ * at most 73 % of the products per cycle, 67 % with a minimum, 57 % of Q6_K.
  *
  * The including file, isa/int_NAME.c, defines the macros of int_weights_tmpl.h, TILE_PANELS,
- * TILE_TOKENS, STEP and ivec_dot (ivec.h), and includes a quantize_blocks.
+ * TILE_TOKENS, Y_IN_REGISTERS, STEP and ivec_dot (ivec.h), and includes a quantize_blocks.
  */
 #include "kernels/tiles/int_weights_tmpl.h"
 
@@ -17,86 +21,112 @@ enum {
     VECTOR_BYTES = LINE / VECTORS,
     TILE_VECTORS = TILE_PANELS * VECTORS,
     STREAM_PANELS = 2, /* most panels of one token at a time, 8-bit types */
-    CACHE_BLOCKS = 4,  /* blocks unpacked at a time */
-    /* Most tokens that share unpacked weights: 64 and the rest of a tile. */
-    GROUP_TOKENS = (63 / TILE_TOKENS + 1) * TILE_TOKENS
+    CACHE_BLOCKS = 16, /* blocks of columns unpacked at a time */
+    GROUP_TOKENS = 192 /* most tokens that share them: their activations are read from L2 */
 };
 
-/* ---- one token ------------------------------------------------------------------------------- */
+/* ---- few tokens ------------------------------------------------------------------------------ */
 
 /* Initial value of the sums of a sub-block: -(offset of the weights) * sum of x. */
 VEC_INLINE ivec first_sum(const struct x_block *x, size_t s, const struct layout *l)
 {
     if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
         return ivec_of(0);
-    ivec both = ivec_of(x->minus_128[0]), first = ivec_of(x->minus_128[1]), sum;
-    ivec_keep(&both); /* or gcc computes in general registers before it broadcasts */
-    ivec_keep(&first);
-    if (l->sub_blocks == 2)
-        sum = s == 0 ? first : ivec_sub(both, first);
-    else
-        sum = both;
-    return ivec_shift_right(sum, __builtin_ctz(128u / l->offset));
+    return ivec_of(x->minus[(size_t)__builtin_ctz(l->offset) - 3 + s]);
 }
 
-/* y += the contribution of block b of a group to LANES rows; head, bytes, lines point to them. */
-VEC_INLINE vec add_block(vec y, const uint8_t *head, const uint8_t *bytes, const uint8_t *lines,
-                         size_t b, const struct x_block *x, const struct layout *l)
+/* Quantised activations, from a block on: row i is at `at` + i * stride bytes. */
+struct x_rows {
+    const char *at;
+    size_t stride;
+};
+
+VEC_INLINE const struct x_block *x_row(const struct x_rows x, size_t i)
 {
+    return (const struct x_block *)(const void *)(x.at + i * x.stride);
+}
+
+VEC_INLINE struct x_rows x_from(const struct x_rows x, size_t b)
+{
+    return (struct x_rows){x.at + b * sizeof(struct x_block), x.stride};
+}
+
+/* y += the contribution of block b of a group to vector v of the rows of n (constant) tokens. */
+VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, size_t b,
+                          const struct x_rows x, size_t n, const struct layout *l)
+{
+    const uint8_t *head = group + v * 2 * LANES, *bytes = group + LINE + v * LANES;
+    const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines) + v * VECTOR_BYTES;
     const size_t words = BLOCK_WORDS / l->sub_blocks;
 #pragma GCC unroll 2
     for (size_t s = 0; s < l->sub_blocks; s++) {
-        ivec sum[2] = {first_sum(x, s, l), ivec_of(0)}; /* two chains hide latency; exact */
+        ivec sum[TILE_TOKENS], odd = ivec_of(0); /* of one token: two chains hide latency; exact */
+        for (size_t i = 0; i < n; i++)
+            sum[i] = first_sum(x_row(x, i), s, l);
 #pragma GCC unroll 4
         for (size_t j = s * words; j < (s + 1) * words; j += 2) {
             ivec w[2], a[2];
             get_pair(w, lines, j, l);
-            a[0] = ivec_of_four(x->q + 4 * j);
-            a[1] = ivec_of_four(x->q + 4 * j + 4);
-            for (size_t i = 0; i < 2; i += STEP)
-                sum[i] = ivec_dot(sum[i], w + i, a + i, l->bits);
+            for (size_t i = 0; i < n; i++) {
+                a[0] = ivec_of_four(x_row(x, i)->q + 4 * j);
+                a[1] = ivec_of_four(x_row(x, i)->q + 4 * j + 4);
+                sum[i] = ivec_dot(sum[i], w, a, l->bits);
+                if (STEP == 1 && n == 1)
+                    odd = ivec_dot(odd, w + 1, a + 1, l->bits);
+                else if (STEP == 1)
+                    sum[i] = ivec_dot(sum[i], w + 1, a + 1, l->bits);
+            }
         }
-        vec scale = vec_mul(get_scale(head, bytes, b, s, l), vec_of(x->scale));
-        y = vec_fma(scale, vec_of_ivec(ivec_add(sum[0], sum[1])), y);
+        vec scale = get_scale(head, bytes, b, s, l);
+        for (size_t i = 0; i < n; i++)
+            y[i] = vec_fma(vec_mul(scale, vec_of(x_row(x, i)->scale)),
+                           vec_of_ivec(n == 1 ? ivec_add(sum[i], odd) : sum[i]), y[i]);
     }
-    return l->has_min ? vec_fma(get_min(head, bytes, b, l), vec_of(x->sum), y) : y;
+    for (size_t i = 0; l->has_min && i < n; i++)
+        y[i] = vec_fma(get_min(head, bytes, b, l), vec_of(x_row(x, i)->sum), y[i]);
 }
 
-VEC_INLINE void add_group(vec y[VECTORS], const uint8_t *group, size_t blocks,
-                          const struct x_block *x, size_t ahead, const struct layout *l)
+VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, size_t blocks,
+                          struct x_rows x, size_t n, size_t ahead, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
-        const uint8_t *lines = group + LINE * (l->head_lines + b * l->block_lines);
-        for (size_t line = 0; line < l->block_lines; line++) /* may be past the end */
-            __builtin_prefetch((const void *)((uintptr_t)lines + line * LINE + ahead));
+        /* May be past the end. The asm: or gcc has a register for each line. */
+        uintptr_t next =
+            (uintptr_t)group + LINE * (l->head_lines + b * (size_t)l->block_lines) + ahead;
+        __asm__("" : "+r"(next));
+        for (size_t line = 0; line < l->block_lines; line++)
+            __builtin_prefetch((const void *)(next + line * LINE));
         for (size_t v = 0; v < VECTORS; v++)
-            y[v] = add_block(y[v], group + v * 2 * LANES, group + LINE + v * LANES,
-                             lines + v * VECTOR_BYTES, b, x + b, l);
+            add_block(y[v], group, v, b, x_from(x, b), n, l);
     }
 }
 
-/* One token times `panels` panels from p on: one stream from memory and one chain each. */
-VEC_INLINE void stream_panels(const struct matmul m, size_t p, size_t panels,
+/* n (constant) tokens times `panels` panels from p on: one stream from memory and one chain each. */
+VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t panels,
                               const struct layout *l)
 {
     size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
     size_t panel_bytes = quant_panel_bytes(l, m.n_in), ahead = streamings[m.streaming].ahead;
     const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
-    const struct x_block *x = m.x;
-    vec sum[STREAM_PANELS][VECTORS];
-    float out[STREAM_PANELS * PANEL];
-    for (size_t i = 0; i < panels; i++)
+    struct x_rows x = {m.x, m.x_stride};
+    vec sum[STREAM_PANELS][VECTORS][TILE_TOKENS];
+    for (size_t k = 0; k < panels; k++)
         for (size_t v = 0; v < VECTORS; v++)
-            sum[i][v] = vec_of(0);
+            for (size_t t = 0; t < n; t++)
+                sum[k][v][t] = vec_of(0);
     for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
-        for (size_t i = 0; i < panels; i++)
-            add_group(sum[i], at + i * panel_bytes, l->group_blocks, x + b, ahead, l);
-    for (size_t i = 0; whole < blocks && i < panels; i++) /* only groups of two can be partial */
-        add_group(sum[i], at + i * panel_bytes, 1, x + whole, ahead, l);
-    for (size_t i = 0; i < panels; i++)
-        for (size_t v = 0; v < VECTORS; v++)
-            vec_store(out + i * PANEL + v * LANES, sum[i][v]);
-    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
+        for (size_t k = 0; k < panels; k++)
+            add_group(sum[k], at + k * panel_bytes, l->group_blocks, x_from(x, b), n, ahead, l);
+    /* Only groups of two can be partial. */
+    for (size_t k = 0; l->group_blocks == 2 && whole < blocks && k < panels; k++)
+        add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, ahead, l);
+    for (size_t t = 0; t < n; t++) {
+        float out[STREAM_PANELS * PANEL];
+        for (size_t k = 0; k < panels; k++)
+            for (size_t v = 0; v < VECTORS; v++)
+                vec_store(out + k * PANEL + v * LANES, sum[k][v][t]);
+        memcpy(m.y + t * m.ldy + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
+    }
 }
 
 /* 8-bit weights are bound by memory. In two streams Cascade Lake reads 3 to 5 % faster, Zen 4 at
@@ -106,215 +136,227 @@ VEC_INLINE void matmul_one(const struct matmul m, const struct layout *l)
     size_t p = m.p0;
     int in_two = l->bits == 8 && streamings[m.streaming].panels == STREAM_PANELS;
     for (; in_two && p + STREAM_PANELS <= m.p1; p += STREAM_PANELS)
-        stream_panels(m, p, STREAM_PANELS, l);
+        stream_panels(m, 1, p, STREAM_PANELS, l);
     for (; p < m.p1; p++)
-        stream_panels(m, p, 1, l);
+        stream_panels(m, 1, p, 1, l);
 }
 
-/* ---- several tokens -------------------------------------------------------------------------- */
+/* ---- many tokens ----------------------------------------------------------------------------- */
 
-/* Unfinished results of one token. */
-struct results {
-    _Alignas(LINE) float y[TILE_PANELS * PANEL];
-};
-
-/* Some unpacked blocks of the panels of a tile, and the results of a group. 8-bit weights are used
- * in place if the tile has all its panels. */
+/* Some unpacked blocks of the panels of a tile, and the results of a tile with missing panels. */
 struct tile_cache {
-    const uint8_t *lines[CACHE_BLOCKS]; /* of the first panel; of the others `stride` bytes on */
-    size_t stride;
-    _Alignas(LINE) uint8_t w[CACHE_BLOCKS][TILE_PANELS][BLOCK_WORDS][LINE];
-    float scale[CACHE_BLOCKS][2][TILE_PANELS][PANEL];
-    float min[CACHE_BLOCKS][TILE_PANELS][PANEL];
-    struct results y[GROUP_TOKENS];
+    struct w_block w[CACHE_BLOCKS][TILE_PANELS];
+    float edge[TILE_TOKENS][TILE_PANELS * PANEL];
 };
 _Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
-VEC_INLINE int stays(size_t panels, const struct layout *l)
-{
-    return l->bits == 8 && !SIGNED_8 && panels == TILE_PANELS;
-}
-
-VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b0,
-                           size_t blocks, int keep, const struct layout *l)
-{
-    for (size_t i = 0; i < blocks; i++) {
-        const uint8_t *head = panel + head_at(l, b0 + i), *lines = panel + lines_at(l, b0 + i);
-        size_t b = (b0 + i) % l->group_blocks;
-        for (size_t v = 0; v < VECTORS; v++) {
-            const uint8_t *halves = head + v * 2 * LANES, *bytes = head + LINE + v * LANES;
-#pragma GCC unroll 4
-            for (size_t j = 0; j < BLOCK_WORDS && !keep; j += 2) {
-                ivec w[2];
-                get_pair(w, lines + v * VECTOR_BYTES, j, l);
-                ivec_store(c->w[i][p][j] + v * VECTOR_BYTES, w[0]);
-                ivec_store(c->w[i][p][j + 1] + v * VECTOR_BYTES, w[1]);
-            }
-            for (size_t s = 0; s < l->sub_blocks; s++)
-                vec_store(c->scale[i][s][p] + v * LANES, get_scale(halves, bytes, b, s, l));
-            if (l->has_min)
-                vec_store(c->min[i][p] + v * LANES, get_min(halves, bytes, b, l));
-        }
-    }
-}
-
-/* Rows of quantised activations, from a block on: row i is at `at` + i * stride bytes. */
-struct x_rows {
-    const char *at;
-    size_t stride;
+/* Tokens times the unpacked blocks: row i of y is at y + i * ldy. `first`: y is written, else added
+ * to. Meanwhile the lines of the panels to unpack next are prefetched, [next, end) of the first. */
+struct tile {
+    float *y;
+    size_t ldy;
+    struct x_rows x;
+    const struct tile_cache *c;
+    size_t blocks;
+    int first;
+    uintptr_t next, end; /* may be past the end of the weights */
+    size_t panel_bytes;
 };
 
+typedef vec tile_sums[TILE_TOKENS][TILE_VECTORS];
+
 /* y += the sums of a sub-block of n (constant) tokens, scaled. */
-VEC_INLINE void add_sums(struct results *y, ivec sum[TILE_TOKENS][TILE_VECTORS],
-                         const struct x_block *const xs[TILE_TOKENS], const float *scale,
-                         const float *min, size_t n, const struct layout *l)
+VEC_INLINE void add_sums(tile_sums y, ivec sum[TILE_TOKENS][TILE_VECTORS],
+                         const struct x_block *const xs[TILE_TOKENS], const struct w_block *w,
+                         size_t s, size_t n, const struct layout *l)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t v = 0; v < TILE_VECTORS; v++) {
-            vec by = vec_mul(vec_load(scale + v * LANES), vec_of(xs[i]->scale));
-            vec out = vec_fma(by, vec_of_ivec(sum[i][v]), vec_load(y[i].y + v * LANES));
+            const struct w_block *panel = w + v / VECTORS;
+            size_t r = v % VECTORS * LANES;
+            vec by = vec_mul(vec_load(panel->scale[s] + r), vec_of(xs[i]->scale));
+            y[i][v] = vec_fma(by, vec_of_ivec(sum[i][v]), y[i][v]);
             if (l->has_min)
-                out = vec_fma(vec_load(min + v * LANES), vec_of(xs[i]->sum), out);
-            vec_store(y[i].y + v * LANES, out);
+                y[i][v] = vec_fma(vec_load(panel->min + r), vec_of(xs[i]->sum), y[i][v]);
         }
 }
 
 /* y += the contribution of a sub-block for n (constant) tokens; integer sums are in registers. */
-VEC_INLINE void tile_sub(struct results *y, const struct tile_cache *c, size_t b, size_t s,
-                         const struct x_rows x, size_t n, const struct layout *l)
+VEC_INLINE void tile_sub(tile_sums y, const struct tile t, size_t b, size_t s, size_t n,
+                         const struct layout *l)
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
-    const uint8_t *lines = c->lines[b];
-    const size_t stride = c->stride;
+    const struct w_block *panels = t.c->w[b];
     const struct x_block *xs[TILE_TOKENS];
     ivec sum[TILE_TOKENS][TILE_VECTORS];
     for (size_t i = 0; i < n; i++) {
-        xs[i] = (const struct x_block *)(const void *)(x.at + i * x.stride) + b;
-        ivec first = first_sum(xs[i], s, l);
+        xs[i] = x_row(t.x, i) + b;
         for (size_t v = 0; v < TILE_VECTORS; v++)
-            sum[i][v] = first;
+            sum[i][v] = first_sum(xs[i], s, l);
     }
 #pragma GCC unroll 8
     for (size_t j = s * words; j < (s + 1) * words; j += STEP) {
         ivec w[TILE_VECTORS][STEP];
         for (size_t v = 0; v < TILE_VECTORS; v++)
-            for (size_t t = 0; t < STEP; t++) {
-                w[v][t] = ivec_load(lines + v / VECTORS * stride + (j + t) * LINE +
-                                    v % VECTORS * VECTOR_BYTES);
-                ivec_keep(&w[v][t]);
+            for (size_t u = 0; u < STEP; u++) {
+                w[v][u] = ivec_load(panels[v / VECTORS].q[j + u] + v % VECTORS * VECTOR_BYTES);
+                ivec_keep(&w[v][u]);
             }
         for (size_t i = 0; i < n; i++) {
             ivec a[STEP];
-            for (size_t t = 0; t < STEP; t++) {
-                a[t] = ivec_of_four(xs[i]->q + 4 * (j + t));
-                ivec_keep(&a[t]);
+            for (size_t u = 0; u < STEP; u++) {
+                a[u] = ivec_of_four(xs[i]->q + 4 * (j + u));
+                ivec_keep(&a[u]);
             }
             for (size_t v = 0; v < TILE_VECTORS; v++)
                 sum[i][v] = ivec_dot(sum[i][v], w[v], a, l->bits);
         }
     }
-    add_sums(y, sum, xs, (const float *)c->scale[b][s], (const float *)c->min[b], n, l);
+    add_sums(y, sum, xs, panels, s, n, l);
 }
 
-VEC_INLINE void int_tile(struct results *y, const struct tile_cache *c, size_t blocks,
-                         const struct x_rows x, size_t n, const struct layout *l)
+VEC_INLINE void int_tile(const struct tile t, size_t n, const struct layout *l)
 {
-    for (size_t b = 0; b < blocks; b++) {
+    tile_sums y;
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            y[i][v] = t.first ? vec_of(0) : vec_load(t.y + i * t.ldy + v * LANES);
+    for (size_t b = 0; b < t.blocks; b++) {
+        for (size_t p = 0; t.next + b * LINE < t.end && p < TILE_PANELS; p++)
+            __builtin_prefetch((const void *)(t.next + b * LINE + p * t.panel_bytes), 0, 2);
 #pragma GCC unroll 2
         for (size_t s = 0; s < l->sub_blocks; s++) {
-            __asm__ volatile("" ::: "memory"); /* or gcc keeps y in registers and spills it */
-            tile_sub(y, c, b, s, x, n, l);
+            if (!Y_IN_REGISTERS) /* or gcc keeps them there and spills the sums */
+                __asm__ volatile("" : : "r"(y) : "memory");
+            tile_sub(y, t, b, s, n, l);
         }
     }
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            vec_store(t.y + i * t.ldy + v * LANES, y[i][v]);
+}
+
+VEC_INLINE void next_tile(struct tile *t, size_t n)
+{
+    t->y += n * t->ldy;
+    t->x.at += n * t->x.stride;
+    t->next += t->blocks * LINE;
 }
 
 /* Compilers merge the functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
 #define DEFINE_TILE(NAME, ...)                                                                     \
-    static __attribute__((noinline)) void tile_##NAME(                                             \
-        struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x, size_t n)   \
+    static __attribute__((noinline)) void tile_##NAME(struct tile t, size_t n)                     \
     {                                                                                              \
         const struct layout *l = &layouts[WEIGHT_##NAME];                                          \
-        for (; n >= TILE_TOKENS; n -= TILE_TOKENS) {                                               \
-            int_tile(y, c, blocks, x, TILE_TOKENS, l);                                             \
-            y += TILE_TOKENS;                                                                      \
-            x.at += TILE_TOKENS * x.stride;                                                        \
-        }                                                                                          \
-        for (; n >= 2; n -= 2) {                                                                   \
-            int_tile(y, c, blocks, x, 2, l);                                                       \
-            y += 2;                                                                                \
-            x.at += 2 * x.stride;                                                                  \
-        }                                                                                          \
+        for (; n >= TILE_TOKENS; n -= TILE_TOKENS, next_tile(&t, TILE_TOKENS))                     \
+            int_tile(t, TILE_TOKENS, l);                                                           \
+        for (; n >= 2; n -= 2, next_tile(&t, 2))                                                   \
+            int_tile(t, 2, l);                                                                     \
         if (n == 1)                                                                                \
-            int_tile(y, c, blocks, x, 1, l);                                                       \
+            int_tile(t, 1, l);                                                                     \
     }
 
 INT_TYPES(DEFINE_TILE)
 
-typedef void tile_fn(struct results *y, const struct tile_cache *c, size_t blocks, struct x_rows x,
-                     size_t n);
+typedef void tile_fn(struct tile t, size_t n);
 
-/* Panels [p, p + panels) times m.n <= GROUP_TOKENS tokens. */
-VEC_INLINE void matmul_group(const struct matmul m, size_t p, size_t panels, tile_fn *tiles,
-                             const struct layout *l)
+/* n tokens, the first `rows` rows of the tile's panels. */
+VEC_INLINE void run_tiles(struct tile t, struct tile_cache *c, size_t n, size_t rows,
+                          tile_fn *tiles)
 {
-    struct tile_cache *c = m.work;
-    const uint8_t *w = m.w;
-    struct x_rows x = {m.x, m.x_stride};
-    size_t blocks = m.n_in / BLOCK, panel_bytes = quant_panel_bytes(l, m.n_in);
-    int keep = stays(panels, l);
-    if (panels < TILE_PANELS) /* the tile computes all panels: zero the missing ones */
-        memset(c, 0, sizeof *c);
-    memset(c->y, 0, m.n * sizeof *c->y);
-    c->stride = keep ? panel_bytes : sizeof c->w[0][0];
-    for (size_t b = 0; b < blocks; b += CACHE_BLOCKS) {
-        size_t some = blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS;
-        for (size_t i = 0; i < some; i++)
-            c->lines[i] = keep ? w + p * c->stride + lines_at(l, b + i) : (const uint8_t *)c->w[i];
-        for (size_t i = 0; i < panels; i++)
-            fill_cache(c, w + (p + i) * panel_bytes, i, b, some, keep, l);
-        tiles(c->y, c, some, x, m.n);
-        x.at += some * sizeof(struct x_block);
-    }
-}
-
-/* Without memcpy for whole tiles: a call costs as much as a block. */
-VEC_INLINE void put_results(float *y, const struct results *from, size_t rows)
-{
-    if (rows < TILE_PANELS * PANEL)
-        memcpy(y, from->y, rows * sizeof *y);
-    else
-        for (size_t v = 0; v < TILE_VECTORS; v++)
-            vec_store(y + v * LANES, vec_load(from->y + v * LANES));
-}
-
-VEC_INLINE void int_matmul(const struct matmul m, tile_fn *tiles, const struct layout *l)
-{
-    if (m.n == 1) {
-        matmul_one(m, l);
+    if (rows == TILE_PANELS * PANEL) {
+        tiles(t, n);
         return;
     }
-    const struct results *y = ((struct tile_cache *)m.work)->y;
-    size_t groups = (m.n + GROUP_TOKENS - 1) / GROUP_TOKENS, unit = groups * TILE_TOKENS;
-    size_t most = (m.n + unit - 1) / unit * TILE_TOKENS; /* nearly equal groups of whole tiles */
-    for (size_t p = m.p0; p < m.p1; p += TILE_PANELS) {
-        size_t panels = m.p1 - p < TILE_PANELS ? m.p1 - p : TILE_PANELS;
-        size_t rows = rows_of_panels(m.n_out, p, panels);
-        for (size_t i = 0; i < m.n; i += most) {
-            struct matmul group = m;
-            group.x = matmul_x(&m, i);
-            group.n = m.n - i < most ? m.n - i : most;
-            matmul_group(group, p, panels, tiles, l);
-            for (size_t j = 0; j < group.n; j++)
-                put_results(m.y + (i + j) * m.ldy + p * PANEL, y + j, rows);
-        }
+    struct tile edge = t;
+    edge.y = c->edge[0];
+    edge.ldy = TILE_PANELS * PANEL;
+    for (size_t i = 0; i < n; i += TILE_TOKENS) {
+        size_t some = n - i < TILE_TOKENS ? n - i : TILE_TOKENS;
+        for (size_t j = 0; j < some && !t.first; j++)
+            memcpy(c->edge[j], t.y + (i + j) * t.ldy, rows * sizeof *t.y);
+        edge.x.at = t.x.at + i * t.x.stride;
+        tiles(edge, some);
+        for (size_t j = 0; j < some; j++)
+            memcpy(t.y + (i + j) * t.ldy, c->edge[j], rows * sizeof *t.y);
     }
 }
 
+VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b,
+                           size_t blocks, const struct layout *l)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        unpack_bytes(&c->w[i][p], panel + lines_at(l, b + i), 0, l);
+        unpack_scales(&c->w[i][p], panel + head_at(l, b + i), (b + i) % l->group_blocks, l);
+    }
+}
+
+/* Blocks of columns [b, b + blocks) of all panels times m.n <= GROUP_TOKENS tokens. */
+VEC_INLINE void matmul_columns(const struct matmul m, size_t b, size_t blocks, tile_fn *tiles,
+                               const struct layout *l)
+{
+    struct tile_cache *c = m.work;
+    size_t bytes = quant_panel_bytes(l, m.n_in), begin = head_at(l, b),
+           end = lines_at(l, b + blocks - 1) + l->block_lines * LINE;
+    for (size_t p = m.p0; p < m.p1; p += TILE_PANELS) {
+        const uint8_t *panel = (const uint8_t *)m.w + p * bytes;
+        size_t panels = m.p1 - p < TILE_PANELS ? m.p1 - p : TILE_PANELS;
+        uintptr_t next = (uintptr_t)panel + TILE_PANELS * bytes;
+        struct tile t = {.y = m.y + p * PANEL,
+                         .ldy = m.ldy,
+                         .x = x_from((struct x_rows){m.x, m.x_stride}, b),
+                         .c = c,
+                         .blocks = blocks,
+                         .first = b == 0,
+                         .next = next + begin,
+                         .end = p + TILE_PANELS < m.p1 ? next + end : 0,
+                         .panel_bytes = bytes};
+        for (size_t i = 0; i < panels; i++)
+            fill_cache(c, panel + i * bytes, i, b, blocks, l);
+        run_tiles(t, c, m.n, rows_of_panels(m.n_out, p, panels), tiles);
+    }
+}
+
+VEC_INLINE void matmul_many(const struct matmul m, tile_fn *tiles, const struct layout *l)
+{
+    size_t groups = (m.n + GROUP_TOKENS - 1) / GROUP_TOKENS, unit = groups * TILE_TOKENS;
+    size_t most = (m.n + unit - 1) / unit * TILE_TOKENS; /* nearly equal groups of whole tiles */
+    size_t blocks = m.n_in / BLOCK;
+    if ((m.p1 - m.p0) % TILE_PANELS) /* tiles compute all their panels: zero the missing ones */
+        memset(m.work, 0, sizeof(struct tile_cache));
+    for (size_t i = 0; i < m.n; i += most) {
+        struct matmul group = m;
+        group.x = matmul_x(&m, i);
+        group.y = m.y + i * m.ldy;
+        group.n = m.n - i < most ? m.n - i : most;
+        for (size_t b = 0; b < blocks; b += CACHE_BLOCKS)
+            matmul_columns(group, b, blocks - b < CACHE_BLOCKS ? blocks - b : CACHE_BLOCKS, tiles,
+                           l);
+    }
+}
+
+/* Functions of their own: in one, gcc has too few registers for the loops of one token. */
 #define DEFINE_MATMUL(NAME, ...)                                                                   \
+    static __attribute__((noinline)) void few_##NAME(const struct matmul *m)                       \
+    {                                                                                              \
+        UNROLLED(n, TILE_TOKENS + 1)                                                               \
+            for (size_t p = m->p0; n > 1 && n == m->n && p < m->p1; p++)                           \
+                stream_panels(*m, n, p, 1, &layouts[WEIGHT_##NAME]);                               \
+    }                                                                                              \
+    static __attribute__((noinline)) void many_##NAME(const struct matmul *m)                      \
+    {                                                                                              \
+        matmul_many(*m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                     \
+    }                                                                                              \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        int_matmul(*m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                      \
+        if (m->n == 1)                                                                             \
+            matmul_one(*m, &layouts[WEIGHT_##NAME]);                                               \
+        else if (m->n <= TILE_TOKENS)                                                              \
+            few_##NAME(m);                                                                         \
+        else                                                                                       \
+            many_##NAME(m);                                                                        \
     }
+
 INT_TYPES(DEFINE_MATMUL)
 
 void ISA_NAME(kernels_quant_init_)(struct kernels *k)

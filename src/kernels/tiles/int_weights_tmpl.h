@@ -51,3 +51,36 @@ VEC_INLINE vec get_min(const uint8_t *head, const uint8_t *bytes, size_t b, cons
     vec min = get_halves(head + LINE / 2);
     return l->k ? vec_mul(min, vec_load_u8(bytes + (8 + b) * PANEL)) : min;
 }
+
+/* One unpacked block of a panel. */
+struct w_block {
+    _Alignas(LINE) uint8_t q[BLOCK_WORDS][LINE];
+    float scale[2][PANEL], min[PANEL];
+};
+
+/* Unpacks the bytes of a block; `minus` is subtracted from each. */
+VEC_INLINE void unpack_bytes(struct w_block *to, const uint8_t *lines, uint8_t minus,
+                             const struct layout *l)
+{
+#pragma GCC unroll 4
+    for (size_t j = 0; j < BLOCK_WORDS; j += 2)
+        for (size_t at = 0; at < LINE; at += 4 * LANES) {
+            ivec w[2];
+            get_pair(w, lines + at, j, l);
+            ivec_store(to->q[j] + at, w[0] - ivec_of_byte(minus));
+            ivec_store(to->q[j + 1] + at, w[1] - ivec_of_byte(minus));
+        }
+}
+
+/* Unpacks the scales and minima of block b of a group. */
+VEC_INLINE void unpack_scales(struct w_block *to, const uint8_t *head, size_t b,
+                              const struct layout *l)
+{
+    for (size_t r = 0; r < PANEL; r += LANES) {
+        const uint8_t *halves = head + 2 * r, *bytes = head + LINE + r;
+        for (size_t s = 0; s < l->sub_blocks; s++)
+            vec_store(to->scale[s] + r, get_scale(halves, bytes, b, s, l));
+        if (l->has_min)
+            vec_store(to->min + r, get_min(halves, bytes, b, l));
+    }
+}
