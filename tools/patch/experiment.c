@@ -57,7 +57,7 @@ static int run_prompt(struct experiment *x, int which, mgpt_error *err)
     if (status < 0)
         return status;
     const float *logits = mgpt_logits(x->engine->session);
-    if (which == RUN_CLEAN && !x->metric.clean && !metric_keep_clean(&x->metric, logits))
+    if (which == RUN_CLEAN && !metric_keep_clean(&x->metric, logits))
         return err_memory(err, "the logits", x->metric.n_vocab * sizeof *x->metric.clean);
     run->value = metric_value(&x->metric, logits);
     return MGPT_OK;

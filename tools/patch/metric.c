@@ -2,7 +2,6 @@
 #include "patch/metric.h"
 
 #include "base/mem.h"
-#include "check/compare/compare.h"
 #include "common/text.h"
 
 #include <math.h>
@@ -106,20 +105,38 @@ int metric_read(struct metric *m, const struct engine *e)
 
 /* ---- values ---- */
 
+/* Less this, logits are log-probabilities. */
+static double log_sum(const struct metric *m, const float *logits)
+{
+    return (double)logits[0] - mgpt_logprob(logits, m->n_vocab, 0);
+}
+
 int metric_keep_clean(struct metric *m, const float *logits)
 {
-    if (m->kind != METRIC_KL)
+    if (m->kind != METRIC_KL || m->clean)
         return 1;
+    double log_all = log_sum(m, logits);
     m->clean = mem_new(m->n_vocab, sizeof *m->clean);
-    for (size_t i = 0; m->clean && i < m->n_vocab; i++)
-        m->clean[i] = (double)logits[i];
-    return m->clean != NULL;
+    m->shares = mem_new(m->n_vocab, sizeof *m->shares);
+    for (size_t i = 0; m->clean && m->shares && i < m->n_vocab; i++) {
+        m->clean[i] = (double)logits[i] - log_all;
+        m->shares[i] = exp(m->clean[i]);
+    }
+    return m->clean && m->shares;
+}
+
+static double metric_divergence(const struct metric *m, const float *logits)
+{
+    double sum = 0, log_all = log_sum(m, logits);
+    for (size_t i = 0; i < m->n_vocab; i++)
+        sum += m->shares[i] * (m->clean[i] - ((double)logits[i] - log_all));
+    return sum;
 }
 
 double metric_value(const struct metric *m, const float *logits)
 {
     if (m->kind == METRIC_KL)
-        return compare_divergence(m->clean, logits, m->n_vocab);
+        return metric_divergence(m, logits);
     if (m->kind == METRIC_LOGPROB)
         return mgpt_logprob(logits, m->n_vocab, m->a);
     return (double)logits[m->a] - (double)logits[m->b];
@@ -128,5 +145,6 @@ double metric_value(const struct metric *m, const float *logits)
 void metric_free(struct metric *m)
 {
     free(m->clean);
-    m->clean = NULL;
+    free(m->shares);
+    m->clean = m->shares = NULL;
 }

@@ -15,7 +15,7 @@ struct metric {
     enum metric_kind kind;
     int32_t a, b;
     size_t n_vocab;
-    double *clean; /* METRIC_KL: the logits of the clean run, malloc'ed */
+    double *clean, *shares; /* METRIC_KL: log-probabilities of the clean run, and their exp */
 };
 
 /* Reads m->text. A and B are texts of one token each, with the escapes of text_unescape; ids for a

@@ -285,12 +285,6 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     return row;
 }
 
-double compare_divergence(const double *reference, const float *ours, size_t n)
-{
-    const struct compare_bounds bounds = {.max_abs = (double)INFINITY};
-    return compare_row(reference, &(struct ref_row){.n = n}, ours, n, -1, &bounds).kl;
-}
-
 /* ---- all rows ---- */
 
 double compare_db(double nmse)

@@ -48,10 +48,6 @@ struct compare_row {
 struct compare_row compare_row(const double *values, const struct ref_row *about, const float *ours,
                                size_t n_vocab, int32_t next, const struct compare_bounds *bounds);
 
-/* KL(softmax(reference) || softmax(ours)) of two rows of logits, in nats; NaN when one is not
- * finite. */
-double compare_divergence(const double *reference, const float *ours, size_t n);
-
 /* The largest of something, and where. */
 struct compare_worst {
     double value;
