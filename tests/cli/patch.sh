@@ -24,6 +24,8 @@ run patch "$names" --clean olivia --corrupt elivia --metric 'n - a' --width 80
 check "the tables" eval '[ $code -eq 0 ] && cmp -s out want && [ ! -s err ]'
 says "a head has a row" '0.1               0.0000 -1.3782' \
     patch "$names" --clean olivia --metric logprob:n --over z --mode zero --positions 5-6
+says "keys are left out in every mode" 'keys, change of the metric, left out' \
+    patch "$names" --clean ann --corrupt ana --metric kl --over keys
 says "more heads than lines: the strongest position of each" 'zero at the strongest position' \
     patch "$names" --clean ann --metric logprob:a --over z --mode zero --layers 0,0,0,0,0,0,0,0,0,0,0,0,0
 

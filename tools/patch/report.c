@@ -34,6 +34,13 @@ static const char *name_of(const struct report *r, int which)
     return r->runs[which].name ? r->runs[which].name : report_runs[which];
 }
 
+const char *report_mode(const struct report *r, const struct sweep_grid *g)
+{
+    int left_out =
+        g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE || g->positions[0] == SWEEP_EVERYWHERE;
+    return left_out ? "left out" : r->mode;
+}
+
 int report_label(struct report *r)
 {
     int done = 1;
@@ -178,7 +185,7 @@ static void print_title(const struct shown *s)
         printf(" with the value of the %s run%s", name_of(r, 1 - r->into),
                s->best ? ", at the strongest position" : "");
     else
-        printf(", %s%s", r->mode, s->best ? " at the strongest position" : "");
+        printf(", %s%s", report_mode(r, s->grid), s->best ? " at the strongest position" : "");
     putchar('\n');
 }
 

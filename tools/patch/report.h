@@ -28,6 +28,9 @@ struct report {
     const struct why *why;          /* NULL: the tables show changes, not what a part contributes */
 };
 
+/* The mode of a grid in words: heads, keys and values are left out in every mode. */
+const char *report_mode(const struct report *report, const struct sweep_grid *grid);
+
 /* Makes the labels of all tokens, which the tables show; 0: out of memory. */
 int report_label(struct report *report);
 

@@ -88,7 +88,7 @@ static void html_grid(struct outfile *f, const struct report *r, const struct sw
         largest = fmax(largest, fabs(g->values[i] - base));
     html_put(f, "<h2>%s</h2><p>%s\n<table>", g->name,
              r->why ? "metric less that without" : "change of the metric, mode ");
-    html_text(f, r->why ? "" : r->mode);
+    html_text(f, r->why ? "" : report_mode(r, g));
     html_columns(f, r, g);
     for (size_t i = 0; i < sweep_size(g); i++) {
         if (i % n_pos == 0)
