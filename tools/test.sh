@@ -8,6 +8,7 @@ packages="$packages valgrind" # counts instructions
 packages="$packages clang lld wasi-libc libclang-rt-14-dev-wasm32" # make the engine of mgpt lab's pages
 packages="$packages nodejs" # runs them
 packages="$packages python3-venv" # the Python package is tested in an environment of its own
+packages="$packages cmake mandoc man-db zsh fish" # read what is installed
 install_missing
 directory=build
 export MGPT_CI=1 # what was installed above must be found: a test that needs it fails instead of skipping

@@ -13,7 +13,7 @@ try()
 {
     what=$1 text=$2
     shift 2
-    if "$@" >"$dir/out" 2>&1 && grep -q "$text" "$dir/out"; then
+    if "$@" >"$dir/out" 2>&1 && { [ -z "$text" ] || grep -q "$text" "$dir/out"; }; then
         echo "ok $what"
     else
         echo "not ok $what"
@@ -43,7 +43,7 @@ if command -v cmake >/dev/null; then
     try "cmake refuses a version that is too old" 'with requested version "99"' \
         eval '! cmake -S cmake -B cmake/new -Dmgpt_DIR="$LD_LIBRARY_PATH/cmake/mgpt"'
 else
-    echo "# no cmake here"
+    try "cmake is here, or need not be" '' [ -z "${MGPT_CI-}" ]
 fi
 try "meson finds mgpt" 'Found pkg-config' /usr/bin/meson setup meson/build meson
 try "meson builds patch.c" Linking ninja -C meson/build

@@ -10,7 +10,6 @@ inside pragmas for its instructions.
 """
 import collections
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -35,6 +34,7 @@ MACHINES = [['-D__x86_64__', '-DMGPT_AMX'], ['-D__aarch64__', '-DMGPT_NEON_DOT']
 # Other system headers are everywhere.
 ONLY = {'immintrin.h': X86, 'cpuid.h': X86, 'arm_neon.h': ARM, 'sys/auxv.h': 'defined(__linux__)',
         'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
+FUSED = 'fused_isa.c'
 SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)'}
 
 HEAD = '''\
@@ -172,25 +172,32 @@ def file_scope(text):
             i += 1
 
 
-class Preprocessor:
-    """The compiler's, with empty system headers but stb_ds.h, for both machines."""
+def names_of(compiler, stubs, path, defines, own):
+    """{name: is external} of what the files `own` have at file scope, on either machine. System headers are empty."""
+    found = {}
+    for machine in MACHINES:
+        command = [*compiler, '-E', '-undef', '-nostdinc', '-w', '-I', SRC, '-I', ROOT / 'include', '-I', stubs,
+                   '-D__GNUC__=4', '-DFUSED_LEVELS=', *machine, *defines, path]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        parts = re.split(r'^# \d+ "(.*?)".*\n', text, flags=re.M)
+        for tokens in file_scope(''.join(t for p, t in zip(parts[1::2], parts[2::2]) if p in own)):
+            found.update(declared(tokens))
+    return found
 
-    def __init__(self, command):
-        self.compiler = command[:next(i for i, word in enumerate(command) if word.startswith('-'))]
-        self.stubs = tempfile.mkdtemp()
 
-    def names(self, path, defines, own):
-        """{name: is external} of what the files `own` have at file scope, on either machine."""
-        found = {}
-        for machine in MACHINES:
-            command = [*self.compiler, '-E', '-undef', '-nostdinc', '-w', '-I', SRC, '-I', ROOT / 'include', '-I', self.stubs,
-                       '-D__GNUC__=4', '-DFUSED_LEVELS=', *machine, *defines, path]
-            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            parts = re.split(r'^# \d+ "(.*?)".*\n', text, flags=re.M)
-            text = ''.join(t for p, t in zip(parts[1::2], parts[2::2]) if p in own)
-            for tokens in file_scope(text):
-                found.update(declared(tokens))
-        return found
+def all_names(compiler, units, headers, shared, stb):
+    """names_of for each unit, and for what they share."""
+    with tempfile.TemporaryDirectory() as stubs:
+        everything = pathlib.Path(stubs, 'all.c')
+        everything.write_text(''.join('#include "%s"\n' % p for p in [stb, *shared]), encoding='utf-8')
+        for name in {*system_headers([stb, *headers, *(u.path for u in units)]), 'stb_ds.h'}:
+            pathlib.Path(stubs, name).parent.mkdir(exist_ok=True)
+            pathlib.Path(stubs, name).touch()
+        templates = {str(h) for h in headers if is_template(h)}
+        common = names_of(compiler, stubs, everything, ['-DSTB_DS_IMPLEMENTATION', '-DSTBDS_NO_SHORT_NAMES'],
+                          {str(p) for p in [stb, *shared]})
+        return common, {u: names_of(compiler, stubs, u.path, ['-DISA=' + u.isa] if u.path.name == FUSED else [],
+                                    {str(u.path)} | templates) for u in units}
 
 
 # ---- text ----
@@ -238,13 +245,13 @@ def all_units(sources):
         name = path.stem.removeprefix('int_')
         if name in LEVELS:
             units.append(Unit(path, isa_of(path), *LEVELS[name]))
-    fused = SRC / 'page/fused_isa.c'
+    fused = SRC / 'page' / FUSED
     units.append(Unit(fused, 'scalar', None, ''))
     return units + [Unit(fused, level, *LEVELS[level]) for level in ('avx2', 'avx512', 'neon')]
 
 
 def stem(unit):
-    return unit.path.stem + ('_' + unit.isa if unit.path.stem == 'fused_isa' else '')
+    return unit.path.stem + ('_' + unit.isa if unit.path.name == FUSED else '')
 
 
 def lines(form, names):
@@ -277,7 +284,7 @@ def rename(text, names, to):
 def write_unit(unit, names, twice, taken):
     """names: {name: is external} of the unit; twice: those that others have too; taken: those that macros may not have."""
     text = expand(unit.path, unit.isa, set())
-    if unit.path.stem == 'fused_isa':
+    if unit.path.name == FUSED:
         text = '#define ISA %s\n' % unit.isa + text
     own = {n for n in names if n in twice and not names[n]} | set(DEFINE.findall(text)) & taken
     text = rename(text, own, '_' + stem(unit))
@@ -290,42 +297,29 @@ def write_unit(unit, names, twice, taken):
 
 
 def find_stb(commands):
-    """stb_ds.h, by the command that compiles its unit."""
+    """The compiler, and the path of stb_ds.h, by the command that compiles its unit."""
     entry = next(c for c in json.loads(read(commands)) if c['file'].endswith('base/stb_ds.c'))
     words = shlex.split(entry['command'])
-    flags = [w for w in words if w.startswith('-I') or w.startswith('-isystem') or w.startswith('/')]
     compiler = words[:next(i for i, w in enumerate(words) if w.startswith('-'))]
-    made = subprocess.run([*compiler, *flags, '-M', SRC / 'base/stb_ds.c'], check=True, capture_output=True, text=True,
-                          cwd=entry['directory']).stdout
-    return pathlib.Path(entry['directory'], re.search(r'\S*stb_ds\.h', made)[0]), words
+    made = subprocess.run([*compiler, *(w for w in words if re.match('-I|-isystem|/', w)), '-M', SRC / 'base/stb_ds.c'],
+                          check=True, capture_output=True, text=True, cwd=entry['directory']).stdout
+    return compiler, pathlib.Path(entry['directory'], re.search(r'\S*stb_ds\.h', made)[0])
 
 
 def main():
     folder, commands, *sources = sys.argv[1:]
-    stb, command = find_stb(commands)
+    compiler, stb = find_stb(commands)
     units = all_units([pathlib.Path(s).resolve() for s in sources])
     headers = []
     for unit in units:
         own_headers(unit.path, headers)
     shared = [h for h in headers if not is_template(h) and h.name != 'mgpt.h']
-    system = sorted(system_headers([u.path for u in units] + headers) - {'stb_ds.h', 'mgpt.h'})
-
-    cpp = Preprocessor(command)
-    for name in [*system, 'stb_ds.h'] + re.findall(r'# *include +<(.*?)>', read(stb)):
-        path = pathlib.Path(cpp.stubs, name)
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-    templates = {str(h) for h in headers if is_template(h)}
-    names = {u: cpp.names(u.path, ['-DISA=' + u.isa] if u.path.stem == 'fused_isa' else [], {str(u.path)} | templates)
-             for u in units}
-    everything = pathlib.Path(cpp.stubs, 'all.c')
-    everything.write_text(''.join('#include "%s"\n' % p for p in [stb, *shared]), encoding='utf-8')
-    common = cpp.names(everything, ['-DSTB_DS_IMPLEMENTATION', '-DSTBDS_NO_SHORT_NAMES'], {str(p) for p in [stb, *shared]})
+    system = sorted(system_headers([*headers, *(u.path for u in units)]) - {'stb_ds.h', 'mgpt.h'})
+    common, names = all_names(compiler, units, headers, shared, stb)
     external = sorted({n for table in [common, *names.values()] for n, is_external in table.items()
                        if is_external and not n.startswith('mgpt_')})
     count = collections.Counter(n for table in [common, *names.values()] for n in table)
     twice = {n for n in count if count[n] > 1}
-
     taken = set(external) | {n for h in shared for n in DEFINE.findall(read(h))}
     version = re.search(r'MGPT_VERSION "(.*?)"', read(ROOT / 'include/mgpt.h'))[1]
     licence = '\n'.join((' * ' + line).rstrip() for line in read(ROOT / 'LICENSE').strip().split('\n'))
@@ -338,7 +332,6 @@ def main():
     shutil.copy(ROOT / 'include/mgpt.h', folder)
     pathlib.Path(folder, 'mgpt.c.d').write_text('%s: %s\n' % (pathlib.Path(folder, 'mgpt.c'), ' '.join(
         map(str, [*headers, *(u.path for u in units)]))), encoding='utf-8')
-    shutil.rmtree(cpp.stubs)
 
 
 if __name__ == '__main__':
