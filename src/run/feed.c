@@ -67,8 +67,10 @@ static int check_begin(const struct feed_call *f, size_t i, size_t pos, mgpt_err
         return MGPT_OK;
     if (!clean || clean->model != s->model || clean->kv_type != s->kv_type)
         return refuse_run(f, i, "`clean` is NULL, of another model or another kv_type", err);
-    if (arr_len(clean->tokens) < pos + run.n ||
-        memcmp(clean->tokens + pos, run.tokens, run.n * sizeof *run.tokens) != 0)
+    int same = arr_len(clean->tokens) >= pos + run.n;
+    for (size_t j = 0; same && j < run.n; j++)
+        same = clean->tokens[pos + j] == run.tokens[j];
+    if (!same)
         return refuse_run(f, i, "`clean` does not hold its tokens at its positions", err);
     return MGPT_OK;
 }
@@ -190,7 +192,8 @@ static int reserve_session(const struct feed_call *f, size_t i, mgpt_error *err)
         const int32_t *from = run.tokens;
         if (s->tokens && at >= own && at < own_end)
             from = s->tokens + (at - own) / sizeof *from;
-        memmove(s->tokens + pos, from, run.n * sizeof *from);
+        if (run.n > 0)
+            memmove(s->tokens + pos, from, run.n * sizeof *from);
         pos += run.n;
     }
     return kv_reserve(&s->kv, pos - n, n, err);
@@ -319,15 +322,6 @@ static int run_passes(const struct feed_call *f, size_t chunk, mgpt_error *err)
         if (!run_pass(lead, n))
             return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
     return MGPT_OK;
-}
-
-void feed_commit(mgpt_session *s, size_t n)
-{
-    arr_set_len(s->tokens, arr_len(s->tokens) + n);
-    float *logits = s->spare;
-    s->spare = s->logits;
-    s->logits = logits;
-    s->has_logits = 1;
 }
 
 int feed_runs(const struct feed_call *f, mgpt_error *err)

@@ -270,7 +270,10 @@ static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from,
         return;
     }
     for (size_t at = lane * each; at < kv->panel; at += PANEL * each)
-        memcpy(to.keys + at, from.keys + at, each);
+        if (kv->type == KV_F16)
+            memcpy(to.keys + at, from.keys + at, sizeof(uint16_t));
+        else
+            memcpy(to.keys + at, from.keys + at, sizeof(float));
     memcpy(to.values + lane * value, from.values + lane * value, value);
 }
 

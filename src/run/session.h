@@ -8,6 +8,7 @@
 #ifndef MGPT_SESSION_H
 #define MGPT_SESSION_H
 
+#include "base/mem.h"
 #include "base/threads.h"
 #include "model/model.h"
 #include "run/kv.h"
@@ -104,7 +105,14 @@ struct feed_call {
 int feed_runs(const struct feed_call *f, mgpt_error *err);
 
 /* Appends the n tokens that are after the session's own and swaps its logits with the spare ones. */
-void feed_commit(mgpt_session *s, size_t n);
+static inline void feed_commit(mgpt_session *s, size_t n)
+{
+    arr_set_len(s->tokens, arr_len(s->tokens) + n);
+    float *logits = s->spare;
+    s->spare = s->logits;
+    s->logits = logits;
+    s->has_logits = 1;
+}
 
 /* Chooses between the two compilations of the page, for rows that a tap watches at `points`; no
  * other place does. */
