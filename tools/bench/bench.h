@@ -38,9 +38,6 @@ double series_spread(const struct series *s);    /* interquartile range, as a pa
 /* 1: one of two shares is above 100.0 %: its limit was measured too low. */
 int share_faults(const struct series *a, const struct series *b);
 
-/* Seconds on a monotonic clock. */
-double bench_now(void);
-
 /* Seconds of one call of fn(ctx, times), divided by times, which is doubled (and kept in
  * *times) until a call takes min_seconds. Stops early when interrupted. */
 typedef void bench_fn(void *ctx, size_t times);

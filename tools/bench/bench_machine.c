@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- samples ---- */
@@ -75,19 +74,12 @@ int share_faults(const struct series *a, const struct series *b)
 
 /* ---- time ---- */
 
-double bench_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double bench_time(bench_fn *fn, void *ctx, double min_seconds, size_t *times)
 {
     for (*times = *times ? *times : 1;; *times *= 2) {
-        double start = bench_now();
+        double start = cli_seconds();
         fn(ctx, *times);
-        double seconds = bench_now() - start;
+        double seconds = cli_seconds() - start;
         if (seconds >= min_seconds || interrupted() || *times > SIZE_MAX / 4)
             return seconds / (double)*times;
     }

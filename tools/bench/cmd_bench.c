@@ -202,9 +202,9 @@ static int plan(struct bench *b, const struct bench_request *q, int32_t n_ctx)
 static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n_ctx)
 {
     mgpt_error err;
-    double start = bench_now();
+    double start = cli_seconds();
     int code = engine_open(&b->engine);
-    b->open_seconds = bench_now() - start;
+    b->open_seconds = cli_seconds() - start;
     b->engine.n_threads = q->threads.n ? q->threads.v[0] : 0;
     if (code == EXIT_OK)
         code = engine_session(&b->engine);
@@ -213,7 +213,7 @@ static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n
     const mgpt_info *info = &b->engine.info;
     if (!mgpt_step(b->engine.session, info->bos >= 0 ? info->bos : 0, &err))
         return cli_fail(b->engine.path, &err);
-    b->first_seconds = bench_now() - start;
+    b->first_seconds = cli_seconds() - start;
     b->peak_bytes = machine_peak_memory();
     *n_ctx = (int32_t)mgpt_n_ctx(b->engine.session);
     list_default(&q->threads, mgpt_n_threads(b->engine.session));

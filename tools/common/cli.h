@@ -89,6 +89,9 @@ struct cli_limits {
 char *cli_read_limited(const char *path, struct cli_limits limits, size_t *n_bytes,
                        mgpt_error *err);
 
+/* Seconds on a clock that is never set back. */
+double cli_seconds(void);
+
 /* 1: both are names of one file. An output must not replace a file that is being read. */
 int cli_same_file(const char *a, const char *b);
 

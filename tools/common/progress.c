@@ -1,26 +1,20 @@
 /* See progress.h. */
 #include "common/progress.h"
 
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
+#include "common/cli.h"
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include <stdio.h>
+#include <unistd.h>
 
 void progress_begin(struct progress *p)
 {
-    *p = (struct progress){.terminal = isatty(STDERR_FILENO), .start = now()};
+    *p = (struct progress){.terminal = isatty(STDERR_FILENO), .start = cli_seconds()};
 }
 
 void progress_show(void *user, uint64_t n_done, uint64_t n_all)
 {
     struct progress *p = user;
-    double t = p->terminal ? now() : p->start;
+    double t = p->terminal ? cli_seconds() : p->start;
     if (t - p->start < 0.5 || (p->shown > 0 && t - p->shown < 0.1))
         return;
     fprintf(stderr, "\rmgpt: %3.0f %%", 100.0 * (double)n_done / (double)n_all);

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct generate {
@@ -98,13 +97,6 @@ static int read_prompt(struct generate *g, const struct cli_command *command)
 
 /* ---- the samples ---- */
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void generate_report(const struct samples *s, double elapsed)
 {
     const struct speculation *ahead = &s->speculation;
@@ -129,7 +121,7 @@ static int generate_run(struct generate *g)
     struct samples *s = &g->samples;
     size_t n_ctx = mgpt_n_ctx(g->engine.session), n_prompt = g->input.n_tokens;
     int code = s->slide ? EXIT_OK : engine_fits(&g->engine, "prompt", n_prompt);
-    double start = seconds();
+    double start = cli_seconds();
     if (code != EXIT_OK)
         return code;
     s->engine = &g->engine;
@@ -140,7 +132,7 @@ static int generate_run(struct generate *g)
     interrupt_catch();
     code = cli_finish(samples_run(s));
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)
-        generate_report(s, seconds() - start);
+        generate_report(s, cli_seconds() - start);
     return code;
 }
 
