@@ -103,8 +103,49 @@ class Model(nn.Module):
         return F.linear(self.output_norm(x), self.token_embd.weight)
 
 
+def load(path, chars):
+    """A model that this script has written, for the same characters."""
+    meta, tensors = gguf.read(path)
+    if meta["tokenizer.ggml.tokens"] != metadata_tokens(chars):
+        raise SystemExit(f"{path}: has other characters than the text")
+    keys = dict(n_ctx="context_length", n_embd="embedding_length", n_layer="block_count",
+                n_ff="feed_forward_length", n_head="attention.head_count",
+                n_kv="attention.head_count_kv")
+    cfg = argparse.Namespace(dropout=0.0, **{k: meta["llama." + v] for k, v in keys.items()})
+    model = Model(cfg, len(chars))
+    model.load_state_dict({name: torch.from_numpy(a.astype(np.float32))
+                           for name, a in tensors.items()})
+    return model.eval()
+
+
+@torch.no_grad()
+def widen(model, small):
+    """Gives a model the function of a narrower one with as many layers and KV heads: its weights are
+    among others, whose results do not count yet."""
+    cfg, old = model.cfg, small.cfg
+    head_dim, group, heads = old.n_embd // old.n_head, old.n_head // old.n_kv, np.arange(old.n_head)
+    heads = heads // group * (cfg.n_head // cfg.n_kv) + heads % group
+    of_heads = np.add.outer(heads * head_dim, np.arange(head_dim)).ravel()
+    for (name, p), w in zip(model.named_parameters(), small.parameters(), strict=True):
+        kind = name.split(".")[-2]
+        if p.dim() == 1:
+            p[:len(w)] = w * math.sqrt(len(w) / len(p))
+            continue
+        if kind in ("token_embd", "attn_output", "ffn_down"):
+            p *= 1e-3
+        rows = of_heads if kind == "attn_q" else np.arange(w.shape[0])
+        cols = of_heads if kind == "attn_output" else np.arange(w.shape[1])
+        p[np.ix_(rows, cols)] = w
+
+
 def autocast(device):
     return torch.autocast("cuda", torch.bfloat16, enabled=device == "cuda")
+
+
+@torch.no_grad()
+def soft_targets(teacher, ids):
+    """The teacher's probabilities after each of ids."""
+    return torch.softmax(teacher(ids).float(), -1).flatten(0, 1)
 
 
 @torch.no_grad()
@@ -138,7 +179,7 @@ def optimizer_for(model, cfg, device):
     return torch.optim.AdamW(groups, lr=cfg.lr, betas=(0.9, 0.99), fused=device == "cuda")
 
 
-def train(model, cfg, data, held_out, device):
+def train(model, cfg, data, held_out, device, teacher):
     optimizer = optimizer_for(model, cfg, device)
     window = torch.arange(cfg.n_ctx + 1, device=device)
     start = time.time()
@@ -149,7 +190,8 @@ def train(model, cfg, data, held_out, device):
         ids = data[at + window]
         with autocast(device):
             logits = model(ids[:, :-1])
-        loss = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+            target = soft_targets(teacher, ids[:, :-1]) if teacher else ids[:, 1:].flatten()
+        loss = F.cross_entropy(logits.float().flatten(0, 1), target)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -173,22 +215,26 @@ def sample(model, cfg, chars, prompt, n, temperature):
     return "".join(chars[i] for i in ids)
 
 
-def round_to_file(model):
-    """Rounds the weights in place to what the file stores: matrices to F16."""
+def round_to_file(model, cfg):
+    """Rounds the weights in place to what the file stores: matrices to F16, unless --type f32."""
     with torch.no_grad():
         for p in model.parameters():
-            if p.dim() == 2:
+            if p.dim() == 2 and cfg.type == "f16":
                 p.copy_(p.half().float())
 
 
-def metadata(cfg, chars):
+def metadata_tokens(chars):
     alphabet = byte_alphabet()
+    return [alphabet[ord(c)] for c in chars]
+
+
+def metadata(cfg, chars):
     head_dim = cfg.n_embd // cfg.n_head
     return {
         "general.architecture": "llama",
         "general.name": "tinyshakespeare characters",
         "general.license": "mit",
-        "general.file_type": 1,
+        "general.file_type": int(cfg.type == "f16"),
         "general.alignment": 32,
         "llama.vocab_size": len(chars),
         "llama.context_length": cfg.n_ctx,
@@ -202,7 +248,7 @@ def metadata(cfg, chars):
         "llama.rope.freq_base": ROPE_BASE,
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [alphabet[ord(c)] for c in chars],
+        "tokenizer.ggml.tokens": metadata_tokens(chars),
         "tokenizer.ggml.token_type": [1] * len(chars),
         "tokenizer.ggml.merges": [],  # every character is one byte: nothing to merge
         "tokenizer.ggml.add_bos_token": False,
@@ -213,7 +259,7 @@ def save(path, model, cfg, chars):
     tensors = {}
     for name, p in model.named_parameters():
         array = p.detach().cpu().numpy()
-        tensors[name] = array.astype(np.float16 if p.dim() == 2 else np.float32)
+        tensors[name] = array.astype(np.float16 if p.dim() == 2 and cfg.type == "f16" else np.float32)
     gguf.write(path, metadata(cfg, chars), tensors)
 
 
@@ -221,6 +267,9 @@ def options():
     parser = argparse.ArgumentParser(description="train the Shakespeare character model")
     parser.add_argument("text", help="tinyshakespeare.txt")
     parser.add_argument("-o", "--output", required=True, help="the GGUF file to write")
+    parser.add_argument("--teacher", help="a model of this script, whose probabilities to learn")
+    parser.add_argument("--widen", help="a narrower model of this script to begin with")
+    parser.add_argument("--type", choices=("f16", "f32"), default="f16", help="of matrices")
     for name, default in dict(n_embd=128, n_layer=6, n_head=4, n_kv=2, n_ff=352, n_ctx=256,
                               batch=64, steps=9000, warmup=200, report=1000, seed=1).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
@@ -242,9 +291,12 @@ def main():
     model = Model(cfg, len(chars)).to(device)
     print(cfg, f"parameters {sum(p.numel() for p in model.parameters())}", device,
           torch.__version__, flush=True)
-    train(model, cfg, data[:n_train], data[n_train:], device)
-    round_to_file(model)
-    print(f"held out, F16 weights: {held_out_loss(model, data[n_train:], cfg.n_ctx):.4f} nats")
+    if cfg.widen:
+        widen(model, load(cfg.widen, chars).to(device))
+    teacher = load(cfg.teacher, chars).to(device) if cfg.teacher else None
+    train(model, cfg, data[:n_train], data[n_train:], device, teacher)
+    round_to_file(model, cfg)
+    print(f"held out, rounded weights: {held_out_loss(model, data[n_train:], cfg.n_ctx):.4f} nats")
     save(cfg.output, model, cfg, chars)
     print(sample(model, cfg, chars, "\n", 600, 0.8))
 
