@@ -47,7 +47,7 @@ same "a file that mktemp made" empty "$names" -p ann
 
 printf '%s' "$prompt" >prompt
 want generate "$lines" -f prompt -n 60 --temp 0
-for option in "" --lookup; do
+for option in "" --lookup "--draft $lines"; do
     rm -f on
     # shellcheck disable=SC2086
     run generate "$lines" -f prompt -n 20 --temp 0 $option --session on

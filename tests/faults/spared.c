@@ -31,6 +31,7 @@ static const struct {
     {FAULT_MEMORY, DIRECTLY, "libzip.so", 0, "libzip reads the same bytes without"},
     {FAULT_MEMORY, BELOW, "lookup_add", 0,
      "nothing is proposed from here on: slower, the same text"},
+    {FAULT_MEMORY, BELOW, "draft_propose", 0, "nothing is proposed: slower, the same text"},
     {FAULT_MEMORY, BELOW, "torch_zip_sniff", 0,
      "may be PyTorch's, says the sniffer; its reader asks again and needs the memory"},
 };

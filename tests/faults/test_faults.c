@@ -42,7 +42,7 @@ static const struct sweep sweeps[] = {
     {"tokenize", cmd_tokenize, "%mapped.gguf -p anna", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf --samples 3 -t 2", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an --json", NULL, SWEEP_PLAIN, 0},
-    {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup", "then the then the", SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup --draft %bpe.gguf", "then the then the", SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an -n 3 --session x", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --session x --kv f16", "then the nan", SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --each -t 2", "anna\nbob\n", SWEEP_PLAIN, 0},

@@ -76,6 +76,25 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
     return status;
 }
 
+int engine_same_tokens(const struct engine *a, const struct engine *b)
+{
+    if (a->info.n_vocab != b->info.n_vocab) {
+        cli_note("%s: %d logits a row, %s has %d", b->path, (int)b->info.n_vocab, a->path,
+                 (int)a->info.n_vocab);
+        return EXIT_REFUSED;
+    }
+    for (int32_t id = 0; id < a->info.n_tokens || id < b->info.n_tokens; id++) {
+        size_t n_a, n_b;
+        const char *text_a = mgpt_token_text(a->model, id, &n_a);
+        const char *text_b = mgpt_token_text(b->model, id, &n_b);
+        if (n_a != n_b || (n_a && memcmp(text_a, text_b, n_a) != 0)) {
+            cli_note("%s: token %d has another text than in %s", b->path, (int)id, a->path);
+            return EXIT_REFUSED;
+        }
+    }
+    return EXIT_OK;
+}
+
 int engine_parse(struct engine *e, const struct cli_command *command, int argc, char **argv,
                  int *code)
 {

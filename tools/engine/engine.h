@@ -100,6 +100,9 @@ mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *e
 int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
                  mgpt_error *err);
 
+/* EXIT_OK if ids mean the same in both, which are open; else tells the user, EXIT_REFUSED. */
+int engine_same_tokens(const struct engine *a, const struct engine *b);
+
 /* engine_parse, and then an open model and a sampler. */
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);

@@ -23,6 +23,7 @@ struct generate {
     struct engine engine;
     struct sampling sampling;
     struct samples samples;
+    struct draft draft;
     struct input input;
     int chat;
     const char *chat_format, *system;
@@ -36,11 +37,10 @@ static const char notes[] =
     "is not part of the prompt. Several samples print one per line. A model without vocabulary "
     "takes\n"
     "--ids and prints ids.\n\n"
-    "Samples that begin alike share the passes of what they share. --lookup makes repetitive "
-    "texts\n"
-    "faster: it never changes what is drawn; several samples then come one after the other, as "
-    "they\n"
-    "do with --rng python.\n\n"
+    "Samples that begin alike share the passes of what they share. --lookup makes repetitive\n"
+    "texts faster, --draft every text for which a much smaller model often draws the same; both\n"
+    "can be given. Neither changes what is drawn; several samples then come one after the other,\n"
+    "as they do with --rng python.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -58,6 +58,7 @@ static const char notes[] =
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
+    "  mgpt generate big.gguf -p 'ROMEO:' --draft weights/shakespeare.gguf\n"
     "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate stories.gguf --session tale -p 'Once' -n 50   (later, without -p, 50 more)\n"
@@ -106,7 +107,7 @@ static void generate_report(const struct samples *s, double elapsed)
     else if (s->n_full > 0)
         cli_note("the context is full (%zu positions): %zu of %d samples end there", n_ctx,
                  s->n_full, (int)s->n);
-    if (s->lookup)
+    if (samples_speculate(s))
         cli_note("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
                  ahead->n_proposed, ahead->n_passes, ahead->n_steps);
     if (isatty(STDERR_FILENO) && s->resume.n_stored > 0)
@@ -141,12 +142,15 @@ static void generate_release(struct generate *g)
     speculate_close(&g->samples.speculation);
     free(g->samples.resume.stored);
     free(g->input.tokens);
+    draft_close(&g->draft);
     engine_close(&g->engine);
 }
 
 static int open_session(struct generate *g)
 {
     int code = engine_session(&g->engine);
+    if (code == EXIT_OK && g->samples.draft)
+        code = draft_open(&g->draft, &g->engine);
     return code == EXIT_OK && g->samples.resume.path ? resume_load(&g->samples.resume, &g->engine)
                                                      : code;
 }
@@ -158,10 +162,10 @@ static int converse(struct generate *g, const struct cli_command *command)
     const struct samples *s = &g->samples;
     const struct chat_request request = {g->input.text, g->input.file, g->chat_format, g->system,
                                          s->n_predict};
-    if (s->json || s->n != 1 || s->first || s->batch || s->lookup || s->slide || g->input.special ||
-        g->input.ids || s->no_prompt)
+    if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
+        g->input.special || g->input.ids || s->no_prompt)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
-                                  "--slide, --special, --ids, --no-prompt, --json");
+                                  "--draft, --slide, --special, --ids, --no-prompt, --json");
     if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
     int code = open_session(g);
@@ -177,6 +181,7 @@ static int converse(struct generate *g, const struct cli_command *command)
 static int generate(struct generate *g, const struct cli_command *command)
 {
     struct samples *s = &g->samples;
+    s->draft = g->draft.engine.path ? &g->draft : NULL;
     if (s->lookup == CLI_CHOSEN)
         s->lookup = SPECULATE_DEFAULT;
     if (s->resume.path && g->engine.steer_spec)
@@ -185,8 +190,9 @@ static int generate(struct generate *g, const struct cli_command *command)
         return converse(g, command);
     if (g->chat_format || g->system)
         return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
-    if (s->slide && s->lookup)
-        return cli_usage(command, "--slide and --lookup: only one of them");
+    if (s->slide && samples_speculate(s))
+        return cli_usage(command, "--slide and %s: only one of them",
+                         s->lookup ? "--lookup" : "--draft");
     if (s->slide && s->resume.path)
         return cli_usage(command, "--slide and --session: only one of them");
     if (s->first && sampling_is_shared(&g->sampling))
@@ -215,6 +221,8 @@ int cmd_generate(int argc, char **argv)
          "go on beyond the context, seeing its last tokens only"},
         {"--lookup", "[K]", CLI_INT, &g.samples.lookup, 1, SPECULATE_MAX,
          "propose up to K tokens (16) from the text so far, verify them in one pass"},
+        {"--draft", "FILE", CLI_TEXT, &g.draft.engine.path, 0, 0,
+         "a small model of the same vocabulary proposes; the same result"},
         {"--session", "FILE", CLI_TEXT, &g.samples.resume.path, 0, 0,
          "keep the text's tokens and cache in FILE, begin with what it has"},
         SAMPLING_OPTIONS(g.sampling),

@@ -11,8 +11,6 @@
 static const size_t orders[LOOKUP_ORDERS] = {8, 4, 2};
 enum { MOST_PLACES = 16, TRY_AGAIN = 16 };
 
-static const double FORGET = 0.9; /* of a record, per proposal */
-
 int lookup_open(struct lookup *l, double row_cost)
 {
     *l = (struct lookup){.row_cost = row_cost};
@@ -20,7 +18,7 @@ int lookup_open(struct lookup *l, double row_cost)
     if (!l->latest)
         return 0;
     for (size_t i = 0; i <= LOOKUP_LONGEST; i++)
-        l->records[i] = (struct lookup_record){.tried = 4, .right = 3}; /* hope, soon corrected */
+        l->odds[i] = (struct odds){.tried = 4, .right = 3}; /* hope, soon corrected */
     lookup_clear(l);
     return 1;
 }
@@ -106,15 +104,15 @@ static size_t lookup_find(struct lookup *l)
     return best;
 }
 
-/* How many tokens pay for their rows: the i-th is right with probability p^i. */
+/* How many tokens pay for their rows. */
 static size_t worth(struct lookup *l, size_t cap)
 {
-    struct lookup_record *record = &l->records[l->length];
-    double p = record->right / record->tried, likely = p;
+    struct odds *odds = &l->odds[l->length];
+    struct chain chain = CHAIN_START;
     size_t n = 0;
-    for (; n < cap && likely > l->row_cost; n++)
-        likely *= p;
-    if (n == 0 && cap > 0 && ++record->passed_over >= TRY_AGAIN)
+    for (; n < cap && chain_pays(&chain, odds_of(odds), l->row_cost); n++)
+        chain_take(&chain, odds_of(odds), l->row_cost);
+    if (n == 0 && cap > 0 && ++odds->passed_over >= TRY_AGAIN)
         n = 1;
     return n;
 }
@@ -134,10 +132,6 @@ size_t lookup_propose(struct lookup *l, int32_t *proposal, size_t cap)
 
 void lookup_learn(struct lookup *l, size_t n, size_t right)
 {
-    struct lookup_record *record = &l->records[l->length];
-    if (n == 0)
-        return;
-    record->right = record->right * FORGET + (double)right;
-    record->tried = record->tried * FORGET + (double)(right < n ? right + 1 : right);
-    record->passed_over = 0;
+    if (n > 0)
+        odds_learn(&l->odds[l->length], (double)(right < n ? right + 1 : right), (double)right);
 }

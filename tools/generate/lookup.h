@@ -12,25 +12,21 @@
 #ifndef MGPT_LOOKUP_H
 #define MGPT_LOOKUP_H
 
+#include "generate/odds.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 enum { LOOKUP_ORDERS = 3, LOOKUP_BUCKETS = 1 << 12, LOOKUP_LONGEST = 24 };
 
-/* How repetitions of one length went on: a decaying count of tokens proposed and of those right. */
-struct lookup_record {
-    double tried, right;
-    unsigned passed_over; /* proposals not made since it was last tried */
-};
-
 struct lookup {
     int32_t *tokens;                 /* stb_ds array: the text */
     int32_t *earlier[LOOKUP_ORDERS]; /* stb_ds arrays: the place before with this hash, or -1 */
     int32_t (*latest)[LOOKUP_BUCKETS];
-    struct lookup_record records[LOOKUP_LONGEST + 1]; /* by the length of the repetition */
-    double row_cost; /* of one more row in a pass, in passes of one row */
-    size_t length;   /* of the repetition that the last proposal came from */
-    int broken;      /* out of memory: the text is incomplete */
+    struct odds odds[LOOKUP_LONGEST + 1]; /* by the length of the repetition */
+    double row_cost;                      /* of one more row in a pass, in passes of one row */
+    size_t length;                        /* of the repetition that the last proposal came from */
+    int broken;                           /* out of memory: the text is incomplete */
 };
 
 /* An empty text. Returns 0 when out of memory. */

@@ -10,7 +10,7 @@
 #include "generate/samples.h"
 
 /* Draws and prints samples [0, n) of s, whose session holds the prompt; in order, the bytes that
- * one sample after the other gives. Not for --slide, --lookup, and samplers with a shared stream.
+ * one sample after the other gives. Not for --slide, --lookup, --draft, and samplers with a shared stream.
  * Returns an exit code. */
 int prefixes_run(struct samples *s);
 

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+int samples_speculate(const struct samples *s)
+{
+    return s->lookup || s->draft;
+}
+
 size_t samples_seen(const struct samples *s)
 {
     return s->n_prompt - s->n_before;
@@ -55,9 +60,10 @@ static int single_advance(struct single *t, int32_t token)
 {
     struct engine *engine = t->ask->engine;
     mgpt_error err = {0};
-    if (t->ask->lookup) {
+    if (samples_speculate(t->ask)) {
         size_t left = (size_t)(t->ask->n_predict - t->n_drawn); /* -1: more than there can be */
-        t->logits = speculate_step(&t->ask->speculation, token, left > 0 ? left - 1 : 0, &err);
+        t->logits =
+            speculate_step(&t->ask->speculation, token, &t->sampler, left > 0 ? left - 1 : 0, &err);
     } else if (t->ask->slide && mgpt_pos(t->session) == mgpt_n_ctx(t->session)) {
         int status = engine_slide(engine, t->session, token, &err);
         t->logits = status < 0 ? NULL : mgpt_logits(t->session);
@@ -101,7 +107,7 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
     t->sampler = sampling_of_sample(t->ask->sampling, number);
     t->logits = t->ask->first_logits;
     t->n_drawn = 0;
-    if (t->ask->lookup)
+    if (samples_speculate(t->ask))
         speculate_begin(&t->ask->speculation);
     sample_text_begin(text);
     while ((ending = single_draw(t, text, &token)) == GOES_ON) {
@@ -129,7 +135,8 @@ static int run_in_order(struct samples *s)
         .ask = s, .session = s->engine->session, .n_choices = engine_n_choices(s->engine)};
     struct sample_text text;
     mgpt_error err;
-    if (s->lookup && speculate_open(&s->speculation, s->engine, (size_t)s->lookup, &err) < 0)
+    if (samples_speculate(s) &&
+        speculate_open(&s->speculation, s->engine, (size_t)s->lookup, s->draft, &err) < 0)
         return cli_fail(NULL, &err);
     int code = EXIT_OK;
     sample_text_open(&text, s);
@@ -149,7 +156,7 @@ static int samples_keep(const struct samples *s, int code)
         return code;
     if (s->n > 1)
         n = samples_seen(s);
-    else if (s->lookup)
+    else if (samples_speculate(s))
         n = speculate_pos(&s->speculation);
     mgpt_rewind(session, n, NULL);
     int kept = resume_save(&s->resume, s->engine);
@@ -170,7 +177,7 @@ int samples_run(struct samples *s)
     }
     memcpy(s->first_logits, mgpt_logits(s->engine->session), n * sizeof *s->first_logits);
     int alone = s->n == 1 || s->n_predict == 0 || sampling_is_shared(s->sampling);
-    code = alone || s->slide || s->lookup ? run_in_order(s) : prefixes_run(s);
+    code = alone || s->slide || samples_speculate(s) ? run_in_order(s) : prefixes_run(s);
     free(s->first_logits);
     return samples_keep(s, code);
 }

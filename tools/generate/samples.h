@@ -2,8 +2,8 @@
  *
  * Results come out whole and in order. A sample's tokens depend on prompt, seed and its number only
  * (sampling.h): not on the batch, the threads or the other samples. Samples share the passes of
- * their common prefixes (prefixes.h), except with --slide, --lookup and --rng python, where one
- * follows the other.
+ * their common prefixes (prefixes.h), except with --slide, --lookup, --draft and --rng python,
+ * where one follows the other.
  */
 #ifndef MGPT_SAMPLES_H
 #define MGPT_SAMPLES_H
@@ -24,12 +24,13 @@ struct samples {
     int32_t n;         /* how many samples */
     uint64_t first;    /* number of the first */
     int32_t batch;     /* most timelines; 0: chosen */
-    int32_t lookup;    /* most tokens to propose; 0: no speculation */
+    int32_t lookup;    /* most tokens that a look-up proposes; 0: none */
     int slide;         /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt;     /* the continuation only */
     int json;          /* a JSON object for each, not a line */
     /* --session: has the prompt and, of a single sample, what was drawn. */
     struct resume resume;
+    struct draft *draft; /* open; NULL: none */
 
     float *first_logits;            /* after the prompt, while samples_run runs */
     size_t n_drawn, n_full;         /* tokens; samples printed that ended with the context */
@@ -39,6 +40,9 @@ struct samples {
 /* Draws and prints all samples. Returns an exit code; after Ctrl-C the sample whose turn it was
  * has been printed as far as it got. */
 int samples_run(struct samples *s);
+
+/* 1: passes run ahead (speculate.h). */
+int samples_speculate(const struct samples *s);
 
 /* Tokens of the prompt that the model sees. */
 size_t samples_seen(const struct samples *s);

@@ -27,26 +27,6 @@ int check_is_model(const char *path, mgpt_error *err)
     return is;
 }
 
-/* Ids must mean the same in both. */
-static int same_vocabulary(const struct engine *a, const struct engine *b)
-{
-    if (a->info.n_vocab != b->info.n_vocab) {
-        cli_note("%s: %d logits a row, %s has %d", b->path, (int)b->info.n_vocab, a->path,
-                 (int)a->info.n_vocab);
-        return EXIT_REFUSED;
-    }
-    for (int32_t id = 0; id < a->info.n_tokens || id < b->info.n_tokens; id++) {
-        size_t n_a, n_b;
-        const char *text_a = mgpt_token_text(a->model, id, &n_a);
-        const char *text_b = mgpt_token_text(b->model, id, &n_b);
-        if (n_a != n_b || (n_a && memcmp(text_a, text_b, n_a) != 0)) {
-            cli_note("%s: token %d has another text than in %s", b->path, (int)id, a->path);
-            return EXIT_REFUSED;
-        }
-    }
-    return EXIT_OK;
-}
-
 /* The text's tokens; a vocabulary that lacks characters of the fixed text gets fixed ids.
  * malloc'ed. */
 static int tokens_of(const struct check_models *c, int32_t **tokens, size_t *n)
@@ -114,7 +94,7 @@ int check_models(const struct check_models *c)
     size_t n = 0, limit = c->limit ? c->limit : CHECK_TOKENS;
     int code = engine_open(&b);
     if (code == EXIT_OK)
-        code = same_vocabulary(c->a, &b);
+        code = engine_same_tokens(c->a, &b);
     if (code == EXIT_OK)
         code = engine_session(&b);
     if (code == EXIT_OK)
