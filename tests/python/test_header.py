@@ -10,7 +10,7 @@ from mgpt import _lib
 
 STRUCTS = {"mgpt_error": _lib.CError, "mgpt_model_params": _lib.CModelParams, "mgpt_info": _lib.CInfo,
            "mgpt_layer": _lib.CLayer, "mgpt_tensor": _lib.CTensor, "mgpt_stream": _lib.CStream,
-           "mgpt_session_params": _lib.CSessionParams, "mgpt_sampler": _lib.CSampler,
+           "mgpt_session_params": _lib.CSessionParams, "mgpt_sampler": _lib.CSampler, "mgpt_run": _lib.CRun,
            "mgpt_candidate": _lib.CCandidate, "mgpt_value": _lib.CValue}
 CONSTANTS = {"MGPT_OK": 0, "MGPT_ESTOP": _lib.ESTOP, "MGPT_NO_SPECIAL_TOKENS": _lib.NO_SPECIAL_TOKENS,
              "MGPT_PARSE_SPECIAL": _lib.PARSE_SPECIAL, "MGPT_N_POINTS": len(_lib.POINTS),

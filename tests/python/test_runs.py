@@ -113,6 +113,19 @@ def test_score_is_the_commands(names, shakespeare):
             assert score.sum_logprob == record["sum_logprob"] and score.truncated == record.get("truncated", False)
 
 
+def test_score_in_windows(names):
+    """Texts share passes; each has the numbers that it has alone, in any order."""
+    texts = ["anna", "olivia", "x", "mia"] * 50
+    together = names.score(texts)
+    alone = {text: names.score([text])[0].logprobs.tobytes() for text in set(texts)}
+    assert [s.logprobs.tobytes() for s in together] == [alone[text] for text in texts]
+    assert names.score([]) == [] and names.score([[26]])[0].n_tokens == 0
+    with pytest.raises(mgpt.Error):
+        names.score(["anna", "!"])
+    with pytest.raises(mgpt.Error):
+        names.score([[26, 99, 1]])
+
+
 def test_checkpoint(root):
     """Converted in memory: the same logits as the file that mgpt convert writes."""
     path = root / "tests/fixtures/torch/nanogpt/ckpt.pt"

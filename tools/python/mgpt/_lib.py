@@ -70,6 +70,13 @@ class CSessionParams(c.Structure):
     _fields_ = [(n, c.c_int32) for n in ("n_ctx", "n_threads", "n_chunk", "kv_type")]
 
 
+class CRun(c.Structure):
+    """mgpt_run"""
+
+    _fields_ = [("session", c.c_void_p), ("tokens", c.c_void_p), ("n", c.c_size_t), ("resid", c.c_void_p),
+                ("clean", c.c_void_p), ("layer", c.c_int32), ("untapped", c.c_int)]
+
+
 class CSampler(c.Structure):
     """mgpt_sampler; `uniform` stays NULL"""
 
@@ -114,6 +121,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mgpt_session_free": (None, [_p]),
     "mgpt_step": (_p, [_p, _i32, _err]),
     "mgpt_feed": (c.c_int, [_p, _p, _size, _err]),
+    "mgpt_feed_many": (c.c_int, [c.POINTER(CRun), _size, _err]),
     "mgpt_step_many": (c.c_int, [c.POINTER(_p), _p, _size, _err]),
     "mgpt_sync": (c.c_int, [_p, _p, _size, _err]),
     "mgpt_rewind": (c.c_int, [_p, _size, _err]),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes as c
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import POINT, TapFn, call, lib
+from ._lib import POINT, CError, CRun, TapFn, call, fail, lib
 
 if TYPE_CHECKING:
     from .model import Model
-    from .session import Tokens
+    from .session import Ints, Session, Tokens
+
+WINDOW_TEXTS, WINDOW_TOKENS = 64, 2048
 
 
 @dataclass(frozen=True)
@@ -41,41 +44,60 @@ class Score:
 
 
 def score(model: Model, texts: Iterable[str | Tokens], threads: int) -> list[Score]:
-    """See Model.score."""
+    """See Model.score. Texts that follow each other share passes over the weights."""
     if isinstance(texts, str):
         raise TypeError("texts: expected several, found one str; give [text]")
-    session, rows = model.session(threads=threads), []
-    for text in texts:
-        tokens = _document(model, text) if isinstance(text, str) else model._tokens(text)
-        n = min(max(len(tokens) - 1, 0), session.n_ctx)
-        logprobs = np.empty(n)
-        session.rewind(0)
-        with session._open() as pointer:
-            _run(pointer, tokens, logprobs)
-        rows.append(Score(tokens[: n + 1].tolist() if n else [], logprobs, len(tokens) - 1 > n))
+    sessions, rows = [model.session(threads=threads)], []
+    for window in _windows(_document(model, text) if isinstance(text, str) else model._tokens(text) for text in texts):
+        while len(sessions) < len(window):
+            sessions.append(sessions[0].fork())
+        counts = [min(max(len(tokens) - 1, 0), model.info.n_ctx) for tokens in window]
+        logprobs = [np.empty(n) for n in counts]
+        _run(sessions, window, logprobs)
+        rows += [Score(tokens[: n + 1].tolist() if n else [], out, len(tokens) - 1 > n)
+                 for tokens, n, out in zip(window, counts, logprobs, strict=True)]
     return rows
 
 
-def _document(model: Model, text: str) -> npt.NDArray[np.int32]:
+def _windows(texts: Iterable[Ints]) -> Iterator[list[Ints]]:
+    """Texts in groups of at most WINDOW_TEXTS and about WINDOW_TOKENS."""
+    window: list[Ints] = []
+    for tokens in texts:
+        window.append(tokens)
+        if len(window) == WINDOW_TEXTS or sum(map(len, window)) >= WINDOW_TOKENS:
+            yield window
+            window = []
+    if window:
+        yield window
+
+
+def _document(model: Model, text: str) -> Ints:
     tokens, info = model.encode(text, bos=False), model.info
     if info.bos >= 0 and tokens[:1] != [info.bos]:
         tokens = [info.bos, *tokens]
     return model._tokens([*tokens, info.eos] if info.eos >= 0 else tokens)
 
 
-def _run(session: int, tokens: npt.NDArray[np.int32], out: npt.NDArray[np.float64]) -> None:
-    """Feeds all but the last token; the log-probability of each next one goes to out."""
+def _run(sessions: list[Session], window: list[Ints], logprobs: list[npt.NDArray[np.float64]]) -> None:
+    """Feeds all but the last token of each text; the log-probability of each next one goes to logprobs."""
+    runs, callbacks, err = (CRun * len(window))(), [], CError()
+    for run, session, tokens, out in zip(runs, sessions, window, logprobs, strict=False):
+        session.rewind(0)
+        callbacks.append(TapFn(_tap(tokens, out)))
+        run.session, run.tokens, run.n = session._open().pointer, tokens.ctypes.data, len(out)
+        call("mgpt_tap", run.session, 1 << POINT["LOGITS"], callbacks[-1], None)
+    status = lib.mgpt_feed_many(runs, len(runs), c.byref(err))
+    for run in runs:
+        call("mgpt_tap", run.session, 0, TapFn(), None)
+    if status < 0:
+        raise fail(err)
 
+
+def _tap(tokens: Ints, out: npt.NDArray[np.float64]) -> Callable[[Any, object], int]:
     def see(value: Any, user: object) -> int:
         v = value[0]
         for i in range(v.rows):
-            at = v.data + i * v.stride * 4
-            out[v.pos + i] = lib.mgpt_logprob(at, v.cols, int(tokens[v.pos + i + 1]))
+            out[v.pos + i] = lib.mgpt_logprob(v.data + i * v.stride * 4, v.cols, int(tokens[v.pos + i + 1]))
         return 0
 
-    callback = TapFn(see)
-    call("mgpt_tap", session, 1 << POINT["LOGITS"], callback, None)
-    try:
-        call("mgpt_feed", session, tokens.ctypes.data, len(out))
-    finally:
-        call("mgpt_tap", session, 0, TapFn(), None)
+    return see
