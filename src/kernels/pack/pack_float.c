@@ -5,9 +5,9 @@
  * rows use up one cache line before the next, because rows a power of two apart share few sets of
  * L1. 16-byte vectors exist on every supported machine, so one version serves all ISA levels.
  */
-#include "dtype/dtype.h"
 #include "kernels/kernels.h"
 #include "kernels/pack/float_compressed.h"
+#include "kernels/pack/int_layout.h"
 
 #include <string.h>
 
@@ -134,7 +134,7 @@ void kernels_unpack_row(enum weight_type type, const void *w, size_t n_in, size_
         if (type == WEIGHT_F32)
             to[k] = ((const float *)w)[at];
         else if (type == WEIGHT_F16)
-            to[k] = f16_to_f32(((const uint16_t *)w)[at]);
+            to[k] = half((const uint8_t *)w + 2 * at);
         else
             to[k] = f32_from_bits((uint32_t)((const uint16_t *)w)[at] << 16);
 }
