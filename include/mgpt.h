@@ -15,7 +15,6 @@
  * buffer may be NULL if cap is 0. Strings live as long as the model. Tokens are int32_t ids. */
 #ifndef MGPT_H
 #define MGPT_H
-
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus
@@ -55,6 +54,8 @@ typedef struct mgpt_model_params {
     int vocab_only;  /* 1: only the tokenizer; the file may have no tensors; sessions are refused */
     int32_t n_threads; /* threads that pack the weights at open, up to 256; 0: chosen */
     int no_fused;      /* 1: no fused path for small models. Slower, with the same bits */
+    int32_t top_k; /* 1 to 64: only the top_k largest logits (of ids < n_tokens) have to be exact;
+                        * others may be smaller estimates. Sessions are saved without. 0: all */
 } mgpt_model_params;
 
 /* Opens a GGUF file, or one in memory, which must stay unchanged until mgpt_close and needs no
@@ -197,9 +198,8 @@ typedef struct mgpt_run {
 MGPT_API int mgpt_feed_many(const mgpt_run *runs, size_t n, mgpt_error *err);
 
 /* save writes tokens, cache and logits to a file, whole or not at all; load makes the session hold
- * them, as if it had run the tokens. The file is tied to the model by the XXH64 of its file (read
- * again, once per session), to kv_type and the library's arithmetic. Errors: MGPT_EARG, MGPT_EIO,
- * MGPT_EMEM; of load also MGPT_EFULL (n_ctx) and MGPT_EFILE (no session, damaged, does not fit). */
+ * them. The file is tied to the model's file (its XXH64, read again once per session), kv_type and
+ * the arithmetic. Errors: MGPT_EARG, MGPT_EIO, MGPT_EMEM; load: also MGPT_EFULL, MGPT_EFILE. */
 MGPT_API int mgpt_save_session(mgpt_session *session, const char *path, mgpt_error *err);
 MGPT_API int mgpt_load_session(mgpt_session *session, const char *path, mgpt_error *err);
 

@@ -132,6 +132,27 @@ size_t kernels_x_bytes(enum weight_type type, size_t n_in);
 /* 1: matrices of this shape may be compressed: they are wide and have whole groups of columns. */
 int kernels_compressible(size_t n_in, size_t n_out);
 
+/* A screen of a packed matrix of a float type or BF16_COMPRESSED: an int8 copy, packed as Q8_0, and
+ * for each row the distance of the copy from the row, and the row's length (L2 norms). From them and
+ * the product y of the copy with the quantised x follows a bound on the row's product, as matmul
+ * computes it with x: at most
+ *     y + rest[r] * x->rest_by + norm[r] * x->norm_by + SCREEN_TINY
+ * if norm[r] * x->norm < SCREEN_HUGE; otherwise, or if that is not finite, nothing is known. The
+ * proof is in pack/screen_tmpl.h. n_in is a multiple of 32 and at most SCREEN_COLUMNS. */
+struct int8_screen {
+    uint8_t *w;
+    float *rest, *norm; /* [rows of all panels] */
+};
+struct screen_x {
+    float rest_by, norm_by, norm;
+};
+#define SCREEN_TINY 1e-30f
+#define SCREEN_HUGE 1e37f
+enum { SCREEN_COLUMNS = 1 << 20, SCREEN_TOP = 64 /* most of the largest that are looked for */ };
+
+/* qx: what quantize made of x. */
+struct screen_x kernels_screen_x(const float *x, const void *qx, size_t n_in);
+
 /* Element types of the KV cache: float; IEEE half that is converted to float when read; int8 in
  * blocks of 32 with a scale (kv_q8.c). */
 enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_N_TYPES };
@@ -180,6 +201,10 @@ struct kernels {
     /* Compresses a packed panel of BF16. 0: it needs more patches than BF16_COMPRESSED has. */
     int (*compress)(void *to, const void *panel, size_t n_in);
     int compresses; /* 1: compressed weights are multiplied faster than plain ones from memory */
+
+    /* Makes panel p of a screen of m, whose weights have this type. */
+    void (*screen)(const struct int8_screen *s, enum weight_type type, const struct matmul *m,
+                   size_t p);
 
     /* n floats (a multiple of 32) to int8 blocks, kernels_x_bytes() at dst, 64-aligned. */
     void (*quantize)(void *dst, const float *x, size_t n);

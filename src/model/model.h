@@ -13,6 +13,8 @@
 #include "model/arch.h"
 #include "tokenizer/tok.h"
 
+#include <stdatomic.h>
+
 struct norm {
     enum norm_kind kind;
     const float *gain, *bias; /* or NULL */
@@ -47,6 +49,8 @@ struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
 };
+
+enum { SCREEN_EMPTY, SCREEN_BEGUN, SCREEN_FULL };
 
 struct mgpt_model {
     struct file file; /* zeroed for borrowed bytes */
@@ -83,6 +87,10 @@ struct mgpt_model {
     double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
     int tied;                            /* 1: the head is the token embedding */
     int embd_is_head;                    /* 1: rows of token_embd are read from the packed head */
+    struct int8_screen screen;           /* of the head; w is NULL: none */
+    atomic_int *screen_state;            /* the first session that needs the screen fills it */
+    size_t top_k, n_choices;             /* what the screen looks for: the k largest logits of
+                                            the first n_choices ids */
     const struct fused_model *fused;     /* NULL: no fused path (fused_model.h) */
 };
 
@@ -109,6 +117,10 @@ void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_
  * stays if there are fewer than TUNE_LEAST bytes of weights, or no memory. tune.c. */
 enum { TUNE_LEAST = 32 << 20 }; /* less may stay in a cache */
 void model_tune(mgpt_model *m);
+
+/* Allocates the screen of the head if top_k is not 0 and the head is fit for one. MGPT_OK or
+ * MGPT_EMEM. head_screen.c. */
+int model_screen(mgpt_model *m, int32_t top_k, mgpt_error *err);
 
 /* Reads the hyper-parameters into model->shape and its neighbours. hyperparams.c. */
 int model_hyper(mgpt_model *m, mgpt_error *err);

@@ -152,7 +152,8 @@ void qkv_matmul(pass *p, const struct layer *l, mat h)
 void matmul(pass *p, mat y, const struct linear *l, mat x)
 {
     struct matmul_job job = {.r = p, .p = {{l, y.at}}, .count = 1, .n = x.n, .x = x.at};
-    run_products(p, &job);
+    if (!screened_matmul(p, y, l, x))
+        run_products(p, &job);
 }
 
 void mlp_up(pass *p, const struct layer *l, mat h)

@@ -29,6 +29,10 @@ void join_rows(pass *p);
 /* y = l x (+ bias); y is [x.n][l->n_out]. */
 void matmul(pass *p, mat y, const struct linear *l, mat x);
 
+/* The same for one token where only the largest logits are needed. Returns 0 if y is to be computed
+ * by matmul: l has no screen, or all logits are needed. screen.c. */
+int screened_matmul(pass *p, mat y, const struct linear *l, mat x);
+
 /* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp. */
 void qkv_matmul(pass *p, const struct layer *l, mat h);
 

@@ -33,6 +33,9 @@ struct scratch {
     size_t score_rows, score_stride;
     float *logits; /* [rows][n_vocab], stb_ds array, for passes with several rows of logits */
     struct segment *segments; /* [n_chunk] */
+    uint8_t *screen_x;        /* with a screen: the head's quantised input, */
+    float *bounds;            /* [panels of the head] what no logit exceeds, */
+    size_t unscreened;        /* and tokens since the screen was last given up (screen.c) */
 };
 
 struct mgpt_session {

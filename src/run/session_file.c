@@ -113,13 +113,14 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
         status = outfile_open(&w.out, path, err);
     if (status < 0)
         return status;
-    struct session_head head = {.version = FORMAT_VERSION,
-                                .spec = SPEC_VERSION,
-                                .model_bytes = s->model->gguf.size,
-                                .model_hash = s->model_hash,
-                                .n_tokens = arr_len(s->tokens),
-                                .kv_type = kv_number(s),
-                                .n_logits = s->has_logits ? (uint32_t)s->model->shape.n_vocab : 0};
+    struct session_head head = {
+        .version = FORMAT_VERSION,
+        .spec = SPEC_VERSION,
+        .model_bytes = s->model->gguf.size,
+        .model_hash = s->model_hash,
+        .n_tokens = arr_len(s->tokens),
+        .kv_type = kv_number(s),
+        .n_logits = s->has_logits && !s->model->screen.w ? (uint32_t)s->model->shape.n_vocab : 0};
     memcpy(head.magic, magic, sizeof magic);
     session_file_bytes(s, head.n_tokens, head.n_logits, &head.n_bytes);
     head.hash = head_hash(&head);

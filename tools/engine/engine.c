@@ -49,7 +49,7 @@ mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *e
 int engine_open(struct engine *e)
 {
     mgpt_model_params params = {
-        .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused};
+        .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused, .top_k = e->top_k};
     mgpt_error err;
     int code = EXIT_OK, applies = in_memory_applies(e->path, &err);
     if (applies < 0)
@@ -111,6 +111,8 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
     if (!engine_parse(e, command, argc, argv, code))
         return 0;
     *code = sampling_begin(sampling, command);
+    if (e->only_draws)
+        e->top_k = sampling->sampler.temperature > 0 ? sampling->sampler.top_k : 1;
     if (*code == EXIT_OK)
         *code = engine_open(e);
     return *code == EXIT_OK;

@@ -22,6 +22,8 @@ struct engine {
     void *converted;
     size_t n_converted;
     int needs_finite; /* logits that are not finite are refused */
+    int only_draws;   /* logits are only drawn from (engine_start) */
+    int32_t top_k;    /* mgpt_model_params.top_k */
     mgpt_model *model;
     mgpt_session *session;
     mgpt_info info;

@@ -205,7 +205,8 @@ static int generate(struct generate *g, const struct cli_command *command)
 
 int cmd_generate(int argc, char **argv)
 {
-    struct generate g = {.samples = {.n_predict = -1, .n = 1},
+    struct generate g = {.engine = {.only_draws = 1},
+                         .samples = {.n_predict = -1, .n = 1},
                          .sampling = {.temperature = 0.8, .top_p = 1}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),

@@ -8,6 +8,7 @@
 #include "kernels/pack/float_compressed.h"
 #include "kernels/pack/int_layout.h"
 
+#include <math.h>
 #include <string.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -167,6 +168,29 @@ ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t
     } else if (blocks == 2) {
         memcpy(second, src + bytes, 2);
     }
+}
+
+/* ---- screens ---- */
+
+struct screen_x kernels_screen_x(const float *x, const void *qx, size_t n_in)
+{
+    const struct x_block *blocks = qx;
+    const double slack = (double)(n_in + 64) * 0x1p-23, up = 1 + 0x1p-20;
+    double exact = 0, rounded = 0, left = 0;
+    for (size_t i = 0; i < n_in; i++) {
+        const struct x_block *b = &blocks[i / BLOCK];
+        double v = (double)x[i], z = (double)b->scale * b->q[i % BLOCK];
+        exact += v * v;
+        rounded += z * z;
+        left += (v - z) * (v - z);
+    }
+    exact = sqrt(exact);
+    rounded = sqrt(rounded);
+    return (struct screen_x){
+        .rest_by = (float)(rounded * (1 + slack) * up),
+        .norm_by = (float)((sqrt(left) + 2 * slack * (exact + rounded)) * up),
+        .norm = (float)(exact * up),
+    };
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */

@@ -348,6 +348,8 @@ static void softcap(float *x, float cap, size_t n)
 #include "kernels/pack/compress_tmpl.h"
 #include "kernels/spec/attend_tmpl.h"
 
+#include "kernels/pack/screen_tmpl.h"
+
 const struct sample_kernels ISA_NAME(sample_kernels_) = {sample_biggest, sample_weigh, sample_few,
                                                          sample_sum_exp};
 
@@ -360,6 +362,7 @@ static void spec_init(struct kernels *k)
         .matmul = {matmul_F32, matmul_F16,
                    matmul_BF16, [WEIGHT_BF16_COMPRESSED] = matmul_BF16_COMPRESSED},
         .compress = compress_panel,
+        .screen = screen_panel,
         .rmsnorm = rmsnorm,
         .layernorm = layernorm,
         .rope = rope,
