@@ -271,6 +271,33 @@ TEST_ZOO(edits)
     check_edits(s, MGPT_KV_Q8_0, some + 1, 2);
 }
 
+/* A later run of a session may begin in an earlier layer than the one before it; the logits are those
+ * of its last token, with every row shown too. */
+TEST(later_rows_begin_earlier)
+{
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
+    struct clean_run c = clean_run(&s, 0, 20);
+    mgpt_session *fork = mgpt_fork(c.session, NULL);
+    struct trace *t = trace_new(s.m->spec.n_layer, 20);
+    mgpt_session *lead = session_with(&s, 0, 16, 1); /* all in one pass */
+    const mgpt_run runs[] = {{.session = lead, .tokens = s.tokens, .n = 3},
+                             run_from(&c, fork, 1, 10, 5),
+                             {.session = fork, .tokens = s.tokens + 15, .n = 5}};
+    assert_int_equal(mgpt_rewind(fork, 10, NULL), MGPT_OK);
+    mgpt_tap(fork, MGPT_POINT_BIT(MGPT_LOGITS), trace_tap, t, NULL);
+    feed_many(runs, 3);
+    assert_string_equal(t->fault, "");
+    subject_check(&s, 2, 1, mgpt_logits(lead), "with them", 0);
+    mgpt_tap(fork, 0, NULL, NULL, NULL);
+    check_same(&s, c.session, fork, "later rows begin earlier");
+    trace_free(t);
+    mgpt_session_free(lead);
+    mgpt_session_free(fork);
+    mgpt_session_free(c.session);
+    free(c.stream.x);
+    subject_free(&s);
+}
+
 /* ---- failures ---- */
 
 static int stop_here(const mgpt_value *value, void *user)
