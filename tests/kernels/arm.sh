@@ -11,7 +11,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-sources=$(ls src/kernels/*.c src/kernels/*/*.c src/dtype/*.c | grep -v 'avx\|amx\|neon_dot')
+sources=$(ls src/kernels/*.c src/kernels/*/*.c | grep -v 'avx\|amx\|neon_dot')
 compile() {
     aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-math-errno \
         -fno-trapping-math -fno-schedule-insns -Wall -Wextra -Werror -Isrc -Itests -Iinclude -DMGPT_NEON_DOT "$@"
