@@ -29,7 +29,7 @@ static int load_id(const struct tok *t, const struct gguf *g, const char *key, i
 
 static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
 {
-    int v;
+    int v = 0; /* gcc does not see that gguf_bool sets it */
     int status = gguf_bool(g, key, &v, err);
     if (status > 0)
         *flag = (uint8_t)v;
