@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -55,10 +56,20 @@ def record_line(name, data):
     return f"{name},sha256={digest},{len(data)}\n"
 
 
+def without_unwinding(program):
+    """The bytes of a C program without its tables for exceptions, which nothing throws: 80 kB of the wheel."""
+    with tempfile.TemporaryDirectory() as folder:
+        less = Path(folder) / "program"
+        sections = ["--remove-section=.eh_frame", "--remove-section=.eh_frame_hdr"]
+        subprocess.run(["objcopy", *sections, program, less], check=True)
+        return less.read_bytes()
+
+
 def write_wheel(folder, version, library, program, crypto):
     """Writes the wheel and returns its path. Equal content gives equal bytes."""
     binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program, crypto)}
     files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
+    files["mgpt/mgpt"] = without_unwinding(program)
     files |= {f"mgpt/{p.name}": p.read_bytes() for p in sorted((HERE / "mgpt").iterdir()) if p.suffix in (".py", ".typed")}
     platform_tag, info = tag(binaries.values()), f"mgpt-{version}.dist-info"
     files |= {
