@@ -60,8 +60,8 @@ int why_tokens(struct why *w, mgpt_error *err)
         return empty_value(w, w->tokens, err);
     mgpt_session *s = engine_fork(w->engine, w->engine->session, err);
     int status = s ? MGPT_OK : MGPT_EMEM;
-    for (size_t i = w->n_prompt; i-- > 0 && status == MGPT_OK && !interrupted();)
-        status = run_without(w, s, i, err);
+    for (size_t i = w->n_prompt; i > 0 && status == MGPT_OK && !interrupted(); i--)
+        status = run_without(w, s, i - 1, err);
     mgpt_session_free(s);
     return stopped(status);
 }
