@@ -251,7 +251,8 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
 
 static float *floats(size_t n)
 {
-    return calloc(n + 1, sizeof(float));
+    static float zeros[1 << 26], *next = zeros;
+    return (next += n) - n;
 }
 
 static void add(float *x, const float *y, int here)
