@@ -25,9 +25,8 @@ static uint64_t number(const uint8_t *p, int n_bytes)
 static float half(const uint8_t *p)
 {
     uint32_t h = (uint32_t)number(p, 2), e = h >> 10 & 31, m = h & 1023;
-    float size =
-        e == 31 ? (m ? NAN : INFINITY) : ldexpf((float)(e ? m + 1024 : m), e ? (int)e - 25 : -24);
-    return h >> 15 ? -size : size;
+    float size = ldexpf((float)(e ? m + 1024 : m), e ? (int)e - 25 : -24);
+    return (h >> 15 ? -1.0f : 1.0f) * (e < 31 ? size : m ? NAN : INFINITY);
 }
 
 static float exp_f32(float x)
