@@ -61,6 +61,12 @@ struct site {
     double *value;
 };
 
+/* 1: one key or value is left out, for the queries after it. */
+static int is_column(const struct sweep_grid *g)
+{
+    return g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
+}
+
 static void change_values(const struct site *s, float *row, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -75,11 +81,11 @@ static void change_values(const struct site *s, float *row, size_t n)
 static void change_attention(const struct site *s, const mgpt_value *value)
 {
     float *row = value->data + s->head * value->stride;
-    int is_column = s->grid->mode == SWEEP_KEY || s->grid->mode == SWEEP_VALUE;
+    int column = is_column(s->grid);
     for (size_t h = 0; h < s->grid->group; h++, row += value->stride) {
-        if (is_column && value->pos > s->pos)
+        if (column && value->pos > s->pos)
             row[s->pos] = s->grid->mode == SWEEP_KEY ? -INFINITY : 0.0f;
-        else if (!is_column && value->pos == s->pos)
+        else if (!column && value->pos == s->pos)
             change_values(s, row, (size_t)value->cols);
     }
 }
@@ -117,11 +123,10 @@ static int is_late(mgpt_point point)
 static int changes_nothing(const struct patch_sweep *s, const struct site *site)
 {
     const struct sweep_grid *g = site->grid;
-    int is_column = g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
     size_t n;
     if (site->first >= s->n_tokens)
         return 1;
-    if (!is_column && site->pos >= 0 && (size_t)site->pos + 1 < s->n_tokens &&
+    if (!is_column(g) && site->pos >= 0 && (size_t)site->pos + 1 < s->n_tokens &&
         site->layer + 1 == s->engine->info.n_layer && is_late(g->point))
         return 1;
     if (g->mode != SWEEP_PATCH)
@@ -156,7 +161,7 @@ static struct site make_site(const struct patch_sweep *s, const struct sweep_gri
                         .head = (size_t)g->heads[head] * g->group,
                         .value = &g->values[index]};
     site.first = site.pos == SWEEP_EVERYWHERE ? 0 : (size_t)site.pos;
-    site.first += g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
+    site.first += (size_t)is_column(g);
     site.row = row_of(s, &site, layer, head);
     return site;
 }
@@ -282,8 +287,7 @@ static int add_site(struct batch *b, const struct patch_sweep *s, struct slot *s
 {
     const struct sweep_grid *g = site->grid;
     size_t first = site->first, n = s->n_tokens - first;
-    int is_column = g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
-    int alone = is_late(g->point) && !is_column && site->pos != SWEEP_EVERYWHERE;
+    int alone = is_late(g->point) && !is_column(g) && site->pos != SWEEP_EVERYWHERE;
     slot->change = (struct watcher){MGPT_POINT_BIT(g->point), change_site, site, NULL};
     add_run(b, s, slot, site->layer, first, alone ? 1 : n);
     if (alone && n > 1) {
