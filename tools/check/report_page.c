@@ -2,7 +2,6 @@
 #include "check/report_page.h"
 
 #include "base/error.h"
-#include "base/xxh64.h"
 #include "common/files.h"
 #include "common/text.h"
 
@@ -12,12 +11,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-
-#if defined(__clang__)
-#define COMPILER __VERSION__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
 
 static int fail_io(const char *what)
 {
@@ -75,19 +68,16 @@ static void put_argument(struct outfile *out, const char *text)
 static void put_model(struct outfile *out, const struct engine *e)
 {
     const mgpt_info *i = &e->info;
-    struct file file;
-    const uint8_t *bytes;
-    size_t n;
+    uint64_t hash, n;
+    mgpt_error err;
     put(out, "| model | %s, %d layers, %d wide, %d heads (%d of keys), vocabulary %d, %s |\n",
         i->arch, (int)i->n_layer, (int)i->n_embd, (int)i->n_head, (int)i->n_head_kv,
         (int)i->n_vocab, i->type);
     put(out, "| | %s, %s, positions: %s, epsilon %g, rope base %g, %s head |\n", i->norm,
         i->activation, i->position, (double)i->norm_eps, (double)i->rope_base,
         i->tied ? "tied" : "untied");
-    if (engine_bytes(e, &file, &bytes, &n, NULL) < 0)
-        return;
-    put(out, "| GGUF file | %zu bytes, XXH64 %016" PRIx64 " |\n", n, xxh64(bytes, n));
-    file_close(&file);
+    if (engine_hash(e, &hash, &n, &err) == MGPT_OK)
+        put(out, "| GGUF file | %" PRIu64 " bytes, XXH64 %016" PRIx64 " |\n", n, hash);
 }
 
 static const char *verdict_of(int code)
@@ -126,7 +116,7 @@ static int write_page(const struct report_page *page, const struct engine *e, in
     put(&out, "# mgpt check: %s\n\n    mgpt", verdict_of(code));
     for (int i = 0; i < argc; i++)
         put_argument(&out, argv[i]);
-    put(&out, "\n\n| | |\n| --- | --- |\n| mgpt | %s, %s, %s %s |\n", mgpt_version(), COMPILER,
+    put(&out, "\n\n| | |\n| --- | --- |\n| mgpt | %s, %s, %s %s |\n", mgpt_version(), CLI_COMPILER,
         system.sysname, system.machine);
     if (e->model) {
         put(&out, "| instruction set | %s |\n", e->info.isa);

@@ -70,6 +70,13 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli_command *co
 /* "mgpt: FILE: text (byte N)"; returns the exit code for err->status. file may be NULL. */
 int cli_fail(const char *file, const mgpt_error *err);
 
+/* What compiled this program: "gcc 12.2.0". */
+#if defined(__clang__)
+#define CLI_COMPILER __VERSION__
+#else
+#define CLI_COMPILER "gcc " __VERSION__
+#endif
+
 /* Prints "mgpt: text": information for the user; the command continues. No option silences it. */
 __attribute__((format(printf, 1, 2))) void cli_note(const char *fmt, ...);
 

@@ -66,16 +66,6 @@ int engine_open(struct engine *e)
     return e->steer_spec ? steer_read(&e->steer, e->steer_spec) : EXIT_OK;
 }
 
-int engine_bytes(const struct engine *e, struct file *file, const uint8_t **bytes, size_t *n_bytes,
-                 mgpt_error *err)
-{
-    *file = (struct file){0};
-    int status = e->converted ? MGPT_OK : files_open(file, e->path, err);
-    *bytes = e->converted ? e->converted : file->data;
-    *n_bytes = e->converted ? e->n_converted : file->size;
-    return status;
-}
-
 int engine_same_tokens(const struct engine *a, const struct engine *b)
 {
     if (a->info.n_vocab != b->info.n_vocab) {

@@ -105,6 +105,9 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
 /* EXIT_OK if ids mean the same in both, which are open; else tells the user, EXIT_REFUSED. */
 int engine_same_tokens(const struct engine *a, const struct engine *b);
 
+/* XXH64 of those bytes, and their number. A status. */
+int engine_hash(const struct engine *e, uint64_t *hash, uint64_t *n_bytes, mgpt_error *err);
+
 /* engine_parse, and then an open model and a sampler. */
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);

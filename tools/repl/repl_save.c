@@ -17,7 +17,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/xxh64.h"
 #include "common/files.h"
 #include "common/json_read.h"
 
@@ -26,15 +25,11 @@
 
 int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
 {
-    struct file file;
-    const uint8_t *bytes;
-    size_t n;
+    uint64_t n;
     if (!r->model_hashed) {
-        if (engine_bytes(&r->engine, &file, &bytes, &n, err) < 0)
+        if (engine_hash(&r->engine, &r->model_hash, &n, err) < 0)
             return err->status;
-        r->model_hash = xxh64(bytes, n);
         r->model_hashed = n == r->engine.info.file_bytes;
-        file_close(&file);
     }
     *hash = r->model_hash;
     if (r->model_hashed)

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/xxh64.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "kernels/kernels.h"
@@ -15,19 +14,6 @@
 
 #define ATTEST_FORMAT "mgpt attest"
 enum { ATTEST_VERSION = 1, RECORD_BYTES = 64 << 20 /* the largest record */ };
-
-int attest_model(struct attest *a, const struct engine *e, mgpt_error *err)
-{
-    struct file file;
-    const uint8_t *bytes;
-    size_t n;
-    if (engine_bytes(e, &file, &bytes, &n, err) < 0)
-        return err->status;
-    a->model = xxh64(bytes, n);
-    a->n_bytes = n;
-    file_close(&file);
-    return MGPT_OK;
-}
 
 /* ---- reading ---- */
 
@@ -154,17 +140,11 @@ int attest_write(const char *path, const struct attest *a, const struct self_bit
     snprintf(model, sizeof model, "%016" PRIx64, a->model);
     snprintf(logits, sizeof logits, "%016" PRIx64, a->logits);
     json_watch();
-    json_t *tree =
-        json_pack("{ss si si s{ss sI} ss so ss s{ss ss so}}", "format", ATTEST_FORMAT, "version",
-                  (int)ATTEST_VERSION, "spec", (int)SPEC_VERSION, "model", "xxh64", model, "bytes",
-                  (json_int_t)a->n_bytes, "kv", a->kv, "tokens", json_ids(a->tokens, a->n),
-                  "logits", logits, "by", "mgpt", mgpt_version(), "compiler",
-#if defined(__clang__)
-                  __VERSION__,
-#else
-                  "gcc " __VERSION__,
-#endif
-                  "isa", isas_of(bits));
+    json_t *tree = json_pack("{ss si si s{ss sI} ss so ss s{ss ss so}}", "format", ATTEST_FORMAT,
+                             "version", (int)ATTEST_VERSION, "spec", (int)SPEC_VERSION, "model",
+                             "xxh64", model, "bytes", (json_int_t)a->n_bytes, "kv", a->kv, "tokens",
+                             json_ids(a->tokens, a->n), "logits", logits, "by", "mgpt",
+                             mgpt_version(), "compiler", CLI_COMPILER, "isa", isas_of(bits));
     int status = json_write(tree, path, FILES_ATTEST, err);
     json_decref(tree);
     return status;

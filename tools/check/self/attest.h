@@ -30,7 +30,4 @@ int attest_read(const char *path, struct attest *a, mgpt_error *err);
 int attest_write(const char *path, const struct attest *a, const struct self_bits *bits,
                  mgpt_error *err);
 
-/* Sets model and n_bytes to those of the engine's model. */
-int attest_model(struct attest *a, const struct engine *e, mgpt_error *err);
-
 #endif

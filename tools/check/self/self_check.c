@@ -269,7 +269,7 @@ static int match_model(const struct self_options *o, const struct engine *e, str
         return EXIT_OK;
     if (o->attest && files_may_write(o->attest, FILES_ATTEST, &err) < 0)
         return cli_fail(o->attest, &err);
-    if (attest_model(record, e, &err) < 0)
+    if (engine_hash(e, &record->model, &record->n_bytes, &err) < 0)
         return cli_fail(o->path, &err);
     snprintf(record->kv, sizeof record->kv, "%s", e->kv ? e->kv : "chosen");
     if (!o->attested || theirs == record->model)
