@@ -185,9 +185,10 @@ TEST(vocabulary_in_error)
     }
     mgpt_error err;
     assert_int_equal(tok_encode(tok_file_open(&f), "#", 1, 0, NULL, 0, &err), MGPT_ETEXT);
-    assert_true(strlen(err.text) < 150);
-    assert_non_null(strstr(err.text, "(128 tokens: \xC4\x80\xC4\x82\xC4\x84"));
-    assert_string_equal(err.text + strlen(err.text) - 4, "...)");
+    const char *known = strstr(err.text, "(128 tokens: \xC4\x80\xC4\x82\xC4\x84");
+    assert_non_null(known);
+    assert_string_equal(known + strlen("(128 tokens: ") + 58,
+                        "...)"); /* 29 characters of two bytes */
     tok_file_free(&f);
 }
 
