@@ -19,7 +19,9 @@ from .model import Decoder, Info, Model
 from .patching import Grid, Patched
 from .score import Score
 from .session import Session, step_many
+from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
 __all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "Cache", "CheckResult", "Decoder", "Error",
-           "Grid", "Hook", "Info", "Model", "Patched", "Sampler", "Score", "Session", "check", "step_many"]
+           "Grid", "Hook", "Info", "Model", "Patched", "Sampler", "Score", "Session", "Steering",
+           "check", "step_many"]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ._lib import lib
+from ._lib import call, lib
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
+
+    from .steering import Added
 
 
 class ModelHandle:
@@ -43,12 +45,17 @@ class ModelHandle:
 
 
 class SessionHandle:
-    """An mgpt_session and the lock that keeps a second thread out."""
+    """An mgpt_session, the lock that keeps a second thread out, and the tap that it has outside of calls with hooks."""
 
-    def __init__(self, pointer: int, model: ModelHandle) -> None:
-        self.pointer, self.model = pointer, model
+    def __init__(self, pointer: int, model: ModelHandle, steering: Added) -> None:
+        self.pointer, self.model, self.steering = pointer, model, steering
         self.lock = threading.RLock()  # a hook may read the session that calls it
         model.add(pointer)
+        self.watch()
+
+    def watch(self, points: int = 0, callback: Any = None) -> None:
+        """Sets the tap; without arguments that of the steering vectors."""
+        call("mgpt_tap", self.pointer, points or self.steering.points, callback or self.steering.callback, None)
 
     def __enter__(self) -> int:
         if not self.lock.acquire(blocking=False):

@@ -23,6 +23,7 @@ from ._lib import ESTOP, POINT, CError, CValue, TapFn, call, fail, lib
 from .norms import INPUTS, Norm, load_norm, norm_tensor
 
 if TYPE_CHECKING:
+    from ._handle import SessionHandle
     from .model import Model
 
 Floats = npt.NDArray[np.float32]
@@ -143,21 +144,22 @@ class Tap:
         self._again = False
         self._failed: BaseException | None = None
 
-    def run(self, session: int, tokens: npt.NDArray[np.int32]) -> None:
+    def run(self, session: SessionHandle, tokens: npt.NDArray[np.int32]) -> None:
         """Feeds the tokens to a session, which is as before if a hook raises."""
         callback, err = TapFn(self._call), CError()
-        call("mgpt_tap", session, self._points(), callback, None)
+        self._steering = session.steering
+        session.watch(self._points() | self._steering.points, callback)
         try:
             while True:
                 self._again = False
-                status = lib.mgpt_feed(session, tokens.ctypes.data, len(tokens), c.byref(err))
+                status = lib.mgpt_feed(session.pointer, tokens.ctypes.data, len(tokens), c.byref(err))
                 if self._failed is not None:
                     raise self._failed
                 if status != ESTOP or not self._again:
                     break
         finally:
             self._failed = None  # its traceback refers to this object
-            call("mgpt_tap", session, 0, TapFn(), None)
+            session.watch()
         if status < 0:
             raise fail(err)
 
@@ -173,7 +175,8 @@ class Tap:
     def _call(self, value: Any, user: object) -> int:
         """The C callback: 0 to go on, 1 to stop."""
         try:
-            self._see(value[0], _view(value[0]))
+            self._steering.add(value[0])
+            self._see(value[0], view(value[0]))
         except BaseException as failed:
             self._failed = failed
         return int(self._again or self._failed is not None)
@@ -260,7 +263,7 @@ class Tap:
         return self.store[name]
 
 
-def _view(value: CValue) -> Floats:
+def view(value: CValue) -> Floats:
     """The engine's own buffer, for the time of the callback."""
     n = (value.rows - 1) * value.stride + value.cols
     memory = (c.c_float * n).from_address(value.data)

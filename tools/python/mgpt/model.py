@@ -21,6 +21,7 @@ from .generate import Sampler, generate
 from .patching import Metric, Patched, run_hooks, run_program
 from .score import Score, score
 from .session import Floats, Session, Tokens, ids
+from .steering import NOTHING, Added, Steering, Vectors
 
 if TYPE_CHECKING:
     from .lab import Page
@@ -94,7 +95,7 @@ class Model:
         if not isinstance(self.path, str):
             raise TypeError(f"path: expected str or a path of str, found {self.path!r}")
         params, file, kept = CModelParams(isa.encode() if isa else None, vocab_only, threads, 0), self.path, None
-        if not _is_gguf(self.path):
+        if not is_gguf(self.path):
             from ._tool import converted
 
             kept = converted(self.path, convert, self.notes)
@@ -191,13 +192,19 @@ class Model:
 
     # ---- runs ----
 
-    def session(self, *, n_ctx: int = 0, threads: int = 0, chunk: int = 0, kv: str = "auto") -> Session:
+    def session(self, *, n_ctx: int = 0, threads: int = 0, chunk: int = 0, kv: str = "auto",
+                steer: Steering | Vectors | None = None) -> Session:
         """An empty session of at most n_ctx positions (0: the model's).
 
         `threads` and `chunk` (tokens per pass, 0: chosen) never change a bit. `kv` is the type of keys and values:
-        "f32", "f16", "q8_0" or "auto".
+        "f32", "f16", "q8_0" or "auto". `steer` adds vectors to the residual stream: Steering(file or array, scale).
         """
-        return Session._new(self, n_ctx, threads, chunk, kv)
+        return Session._new(self, n_ctx, threads, chunk, kv, self._added(steer))
+
+    def _added(self, steer: Steering | Vectors | None) -> Added:
+        if steer is None:
+            return NOTHING
+        return Added((steer if isinstance(steer, Steering) else Steering(steer)).rows(self))
 
     @property
     def hook_names(self) -> list[str]:
@@ -209,43 +216,49 @@ class Model:
             self._hook_table = _hooks.list_hooks(self)
         return self._hook_table
 
-    def _tapped(self, text: str | Tokens, rows: Iterable[_hooks.HookRow], names: _hooks.Names) -> _hooks.Tap:
+    def _tapped(self, text: str | Tokens, rows: Iterable[_hooks.HookRow], names: _hooks.Names,
+                steer: Steering | Vectors | None) -> _hooks.Tap:
         tokens = self._tokens(text)
         if not len(tokens):
             raise ValueError("text: nothing to run: the text is empty and the model has no BOS")
         logits = self._all_hooks()["logits"]
         tap = _hooks.Tap(self, rows, [*_hooks.choose(self, names), logits], len(tokens))
-        session = self.session(kv="f32", chunk=min(len(tokens), 4096))
-        with session._open() as pointer:
-            tap.run(pointer, tokens)
+        session = self.session(kv="f32", chunk=min(len(tokens), 4096), steer=steer)
+        handle = session._open()
+        with handle:
+            tap.run(handle, tokens)
         tap.labels = self._labels(tokens)
         return tap
 
     def run_with_cache(self, text: str | Tokens, names: _hooks.Names = None, *, hooks: Iterable[_hooks.HookRow] = (),
-                       remove_batch_dim: bool = False) -> tuple[Floats, Cache]:
+                       remove_batch_dim: bool = False,
+                       steer: Steering | Vectors | None = None) -> tuple[Floats, Cache]:
         """Runs a text or tokens; returns logits [1, T, n_vocab] and the values inside, as TransformerLens does.
 
         `names` chooses: None (all), a name or pattern ("blocks.*.attn.hook_pattern"), several, or a function of the
-        name. `hooks` change values first, as in run_with_hooks. Keys and values are kept in float32.
+        name. `hooks` change values first, as in run_with_hooks. Keys and values are kept in float32. `steer` is as in
+        `session`; hooks get what it has changed.
         """
-        tap = self._tapped(text, hooks, names)
+        tap = self._tapped(text, hooks, names, steer)
         values = {n: v[0] if remove_batch_dim else v for n, v in tap.store.items()}
         logits = tap.store["logits"]
         del values["logits"]
         return logits, Cache(values, tap.labels, self.info.n_layer)
 
-    def run_with_hooks(self, text: str | Tokens, hooks: Iterable[_hooks.HookRow]) -> Floats:
+    def run_with_hooks(self, text: str | Tokens, hooks: Iterable[_hooks.HookRow],
+                       steer: Steering | Vectors | None = None) -> Floats:
         """Runs a text or tokens with hooks; returns logits [1, T, n_vocab].
 
         Each hook is (name, function), the name as in run_with_cache. function(value, hook=...) gets a copy of the
         value, [1, T, ...] as in TransformerLens, and changes it in place or returns a new one of its shape. Texts above
         4096 tokens come in chunks. An exception in a hook ends the run and comes through.
         """
-        return self._tapped(text, hooks, ()).store["logits"]
+        return self._tapped(text, hooks, (), steer).store["logits"]
 
     def generate(self, text: str | Tokens = "", n: int | None = None, *, temperature: float = 0.8, top_k: int = 0,
                  top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, n_ctx: int = 0, threads: int = 0,
-                 kv: str = "auto", hooks: Iterable[_hooks.HookRow] = ()) -> Iterator[str]:
+                 kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (),
+                 steer: Steering | Vectors | None = None) -> Iterator[str]:
         """Continues a text: yields pieces until an end token, n tokens, or the end of the context.
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options.
@@ -253,13 +266,14 @@ class Model:
         tokens = self._tokens(text)
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
-        session = self.session(n_ctx=n_ctx, threads=threads, kv=kv)
+        session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
         return generate(session, tokens, n, Sampler(temperature, top_k, top_p, min_p, seed), list(hooks))
 
-    def score(self, texts: Iterable[str | Tokens], *, threads: int = 0) -> list[Score]:
+    def score(self, texts: Iterable[str | Tokens], *, threads: int = 0,
+              steer: Steering | Vectors | None = None) -> list[Score]:
         """Log-probabilities of texts, with the numbers of `mgpt score --json`. A str is a document: BOS in front and
         the end token after it where the model has them. Tokens are taken as they are."""
-        return score(self, texts, threads)
+        return score(self.session(threads=threads, steer=steer), texts)
 
     def patch(self, clean: str | Tokens, corrupt: str | Tokens | None = None, metric: Metric = "kl",
               over: str | Sequence[str] = "resid_pre", *, mode: str | None = None, into: str | None = None,
@@ -325,7 +339,7 @@ class Decoder:
         return self._buffer.raw[:n].decode()
 
 
-def _is_gguf(path: str) -> bool:
+def is_gguf(path: str) -> bool:
     """As the commands decide it: by content. What cannot be opened is left to mgpt_open's message."""
     if os.path.isdir(path):
         return False

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import POINT, CError, CRun, TapFn, call, fail, lib
+from ._lib import POINT, CError, CRun, TapFn, fail, lib
 
 if TYPE_CHECKING:
     from .model import Model
     from .session import Ints, Session, Tokens
+    from .steering import Added
 
 WINDOW_TEXTS, WINDOW_TOKENS = 64, 2048
 
@@ -43,11 +44,11 @@ class Score:
         return float(np.exp(-self.sum_logprob / self.n_tokens)) if self.n_tokens else float("nan")
 
 
-def score(model: Model, texts: Iterable[str | Tokens], threads: int) -> list[Score]:
-    """See Model.score. Texts that follow each other share passes over the weights."""
+def score(session: Session, texts: Iterable[str | Tokens]) -> list[Score]:
+    """See Model.score. Texts that follow each other share passes over the weights, in forks of the session."""
     if isinstance(texts, str):
         raise TypeError("texts: expected several, found one str; give [text]")
-    sessions, rows = [model.session(threads=threads)], []
+    model, sessions, rows = session.model, [session], []
     for window in _windows(_document(model, text) if isinstance(text, str) else model._tokens(text) for text in texts):
         while len(sessions) < len(window):
             sessions.append(sessions[0].fork())
@@ -81,21 +82,24 @@ def _document(model: Model, text: str) -> Ints:
 def _run(sessions: list[Session], window: list[Ints], logprobs: list[npt.NDArray[np.float64]]) -> None:
     """Feeds all but the last token of each text; the log-probability of each next one goes to logprobs."""
     runs, callbacks, err = (CRun * len(window))(), [], CError()
-    for run, session, tokens, out in zip(runs, sessions, window, logprobs, strict=False):
+    handles = [session._open() for session in sessions[: len(window)]]
+    for run, session, handle, tokens, out in zip(runs, sessions, handles, window, logprobs, strict=False):
         session.rewind(0)
-        callbacks.append(TapFn(_tap(tokens, out)))
-        run.session, run.tokens, run.n = session._open().pointer, tokens.ctypes.data, len(out)
-        call("mgpt_tap", run.session, 1 << POINT["LOGITS"], callbacks[-1], None)
+        callbacks.append(TapFn(_tap(tokens, out, handle.steering)))
+        run.session, run.tokens, run.n = handle.pointer, tokens.ctypes.data, len(out)
+        handle.watch(1 << POINT["LOGITS"] | handle.steering.points, callbacks[-1])
     status = lib.mgpt_feed_many(runs, len(runs), c.byref(err))
-    for run in runs:
-        call("mgpt_tap", run.session, 0, TapFn(), None)
+    for handle in handles:
+        handle.watch()
     if status < 0:
         raise fail(err)
 
 
-def _tap(tokens: Ints, out: npt.NDArray[np.float64]) -> Callable[[Any, object], int]:
+def _tap(tokens: Ints, out: npt.NDArray[np.float64], steering: Added) -> Callable[[Any, object], int]:
     def see(value: Any, user: object) -> int:
         v = value[0]
+        if v.point != POINT["LOGITS"]:
+            return steering.add(v)
         for i in range(v.rows):
             out[v.pos + i] = lib.mgpt_logprob(v.data + i * v.stride * 4, v.cols, int(tokens[v.pos + i + 1]))
         return 0

@@ -16,6 +16,7 @@ from ._lib import KV_TYPES, CSessionParams, call, lib
 
 if TYPE_CHECKING:
     from .model import Model
+    from .steering import Added
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -58,13 +59,13 @@ class Session:
         model._sessions.add(self)
 
     @classmethod
-    def _new(cls, model: Model, n_ctx: int = 0, threads: int = 0, chunk: int = 0, kv: str = "auto") -> Session:
+    def _new(cls, model: Model, n_ctx: int, threads: int, chunk: int, kv: str, steering: Added) -> Session:
         if kv not in KV_TYPES:
             raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {kv!r}")
         owner = model._open()
         numbers = _count("n_ctx", n_ctx), _count("threads", threads), _count("chunk", chunk)
         params = CSessionParams(*numbers, KV_TYPES[kv])
-        return cls(model, SessionHandle(call("mgpt_session_new", owner.pointer, c.byref(params)), owner))
+        return cls(model, SessionHandle(call("mgpt_session_new", owner.pointer, c.byref(params)), owner, steering))
 
     def _open(self) -> SessionHandle:
         handle = self._handle
@@ -94,7 +95,7 @@ class Session:
     def _run(self, handle: SessionHandle, tokens: Ints, rows: list[_hooks.HookRow]) -> Floats:
         with handle as pointer:
             if rows:
-                _hooks.Tap(self._model, rows).run(pointer, tokens)
+                _hooks.Tap(self._model, rows).run(handle, tokens)
             else:
                 call("mgpt_feed", pointer, tokens.ctypes.data, len(tokens))
             return self._logits(handle).copy()
@@ -112,10 +113,10 @@ class Session:
             call("mgpt_rewind", pointer, _count("position", position))
 
     def fork(self) -> Session:
-        """An independent copy, which shares memory with this session where it can."""
+        """An independent copy, steered as this session, which shares memory with it where it can."""
         handle = self._open()
         with handle as pointer:
-            return Session(self._model, SessionHandle(call("mgpt_fork", pointer), handle.model))
+            return Session(self._model, SessionHandle(call("mgpt_fork", pointer), handle.model, handle.steering))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes tokens, keys, values and logits to a file that fits this model only."""
