@@ -362,7 +362,8 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     s.target = (size_t)l->first_bad;
     s.feed = a->n_hooks > 0;
     s.n = positions(l, a);
-    int status = whatif_open(&s.as_is, model, a->tokens, s.n, s.err);
+    s.base = &s.as_is;
+    int status = whatif_open(&s.as_is, model, a->tokens, a->n, s.err);
     if (status != MGPT_OK)
         return status;
     s.suspects = suspects_list(&s.as_is, s.err);

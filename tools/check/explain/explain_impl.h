@@ -18,7 +18,9 @@ struct search {
     const struct locate *l;
     struct suspect *suspects; /* stb_ds array: those that were solved for come last */
     void **owned;             /* stb_ds array: what solved suspects point to */
-    struct whatif as_is;      /* the model without edits, for what it says of itself */
+    struct whatif as_is;      /* the model without edits, for all tokens */
+    const struct whatif
+        *base; /* what suspects are tried on: as_is, or with what was found before */
     size_t target,
         n;    /* the hook (n_hooks: the logits) and the positions where passes are compared */
     int feed; /* values before the target are replaced by the reference's */

@@ -58,6 +58,8 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
 {
     struct pass *p = user;
     const struct answer *a = p->s->a;
+    if (p->w->base)
+        whatif_columns_at(p->w->base, point, layer, row, n, p->row);
     whatif_columns_at(p->w, point, layer, row, n, p->row);
     int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
     int attention = answer_is_attention(point), mine = i == (int64_t)p->hook;
@@ -130,10 +132,9 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
                        struct pass *p, double *nmse)
 {
     struct whatif w;
-    int status = whatif_open(&w, s->model, s->a->tokens, n, s->err);
+    int status = whatif_over(&w, s->base, n, s->err);
     if (status != MGPT_OK)
         return status;
-    w.n_more = s->a->n - n;
     p->s = s;
     p->w = &w;
     p->attention = answer_is_attention(answer_hook(s->a, p->hook).point);

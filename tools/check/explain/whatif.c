@@ -255,9 +255,11 @@ static int read_transposed(struct whatif *w, const char *name, size_t row, size_
         w->matrix = mem_new(n_rows * n, sizeof *w->matrix);
         if (!w->matrix)
             return err_memory(err, name, n_rows * n * sizeof *w->matrix);
-        int status = mgpt_read_tensor(w->model, name, 0, n_rows * n, w->matrix, err);
-        if (status < 0)
-            return status;
+        for (size_t r = 0; r < n_rows; r++) {
+            int status = w->source.read(w->source.user, name, r, n, w->matrix + r * n, err);
+            if (status < 0)
+                return status;
+        }
         text_format(w->matrix_name, sizeof w->matrix_name, "%s", name);
     }
     for (size_t i = 0; i < n; i++)
@@ -297,6 +299,8 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
                        size_t n, float *out, mgpt_error *err)
 {
     mgpt_tensor t;
+    if (w->edit.change == TENSORS_AS_THEY_ARE)
+        return w->source.read(w->source.user, name, row, n, out, err);
     if (!oracle_tensor_find(w->model, name, &t) || n > t.dims[0] || (row && t.dims[0] != n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", name);
     if (changes(w, p, TENSORS_TRANSPOSED) && is_weight(p) && is_listed(w->edit.names, p))
@@ -319,7 +323,6 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     const struct whatif_tensor *given = given_tensor(w, called);
     const struct whatif_columns *c = w->edit.columns;
     struct tensor_name p = split_name(called);
-    char name[80];
     double times = 1, more = w->edit.change == GAINS_SHIFTED && is_gain(p) ? w->edit.x : 0;
     if (given && (row + 1) * n > given->n)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
@@ -331,8 +334,11 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
         times = c->times[row - c->first];
         row = c->first + c->from[row - c->first];
     }
-    file_name(w, called, name);
-    int status = read_row_as(w, name, p, row, n, out, err);
+    if (strcmp(w->called, called) != 0) {
+        file_name(w, called, w->file_name);
+        text_format(w->called, sizeof w->called, "%s", called);
+    }
+    int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;
     return status;
@@ -368,6 +374,24 @@ void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, doub
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+/* Copies the frequencies of `layers`, which are w's from now on. */
+static int take_layers(struct whatif *w, size_t n, mgpt_error *err)
+{
+    size_t half = w->spec.n_rot / 2;
+    w->freq = mem_new(w->spec.n_layer * half, sizeof *w->freq);
+    w->storage = mem_new(n + 1, sizeof *w->storage);
+    if (!w->freq || !w->storage)
+        return err_memory(err, "a variant", w->spec.n_layer * half * sizeof *w->freq);
+    for (size_t i = 0; i < w->spec.n_layer; i++)
+        if (w->layers[i].freq) {
+            memcpy(w->freq + i * half, w->layers[i].freq, half * sizeof *w->freq);
+            w->layers[i].freq = w->freq + i * half;
+        }
+    w->spec.layers = w->layers;
+    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w};
+    return MGPT_OK;
+}
+
 int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens, size_t n,
                 mgpt_error *err)
 {
@@ -377,26 +401,45 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
         status = oracle_describe(model, &w->spec, &w->layers, err);
     if (status != MGPT_OK)
         return status;
-    size_t half = w->spec.n_rot / 2;
-    w->freq = mem_new(w->spec.n_layer * half, sizeof *w->freq);
-    w->storage = mem_new(n + 1, sizeof *w->storage);
-    if (!w->freq || !w->storage) {
-        whatif_close(w);
-        return err_memory(err, "a variant", w->spec.n_layer * half * sizeof *w->freq);
-    }
-    for (size_t i = 0; i < w->spec.n_layer; i++)
-        if (w->layers[i].freq) {
-            memcpy(w->freq + i * half, w->layers[i].freq, half * sizeof *w->freq);
-            w->layers[i].freq = w->freq + i * half;
-        }
-    w->source = w->spec.source;
-    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w};
     w->spec.int8_inputs = 0; /* the reference does not quantise activations */
-    return MGPT_OK;
+    w->memo = oracle_memo_new(model, w->spec.source, err);
+    status = w->memo ? take_layers(w, n, err) : MGPT_EMEM;
+    if (status == MGPT_OK)
+        w->source = oracle_memo_source(w->memo);
+    if (status != MGPT_OK)
+        whatif_close(w);
+    return status;
+}
+
+int whatif_over(struct whatif *w, const struct whatif *base, size_t n, mgpt_error *err)
+{
+    int edited = base->edit.apply != NULL;
+    n = n < base->n ? n : base->n;
+    *w = (struct whatif){.model = base->model,
+                         .info = base->info,
+                         .spec = base->spec,
+                         .layer = -1,
+                         .tokens = base->tokens,
+                         .n = n,
+                         .n_more = base->n - n + base->n_more,
+                         .offset = base->offset,
+                         .block = base->block,
+                         .base = base};
+    w->source = edited ? base->spec.source : base->source;
+    w->layers = mem_new(base->spec.n_layer, sizeof *w->layers);
+    if (!w->layers)
+        return err_memory(err, "a variant", base->spec.n_layer * sizeof *w->layers);
+    if (base->spec.n_layer)
+        memcpy(w->layers, base->layers, base->spec.n_layer * sizeof *w->layers);
+    int status = take_layers(w, n, err);
+    if (status != MGPT_OK)
+        whatif_close(w);
+    return status;
 }
 
 void whatif_close(struct whatif *w)
 {
+    oracle_memo_free(w->memo);
     free(w->layers);
     free(w->freq);
     free(w->storage);

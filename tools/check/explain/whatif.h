@@ -86,14 +86,21 @@ struct whatif {
     const int32_t *tokens;       /* n of them */
     size_t n, n_more;            /* n_more tokens of the same text follow them */
     int offset;                  /* our position p is the reference's p - offset */
+    const struct whatif *base;   /* of whatif_over, or NULL */
     int32_t *storage;            /* of changed tokens */
     float *matrix;               /* the last one that was transposed */
     char matrix_name[80];
+    char called[80], file_name[80]; /* the last tensor that was read, and the file's name of it */
+    struct oracle_memo *memo;       /* of whatif_open */
 };
 
 /* The model as it is, for n tokens, which are borrowed. MGPT_OK or MGPT_EMEM. */
 int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens, size_t n,
                 mgpt_error *err);
+
+/* What `base` is, for its first n tokens: an edit of it adds to those of `base`, which must outlive
+ * it. */
+int whatif_over(struct whatif *w, const struct whatif *base, size_t n, mgpt_error *err);
 void whatif_close(struct whatif *w);
 
 /* Applies whatif_columns to a row at a point; `scratch` has room for n. */

@@ -324,7 +324,7 @@ int edit_bos_added(struct whatif *w, const struct whatif_edit *e, int layer)
     memcpy(w->storage + 1, w->tokens, w->n * sizeof *w->storage);
     w->tokens = w->storage;
     w->n++;
-    w->offset = 1;
+    w->offset += 1;
     return w->info.bos >= 0;
 }
 
@@ -335,14 +335,14 @@ int edit_first_dropped(struct whatif *w, const struct whatif_edit *e, int layer)
         return 0;
     w->tokens++;
     w->n--;
-    w->offset = -1;
+    w->offset -= 1;
     return 1;
 }
 
 int edit_rows_shifted(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
-    w->offset = e->a;
+    w->offset += e->a;
     return w->n > 2;
 }
 

@@ -20,7 +20,8 @@ struct oracle {
     void *user;
     const int32_t *tokens;
     size_t T, E, H, G, d, F, V, qw, kw;
-    double *x, *x0, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *in, *scores;
+    double *x, *x0, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
+    double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;
     mgpt_error *err;
     int status;
@@ -44,13 +45,18 @@ static enum oracle_tensor oracle_find(const struct oracle *o, int layer, const c
     return o->s->source.find(o->s->source.user, name);
 }
 
+static void read_named_row(struct oracle *o, const char *name, size_t row, size_t n, float *out)
+{
+    if (o->status == MGPT_OK)
+        o->status = o->s->source.read(o->s->source.user, name, row, n, out, o->err);
+}
+
 static void read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
                      size_t n, float *out)
 {
     char name[ORACLE_NAME];
     oracle_name(name, layer, stem, kind);
-    if (o->status == MGPT_OK)
-        o->status = o->s->source.read(o->s->source.user, name, row, n, out, o->err);
+    read_named_row(o, name, row, n, out);
 }
 
 /* A vector that may be absent: n floats in buf, or NULL. */
@@ -142,24 +148,35 @@ static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, si
     math_norm(o->s, x, x, o->T * heads * o->d / w, w, gain, NULL);
 }
 
+/* The input of a product in blocks of MATH_ROWS positions, into o->in. */
+static void block_input(struct oracle *o, const double *x, size_t n_in, int to_int8)
+{
+    for (size_t t = 0; t < o->T; t += MATH_ROWS) {
+        size_t n = o->T - t < MATH_ROWS ? o->T - t : MATH_ROWS;
+        memcpy(o->rows, x + t * n_in, n * n_in * sizeof *x);
+        for (size_t i = 0; to_int8 && i < n; i++)
+            math_to_int8(o->rows + i * n_in, n_in);
+        math_transpose(o->in + t * n_in, o->rows, n_in, n);
+    }
+}
+
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
 static void matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
     enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
     const float *bias = vector(o, layer, stem, ".bias", first + n_out, o->bias);
-    memcpy(o->in, x, o->T * n_in * sizeof *x);
-    for (size_t t = 0; kind == ORACLE_INTEGERS && o->s->int8_inputs && t < o->T; t++)
-        math_to_int8(o->in + t * n_in, n_in);
+    char name[ORACLE_NAME];
+    oracle_name(name, layer, stem, ".weight");
+    block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
     for (size_t r = 0; r < n_out && o->status == MGPT_OK; r++) {
-        read_row(o, layer, stem, ".weight", first + r, n_in, o->row);
+        read_named_row(o, name, first + r, n_in, o->row);
         for (size_t t = 0; t < o->T; t += MATH_ROWS) {
             double sum[MATH_ROWS];
-            size_t n = o->T - t < MATH_ROWS ? o->T - t : MATH_ROWS;
             for (size_t i = 0; i < MATH_ROWS; i++)
                 sum[i] = bias ? (double)bias[first + r] : 0;
-            math_dots(o->row, o->in + t * n_in, n_in, n, sum);
-            for (size_t i = 0; i < n; i++)
+            math_dots(o->row, o->in + t * n_in, n_in, sum);
+            for (size_t i = 0; i < MATH_ROWS && t + i < o->T; i++)
                 y[(t + i) * n_out + r] = sum[i];
         }
     }
@@ -361,7 +378,8 @@ static size_t widest(size_t a, size_t b, size_t c)
     return ab > c ? ab : c;
 }
 
-/* All buffers in one block, which o->x begins: matrices of T rows, and three rows of floats. */
+/* All buffers in one block, which o->x begins: matrices of T rows, blocks of products, and three
+ * rows of floats. */
 static int take_buffers(struct oracle *o)
 {
     size_t wide = widest(o->E, o->qw, o->F), bias = widest(wide, o->V, o->qw + 2 * o->kw),
@@ -369,19 +387,23 @@ static int take_buffers(struct oracle *o)
     struct {
         double **at;
         size_t cols;
-    } matrices[] = {{&o->x, o->E},  {&o->x0, o->E}, {&o->h, o->E},  {&o->q, o->qw},
-                    {&o->k, o->kw}, {&o->v, o->kw}, {&o->z, o->qw}, {&o->a, o->E},
-                    {&o->f, o->F},  {&o->up, o->F}, {&o->in, wide}, {&o->logits, o->V},
-                    {&o->scores, 1}};
+    } matrices[] = {{&o->x, o->E},  {&o->x0, o->E}, {&o->h, o->E},      {&o->q, o->qw},
+                    {&o->k, o->kw}, {&o->v, o->kw}, {&o->z, o->qw},     {&o->a, o->E},
+                    {&o->f, o->F},  {&o->up, o->F}, {&o->logits, o->V}, {&o->scores, 1},
+                    {&o->in, wide}};
     enum { N = sizeof matrices / sizeof *matrices };
     for (size_t i = 0; i < N; i++)
         total += matrices[i].cols;
-    size_t floats = 2 * wide + bias, room = total > 0 ? SIZE_MAX / 16 / total : 0;
-    double *block = o->T < room ? mem_new(o->T * total + floats, sizeof *block) : NULL;
+    size_t floats = 2 * wide + bias, blocks = 2 * MATH_ROWS * wide,
+           room = total > 0 ? SIZE_MAX / 16 / total : 0, all = o->T * total + blocks + floats;
+    double *block = o->T < room ? mem_new(all, sizeof *block) : NULL;
     if (!block)
-        return err_memory(o->err, "a pass in float64", (o->T * total + floats) * sizeof *block);
+        return err_memory(o->err, "a pass in float64", all * sizeof *block);
     for (size_t i = 0; i < N; block += o->T * matrices[i].cols, i++)
         *matrices[i].at = block;
+    block += MATH_ROWS * wide; /* the last block of o->in may be longer than T */
+    o->rows = block;
+    block += MATH_ROWS * wide;
     o->row = (float *)(void *)block;
     o->gain = o->row + wide;
     o->bias = o->gain + wide;

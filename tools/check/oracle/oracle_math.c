@@ -65,12 +65,19 @@ void math_to_int8(double *x, size_t n)
     }
 }
 
-void math_dots(const float *w, const double *x, size_t n_in, size_t n, double *sum)
+void math_transpose(double *block, const double *x, size_t n_in, size_t n)
 {
-    for (size_t i = 0; n == MATH_ROWS && i < n_in; i++)
-        for (size_t t = 0; t < MATH_ROWS; t++)
-            sum[t] += (double)w[i] * x[t * n_in + i];
-    for (size_t t = 0; n < MATH_ROWS && t < n; t++)
+    for (size_t t = 0; t < MATH_ROWS; t++)
         for (size_t i = 0; i < n_in; i++)
-            sum[t] += (double)w[i] * x[t * n_in + i];
+            block[i * MATH_ROWS + t] = t < n ? x[t * n_in + i] : 0;
+}
+
+void math_dots(const float *w, const double *block, size_t n_in, double sum[MATH_ROWS])
+{
+    double s[MATH_ROWS]; /* in registers: the compiler need not write it for each i */
+    memcpy(s, sum, sizeof s);
+    for (size_t i = 0; i < n_in; i++)
+        for (size_t t = 0; t < MATH_ROWS; t++)
+            s[t] += (double)w[i] * block[i * MATH_ROWS + t];
+    memcpy(sum, s, sizeof s);
 }

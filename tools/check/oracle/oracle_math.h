@@ -22,8 +22,10 @@ double math_cap(double x, double cap);
  * is float64. */
 void math_to_int8(double *x, size_t n);
 
-/* Adds to sum[t] the product of w with row t of x, for n rows of at most MATH_ROWS. */
-enum { MATH_ROWS = 4 };
-void math_dots(const float *w, const double *x, size_t n_in, size_t n, double *sum);
+/* Products of a row w with MATH_ROWS rows at a time, whose values are side by side: block[i][t] is
+ * value i of row t, of n rows, or 0. Each sum adds up in the order of i. */
+enum { MATH_ROWS = 8 };
+void math_transpose(double *block, const double *x, size_t n_in, size_t n);
+void math_dots(const float *w, const double *block, size_t n_in, double sum[MATH_ROWS]);
 
 #endif

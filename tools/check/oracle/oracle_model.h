@@ -10,6 +10,14 @@
 int oracle_describe(const mgpt_model *model, struct oracle_spec *spec, struct oracle_layer **layers,
                     mgpt_error *err);
 
+/* A source that reads each tensor of a file once and keeps it, up to 256 MB of all. NULL: out of
+ * memory. */
+struct oracle_memo;
+struct oracle_memo *oracle_memo_new(const mgpt_model *model, struct oracle_source file,
+                                    mgpt_error *err);
+struct oracle_source oracle_memo_source(struct oracle_memo *memo);
+void oracle_memo_free(struct oracle_memo *memo);
+
 /* The i-th matrix or vector by name, or NULL: the tensor as the file has it. */
 int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *tensor);
 
