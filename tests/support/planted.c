@@ -98,13 +98,11 @@ static const char *cause_of(const struct explain *e)
 {
     static char text[128];
     const struct explain_weight *w = &e->weight;
-    if (w->found) {
+    if (w->proved) {
         snprintf(text, sizeof text, "%s row %d column %d", w->tensor, (int)w->row, (int)w->col);
         return text;
     }
-    if (e->head_only)
-        return e->head;
-    return e->restored ? e->trials[0].cause : not_found;
+    return e->proved ? explain_cause(e) : e->head[0] ? e->head : not_found;
 }
 
 /* Runs both for one answer; returns whether the cause is the one that was planted. */

@@ -2,7 +2,6 @@
 #include "check/compare/check_inside.h"
 
 #include "check/explain/explain.h"
-#include "common/interrupt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,11 +25,11 @@ static int explain(const struct check_inside *c, const struct answer *answer,
         return EXIT_OK;
     }
     int status = explain_run(&e, c->engine->model, answer, locate, &err);
-    if (status == MGPT_ESTOP && interrupted())
-        return EXIT_INTERRUPTED;
     if (status != MGPT_OK)
         return cli_fail(c->path, &err);
     int code = c->json ? explain_print_json(&e) : explain_print(&e);
+    if (code == EXIT_OK && e.interrupted)
+        code = EXIT_INTERRUPTED;
     explain_free(&e);
     return code;
 }

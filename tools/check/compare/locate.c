@@ -50,6 +50,13 @@ static void compare_row(struct locate_at *at, const double *theirs, const float 
     }
 }
 
+void locate_row(struct locate *l, size_t hook, size_t pos, size_t head, const double *theirs,
+                const float *ours, size_t n)
+{
+    compare_row(&l->hooks[hook].own[pos], theirs, ours, n, head, 0);
+    l->hooks[hook].fired = 1;
+}
+
 static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t r)
 {
     struct locate_hook *h = &w->l->hooks[i];
@@ -127,19 +134,31 @@ static int locate_is_norm(mgpt_point point)
            point == MGPT_FINAL;
 }
 
-/* TransformerLens records an RMSNorm before its gain is applied: a norm that differs while the next
- * value, which is computed from it, does not, was only recorded at another place. */
+/* The value that is computed from a norm's or from the embedding's, or NULL: others follow. */
+static const struct locate_hook *computed_from(const struct locate_hook *h)
+{
+    const struct locate_hook *next = h + 1;
+    if (h->hook.point == MGPT_EMBD) {
+        next += next->hook.point == MGPT_POS_EMBD;
+        return next->hook.layer == 0 && next->hook.point == MGPT_RESID_PRE ? next : NULL;
+    }
+    int same = next->hook.layer == h->hook.layer || h->hook.point == MGPT_EMBD_NORM;
+    return locate_is_norm(h->hook.point) && same ? next : NULL;
+}
+
+/* TransformerLens records an RMSNorm before its gain is applied, and some record the embedding
+ * before its factor: a value that differs while the next one, which is computed from it, does not,
+ * was only recorded at another place. */
 static void find_elsewhere(struct locate *l)
 {
     for (size_t i = 0; i < l->n_hooks; i++) {
-        struct locate_hook *h = &l->hooks[i], *next = h + 1;
-        h->elsewhere = h->bad && locate_is_norm(h->hook.point) && next->fired && !next->bad &&
-                       (next->hook.layer == h->hook.layer || h->hook.point == MGPT_EMBD_NORM) &&
-                       isfinite(h->nmse);
+        struct locate_hook *h = &l->hooks[i];
+        const struct locate_hook *next = computed_from(h);
+        h->elsewhere = h->bad && next && next->fired && !next->bad && isfinite(h->nmse);
     }
 }
 
-static void judge_all(struct locate *l)
+void locate_judge(struct locate *l)
 {
     for (size_t i = 0; i <= l->n_hooks; i++) {
         struct locate_hook *h = &l->hooks[i];
@@ -176,9 +195,11 @@ static int run_engine_pass(struct walk *w, const mgpt_model *model, int feeding)
     return oracle_engine_pass(model, w->a->tokens, w->a->n, points, locate_tap, w, w->err);
 }
 
-static int make_hooks(struct locate *l, const struct answer *a, mgpt_error *err)
+int locate_open(struct locate *l, const struct answer *a, double bound, mgpt_error *err)
 {
     size_t n_hooks = a->n_hooks + 1;
+    *l = (struct locate){.n_hooks = a->n_hooks, .n = a->n, .bound = bound};
+    l->first_bad = l->last_good = -1;
     l->hooks = mem_new(n_hooks, sizeof *l->hooks);
     for (size_t i = 0; l->hooks && i < n_hooks; i++) {
         struct locate_hook *h = &l->hooks[i];
@@ -197,17 +218,17 @@ int locate_run(struct locate *l, const mgpt_model *model, const struct answer *a
     mgpt_error local;
     mgpt_info info;
     err = err ? err : &local;
-    *l = (struct locate){.n_hooks = a->n_hooks, .n = a->n, .bound = bound};
-    l->first_bad = l->last_good = -1;
     struct walk w = {.l = l, .a = a, .info = &info, .err = err};
     w.row = mem_new(answer_widest(a), sizeof *w.row);
-    int status = mgpt_get_info(model, &info, err);
+    int status = locate_open(l, a, bound, err);
     if (status == MGPT_OK)
-        status = w.row ? make_hooks(l, a, err) : err_memory(err, "a row", 0);
+        status = mgpt_get_info(model, &info, err);
+    if (status == MGPT_OK && !w.row)
+        status = err_memory(err, "a row", 0);
     if (status == MGPT_OK)
         status = run_engine_pass(&w, model, 0);
     if (status == MGPT_OK)
-        judge_all(l);
+        locate_judge(l);
     if (status == MGPT_OK && l->first_bad >= 0 && a->n_hooks > 0)
         status = run_engine_pass(&w, model, 1);
     if (status == MGPT_OK && a->n_hooks > 0)

@@ -40,6 +40,13 @@ int locate_run(struct locate *locate, const mgpt_model *model, const struct answ
                double bound, mgpt_error *err);
 void locate_free(struct locate *locate);
 
+/* The same for a pass of somebody else: rows in any order, then what they say. Without attention to
+ * stages that are wrong by themselves. */
+int locate_open(struct locate *locate, const struct answer *answer, double bound, mgpt_error *err);
+void locate_row(struct locate *locate, size_t hook, size_t pos, size_t head, const double *theirs,
+                const float *ours, size_t n);
+void locate_judge(struct locate *locate);
+
 /* The layers in which the first bad value may have gone wrong: they follow the last good hook, and
  * the bad one follows them. None when from > to. */
 struct locate_layers {

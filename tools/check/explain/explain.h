@@ -4,7 +4,8 @@
  * Each suspect is a pass of the float64 oracle over a few positions with one thing changed. With
  * inner values the pass is fed with the reference's up to the first bad hook, and only suspects
  * that show there are tried first; with logits only, the shape of the error over positions says
- * which come first.
+ * which come first. What restores agreement there is a hint, until a whole pass with it agrees with
+ * everything that the reference has: then it is the cause.
  */
 #ifndef MGPT_EXPLAIN_H
 #define MGPT_EXPLAIN_H
@@ -15,17 +16,20 @@
 struct explain_trial {
     char cause[160];
     double nmse; /* the worst position's, where it was looked at; NaN: not finite */
+    size_t good; /* positions that agree before the first that does not */
     size_t suspect;
-    int layer; /* -1: all */
+    int layer;     /* -1: all */
+    int proved;    /* a whole pass with it agrees everywhere that is compared */
+    double logits; /* NMSE of that pass; NaN: there was none */
 };
 
 /* A weight (or a few) that differs, found by its effect on the numbers that follow. */
 struct explain_weight {
-    int found;
+    int found, proved; /* proved: it is the cause */
     char tensor[80];
     int64_t row, col; /* -1: not known, or a vector has none */
     double ours, theirs;
-    int not_finite; /* ours is NaN or infinite; what the reference has is not known */
+    int not_finite; /* ours is NaN or infinite */
 };
 
 struct explain {
@@ -35,18 +39,23 @@ struct explain {
     int kernels;     /* float64 agrees and the engine does not: its kernels are wrong */
     struct explain_trial *trials; /* stb_ds array, best first */
     size_t n_tried;
-    int restored;  /* the best one is within the bound */
-    double logits; /* NMSE of the logits of a whole pass with it */
+    int proved; /* the cause is known: a whole pass with it agrees everywhere that is compared. It is
+                 * the weight, the kernels, `first` and `with` together, or the first trial */
+    char first[160], with[160]; /* two causes at once, or "" */
+    double logits;              /* NMSE of the logits of a whole pass with the cause */
     struct explain_weight weight;
     char head[160]; /* where nothing restores agreement: what the file shows of a tied head */
-    int head_only;  /* and only the head's product is wrong: that is the cause */
+    int interrupted;
 };
 
 /* Looks for the cause of what `locate` found (which must have found something). MGPT_OK whether or
- * not there is one; MGPT_ESTOP after Ctrl-C. */
+ * not there is one, and after Ctrl-C with what is known so far. */
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *answer,
                 const struct locate *locate, mgpt_error *err);
 void explain_free(struct explain *e);
+
+/* The cause in words, a weight's tensor, or NULL: none is known. With e->with it is one of two. */
+const char *explain_cause(const struct explain *e);
 
 int explain_print(const struct explain *e);
 int explain_print_json(const struct explain *e);

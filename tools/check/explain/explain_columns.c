@@ -327,9 +327,9 @@ int solve_columns(struct search *s)
         return status;
     if (hook.point == MGPT_LOGITS && all_by_one(&view))
         status = try_probabilities(s);
-    if (status == MGPT_OK && !s->e->restored)
+    if (status == MGPT_OK && !s->e->proved)
         status = try_columns(s, &view, NULL, product ? &p : NULL);
-    const float *bias = product && !s->e->restored ? bias_of(s, &p, view.cols) : NULL;
+    const float *bias = product && !s->e->proved ? bias_of(s, &p, view.cols) : NULL;
     if (status == MGPT_OK && bias)
         status = try_columns(s, &view, bias, &p);
     view_free(&view);

@@ -265,7 +265,7 @@ static int fit_missing(struct fits *f)
 struct far_out {
     char tensor[80];
     size_t at, n, cols;
-    double times; /* the root mean square of its tensor */
+    double value, times; /* times the root mean square of its tensor */
 };
 
 /* Keeps the farthest, in order. */
@@ -290,6 +290,7 @@ static int scan_far_out(struct fits *f, const mgpt_tensor *t, struct far_out *li
         squares += (double)all->values[i] * (double)all->values[i] / (double)n;
     for (size_t i = 0; i < n; i++) {
         struct far_out one = {.at = i, .n = n, .cols = (size_t)t->dims[0]};
+        one.value = (double)all->values[i];
         one.times = squares > 0 ? fabs((double)all->values[i]) / sqrt(squares) : 0;
         text_format(one.tensor, sizeof one.tensor, "%s", t->name);
         if (one.times > TIMES)
@@ -298,20 +299,33 @@ static int scan_far_out(struct fits *f, const mgpt_tensor *t, struct far_out *li
     return MGPT_OK;
 }
 
+int solve_value(struct search *s, const char *tensor, size_t at, size_t n,
+                struct whatif_tensor **solved)
+{
+    struct whatif_tensor *given = given_new(s, tensor, n);
+    struct fit fit = {.s = s, .given = given, .first = at, .n = 1};
+    int restored;
+    *solved = NULL;
+    if (!given)
+        return s->err->status;
+    if (!isfinite(given->values[at]))
+        given->values[at] = 0;
+    int status = solve_fit(&fit, &restored);
+    if (status == MGPT_OK && restored)
+        *solved = given;
+    return status;
+}
+
 static int fit_weight(struct fits *f, const struct far_out *one)
 {
     char ours[NUMBER], theirs[NUMBER];
-    if (!pays(f, 1))
-        return MGPT_OK;
-    struct whatif_tensor *given = given_new(f->s, one->tensor, one->n);
-    struct fit fit = {.s = f->s, .given = given, .first = one->at, .n = 1};
-    double was = given ? (double)given->values[one->at] : 0;
-    int restored, status = given ? solve_fit(&fit, &restored) : f->s->err->status;
-    if (status != MGPT_OK || !restored)
+    struct whatif_tensor *given = NULL;
+    int status = pays(f, 1) ? solve_value(f->s, one->tensor, one->at, one->n, &given) : MGPT_OK;
+    if (status != MGPT_OK || !given)
         return status;
     return search_propose(f->s, given_edit(given),
                           "%s row %zu column %zu: %s here, %s in the reference", one->tensor,
-                          one->at / one->cols, one->at % one->cols, say_number(was, ours),
+                          one->at / one->cols, one->at % one->cols, say_number(one->value, ours),
                           say_number((double)given->values[one->at], theirs));
 }
 
@@ -325,8 +339,7 @@ static int fit_weights(struct fits *f)
         if (status == MGPT_OK && t.n_dims == 2 && in_layer(f, t.name))
             status = scan_far_out(f, &t, list);
     }
-    for (int i = 0; i < FAR_OUT && list[i].times > 0 && status == MGPT_OK && !f->s->e->restored;
-         i++)
+    for (int i = 0; i < FAR_OUT && list[i].times > 0 && status == MGPT_OK && !f->s->e->proved; i++)
         status = fit_weight(f, &list[i]);
     return status;
 }
@@ -342,5 +355,5 @@ int solve_fits(struct search *s)
         status = fit_vectors(&f, constants);
     if (status == MGPT_OK)
         status = propose_found(&f);
-    return status == MGPT_OK && !s->e->restored ? fit_weights(&f) : status;
+    return status == MGPT_OK && !s->e->proved ? fit_weights(&f) : status;
 }

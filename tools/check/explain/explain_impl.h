@@ -1,8 +1,8 @@
 /* Inside explain: what its parts share.
  *
- * A cause is a suspect that restores agreement. Most are listed beforehand (suspects.h); the rest
- * are solved for from the numbers and then tried like the others: every cause that is named has
- * restored agreement.
+ * A suspect is tried at the target, at its first positions and then at more. One that restores
+ * agreement there is proved by a whole pass: only then it is a cause. Most suspects are listed
+ * beforehand (suspects.h); the rest are solved for from the numbers and then tried like the others.
  */
 #ifndef MGPT_EXPLAIN_IMPL_H
 #define MGPT_EXPLAIN_IMPL_H
@@ -22,8 +22,9 @@ struct search {
     const struct whatif
         *base; /* what suspects are tried on: as_is, or with what was found before */
     size_t target,
-        n;    /* the hook (n_hooks: the logits) and the positions where passes are compared */
-    int feed; /* values before the target are replaced by the reference's */
+        n;       /* the hook (n_hooks: the logits) and the positions where passes are compared */
+    size_t good; /* of the last pass: positions that agree before the first that does not */
+    int feed;    /* values before the target are replaced by the reference's */
     uint64_t points; /* where the cause may be */
     int not_linear;  /* no head gives the reference's logits */
     double work;
@@ -32,6 +33,20 @@ struct search {
 
 /* A block that lives as long as the search, zeroed; NULL when out of memory (s->err says so). */
 void *search_new(struct search *s, size_t n, size_t each);
+
+/* All that is to be tried at the first bad value of s->l (explain.c), without what is solved for
+ * (solve 0); and two causes at once (explain_pairs.c), after that. */
+int search_all(struct search *s, int solve);
+int search_pairs(struct search *s);
+
+/* ---- trials (explain_try.c) ---- */
+
+/* Tries the listed suspects that show at one of `points` and were not tried for `before`. */
+int search_try(struct search *s, uint64_t points, uint64_t before, int layer);
+
+/* Best first: causes, then what comes nearest. A stable order among equals, for the list begins
+ * with the likeliest. */
+void search_sort(struct explain *e);
 
 /* Tries an edit at the target. If it restores agreement, it joins the suspects and the trials with
  * this text as its cause. */
@@ -64,6 +79,25 @@ int search_look(struct search *s, size_t hook, mgpt_point input, size_t n_in, si
                 const struct whatif_edit *edit, struct search_view *view);
 void view_free(struct search_view *view);
 
+/* Whether the reference's values at the hook belong to the variant's. Attention of shifted
+ * positions, or of another number of heads, has no counterpart. */
+int search_comparable(const struct answer *a, const struct whatif *w, size_t hook);
+
+/* ---- whole passes (prove.c) ---- */
+
+/* Where a whole pass with an edit, not fed, parts from the reference. MGPT_EARG: the edit does not
+ * apply. The caller frees what MGPT_OK leaves in *l. */
+int search_locate(struct search *s, const struct whatif_edit *edit, int layer, struct locate *l);
+
+/* Whether that pass agrees within the bound at every hook, and little is left of the differences:
+ * the edit is a cause. */
+int search_prove(struct search *s, const struct whatif_edit *edit, int layer, double *logits,
+                 int *proved);
+
+/* The same of a trial that restores agreement at the target, in all layers or, where that does not
+ * do and only one stage of its kind is wrong, in the layer that was looked at. */
+int search_prove_trial(struct search *s, struct explain_trial *trial);
+
 /* ---- tensors of the reference (given.c) ---- */
 
 /* Values used instead of a tensor: the file's or, where it has none, ones (gains) or zeros. */
@@ -91,6 +125,11 @@ const char *say_number(double x, char text[NUMBER]);
 
 /* Single weights, before any suspect is tried. */
 int solve_weights(struct search *s, struct explain_weight *weight);
+
+/* Value `at` of a tensor of n that restores agreement at the target, in a copy of the tensor; NULL:
+ * none does. */
+int solve_value(struct search *s, const char *tensor, size_t at, size_t n,
+                struct whatif_tensor **solved);
 
 int solve_columns(struct search *s); /* exchanged, scaled, of the other sign */
 int solve_vectors(struct search *s); /* biases and gains of the stage */

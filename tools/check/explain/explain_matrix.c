@@ -48,9 +48,7 @@ int solve_tied(struct search *s)
     mgpt_tensor t;
     if (s->not_linear || !head_is_embedding(s, &how))
         return MGPT_OK;
-    e->head_only =
-        last > 0 && s->l->first_bad == (int64_t)last && s->l->last_good + 1 == s->l->first_bad;
-    if (e->head_only)
+    if (last > 0 && s->l->first_bad == (int64_t)last && s->l->last_good + 1 == s->l->first_bad)
         text_format(e->head, sizeof e->head,
                     "tied head: %s, and only its product is wrong: the reference has another head",
                     how);

@@ -116,7 +116,7 @@ static int solve_row_number(struct search *s, const struct suspect_row *row)
     double nearest = nearest_number(s, row);
     int status = nearest > 0 ? fit_number(s, row, nearest) : MGPT_OK;
     for (const double *start = row->starts;
-         *start > 0 && status == MGPT_OK && !s->e->restored && !search_spent(s); start++)
+         *start > 0 && status == MGPT_OK && !s->e->proved && !search_spent(s); start++)
         status = fit_number(s, row, *start);
     return status;
 }
@@ -124,7 +124,7 @@ static int solve_row_number(struct search *s, const struct suspect_row *row)
 int solve_numbers(struct search *s)
 {
     int status = MGPT_OK;
-    for (size_t i = 0; i < n_suspect_rows && status == MGPT_OK && !s->e->restored; i++)
+    for (size_t i = 0; i < n_suspect_rows && status == MGPT_OK && !s->e->proved; i++)
         if (suspect_rows[i].starts[0] > 0 && suspect_rows[i].points & s->points)
             status = solve_row_number(s, &suspect_rows[i]);
     return status;

@@ -9,54 +9,86 @@
 
 enum { SHOWN = 3 }; /* suspects */
 
+/* What a finding is called: the cause, if a whole pass agrees with it; else a hint. */
+static const char *called(int proved)
+{
+    return proved ? "cause" : "hint";
+}
+
 static void print_weight(const struct explain_weight *w)
 {
-    printf("cause                            ");
+    printf("%-32s ", called(w->proved));
     text_print_quoted(stdout, w->tensor, strlen(w->tensor));
     if (w->row >= 0)
         printf(" row %lld", (long long)w->row);
     if (w->col >= 0)
         printf(" column %lld", (long long)w->col);
-    if (w->not_finite)
-        printf(" is %g\n", w->ours);
-    else if (w->col >= 0)
-        printf(": %.9g here, %.9g in the reference\n", w->ours, w->theirs);
-    else
+    if (w->col < 0)
         printf(" differs\n");
+    else if (w->not_finite && !w->proved)
+        printf(" is %g\n", w->ours);
+    else
+        printf(": %.9g here, %.9g in the reference\n", w->ours, w->theirs);
 }
 
+static void print_pass(const char *with, double logits)
+{
+    printf("                                 logits of a whole pass with %s: NMSE %.3g\n", with,
+           logits);
+}
+
+/* The best trial as a cause, a hint or what comes nearest, and the next. */
 static void print_trials(const struct explain *e)
 {
-    size_t n = arr_len(e->trials);
-    if (e->head_only)
-        printf("cause                            %s\n", e->head);
-    else if (!e->restored)
-        printf("cause                            none of %zu suspects restores agreement\n",
-               e->n_tried);
-    for (size_t i = 0; i < n && i < SHOWN; i++) {
-        const char *what = i == 0 && e->restored ? "cause" : "next";
-        printf("%-32s %s  NMSE %.3g\n", i == 0 && !e->restored ? "nearest" : what,
-               e->trials[i].cause, e->trials[i].nmse);
-        if (i == 0 && e->restored)
-            printf("                                 logits of a whole pass with it: NMSE %.3g%s\n",
-                   e->logits, e->logits <= e->bound ? "" : ", so it is not the only one");
+    for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++) {
+        const struct explain_trial *t = &e->trials[i];
+        int agrees = t->nmse <= e->bound;
+        const char *what = agrees ? called(t->proved) : "nearest";
+        printf("%-32s %s  NMSE %.3g\n", i == 0 ? what : "next", t->cause, t->nmse);
+        if (i == 0 && agrees)
+            print_pass("it", t->logits);
+        if (i == 0 && agrees && !t->proved)
+            printf(
+                "                                 it agrees there, but not everywhere: it is not "
+                "the cause, or not the only one\n");
     }
-    if (e->head[0] && !e->head_only)
-        printf("worth a look                     %s\n", e->head);
+}
+
+static void print_search(const struct explain *e)
+{
+    if (!e->proved)
+        printf("cause                            %snone of %zu suspects restores agreement\n",
+               e->interrupted ? "interrupted: so far " : "", e->n_tried);
+    if (e->weight.found)
+        print_weight(&e->weight);
+    if (e->head[0])
+        printf("%-32s %s\n", called(0), e->head);
+    print_trials(e);
+}
+
+static void print_both(const struct explain *e)
+{
+    printf("causes, two at once              %s\n                                 %s\n", e->first,
+           e->with);
+    print_pass("both", e->logits);
 }
 
 int explain_print(const struct explain *e)
 {
     if (e->shape[0])
         printf("shape of the error               %s\n", e->shape);
-    if (e->weight.found)
+    if (e->weight.proved) {
         print_weight(&e->weight);
-    else if (e->kernels)
+        print_pass("it", e->logits);
+    } else if (e->kernels) {
         printf("cause                            the model in float64 agrees with the reference "
                "(NMSE %.3g): see mgpt check --self\n",
-               e->as_is);
-    else
-        print_trials(e);
+               e->logits);
+    } else if (e->with[0]) {
+        print_both(e);
+    } else {
+        print_search(e);
+    }
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
 
@@ -73,24 +105,40 @@ static json_t *trials_json(const struct explain *e)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < arr_len(e->trials) && i < SHOWN; i++)
-        json_array_append_new(list, json_pack("{s:s, s:o?}", "cause", e->trials[i].cause, "nmse",
-                                              json_real(e->trials[i].nmse)));
+        json_array_append_new(list, json_pack("{s:s, s:o?, s:b}", "cause", e->trials[i].cause,
+                                              "nmse", json_real(e->trials[i].nmse), "proved",
+                                              e->trials[i].proved));
     return list;
+}
+
+const char *explain_cause(const struct explain *e)
+{
+    if (!e->proved)
+        return NULL;
+    if (e->weight.proved)
+        return e->weight.tensor;
+    if (e->kernels)
+        return "kernels";
+    return e->with[0] ? e->first : e->trials[0].cause;
+}
+
+static const char *hint_of(const struct explain *e)
+{
+    if (e->proved)
+        return NULL;
+    if (e->weight.found)
+        return e->weight.tensor;
+    if (e->head[0])
+        return e->head;
+    return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? e->trials[0].cause : NULL;
 }
 
 int explain_print_json(const struct explain *e)
 {
-    const char *cause = e->restored ? e->trials[0].cause : NULL;
-    if (e->head_only)
-        cause = e->head;
-    if (e->weight.found)
-        cause = e->weight.tensor;
-    else if (e->kernels)
-        cause = "kernels";
-    const char *look = e->head[0] && !e->head_only ? e->head : NULL;
-    return text_json_line(json_pack(
-        "{s:s?, s:b, s:s, s:o, s:o, s:I, s:o?, s:o?, s:s?}", "cause", cause, "restored",
-        e->restored || e->weight.found, "shape", e->shape, "weight", weight_json(&e->weight),
-        "trials", trials_json(e), "tried", (json_int_t)e->n_tried, "as_is", json_real(e->as_is),
-        "logits", json_real(e->logits), "worth_a_look", look));
+    return text_json_line(json_pack("{s:s?, s:s?, s:b, s:s?, s:s, s:o, s:o, s:I, s:o?, s:o?, s:b}",
+                                    "cause", explain_cause(e), "with", e->with[0] ? e->with : NULL,
+                                    "restored", e->proved, "hint", hint_of(e), "shape", e->shape,
+                                    "weight", weight_json(&e->weight), "trials", trials_json(e),
+                                    "tried", (json_int_t)e->n_tried, "as_is", json_real(e->as_is),
+                                    "logits", json_real(e->logits), "interrupted", e->interrupted));
 }

@@ -332,7 +332,7 @@ static int solve_norm(struct search *s, struct ref_hook hook)
     int status = look_normalised(s, &st);
     if (status == MGPT_OK)
         status = add_products(s, &st);
-    for (int i = 0; i < 3 && status == MGPT_OK && !s->e->restored && st.n >= LEAST; i++)
+    for (int i = 0; i < 3 && status == MGPT_OK && !s->e->proved && st.n >= LEAST; i++)
         if (isfinite(st.squares) && st.squares > 0 && (i < 2 || st.D <= WIDEST / 4))
             status = try_unknown(s, &st, kinds[i][0], kinds[i][1]);
     return status;

@@ -142,6 +142,35 @@ static int find_weight(struct search *s, struct explain_weight *w, const struct 
                        : MGPT_OK; /* more of the row than a weight */
 }
 
+/* Values that are copied to prove one. */
+static const size_t most_values = (size_t)1 << 26;
+
+/* Whether a whole pass with that value agrees. Of a row of which more than a weight differs, and of
+ * what could not be solved for, nothing is proved. */
+static int prove_weight(struct search *s, struct explain_weight *w)
+{
+    struct whatif_tensor *given = NULL;
+    mgpt_tensor t;
+    if (!w->found || w->col < 0 || !oracle_tensor_find(s->model, w->tensor, &t))
+        return MGPT_OK;
+    size_t rows = t.n_dims > 1 ? (size_t)t.dims[1] : 1, n = (size_t)t.dims[0] * rows;
+    size_t at = (w->row > 0 ? (size_t)(w->row * (int64_t)t.dims[0]) : 0) + (size_t)w->col;
+    int status = MGPT_OK;
+    if (n > most_values)
+        return MGPT_OK;
+    if (w->not_finite)
+        status = solve_value(s, w->tensor, at, n, &given);
+    else if ((given = given_new(s, w->tensor, n)) != NULL)
+        given->values[at] = (float)w->theirs;
+    if (!given)
+        return w->not_finite ? status : s->err->status;
+    const struct whatif_edit edit = given_edit(given);
+    w->theirs = (double)given->values[at];
+    status = search_prove(s, &edit, -1, &s->e->logits, &w->proved);
+    s->e->proved |= w->proved;
+    return status;
+}
+
 int solve_weights(struct search *s, struct explain_weight *w)
 {
     const struct locate_hook *bad = &s->l->hooks[s->target];
@@ -149,7 +178,7 @@ int solve_weights(struct search *s, struct explain_weight *w)
     struct search_view view;
     *w = (struct explain_weight){.row = -1, .col = -1};
     if (isnan(bad->nmse) || isnan(s->l->hooks[s->l->n_hooks].nmse))
-        return scan_tensors(w, s->model, s->err);
+        return scan_tensors(w, s->model, s->err) == MGPT_OK ? prove_weight(s, w) : s->err->status;
     if (!stage_product(&p, s->model, bad->hook))
         return MGPT_OK;
     int status = search_look(s, s->target, p.input, p.n_in, s->n, NULL, &view);
@@ -157,5 +186,5 @@ int solve_weights(struct search *s, struct explain_weight *w)
         return status;
     status = find_weight(s, w, &view, &p);
     view_free(&view);
-    return status;
+    return status == MGPT_OK ? prove_weight(s, w) : status;
 }

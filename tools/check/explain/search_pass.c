@@ -16,6 +16,7 @@ struct pass {
     int feed, attention;
     double *square, *ref_square; /* [n] */
     double *row;                 /* the reference's */
+    size_t good;
     int bad, status;
     struct search_view *view; /* NULL: only the error is wanted */
     mgpt_point input;
@@ -58,8 +59,6 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
 {
     struct pass *p = user;
     const struct answer *a = p->s->a;
-    if (p->w->base)
-        whatif_columns_at(p->w->base, point, layer, row, n, p->row);
     whatif_columns_at(p->w, point, layer, row, n, p->row);
     int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
     int attention = answer_is_attention(point), mine = i == (int64_t)p->hook;
@@ -79,34 +78,35 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
     return interrupted() || (mine && last);
 }
 
-static double worst_position(const struct pass *p, size_t n)
+/* The worst position's error; *good: the positions before the first that is beyond the bound. */
+static double worst_position(const struct pass *p, size_t n, size_t *good)
 {
     double least = 0, most = 0;
+    *good = 0;
     for (size_t t = 0; t < n; t++)
         least += 1e-4 * p->ref_square[t] / (double)n;
     for (size_t t = 0; t < n; t++) {
         double e = p->square[t] == 0 ? 0 : p->square[t] / fmax(p->ref_square[t], least);
         most = e > most ? e : most;
+        *good += *good == t && e <= p->s->e->bound;
     }
     return p->bad ? (double)NAN : most;
 }
 
-/* Attention of shifted positions, or of another number of heads, has no counterpart. */
-static int comparable(const struct pass *p)
+int search_comparable(const struct answer *a, const struct whatif *w, size_t hook)
 {
-    const struct answer *a = p->s->a;
-    int same = p->w->spec.n_head == a->n_head;
-    for (size_t i = 0; !same && i <= p->hook; i++)
+    int same = w->spec.n_head == a->n_head;
+    for (size_t i = 0; !same && i <= hook; i++)
         if (answer_is_attention(answer_hook(a, i).point) && answer_hook(a, i).layer >= 0)
             return 0;
-    return !(p->w->offset && p->attention);
+    return !(w->offset && answer_is_attention(answer_hook(a, hook).point));
 }
 
 static int run_pass(struct pass *p, double *nmse)
 {
     const struct whatif *w = p->w;
     mgpt_error *err = p->s->err;
-    if (!comparable(p))
+    if (!search_comparable(p->s->a, w, p->hook))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "nothing to compare with");
     p->square = mem_new(2 * w->n, sizeof *p->square);
     p->row = mem_new(answer_widest(p->s->a), sizeof *p->row);
@@ -119,7 +119,7 @@ static int run_pass(struct pass *p, double *nmse)
     if (status == MGPT_ESTOP)
         status = p->status;
     if (status == MGPT_OK)
-        *nmse = worst_position(p, w->n);
+        *nmse = worst_position(p, w->n, &p->good);
     if (interrupted())
         status = err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
     free(p->square);
@@ -146,6 +146,7 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
         s->work += (double)s->as_is.info.n_params * (double)n;
     if (status == MGPT_OK)
         status = run_pass(p, nmse);
+    s->good = p->good;
     whatif_close(&w);
     return status;
 }

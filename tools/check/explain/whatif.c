@@ -361,6 +361,8 @@ void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, doub
                        double *scratch)
 {
     const struct whatif_columns *c = w->edit.columns;
+    if (w->base)
+        whatif_columns_at(w->base, point, layer, row, n, scratch);
     if (!c || c->tensor[0] || c->point != point || c->layer != layer)
         return;
     if (c->log_softmax)
@@ -413,7 +415,6 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
 
 int whatif_over(struct whatif *w, const struct whatif *base, size_t n, mgpt_error *err)
 {
-    int edited = base->edit.apply != NULL;
     n = n < base->n ? n : base->n;
     *w = (struct whatif){.model = base->model,
                          .info = base->info,
@@ -425,7 +426,7 @@ int whatif_over(struct whatif *w, const struct whatif *base, size_t n, mgpt_erro
                          .offset = base->offset,
                          .block = base->block,
                          .base = base};
-    w->source = edited ? base->spec.source : base->source;
+    w->source = base->base ? base->spec.source : base->source;
     w->layers = mem_new(base->spec.n_layer, sizeof *w->layers);
     if (!w->layers)
         return err_memory(err, "a variant", base->spec.n_layer * sizeof *w->layers);

@@ -1,0 +1,108 @@
+/* Two causes at once: one that comes nearer, and what is left with it is looked for again. See
+ * explain_impl.h. */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* First causes that are tried: with the suspects of all layers, and the best of them also with
+ * those of single layers and what is solved for. */
+enum { FIRSTS = 16, SOLVED = 2 };
+
+/* Of the logits' NMSE, what a first cause must leave at most. Where more positions agree, or a
+ * later value is the first bad one, any. */
+static const double nearer = 0.9;
+
+/* Whether the model with the first cause is nearer to the reference. */
+static int is_nearer(const struct locate *l, const struct locate *was)
+{
+    size_t last = l->n_hooks;
+    if (l->first_bad != was->first_bad)
+        return l->first_bad > was->first_bad || !was->hooks[l->first_bad].fired;
+    return l->hooks[l->first_bad].pos > was->hooks[was->first_bad].pos ||
+           l->hooks[last].nmse < nearer * was->hooks[last].nmse;
+}
+
+/* The second one. */
+static int search_second(struct search *s, const struct whatif *base, const struct explain_trial *t,
+                         int solve)
+{
+    struct locate l;
+    struct explain second = {.bound = s->e->bound};
+    struct search more = *s;
+    more.base = base;
+    int status = search_locate(&more, NULL, -1, &l);
+    if (status != MGPT_OK)
+        return status;
+    more.e = &second;
+    more.l = &l;
+    if (l.first_bad >= 0 && is_nearer(&l, s->l))
+        status = search_all(&more, solve);
+    s->suspects = more.suspects;
+    s->owned = more.owned;
+    s->work = more.work;
+    s->e->n_tried += second.n_tried;
+    if (second.proved && second.trials[0].proved) {
+        s->e->proved = 1;
+        s->e->logits = second.trials[0].logits;
+        text_format(s->e->with, sizeof s->e->with, "%s", second.trials[0].cause);
+        text_format(s->e->first, sizeof s->e->first, "%s", t->cause);
+    }
+    explain_free(&second);
+    locate_free(&l);
+    return status;
+}
+
+static int search_pair(struct search *s, const struct explain_trial *t, int solve)
+{
+    struct whatif base;
+    const struct whatif_edit edit = s->suspects[t->suspect].edit;
+    int status = whatif_over(&base, s->base, s->a->n, s->err);
+    if (status != MGPT_OK)
+        return status;
+    if (edit.apply(&base, &edit, t->layer))
+        status = search_second(s, &base, t, solve);
+    whatif_close(&base);
+    return status == MGPT_EARG ? MGPT_OK : status;
+}
+
+/* The trials in the order in which they may be the first of two: by the positions that agree, then
+ * by what is left. */
+static int comes_before(const struct explain_trial *a, const struct explain_trial *b)
+{
+    if (a->good != b->good)
+        return a->good > b->good;
+    return isnan(b->nmse) ? !isnan(a->nmse) : a->nmse < b->nmse;
+}
+
+static size_t list_firsts(const struct search *s, struct explain_trial firsts[FIRSTS])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < arr_len(s->e->trials); i++) {
+        struct explain_trial t = s->e->trials[i];
+        for (size_t j = 0; j < n; j++)
+            if (comes_before(&t, &firsts[j])) {
+                struct explain_trial other = firsts[j];
+                firsts[j] = t;
+                t = other;
+            }
+        if (n < FIRSTS)
+            firsts[n++] = t;
+    }
+    return n;
+}
+
+int search_pairs(struct search *s)
+{
+    struct explain_trial firsts[FIRSTS];
+    size_t n = list_firsts(s, firsts);
+    int status = MGPT_OK;
+    for (int solve = 0; solve < 2; solve++)
+        for (size_t i = 0; i < (solve ? SOLVED : n) && i < n && status == MGPT_OK; i++)
+            if (!s->e->proved && !search_spent(s))
+                status = search_pair(s, &firsts[i], solve);
+    return status;
+}

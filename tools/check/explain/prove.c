@@ -1,0 +1,148 @@
+/* The proof: a whole pass with what is suspected, compared everywhere that the reference has
+ * values. See explain_impl.h. */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a cause leaves of the differences, at most: what is left is rounding. */
+static const double left_over = 1e-2;
+
+/* ---- a whole pass ------------------------------------------------------------------------------ */
+
+struct whole_pass {
+    const struct search *s;
+    const struct whatif *w;
+    struct locate *l;
+    double *row; /* the reference's */
+    float *ours;
+    int status;
+};
+
+static int whole_visit(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
+                       void *user)
+{
+    struct whole_pass *p = user;
+    const struct answer *a = p->s->a;
+    whatif_columns_at(p->w, point, layer, row, n, p->row);
+    int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
+    if (i < 0 || theirs < 0 || theirs >= (int64_t)a->n ||
+        (answer_is_attention(point) && p->w->offset))
+        return interrupted();
+    p->status = answer_read(a, (size_t)i, (size_t)theirs, head, p->row, p->s->err);
+    if (p->status < 0)
+        return 1;
+    for (size_t j = 0; j < n; j++)
+        p->ours[j] = (float)row[j];
+    locate_row(p->l, (size_t)i, (size_t)theirs, head, p->row, p->ours, n);
+    return interrupted();
+}
+
+static int run_whole(struct whole_pass *p)
+{
+    size_t widest = answer_widest(p->s->a);
+    p->row = mem_new(widest, sizeof *p->row);
+    p->ours = mem_new(widest, sizeof *p->ours);
+    int status = MGPT_OK;
+    if (!p->row || !p->ours)
+        status = err_memory(p->s->err, "a row", widest * sizeof *p->row);
+    if (status == MGPT_OK)
+        status = oracle_pass(&p->w->spec, p->w->tokens, p->w->n, whole_visit, p, p->s->err);
+    if (status == MGPT_ESTOP && p->status < 0)
+        status = p->status;
+    else if (status == MGPT_ESTOP)
+        err_set(p->s->err, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
+    free(p->row);
+    free(p->ours);
+    return status;
+}
+
+int search_locate(struct search *s, const struct whatif_edit *edit, int layer, struct locate *l)
+{
+    struct whatif w;
+    struct whole_pass pass = {.s = s, .w = &w, .l = l};
+    int status = whatif_over(&w, s->base, s->a->n, s->err);
+    if (status != MGPT_OK)
+        return status;
+    if ((edit && !edit->apply(&w, edit, layer)) || !search_comparable(s->a, &w, s->a->n_hooks))
+        status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
+    if (status == MGPT_OK) {
+        s->work += (double)s->as_is.info.n_params * (double)w.n;
+        status = locate_open(l, s->a, s->e->bound, s->err);
+        if (status == MGPT_OK)
+            status = run_whole(&pass);
+        if (status == MGPT_OK)
+            locate_judge(l);
+        else
+            locate_free(l);
+    }
+    whatif_close(&w);
+    return status;
+}
+
+/* ---- the proof --------------------------------------------------------------------------------- */
+
+/* Whether nothing is bad, and little is left of what was. */
+static int is_proof(const struct search *s, const struct locate *l)
+{
+    const struct locate_hook *was = &s->l->hooks[s->l->first_bad], *is = &l->hooks[s->l->first_bad];
+    return l->first_bad < 0 && is->fired && (isnan(was->nmse) || is->nmse <= left_over * was->nmse);
+}
+
+int search_prove(struct search *s, const struct whatif_edit *edit, int layer, double *logits,
+                 int *proved)
+{
+    struct locate l;
+    *logits = INFINITY;
+    *proved = 0;
+    int status = search_locate(s, edit, layer, &l);
+    if (status == MGPT_OK) {
+        *logits = l.hooks[l.n_hooks].nmse;
+        *proved = is_proof(s, &l);
+        locate_free(&l);
+    }
+    return status == MGPT_EARG ? MGPT_OK : status;
+}
+
+static int same_hook_everywhere_bad(const struct locate *l)
+{
+    const struct ref_hook bad = l->hooks[l->first_bad].hook;
+    int n = 0;
+    for (size_t i = 0; i < l->n_hooks; i++)
+        n += l->hooks[i].hook.point == bad.point && l->hooks[i].hook.layer != bad.layer &&
+             l->hooks[i].fed_bad;
+    return n > 0;
+}
+
+/* The layer that an edit of all layers may be restricted to, or -1. */
+static int only_layer(const struct search *s, const struct explain_trial *trial)
+{
+    struct locate_layers layers = locate_layers(s->l, s->as_is.info.n_layer);
+    int one = s->feed && trial->layer < 0 && s->suspects[trial->suspect].per_layer;
+    return one && layers.from == layers.to && !same_hook_everywhere_bad(s->l) ? layers.to : -1;
+}
+
+int search_prove_trial(struct search *s, struct explain_trial *trial)
+{
+    const struct whatif_edit edit = s->suspects[trial->suspect].edit;
+    double alone;
+    int proved, status = search_prove(s, &edit, trial->layer, &trial->logits, &trial->proved);
+    int only = trial->proved ? -1 : only_layer(s, trial);
+    if (status == MGPT_OK && only >= 0) {
+        status = search_prove(s, &edit, only, &alone, &proved);
+        if (status == MGPT_OK && (proved || alone < trial->logits)) {
+            size_t n = strlen(trial->cause);
+            text_format(trial->cause + n, sizeof trial->cause - n, ", in layer %d only", only);
+            trial->layer = only;
+            trial->logits = alone;
+            trial->proved = proved;
+        }
+    }
+    s->e->proved |= trial->proved;
+    return status;
+}
