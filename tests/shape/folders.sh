@@ -57,7 +57,7 @@ tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
-tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine\.c): kernels/kernels\.h
+tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
 tools/convert/core/write\.c: model/arch\.h

@@ -1,4 +1,4 @@
-/* Messages, exit codes and suggestions of all commands. See cli.h. Messages are one line each;
+/* Messages and exit codes of all commands. See cli.h. Messages are one line each;
  * control characters from arguments and file names are shown as '?'.
  */
 #include "common/cli.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_NAME = 32, MAX_LINE = 1024 };
+enum { MAX_LINE = 1024 };
 enum {
     LINE_BYTES = 199, /* of an error about a file, with the newline */
     TEXT_BYTES = 170  /* of its text and byte offset; the rest is for the file's name */
@@ -113,57 +113,6 @@ int cli_finish(int code)
     if (!reader_gone())
         cli_note("cannot write to stdout: %s", strerror(reason));
     return EXIT_IO;
-}
-
-/* ---- suggestions ----------------------------------------------------------------------------- */
-
-static size_t least(size_t a, size_t b, size_t c)
-{
-    size_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* Levenshtein distance, with a swap of neighbours (the most common typo) as one edit. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][MAX_NAME + 1], na = strlen(a), nb = strlen(b);
-    if (na > MAX_NAME || nb > MAX_NAME)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= nb; j++)
-        rows[0][j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            now[j] = least(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least(now[j], before[j - 2] + 1, SIZE_MAX);
-        }
-    }
-    return rows[na % 3][nb];
-}
-
-const char *cli_nearest(const char *word, const char *const *names, size_t n_names)
-{
-    const char *best = NULL;
-    size_t best_distance = strlen(word) / 3 + 2; /* further away is another word */
-    for (size_t i = 0; i < n_names; i++) {
-        int begins = strlen(word) >= 2 && strncmp(names[i], word, strlen(word)) == 0;
-        size_t d = begins ? 0 : distance(word, names[i]);
-        if (d < best_distance && d < strlen(names[i])) {
-            best = names[i];
-            best_distance = d;
-        }
-    }
-    return best;
-}
-
-const char *cli_synonym(const char *word, const struct cli_synonym *rows, size_t n_rows)
-{
-    for (size_t i = 0; i < n_rows; i++)
-        if (strcmp(rows[i].word, word) == 0)
-            return rows[i].name;
-    return NULL;
 }
 
 int cli_same_file(const char *a, const char *b)

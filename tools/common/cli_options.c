@@ -7,9 +7,7 @@
 #include "common/cli.h"
 #include "common/json_read.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,65 +155,6 @@ static int bad_number(const struct parser *p, const struct cli_option *o, const 
     return REFUSED;
 }
 
-static int outside(const struct cli_option *o, double v)
-{
-    return o->min < o->max && !(v >= o->min && v <= o->max);
-}
-
-/* strtoll and strtod skip spaces, accept "-1" for unsigned, hex, inf and nan; these are refused. */
-static int plain_number(const char *text, const char *allowed)
-{
-    return *text && strspn(text, allowed) == strlen(text);
-}
-
-static int set_int(const struct cli_option *o, const char *text)
-{
-    char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (!plain_number(text, "+-0123456789") || *end || end == text || errno ||
-        outside(o, (double)v) || v < INT32_MIN || v > INT32_MAX)
-        return 0;
-    *(int32_t *)o->to = (int32_t)v;
-    return 1;
-}
-
-static int set_u64(const struct cli_option *o, const char *text)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (!plain_number(text, "0123456789") || *end || errno || outside(o, (double)v))
-        return 0;
-    *(uint64_t *)o->to = v;
-    return 1;
-}
-
-static int set_real(const struct cli_option *o, const char *text)
-{
-    char *end;
-    double v = strtod(text, &end);
-    if (!plain_number(text, "+-.eE0123456789") || *end || end == text || !isfinite(v) ||
-        outside(o, v))
-        return 0;
-    *(double *)o->to = v;
-    return 1;
-}
-
-int cli_set_number(const struct cli_option *o, const char *text)
-{
-    switch (o->kind) {
-    case CLI_INT:
-        return set_int(o, text);
-    case CLI_U64:
-        return set_u64(o, text);
-    case CLI_REAL:
-        return set_real(o, text);
-    default:
-        return 0;
-    }
-}
-
 static int set_option(const struct parser *p, const struct cli_option *o, const char *text)
 {
     if (o->kind == CLI_FLAG)
@@ -306,8 +245,8 @@ static int parse_word(struct parser *p, int id, const char *word, const char **o
 static void take_optional_number(const struct parser *p, int id, int argc, char **argv)
 {
     const struct cli_option *o = id >= LONG_ID ? find_option(p, id) : NULL;
-    if (o && has_value(o) == optional_argument && !optarg && optind < argc &&
-        plain_number(argv[optind], "0123456789"))
+    if (o && has_value(o) == optional_argument && !optarg && optind < argc && *argv[optind] &&
+        strspn(argv[optind], "0123456789") == strlen(argv[optind]))
         optarg = argv[optind++];
 }
 

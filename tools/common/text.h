@@ -7,6 +7,7 @@
 #define MGPT_TEXT_H
 
 #include "common/cli.h"
+#include "common/unescape.h"
 #include "mgpt.h"
 
 #include <jansson.h>
@@ -33,10 +34,6 @@ int text_next_id(const char **at, int32_t *id);
  * for characters, \xFF for bytes that are not UTF-8. text_unescape reads all of these. */
 void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes);
 
-/* Undoes the escapes of text_print_quoted in place. Returns the new length, or -1 if a backslash
- * does not begin an escape. */
-int64_t text_unescape(char *bytes, size_t n_bytes);
-
 /* Prints a token: its bytes in quotes, or its name (<BOS>) if it has none. */
 void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
 
@@ -46,9 +43,6 @@ int text_token_label(const mgpt_model *model, int32_t token, size_t columns, cha
 /* Prints a value as one line of JSON Lines on stdout and frees it; NULL counts as out of memory.
  * On a terminal non-ASCII is escaped. Returns an exit code; cli_finish reports a failed write. */
 int text_json_line(json_t *value);
-
-/* 1 for a model without a vocabulary: its text is ids. */
-int text_is_none(const mgpt_model *model);
 
 /* Receives tokens and writes whole characters to a file; if `to` is NULL they stay in the
  * buffer. A terminal gets each token at once, a file gets larger blocks. */

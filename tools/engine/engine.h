@@ -115,6 +115,7 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
 /* Makes the engine's session, which must not move from then on; or one of its own, for the caller
  * to free. */
 int engine_session(struct engine *e);
+void engine_adopt(struct engine *e, mgpt_session *session); /* that one is the engine's */
 int engine_new_session(struct engine *e, mgpt_session **session);
 
 /* --kv as the kv_type of mgpt_session_params. EXIT_USAGE after a message for an unknown type. */

@@ -17,6 +17,13 @@ struct steer {
     uint8_t *has;           /* [n_layer] */
 };
 
+/* Reads the bytes of a file: rows and has. layer: of an .npy of one row; else -1. A status; steer_free
+ * frees them in any case. */
+int steer_parse(struct steer *steer, int32_t layer, const uint8_t *data, size_t n, mgpt_error *err);
+
+/* All rows times a scale to `to`, which may be steer->rows. */
+void steer_scale(const struct steer *steer, float scale, float *to);
+
 /* Reads "FILE", "FILE:SCALE" or "FILE:SCALE:LAYER". An exit code; the user has been told. */
 int steer_read(struct steer *steer, const char *spec);
 

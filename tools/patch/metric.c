@@ -2,7 +2,7 @@
 #include "patch/metric.h"
 
 #include "base/mem.h"
-#include "common/text.h"
+#include "common/unescape.h"
 
 #include <math.h>
 #include <stdlib.h>

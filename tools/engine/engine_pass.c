@@ -1,0 +1,218 @@
+/* Sessions of an engine and the passes through them. See engine.h. */
+#include "engine/engine.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "common/interrupt.h"
+#include "kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kv_names[] = {NULL, "f32", "f16", "q8_0"}; /* by kv_type */
+
+/* What --kv says as a kv_type, -1 for something else. */
+static int32_t kv_type(const char *name)
+{
+    int32_t type = name ? (int32_t)(sizeof kv_names / sizeof *kv_names) - 1 : 0;
+    while (type > 0 && strcmp(name, kv_names[type]) != 0)
+        type--;
+    return type == 0 && name ? -1 : type;
+}
+
+static uint64_t kv_numbers(const mgpt_info *i)
+{
+    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
+}
+
+/* kv_bytes tells the default's width; a model without layers keeps nothing. */
+const char *engine_kv_type(const struct engine *e)
+{
+    if (e->kv)
+        return e->kv;
+    return e->info.kv_bytes < kv_numbers(&e->info) * sizeof(float) ? "f16" : "f32";
+}
+
+uint64_t engine_kv_bytes(const struct engine *e)
+{
+    const mgpt_info *i = &e->info;
+    enum kv_type type = (enum kv_type)(kv_type(engine_kv_type(e)) - MGPT_KV_F32);
+    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv *
+           kernels_kv_bytes(type, (size_t)i->head_dim) / PANEL;
+}
+
+int engine_read_kv(const struct engine *e, int32_t *type)
+{
+    *type = kv_type(e->kv);
+    if (*type < 0)
+        cli_note("--kv: expected f32, f16 or q8_0, found '%s'", e->kv);
+    return *type < 0 ? EXIT_USAGE : EXIT_OK;
+}
+
+int engine_new_session(struct engine *e, mgpt_session **session)
+{
+    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = e->n_threads};
+    mgpt_error err;
+    if (engine_read_kv(e, &params.kv_type) != EXIT_OK)
+        return EXIT_USAGE;
+    *session = mgpt_session_new(e->model, &params, &err);
+    return *session ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+/* What watches each session at all times. */
+static struct watcher *always(struct engine *e)
+{
+    struct watcher *last = e->check_finite ? &e->always : NULL;
+    e->steering = (struct watcher){MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, last};
+    return e->steer.rows ? &e->steering : last;
+}
+
+void engine_adopt(struct engine *e, mgpt_session *session)
+{
+    if (e->check_finite)
+        e->always = finite_watcher(&e->finite, e->model);
+    e->session = session;
+    watch_set(session, always(e), NULL);
+}
+
+int engine_session(struct engine *e)
+{
+    mgpt_session *session;
+    int code = engine_new_session(e, &session);
+    if (code == EXIT_OK)
+        engine_adopt(e, session);
+    return code;
+}
+
+/* ---- passes ---- */
+
+static int stop_if_interrupted(const mgpt_value *value, void *user)
+{
+    (void)value;
+    (void)user;
+    return interrupted();
+}
+
+enum { WATCHED = 32 }; /* a pass over fewer tokens ends too soon to be interrupted */
+
+typedef int pass_fn(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
+
+int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err)
+{
+    if (!e->needs_finite || e->check_finite) /* that finds it, and says more */
+        return MGPT_OK;
+    return finite_logits(&e->finite, logits, (size_t)e->info.n_vocab, pos, err);
+}
+
+/* Refused, the pass leaves the session at position `before`, or with fewer tokens. */
+static int check_last(struct engine *e, mgpt_session *session, size_t before, mgpt_error *err)
+{
+    size_t pos = mgpt_pos(session);
+    int status = engine_check(e, mgpt_logits(session), pos - 1, err);
+    if (status < 0)
+        mgpt_rewind(session, before < pos ? before : pos - 1, NULL);
+    return status;
+}
+
+/* After one step: quick, for models whose step takes some hundred nanoseconds. */
+static int check_step(struct engine *e, mgpt_session *session, const float *logits, mgpt_error *err)
+{
+    if (!e->needs_finite || finite_sum(logits, (size_t)e->info.n_vocab))
+        return MGPT_OK;
+    return check_last(e, session, mgpt_pos(session) - 1, err);
+}
+
+int engine_watches(const struct engine *e)
+{
+    return e->check_finite || e->steer.rows;
+}
+
+int engine_watch(struct engine *e, mgpt_session *session, struct watcher *own,
+                 struct watcher *steering, mgpt_error *err)
+{
+    struct watcher *last = own;
+    while (last->next && last->next != &e->always)
+        last = last->next;
+    last->next = e->check_finite ? &e->always : NULL;
+    *steering = (struct watcher){MGPT_POINT_BIT(MGPT_RESID_POST), steer_add, &e->steer, own};
+    return watch_set(session, e->steer.rows ? steering : own, err);
+}
+
+/* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
+static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
+                       const int32_t *tokens, size_t n, struct watcher *own, mgpt_error *err)
+{
+    size_t before = mgpt_pos(session);
+    const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
+    struct watcher stop = {often, stop_if_interrupted, NULL, own}, steering, *last = own;
+    while (last && last->next)
+        last = last->next;
+    int status = own || n >= WATCHED ? engine_watch(e, session, &stop, &steering, err)
+                                     : watch_set(session, always(e), err);
+    if (status == MGPT_OK)
+        status = pass(session, tokens, n, err);
+    watch_set(session, always(e), NULL);
+    if (own)
+        last->next = NULL;
+    else if (status == MGPT_OK && n > 0)
+        status = check_last(e, session, before, err);
+    return finite_told(&e->finite, status, err);
+}
+
+int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                struct watcher *own, mgpt_error *err)
+{
+    return run_watched(e, mgpt_feed, session, tokens, n, own, err);
+}
+
+int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n)
+{
+    mgpt_error err;
+    int status = run_watched(e, mgpt_sync, session, tokens, n, NULL, &err);
+    return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
+}
+
+int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err)
+{
+    size_t n = mgpt_pos(session);
+    int32_t *window = mem_new(n, sizeof *window);
+    if (!window)
+        return err_memory(err, "the window", n * sizeof *window);
+    memcpy(window, mgpt_tokens(session) + 1, (n - 1) * sizeof *window);
+    window[n - 1] = token;
+    int status = run_watched(e, mgpt_sync, session, window, n, NULL, err);
+    free(window);
+    return status;
+}
+
+const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
+{
+    const float *logits = mgpt_step(e->session, token, err);
+    if (!logits)
+        finite_told(&e->finite, e->finite.found ? MGPT_ESTOP : MGPT_OK, err);
+    else if (check_step(e, e->session, logits, err) < 0)
+        return NULL;
+    return logits;
+}
+
+int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
+                     size_t n, mgpt_error *err)
+{
+    int status = mgpt_step_many(sessions, tokens, n, err);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        status = check_step(e, sessions[i], mgpt_logits(sessions[i]), err);
+    return finite_told(&e->finite, status, err);
+}
+
+int engine_feed_many(struct engine *e, const mgpt_run *runs, size_t n, mgpt_error *err)
+{
+    return finite_told(&e->finite, mgpt_feed_many(runs, n, err), err);
+}
+
+mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err)
+{
+    mgpt_session *copy = mgpt_fork(session, err);
+    if (copy)
+        watch_set(copy, always(e), NULL);
+    return copy;
+}
