@@ -63,8 +63,7 @@ static int run_prompt(struct experiment *x, int which, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* The prompt that is changed comes last: its session is what the sweep starts from. */
-static int run_prompts(struct experiment *x, mgpt_error *err)
+int experiment_prompts(struct experiment *x, mgpt_error *err)
 {
     int into = x->report.into, status = run_prompt(x, RUN_CLEAN, err);
     if (status == MGPT_OK)
@@ -76,7 +75,7 @@ static int run_prompts(struct experiment *x, mgpt_error *err)
 
 int experiment_run(struct experiment *x, mgpt_error *err)
 {
-    int status = run_prompts(x, err);
+    int status = experiment_prompts(x, err);
     if (status == MGPT_OK && x->request.tokens)
         status = why_tokens(&x->why, err);
     if (status == MGPT_OK && x->request.segments)

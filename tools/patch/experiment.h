@@ -22,6 +22,10 @@ struct experiment {
 /* Reads the request; an exit code, and the user has been told. */
 int experiment_prepare(struct experiment *x);
 
+/* Runs the prompts, the one that is changed last: its session is what the sweep starts from. A
+ * status. */
+int experiment_prompts(struct experiment *x, mgpt_error *err);
+
 /* Runs the prompts and every site; the report is complete then. After Ctrl-C it has what is known. A
  * status. */
 int experiment_run(struct experiment *x, mgpt_error *err);

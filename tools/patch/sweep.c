@@ -51,23 +51,13 @@ void sweep_grid_free(struct sweep_grid *g)
 
 /* ---- one site ---- */
 
-struct site {
-    const struct sweep_grid *grid;
-    int32_t layer, pos;
-    size_t head;      /* the first of grid->group */
-    size_t first;     /* the first position that is computed anew */
-    size_t order;     /* in which sites are listed */
-    const float *row; /* SWEEP_PATCH, SWEEP_MEAN: what to write */
-    double *value;
-};
-
 /* 1: one key or value is left out, for the queries after it. */
 static int is_column(const struct sweep_grid *g)
 {
     return g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE;
 }
 
-static void change_values(const struct site *s, float *row, size_t n)
+static void change_values(const struct sweep_site *s, float *row, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (s->grid->mode == SWEEP_SCALE)
@@ -78,7 +68,7 @@ static void change_values(const struct site *s, float *row, size_t n)
 }
 
 /* Scores and pattern: a row of each head, of one query. */
-static void change_attention(const struct site *s, const mgpt_value *value)
+static void change_attention(const struct sweep_site *s, const mgpt_value *value)
 {
     float *row = value->data + s->head * value->stride;
     int column = is_column(s->grid);
@@ -90,7 +80,7 @@ static void change_attention(const struct site *s, const mgpt_value *value)
     }
 }
 
-static void change_rows(const struct site *s, const mgpt_value *value)
+static void change_rows(const struct sweep_site *s, const mgpt_value *value)
 {
     size_t width = s->grid->width;
     for (int32_t i = 0; i < value->rows; i++)
@@ -98,10 +88,9 @@ static void change_rows(const struct site *s, const mgpt_value *value)
             change_values(s, value->data + (size_t)i * value->stride + s->head * width, width);
 }
 
-/* A mgpt_tap_fn. */
-static int change_site(const mgpt_value *value, void *user)
+int sweep_change(const mgpt_value *value, void *user)
 {
-    const struct site *s = user;
+    const struct sweep_site *s = user;
     if (value->point != s->grid->point || value->layer != s->layer)
         return 0;
     if (hook_is_attention(value->point))
@@ -120,7 +109,7 @@ static int is_late(mgpt_point point)
 }
 
 /* 1: the logits have the bits of the run without a change. */
-static int changes_nothing(const struct patch_sweep *s, const struct site *site)
+static int changes_nothing(const struct patch_sweep *s, const struct sweep_site *site)
 {
     const struct sweep_grid *g = site->grid;
     size_t n;
@@ -139,7 +128,7 @@ static int changes_nothing(const struct patch_sweep *s, const struct site *site)
 /* ---- the list of runs ---- */
 
 /* What goes to a site: the other run's row, or the mean of this run's. */
-static const float *row_of(const struct patch_sweep *s, const struct site *site, size_t layer,
+static const float *row_of(const struct patch_sweep *s, const struct sweep_site *site, size_t layer,
                            size_t head)
 {
     const struct sweep_grid *g = site->grid;
@@ -151,15 +140,15 @@ static const float *row_of(const struct patch_sweep *s, const struct site *site,
                : NULL;
 }
 
-static struct site make_site(const struct patch_sweep *s, const struct sweep_grid *g, size_t index)
+struct sweep_site sweep_site(const struct patch_sweep *s, const struct sweep_grid *g, size_t index)
 {
     size_t n_pos = arr_len(g->positions), n_head = arr_len(g->heads);
     size_t layer = index / n_pos / n_head, head = index / n_pos % n_head;
-    struct site site = {.grid = g,
-                        .layer = g->layers[layer],
-                        .pos = g->positions[index % n_pos],
-                        .head = (size_t)g->heads[head] * g->group,
-                        .value = &g->values[index]};
+    struct sweep_site site = {.grid = g,
+                              .layer = g->layers[layer],
+                              .pos = g->positions[index % n_pos],
+                              .head = (size_t)g->heads[head] * g->group,
+                              .value = &g->values[index]};
     site.first = site.pos == SWEEP_EVERYWHERE ? 0 : (size_t)site.pos;
     site.first += (size_t)is_column(g);
     site.row = row_of(s, &site, layer, head);
@@ -167,10 +156,11 @@ static struct site make_site(const struct patch_sweep *s, const struct sweep_gri
 }
 
 /* Appends the sites of a grid that need a run, and fills in the others. */
-static int list_sites(const struct patch_sweep *s, const struct sweep_grid *g, struct site **sites)
+static int list_sites(const struct patch_sweep *s, const struct sweep_grid *g,
+                      struct sweep_site **sites)
 {
     for (size_t i = 0; i < sweep_size(g); i++) {
-        struct site site = make_site(s, g, i);
+        struct sweep_site site = sweep_site(s, g, i);
         site.order = arr_len(*sites);
         if (changes_nothing(s, &site))
             *site.value = s->base;
@@ -184,7 +174,7 @@ static int list_sites(const struct patch_sweep *s, const struct sweep_grid *g, s
  * change. */
 static int later_first(const void *a, const void *b)
 {
-    const struct site *x = a, *y = b;
+    const struct sweep_site *x = a, *y = b;
     if (x->first != y->first)
         return x->first < y->first ? 1 : -1;
     return (x->order > y->order) - (x->order < y->order);
@@ -228,7 +218,7 @@ struct slot {
 enum { MOST_SLOTS = 128, MOST_ROWS = 512 };
 static const uint64_t MOST_KV_BYTES = (uint64_t)512 << 20;
 
-struct batch {
+struct sweep_batch {
     struct slot *slots;
     mgpt_run *runs; /* at most two of a slot */
     size_t n_slots, n_runs, n_rows;
@@ -241,11 +231,12 @@ static size_t count_slots(const struct patch_sweep *s, size_t n_sites)
     return n_sites < most ? n_sites : (size_t)most;
 }
 
-static int batch_open(struct batch *b, const struct patch_sweep *s, size_t n_sites, mgpt_error *err)
+static int batch_open(struct sweep_batch *b, const struct patch_sweep *s, size_t n_sites,
+                      mgpt_error *err)
 {
     size_t n = count_slots(s, n_sites);
-    *b = (struct batch){.slots = mem_new(n, sizeof *b->slots),
-                        .runs = mem_new(2 * n, sizeof *b->runs)};
+    *b = (struct sweep_batch){.slots = mem_new(n, sizeof *b->slots),
+                              .runs = mem_new(2 * n, sizeof *b->runs)};
     if (!b->slots || !b->runs)
         return err_memory(err, "the runs of a pass", n * sizeof *b->slots);
     for (; b->n_slots < n; b->n_slots++) {
@@ -257,7 +248,7 @@ static int batch_open(struct batch *b, const struct patch_sweep *s, size_t n_sit
     return MGPT_OK;
 }
 
-static void batch_close(struct batch *b)
+static void batch_close(struct sweep_batch *b)
 {
     for (size_t i = 0; i < b->n_slots; i++)
         mgpt_session_free(b->slots[i].session);
@@ -266,7 +257,7 @@ static void batch_close(struct batch *b)
 }
 
 /* n tokens from `first` on, from a layer on. */
-static void add_run(struct batch *b, const struct patch_sweep *s, const struct slot *slot,
+static void add_run(struct sweep_batch *b, const struct patch_sweep *s, const struct slot *slot,
                     int32_t layer, size_t first, size_t n)
 {
     size_t width;
@@ -282,13 +273,13 @@ static void add_run(struct batch *b, const struct patch_sweep *s, const struct s
 
 /* What attention and MLP compute at a position changes no other row of the layer: those begin in the
  * next one. */
-static int add_site(struct batch *b, const struct patch_sweep *s, struct slot *slot,
-                    struct site *site, mgpt_error *err)
+static int add_site(struct sweep_batch *b, const struct patch_sweep *s, struct slot *slot,
+                    struct sweep_site *site, mgpt_error *err)
 {
     const struct sweep_grid *g = site->grid;
     size_t first = site->first, n = s->n_tokens - first;
     int alone = is_late(g->point) && !is_column(g) && site->pos != SWEEP_EVERYWHERE;
-    slot->change = (struct watcher){MGPT_POINT_BIT(g->point), change_site, site, NULL};
+    slot->change = (struct watcher){MGPT_POINT_BIT(g->point), sweep_change, site, NULL};
     add_run(b, s, slot, site->layer, first, alone ? 1 : n);
     if (alone && n > 1) {
         add_run(b, s, slot, site->layer + 1, first + 1, n - 1);
@@ -300,52 +291,83 @@ static int add_site(struct batch *b, const struct patch_sweep *s, struct slot *s
     return status;
 }
 
-/* Runs the first of n sites in one pass; returns how many, or a status. */
-static int64_t run_batch(struct batch *b, const struct patch_sweep *s, struct site *sites, size_t n,
-                         mgpt_error *err)
+/* Runs the next sites in one pass. */
+static int run_batch(struct sweep_batch *b, struct patch_sweep *s, size_t most_rows,
+                     mgpt_error *err)
 {
-    size_t n_sites = 0;
+    struct sweep_site *sites = s->sites + s->n_done;
+    size_t n = 0, left = arr_len(s->sites) - s->n_done;
     int status = MGPT_OK;
     b->n_runs = b->n_rows = 0;
-    for (; n_sites < n && n_sites < b->n_slots && status == MGPT_OK && b->n_rows < MOST_ROWS;
-         n_sites++)
-        status = add_site(b, s, &b->slots[n_sites], &sites[n_sites], err);
+    for (; n < left && n < b->n_slots && status == MGPT_OK && b->n_rows < most_rows; n++)
+        status = add_site(b, s, &b->slots[n], &sites[n], err);
     if (status == MGPT_OK)
         status = engine_feed_many(s->engine, b->runs, b->n_runs, err);
-    for (size_t i = 0; i < n_sites && status == MGPT_OK; i++)
+    for (size_t i = 0; i < n && status == MGPT_OK; i++)
         *sites[i].value = metric_value(s->metric, mgpt_logits(b->slots[i].session));
-    return status < 0 ? status : (int64_t)n_sites;
+    s->n_done += status == MGPT_OK ? n : 0;
+    return status;
 }
 
-static int run_sites(struct patch_sweep *s, struct site *sites, mgpt_error *err)
-{
-    struct progress progress;
-    struct batch batch;
-    size_t n = arr_len(sites), i = 0;
-    if (n == 0)
-        return MGPT_OK;
-    qsort(sites, n, sizeof *sites, later_first);
-    progress_begin(&progress);
-    int64_t some = batch_open(&batch, s, n, err);
-    while (i < n && some >= 0 && !interrupted()) {
-        some = run_batch(&batch, s, sites + i, n - i, err);
-        i += some > 0 ? (size_t)some : 0;
-        progress_show(&progress, i, n);
-    }
-    batch_close(&batch);
-    progress_end(&progress);
-    return some < 0 ? (int)some : MGPT_OK;
-}
+/* ---- a sweep ---- */
 
-int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err)
+static int prepare_sites(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err)
 {
-    struct site *sites = NULL;
     int done = 1;
     s->base = metric_value(s->metric, mgpt_logits(s->engine->session));
     for (size_t i = 0; i < n && done; i++)
         done = (grids[i].mode != SWEEP_MEAN || find_means(s, &grids[i])) &&
-               list_sites(s, &grids[i], &sites);
-    int status = done ? run_sites(s, sites, err) : err_memory(err, "the list of runs", SIZE_MAX);
-    arr_free(sites);
+               list_sites(s, &grids[i], &s->sites);
+    if (!done || !(s->batch = mem_new(1, sizeof *s->batch)))
+        return err_memory(err, "the list of runs", SIZE_MAX);
+    size_t n_sites = arr_len(s->sites);
+    if (n_sites == 0)
+        return MGPT_OK;
+    qsort(s->sites, n_sites, sizeof *s->sites, later_first);
+    return batch_open(s->batch, s, n_sites, err);
+}
+
+int patch_sweep_begin(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err)
+{
+    int status = prepare_sites(s, grids, n, err);
+    if (status < 0)
+        patch_sweep_end(s);
+    return status;
+}
+
+size_t patch_sweep_left(const struct patch_sweep *s)
+{
+    return arr_len(s->sites) - s->n_done;
+}
+
+int patch_sweep_step(struct patch_sweep *s, size_t most_rows, mgpt_error *err)
+{
+    return run_batch(s->batch, s, most_rows < MOST_ROWS ? most_rows : MOST_ROWS, err);
+}
+
+void patch_sweep_end(struct patch_sweep *s)
+{
+    if (s->batch)
+        batch_close(s->batch);
+    free(s->batch);
+    arr_free(s->sites);
+    s->batch = NULL;
+    s->sites = NULL;
+    s->n_done = 0;
+}
+
+int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err)
+{
+    struct progress progress;
+    int status = patch_sweep_begin(s, grids, n, err);
+    if (status < 0)
+        return status;
+    progress_begin(&progress);
+    while (patch_sweep_left(s) > 0 && status == MGPT_OK && !interrupted()) {
+        status = patch_sweep_step(s, MOST_ROWS, err);
+        progress_show(&progress, s->n_done, arr_len(s->sites));
+    }
+    progress_end(&progress);
+    patch_sweep_end(s);
     return status;
 }

@@ -43,14 +43,30 @@ double sweep_value(const struct sweep_grid *grid, size_t layer, size_t head, siz
 int sweep_grid_room(struct sweep_grid *grid, mgpt_error *err);
 void sweep_grid_free(struct sweep_grid *grid);
 
+/* One site, and what is written there. */
+struct sweep_site {
+    const struct sweep_grid *grid;
+    int32_t layer, pos;
+    size_t head;      /* the first of grid->group */
+    size_t first;     /* the first position that is computed anew */
+    size_t order;     /* in which sites are listed */
+    const float *row; /* SWEEP_PATCH, SWEEP_MEAN: what to write */
+    double *value;
+};
+
+struct sweep_batch;
+
 struct patch_sweep {
     struct engine *engine; /* its session runs the prompt */
     const struct metric *metric;
     const int32_t *tokens; /* the prompt that is changed */
     size_t n_tokens;
     struct run_values own,
-        other;   /* of this prompt, for SWEEP_MEAN and SWEEP_PATCH; of the other one */
-    double base; /* the metric without a change: set by sweep_run */
+        other;                /* of this prompt, for SWEEP_MEAN and SWEEP_PATCH; of the other one */
+    double base;              /* the metric without a change: set by patch_sweep_begin */
+    struct sweep_site *sites; /* stb_ds array: those that need a run */
+    size_t n_done;            /* of them */
+    struct sweep_batch *batch;
 };
 
 /* Runs tokens in the engine's session from position 0 and keeps the points of `values`. */
@@ -60,5 +76,18 @@ int sweep_keep(struct engine *e, const int32_t *tokens, size_t n, struct run_val
 /* Fills in the values of n grids after sweep_keep of s->tokens as the last call on the session.
  * After Ctrl-C it returns MGPT_OK, and the values that are not known are NaN. */
 int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err);
+
+/* The same in steps: after begin, a step runs some sites, of about most_rows tokens together, until
+ * none is left. end frees what begin made; the values stay, and step's bits depend on no size. */
+int patch_sweep_begin(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err);
+size_t patch_sweep_left(const struct patch_sweep *s);
+int patch_sweep_step(struct patch_sweep *s, size_t most_rows, mgpt_error *err);
+void patch_sweep_end(struct patch_sweep *s);
+
+/* A site of a grid after patch_sweep_begin, by its place in values; s and the grid must stay. And the
+ * mgpt_tap_fn that makes its change in any run; user: the struct sweep_site. */
+struct sweep_site sweep_site(const struct patch_sweep *s, const struct sweep_grid *grid,
+                             size_t index);
+int sweep_change(const mgpt_value *value, void *user);
 
 #endif
