@@ -17,7 +17,7 @@ struct text_sink {
 
 static void sink_char(struct text_sink *s, char c)
 {
-    if (s->n < s->cap) /* format_v must see the character that is cut off */
+    if (s->n < s->cap) /* text_format_v must see the character that is cut off */
         s->buf[s->n] = c;
     s->n++;
 }
@@ -156,7 +156,7 @@ static const char *format_conversion(struct text_sink *s, const char *fmt, va_li
     }
 }
 
-static size_t format_v(char *buf, size_t cap, const char *fmt, va_list *ap)
+size_t text_format_v(char *buf, size_t cap, const char *fmt, va_list *ap)
 {
     struct text_sink s = {buf, cap, 0};
     while (*fmt) {
@@ -176,7 +176,7 @@ size_t text_format(char *buf, size_t cap, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    size_t n = format_v(buf, cap, fmt, &ap);
+    size_t n = text_format_v(buf, cap, fmt, &ap);
     va_end(ap);
     return n;
 }
@@ -189,7 +189,7 @@ int err_set(mgpt_error *err, int status, uint64_t offset, const char *fmt, ...)
     err->offset = offset;
     va_list ap;
     va_start(ap, fmt);
-    format_v(err->text, sizeof err->text, fmt, &ap);
+    text_format_v(err->text, sizeof err->text, fmt, &ap);
     va_end(ap);
     return status;
 }

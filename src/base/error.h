@@ -20,6 +20,7 @@ __attribute__((format(printf, 4, 5))) int err_set(mgpt_error *err, int status, u
  * length. */
 __attribute__((format(printf, 3, 4))) size_t text_format(char *buf, size_t cap, const char *fmt,
                                                          ...);
+size_t text_format_v(char *buf, size_t cap, const char *fmt, va_list *ap);
 
 /* Sets the out-of-memory message. `what` names what was being allocated. Returns MGPT_EMEM. */
 int err_memory(mgpt_error *err, const char *what, size_t n_bytes);

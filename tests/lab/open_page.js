@@ -5,12 +5,13 @@ const fs = require('fs');
 const path = require('path');
 const zlib = require('zlib');
 
-/* The part of a page's scripts that is engine.js. */
+/* The parts of a page's scripts that are engine.js and, as Engine.Trials, trials.js. */
 function engineOf(scripts) {
-    const found = /const Engine = \(\(\) => \{[^]*?\n\}\)\(\);/.exec(scripts);
-    if (!found)
+    const found = ['Engine', 'Trials'].map(name =>
+        new RegExp(`const ${name} = \\(\\(\\) => \\{[^]*?\\n\\}\\)\\(\\);`).exec(scripts));
+    if (!found[0])
         throw new Error('the page holds no engine.js');
-    return `'use strict';${found[0]}return Engine;`;
+    return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;return Engine;`;
 }
 
 /* {html, blocks, Engine} of a page; Engine is not started yet. */

@@ -88,6 +88,34 @@ function cut(translated, stages, text) {
     return ends;
 }
 
+// A sweep of the page against the command's; then one of its sites as a change of the run.
+async function sameSweep(Engine, model, texts, {over, mode, metric}) {
+    const {Trials, info} = Engine, what = `${over} ${mode} ${metric}`;
+    const [clean, corrupt] = texts.map(t => (info.add_bos ? [info.bos] : []).concat(Array.from(Engine.encode(t))));
+    const both = mode === 'patch' ? ['--corrupt', texts[1]] : [];
+    const want = JSON.parse(run(mgpt, ['patch', model, '--clean', texts[0], ...both, '--over', over, '--mode', mode,
+        '--metric', metric, '--json']));
+    const {heads, layers, n, total} = Trials.begin({clean, corrupt: both.length ? corrupt : null, over, mode, metric});
+    let shown = 0;
+    assert.strictEqual(await Trials.run(() => { shown++; }), true);
+    assert(total === 0 || shown > 0, 'no progress');
+    const got = Array.from(Trials.values());
+    assert.deepStrictEqual(got, want.grids[0].values.flat(2), what);
+    assert.deepStrictEqual([Trials.metricOf('clean'), both.length ? Trials.metricOf('corrupt') : null],
+        [want.clean.value, want.corrupt ? want.corrupt.value : null], what);
+    assert.strictEqual(got.length, layers * (heads || 1) * n);
+    const layer = layers - 1, head = heads ? heads - 1 : 0, pos = n - 1, into = both.length ? corrupt : clean;
+    Engine.run(into, [{kind: 'patch', over, layer, head, pos, scale: mode.startsWith('scale') ? 0.5 : mode, clean,
+        corrupt: both.length ? corrupt : null}]);
+    if (metric === 'a - e') {
+        const logits = Engine.logits(n - 1), [a, b] = ['a', 'e'].map(t => Engine.encode(t)[0]);
+        assert.strictEqual(logits[a] - logits[b], got[(layer * (heads || 1) + head) * n + pos], `${what} as a change`);
+    }
+    Engine.run(into, []);
+    Engine.run(into, [], 1);
+    assert.deepStrictEqual(Engine.value('logits', 0), Engine.value('logits', 1), `${what}: taken back`);
+}
+
 async function main() {
     const models = lines(run(native, ['models', tmp])).map(name => path.join(tmp, `${name}.gguf`));
     let prompts = 0;
@@ -172,6 +200,39 @@ async function main() {
         const plain = all(1);
         Engine.run(ids, []);
         assert.deepStrictEqual(plain, all(0));
+    });
+    await test('sweeps: the values of mgpt patch --json; a patched run has the value of its site', async () => {
+        const points = ['resid_pre', 'resid_mid', 'attn_out', 'mlp_out', 'z', 'pattern', 'q', 'k', 'v'];
+        for (const [over, mode] of points.flatMap(p => [[p, 'patch'], [p, 'zero'], [p, 'scale:0.5']]).concat([['z', 'mean']]))
+            await sameSweep(Engine, weights('names'), ['olivia', 'oliver'], {over, mode, metric: 'a - e'});
+        for (const metric of ['kl', 'logprob:a'])
+            await sameSweep(Engine, weights('names'), ['olivia', 'oliver'], {over: 'k', mode: 'patch', metric});
+        const Lines = await openPage(page(weights('shakespeare')));
+        await sameSweep(Lines, weights('shakespeare'), ['ROMEO: I will', 'ROMEO: I shal'], {over: 'z', mode: 'patch', metric: 'kl'});
+        const of = (clean, over, metric, mode = 'patch') => () =>
+            Engine.Trials.begin({clean, corrupt: [26, 2], over, mode, metric});
+        assert.throws(of([26, 0, 1], 'z', 'kl'), /the clean prompt has 3 tokens and the corrupted one 2: expected the same/);
+        assert.throws(of([26, 0], 'z', 'logprob:é'), /measure: 'é' is no token of the model/);
+        assert.throws(of([26, 0], 'z', 'ab'), /measure: expected 'A - B', logprob:TOKEN or kl, found 'ab'/);
+        assert.throws(of([26, 0], 'x', 'kl'), /site: no point is called 'x'/);
+        assert.throws(of([26, 0], 'pattern', 'kl', 'mean'), /mode: mean: the rows of pattern have different lengths/);
+        assert.throws(of([26, 27], 'z', 'kl'), /token 27/);
+    });
+    await test('steering vectors and drafts: the text of mgpt generate --steer', async () => {
+        const row = Float32Array.from({length: Engine.info.d_model}, (_, i) => Math.sin(i)), file = path.join(tmp, 'v.npy');
+        fs.writeFileSync(file, Engine.Trials.npyOf(row));
+        const want = run(mgpt, ['generate', weights('names'), '-p', 'a', '--seed', '5', '--steer', `${file}:0.7:0`]).trim();
+        assert.notStrictEqual(want, run(mgpt, ['generate', weights('names'), '-p', 'a', '--seed', '5']).trim());
+        Engine.Trials.steerRead(fs.readFileSync(file), 0);
+        Engine.run([26, 0], [{kind: 'steer', scale: 0.7}]);
+        const ids = await Engine.Trials.write(0, 2, 99, {seed: 5, counter: 0}, () => true);
+        assert.strictEqual('a' + ids.filter(id => id !== 26).map(id => Engine.piece(id).text).join(''), want);
+        assert.throws(() => Engine.Trials.steerRead(Engine.Trials.npyOf(row)), /one row: give its layer/);
+        assert.throws(() => Engine.Trials.steerRead(Engine.Trials.npyOf(row.slice(1)), 0), /expected the shape \[1, 16\], or \[16\]/);
+        assert.throws(() => Engine.Trials.steerRead(Uint8Array.from([71, 71, 85, 70])), /GGUF|byte|end/i);
+        Engine.run([26, 0], []);
+        Engine.run([26, 0], [], 1);
+        assert.deepStrictEqual(all(0), all(1));
     });
     await test('the lens ends with the logits, and the parts of a logit make it up', () => {
         const ids = Array.from(Engine.prompt), pos = ids.length - 1;

@@ -4,7 +4,7 @@
  * token more costs one step. The taps apply the edits first: what is kept is what the model went on
  * with.
  */
-#include "lab/module.h"
+#include "lab/module_impl.h"
 
 #include "base/check.h"
 #include "base/error.h"
@@ -12,7 +12,6 @@
 #include "base/xxh64.h"
 #include "mgpt.h"
 #include "repl/dla.h"
-#include "repl/edits.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,8 +25,8 @@ struct lab_record {
 
 struct lane {
     mgpt_session *session;
-    struct edits edits;
-    int edited; /* the edits are not those of the last run */
+    mgpt_session *draft;       /* what lab_draft made of it, or NULL */
+    struct lab_change *change; /* NULL: none */
     int no_memory;
     struct lab_record *records; /* [MGPT_N_POINTS][n_layer, at least 1] */
 };
@@ -98,7 +97,6 @@ static const struct lab_record *record_find(int lane, int point, int layer)
 static int lane_open(struct lane *lane)
 {
     const mgpt_session_params params = {.kv_type = MGPT_KV_F32};
-    lane->edits = (struct edits){.head_dim = lab.info.head_dim, .n_embd = lab.info.n_embd};
     lane->session = mgpt_session_new(lab.model, &params, &lab.err);
     lane->records = mem_new(n_records(), sizeof *lane->records);
     if (lane->session && !lane->records)
@@ -110,8 +108,10 @@ int lab_adopt(mgpt_model *model)
 {
     lab.model = model;
     int status = mgpt_get_info(model, &lab.info, &lab.err);
+    lab_change_open(&lab.info);
     for (int i = 0; i < LAB_LANES && status == MGPT_OK; i++)
         status = lane_open(&lab.lanes[i]);
+    lab.lanes[LAB_SHOWN].change = lab_change();
     if (status == MGPT_OK && !(lab.lens = mem_new((size_t)lab.info.n_vocab, sizeof *lab.lens)))
         status = err_memory(&lab.err, "logits", (size_t)lab.info.n_vocab * sizeof *lab.lens);
     return status;
@@ -119,15 +119,22 @@ int lab_adopt(mgpt_model *model)
 
 static void lane_close(struct lane *lane)
 {
+    mgpt_session_free(lane->draft);
     mgpt_session_free(lane->session);
-    edits_clear(&lane->edits);
     for (size_t i = 0; lane->records && i < n_records(); i++)
         arr_free(lane->records[i].rows);
     free(lane->records);
 }
 
+mgpt_model *lab_model(void)
+{
+    return lab.model;
+}
+
 void lab_close(void)
 {
+    lab_patch_close();
+    lab_change_close();
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);
     lab_attend_free();
@@ -177,31 +184,6 @@ const int32_t *lab_tokens(void)
 
 /* ---- edits ---- */
 
-void lab_edits_clear(void)
-{
-    edits_clear(&lab.lanes[LAB_SHOWN].edits);
-    lab.lanes[LAB_SHOWN].edited = 1;
-}
-
-int lab_edit(int layer, int head, float factor, int mean)
-{
-    struct edits *edits = &lab.lanes[LAB_SHOWN].edits;
-    struct edit edit = {mean ? EDIT_MEAN : EDIT_SCALE, layer, head, factor, NULL};
-    if (!mean && factor == 0)
-        edit.kind = EDIT_ZERO;
-    if (!lab.model || layer < 0 || layer >= lab.info.n_layer || head < -1 ||
-        head >= lab.info.n_head)
-        return lab_refuse("the model has no such head or MLP");
-    if (mean && !(edit.mean = mem_new(edit_width(edits, &edit), sizeof *edit.mean)))
-        return err_memory(&lab.err, "an edit", edit_width(edits, &edit) * sizeof *edit.mean);
-    if (!edits_set(edits, edit)) {
-        free(edit.mean);
-        return err_memory(&lab.err, "an edit", sizeof edit);
-    }
-    lab.lanes[LAB_SHOWN].edited = 1;
-    return MGPT_OK;
-}
-
 /* The mean over the unedited run of the same tokens. */
 static void take_mean(const struct edits *edits, struct edit *edit, size_t n)
 {
@@ -216,18 +198,19 @@ static void take_mean(const struct edits *edits, struct edit *edit, size_t n)
 }
 
 /* Fills in the means of edits; they depend on all tokens, so everything is computed anew. */
-static int take_means(struct lane *lane, const int32_t *tokens, size_t n)
+static int take_means(struct lab_change *change, const int32_t *tokens, size_t n)
 {
+    struct edits *edits = &change->edits;
     int status = MGPT_OK, found = 0;
-    for (size_t i = 0; i < arr_len(lane->edits.list); i++)
-        found |= lane->edits.list[i].kind == EDIT_MEAN;
+    for (size_t i = 0; i < arr_len(edits->list); i++)
+        found |= edits->list[i].kind == EDIT_MEAN;
     if (!found || n == 0)
         return MGPT_OK;
     status = lab_run(LAB_PLAIN, tokens, n);
-    for (size_t i = 0; i < arr_len(lane->edits.list) && status == MGPT_OK; i++)
-        if (lane->edits.list[i].kind == EDIT_MEAN)
-            take_mean(&lane->edits, &lane->edits.list[i], n);
-    lane->edited = 1;
+    for (size_t i = 0; i < arr_len(edits->list) && status == MGPT_OK; i++)
+        if (edits->list[i].kind == EDIT_MEAN)
+            take_mean(edits, &edits->list[i], n);
+    change->is_new = 1;
     return status;
 }
 
@@ -255,7 +238,8 @@ static int module_keep(const mgpt_value *value, void *user)
 {
     struct lane *lane = user;
     size_t rows = (size_t)value->rows, cols = (size_t)value->cols;
-    edits_apply(&lane->edits, value);
+    if (lane->change)
+        lab_change_apply(lane->change, value);
     float *to = room_of(record_of(lane, (int)value->point, value->layer), value);
     lane->no_memory = !to;
     for (size_t i = 0; to && i < rows; i++)
@@ -263,27 +247,65 @@ static int module_keep(const mgpt_value *value, void *user)
     return lane->no_memory;
 }
 
-int lab_run(int which, const int32_t *tokens, size_t n)
+static int lane_run(struct lane *lane, const int32_t *tokens, size_t n)
 {
-    if (!lab.model || which < 0 || which >= LAB_LANES)
-        return lab_refuse("no model is open");
-    struct lane *lane = &lab.lanes[which];
-    int status = which == LAB_SHOWN ? take_means(lane, tokens, n) : MGPT_OK;
-    if (status == MGPT_OK && lane->edited)
-        status = mgpt_rewind(lane->session, 0, &lab.err);
+    const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     lane->no_memory = 0;
-    if (status == MGPT_OK)
-        status =
-            mgpt_tap(lane->session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, module_keep, lane, &lab.err);
+    int status = mgpt_tap(lane->session, all, module_keep, lane, &lab.err);
     if (status == MGPT_OK)
         status = mgpt_sync(lane->session, tokens, n, &lab.err);
     if (lane->no_memory)
         status = err_set(&lab.err, MGPT_EMEM, MGPT_NO_OFFSET,
                          "out of memory: the values of %zu tokens", n);
-    lane->edited = status < 0;
+    return status;
+}
+
+int lab_run(int which, const int32_t *tokens, size_t n)
+{
+    if (!lab.model || which < 0 || which >= LAB_LANES)
+        return lab_refuse("no model is open");
+    struct lane *lane = &lab.lanes[which];
+    int status = lane->change ? take_means(lane->change, tokens, n) : MGPT_OK;
+    if (status == MGPT_OK && lane->change && lane->change->is_new)
+        status = mgpt_rewind(lane->session, 0, &lab.err);
+    if (status == MGPT_OK)
+        status = lane_run(lane, tokens, n);
+    if (lane->change)
+        lane->change->is_new = status < 0;
     if (status < 0)
         mgpt_rewind(lane->session, 0, NULL);
     return status;
+}
+
+/* ---- drafts ---- */
+
+static int draft_tap(const mgpt_value *value, void *user)
+{
+    lab_change_apply(user, value);
+    return 0;
+}
+
+int lab_draft(int which, size_t n)
+{
+    if (which < 0 || which >= LAB_LANES || n == 0 || n > (size_t)lab_n_tokens(which))
+        return lab_refuse("nothing has run");
+    struct lane *lane = &lab.lanes[which];
+    mgpt_session_free(lane->draft);
+    lane->draft = mgpt_fork(lane->session, &lab.err);
+    int status = lane->draft ? mgpt_rewind(lane->draft, n, &lab.err) : MGPT_EMEM;
+    const uint64_t points =
+        MGPT_POINT_BIT(MGPT_FINAL) - MGPT_POINT_BIT(MGPT_RESID_PRE); /* where changes are made */
+    if (status == MGPT_OK && lane->change)
+        status = mgpt_tap(lane->draft, points, draft_tap, lane->change, &lab.err);
+    return status;
+}
+
+const float *lab_draft_step(int which, int token)
+{
+    mgpt_session *draft = which >= 0 && which < LAB_LANES ? lab.lanes[which].draft : NULL;
+    if (!draft)
+        lab_refuse("no draft has begun");
+    return draft ? mgpt_step(draft, token, &lab.err) : NULL;
 }
 
 int lab_n_tokens(int lane)

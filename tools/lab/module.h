@@ -45,15 +45,41 @@ LAB_API(lab_n_ctx) int lab_n_ctx(void);
 LAB_API(lab_encode) int lab_encode(const char *text, size_t n);
 LAB_API(lab_tokens) const int32_t *lab_tokens(void);
 
-/* What lane 0 does differently from the next lab_run on. Head -1 is the layer's MLP; the part's
+/* What lane 0 does differently from the next lab_run on; lab_edits_clear ends all of it. Head -1 is the layer's MLP; the part's
  * output is multiplied by `factor`, or with `mean` replaced by its mean over the unedited run. */
 LAB_API(lab_edits_clear) void lab_edits_clear(void);
 LAB_API(lab_edit) int lab_edit(int layer, int head, float factor, int mean);
+
+/* Steering vectors from the bytes of a file (engine/steer.h; layer: of an .npy of one row, else -1),
+ * which stay until others are read; and adding them times a scale. */
+LAB_API(lab_steer_read) int lab_steer_read(const uint8_t *bytes, size_t n, int layer);
+LAB_API(lab_steer) int lab_steer(float scale);
 
 /* Makes the lane hold these tokens, computing only what is new. After a failure it holds
  * nothing. */
 LAB_API(lab_run) int lab_run(int lane, const int32_t *tokens, size_t n);
 LAB_API(lab_n_tokens) int lab_n_tokens(int lane);
+
+/* A copy of the first n tokens of the lane's run, with its changes, that goes on by itself: logits after
+ * one token more. Nothing else is kept of it. */
+LAB_API(lab_draft) int lab_draft(int lane, size_t n);
+LAB_API(lab_draft_step) const float *lab_draft_step(int lane, int token);
+
+/* A sweep of `mgpt patch` over all sites of one point, with the words of its options: `corrupt` is
+ * changed, or without it (n_corrupt 0) `clean`. Returns how many runs it takes; lab_patch_step runs
+ * some, of about most_rows tokens, and returns how many are left. */
+LAB_API(lab_patch)
+int lab_patch(const int32_t *clean, size_t n_clean, const int32_t *corrupt, size_t n_corrupt,
+              const char *over, const char *mode, const char *metric);
+LAB_API(lab_patch_step) int lab_patch_step(size_t most_rows);
+
+/* Of the sweep that has begun: the heads of the point (0: it has none), the metric of each site,
+ * [layers][heads, at least 1][positions], NaN where it is not known, and of both prompts (run 0: clean,
+ * 1: corrupt). Lane 0 makes the change of a site from the next lab_run on. */
+LAB_API(lab_patch_heads) int lab_patch_heads(void);
+LAB_API(lab_patch_values) const double *lab_patch_values(void);
+LAB_API(lab_patch_metric) double lab_patch_metric(int run);
+LAB_API(lab_patch_apply) int lab_patch_apply(size_t index);
 
 /* All rows of a point (mgpt_point): [tokens][columns]; scores and pattern have, for each position p
  * in order, [heads][p + 1] values. NULL where the model has no such point. Layer 0 for points
@@ -86,9 +112,5 @@ int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float 
 LAB_API(lab_attended) const float *lab_attended(int what, size_t head);
 LAB_API(lab_tau) double lab_tau(void);
 void lab_attend_free(void);
-
-/* For the module's own files: its error, and what sets it to `what` and returns MGPT_EARG. */
-mgpt_error *lab_last_error(void);
-int lab_refuse(const char *what);
 
 #endif

@@ -1,6 +1,6 @@
 /* Attention on matrices of one's own, without a model: exports of a lab page's module. See
  * module.h. */
-#include "lab/module.h"
+#include "lab/module_impl.h"
 
 #include "attend/attend_stages.h"
 #include "base/error.h"

@@ -1,9 +1,9 @@
 /* See grid.h. */
 #include "patch/grid.h"
 
+#include "base/error.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,7 +113,7 @@ static const struct grid_point *find_point(const char *name, size_t n)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
             return &points[i];
     }
-    snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), name);
+    text_format(word, sizeof word, "%.*s", (int)n, name);
     const char *near = cli_nearest(word, names, N_GRID_POINTS);
     if (near)
         cli_note("--over: no point is called '%s', did you mean '%s'?", word, near);

@@ -196,6 +196,10 @@ const Engine = (() => {
     function setEdits(edits) {
         wasm.lab_edits_clear();
         for (const edit of edits) {
+            if (Trials.kinds.includes(edit.kind)) {
+                Trials.apply(edit);
+                continue;
+            }
             const mean = edit.scale === 'mean', head = edit.kind === 'mlp' ? -1 : edit.head;
             worked(wasm.lab_edit(edit.layer, head, mean ? 0 : edit.scale, mean ? 1 : 0));
         }
@@ -359,10 +363,12 @@ const Engine = (() => {
 
     // Draw number `counter` (from 0) of mgpt generate --seed; seed: a number, a BigInt or its
     // digits.
-    function sample(pos, {temperature = 0.8, topK = 0, topP = 1, minP = 0, seed = 0, counter = 0} = {},
-        lane = 0) {
+    function sample(pos, options = {}, lane = 0) {
         needModule();
-        const choices = logits(pos, lane).slice(0, about.info.choices);
+        return draw(logits(pos, lane).slice(0, about.info.choices), options);
+    }
+
+    function draw(choices, {temperature = 0.8, topK = 0, topP = 1, minP = 0, seed = 0, counter = 0}) {
         return lend([choices], ([at]) => worked(wasm.lab_sample(at, choices.length, temperature, topK,
             topP, minP, BigInt.asUintN(64, BigInt(seed)), counter)));
     }
@@ -407,7 +413,10 @@ const Engine = (() => {
             out: matrix('o', 0, n, dv)};
     }
 
-    const api = {start, live: false, reason: '', info: null, hooks: [], prompt: new Int32Array(0),
+    // For trials.js: what it needs to call the module, and the end of what lane 0 is thought to do.
+    const module = {lend, worked, found, floatsAt, get wasm() { return wasm; }, forgetEdits() { lanes[0].edits = null; }};
+
+    const api = {start, module, draw, live: false, reason: '', info: null, hooks: [], prompt: new Int32Array(0),
         canEncode: false, piece, encode, run, value, logits, lens, dla, sample, attend, hash, logSum};
     return api;
 })();

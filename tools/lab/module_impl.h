@@ -1,0 +1,36 @@
+/* What the files of a lab page's module share. See module.h. */
+#ifndef MGPT_LAB_MODULE_IMPL_H
+#define MGPT_LAB_MODULE_IMPL_H
+
+#include "engine/steer.h"
+#include "lab/module.h"
+#include "patch/sweep.h"
+#include "repl/edits.h"
+
+/* What lane 0 does differently. */
+struct lab_change {
+    struct edits edits;
+    struct steer steer;     /* the vectors as they were read */
+    struct steer steering;  /* the same times the scale; rows NULL: nothing is added */
+    struct sweep_site site; /* grid NULL: no site is patched */
+    int is_new;             /* the change is not that of the last run */
+};
+
+/* The model of the page, or NULL, and its change. */
+mgpt_model *lab_model(void);
+struct lab_change *lab_change(void);
+
+/* For a model; and without it. */
+void lab_change_open(const mgpt_info *info);
+void lab_change_close(void);
+
+/* Changes what a tap sees. */
+void lab_change_apply(const struct lab_change *change, const mgpt_value *value);
+
+void lab_patch_close(void);
+
+/* The module's error, and what sets it to `what` and returns MGPT_EARG. */
+mgpt_error *lab_last_error(void);
+int lab_refuse(const char *what);
+
+#endif

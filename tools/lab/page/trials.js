@@ -1,0 +1,116 @@
+/* What the experiment room asks of the engine: sweeps of mgpt patch, steering vectors, and drafts, which go
+ * on with a lane's text and leave the lane as it is. Long work is done in slices, so the page stays alive.
+ */
+const Trials = (() => {
+    const SLICE = 12; // milliseconds of work between two looks at the page
+    const now = () => performance.now(), pause = () => new Promise((done) => setTimeout(done, 0));
+
+    // Calls use(pointers) with the module's copies of arrays and texts.
+    const lend = (things, use) => Engine.module.lend(things.map((t) => (typeof t === 'string' ? new TextEncoder().encode(`${t}\0`) : t)), use);
+
+    // Messages of the command name its options.
+    function worked(n) {
+        try {
+            return Engine.module.worked(n);
+        } catch (e) {
+            throw new Error(e.message.replace(/^--(\w+):? ?/, (_, name) => `${{ over: 'site', metric: 'measure' }[name] || name}: `));
+        }
+    }
+
+    // ---- sweeps ----
+
+    let sweep = null; // {key, n, layers, heads, left, total}: the one that has begun
+
+    const keyOf = (w) => JSON.stringify([w.over, w.mode, Array.from(w.clean), w.corrupt && Array.from(w.corrupt)]);
+
+    // Runs both prompts. `corrupt` is changed, or without it `clean`. {left, total, layers, heads (0: the
+    // point has none), n}. Whatever patch was in force ends.
+    function begin(what) {
+        const { clean, corrupt, over, mode, metric } = what, empty = new Int32Array(0);
+        sweep = null;
+        Engine.module.forgetEdits();
+        const total = lend([Int32Array.from(clean), corrupt ? Int32Array.from(corrupt) : empty, over, mode, metric], ([a, b, ...words]) =>
+            worked(Engine.module.wasm.lab_patch(a, clean.length, b, corrupt ? corrupt.length : 0, ...words)));
+        sweep = { key: keyOf(what), n: clean.length, layers: Engine.info.layers, heads: Engine.module.wasm.lab_patch_heads(), total, left: total };
+        return sweep;
+    }
+
+    function step(rows) {
+        sweep.left = worked(Engine.module.wasm.lab_patch_step(rows));
+        return sweep.left;
+    }
+
+    // The metric at each site, [layer][head][position]; NaN: not known yet.
+    function values() {
+        const { layers, heads, n } = sweep, at = Engine.module.found(Engine.module.wasm.lab_patch_values());
+        return new Float64Array(Engine.module.wasm.memory.buffer, at, layers * (heads || 1) * n).slice();
+    }
+
+    // The metric of a prompt as it is: 'clean' or 'corrupt'.
+    const metricOf = (run) => Engine.module.wasm.lab_patch_metric(run === 'corrupt' ? 1 : 0);
+
+    // Runs all that is left. show() is called after each slice; false from it stops. True: all is known.
+    async function run(show) {
+        const mine = sweep;
+        for (let rows = 16; mine === sweep && mine.left > 0;) {
+            const from = now();
+            step(rows);
+            if (now() - from < SLICE && rows < 512) rows *= 2;
+            else if (now() - from > 4 * SLICE && rows > 1) rows >>= 1;
+            if (show() === false) return false;
+            await pause();
+        }
+        return mine === sweep;
+    }
+
+    // ---- changes in force ----
+
+    const modeOf = (edit) => (typeof edit.scale === 'number' ? `scale:${edit.scale}` : edit.scale);
+
+    // From Engine.run: lane 0 makes this change from now on.
+    function apply(edit) {
+        if (edit.kind === 'steer') return worked(Engine.module.wasm.lab_steer(edit.scale));
+        const what = { clean: edit.clean, corrupt: edit.corrupt, over: edit.over, mode: modeOf(edit), metric: 'kl' };
+        if (!sweep || sweep.key !== keyOf(what)) begin(what);
+        if (edit.layer >= sweep.layers || edit.head >= (sweep.heads || 1) || edit.pos >= sweep.n) throw new Error('the sweep has no such site');
+        return worked(Engine.module.wasm.lab_patch_apply((edit.layer * (sweep.heads || 1) + edit.head) * sweep.n + edit.pos));
+    }
+
+    // The vectors that {kind: 'steer', scale} adds, from the bytes of a file. layer: of an .npy of one row.
+    const steerRead = (bytes, layer = -1) => {
+        lend([bytes], ([at]) => worked(Engine.module.wasm.lab_steer_read(at, bytes.length, layer)));
+        Engine.module.forgetEdits();
+    };
+
+    // An .npy of one row.
+    function npyOf(row) {
+        const head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${row.length},), }`.padEnd(117) + '\n';
+        const bytes = new Uint8Array(128 + 4 * row.length);
+        bytes.set([0x93, 0x4E, 0x55, 0x4D, 0x50, 0x59, 1, 0, 118, 0]);
+        bytes.set(new TextEncoder().encode(head), 10);
+        row.forEach((v, i) => new DataView(bytes.buffer).setFloat32(128 + 4 * i, v, true));
+        return bytes;
+    }
+
+    // ---- drafts ----
+
+    // Goes on after the first `from` tokens of a lane: at most `most` tokens, drawn as `mgpt generate --seed`
+    // draws them. show(ids) is called after each slice; false from it stops. Returns the new ids.
+    async function write(lane, from, most, sampling, show) {
+        const { module, info, draw } = Engine, ids = [];
+        worked(module.wasm.lab_draft(lane, from));
+        let logits = Engine.logits(from - 1, lane), began = now();
+        for (; ids.length < most && from + ids.length < info.context;) {
+            ids.push(draw(logits.slice(0, info.choices), { ...sampling, counter: sampling.counter + ids.length }));
+            if (Engine.piece(ids[ids.length - 1]).end || ids.length === most || from + ids.length === info.context) break;
+            logits = module.floatsAt(module.wasm.lab_draft_step(lane, ids[ids.length - 1]), info.vocab);
+            if (now() - began < SLICE) continue;
+            if (show(ids) === false) break;
+            await pause();
+            began = now();
+        }
+        return ids;
+    }
+
+    return { kinds: ['steer', 'patch'], begin, run, step, values, metricOf, apply, steerRead, npyOf, write };
+})();

@@ -1,0 +1,61 @@
+/* What commands have and a web page has not: a terminal, signals, normal forms of text (the page makes
+ * them). Messages for the user become the module's error. In place of cli.c, interrupt.c, nfc.c and
+ * progress.c of tools/common. */
+#include "base/error.h"
+#include "common/cli.h"
+#include "common/interrupt.h"
+#include "common/nfc.h"
+#include "common/progress.h"
+#include "lab/module_impl.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cli_note(const char *fmt, ...)
+{
+    char line[sizeof((mgpt_error *)0)->text];
+    va_list ap;
+    va_start(ap, fmt);
+    text_format_v(line, sizeof line, fmt, &ap);
+    va_end(ap);
+    lab_refuse(line);
+}
+
+int cli_fail(const char *file, const mgpt_error *err)
+{
+    (void)file;
+    err_set(lab_last_error(), err->status, err->offset, "%s", err->text);
+    return EXIT_USAGE;
+}
+
+int interrupted(void)
+{
+    return 0;
+}
+
+char *nfc_copy(const char *text, size_t n, size_t *n_copy)
+{
+    char *copy = malloc(n ? n : 1);
+    if (copy)
+        memcpy(copy, text, n);
+    *n_copy = n;
+    return copy;
+}
+
+void progress_begin(struct progress *progress)
+{
+    *progress = (struct progress){0};
+}
+
+void progress_show(void *user, uint64_t n_done, uint64_t n_all)
+{
+    (void)user;
+    (void)n_done;
+    (void)n_all;
+}
+
+void progress_end(struct progress *progress)
+{
+    (void)progress;
+}
