@@ -233,3 +233,16 @@ TEST(refusals)
     assert_true(*lab_attended('a', 0) == 1.0f);
     close_lab(&o);
 }
+
+TEST(weights)
+{
+    struct opened_page o = open_lab(ZOO_GPT2);
+    size_t E = (size_t)o.info.n_embd;
+    float *want = lab_room(E * sizeof *want);
+    assert_int_equal(mgpt_read_tensor(o.model, "token_embd.weight", 2 * E, E, want, NULL), MGPT_OK);
+    assert_memory_equal(lab_weights("token_embd.weight", 2 * E, E), want, E * sizeof *want);
+    assert_null(lab_weights("token_embd.weight", 0, SIZE_MAX / 8));
+    assert_null(lab_weights("none", 0, 1));
+    lab_free(want);
+    close_lab(&o);
+}

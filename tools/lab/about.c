@@ -112,12 +112,26 @@ static json_t *hooks_json(const struct hook *hooks)
     return list;
 }
 
+/* {name: [type, row length, rows]} of the file's tensors. */
+static json_t *tensors_json(const mgpt_model *model)
+{
+    json_t *all = json_object();
+    int failed = !all;
+    mgpt_tensor t;
+    for (size_t i = 0; !failed && mgpt_get_tensor(model, i, &t, NULL) == MGPT_OK; i++)
+        failed = json_object_set_new(all, t.name,
+                                     json_pack("[s, I, I]", t.type, (json_int_t)t.dims[0],
+                                               (json_int_t)t.dims[1])) < 0;
+    return all;
+}
+
 json_t *about_json(const struct about *a, mgpt_error *err)
 {
     json_t *all = json_pack("{s:b, s:s, s:o, s:o, s:o}", "live", !a->reason, "reason",
                             a->reason ? a->reason : "", "info", info_json(a), "hooks",
                             hooks_json(a->hooks), "tokens", json_ids(a->tokens, a->n_tokens));
-    if (all && put_vocabulary(all, a->engine))
+    if (all && json_object_set_new(all, "tensors", tensors_json(a->engine->model)) == 0 &&
+        put_vocabulary(all, a->engine))
         return all;
     json_decref(all);
     err_memory(err, "what the page says about the model", 0);

@@ -39,8 +39,9 @@ static struct lab {
     mgpt_info info;
     int32_t *tokens; /* stb_ds array: of the last text */
     struct lane lanes[LAB_LANES];
-    float *lens;   /* [n_vocab] */
-    double *parts; /* of the last attribution, stb_ds array */
+    float *lens;    /* [n_vocab] */
+    float *weights; /* of the last tensor that was read, stb_ds array */
+    double *parts;  /* of the last attribution, stb_ds array */
 } lab;
 
 const char *lab_error(void)
@@ -140,6 +141,7 @@ void lab_close(void)
     lab_attend_free();
     arr_free(lab.tokens);
     arr_free(lab.parts);
+    arr_free(lab.weights);
     free(lab.lens);
     mgpt_close(lab.model);
     free(lab.bytes);
@@ -326,6 +328,16 @@ static const float *module_row_of(int lane, int point, int layer, size_t pos)
 {
     const struct lab_record *r = record_find(lane, point, layer);
     return r && pos < (size_t)lab_n_tokens(lane) ? r->rows + pos * r->cols : NULL;
+}
+
+const float *lab_weights(const char *name, size_t first, size_t n)
+{
+    int status = lab.model ? MGPT_OK : lab_refuse("no model is open");
+    if (status == MGPT_OK && !arr_reserve(lab.weights, n ? n : 1))
+        status = err_memory(&lab.err, "the weights", n * sizeof *lab.weights);
+    if (status == MGPT_OK)
+        status = mgpt_read_tensor(lab.model, name, first, n, lab.weights, &lab.err);
+    return status == MGPT_OK ? lab.weights : NULL;
 }
 
 /* ---- what a residual says ---- */

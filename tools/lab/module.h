@@ -86,6 +86,9 @@ LAB_API(lab_patch_apply) int lab_patch_apply(size_t index);
  * outside. */
 LAB_API(lab_value) const float *lab_value(int lane, int point, int layer);
 
+/* Elements [first, first + n) of a tensor of the file as floats (mgpt_read_tensor). */
+LAB_API(lab_weights) const float *lab_weights(const char *name, size_t first, size_t n);
+
 /* Final norm and head on row `pos` of a residual: the logit lens. */
 LAB_API(lab_lens) const float *lab_lens(int lane, int point, int layer, size_t pos);
 

@@ -165,7 +165,7 @@ const Engine = (() => {
         about = JSON.parse(new TextDecoder().decode(bytes));
         for (let i = 0; i < LANES; i++)
             lanes[i] = {ids: new Int32Array(0), kept: new Map()};
-        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, hooks: about.hooks,
+        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, hooks: about.hooks, tensors: about.tensors,
             prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
         await openModule();
         await (about.live ? openModel() : openTrace());
@@ -295,6 +295,15 @@ const Engine = (() => {
         return value('logits', lane).data.subarray(pos * n, (pos + 1) * n);
     }
 
+    // Rows [first, first + n) of a tensor of the file, as stored. A recorded page has no weights.
+    function weights(name, first, n) {
+        const tensor = about.tensors[name];
+        if (!tensor || !about.live)
+            throw new Error(tensor ? 'this page holds no weights' : `the model has no tensor ${name}`);
+        const length = tensor[1], bytes = new TextEncoder().encode(`${name}\0`);
+        return lend([bytes], ([at]) => floatsAt(wasm.lab_weights(at, first * length, n * length), n * length));
+    }
+
     // The residuals in order: what the first layer begins with, then after each half layer.
     function residuals() {
         return about.hooks.filter(h => /resid_(mid|post)$/.test(h.name) ||
@@ -416,7 +425,8 @@ const Engine = (() => {
     // For trials.js: what it needs to call the module, and the end of what lane 0 is thought to do.
     const module = {lend, worked, found, floatsAt, get wasm() { return wasm; }, forgetEdits() { lanes[0].edits = null; }};
 
-    const api = {start, module, draw, live: false, reason: '', info: null, hooks: [], prompt: new Int32Array(0),
-        canEncode: false, piece, encode, run, value, logits, lens, dla, sample, attend, hash, logSum};
+    const api = {start, module, draw, live: false, reason: '', info: null, hooks: [], tensors: {},
+        prompt: new Int32Array(0),
+        canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum};
     return api;
 })();
