@@ -9,6 +9,7 @@ const { test, finish } = require('../lab/report.js');
 
 const [mgpt, root] = process.argv.slice(2);
 const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${name}.js`), 'utf8');
+const parts = (names, result) => new Function('Dom', `${names.map((n) => source(n).replace("'use strict';", '')).join('')};return ${result};`)({});
 const load = (name, result) => new Function('Dom', `${source(name)};return ${result};`)({});
 const Numbers = load('numbers', 'Numbers'), Colour = load('colour', 'Colour'), Link = load('state', 'Link');
 const LessonData = load('lesson_data', 'LessonData'), Block = load('block', 'Block');
@@ -103,6 +104,11 @@ test('addresses: what is written is read, what is wrong is left out', () => {
     assert.deepStrictEqual(Link.parse('#layer=-1&head=x&ids=1.a&view=<b>&edits=0:1&what=all&=&nothing'), {});
     assert.deepStrictEqual(Link.parse('#__proto__=1&constructor=2'), {});
     assert.deepStrictEqual(Link.parse(''), {});
+    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], what: 'weights' };
+    assert.strictEqual(Link.format(home), '#at=4&head=0.2&cell=0.s2.4.3&walk=7&ids=26.0.13.13.0');
+    const { step: _s, edits: _e, what: _w, ...named } = home;
+    assert.deepStrictEqual(Link.parse(Link.format(home)), named);
+    assert.deepStrictEqual(Link.parse('#cell=<b>&walk=x'), { view: 'home' });
 });
 
 test('projections by name: those of mgpt attend', () => {
@@ -129,6 +135,20 @@ test('examples that mgpt attend has too are the same', () => {
 test('the lines that the page quotes are in src/page/page.inc', () => {
     const forward = fs.readFileSync(path.join(root, 'src/page/page.inc'), 'utf8').split('\n').map((l) => l.trim().split(/ {2,}/)[0]);
     for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
+    const { cell, walk } = parts(['numbers', 'home_cell', 'home_walk'], '{ cell: HomeCell.CODE, walk: HomeWalk.LINES }');
+    for (const line of [...Object.values(cell), ...walk]) assert(forward.includes(line), line);
+});
+
+test('the engine’s arithmetic on one number: fma rounds once, chains, exp', () => {
+    const Exact = load('exact', 'Exact'), f = Math.fround;
+    assert.strictEqual(Exact.fma(f(1 + 2 ** -12), f(1 + 2 ** -12), f(2 ** -60)), f(1 + 2 ** -11 + 2 ** -23)); // a tie but for 2^-60
+    assert.strictEqual(Exact.fma(f(1 + 2 ** -12), f(1 + 2 ** -12), 0), f(1 + 2 ** -11)); // the tie itself, to even
+    assert.strictEqual(Exact.fma(f(1 + 2 ** -12), f(1 + 2 ** -12), f(-(2 ** -60))), f(1 + 2 ** -11));
+    const a = [1, 2 ** 24, 1, 1, 1, -(2 ** 24)], ones = a.map(() => 1);
+    assert.strictEqual(Exact.matmul(a, ones, 65), 0); // one chain: 2^24 swallows each 1
+    assert.strictEqual(Exact.matmul(a, ones, 64), 4); // four chains: (2 + 0) + (1 + 1)
+    assert.deepStrictEqual([0, -200].map(Exact.exp), [1, 0]);
+    for (let x = -20; x < 20; x += 0.37) assert(Math.abs(Exact.exp(f(x)) / Math.exp(f(x)) - 1) < 2e-7, `exp ${x}`);
 });
 
 finish().then((code) => process.exit(code));

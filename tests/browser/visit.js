@@ -13,6 +13,7 @@ const path = require('path');
 const { Chrome, find } = require('./chrome.js');
 const { Firefox } = require('./firefox.js');
 const { test, finish } = require('../lab/report.js');
+const home = require('./home.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
 if (shots) fs.mkdirSync(shots, { recursive: true });
@@ -22,7 +23,7 @@ if (!binary) {
     process.exit(77);
 }
 const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-visit-'));
-const ROOMS = ['predict', 'attention', 'inside', 'block', 'experiment', 'lessons'];
+const ROOMS = ['home', 'predict', 'attention', 'inside', 'block', 'experiment', 'lessons'];
 const SIZES = [[360, 760], [820, 1100], [1440, 900]];
 const run = (args, input = '') => execFileSync(mgpt, args, { input, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });
 const weights = (name) => path.join(root, 'weights', `${name}.gguf`);
@@ -204,7 +205,7 @@ async function stepping(page) {
     await page.eval('document.activeElement.blur()');
     await page.press('l');
     assert.strictEqual(await page.eval('App.state.head'), 1);
-    await page.press('4');
+    await page.press('5');
     assert.strictEqual(await page.eval('App.state.view'), 'block');
     await page.press('?');
     assert.strictEqual(await page.eval(`document.getElementById('help').open`), true);
@@ -384,7 +385,9 @@ async function main() {
     await test('the numbers of the REPL are on the screen', () => replAgrees(names));
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, lessons }))
-        await test(name, () => visit(names, '', body));
+        await test(name, () => visit(names, '#view=predict', body));
+    for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));
+    await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));
     await test('hostile tokens', hostile);
     await test('a recorded page', recorded);
     await test('an address that cannot be', () => visit(names, '#layer=9&head=99&ids=26.99', async (page) => {

@@ -114,7 +114,7 @@ const Dom = (() => {
 
     // A titled part of a view.
     function card(title, note, ...children) {
-        return h('section.card', null, h('h3', null, title), note && h('p.note', null, note), children);
+        return h('section.card', null, h('h3', null, Glossary.text(title)), note && h('p.note', null, Glossary.text(note)), children);
     }
 
     return { h, fill, table, bar, slider, button, choice, check, select, card, center };

@@ -2,7 +2,7 @@
 // Starts the engine, builds the rooms, and listens to keys, theme and address.
 const Main = (() => {
     const { h, fill, button, table } = Dom;
-    const ROOMS = [Predict, Attention, Inside, Block, Experiment, Lessons];
+    const ROOMS = [Home, Predict, Attention, Inside, Block, Experiment, Lessons];
     const KEYS = [
         ['← → in the tokens', 'choose a token; Delete takes it out', null],
         ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
@@ -11,7 +11,7 @@ const Main = (() => {
         ['w', 'weights, log, scores', () => App.set({ what: { weights: 'log', log: 'scores', scores: 'weights' }[App.state.what] })],
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
-        ['/', 'type a text', () => Strip.focusText()], ['1 … 6', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
         ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
@@ -47,6 +47,7 @@ const Main = (() => {
             room.mount(root);
         }
         for (const [id, root] of mounted) root.hidden = id !== room.id;
+        document.documentElement.classList.toggle('at-home', room === Home);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
@@ -55,7 +56,7 @@ const Main = (() => {
         }
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
-        Strip.update(state);
+        if (room !== Home) Strip.update(state);
         room.update(state);
     }
 
@@ -81,6 +82,7 @@ const Main = (() => {
 
     function showHelp() {
         fill($('help'), h('h2', null, 'Keys'), table(null, ['key', 'does'], KEYS.map((k) => [h('kbd', null, k[0]), k[1]])),
+            h('h3', null, 'In the picture'), table(null, ['key', 'does'], Home.HELP.map((k) => [h('kbd', null, k[0]), k[1]])),
             h('p', null, 'Arrow keys also move inside every table of numbers, in the grid of heads and in the list of stages.'),
             button('Close', () => $('help').close()));
         $('help').showModal();
@@ -89,15 +91,17 @@ const Main = (() => {
     function onKey(e) {
         const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== 'range' && e.target.type !== 'radio' &&
             e.target.type !== 'checkbox';
-        if (typing || e.ctrlKey || e.altKey || e.metaKey || document.querySelector('dialog[open]')) return;
+        if (typing || e.ctrlKey || e.altKey || e.metaKey || document.querySelector('dialog[open]')) return undefined;
+        const here = ROOMS.find((r) => r.id === App.state.view);
+        if (here.key && here.key(e)) return e.preventDefault();
         const named = KEYS.find((k) => k[0] === e.key && k[2]), move = MOVES[e.key], room = ROOMS[Number(e.key) - 1];
         if (named) named[2]();
         else if (move) App.set({ [move[0]]: Math.max(0, App.state[move[0]] + move[1]) });
         else if (e.key === '.') Strip.step(1);
         else if (e.key === ',') Strip.step(-1);
         else if (room) App.set({ view: room.id });
-        else return;
-        e.preventDefault();
+        else return undefined;
+        return e.preventDefault();
     }
 
     // ---- beginning ----
@@ -121,7 +125,7 @@ const Main = (() => {
     function fromAddress() {
         const { ids, edits, example, ...rest } = Link.parse(location.hash);
         const begin = firstTokens();
-        const all = { ...rest, ids: ids || begin, edits: edits || [] };
+        const all = { cell: '', walk: 0, ...rest, ids: ids || begin, edits: edits || [] };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;
         if (!App.set({ ...all, prompt: all.ids.length })) {

@@ -3,8 +3,9 @@
 // told when it changed. Link turns it into the part of the address after '#' and back, with no page
 // and no engine.
 const Link = (() => {
-    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature'];
-    const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/ };
+    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
+    const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/,
+        cell: /^\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
         const what = e.kind === 'head' ? `${e.layer}.${e.head}` : `mlp.${e.layer}`;
@@ -25,7 +26,9 @@ const Link = (() => {
         for (const part of hash.replace(/^#/, '').split('&')) {
             const at = part.indexOf('='), key = part.slice(0, at), value = part.slice(at + 1);
             if (at < 0) continue;
-            if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
+            if (key === 'at' && /^\d+$/.test(value)) out.query = Number(value);
+            else if (key === 'head' && /^\d+\.\d+$/.test(value)) [out.layer, out.head] = value.split('.').map(Number);
+            else if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
             else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
             else if (key === 'ids' && /^\d+(\.\d+)*$/.test(value)) out.ids = value.split('.').map(Number);
             else if (key === 'edits') {
@@ -33,12 +36,21 @@ const Link = (() => {
                 if (edits.every((e) => e)) out.edits = edits;
             }
         }
+        if (!out.view && /[#&](at|cell|walk)=/.test(`#${hash.replace(/^#/, '')}`)) out.view = 'home';
         return out;
     }
 
+    // The home room says it shorter.
+    function home(s) {
+        const parts = [`at=${s.query}`, `head=${s.layer}.${s.head}`];
+        if (s.cell) parts.push(`cell=${s.cell}`);
+        if (s.walk) parts.push(`walk=${s.walk}`);
+        return parts;
+    }
+
     function format(s) {
-        const parts = [`view=${s.view}`];
-        for (const key of ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
+        const parts = s.view === 'home' ? home(s) : [`view=${s.view}`];
+        for (const key of s.view === 'home' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
         if (s.what !== 'weights') parts.push(`what=${s.what}`);
         if (s.edits.length) parts.push(`edits=${s.edits.map(editText).join(',')}`);
@@ -50,7 +62,7 @@ const Link = (() => {
 })();
 
 const App = (() => {
-    const state = { view: 'predict', ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
+    const state = { view: 'home', cell: '', walk: 0, ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };

@@ -8,15 +8,20 @@ const Strip = (() => {
 
     let chips, slider, input, picker, undoButton, where, lossText, surprisals = [];
 
-    function typed() {
-        if (!Engine.live) return App.say(NO, true);
-        if (!Engine.canEncode) return App.say('This model’s text cannot be encoded here: pick tokens instead.', true);
+    const refuse = (why) => {
+        App.say(why, true);
+        return false;
+    };
+
+    // Runs a text; false: it was refused, and the reason is shown.
+    function type(text) {
+        if (!Engine.live) return refuse(NO);
+        if (!Engine.canEncode) return refuse('This model’s text cannot be encoded here: pick tokens instead.');
         try {
-            App.edit((Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(input.value))));
+            return App.edit((Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(text))));
         } catch (e) {
-            App.say(e.message, true);
+            return refuse(e.message);
         }
-        return undefined;
     }
 
     function chip(id, i, state, scale) {
@@ -145,7 +150,7 @@ const Strip = (() => {
     function mount(root) {
         input = h('input#text', { type: 'text', 'aria-label': 'text', placeholder: 'type a text, Enter runs it',
             autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
-        const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); typed(); } } },
+        const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
             h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
         chips = h('div.chips', { role: 'listbox', 'aria-label': 'tokens', 'aria-orientation': 'horizontal' });
         chips.addEventListener('keydown', onKey);
@@ -172,5 +177,5 @@ const Strip = (() => {
             where, lossText), picker);
     }
 
-    return { NO, mount, update, step, pickers, focusText: () => input.focus() };
+    return { NO, mount, update, step, type, pickers, focusText: () => input.focus() };
 })();

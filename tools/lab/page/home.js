@@ -1,0 +1,324 @@
+'use strict';
+// The home room: one picture of the whole model, the text above it, how a number arises at its side, and
+// the walk. What is chosen (token, head, cell, stop) is in App.state, so an address can name it.
+const Home = (() => {
+    const { h, fill, button } = Dom;
+    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2];
+
+    let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
+    let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
+    let timer = 0, speed = 1, colours = {}, themed = null;
+
+    const state = () => App.state;
+
+    // ---- cells as text: "0.s2.4.3", "lg.4.11" (the last number of logits is a token) ----
+
+    const named = (m) => (m.part === 'lg' || m.part === 'wu' ? scene.s.ids : null);
+    const textOf = ([id, r, c]) => `${id}.${r}.${named({ part: id }) ? scene.s.ids[c] : c}`;
+
+    function cellOf(text, from) {
+        const match = /^((?:\d+\.)?[a-z]+\d*)\.(\d+)\.(\d+)$/.exec(text), m = match && from.mats.get(match[1]);
+        if (!m) return null;
+        const r = Number(match[2]), c = named(m) ? from.s.ids.indexOf(Number(match[3])) : Number(match[3]);
+        return r < m.rows && c >= 0 && c < m.cols && !(m.tri && c > r) ? [m, r, c] : null;
+    }
+
+    const layerOf = (text) => (/^\d+(\.|$)/.test(text) ? Number.parseInt(text, 10) : -1);
+
+    function choose([id, r, c]) {
+        const m = everything().mats.get(id), part = { cell: textOf([id, r, c]) };
+        if (m.kind !== 'w') part.query = r;
+        if (m.layer >= 0) part.layer = m.layer;
+        if (m.head !== undefined) part.head = m.head;
+        else if (m.group && m.kind === 'x') part.head = Math.min(Engine.info.heads - 1, Math.floor(c / m.group) * (m.cols / m.group < Engine.info.heads ? Engine.info.heads / Engine.info.kv_heads : 1));
+        stopPlaying();
+        App.set(part);
+    }
+
+    // ---- the plan ----
+
+    function openLayer(s) {
+        const layer = layerOf(s.cell), needed = layer >= 0 ? layer : s.walk ? HomeWalk.layerOf(s.walk) : -1;
+        return needed < Engine.info.layers && HomeScene.form(needed, Engine.info.layers, -1) !== 'rib' ? needed : -1;
+    }
+
+    const narrow = () => size.w > 0 && size.w <= NARROW;
+
+    function plan(s) {
+        const key = [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > 256 ? `${s.query} ${s.cell}` : ''].join();
+        if (key === sceneKey) return false;
+        const before = scene;
+        scene = HomeScene.build(s, narrow(), openLayer(s));
+        sceneKey = key;
+        full = null;
+        return !before || before.world.w !== scene.world.w || before.world.h !== scene.world.h;
+    }
+
+    // The plan with every layer unfolded, for numbers of layers that are folded in the picture.
+    function everything() {
+        full = full || (Engine.info.layers > HomeScene.RIBS ? HomeScene.build(state(), narrow(), 'all') : scene);
+        return full;
+    }
+
+    function explain([id, r, c]) {
+        const m = everything().mats.get(id);
+        return m && r >= 0 && r < m.rows && c < m.cols ? HomeCell.explain(everything(), m, r, c) : null;
+    }
+
+    // ---- drawing ----
+
+    function theme() {
+        if (themed === document.documentElement.dataset.theme) return;
+        themed = document.documentElement.dataset.theme;
+        const css = getComputedStyle(document.documentElement);
+        for (const name of ['paper', 'ink', 'soft', 'line', 'accent', 'band']) colours[name] = css.getPropertyValue(`--${name}`).trim();
+    }
+
+    function paint() {
+        waiting = false;
+        if (!scene || root.hidden) return;
+        theme();
+        const e = hovered || chosen;
+        const again = HomeDraw.frame({ g, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: e, stop: hovered ? null : stop });
+        if (again) redraw();
+        const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
+        for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
+    }
+
+    function redraw() {
+        if (!waiting) requestAnimationFrame(paint);
+        waiting = true;
+    }
+
+    function resized() {
+        const r = stage.getBoundingClientRect(), dpr = Math.min(3, window.devicePixelRatio || 1);
+        if (!r.width || (r.width === size.w && r.height === size.h && dpr === size.dpr)) return;
+        size = { w: r.width, h: r.height, dpr };
+        canvas.width = Math.round(r.width * dpr);
+        canvas.height = Math.round(r.height * dpr);
+        if (!scene) return;
+        plan(state());
+        refresh(state());
+        camera.jump(camera.holding(view()));
+    }
+
+    // What the camera holds when nothing else is asked for.
+    function view() {
+        if (stop) return stop.frame;
+        const rib = scene.ribs.find((x) => x.layer === scene.open);
+        return rib ? { x: scene.world.x, y: rib.y - 4 * scene.u, w: Math.max(rib.right, rib.mx) + 6 * scene.u - scene.world.x, h: rib.bottom - rib.y + 8 * scene.u } : scene.world;
+    }
+
+    // ---- hands ----
+
+    function over(x, y) {
+        const p = HomeScene.pick(scene, ...camera.toPlan(x, y)), old = hovered;
+        canvas.classList.toggle('on', Boolean(p));
+        if (old && p && old.m === p.m && old.r === p.r && old.c === p.c) return;
+        hovered = p && (scene.s.TH || p) ? HomeCell.explain(scene, p.m, p.r, p.c) : null;
+        if (!old && !hovered) return;
+        showPanel();
+        redraw();
+    }
+
+    function leave() {
+        if (!hovered) return;
+        hovered = null;
+        showPanel();
+        redraw();
+    }
+
+    function pick(x, y) {
+        const p = HomeScene.pick(scene, ...camera.toPlan(x, y));
+        canvas.focus({ preventScroll: true });
+        hovered = null;
+        if (p) choose([p.m.id, p.r, p.c]);
+        else if (state().cell) App.set({ cell: '' });
+    }
+
+    // A number together with its factors.
+    function frameCell(x, y) {
+        const p = HomeScene.pick(scene, ...camera.toPlan(x, y));
+        if (!p) return camera.fly(view());
+        const e = HomeCell.explain(scene, p.m, p.r, p.c), all = [HomeScene.region(p.m, p.r, p.c, p.r + 1, p.c + 1), ...e.factors];
+        const left = Math.min(...all.map((a) => a.x)), top = Math.min(...all.map((a) => a.y)), right = Math.max(...all.map((a) => a.x + a.w)), low = Math.max(...all.map((a) => a.y + a.h));
+        return camera.fly({ x: left, y: top, w: right - left, h: low - top }, 0.12);
+    }
+
+    function step(dr, dc) {
+        const { m, r, c } = chosen, to = [(r + dr + m.rows) % m.rows, (c + dc + m.cols) % m.cols];
+        choose([m.id, to[0], m.tri ? Math.min(to[0], to[1]) : to[1]]);
+    }
+
+    // The same place in the part before or after.
+    function part(by) {
+        const all = [...scene.mats.values()].filter((m) => m.kind !== 'w' || Engine.live), at = chosen ? all.indexOf(chosen.m) : by > 0 ? -1 : 0, m = all[(at + by + all.length) % all.length];
+        const r = Math.min(m.rows - 1, m.kind === 'w' ? 0 : state().query);
+        choose([m.id, r, m.tri ? 0 : Math.min(m.cols - 1, chosen ? chosen.c : 0)]);
+    }
+
+    // One level up: from a number, from a stop, from a layer, from a close look.
+    function up() {
+        const s = state();
+        if (s.cell) App.set({ cell: '' });
+        else if (s.walk) walkTo(0);
+        camera.fly(view());
+    }
+
+    // ---- the walk ----
+
+    function walkTo(n) {
+        const of = HomeWalk.titles().length;
+        App.set({ walk: Math.max(0, Math.min(of, n)), cell: '' });
+    }
+
+    function stopPlaying() {
+        clearTimeout(timer);
+        timer = 0;
+        showPlayer();
+    }
+
+    function play() {
+        if (state().walk >= HomeWalk.titles().length || !state().walk) walkTo(1);
+        timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
+        showPlayer();
+    }
+
+    function tick() {
+        if (state().view !== 'home' || state().walk >= HomeWalk.titles().length) return stopPlaying();
+        walkTo(state().walk + 1);
+        timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
+        return showPlayer();
+    }
+
+    const toggle = () => (timer ? stopPlaying() : play());
+    const stepWalk = (by) => {
+        stopPlaying();
+        walkTo(state().walk + by);
+    };
+
+    function showPlayer() {
+        const n = state().walk;
+        [...dots.children].forEach((b, i) => {
+            b.className = i + 1 < n ? 'done' : i + 1 === n ? 'on' : '';
+            b.setAttribute('aria-current', i + 1 === n ? 'step' : 'false');
+        });
+        fill(playButton, timer ? '❚❚' : '▶');
+        playButton.setAttribute('aria-label', timer ? 'pause' : 'play the walk');
+    }
+
+    function player() {
+        dots = h('div.dots', { role: 'group', 'aria-label': 'stops of the walk' }, HomeWalk.titles().map((t, i) => button('', () => { stopPlaying(); walkTo(i + 1); }, { title: `${i + 1}. ${t}`, 'aria-label': `stop ${i + 1}, ${t}` })));
+        playButton = button('▶', toggle, { kind: '.ic.play', id: 'play' });
+        const rate = Dom.select('speed', SPEEDS.map((s) => [s, `${s}×`]), 1, (v) => { speed = Number(v); });
+        return h('div.player', null, button('‹', () => stepWalk(-1), { kind: '.ic', 'aria-label': 'stop before' }), playButton, button('›', () => stepWalk(1), { kind: '.ic', 'aria-label': 'next stop', id: 'next-stop' }), dots, rate.el);
+    }
+
+    // ---- words at the side ----
+
+    const actions = { choose, explain, walk: () => { walkTo(1); play(); }, stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, scene.s.ids.indexOf(id)) };
+
+    function showPanel() {
+        const e = hovered || chosen;
+        if (e) HomePanel.number(e, panel);
+        else if (stop) HomePanel.stop(stop, panel);
+        else HomePanel.intro(state(), panel);
+        panel.scrollTop = 0;
+    }
+
+    const ROUGH = { emb: 'tables', pos: 'tables', x: 'stream', mid: 'stream' };
+
+    function showCrumbs() {
+        const e = chosen, layer = e ? e.layer : layerOf(state().cell), list = [];
+        const attention = e && /^(h|w[qkvo]|r?[qk]|v|[sa]\d+|z|ao)$/.test(e.m.part);
+        list.push(['The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
+        if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
+        if (e && e.layer >= 0 && !ROUGH[e.m.part]) list.push([attention ? 'attention' : 'MLP', null]);
+        if (e) list.push([e.title.toLowerCase().replace('mlp', 'MLP'), null]);
+        else if (stop) list.push([stop.title, null]);
+        crumbs.hidden = list.length < 2;
+        fill(crumbs, list.map(([text, fn], i) => [i ? h('span', { 'aria-hidden': 'true' }, ' › ') : '', fn ? button(text, fn) : i === list.length - 1 ? h('b', null, text) : h('span', null, text)]));
+    }
+
+    function speak() {
+        const e = chosen;
+        spoken.textContent = e ? `${e.title}, ${e.where}: ${Numbers.fixed(e.value, 4)}. ${e.say || ''}` : stop ? `Stop ${stop.number}: ${stop.title}.` : '';
+    }
+
+    // Everything that follows from the state and the plan, but the camera.
+    function refresh(s) {
+        const cell = s.cell && cellOf(s.cell, scene);
+        chosen = cell ? HomeCell.explain(scene, ...cell) : null;
+        hovered = null;
+        stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
+        showPanel();
+        showCrumbs();
+        showPlayer();
+        speak();
+        redraw();
+    }
+
+    function update(s) {
+        if (!size.w) resized();
+        const moved = plan(s), now = `${s.walk} ${scene.open}`;
+        HomeText.update(s);
+        refresh(s);
+        if (!shown) camera.jump(camera.holding(view()));
+        else if (moved || (now !== shown && (s.walk || !s.cell))) camera.fly(view());
+        shown = now;
+    }
+
+    // ---- keys ----
+
+    const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const middle = () => [size.w / 2, size.h / 2];
+    const KEYS = { '+': () => camera.zoom(...middle(), 1.4), '=': () => camera.zoom(...middle(), 1.4), '-': () => camera.zoom(...middle(), 1 / 1.4), 0: () => camera.fly(scene.world),
+        '[': () => App.set({ head: Math.max(0, state().head - 1) }), ']': () => App.set({ head: state().head + 1 }), n: () => stepWalk(1), p: () => stepWalk(-1), ' ': () => toggle(), Escape: () => up(),
+        PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, actions.columnOf(Numbers.best(Engine.logits(state().query)))]) };
+    const HELP = [['arrows', 'move to the next number; without one, move the picture'], ['Page Down  Page Up', 'the part after, before'], ['Enter', 'choose the likeliest logit; then frame a number with its factors'], ['+  −  0', 'closer, further, whole'],
+        ['[  ]', 'head before, after'], ['n  p', 'next stop, stop before'], ['space', 'play, pause'], ['Esc', 'one level up']];
+
+    const frameOf = (e) => {
+        const all = [HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors], x = Math.min(...all.map((a) => a.x)), y = Math.min(...all.map((a) => a.y));
+        return { x, y, w: Math.max(...all.map((a) => a.x + a.w)) - x, h: Math.max(...all.map((a) => a.y + a.h)) - y };
+    };
+
+    // True: the key was for this room.
+    function key(e) {
+        const onButton = /^(BUTTON|SUMMARY|DFN)$/.test(e.target.tagName), arrow = ARROWS[e.key];
+        if (onButton && (e.key === 'Enter' || e.key === ' ')) return false;
+        if (arrow && chosen) step(...arrow);
+        else if (arrow && e.target === canvas) camera.pan(-40 * arrow[1], -40 * arrow[0]);
+        else if (KEYS[e.key] && !arrow) KEYS[e.key]();
+        else return false;
+        return true;
+    }
+
+    // ---- the room ----
+
+    function stageOf() {
+        canvas = h('canvas#picture', { tabindex: 0, role: 'application', 'aria-roledescription': 'picture', 'aria-describedby': 'spoken',
+            'aria-label': 'The whole model: tables at the left, the residual stream as a vertical spine, attention and MLP as ribs to its right, logits at the lower right. Arrows move between numbers, Page Down between parts.' });
+        g = canvas.getContext('2d');
+        crumbs = h('nav.crumbs', { 'aria-label': 'where this is' });
+        legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', 'this text, − to +'], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
+        const tools = h('div.zoom', null, button('−', () => KEYS['-'](), { kind: '.ic', 'aria-label': 'further' }), button('⤢', () => camera.fly(scene.world), { kind: '.ic', 'aria-label': 'whole picture', id: 'whole' }), button('+', () => KEYS['+'](), { kind: '.ic', 'aria-label': 'closer' }));
+        return h('div.scene', null, canvas, crumbs, tools, legend);
+    }
+
+    function mount(into) {
+        root = into;
+        root.classList.add('home');
+        const text = h('section.text', { 'aria-label': 'the text' });
+        stage = stageOf();
+        panel = h('div.panel', { tabindex: -1 });
+        spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
+        root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
+        HomeText.mount(text);
+        HomePanel.begin(actions);
+        camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
+        new ResizeObserver(resized).observe(stage);
+    }
+
+    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get cam() { return camera.cam; }, paint };
+})();

@@ -1,0 +1,104 @@
+'use strict';
+// A matrix as an image of one pixel per cell, and smaller copies of it for when a pixel holds several
+// cells: each copy shows the root mean square of its cells with the sign of their sum, so that large
+// weights stay seen from afar. Made when it is first drawn.
+const HomeBake = (() => {
+    const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'], paper: [251, 250, 247] };
+    const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'], paper: [19, 20, 25] };
+    const BUDGET = 12; // milliseconds of a frame
+
+    let tables = null, isDark = null, weightsKept = new Map(), valuesKept = new Map(), run = -1, spent = 0;
+
+    function build(dark) {
+        const from = dark ? DARK : LIGHT, signs = Colour.ramp(from.signs), middle = signs[128];
+        const pale = signs.map((c) => c.map((v, i) => Math.round((v + middle[i] + (from.paper[i] - middle[i]) * 0.35) / 2)));
+        tables = { signs, shares: Colour.ramp(from.shares), pale };
+        isDark = dark;
+    }
+
+    // Before a frame: colours of the theme; images of an earlier run are dropped.
+    function begin(dark) {
+        spent = performance.now();
+        if (dark !== isDark) {
+            build(dark);
+            weightsKept = new Map();
+        }
+        if (dark !== isDark || run !== App.changed) valuesKept = new Map();
+        run = App.changed;
+    }
+
+    const store = (m) => (m.kind === 'w' ? weightsKept : valuesKept);
+    const keyOf = (m) => `${m.id} ${m.rows}x${m.cols} ${m.ids || ''} ${isDark}`;
+
+    // What is drawn in full colour, in terms of the root mean square of the matrix; shares end at 1.
+    function limitOf(m) {
+        if (m.kind === 'a') return 1;
+        const kept = store(m), key = `limit ${keyOf(m)}`;
+        if (!kept.has(key)) {
+            let sum = 0, n = 0;
+            const step = Math.max(1, Math.floor((m.rows * m.cols) / 20000));
+            for (let i = 0; i < m.rows * m.cols; i += step) {
+                const v = m.get(Math.floor(i / m.cols), i % m.cols);
+                if (!Number.isFinite(v)) continue;
+                sum += v * v;
+                n++;
+            }
+            kept.set(key, (m.kind === 'w' ? 4 : 2.4) * Math.sqrt(sum / Math.max(1, n)) || 1);
+        }
+        return kept.get(key);
+    }
+
+    const table = (m, vivid) => tables[m.kind === 'a' ? 'shares' : m.kind === 'w' && !vivid ? 'pale' : 'signs'];
+
+    function colourOf(m, v, limit, vivid) {
+        const t = m.kind === 'a' ? v : 0.5 + 0.5 * Math.sign(v) * Math.min(1, Math.abs(v) / limit) ** 0.8;
+        return table(m, vivid)[Math.max(0, Math.min(255, Math.round(255 * t)))] || table(m, vivid)[128];
+    }
+
+    const rgb = (m, r, c, vivid = true) => colourOf(m, m.get(r, c), limitOf(m), vivid);
+
+    // The value of a block of cells; NaN: nothing is there.
+    function blockOf(m, r0, c0, dr, dc) {
+        let sum = 0, squares = 0, n = 0;
+        for (let r = r0; r < Math.min(m.rows, r0 + dr); r++)
+            for (let c = c0; c < Math.min(m.cols, c0 + dc); c++) {
+                const v = m.tri && c > r ? NaN : m.get(r, c);
+                if (!Number.isFinite(v)) continue;
+                sum += v;
+                squares += v * v;
+                n++;
+            }
+        return n === 0 ? NaN : n === 1 ? sum : Math.sign(sum) * Math.sqrt(squares / n);
+    }
+
+    function paint(m, dr, dc, vivid) {
+        const h = Math.ceil(m.rows / dr), w = Math.ceil(m.cols / dc), canvas = document.createElement('canvas');
+        canvas.width = w;
+        canvas.height = h;
+        const g = canvas.getContext('2d'), image = g.createImageData(w, h), limit = limitOf(m) * (dr * dc > 1 ? 0.55 : 1);
+        for (let i = 0; i < w * h; i++) {
+            const v = blockOf(m, Math.floor(i / w) * dr, (i % w) * dc, dr, dc);
+            if (Number.isNaN(v)) continue;
+            image.data.set(colourOf(m, v, limit, vivid), 4 * i);
+            image.data[4 * i + 3] = 255;
+        }
+        g.putImageData(image, 0, 0);
+        return canvas;
+    }
+
+    // {image, dr, dc}: cells of dr rows and dc columns to a pixel; null: not made yet, draw again.
+    function image(m, pixelsAcross, pixelsDown, vivid) {
+        const level = (px) => 2 ** Math.max(0, Math.floor(Math.log2(1 / px)));
+        const dr = level(pixelsDown), dc = level(pixelsAcross), key = `${keyOf(m)} ${dr} ${dc} ${vivid && m.kind === 'w'}`;
+        const kept = store(m);
+        if (!kept.has(key)) {
+            if (performance.now() - spent > BUDGET) return null;
+            kept.set(key, { image: paint(m, dr, dc, vivid), dr, dc });
+        }
+        return kept.get(key);
+    }
+
+    const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(tables[name][i])).join(', ');
+
+    return { begin, image, rgb, scale, limitOf };
+})();

@@ -1,0 +1,292 @@
+'use strict';
+// How a number arises. explain(scene, m, r, c) gives what a panel shows of one cell: a sentence, the
+// formula, the products and their sum as the engine adds them, the line of src/page/page.inc, the
+// cells that went into it, and the one that gave most (back).
+const HomeCell = (() => {
+    const CODE = { x: 'token_rows(p, p->x);', h: 'mat h = norm(p, p->h, &l->attn_norm, p->x);', q: 'qkv_matmul(p, l, h);', k: 'qkv_matmul(p, l, h);', v: 'qkv_matmul(p, l, h);',
+        rq: 'qk_norm_rope(p, l);', rk: 'qk_norm_rope(p, l);', s: 'attend(p);', a: 'attend(p);', z: 'attend(p);', ao: 'matmul(p, p->a, &l->o, p->o);', mid: 'add(p, p->x, p->a);',
+        h2: 'mat h = norm(p, p->h, &l->ffn_norm, p->x);', pre: 'mlp_up(p, l, h);', lin: 'mlp_up(p, l, h);', post: 'mlp_up(p, l, h);', mo: 'matmul(p, p->m, &l->down, p->f);',
+        end: 'add(p, p->x, p->m);', fin: 'mat h = norm(p, p->h, &p->model->final_norm, x);', lg: 'matmul(p, p->logits, &p->model->head, h);' };
+    const TITLE = { x: 'Residual stream', h: 'Normalised copy', q: 'Query', k: 'Key', v: 'Value', rq: 'Query, turned', rk: 'Key, turned', z: 'Mixed value', ao: 'What attention adds',
+        mid: 'Residual stream', h2: 'Normalised copy', pre: 'Neuron, before', lin: 'Linear part', post: 'Neuron, after', mo: 'What the MLP adds', fin: 'Normalised copy', lg: 'Logit' };
+    const FOUR = 'The engine adds in four chains: products 0, 4, 8 …; 1, 5, 9 …; and so on; then (c₀ + c₁) + (c₂ + c₃).';
+    const ONE = 'The engine adds in one chain, first product first, with one rounding for each.';
+
+    const word = (pos) => `“${HomeText.label(App.state.ids[pos])}”`;
+    const idOf = (layer, part) => (layer < 0 ? part : `${layer}.${part}`);
+    const row = (layer, hook, pos) => HomeData.layerRow(layer, hook, pos);
+    const HOOK = { h: 'ln1.hook_normalized', h2: 'ln2.hook_normalized', z: 'attn.hook_z', post: 'mlp.hook_post', fin: 'ln_final.hook_normalized' };
+
+    // A cell of the plan as a factor: a region of it, if it is drawn.
+    function region(e, id, r0, c0, r1, c1) {
+        const m = e.scene.mats.get(id);
+        if (m) e.factors.push(HomeScene.region(m, r0, c0 === undefined ? 0 : c0, r1 === undefined ? r0 + 1 : r1, c1 === undefined ? m.cols : c1));
+    }
+
+    // ---- a product with a matrix ----
+
+    // Output `out` of the weights `part` on the row `source` of the same token.
+    function linear(e, part, source, x, out, column) {
+        const { layer, r } = e, t = HomeData.tensor(part, layer), id = idOf(source.layer, source.part);
+        region(e, id, r);
+        if (part === 'w2') region(e, idOf(layer, part), column, 0, column + 1);
+        else region(e, idOf(layer, part), 0, column, undefined, column + 1), spanColumn(e);
+        if (!Engine.live) return unknown(e);
+        const at = (part === 'wu' ? out : HomeData.storedRow(part, layer, out)) * t.cols;
+        const w = part === 'wu' && e.m.ids ? HomeData.rows(t, [out]) : HomeData.rows(t).subarray(at, at + t.cols);
+        return products(e, x, w.subarray(0, t.cols), part, out, t, (i) => [id, r, i]);
+    }
+
+    // A column goes through all rows of its matrix.
+    function spanColumn(e) {
+        const f = e.factors[e.factors.length - 1];
+        if (f) e.factors[e.factors.length - 1] = HomeScene.region(f.m, 0, f.c0, f.m.rows, f.c1);
+    }
+
+    function unknown(e) {
+        e.note = 'This page holds a recorded run, without the weights: the products are not known here.';
+    }
+
+    function products(e, x, w, part, out, t, from) {
+        const bias = HomeData.bias(part, e.layer, out), sum = Exact.matmul(x, w, part === 'wu' ? Engine.info.vocab : t.n);
+        e.terms = Array.from(x, (a, i) => ({ name: i, a, b: w[i], p: a * w[i], from: from(i) }));
+        e.sum = bias === null ? sum : Exact.round(sum + bias);
+        if (bias !== null) e.rows.push(['bias', bias]);
+        e.order = (part === 'wu' ? Engine.info.vocab : t.n) > Exact.NARROW ? ONE : FOUR;
+        if (!/^(F32|F16|BF16)$/.test(t.type)) e.note = `The file keeps these weights in few bits (${t.type}): the engine multiplies blocks of integers, so this sum of floats is near its number.`;
+    }
+
+    // ---- parts ----
+
+    const sourceOf = { q: ['wq', 'h'], k: ['wk', 'h'], v: ['wv', 'h'], ao: ['wo', 'z'], pre: ['w1', 'h2'], lin: ['w1', 'h2'], mo: ['w2', 'post'], lg: ['wu', 'fin'] };
+
+    function product(e) {
+        let [w, source] = sourceOf[e.part], layer = e.layer;
+        if (e.part === 'pre' && HomeData.tensor('wg', e.layer)) w = 'wg';
+        if (source === 'h2' && !HomeData.hook(layer, HOOK.h2)) source = 'h';
+        let x;
+        if (source === 'fin' && !HomeData.hook(-1, HOOK.fin)) {
+            source = 'x';
+            x = streamEnd(e.r);
+        } else x = row(source === 'fin' ? -1 : layer, HOOK[source], e.r);
+        if (source === 'fin') layer = -1;
+        const out = e.m.ids ? e.m.ids[e.c] : e.c;
+        linear(e, w, { layer: source === 'x' ? -1 : layer, part: source }, x, out, e.c);
+        e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.SYMBOL[w]];
+        if (e.terms) scaled(e, x);
+        if (e.part === 'lg' && Engine.info.logit_softcap) e.note = `The sum is then bent by a soft cap at ${Engine.info.logit_softcap}.`;
+    }
+
+    // Some models scale what a part adds: a norm over all outputs of its product.
+    function scaled(e, x) {
+        const name = { ao: 'post_attention_norm', mo: 'post_ffw_norm' }[e.part], gain = name && HomeData.vector(`blk.${e.layer}.${name}.weight`);
+        if (!gain) return;
+        const t = HomeData.tensor(e.part === 'ao' ? 'wo' : 'w2', e.layer), w = HomeData.rows(t);
+        const all = Float32Array.from({ length: t.n }, (_, i) => Exact.matmul(x, w.subarray(i * t.cols, (i + 1) * t.cols), t.n)), n = Exact.norm(all, Engine.info.norm_eps, false);
+        e.rows.push(['sum of the products', e.sum], ['× 1 / root mean square of all sums', n.inverse], ['× gain', gain[e.c]]);
+        e.sum = Exact.round(Exact.round(e.sum * n.inverse) * gain[e.c]);
+    }
+
+    const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : row(-1, startHook(), pos));
+    const startHook = () => (App.tensor('ln_embed.hook_normalized') ? 'ln_embed.hook_normalized' : 'hook_embed');
+
+    // One part of a head in the lane of queries or keys, as scores read it.
+    function seenBy(part, layer, pos, head) {
+        const t = HomeData.hook(layer, `attn.hook_rot_${part}`) || HomeData.hook(layer, `attn.hook_${part}`);
+        return App.row(t, pos, head);
+    }
+
+    const kvHead = (head) => Math.floor((head * Engine.info.kv_heads) / Engine.info.heads);
+
+    function score(e) {
+        const { layer, r, c } = e, head = e.m.head, d = Engine.info.d_head, kv = kvHead(head), turned = HomeData.hook(layer, 'attn.hook_rot_q') ? 'r' : '';
+        const q = seenBy('q', layer, r, head), k = seenBy('k', layer, c, kv), id = idOf(layer, `${turned}k`);
+        region(e, idOf(layer, `${turned}q`), r, head * d, r + 1, head * d + d);
+        region(e, id, c, kv * d, c + 1, kv * d + d);
+        e.terms = Array.from(q, (a, i) => ({ name: i, a, b: k[i], p: a * k[i], from: [id, c, kv * d + i] }));
+        e.sum = HomeData.score(q, k, e.value);
+        e.rows.push(['q · k', Exact.chained(q, k, 1)]);
+        const usual = Math.abs(Engine.info.attn_scale * Math.sqrt(d) - 1) < 1e-6;
+        e.sumName = usual ? `÷ √${d}` : `× ${Numbers.exact(Engine.info.attn_scale)}`;
+        e.order = ONE;
+        e.names = ['query', 'key'];
+        e.title = `Score, head ${head}`;
+        e.say = `How well the query of ${word(r)} fits the key of ${word(c)}: products pair by pair, their sum, divided by √d.`;
+    }
+
+    function shareOf(e) {
+        const { layer, r, c } = e, head = e.m.head, scores = App.line(HomeData.hook(layer, 'attn.hook_attn_scores'), head, r);
+        const first = scores.findIndex((s) => s !== -Infinity), { terms, a } = Exact.softmax(scores.subarray(first));
+        region(e, idOf(layer, `s${head}`), r, 0, r + 1, r + 1);
+        e.shares = Array.from(a, (share, i) => ({ pos: first + i, score: scores[first + i], e: terms[i], share, on: first + i === c, from: [idOf(layer, `s${head}`), r, first + i] }));
+        e.sum = c < first ? 0 : a[c - first];
+        e.sumName = 'share';
+        e.back = [idOf(layer, `s${head}`), r, c];
+        e.title = `Attention, head ${head}`;
+        e.order = 'e to the power of each score, less the largest; divided by their sum.';
+        e.say = `The share of its attention that ${word(r)} gives to ${word(c)}. All shares of a row add up to 1.`;
+    }
+
+    function mix(e) {
+        const { layer, r, c } = e, d = Engine.info.d_head, head = Math.floor(c / d), kv = kvHead(head), column = kv * d + (c % d);
+        const all = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, r), v = HomeData.hook(layer, 'attn.hook_v');
+        const scores = App.line(HomeData.hook(layer, 'attn.hook_attn_scores'), head, r), first = scores.findIndex((s) => s !== -Infinity), a = all.subarray(first);
+        const vs = Float32Array.from(a, (_, i) => HomeData.flatRow(v, first + i)[column]);
+        region(e, idOf(layer, `a${head}`), r, 0, r + 1, r + 1);
+        region(e, idOf(layer, 'v'), 0, column, r + 1, column + 1);
+        e.terms = Array.from(a, (x, i) => ({ name: HomeText.label(App.state.ids[first + i]), a: x, b: vs[i], p: x * vs[i], from: [idOf(layer, 'v'), first + i, column] }));
+        e.sum = Exact.mix(a, vs);
+        e.order = ONE;
+        e.names = ['attention', 'value'];
+        e.say = `Head ${head} mixes the values: each earlier token’s number, times the attention that it gets.`;
+    }
+
+    // ---- what is no product ----
+
+    function normed(e) {
+        const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
+        const x = e.part === 'fin' ? streamEnd(e.r) : row(layer, half ? 'hook_resid_mid' : 'hook_resid_pre', e.r);
+        const mean = Engine.info.norm === 'layernorm', n = Exact.norm(x, Engine.info.norm_eps, mean), name = { h: 'attn_norm', h2: 'ffn_norm', fin: 'output_norm' }[e.part];
+        region(e, id, e.r);
+        e.rows.push(['stream', x[e.c], [id, e.r, e.c]]);
+        if (mean) e.rows.push(['− mean of the row', n.mean]);
+        e.rows.push(['× 1 / root mean square', n.inverse]);
+        e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
+        gains(e, e.part === 'fin' ? name : `blk.${layer}.${name}`);
+        if (!Exact.same(e.sum, e.value) && Exact.same(x[e.c], e.value)) { // some models read the stream as it is
+            e.rows.length = 1;
+            e.sum = x[e.c];
+        }
+        e.sumName = 'after the norm';
+        e.say = 'A copy of the stream with its loudness evened out, so that the next part always hears it at the same level.';
+    }
+
+    function gains(e, name) {
+        if (!Engine.live) return;
+        const gain = HomeData.vector(`${name}.weight`) || HomeData.vector(`${name.replace('ffn', 'attn')}.weight`), bias = HomeData.vector(`${name}.bias`) || HomeData.vector(`${name.replace('ffn', 'attn')}.bias`);
+        if (gain) e.rows.push(['× gain', gain[e.c]]);
+        if (bias) e.rows.push(['+ bias', bias[e.c]]);
+        if (gain) e.sum = Exact.round(e.sum * gain[e.c]);
+        if (bias) e.sum = Exact.round(e.sum + bias[e.c]);
+    }
+
+    function embedded(e) {
+        const id = App.state.ids[e.r], tok = row(-1, 'hook_embed', e.r), pos = App.tensor('hook_pos_embed') && row(-1, 'hook_pos_embed', e.r);
+        region(e, 'emb', e.scene.s.used.indexOf(id));
+        e.rows.push([`row of ${word(e.r)} in the token table`, tok[e.c], ['emb', e.scene.s.used.indexOf(id), e.c]]);
+        const x = pos ? tok.map((v, i) => v + pos[i]) : tok;
+        if (pos) {
+            region(e, 'pos', e.r);
+            e.rows.push([`row ${e.r} in the position table`, pos[e.c], ['pos', e.r, e.c]]);
+        }
+        e.sum = x[e.c];
+        if (App.tensor('ln_embed.hook_normalized')) {
+            const n = Exact.norm(x, Engine.info.norm_eps, Engine.info.norm === 'layernorm');
+            e.rows.push(['× 1 / root mean square of the row', n.inverse]);
+            e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
+        }
+        e.sumName = 'stream';
+        e.say = `Which token it is${pos ? ', plus where it stands' : ''}${App.tensor('ln_embed.hook_normalized') ? '; then the row is scaled to an even level' : ''}.`;
+    }
+
+    // The stream after half a layer: what was there, plus what a part found.
+    function added(e, layer, half) {
+        const pre = row(layer, 'hook_resid_pre', e.r)[e.c], ao = row(layer, 'hook_attn_out', e.r)[e.c], parallel = !HomeData.hook(layer, 'hook_resid_mid');
+        const mid = parallel ? pre : row(layer, 'hook_resid_mid', e.r)[e.c], take = (name, v, part) => {
+            region(e, idOf(layer, part), e.r, e.c, e.r + 1, e.c + 1);
+            e.rows.push([name, v, [idOf(layer, part), e.r, e.c]]);
+        };
+        take('stream before', half === 'mid' ? pre : mid, half === 'mid' || parallel ? 'x' : 'mid');
+        e.sum = half === 'mid' ? pre : mid;
+        if (half !== 'mid') {
+            const mo = row(layer, 'hook_mlp_out', e.r)[e.c];
+            take('the MLP adds', mo, 'mo');
+            e.sum = Exact.round(e.sum + mo);
+        }
+        if (parallel === (half !== 'mid')) {
+            take('attention adds', ao, 'ao');
+            e.sum = Exact.round(e.sum + ao);
+        }
+        e.sumName = 'stream';
+        e.code = half === 'mid' ? CODE.mid : CODE.end;
+        e.say = 'The stream is never overwritten. What a part finds is added to what was there.';
+    }
+
+    function stream(e) {
+        const before = e.layer > 0 ? e.layer - 1 : e.layer < 0 ? Engine.info.layers - 1 : -1;
+        if (e.part === 'mid') added(e, e.layer, 'mid');
+        else if (before >= 0) added(e, before, 'post');
+        else embedded(e);
+        e.eq = e.part === 'x' && before < 0 ? (App.tensor('hook_pos_embed') ? 'x = E[token] + P[place]' : 'x = E[token]') : 'x ← x + Δ';
+    }
+
+    function activated(e) {
+        const pre = row(e.layer, 'mlp.hook_pre', e.r)[e.c], lin = HomeData.hook(e.layer, 'mlp.hook_pre_linear') && row(e.layer, 'mlp.hook_pre_linear', e.r)[e.c];
+        const fn = Exact.ACTS[Engine.info.activation], name = HomeLabels.act(), take = (label, v, part) => {
+            region(e, idOf(e.layer, part), e.r, e.c, e.r + 1, e.c + 1);
+            e.rows.push([label, v, [idOf(e.layer, part), e.r, e.c]]);
+        };
+        take('before', pre, 'pre');
+        e.sum = fn ? fn(pre) : e.value;
+        if (lin !== null) take('× linear part', lin, 'lin');
+        if (lin !== null && fn) e.sum = Exact.round(e.sum * lin);
+        e.sumName = name;
+        e.eq = lin === null ? `${name}(W_1 h)` : `${name}(W_G h) · W_1 h`;
+        const relu = name === 'ReLU';
+        e.say = relu ? (e.value > 0 ? 'The neuron fired: what is above zero passes.' : 'The neuron is silent: what is below zero becomes zero.')
+            : `${name} lets through what is well above zero and holds back the rest.`;
+    }
+
+    function turned(e) {
+        const part = e.part[1], raw = row(e.layer, `attn.hook_${part}`, e.r), d = Engine.info.d_head, head = Math.floor(e.c / d) * d, i = e.c % d, pair = head + ((i + d / 2) % d);
+        region(e, idOf(e.layer, part), e.r, head, e.r + 1, head + d);
+        e.rows.push(['before', raw[e.c], [idOf(e.layer, part), e.r, e.c]], ['its pair', raw[pair], [idOf(e.layer, part), e.r, pair]]);
+        e.sum = e.value;
+        e.sumName = 'after';
+        e.say = `Two numbers of a head are a point in a plane; it is turned by an angle that grows with the position (${e.r}). So a score knows how far apart two tokens are.`;
+    }
+
+    // ---- one cell ----
+
+    const SAY = { q: (e) => `One of the numbers that say what ${word(e.r)} is looking for: its row times one column of the weights, added up.`,
+        k: (e) => `One of the numbers that say what ${word(e.r)} offers to those who look: its row times one column of the weights.`,
+        v: (e) => `One of the numbers that ${word(e.r)} passes on when it is looked at: its row times one column of the weights.`,
+        ao: () => 'What the heads found, turned back into the language of the stream.', pre: (e) => `How strongly neuron ${e.c} is addressed by ${word(e.r)}.`,
+        lin: (e) => `What neuron ${e.c} says if its gate lets it.`, mo: () => 'Only neurons that fired speak here: their value, times what each writes into this place of the stream.',
+        lg: (e) => `How much the stream at ${word(e.r)} speaks for “${HomeText.label(e.m.ids[e.c])}” as the next token.` };
+    const EQ = { h: 'h = x / rms(x)', h2: 'h = x / rms(x)', fin: 'h = x / rms(x)', q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
+        pre: 'W_1 h', lin: 'W_1 h', mo: 'W_2 act(W_1 h)', lg: 'logit = W_U x', rq: 'q at its position', rk: 'k at its position' };
+    const HOW = { s: score, a: shareOf, z: mix, x: stream, mid: stream, h: normed, h2: normed, fin: normed, post: activated, rq: turned, rk: turned };
+
+    function weight(e) {
+        e.title = { emb: 'Token table', pos: 'Position table' }[e.m.part] || 'Weight';
+        const where = e.m.part === 'emb' ? `row of “${HomeText.label(e.scene.s.used[e.r])}”` : e.m.part === 'pos' ? `place ${e.r}` : `row ${e.r}, column ${e.c}`;
+        e.where = `${e.m.tensor.name}, ${where}`;
+        e.say = `A weight: one of the ${Numbers.count(Engine.info.params)} numbers found by training. It is the same for every text.`;
+        if (!Engine.live) unknown(e);
+        return e;
+    }
+
+    function explain(scene, m, r, c) {
+        const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
+        e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
+        if (m.kind === 'w') return weight(e);
+        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: EQ[part], where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate “${HomeText.label(m.ids[c])}”` : `number ${c}`}` });
+        if (e.part === 'lg') e.title = `Logit of “${HomeText.label(m.ids[c])}”`;
+        if (SAY[part]) e.say = SAY[part](e);
+        (HOW[part] || product)(e);
+        e.exact = e.sum !== null && Exact.same(e.sum, e.value);
+        if (part === 'mo' && e.terms) e.silent = e.terms.filter((t) => t.a === 0).length;
+        e.back = e.back || strongest(e);
+        return e;
+    }
+
+    // The cell that gave most, or null at the beginning.
+    function strongest(e) {
+        if (e.terms) return e.terms.reduce((a, t) => (Math.abs(t.p) > Math.abs(a.p) ? t : a)).from;
+        const from = e.rows.filter((x) => x[2]);
+        return from.length ? from.reduce((a, x) => (Math.abs(x[1]) > Math.abs(a[1]) ? x : a))[2] : null;
+    }
+
+    return { explain, CODE, word };
+})();

@@ -1,0 +1,96 @@
+'use strict';
+// The numbers of the picture: each part of the model as rows that can be read, activations of the run
+// that is shown and weights as the file has them. What was read of the weights is kept.
+const HomeData = (() => {
+    const kept = new Map(); // weights by name
+
+    // Where the file has the matrix of a part of a layer.
+    const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down' };
+
+    // {name, first, n, cols, type} of a part's matrix, rows as stored; null: the model lacks it.
+    function tensor(part, layer) {
+        const i = Engine.info, of = (name, first = 0) => {
+            const t = Engine.tensors[name];
+            return t && { name, first, type: t[0], cols: t[1], n: t[2] };
+        };
+        if (part === 'emb') return of('token_embd.weight');
+        if (part === 'pos') return of('position_embd.weight');
+        if (part === 'wu') return of('output.weight') || of('token_embd.weight');
+        const own = of(`blk.${layer}.${TENSORS[part]}.weight`), all = of(`blk.${layer}.attn_qkv.weight`);
+        if (own || !all || !'wq wk wv'.includes(part)) return own;
+        const nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head;
+        const first = { wq: 0, wk: nq, wv: nq + nkv }[part];
+        return { ...all, first, n: part === 'wq' ? nq : nkv };
+    }
+
+    // Rows of the file as one array, by their numbers or all.
+    function rows(t, ids) {
+        const key = `${t.name} ${t.first} ${ids || ''}`;
+        if (!kept.has(key)) kept.set(key, ids ? gathered(t, ids) : Engine.weights(t.name, t.first, t.n));
+        return kept.get(key);
+    }
+
+    function gathered(t, ids) {
+        const out = new Float32Array(ids.length * t.cols);
+        ids.forEach((id, i) => out.set(Engine.weights(t.name, t.first + id, 1), i * t.cols));
+        return out;
+    }
+
+    // Files of some architectures keep the rows of a head of W_Q and W_K in another order than the
+    // values are shown in: (mgpt.h, mgpt_value). The order that gives the engine's first row is taken.
+    const ORDERS = [(i) => i, (i, d) => (i < d / 2 ? 2 * i : 2 * (i - d / 2) + 1), (i, d) => (i + d / 2) % d];
+
+    function orderOf(part, layer) {
+        const key = `order ${layer}${part}`, d = Engine.info.d_head;
+        if (kept.has(key)) return kept.get(key);
+        const t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0);
+        const off = (order) => Array.from({ length: d }, (_, i) => Math.abs(q[i] - Numbers.dot(h, w.subarray(order(i, d) * t.cols))))
+            .reduce((a, b) => a + b, 0);
+        const best = Engine.info.positions === 'rope' ? ORDERS.reduce((a, b) => (off(b) < off(a) * 0.5 ? b : a)) : ORDERS[0];
+        kept.set(key, best);
+        return best;
+    }
+
+    // q . k times the scale, added in the order in which the engine keeps the numbers of a head: that of
+    // the file. `want` tells which one it is.
+    function score(q, k, want) {
+        const d = q.length, by = Engine.info.attn_scale, kept = (x, order) => Float32Array.from(x).map((_, i, out) => x[out.findIndex((_v, j) => order(j, d) === i)]);
+        const sums = ORDERS.map((order) => Exact.score(kept(q, order), kept(k, order), by));
+        return sums.find((s) => Exact.same(s, want)) ?? sums[0];
+    }
+
+    // Row r of the stored matrix that gives output r.
+    function storedRow(part, layer, r) {
+        const d = Engine.info.d_head;
+        return part === 'wq' || part === 'wk' ? Math.floor(r / d) * d + orderOf(part, layer)(r % d, d) : r;
+    }
+
+    // The bias added to output r, or null.
+    function bias(part, layer, r) {
+        const t = tensor(part, layer), name = t && t.name.replace('.weight', '.bias');
+        if (!t || !Engine.tensors[name] || name.startsWith('token_embd')) return null;
+        const key = name;
+        if (!kept.has(key)) kept.set(key, Engine.weights(name, 0, 1));
+        return kept.get(key)[t.first + storedRow(part, layer, r)];
+    }
+
+    function vector(name) {
+        if (!Engine.tensors[name]) return null;
+        if (!kept.has(name)) kept.set(name, Engine.weights(name, 0, 1));
+        return kept.get(name);
+    }
+
+    // ---- activations ----
+
+    const hook = (layer, name) => App.tensor(layer < 0 ? name : `blocks.${layer}.${name}`);
+
+    // All of a position, heads in order.
+    function flatRow(t, pos) {
+        const n = t.data.length / t.dims[0];
+        return t.data.subarray(pos * n, (pos + 1) * n);
+    }
+
+    const layerRow = (layer, name, pos) => flatRow(hook(layer, name), pos);
+
+    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, forget: () => kept.clear() };
+})();

@@ -1,0 +1,312 @@
+'use strict';
+// Draws the plan on a canvas: only what is in view, words before digits. view: {g, w, h, scene, cam,
+// state, dark, colours, chosen, stop}; cam is {x, y, s}, s pixels to a cell.
+const HomeDraw = (() => {
+    const SERIF = "Charter, 'Charis SIL', 'Iowan Old Style', 'Source Serif 4', Cambria, Georgia, serif";
+    const SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+    const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+    const FADED = 0.42, GRID = 6.5, LETTERS = 9, DIGITS = 30, MANY_DIGITS = 64;
+
+    let v, g, S, C, again; // the view, its context, scene and colours; an image was left out
+
+    const sx = (x) => (x - v.cam.x) * v.cam.s, sy = (y) => (y - v.cam.y) * v.cam.s;
+    const M = (layer, part) => S.mats.get(layer < 0 ? part : `${layer}.${part}`);
+    const seen = (x, y, w, h) => x + w > 0 && y + h > 0 && x < v.w && y < v.h;
+    const unit = () => v.cam.s * S.u; // pixels to a cell of a model as small as names
+
+    // ---- strokes and words ----
+
+    function path(points, colour, width = 1, alpha = 1) {
+        g.strokeStyle = colour;
+        g.lineWidth = width;
+        g.globalAlpha = alpha;
+        g.beginPath();
+        points.forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
+        g.stroke();
+        g.globalAlpha = 1;
+    }
+
+    const box = (r, colour, width, by) => {
+        g.strokeStyle = colour;
+        g.lineWidth = width;
+        g.strokeRect(sx(r.x) - by, sy(r.y) - by, r.w * v.cam.s + 2 * by, r.h * v.cam.s + 2 * by);
+    };
+
+    function word(text, x, y, { size = 11, font = SANS, weight = 400, italic = false, colour = C.soft, align = 'left', base = 'alphabetic' } = {}) {
+        const style = (px) => `${italic ? 'italic ' : ''}${weight} ${px}px ${font}`, [, main, sub] = /^(.*?)(?:_(.))?$/.exec(text);
+        g.font = style(size);
+        g.fillStyle = colour;
+        g.textAlign = align;
+        g.textBaseline = base;
+        g.fillText(main, x, y);
+        if (!sub) return;
+        const wide = g.measureText(main).width;
+        g.font = style(size * 0.72);
+        g.fillText(sub, x + wide + 0.5, y + size * 0.22);
+    }
+
+    // ---- matrices ----
+
+    // Rows and columns [r0, r1) x [c0, c1) of a matrix, one image for each group of heads.
+    function blit(m, vivid, r0 = 0, c0 = 0, r1 = m.rows, c1 = m.cols) {
+        const dpr = v.dpr, baked = !v.live && m.kind === 'w' ? null : HomeBake.image(m, m.cw * v.cam.s * dpr, m.rh * v.cam.s * dpr, vivid);
+        const rs = m.rgroup || m.rows, cs = m.group || m.cols;
+        if (!baked) {
+            again = again || v.live || m.kind !== 'w';
+            g.fillStyle = C.band;
+            return g.fillRect(sx(m.x), sy(m.y), m.w * v.cam.s, m.h * v.cam.s);
+        }
+        g.imageSmoothingEnabled = baked.dr > 1 || baked.dc > 1;
+        for (let a = Math.floor(r0 / rs) * rs; a < r1; a += rs)
+            for (let b = Math.floor(c0 / cs) * cs; b < c1; b += cs)
+                part(m, baked, Math.max(a, r0), Math.max(b, c0), Math.min(a + rs, r1), Math.min(b + cs, c1));
+        return undefined;
+    }
+
+    function part(m, { image, dr, dc }, r0, c0, r1, c1) {
+        const x = Math.round(sx(m.X(c0))), y = Math.round(sy(m.Y(r0)));
+        const w = Math.round(sx(m.X(c1 - 1) + m.cw)) - x, h = Math.round(sy(m.Y(r1 - 1) + m.rh)) - y;
+        if (w > 0 && h > 0 && seen(x, y, w, h)) g.drawImage(image, c0 / dc, r0 / dr, (c1 - c0) / dc, (r1 - r0) / dr, x, y, w, h);
+    }
+
+    // First and last row (column) of n that is in view.
+    function inView(at, n, size, to, most) {
+        let a = 0, b = n;
+        while (a < n && to(at(a) + size) < 0) a++;
+        while (b > a && to(at(b - 1)) > most) b--;
+        return [a, b];
+    }
+
+    function grid(m, r0 = 0, c0 = 0, r1 = m.rows, c1 = m.cols) {
+        const wide = m.cw * v.cam.s, high = m.rh * v.cam.s;
+        if (wide < GRID) return;
+        g.strokeStyle = C.paper;
+        g.lineWidth = wide > 16 ? 1.5 : 1;
+        g.beginPath();
+        const [ca, cb] = inView(m.X, m.cols, m.cw, sx, v.w), [ra, rb] = inView(m.Y, m.rows, m.rh, sy, v.h);
+        for (let c = Math.max(c0 + 1, ca); c < Math.min(c1, cb); c++) {
+            g.moveTo(Math.round(sx(m.X(c))), sy(m.Y(r0)));
+            g.lineTo(Math.round(sx(m.X(c))), sy(m.Y(r1 - 1) + m.rh));
+        }
+        for (let r = Math.max(r0 + 1, ra); high > 5 && r < Math.min(r1, rb); r++) {
+            g.moveTo(sx(m.X(c0)), Math.round(sy(m.Y(r))));
+            g.lineTo(sx(m.X(c1 - 1) + m.cw), Math.round(sy(m.Y(r))));
+        }
+        g.stroke();
+    }
+
+    function digits(m, vivid) {
+        const wide = m.cw * v.cam.s, high = m.rh * v.cam.s;
+        if (wide < DIGITS || high < 14 || (m.kind === 'w' && !v.live)) return;
+        const size = Math.min(13, wide * 0.27, high * 0.6);
+        const [ca, cb] = inView(m.X, m.cols, m.cw, sx, v.w), [ra, rb] = inView(m.Y, m.rows, m.rh, sy, v.h);
+        for (let r = ra; r < rb; r++)
+            for (let c = ca; c < cb; c++)
+                if (!(m.tri && c > r)) word(Numbers.fixed(m.get(r, c), wide > MANY_DIGITS ? 4 : 2), sx(m.X(c) + m.cw / 2), sy(m.Y(r) + m.rh / 2),
+                    { size, font: MONO, align: 'center', base: 'middle', colour: Colour.ink(HomeBake.rgb(m, r, c, vivid)) });
+    }
+
+    function alphaOf(m) {
+        if (v.chosen) return m.id === v.chosen.m.id ? 1 : FADED;
+        return v.stop && !v.stop.parts.has(m.id) ? 0.3 : 1;
+    }
+
+    function matrix(m) {
+        if (!seen(sx(m.x), sy(m.y), m.w * v.cam.s, m.h * v.cam.s)) return;
+        const vivid = Boolean(v.stop && v.stop.parts.has(m.id));
+        g.fillStyle = C.paper;
+        g.fillRect(sx(m.x) - 1, sy(m.y) - 1, m.w * v.cam.s + 2, m.h * v.cam.s + 2);
+        g.globalAlpha = alphaOf(m);
+        if (m.tri) {
+            g.fillStyle = C.band;
+            g.beginPath();
+            g.moveTo(sx(m.x), sy(m.y));
+            g.lineTo(sx(m.x + m.w), sy(m.y));
+            g.lineTo(sx(m.x + m.w), sy(m.y + m.h));
+            g.fill();
+        }
+        blit(m, vivid);
+        grid(m);
+        digits(m, vivid);
+        g.globalAlpha = 1;
+    }
+
+    // ---- the flow ----
+
+    function lanes(x, right, y) {
+        for (let t = 0; t < S.s.T; t++) {
+            const on = t === v.state.query, Y = sy(y + (t + 0.5) * S.s.rh);
+            if (on || S.s.rh * v.cam.s > 3) path([[sx(x), Y], [sx(right), Y]], on ? C.accent : C.line, on ? 1.5 : 1, on ? 0.9 : 1);
+        }
+    }
+
+    function arrow(x, y, dx, dy, colour) {
+        const n = 4;
+        path(dy ? [[x - n, y - n * dy], [x, y], [x + n, y - n * dy]] : [[x - n * dx, y - n], [x, y], [x - n * dx, y + n]], colour, 1.25);
+    }
+
+    function curve(x1, y1, x2, y2, on) {
+        const d = (x2 - x1) * 0.55;
+        g.strokeStyle = on ? C.accent : C.line;
+        g.lineWidth = on ? 1.5 : 1;
+        g.globalAlpha = on ? 0.9 : 1;
+        g.beginPath();
+        g.moveTo(x1, y1);
+        if (S.narrow) g.bezierCurveTo(x1 + 26, y1, x2 + 26, y2, x2, y2);
+        else g.bezierCurveTo(x1 + d, y1, x2 - d, y2, x2, y2);
+        g.stroke();
+        g.globalAlpha = 1;
+    }
+
+    // From each token's rows in the tables to its row of the stream.
+    function embedding() {
+        const emb = M(-1, 'emb'), pos = M(-1, 'pos'), target = S.first ? M(S.first.layer, 'x') : M(-1, 'x');
+        const end = sx(target.x + (S.narrow ? target.w : 0));
+        for (let t = 0; t < S.s.T; t++) {
+            const on = t === v.state.query, y = sy(target.Y(t) + target.rh / 2), row = S.s.used.indexOf(v.state.ids[t]);
+            if (row >= 0) curve(sx(emb.x + emb.w), sy(emb.Y(row) + emb.rh / 2), end, y, on);
+            if (pos && t < pos.rows) curve(sx(pos.x + pos.w), sy(pos.Y(t) + pos.rh / 2), end, y, on);
+        }
+    }
+
+    function added(y) {
+        const x = sx(S.at.s + S.s.D / 2), Y = sy(y), r = Math.max(7, Math.min(11, 1.9 * unit()));
+        g.fillStyle = C.paper;
+        g.strokeStyle = C.soft;
+        g.lineWidth = 1.25;
+        g.beginPath();
+        g.arc(x, Y, r, 0, 7);
+        g.fill();
+        g.stroke();
+        path([[x - r * 0.5, Y], [x + r * 0.5, Y]], C.soft, 1.25);
+        path([[x, Y - r * 0.5], [x, Y + r * 0.5]], C.soft, 1.25);
+        path([[sx(S.at.s + S.s.D) + 2, Y], [x + r + 1, Y]], C.soft, 1.25);
+        arrow(x + r + 2, Y, -1, 0, C.soft);
+    }
+
+    // Places of the cache that are free, as lines that fade under keys and values.
+    function cache(rib) {
+        const free = Math.min(12, Engine.info.context - S.s.T), u = S.u;
+        for (const m of [M(rib.layer, 'rk') || M(rib.layer, 'k'), M(rib.layer, 'v')])
+            for (let i = 0; i < free; i++) {
+                const y = sy(m.y + m.h + (0.9 + i * 0.62) * u);
+                for (let c = 0; c < m.cols; c += m.group)
+                    path([[sx(m.X(c)), y], [sx(m.X(c + m.group - 1) + 1), y]], C.line, 1, 1 - i / 13);
+            }
+    }
+
+    function flow(rib) {
+        const l = rib.layer, from = S.at.s + S.s.D, end = (part) => M(l, part).x;
+        if (rib.form !== 'rib') return path([[sx(from), sy(rib.y + S.s.TH / 2)], [sx(rib.right), sy(rib.y + S.s.TH / 2)]], C.line);
+        const last = S.s.H - 1;
+        lanes(from, end(`s${last}`), rib.L1);
+        lanes(from, end(`a${last}`), rib.L2);
+        lanes(from, end(S.s.gated ? 'lin' : 'pre'), rib.M1);
+        lanes(from, end('post'), rib.M2);
+        for (let h = 0; h < S.s.H; h++) {
+            const m = M(l, `s${h}`), x = sx(m.x + m.w / 2);
+            path([[x, sy(m.y + m.h + S.u)], [x, sy(rib.L2) - 5]], C.line);
+            arrow(x, sy(rib.L2) - 4, 0, 1, C.soft);
+        }
+        added(rib.L2 + S.s.TH / 2);
+        added(rib.M2 + S.s.TH / 2);
+        cache(rib);
+        const mo = M(l, 'mo'), w2 = M(l, 'w2');
+        g.setLineDash([2, 3]);
+        path([[sx(mo.x), sy(w2.y)], [sx(mo.x + mo.w), sy(w2.y + w2.h)]], C.line);
+        g.setLineDash([]);
+        return undefined;
+    }
+
+    function spine() {
+        g.fillStyle = C.band;
+        g.beginPath();
+        g.roundRect(sx(S.at.s) - 3, sy(S.top) - 3, S.s.D * v.cam.s + 6, (S.bottom - S.top) * v.cam.s + 6, 6);
+        g.fill();
+        embedding();
+        for (const rib of S.ribs) if (sy(rib.bottom) > 0 && sy(rib.y) < v.h) flow(rib);
+        lanes(S.at.s + S.s.D, M(-1, 'lg').x, S.HY);
+    }
+
+    // ---- what is chosen ----
+
+    // The chosen head and the chosen token's row.
+    function choice() {
+        const { layer, head, query } = v.state, d = S.s.d, kv = Math.floor((head * S.s.G) / S.s.H);
+        for (const part of ['s', 'a']) if (M(layer, part + head)) box(M(layer, part + head), C.accent, 1.5, 2.5);
+        for (const [part, h] of [['q', head], ['rq', head], ['k', kv], ['rk', kv], ['v', kv], ['z', head]]) {
+            const m = M(layer, part);
+            if (m) path([[sx(m.X(h * d)), sy(m.y) - 2.5], [sx(m.X(h * d + d - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
+        }
+        if (query < S.s.T) for (const m of S.mats.values())
+            if (m.x === S.at.s && m.kind === 'x') box(HomeScene.region(m, query, 0, query + 1, m.cols), C.accent, 1.25, 1);
+    }
+
+    // The line from a factor to the cell that it made.
+    function join(f, cell) {
+        const cx = sx(cell.x + cell.w / 2), cy = sy(cell.y + cell.h / 2), x = sx(f.x), right = sx(f.x + f.w), y = sy(f.y), low = sy(f.y + f.h);
+        if (f.m.part === 'w2') path([[x, (y + low) / 2], [cx, (y + low) / 2], [cx, sy(cell.y + cell.h)]], C.accent, 1.5, 0.75);
+        else if (cy >= y - 2 && cy <= low + 2) path([[right <= cx ? right : x, cy], [cx, cy]], C.accent, 1.5, 0.75);
+        else if (cx >= x - 2 && cx <= right + 2) path([[cx, low <= cy ? low : y], [cx, cy]], C.accent, 1.5, 0.75);
+        else if (f.m.part !== 'emb' && f.m.part !== 'pos') {
+            const d = Math.abs(cx - right) * 0.4;
+            g.strokeStyle = C.accent;
+            g.lineWidth = 1.5;
+            g.beginPath();
+            g.moveTo(right, (y + low) / 2);
+            g.bezierCurveTo(right + d, (y + low) / 2, cx - d, cy, cx, cy);
+            g.stroke();
+        }
+    }
+
+    function highlight(e) {
+        const cell = HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1);
+        for (const f of e.factors) {
+            blit(f.m, true, f.r0, f.c0, f.r1, f.c1);
+            grid(f.m, f.r0, f.c0, f.r1, f.c1);
+            box(f, C.accent, 1.75, 1);
+            join(f, cell);
+        }
+        const live = v.live || e.m.kind !== 'w', colour = live ? HomeBake.rgb(e.m, e.r, e.c) : [128, 128, 128], s = v.cam.s;
+        const w = Math.max(5, cell.w * s), h = Math.max(5, cell.h * s), x = sx(cell.x), y = sy(cell.y);
+        g.fillStyle = Colour.css(colour);
+        g.fillRect(x, y, w, h);
+        g.strokeStyle = C.ink;
+        g.lineWidth = 2;
+        g.strokeRect(x - 2, y - 2, w + 4, h + 4);
+        g.strokeStyle = C.paper;
+        g.lineWidth = 1;
+        g.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+        if (live) tag(Numbers.fixed(e.m.get(e.r, e.c), w > MANY_DIGITS ? 4 : 3), x + w / 2, y, h);
+    }
+
+    function tag(text, x, y, h) {
+        g.font = `600 12px ${MONO}`;
+        const w = g.measureText(text).width + 14, left = Math.max(4, Math.min(v.w - w - 4, x - w / 2)), top = y - 30 < 4 ? y + h + 8 : y - 30;
+        g.fillStyle = C.ink;
+        g.beginPath();
+        g.roundRect(left, top, w, 22, 5);
+        g.fill();
+        word(text, left + w / 2, top + 11.5, { font: MONO, weight: 600, size: 12, colour: C.paper, align: 'center', base: 'middle' });
+    }
+
+    // Draws; true: some images are not made yet.
+    function frame(view) {
+        v = view;
+        ({ g, scene: S, colours: C } = view);
+        again = false;
+        g.setTransform(v.dpr, 0, 0, v.dpr, 0, 0);
+        g.fillStyle = C.paper;
+        g.fillRect(0, 0, v.w, v.h);
+        HomeBake.begin(v.dark);
+        spine();
+        for (const m of S.mats.values()) matrix(m);
+        choice();
+        HomeLabels.draw({ ...v, sx, sy, M, word, unit: unit(), SERIF, SANS, LETTERS });
+        if (v.stop && !v.chosen) for (const r of v.stop.regions) box(r, C.accent, 2, 2);
+        if (v.chosen) highlight(v.chosen);
+        return again;
+    }
+
+    return { frame };
+})();

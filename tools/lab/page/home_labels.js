@@ -1,0 +1,151 @@
+'use strict';
+// The words in the picture: names of matrices, letters at rows, the bars of the next token. A word is
+// left out where it has no room.
+const HomeLabels = (() => {
+    const SYMBOL = { wq: 'W_Q', wk: 'W_K', wv: 'W_V', wo: 'W_O', wg: 'W_G', w1: 'W_1', w2: 'W_2', wu: 'W_U' };
+    const NAMES = { h: 'norm', q: 'queries', k: 'keys', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
+        h2: 'norm', lin: 'linear part', mo: 'added back', fin: 'norm', lg: 'logits' };
+
+    let d; // what HomeDraw gives
+
+    const dimmed = (m) => (d.stop && !d.chosen && !d.stop.parts.has(m.id) ? 0.35 : 1);
+    const tiny = () => d.unit < 3.1;
+
+    function caption(m, text, more = {}) {
+        if (!m) return;
+        const size = tiny() ? 9.5 : 11;
+        d.g.font = `${size}px ${d.SANS}`;
+        if (!more.font && !more.loose && d.g.measureText(text).width > m.w * d.cam.s + 16) return; // it would run into the next one
+        d.g.globalAlpha = dimmed(m);
+        d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - 5, { size, ...more });
+        d.g.globalAlpha = 1;
+    }
+
+    const symbol = (m, more) => m && caption(m, SYMBOL[m.part], { font: d.SERIF, italic: true, size: Math.max(9, Math.min(13.5, 4.2 * d.unit)), colour: d.colours.ink, ...more });
+
+    function title(text, lines, x, y) {
+        const size = Math.max(12, Math.min(22, 3.9 * d.unit)), C = d.colours;
+        if (d.unit < 1.7 || d.unit > 16) return;
+        d.word(text, x, y, { font: d.SERIF, weight: 600, size, colour: C.ink });
+        if (d.unit > 3) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
+    }
+
+    const act = () => ({ relu: 'ReLU', relu2: 'ReLU²', silu: 'SiLU', gelu_tanh: 'GELU', gelu_erf: 'GELU' }[Engine.info.activation] || Engine.info.activation);
+
+    function headNames(l, S) {
+        const first = d.M(l, 's0'), pitch = S.s.H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
+        for (let h = 0; h < S.s.H && wide > 12; h++) {
+            const on = h === d.state.head && l === d.state.layer;
+            caption(d.M(l, `s${h}`), wide > 38 ? `head ${h}` : String(h), { colour: on ? d.colours.accent : d.colours.soft, weight: on ? 600 : 400, ...(wide < 46 ? { size: 9.5 } : {}) });
+        }
+    }
+
+    function kept(rib, S) {
+        const k = d.M(rib.layer, S.s.rot ? 'v' : 'k'), n = S.s.T, x = d.sx(k.x) - 8, y = d.sy(k.y + k.h + 3.6 * S.u), context = Engine.info.context;
+        d.g.globalAlpha = dimmed(k);
+        d.word(`KV cache: ${n} ${n === 1 ? 'row' : 'rows'} kept,`, x, y, { align: 'right' });
+        d.word(`${Numbers.count(context - n)} free`, x, y + 14, { align: 'right' });
+        d.g.globalAlpha = 1;
+    }
+
+    function rib(r, S) {
+        const l = r.layer, u = S.u, M = (part) => d.M(l, part);
+        for (const part of ['wq', 'wk', 'wv', 'wg', 'w1', 'w2']) symbol(M(part));
+        const wo = M('wo');
+        if (d.unit > 2.9) d.word('W_O', d.sx(wo.x + wo.w) + 5, d.sy(wo.y + wo.h / 2) + 4, { font: d.SERIF, italic: true, size: 13.5, colour: d.colours.ink });
+        if (d.unit > 2.2) headNames(l, S);
+        title('Attention', ['every token looks back', 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 16.4 * u));
+        title('MLP', ['every token thinks', 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 - 15.4 * u));
+        if (d.unit < 2.5) return;
+        for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), NAMES[part]);
+        caption(M('pre'), `${Numbers.count(S.s.F)} neurons, before`);
+        caption(M('post'), `after ${act()}`);
+        const s0 = M('s0');
+        if (!tiny()) {
+            d.word('softmax', d.sx(s0.x + s0.w / 2) - 8, d.sy((r.L1 + S.s.TH + r.L2) / 2), { base: 'middle', align: 'right' });
+            kept(r, S);
+        }
+        if (S.s.n > 1) d.word(`layer ${l}`, d.sx(S.at.s) - 12, d.sy(r.L1) - 10, { size: 12, weight: 600, colour: d.colours.ink, align: 'right' });
+    }
+
+    function line(r, S) {
+        const C = d.colours, on = r.layer === d.state.layer;
+        if ((r.bottom - r.y) * d.cam.s > 9)
+            d.word(String(r.layer), d.sx(S.at.s) - 10, d.sy(r.y + S.s.TH / 2) + 4, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
+        if (r !== S.ribs.find((x) => x.form === r.form)) return;
+        for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2']) symbol(d.M(r.layer, part), { size: 12.5 });
+        if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
+        caption(d.M(r.layer, 'post'), 'neurons', { font: d.SERIF, italic: true, size: 12.5 });
+    }
+
+    // ---- letters ----
+
+    function tables(S) {
+        const C = d.colours, emb = d.M(-1, 'emb'), high = emb.rh * d.cam.s, inText = new Set(d.state.ids);
+        caption(emb, S.narrow ? 'tokens' : 'each token’s row', { loose: !S.narrow });
+        caption(d.M(-1, 'pos'), S.narrow ? 'places' : 'each place’s row', { loose: !S.narrow });
+        let last = -Infinity;
+        S.s.used.forEach((id, r) => {
+            const y = d.sy(emb.Y(r) + emb.rh / 2), on = id === d.state.ids[d.state.query];
+            if (!(on || ((high > 7.5 || inText.has(id)) && y - last > 9))) return;
+            last = y;
+            d.word(HomeText.label(id).slice(0, 9), d.sx(emb.x) - 5, y, { align: 'right', base: 'middle', size: Math.max(10, Math.min(14, high)), font: d.SERIF,
+                weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
+        });
+    }
+
+    const short = (id) => (Token.of(id).control ? '·' : HomeText.label(id).slice(0, 9));
+
+    // Letters at the rows of the stream, and from LETTERS pixels on at both sides of attention.
+    function letters(S) {
+        const high = S.s.rh * d.cam.s, C = d.colours;
+        if (high < 6.5) return;
+        const size = Math.max(9, Math.min(18, high * 0.9));
+        const style = (t) => ({ align: 'right', base: 'middle', size, font: d.SERIF, weight: t === d.state.query ? 700 : 500, colour: t === d.state.query ? C.accent : C.ink });
+        for (const m of S.mats.values()) {
+            const stream = m.x === S.at.s && m.kind === 'x', head = m.tri && high > d.LETTERS * 2;
+            if (!stream && !head) continue;
+            for (let t = 0; t < S.s.T; t++) d.word(short(d.state.ids[t]).slice(0, head ? 2 : 9), d.sx(m.x) - 5, d.sy(m.Y(t) + m.rh / 2), style(t));
+            for (let t = 0; head && t < S.s.T; t++)
+                d.word(short(d.state.ids[t]).slice(0, 3), d.sx(m.X(t) + m.cw / 2), d.sy(m.y + m.h) + size * 0.8, { ...style(t), align: 'center' });
+        }
+    }
+
+    // Probabilities of what comes next, as bars under the logits.
+    function bars(S) {
+        const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = Numbers.softmax(Engine.logits(d.state.query));
+        const best = Numbers.best(p), base = d.sy(m.y + m.h + 11.5 * u), high = 8.2 * u * s, wide = m.cw * s;
+        d.g.fillStyle = C.line;
+        d.g.fillRect(d.sx(m.x), base, m.w * s, 1);
+        m.ids.forEach((id, i) => {
+            const x = d.sx(m.X(i)), on = id === best;
+            d.g.globalAlpha = on ? 1 : 0.6;
+            d.g.fillStyle = on ? C.accent : C.soft;
+            d.g.fillRect(x + wide * 0.14, base - (p[id] / p[best]) * high, Math.max(0.7, wide * 0.72), (p[id] / p[best]) * high);
+            d.g.globalAlpha = 1;
+            const text = Token.isEnd(id) ? '∎' : short(id), size = Math.max(8, Math.min(14, wide * 1.25));
+            if (wide > 4.6 && text.length * size * 0.45 < wide * 1.6) d.word(text, x + wide / 2, base + 4, { align: 'center', base: 'top', size, font: d.SERIF,
+                colour: on ? C.accent : C.soft, weight: on ? 700 : 400 });
+        });
+        const i = m.ids.indexOf(best), text = `${HomeText.label(best)} ${(100 * p[best]).toFixed(0)} %`, right = i > m.ids.length * 0.75;
+        if (i >= 0) d.word(text, d.sx(m.X(i) + m.cw / 2) + (right ? -6 : 6), base - high * 0.85, { font: d.SERIF, size: tiny() ? 11 : 14, weight: 700, colour: C.accent, base: 'middle',
+            align: right ? 'right' : 'left' });
+    }
+
+    function draw(view) {
+        d = view;
+        const S = d.scene, visible = (r) => d.sy(r.bottom) > -20 && d.sy(r.y) < d.h + 20;
+        for (const r of S.ribs) if (visible(r)) (r.form === 'rib' ? rib : line)(r, S);
+        if (d.unit > 2) tables(S);
+        letters(S);
+        symbol(d.M(-1, 'wu'));
+        if (d.unit > 2) {
+            caption(d.M(-1, 'lg'), NAMES.lg);
+            caption(d.M(-1, 'fin'), NAMES.fin);
+            if (d.unit > 2.5 && S.first && S.first.form === 'rib' && S.s.n === 1) d.word('residual', d.sx(S.at.s), d.sy(S.top) - 10, { size: 11 });
+        }
+        bars(S);
+    }
+
+    return { draw, SYMBOL, NAMES, act };
+})();

@@ -1,0 +1,120 @@
+'use strict';
+// The panel next to the picture: what the model is, how the chosen number arises, or a stop of the walk.
+const HomePanel = (() => {
+    const { h, fill, button } = Dom;
+    const SHOWN = 20, FEW = 16; // products listed of a long sum; longest list that is shown whole
+
+    let go; // {choose([id, r, c]), walk(), stop(i), explain([id, r, c])}
+
+    // ---- words and formulas ----
+
+    // "q = W_Q h": letters italic, "_" a subscript.
+    function formula(text) {
+        const bits = text.split(/(_[A-Za-z0-9])/).map((part) => (part[0] === '_' && part.length === 2 ? h('sub', null, part[1]) : part));
+        return h('p.eq', null, bits);
+    }
+
+    const code = (line) => h('p.code', null, h('em', null, 'src/page/page.inc'), h('br'), line);
+    const say = (text) => h('p.say', null, Glossary.text(text));
+
+    // ---- a number ----
+
+    // A bar from the middle of its column; the colour says the sign as its side does.
+    function bar(share) {
+        const size = Math.min(1, Math.abs(share)) || 0;
+        return h('span.b', { 'aria-hidden': 'true' }, h('u' + (share < 0 ? '.minus' : ''), { style: { width: `${50 * size}%`, left: `${share < 0 ? 50 - 50 * size : 50}%` } }));
+    }
+
+    // The products that are listed: all, or the largest; null for the rest.
+    function listed(terms) {
+        const spoken = terms.filter((t) => t.a !== 0 && t.p !== 0), all = spoken.length ? spoken : terms;
+        if (all.length <= FEW + 8) return [all, null];
+        const order = new Set(Numbers.top(all.map((t) => Math.abs(t.p)), SHOWN));
+        const rest = all.filter((_, i) => !order.has(i));
+        return [all.filter((_, i) => order.has(i)), { n: rest.length, p: rest.reduce((a, t) => a + t.p, 0) }];
+    }
+
+    function products(e) {
+        const [terms, rest] = listed(e.terms), high = Math.max(...terms.map((t) => Math.abs(t.p))) || 1, silent = e.terms.length - terms.length - (rest ? rest.n : 0);
+        const row = (t) => h('tr', null, h('th', { scope: 'row' }, t.from ? button(t.name, () => go.choose(t.from), { kind: '.goback', 'aria-label': `back to factor ${t.name}` }) : t.name),
+            h('td', null, Numbers.fixed(t.a, 3)), h('td.op', null, '×'), h('td', null, Numbers.fixed(t.b, 3)), h('td.op', null, '='), h('td', null, Numbers.fixed(t.p, 3)), h('td', null, bar(t.p / high)));
+        const [a, b] = e.names || ['', ''];
+        return [h('table.terms', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, h('span.sr', null, 'factor')), h('th', { scope: 'col', colspan: 2 }, a), h('th', { scope: 'col', colspan: 2 }, symbol(b)),
+            h('th', { scope: 'col' }, 'product'), h('td'))), h('tbody', null, terms.map(row))),
+        rest && h('p.small', null, `and ${Numbers.count(rest.n)} smaller ones, together ${Numbers.fixed(rest.p, 3)}`),
+        silent > 0 && h('p.small', null, e.part === 'mo' ? `${silent} of ${e.terms.length} neurons are silent.` : `${silent} products are 0.`)];
+    }
+
+    const symbol = (text) => text.split(/(_.)/).map((p) => (p[0] === '_' ? h('sub', null, p[1]) : p));
+
+    function shares(e) {
+        const shown = e.shares.length > FEW + 8 ? e.shares.filter((s) => s.on || s.share >= [...e.shares].sort((a, b) => b.share - a.share)[FEW].share) : e.shares;
+        return h('table.terms', null, h('thead', null, h('tr', null, ['key', 'score', '', 'e^…', '', 'share'].map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))), h('td'))), h('tbody', null, shown.map((s) =>
+            h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, button(HomeText.label(App.state.ids[s.pos]), () => go.choose(s.from), { kind: '.goback' })), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
+                h('td', null, Numbers.fixed(s.e, 3)), h('td.op', null, '→'), h('td', null, Numbers.fixed(s.share, 3)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, h('u.share', { style: { width: `${100 * s.share}%` } })))))));
+    }
+
+    const line = ([name, value, from]) => h('div.line', null, from && from[1] >= 0 ? button(name, () => go.choose(from), { kind: '.goback' }) : h('span', null, name), h('span.n', null, Numbers.fixed(value, 6)));
+
+    function sum(e) {
+        if (e.sum === null) return null;
+        return [h('div.sum' + (e.exact ? '' : '.near'), null, h('span', null, e.sumName), h('b', { title: `all digits: ${Numbers.exact(e.sum)}` }, `${e.exact ? '' : '≈ '}${Numbers.fixed(e.sum, 6)}`)),
+            !e.exact && h('div.line', null, h('span', null, 'the engine'), h('span.n', null, Numbers.fixed(e.value, 6))),
+            e.order && h('p.small', null, e.order)];
+    }
+
+    // Back from a number through the largest contribution to where it began.
+    function trail(e) {
+        const steps = [];
+        for (let at = e, n = 0; at && at.back && n < 60; n++) {
+            const next = go.explain(at.back);
+            if (!next || next.m.kind === 'w') break;
+            steps.push(next);
+            at = next;
+        }
+        if (steps.length < 2) return null;
+        return h('details.trail', null, h('summary', null, 'Where does it come from?'), h('ol', null, steps.map((s) =>
+            h('li', null, button([h('span', null, s.title), h('small', null, s.where), h('span.n', null, Numbers.fixed(s.value, 2))], () => go.choose([s.m.id, s.r, s.c]), { kind: '.goback' })))),
+        h('p.small', null, 'At each step the largest contribution is followed; others are as real.'));
+    }
+
+    function number(e, el) {
+        const known = Number.isFinite(e.value);
+        fill(el, h('p.eyebrow', null, e.where), h('h2', null, h('span', null, Glossary.text(e.title)), known && h('span.value', { title: `all digits: ${Numbers.exact(e.value)}` }, Numbers.fixed(e.value, 4))),
+            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), e.note && h('p.small', null, e.note), e.code && code(e.code), trail(e));
+    }
+
+    // ---- the beginning ----
+
+    const unitOf = () => (Array.from({ length: Math.min(64, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\') ? 'letter' : 'token');
+
+    function tries(state) {
+        const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
+        if (i.layers) {
+            const layer = 0, head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
+            list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Math.round(100 * a[key])} %.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
+        }
+        const at = App.state.ids.length ? go.columnOf(best) : 0;
+        list.push([`Why does it guess “${HomeText.label(best)}”?`, `${Numbers.count(i.d_model)} products, one sum.`, () => go.choose(['lg', state.query, at])]);
+        if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(5)]);
+        return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
+    }
+
+    function intro(state, el) {
+        const i = Engine.info, p = Numbers.softmax(Engine.logits(state.query)), best = Numbers.best(p), unit = unitOf();
+        const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
+        const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first attention, where ${unit}s look at each other, then the MLP, where each thinks for itself.`;
+        fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES ? 'in this file' : 'in this picture'}`),
+            h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
+            say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
+            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.label(best)},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
+            button('▶ Walk through it in 90 seconds', () => go.walk(), { kind: '.big', id: 'walk' }), h('p.eyebrow', null, 'Or try'), tries(state),
+            !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
+    }
+
+    function stop(s, el) {
+        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+    }
+
+    return { begin: (actions) => { go = actions; }, number, intro, stop };
+})();

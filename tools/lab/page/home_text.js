@@ -1,0 +1,113 @@
+'use strict';
+// The text above the picture: tokens as they are read, with surprisal or attention as colour, arcs
+// from the chosen one to those that it looks at, and the likeliest next ones, which a click appends.
+const HomeText = (() => {
+    const { h, fill, button, choice } = Dom;
+    const NEXT = 5, MANY = 9, LONG = 40, MOST_ARCS = 64;
+
+    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input;
+
+    // A token as a word: marks for what cannot be seen.
+    function label(id) {
+        const t = Token.of(id);
+        if (id === Engine.info.bos && t.control) return 'start';
+        return t.text === '\\n' ? '⏎' : t.text;
+    }
+
+    const share = (state, j) => {
+        const t = App.ofLayer('attn.hook_pattern');
+        return t && j <= state.query ? App.line(t, state.head, state.query)[j] : NaN;
+    };
+
+    function colours(state, j, surprisal) {
+        const v = paint === 'attention' ? 0.9 * share(state, j) : 0.62 * Math.min(1, surprisal / 5);
+        if (!Number.isFinite(v)) return {};
+        const rgb = HomeText.ramp(state.dark)[Math.round(255 * v)];
+        return { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) };
+    }
+
+    const ramps = {};
+    function ramp(dark) {
+        ramps[dark] = ramps[dark] || Colour.ramp(dark ? ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'] : ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f']);
+        return ramps[dark];
+    }
+
+    function token(id, j, state, surprisal) {
+        const a = share(state, j), text = label(id), known = Number.isFinite(surprisal);
+        const title = [`position ${j}, ${text}`, known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
+            Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : ''].filter(Boolean).join('; ');
+        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, Number.isFinite(a) ? `${Math.round(100 * a)} %` : '')],
+            () => App.set({ query: j, cell: '' }), { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : '') + (j >= state.step ? '.later' : ''),
+                title, 'aria-label': title, 'aria-current': j === state.query ? 'true' : null, 'data-pos': j });
+    }
+
+    function next(state) {
+        const p = Numbers.softmax(Engine.logits(state.query)), end = state.query === state.ids.length - 1;
+        return [h('span.then', null, 'next'), Numbers.top(p, NEXT).map((id, i) => {
+            const text = Token.isEnd(id) ? 'end' : label(id), percent = `${Math.round(100 * p[id])} %`;
+            return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
+                kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
+        })];
+    }
+
+    function append(id) {
+        App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: '' });
+    }
+
+    // Arcs as SVG, above the tokens of one line; the weight of a stroke is the share.
+    function drawArcs(state) {
+        const svg = (name, props) => {
+            const el = document.createElementNS('http://www.w3.org/2000/svg', name);
+            for (const [k, v] of Object.entries(props)) el.setAttribute(k, v);
+            return el;
+        };
+        const base = run.getBoundingClientRect(), at = [...run.querySelectorAll('.tok:not(.alt) .g')].map((e) => e.getBoundingClientRect());
+        const from = at[state.query], lines = [];
+        for (let j = 0; from && j <= state.query && j < at.length && at.length <= MOST_ARCS; j++) {
+            const a = share(state, j), same = Math.abs(at[j].top - from.top) < 4;
+            if (!(a >= 0.01) || !same) continue;
+            const x1 = from.left - base.left + from.width / 2, x2 = at[j].left - base.left + at[j].width / 2, y = from.top - base.top - 4, d = x1 - x2;
+            const up = Math.min(Math.max(16, y - 4), 14 + d * 0.2) * 1.33;
+            lines.push(svg('path', { d: j === state.query ? `M${x1 - 7} ${y}C${x1 - 22} ${y - 30} ${x1 + 22} ${y - 30} ${x1 + 7} ${y}`
+                : `M${x1} ${y}C${x1 - d * 0.14} ${y - up} ${x2 + d * 0.14} ${y - up} ${x2} ${y}`, 'stroke-width': 1 + 8 * a, opacity: 0.35 + 0.5 * a }));
+        }
+        arcs.replaceChildren(...lines);
+    }
+
+    function typed() {
+        const text = input.value;
+        if (Strip.type(text)) App.set({ cell: '' });
+    }
+
+    function mount(into) {
+        root = into;
+        arcs = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+        arcs.setAttribute('aria-hidden', 'true');
+        run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }));
+        input = h('input', { type: 'text', 'aria-label': 'text', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
+        painter = choice('colour', [['surprisal', 'surprisal'], ['attention', 'attention']], paint, (v) => {
+            paint = v;
+            update(App.state);
+        });
+        const n = Engine.info.heads, step = (by) => App.set({ head: (App.state.head + by + n) % n });
+        headOut = h('output', null, '0');
+        heads = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]), 0, (v) => App.set({ head: v })) : null;
+        const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run')),
+            h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null));
+        new ResizeObserver(() => drawArcs(App.state)).observe(run);
+    }
+
+    function update(state) {
+        const s = [NaN].concat(App.losses().map((l) => l.nll)), toks = run.querySelector('.toks'), kept = toks.contains(document.activeElement) && document.activeElement.dataset.pos;
+        root.classList.toggle('long', state.ids.length > LONG);
+        root.classList.toggle('many', state.ids.length > MANY && state.ids.length <= LONG);
+        fill(toks, Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
+        if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
+        if (heads) heads.set(state.head);
+        headOut.textContent = state.head;
+        drawArcs(state);
+    }
+
+    return { mount, update, label, ramp, focus: () => input.focus() };
+})();

@@ -1,0 +1,152 @@
+'use strict';
+// The walk: one token's pass in fourteen stops, told in words of this model. A stop has a title, a text,
+// the paper's equation, the line of src/page/page.inc, the parts it shows (the others fade), regions
+// with a frame and what the camera holds. Layers after the first are told in one stop each.
+const HomeWalk = (() => {
+    const SECONDS = 6.4, MOST = 6; // of a stop; layers told one by one
+    const { word, CODE } = HomeCell;
+
+    const count = Numbers.count;
+    const plural = (n, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
+
+    // ---- stops of the first layer; s: state, i: facts of the model ----
+
+    const FIRST = [
+        ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a second table adds where it stands' : ''}. Here ${word(s.query)} is row ${s.ids[s.query]}.`,
+            'x = E[token] + P[place]', CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}${HomeData.tensor('pos') ? `, places have ${count(i.context)}` : '; places come in later, when queries and keys are turned'}.`],
+        ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream: everything that follows reads from it and adds to it.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`],
+        ['An even level', () => 'Before a part reads the stream, each row is scaled to the same loudness. The shape of a row stays; only its size is evened out.', 'h = x / rms(x)', CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]], () => 'Dividing by the root mean square keeps later numbers in a range in which training works.'],
+        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `Each column of the matrix gives one number. ${i.d_head} of them belong to a head.`],
+        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.'],
+        ['What the cache holds', (s, i) => `Keys and values stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, 'K ← K and k,  V ← V and v', 'kv_append(p);', 'k@ v@ rk@', (s) => [['k@', s.query], ['v@', s.query]],
+            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`],
+        ['Attention scores', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`],
+        ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.'],
+        ['Mixing', () => 'Each head takes that share of every token’s value and adds them up.', 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.'],
+        ['Back to the stream', () => 'One more matrix turns what the heads found into the language of the stream, and it is added.', 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], () => 'Nothing in the stream is lost: the sum holds both.'],
+        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern; ${HomeLabels.act()} keeps what it found.`, 'act(W_1 h)', CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText],
+        ['What they add', () => 'Every neuron that fired writes its own row of numbers into the stream.', 'x ← x + W_2 act(W_1 h)', CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], () => 'The stream now holds the token, what it saw, and what it made of it.'],
+    ];
+
+    function scoresText(s, i) {
+        const line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), best = Numbers.best(line);
+        return `${word(s.query)} now asks its question. In head ${s.head} the question is ${i.d_head} numbers long, and so is every key. Multiply them pair by pair and add: where both point the same way, the score is high. Here ${word(best)} at position ${best} fits best, with ${Numbers.fixed(line[best], 2)}.`;
+    }
+
+    function sharesText(s) {
+        const line = App.line(HomeData.hook(0, 'attn.hook_pattern'), s.head, s.query), best = Numbers.best(line);
+        return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Math.round(100 * line[best])} % to ${word(best)} at position ${best}.`;
+    }
+
+    function silentText(s) {
+        const post = HomeData.layerRow(0, 'mlp.hook_post', s.query), silent = post.reduce((n, x) => n + (x === 0), 0);
+        return silent ? `For ${word(s.query)} ${silent} of ${post.length} say nothing.` : 'Blue is below zero, rust is above.';
+    }
+
+    // ---- stops after it ----
+
+    const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: () => `The same again with other weights: ${plural(i.heads, 'head')} look back, ${plural(i.d_mlp, 'neuron')} answer. What ${n === l ? 'layer ' + (l - 1) : 'the layers before'} added can now be read by ${n === l ? 'this one' : 'these'}.`,
+        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: '' });
+
+    const last = (i) => [
+        { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]],
+            more: () => `${count(i.d_model)} numbers against ${count(i.vocab)} columns: ${count(i.vocab)} sums.` },
+        { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'softcap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], more: () => 'Press a candidate above the picture to append it.' },
+    ];
+
+    function nextText(s) {
+        const p = Numbers.softmax(Engine.logits(s.query)), [a, b] = Numbers.top(p, 2), say = (id) => `“${HomeText.label(id)}” with ${Math.round(100 * p[id])} %`;
+        return `Softmax makes probabilities of it: ${say(a)}${b === undefined ? '' : `, ${say(b)}`}. One is drawn, and all begins again with one row more.`;
+    }
+
+    function stops() {
+        const i = Engine.info, list = i.layers ? FIRST.map(([title, text, eq, code, parts, regions, more]) => ({ title, text, eq, code, parts, regions, more, layer: 0 })) : [FIRST[0]].map(([title, text, eq, code]) => ({ title, text, eq, code, parts: 'emb pos x', regions: () => [], more: '' }));
+        for (let l = 1; l < i.layers; l++) {
+            const to = i.layers > MOST + 1 && l === MOST ? i.layers - 1 : l;
+            list.push(deeper(l, to, i));
+            l = to;
+        }
+        return list.concat(last(i));
+    }
+
+    const call = (x, s) => (typeof x === 'function' ? x(s, Engine.info) : x);
+
+    // ---- a stop in the picture ----
+
+    // The layer that a stop needs unfolded; -1: none.
+    const layerOf = (n) => (stops()[n - 1] && n <= FIRST.length ? 0 : -1);
+
+    function partsOf(stop, scene) {
+        const all = new Set();
+        if (Array.isArray(stop.parts)) {
+            for (const m of scene.mats.values()) if (stop.parts.includes(m.layer)) all.add(m.id);
+            return all;
+        }
+        for (const name of stop.parts.split(' ')) {
+            const id = name.replace(/^(.*)@$/, '0.$1'), heads = /^0\.[sa]$/.test(id);
+            for (const m of scene.mats.values()) if (m.id === id || (heads && m.id.replace(/\d+$/, '') === id)) all.add(m.id);
+            if (name === 'x' && stop.layer === 0 && Engine.info.layers > 1) all.add('1.x');
+        }
+        return all;
+    }
+
+    function regionsOf(stop, scene, s) {
+        const out = [];
+        for (const [name, r, c = 0, n] of call(stop.regions, s)) {
+            const id = name.replace(/@h$/, `@${s.head}`).replace(/^(\w+)@(\d*)$/, '0.$1$2'), m = scene.mats.get(id);
+            if (m && r < m.rows) out.push(HomeScene.region(m, r, c, r + 1, n ? Math.min(m.cols, c + n) : m.cols));
+        }
+        return out;
+    }
+
+    // Stop n (from 1) for the panel and the picture, or null.
+    function at(n, scene, s) {
+        const all = stops(), stop = all[n - 1];
+        if (!stop) return null;
+        const parts = partsOf(stop, scene), regions = regionsOf(stop, scene, s);
+        return { number: n, of: all.length, title: stop.title, text: call(stop.text, s), eq: stop.eq, code: stop.code, more: call(stop.more, s), parts, regions, frame: frameOf(parts, scene), figure: n === 7 && stop.layer === 0 ? HomeFigure.scores(s) : null };
+    }
+
+    function frameOf(parts, scene) {
+        let x = Infinity, y = Infinity, r = -Infinity, b = -Infinity;
+        for (const id of parts) {
+            const m = scene.mats.get(id);
+            x = Math.min(x, m.x);
+            y = Math.min(y, m.y);
+            r = Math.max(r, m.x + m.w);
+            b = Math.max(b, m.y + m.h);
+        }
+        const u = scene.u, low = parts.has('lg') ? 16 * u : 0;
+        return { x: x - 8 * u, y: y - 8 * u, w: r - x + 14 * u, h: b - y + 14 * u + low };
+    }
+
+    const LINES = [...FIRST.map((s) => s[3]), deeper(1, 1, { heads: 1, d_mlp: 1 }).code, ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
+
+    return { at, LINES, layerOf, titles: () => stops().map((s) => s.title), SECONDS };
+})();
+
+// Figures of single stops.
+const HomeFigure = (() => {
+    const { h } = Dom;
+    const MOST = 10, WIDE = 4;
+
+    // The chosen query times every key, number by number.
+    function scores(s) {
+        const i = Engine.info, kv = Math.floor((s.head * i.kv_heads) / i.heads), hook = (part) => HomeData.hook(0, `attn.hook_rot_${part}`) || HomeData.hook(0, `attn.hook_${part}`);
+        const q = App.row(hook('q'), s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, i.d_head);
+        const keys = Numbers.top(line, MOST).sort((a, b) => a - b), best = Numbers.best(line);
+        const product = (j) => Array.from(q, (x, e) => x * App.row(hook('k'), j, kv)[e]), limit = Math.max(...keys.flatMap((j) => product(j).map(Math.abs))) || 1;
+        const cell = (v) => {
+            const rgb = Colour.diverging(limit, s.dark).rgb(v);
+            return h('td', { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Numbers.fixed(v, 2));
+        };
+        return h('div.scroll', null, h('table.nums', null, h('caption', null, `products of the query of ${HomeCell.word(s.query)} with each key${i.d_head > wide ? `, the first ${wide} of ${i.d_head}` : ''}`),
+            h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'key'), Array.from({ length: wide }, (_, e) => h('th', { scope: 'col' }, e)), h('th', { scope: 'col' }, 'sum'), h('th', { scope: 'col' }, 'score'))),
+            h('tbody', null, keys.map((j) => {
+                const p = product(j);
+                return h('tr' + (j === best ? '.on' : ''), null, h('th', { scope: 'row' }, HomeText.label(s.ids[j])), p.slice(0, wide).map(cell), h('td', null, Numbers.fixed(Exact.chained(q, App.row(hook('k'), j, kv), 1), 2)), h('td', null, Numbers.fixed(line[j], 2)));
+            }))));
+    }
+
+    return { scores };
+})();
