@@ -33,23 +33,28 @@ def fill(page, mark, text):
     return page.replace(mark, text)
 
 
+def without_comments(script):
+    """Lines that are comments are left out; all others stay as they are, so errors can be found."""
+    return b'\n'.join(line for line in script.split(b'\n') if not line.lstrip().startswith(b'//'))
+
+
 def packed(data):
     """gzip without a time, so that equal sources give equal bytes."""
     return gzip.compress(data, 9, mtime=0)
 
 
 def template(paths):
-    """The page in three parts. boot.js is in it unpacked and starts the other scripts, which are packed."""
+    """The page in three parts. boot.js is in it unpacked and starts the styles and the other scripts, which are packed."""
     boots = [p for p in paths if p.endswith('boot.js')]
     style, boot = joined(paths, '.css'), joined(boots, '.js')
-    script = joined([p for p in paths if p not in boots], '.js', b"'use strict';\n")
-    if b'</script' in boot.lower() or b'<!--' in boot or b'</style' in style.lower():
-        sys.exit('embed.py: a script or style would end its own element')
+    script = without_comments(joined([p for p in paths if p not in boots], '.js', b"'use strict';\n"))
+    if b'</script' in boot.lower() or b'<!--' in boot:
+        sys.exit('embed.py: the script would end its own element')
     policy = (b"default-src 'none'; script-src " + hash_of(boot) + b' ' + hash_of(script)
               + b" 'wasm-unsafe-eval'; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
     licences = html.escape(joined(paths, '.txt').decode()).encode()
     page = joined(paths, '.html')
-    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', style), (b'{{boot}}', boot),
+    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', base64.b64encode(packed(style))), (b'{{boot}}', boot),
                        (b'{{licences}}', licences), (b'{{script}}', base64.b64encode(packed(script)))):
         page = fill(page, mark, text)
     head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
