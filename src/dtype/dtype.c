@@ -91,15 +91,13 @@ READABLE_TYPES(CHECK_ID)
 
 #define ENCODER_RW(NAME) encode_##NAME
 #define ENCODER_R(NAME) NULL
-#define DTYPE(NAME, WEIGHT, ACCESS, FILE_TYPE, INSTEAD)                                            \
-    {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT,                  \
+#define DTYPE(NAME, ACCESS, FILE_TYPE, INSTEAD)                                                    \
+    {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT_##NAME,           \
      FILE_TYPE,    DTYPE_##INSTEAD, decode_##NAME, ENCODER_##ACCESS(NAME)},
-#define DIRECT(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, ...)                            \
-    DTYPE(NAME, WEIGHT_##NAME, ACCESS, FILE_TYPE, INSTEAD)
-#define DECODED(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD)                                \
-    DTYPE(NAME, WEIGHT_F32, ACCESS, FILE_TYPE, INSTEAD)
+#define READABLE(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, ...)                          \
+    DTYPE(NAME, ACCESS, FILE_TYPE, INSTEAD)
 
-static const struct dtype types[] = {FLOAT_TYPES(DIRECT) INT_TYPES(DIRECT) DECODED_TYPES(DECODED)};
+static const struct dtype types[] = {READABLE_TYPES(READABLE)};
 
 const struct dtype *dtype_find(uint32_t id)
 {

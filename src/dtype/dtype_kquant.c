@@ -109,3 +109,20 @@ static void get_IQ4_XS(const uint8_t *b, float *y)
     }
 }
 ROW_DECODER(IQ4_XS, get_IQ4_XS(b, y))
+
+/* 64 bytes of 2-bit values, those of a byte 32 apart; f16 d. 1 stands for 0. */
+static void get_TQ2_0(const uint8_t *b, float *y)
+{
+    float d = f16_at(b + 64);
+    for (size_t i = 0; i < QK_K; i++)
+        y[i] = d * (float)((b[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3) - 1);
+}
+ROW_DECODER(TQ2_0, get_TQ2_0(b, y))
+
+static void get_TQ1_0(const uint8_t *b, float *y)
+{
+    float d = f16_at(b + 52);
+    for (size_t i = 0; i < QK_K; i++)
+        y[i] = d * (float)(tq1_value(b, i) - 1);
+}
+ROW_DECODER(TQ1_0, get_TQ1_0(b, y))

@@ -14,9 +14,6 @@
 
 enum { HALF = QK / 2 };
 
-const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                               1,    13,   25,  38,  53,  69,  89,  113};
-
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 static void get_Q8_0(const uint8_t *b, float *y)
@@ -89,9 +86,7 @@ static float power_of_two(uint8_t e)
     return f;
 }
 
-/* Twice the values of the 4-bit float (1 sign, 2 exponent, 1 fraction bit). */
-static const int8_t mxfp4_twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-ROW_DECODER(MXFP4, look_up(mxfp4_twice, b + 1, power_of_two(b[0]), y))
+ROW_DECODER(MXFP4, look_up(mxfp4_values, b + 1, power_of_two(b[0]), y))
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 

@@ -62,7 +62,4 @@ READABLE_TYPES(DECLARE_CODEC)
             ENCODE;                                                                                \
     }
 
-/* The 4-bit values that IQ4_NL and IQ4_XS choose from. */
-extern const int8_t iq4_values[16];
-
 #endif

@@ -3,7 +3,7 @@
  *
  * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c or dtype_kquant.c. A type with
  * RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
- * needs more only if its block is laid out as no other: get_block and pack_head in pack_int.c.
+ * needs more if its block is laid out as no other: get_block and k_scale in pack_int.c.
  *
  * Columns:
  *   name        as files and options write it
@@ -17,6 +17,7 @@
 #ifndef MGPT_TYPES_H
 #define MGPT_TYPES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* clang-format off */
@@ -29,38 +30,39 @@
     X(BF16, 30, RW, 1, 2, 32, BF16, 16)
 
 /* Multiplied as they are, by int8 activations. Further columns:
- *   bits        of a weight: 4, 5, 6 or 8
+ *   bits        of a weight: 2, 3, 4, 5, 6 or 8
  *   offset      the packed value is weight + offset
  *   minimum     1: a sub-block has a minimum, too
- *   sub-blocks  scales for each 32 values: 1 or 2 */
+ *   sub-blocks  scales for each 32 values: 1 or 2
+ *   d at        byte of d in the file's block
+ *   table       the weights that the 4 bits choose from, or NULL */
 #define INT_TYPES(X) \
-    X(Q8_0,  8, RW,  32,  34,  7, F16,  8, 128, 0, 1) \
-    X(Q4_0,  2, RW,  32,  18,  2, F16,  4,   8, 0, 1) \
-    X(Q4_1,  3, RW,  32,  20,  3, F16,  4,   0, 1, 1) \
-    X(Q5_0,  6, RW,  32,  22,  8, F16,  5,  16, 0, 1) \
-    X(Q5_1,  7, RW,  32,  24,  9, F16,  5,   0, 1, 1) \
-    X(Q4_K, 12, RW, 256, 144, 14, Q5_0, 4,   0, 1, 1) \
-    X(Q5_K, 13, R,  256, 176, 16, Q5_1, 5,   0, 1, 1) \
-    X(Q6_K, 14, RW, 256, 210, 18, Q8_0, 6,  32, 0, 2)
-
-/* Unpacked to F32 at load. */
-#define DECODED_TYPES(X) \
-    X(IQ4_NL, 20, R,  32,  18, 25, F16) \
-    X(MXFP4,  39, R,  32,  17, 38, F16) \
-    X(Q2_K,   10, R, 256,  84, 10, F16) \
-    X(Q3_K,   11, R, 256, 110, 12, F16) \
-    X(IQ4_XS, 23, R, 256, 136, 30, F16)
+    X(Q8_0,    8, RW,  32,  34,  7, F16,  8, 128, 0, 1,   0, NULL) \
+    X(Q4_0,    2, RW,  32,  18,  2, F16,  4,   8, 0, 1,   0, NULL) \
+    X(Q4_1,    3, RW,  32,  20,  3, F16,  4,   0, 1, 1,   0, NULL) \
+    X(Q5_0,    6, RW,  32,  22,  8, F16,  5,  16, 0, 1,   0, NULL) \
+    X(Q5_1,    7, RW,  32,  24,  9, F16,  5,   0, 1, 1,   0, NULL) \
+    X(Q4_K,   12, RW, 256, 144, 14, Q5_0, 4,   0, 1, 1,   0, NULL) \
+    X(Q5_K,   13, R,  256, 176, 16, Q5_1, 5,   0, 1, 1,   0, NULL) \
+    X(Q6_K,   14, RW, 256, 210, 18, Q8_0, 6,  32, 0, 2, 208, NULL) \
+    X(Q2_K,   10, R,  256,  84, 10, F16,  2,   0, 1, 2,  80, NULL) \
+    X(Q3_K,   11, R,  256, 110, 12, F16,  3,   4, 0, 2, 108, NULL) \
+    X(IQ4_NL, 20, R,   32,  18, 25, F16,  4, 128, 0, 1,   0, iq4_values) \
+    X(IQ4_XS, 23, R,  256, 136, 30, F16,  4, 128, 0, 1,   0, iq4_values) \
+    X(MXFP4,  39, R,   32,  17, 38, F16,  4, 128, 0, 1,   0, mxfp4_values) \
+    X(TQ1_0,  34, R,  256,  54, 36, F16,  2,   1, 0, 1,  52, NULL) \
+    X(TQ2_0,  35, R,  256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
 
 /* Refused by name: name, id. The numbers had types that no longer exist. */
 #define UNREADABLE_TYPES(X) \
     X(4, 4) X(5, 5) X(Q8_1, 9) X(Q8_K, 15) X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) \
     X(IQ1_S, 19) X(IQ3_S, 21) X(IQ2_S, 22) X(I8, 24) X(I16, 25) X(I32, 26) X(I64, 27) X(F64, 28) \
-    X(IQ1_M, 29) X(31, 31) X(32, 32) X(33, 33) X(TQ1_0, 34) X(TQ2_0, 35) X(36, 36) X(37, 37) \
+    X(IQ1_M, 29) X(31, 31) X(32, 32) X(33, 33) X(36, 36) X(37, 37) \
     X(38, 38)
 
 /* clang-format on */
 
-#define READABLE_TYPES(X) FLOAT_TYPES(X) INT_TYPES(X) DECODED_TYPES(X)
+#define READABLE_TYPES(X) FLOAT_TYPES(X) INT_TYPES(X)
 
 /* DTYPE_F32, F32_BLOCK, F32_BYTES and so on: the columns id, block and bytes. */
 #define TYPE_CONSTANTS(NAME, ID, ACCESS, BLOCK, BYTES, ...)                                        \
@@ -84,6 +86,23 @@ enum weight_type {
 static inline int weight_is_integer(enum weight_type type)
 {
     return type >= WEIGHT_N_FLOATS && type < WEIGHT_N_TYPES;
+}
+
+/* The weights that four bits choose from; of MXFP4 (1 sign, 2 exponent, 1 fraction bit) twice the
+ * value. */
+static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* Value i of a block of TQ1_0: 0, 1 or 2, for -d, 0 and d. Five values in a byte, the highest first: those of the first 32 bytes 32 apart, of the next 16
+ * bytes 16 apart, and in 4 bytes four values 4 apart. A byte is its base 3 number * 256 / 243, so
+ * that a multiplication brings each digit to the top. */
+static inline int tq1_value(const uint8_t *block, size_t i)
+{
+    static const uint8_t powers[5] = {1, 3, 9, 27, 81};
+    const uint8_t *bytes = block + (i < 160 ? 0 : i < 240 ? 32 : 48);
+    size_t apart = i < 160 ? 32 : i < 240 ? 16 : 4, k = i < 160 ? i : i < 240 ? i - 160 : i - 240;
+    return (uint8_t)(bytes[k % apart] * powers[k / apart]) * 3 >> 8;
 }
 
 #endif

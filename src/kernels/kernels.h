@@ -56,7 +56,7 @@
 #endif
 
 enum {
-    SPEC_VERSION = 1,
+    SPEC_VERSION = 2,
     PANEL = 16, /* rows of a panel */
     NARROW = 64 /* most rows of a matrix whose sums have four chains */
 };
@@ -110,7 +110,7 @@ static inline const void *matmul_x(const struct matmul *m, size_t i)
 /* Scratch of a thread, in bytes, for calls of matmul with up to n tokens and for the fused step:
  * copies of activations (WORK_ROW for each token of a group) and unpacked weights. The caller
  * allocates it: threads of musl and of many programs have stacks of 128 KiB or less. */
-enum { WORK_TOKENS = 192, WORK_ROW = 1280, WORK_WEIGHTS = 48 << 10 };
+enum { WORK_TOKENS = 192, WORK_ROW = 1408, WORK_WEIGHTS = 48 << 10 };
 static inline size_t kernels_work_bytes(size_t n)
 {
     size_t tokens = n < WORK_TOKENS ? (n + 15) / 16 * 16 : WORK_TOKENS;
@@ -195,7 +195,7 @@ struct kernels {
     const char *vectors;                /* ISA level of the float kernels: "avx512" for "amx" too */
     size_t streaming;                   /* for struct matmul, 0 unless measured or fixed */
     int streaming_is_fixed;             /* 1: the caller of kernels_init chose it */
-    matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: the type is unpacked to F32 at load */
+    matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: weights of the type are floats in memory */
     pack_fn *pack[WEIGHT_N_TYPES];
 
     /* Compresses a packed panel of BF16. 0: it needs more patches than BF16_COMPRESSED has. */

@@ -35,8 +35,8 @@ run check --attested "$tmp/other.json" "$names" --isa scalar --json
 check "another hash: exit 1" \
     eval '[ $code -eq 1 ] && tail -1 "$tmp/out" | grep -q "\"attested\":\"different\",\"hash\":\"0123456789abcdef\""'
 refuses "the record of another model" 3 "made with the model of hash" check --attested "$record" "$lines"
-sed 's/"spec":1/"spec":2/' "$record" >"$tmp/newer.json"
-refuses "a newer specification" 3 "version 2 of the specification" check --attested "$tmp/newer.json" "$names"
+sed 's/"spec":2/"spec":3/' "$record" >"$tmp/newer.json"
+refuses "a newer specification" 3 "version 3 of the specification" check --attested "$tmp/newer.json" "$names"
 head -c 100 "$record" >"$tmp/short.json"
 refuses "a damaged record" 3 "is not a record of check --attest" check --attested "$tmp/short.json" "$names"
 sed 's/"tokens":\[[0-9]*/"tokens":[999/' "$record" >"$tmp/far.json"

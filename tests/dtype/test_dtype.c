@@ -27,7 +27,7 @@ TEST(table)
 {
     size_t n;
     quantised(&n);
-    assert_int_equal(n, 13);
+    assert_int_equal(n, 15);
     static const struct {
         const char *name;
         uint32_t id, block, bytes;
@@ -38,7 +38,7 @@ TEST(table)
         {"Q5_0", 6, 32, 22, 1},    {"Q5_1", 7, 32, 24, 1},    {"Q2_K", 10, 256, 84, 0},
         {"Q3_K", 11, 256, 110, 0}, {"Q4_K", 12, 256, 144, 1}, {"Q5_K", 13, 256, 176, 0},
         {"Q6_K", 14, 256, 210, 1}, {"IQ4_NL", 20, 32, 18, 0}, {"IQ4_XS", 23, 256, 136, 0},
-        {"MXFP4", 39, 32, 17, 0},
+        {"MXFP4", 39, 32, 17, 0},  {"TQ1_0", 34, 256, 54, 0}, {"TQ2_0", 35, 256, 66, 0},
     };
     for (size_t i = 0; i < COUNT(want); i++) {
         const struct dtype *d = dtype_find(want[i].id);
@@ -62,7 +62,7 @@ TEST(unreadable)
         const char *name;
     } none[] = {
         {9, "Q8_1"}, {15, "Q8_K"},      {16, "IQ2_XXS"},        {19, "IQ1_S"}, {21, "IQ3_S"},
-        {24, "I8"},  {28, "F64"},       {29, "IQ1_M"},          {34, "TQ1_0"}, {4, "4"},
+        {24, "I8"},  {28, "F64"},       {29, "IQ1_M"},          {22, "IQ2_S"}, {4, "4"},
         {38, "38"},  {1000, "unknown"}, {UINT32_MAX, "unknown"}};
     for (size_t i = 0; i < COUNT(none); i++) {
         assert_null(dtype_find(none[i].id));
@@ -282,7 +282,7 @@ TEST(vectors)
 {
     struct vectors_read v = {.n_decoded = 0};
     unit_rows("tests/vectors/quant.txt", check_vector, &v);
-    assert_int_equal(v.n_decoded, 13);
+    assert_int_equal(v.n_decoded, 15);
     assert_true(v.n_encoded >= 100);
     assert_int_equal(v.n_errors, 8);
 }

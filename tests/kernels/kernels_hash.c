@@ -51,8 +51,9 @@ static void hash_put(struct hashes *h, const char *name, uint64_t hash)
 /* Weights in the file's layout: blocks of `bytes` bytes for `columns` columns, with halves at `at`. */
 #define FLOAT_BLOCK(NAME, ...)                                                                     \
     [WEIGHT_##NAME] = {"linear " #NAME, 1, NAME##_BYTES, 0, WEIGHT_##NAME == WEIGHT_F16},
-#define INT_BLOCK(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS) \
-    [WEIGHT_##NAME] = {"linear " #NAME, BLOCK, BYTES, SUBS == 2 ? BYTES - 2 : 0, 1 + MINIMUM},
+#define INT_BLOCK(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS, \
+                  D_AT, TABLE)                                                                     \
+    [WEIGHT_##NAME] = {"linear " #NAME, BLOCK, BYTES, D_AT, 1 + MINIMUM},
 enum { BF16_COMPRESSED_BYTES = BF16_BYTES }; /* before it is compressed */
 static const struct {
     const char *name;

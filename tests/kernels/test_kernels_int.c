@@ -45,28 +45,23 @@ static void int_put_half(uint8_t *at, float v)
     at[1] = (uint8_t)(h >> 8);
 }
 
-/* Halves of a block: offset of d, and of a minimum (0: none). */
-static void halves_at(enum weight_type type, size_t *d, size_t *min)
-{
-    *d = type == WEIGHT_Q6_K ? Q6_K_BYTES - 2 : 0;
-    *min = layouts[type].has_min ? 2 : 0;
-}
-
 /* Random bytes; scales are moderate, or any halves (infinities, NaNs, subnormals). */
 static void fill_weights(struct problem *p, enum content content)
 {
+    const struct layout *l = &layouts[p->type];
     uint8_t *b = p->raw.at;
-    size_t d, min, bytes = p->n_out * p->row_bytes;
-    halves_at(p->type, &d, &min);
+    size_t bytes = p->n_out * p->row_bytes;
     for (size_t i = 0; i < bytes; i++)
         b[i] = (uint8_t)toy_random(&rng);
     for (size_t i = 0; i < bytes && content != WILD; i += p->d->block_bytes) {
         if (content == EXTREME)
             memset(b + i, int_below(2) ? 0xFF : int_below(2) ? 0x80 : 0x7F, p->d->block_bytes);
-        int_put_half(b + i + d,
+        int_put_half(b + i + l->d_at,
                      content == EXTREME && int_below(3) == 0 ? 65504.0f : int_real(0.1f));
-        if (min)
-            int_put_half(b + i + min, int_real(0.1f));
+        if (l->has_min)
+            int_put_half(b + i + l->d_at + 2, int_real(0.1f));
+        if (l->is_bf16)
+            b[i] = (uint8_t)(content == EXTREME && int_below(3) == 0 ? 143 : 120 + int_below(5));
     }
 }
 
@@ -340,15 +335,22 @@ TEST(not_a_number)
             }
 }
 
-/* A decode step reads no more than 3 % above the file's bytes. */
+/* A decode step reads little more than the file's bytes: 3 %, more where scales have fewer bits than a
+ * byte for 16 or 32 weights, or weights fewer than 2. */
 TEST(sizes)
 {
+    static const size_t percent[WEIGHT_N_TYPES] = {[WEIGHT_Q2_K] = 20,
+                                                   [WEIGHT_Q3_K] = 6,
+                                                   [WEIGHT_MXFP4] = 6,
+                                                   [WEIGHT_TQ1_0] = 41,
+                                                   [WEIGHT_TQ2_0] = 16};
     for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++)
         for (size_t n_in = 256; n_in <= 4096; n_in += 256) {
             const struct dtype *d = dtype_of_weight((enum weight_type)t);
             size_t file = n_in / d->block * d->block_bytes * PANEL;
             size_t packed = kernels_panel_bytes((enum weight_type)t, n_in);
-            assert_true(packed % 64 == 0 && packed >= file && packed <= file + file * 3 / 100);
+            size_t more = percent[t] ? percent[t] : 3;
+            assert_true(packed % 64 == 0 && packed >= file && packed <= file + file * more / 100);
             assert_int_equal(kernels_x_bytes((enum weight_type)t, n_in) % 64, 0);
         }
     assert_int_equal(kernels_panel_bytes(WEIGHT_F32, 10), 640);

@@ -21,6 +21,13 @@
     X(matmul_Q4_K, 256, 144, 0, 2)                                                                 \
     X(matmul_Q5_K, 256, 176, 0, 2)                                                                 \
     X(matmul_Q6_K, 256, 210, 208, 1)                                                               \
+    X(matmul_Q2_K, 256, 84, 80, 2)                                                                 \
+    X(matmul_Q3_K, 256, 110, 108, 1)                                                               \
+    X(matmul_IQ4_NL, 32, 18, 0, 1)                                                                 \
+    X(matmul_IQ4_XS, 256, 136, 0, 1)                                                               \
+    X(matmul_MXFP4, 32, 17, 0, 0)                                                                  \
+    X(matmul_TQ1_0, 256, 54, 52, 1)                                                                \
+    X(matmul_TQ2_0, 256, 66, 64, 1)                                                                \
     X(rmsnorm, 0, 0, 0, 0)                                                                         \
     X(layernorm, 0, 0, 0, 0)                                                                       \
     X(softmax, 0, 0, 0, 0)                                                                         \
@@ -94,6 +101,8 @@ static inline void spec_fill_weights(uint64_t *state, struct spec_case *c)
             block[spec_ops[c->op].at + 2 * i + 1] &= 0xBB;
         if (c->op == SPEC_matmul_F32 || c->op == SPEC_matmul_BF16)
             block[bytes - 1] &= 0xBF;
+        if (c->op == SPEC_matmul_MXFP4)
+            block[0] &= 0x7F;
     }
 }
 

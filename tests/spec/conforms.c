@@ -15,12 +15,15 @@
 static enum weight_type weight_of(enum spec_op op)
 {
     static const enum weight_type types[] = {
-        [SPEC_matmul_F32] = WEIGHT_F32,   [SPEC_matmul_F16] = WEIGHT_F16,
-        [SPEC_matmul_BF16] = WEIGHT_BF16, [SPEC_matmul_Q8_0] = WEIGHT_Q8_0,
-        [SPEC_matmul_Q4_0] = WEIGHT_Q4_0, [SPEC_matmul_Q4_1] = WEIGHT_Q4_1,
-        [SPEC_matmul_Q5_0] = WEIGHT_Q5_0, [SPEC_matmul_Q5_1] = WEIGHT_Q5_1,
-        [SPEC_matmul_Q4_K] = WEIGHT_Q4_K, [SPEC_matmul_Q5_K] = WEIGHT_Q5_K,
-        [SPEC_matmul_Q6_K] = WEIGHT_Q6_K};
+        [SPEC_matmul_F32] = WEIGHT_F32,       [SPEC_matmul_F16] = WEIGHT_F16,
+        [SPEC_matmul_BF16] = WEIGHT_BF16,     [SPEC_matmul_Q8_0] = WEIGHT_Q8_0,
+        [SPEC_matmul_Q4_0] = WEIGHT_Q4_0,     [SPEC_matmul_Q4_1] = WEIGHT_Q4_1,
+        [SPEC_matmul_Q5_0] = WEIGHT_Q5_0,     [SPEC_matmul_Q5_1] = WEIGHT_Q5_1,
+        [SPEC_matmul_Q4_K] = WEIGHT_Q4_K,     [SPEC_matmul_Q5_K] = WEIGHT_Q5_K,
+        [SPEC_matmul_Q6_K] = WEIGHT_Q6_K,     [SPEC_matmul_Q2_K] = WEIGHT_Q2_K,
+        [SPEC_matmul_Q3_K] = WEIGHT_Q3_K,     [SPEC_matmul_IQ4_NL] = WEIGHT_IQ4_NL,
+        [SPEC_matmul_IQ4_XS] = WEIGHT_IQ4_XS, [SPEC_matmul_MXFP4] = WEIGHT_MXFP4,
+        [SPEC_matmul_TQ1_0] = WEIGHT_TQ1_0,   [SPEC_matmul_TQ2_0] = WEIGHT_TQ2_0};
     return types[op];
 }
 
@@ -140,7 +143,7 @@ static size_t conforms_to_f16(const struct kernels *k, const struct spec_case *c
 static size_t conforms_run(const struct kernels *k, const struct spec_case *c,
                            struct spec_room *room, float *y)
 {
-    if (c->op <= SPEC_matmul_Q6_K)
+    if (c->op <= SPEC_matmul_TQ2_0)
         return conforms_matmul(k, c, room, y);
     if (c->op == SPEC_rope_pairs || c->op == SPEC_rope_halves)
         return conforms_rope(k, c, y);

@@ -27,9 +27,11 @@ enum toy_type {
     TOY_Q5_0 = 6,
     TOY_Q5_1 = 7,
     TOY_Q8_0 = 8,
+    TOY_Q2_K = 10,
     TOY_Q4_K = 12,
     TOY_Q5_K = 13,
     TOY_Q6_K = 14,
+    TOY_IQ4_XS = 23,
     TOY_BF16 = 30
 };
 

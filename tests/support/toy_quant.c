@@ -169,6 +169,47 @@ static void fill_q6_k(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
+/* 16 bytes with a 4-bit scale and, above it, a minimum for 16 values each; 64 bytes of pairs of bits;
+ * f16 d and dmin: y = d sc n - dmin mn. Number i has its bits in byte 32 (i / 128) + i % 32, from bit
+ * 2 (i % 128 / 32) on. */
+static void fill_q2_k(uint8_t *block, float *y, double scale, uint64_t *rng)
+{
+    unsigned mantissa = random_below(rng, 256) * 2u;
+    int e = exponent(scale / (1.1 * 11.5));
+    float d = put_half(block + 80, e, mantissa), dmin = put_half(block + 82, e + 1, mantissa + 9);
+    memset(block, 0, 80);
+    for (int i = 0; i < 256; i++) {
+        unsigned n = random_below(rng, 4), sc = 8 + random_below(rng, 8);
+        if (i % 16 == 0)
+            block[i / 16] = (uint8_t)(sc | sc * 3 / 4 << 4);
+        block[16 + 32 * (i / 128) + i % 32] |= (uint8_t)(n << 2 * (i % 128 / 32));
+        float step = d * (float)(block[i / 16] & 15), lowest = dmin * (float)(block[i / 16] >> 4);
+        y[i] = step * (float)n - lowest;
+    }
+}
+
+/* f16 d; 6-bit scales of 32 values: pairs of high bits, then nibbles; 128 nibbles: y = d (sc - 32) times
+ * the number that a nibble stands for. Nibbles i and i + 16 of 32 share a byte. */
+static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
+{
+    static const float of[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+    float d = put_half(block, exponent(scale / (70 * 24.0)), random_below(rng, 256) * 4u), step = 0;
+    memset(block + 2, 0, 134);
+    for (int i = 0; i < 256; i++) {
+        unsigned n = random_below(rng, 16), s = (unsigned)i / 32;
+        if (i % 32 == 0) {
+            unsigned sc =
+                random_below(rng, 2) ? random_below(rng, 16) : 48u + random_below(rng, 16);
+            block[2 + s / 4] |= (uint8_t)(sc >> 4 << 2 * (s % 4));
+            block[4 + s / 2] |= (uint8_t)((sc & 15) << 4 * (s % 2));
+            step = d * (float)((int)sc - 32);
+        }
+        block[8 + 16 * s + (unsigned)i % 16] |= (uint8_t)(i % 32 < 16 ? n : n << 4);
+        y[i] = step * of[n];
+    }
+}
+
 static const struct quant {
     enum toy_type type;
     struct toy_block block;
@@ -178,6 +219,7 @@ static const struct quant {
     {TOY_Q4_1, {32, 20}, fill_q4_1},   {TOY_Q5_0, {32, 22}, fill_q5_0},
     {TOY_Q5_1, {32, 24}, fill_q5_1},   {TOY_Q4_K, {256, 144}, fill_q4_k},
     {TOY_Q5_K, {256, 176}, fill_q5_k}, {TOY_Q6_K, {256, 210}, fill_q6_k},
+    {TOY_Q2_K, {256, 84}, fill_q2_k},  {TOY_IQ4_XS, {256, 136}, fill_iq4_xs},
 };
 
 enum { N_QUANTS = sizeof quants / sizeof *quants };

@@ -191,6 +191,12 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_LLAMA_Q6_K] = {
      .label = "llama, Q6_K", .arch = "llama", .n_layer = 1, .n_embd = 256, .n_head = 8,
      .n_head_kv = 8, .head_dim = 16, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q6_K},
+    [ZOO_LLAMA_Q2_K] = {
+     .label = "llama, Q2_K", .arch = "llama", .n_layer = 2, .n_embd = 256, .n_head = 8,
+     .n_head_kv = 4, .n_ff = 256, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q2_K},
+    [ZOO_QWEN3_IQ4_XS] = {
+     .label = "qwen3, IQ4_XS", .arch = "qwen3", .n_layer = 1, .n_embd = 256, .n_head = 4,
+     .n_head_kv = 2, .head_dim = 64, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_IQ4_XS},
 };
 /* clang-format on */
 

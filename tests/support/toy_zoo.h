@@ -57,6 +57,8 @@ enum {
     ZOO_GPT2_Q5_1,
     ZOO_QWEN2_Q5_K,
     ZOO_LLAMA_Q6_K,
+    ZOO_LLAMA_Q2_K,
+    ZOO_QWEN3_IQ4_XS,
     ZOO_SIZE
 };
 extern const struct toy_spec toy_zoo[ZOO_SIZE];

@@ -30,7 +30,7 @@ enum {
 /* One block of columns of a tile of tokens. */
 struct x_tile {
     _Alignas(LINE) int8_t q[TILE][BLOCK];
-    float scale[TILE], sum[TILE];
+    float scale[TILE], sum[2][TILE];
 };
 
 /* The scratch of a call. */
@@ -101,12 +101,12 @@ VEC_INLINE void add_scaled(vec y[TILE], int32_t sums[TILE][PANEL], const struct 
                            const struct w_block *w, size_t i, const struct layout *l)
 {
     size_t b = i / l->sub_blocks, s = i % l->sub_blocks;
-    vec scale = vec_load(w[b].scale[s]), min = l->has_min ? vec_load(w[b].min) : vec_of(0);
+    vec scale = vec_load(w[b].scale[s]), min = l->has_min ? vec_load(w[b].min[s]) : vec_of(0);
     UNROLLED(t, TILE) {
         vec by = vec_mul(scale, vec_of(x[b].scale[t]));
         y[t] = vec_fma(by, vec_of_ivec(ivec_load(sums[t])), y[t]);
         if (l->has_min)
-            y[t] = vec_fma(min, vec_of(x[b].sum[t]), y[t]);
+            y[t] = vec_fma(min, vec_of(x[b].sum[s][t]), y[t]);
     }
 }
 
@@ -169,7 +169,7 @@ struct amx_group {
 
 /* Copies blocks [b, b + blocks) of the group's tokens. Missing tokens of a tile become zeros. */
 static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_group *g, size_t b,
-                   size_t blocks)
+                   size_t blocks, const struct layout *l)
 {
     static const struct x_block none;
     for (size_t i = 0; i < (g->n + TILE - 1) / TILE * TILE; i++) {
@@ -181,7 +181,8 @@ static void copy_x(struct x_tile (*to)[SOME_BLOCKS], const struct amx_group *g, 
             struct x_tile *tile = &to[i / TILE][j];
             memcpy(tile->q[i % TILE], x->q, BLOCK);
             tile->scale[i % TILE] = x->scale;
-            tile->sum[i % TILE] = x->sum;
+            for (size_t s = 0; s < l->sub_blocks; s++)
+                tile->sum[s][i % TILE] = x_sum(x, s, l);
         }
     }
 }
@@ -229,7 +230,7 @@ VEC_INLINE void amx_group_run(struct amx_group g, const struct layout *l)
         g.blocks = amx_min(all - b, SOME_BLOCKS);
         g.first = b == 0;
         g.next_bytes = lines_at(l, b + g.blocks - 1) + l->block_lines * LINE - head_at(l, b);
-        copy_x(k->x, &g, b, g.blocks);
+        copy_x(k->x, &g, b, g.blocks, l);
         for (g.p = m->p0; g.p < m->p1; g.p++) {
             const uint8_t *panel = (const uint8_t *)m->w + g.p * panel_bytes;
             for (size_t i = 0; i < g.blocks; i++) {

@@ -4,23 +4,25 @@
  * A panel (16 rows) is a stream of 64-byte lines in the order in which matmul reads them: for each
  * group of columns the lines with its scales (the head), then those of its blocks of 32.
  *
+ * The low bits of a weight are 8, 4 or 2, the others its high bits (0, 1 or 2):
+ *
  *   8 bits   8 lines; byte 4r + t of line j is the weight of row r, column 4j + t
- *   4 bits   4 lines; their low halves are the bytes of lines 0, 2, 4, 6 above, the high halves
- *            1, 3, 5, 7
- *   5 bits   the same and a fifth line: bit j of its byte i is the top bit of byte i of line j
- *   6 bits   the same and two more lines: bits 2j and 2j + 1 of a byte of the first are the top
- *            two bits in line j < 4; of the second, in line j + 4
+ *   4        4 lines; the halves of a byte, low first, are the bytes of lines 2i and 2i + 1 above
+ *   2        2 lines; the quarters of a byte are the bytes of lines 4i to 4i + 3
  *
- * Weights are stored unsigned, as weight + `offset`. Heads:
+ * and then, in the same way, 1 or 2 lines of high bits: the eighths or quarters of their bytes.
  *
- *   Q8_0 Q4_0 Q5_0   one line for 64 columns: 16 halves d of the first block, 16 of the second
- *   Q4_1 Q5_1        one line for 32 columns: 16 halves d, 16 halves m
- *   Q4_K Q5_K        five lines for 256 columns: 16 d, 16 times -dmin; 8 x 16 bytes of scales;
- *                    8 x 16 of minima
- *   Q6_K             five lines for 256 columns: 16 d, padding; 16 x 16 signed bytes of scales
+ * Weights are stored unsigned, as weight + `offset`, or as a number in a table of weights. Heads:
  *
- * The size is that of the file, except: scales of K types are unpacked to bytes (at most 2.8 %
- * more), and an odd number of blocks leaves half a line unused.
+ *   Q8_0 Q4_0 Q5_0 IQ4_NL   one line for 64 columns: 16 halves d of the first block, 16 of the second
+ *   MXFP4                   the same in bfloat16, which holds all powers of two
+ *   Q4_1 Q5_1               one line for 32 columns: 16 halves d, 16 halves m
+ *   K types                 for 256 columns: 16 halves d, 16 times -dmin or padding; 16 signed bytes
+ *                           of scales for each sub-block; if it has minima, 16 bytes for each
+ *
+ * The size is that of the file, except: scales of K types are unpacked to bytes (at most 2.9 % more,
+ * Q2_K 19, Q3_K 6, TQ2_0 16, TQ1_0 41, MXFP4 6 %), and an odd number of blocks leaves half a line
+ * unused.
  */
 #ifndef MGPT_KERNELS_QUANT_H
 #define MGPT_KERNELS_QUANT_H
@@ -37,35 +39,51 @@ enum {
 };
 
 struct layout {
-    uint8_t bits;
-    uint8_t offset; /* stored value = weight + offset */
+    uint8_t low, high; /* bits of a stored value */
+    uint8_t bits;      /* of an unpacked one: 8 if it comes from the table */
+    uint8_t offset;    /* unpacked value = weight + offset */
     uint8_t has_min;
     uint8_t sub_blocks;   /* scales per block: 1 or 2 */
     uint8_t k;            /* K type: scales are bytes times the d of the group */
+    uint8_t is_bf16;      /* d is a bfloat16, not a half */
     uint8_t group_blocks; /* blocks per head */
     uint8_t head_lines;
     uint8_t block_lines;
+    uint8_t d_at;        /* byte of d in the file's block; dmin follows it */
+    const int8_t *table; /* 16 weights, or NULL */
 };
 
-#define LAYOUT(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS)   \
-    [WEIGHT_##NAME] = {.bits = BITS,                                                               \
+/* The largest power of two up to `bits`. */
+#define LOW_BITS(bits) ((bits)&8 ? 8 : (bits)&4 ? 4 : 2)
+
+#define LAYOUT(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM, SUBS,   \
+               D_AT, TABLE)                                                                        \
+    [WEIGHT_##NAME] = {.low = LOW_BITS(BITS),                                                      \
+                       .high = BITS & (LOW_BITS(BITS) - 1),                                        \
+                       .bits = OFFSET == 128 ? 8 : BITS,                                           \
                        .offset = OFFSET,                                                           \
                        .has_min = MINIMUM,                                                         \
                        .sub_blocks = SUBS,                                                         \
                        .k = VALUES == 256,                                                         \
+                       .is_bf16 = WEIGHT_##NAME == WEIGHT_MXFP4,                                   \
                        .group_blocks = VALUES == 256 ? 8 : 2 - MINIMUM,                            \
-                       .head_lines = VALUES == 256 ? 5 : 1,                                        \
-                       .block_lines = BITS},
+                       .head_lines = VALUES == 256 ? 1 + 2 * SUBS * (1 + MINIMUM) : 1,             \
+                       .block_lines = BITS,                                                        \
+                       .d_at = D_AT,                                                               \
+                       .table = TABLE},
 static const struct layout layouts[WEIGHT_N_TYPES] = {INT_TYPES(LAYOUT)};
 
-/* A block of the file: values; d; dmin if it has minima; K types: scales, 6 bits for each scale and
- * minimum or a byte. */
-#define CHECK_BYTES(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM,    \
-                    SUBS)                                                                          \
-    _Static_assert(BYTES == VALUES * BITS / 8 + 2 + 2 * MINIMUM +                                  \
-                                (VALUES == 256) * (MINIMUM ? 12 : 8 * SUBS),                       \
-                   #NAME " has another size");
-INT_TYPES(CHECK_BYTES)
+/* Where sub-block s of block b of a group has its scale in the bytes of a K type's head (16 each),
+ * and after all scales its minimum. */
+static inline size_t k_scale_at(const struct layout *l, size_t b, size_t s)
+{
+    return (b * l->sub_blocks + s) * PANEL;
+}
+
+static inline size_t k_min_at(const struct layout *l, size_t b, size_t s)
+{
+    return k_scale_at(l, l->group_blocks + b, s);
+}
 
 /* Byte offset of a group of columns in a panel; also the size of `group` groups. */
 static inline size_t group_at(const struct layout *l, size_t group)
@@ -153,6 +171,12 @@ static inline void set_minus(struct x_block *b, int32_t first, int32_t last)
     int32_t all = first + last;
     const int32_t minus[6] = {-8 * all, -16 * all, -32 * first, -32 * last, -128 * all};
     memcpy(b->minus, minus, sizeof minus);
+}
+
+/* scale * (float)(sum of q) of the columns of sub-block s. */
+static inline float x_sum(const struct x_block *x, size_t s, const struct layout *l)
+{
+    return l->sub_blocks == 1 ? x->sum : x->scale * (float)(x->minus[2 + s] / -32);
 }
 
 #define QUANT_TINY 0x1p-120f /* 127 / m is finite for m >= this */

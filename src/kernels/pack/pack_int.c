@@ -98,76 +98,161 @@ static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
                   (word_at(high + 4 * j) >> high_shift & 0x03030303) << 4;
 }
 
-/* Block b of the group that starts at src; `bytes` of the file's blocks. */
-ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, size_t bytes,
-                             const struct layout *l)
+/* The same of Q2_K, Q3_K and TQ2_0. q2: two bits of each value; q1: its third bits, or NULL. */
+static inline void get_twos(struct values *q, const uint8_t *q2, const uint8_t *q1, size_t b)
 {
-    const uint8_t *values = src + bytes * b + 2 + 2 * l->has_min;
-    if (l->k && l->has_min)
-        get_k(q, src + (l->bits == 5 ? 48 : 16), l->bits == 5 ? src + 16 : NULL, b);
-    else if (l->k)
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        q->v[j] = word_at(q2 + BLOCK * (b / 4) + 4 * j) >> b % 4 * 2 & 0x03030303;
+    for (size_t j = 0; q1 && j < BLOCK_WORDS; j++)
+        q->v[j] |= (word_at(q1 + 4 * j) >> b & 0x01010101) << 2;
+}
+
+static inline void get_threes(struct values *q, const uint8_t *super, size_t b)
+{
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint8_t v = (uint8_t)tq1_value(super, BLOCK * b + i);
+        memcpy((uint8_t *)q->v + i, &v, 1);
+    }
+}
+
+/* Block b of the group that starts at src. */
+ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enum weight_type type)
+{
+    const struct layout *l = &layouts[type];
+    const uint8_t *values = src + (size_t)file_block[type] * b + 2 + 2 * l->has_min;
+    switch (type) {
+    case WEIGHT_Q4_K:
+        get_k(q, src + 16, NULL, b);
+        break;
+    case WEIGHT_Q5_K:
+        get_k(q, src + 48, src + 16, b);
+        break;
+    case WEIGHT_Q6_K:
         get_6_k(q, src, b);
-    else if (l->bits == 8)
+        break;
+    case WEIGHT_Q2_K:
+        get_twos(q, src + 16, NULL, b);
+        break;
+    case WEIGHT_Q3_K:
+        get_twos(q, src + 32, src, b);
+        break;
+    case WEIGHT_TQ2_0:
+        get_twos(q, src, NULL, b);
+        break;
+    case WEIGHT_TQ1_0:
+        get_threes(q, src, b);
+        break;
+    case WEIGHT_IQ4_XS:
+        unpack_nibbles(q, src + 8 + 16 * b);
+        break;
+    case WEIGHT_MXFP4:
+        unpack_nibbles(q, values - 1);
+        break;
+    case WEIGHT_Q8_0:
         get_bytes(q, values);
-    else if (l->bits == 5)
+        break;
+    case WEIGHT_Q5_0:
+    case WEIGHT_Q5_1:
         unpack_fives(q, values, values + 4);
-    else
+        break;
+    default:
         unpack_nibbles(q, values);
+    }
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* The lowest `bits` of each byte. */
+static inline uint32_t low_bits(uint32_t word, unsigned bits)
+{
+    return word & ((1u << bits) - 1) * 0x01010101;
+}
+
 /* Writes the 32 values of one row: four bytes of each line. */
 ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values *q, const struct layout *l)
 {
-    const uint32_t *v = q->v;
-    uint32_t high[2] = {0};
-    for (size_t j = 0; j < BLOCK_WORDS; j += l->bits == 8 ? 1 : 2) {
-        uint32_t line = v[j];
-        if (l->bits != 8)
-            line = (v[j] & NIBBLES) | (v[j + 1] & NIBBLES) << 4;
-        memcpy(lines + (l->bits == 8 ? j : j / 2) * LINE, &line, sizeof line);
-    }
+    uint32_t line[BLOCK_WORDS + 1] = {0};
     for (size_t j = 0; j < BLOCK_WORDS; j++) {
-        if (l->bits == 5)
-            high[0] |= (v[j] >> 4 & 0x01010101) << j;
-        if (l->bits == 6)
-            high[j / 4] |= (v[j] >> 4 & 0x03030303) << 2 * (j % 4);
+        line[j * l->low / 8] |= low_bits(q->v[j], l->low) << j * l->low % 8;
+        line[l->low + j * l->high / 8] |= low_bits(q->v[j] >> l->low % 8, l->high)
+                                          << j * l->high % 8;
     }
-    for (size_t h = 0; l->bits != 8 && 4 + h < l->block_lines; h++)
-        memcpy(lines + (4 + h) * LINE, high + h, sizeof *high);
+    for (size_t i = 0; i < l->block_lines; i++)
+        memcpy(lines + i * LINE, line + i, sizeof *line);
 }
 
-/* Scales and minima of 8 sub-blocks; see get_scale_min in dtype_kquant.c. */
-static void pack_k_scales(uint8_t *bytes, const uint8_t *p)
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+/* Scale of sub-block s of a super-block; decoders are in dtype_kquant.c. */
+ALWAYS_INLINE int k_scale(const uint8_t *src, size_t s, enum weight_type type)
 {
-    for (size_t s = 0; s < 4; s++) {
-        bytes[s * PANEL] = p[s] & 63;
-        bytes[(s + 8) * PANEL] = p[s + 4] & 63;
-        bytes[(s + 4) * PANEL] = (uint8_t)((p[s + 8] & 15) | p[s] >> 6 << 4);
-        bytes[(s + 12) * PANEL] = (uint8_t)(p[s + 8] >> 4 | p[s + 4] >> 6 << 4);
+    const uint8_t *six = src + (type == WEIGHT_Q3_K ? 96 : 4);
+    switch (type) {
+    case WEIGHT_Q4_K:
+    case WEIGHT_Q5_K:
+        return s < 4 ? six[s] & 63 : (six[s + 4] & 15) | six[s - 4] >> 6 << 4;
+    case WEIGHT_Q6_K:
+        return src[192 + s];
+    case WEIGHT_Q2_K:
+        return src[s] & 15;
+    case WEIGHT_Q3_K:
+        return ((s < 8 ? six[s] & 15 : six[s - 8] >> 4) | (six[8 + s % 4] >> s / 4 * 2 & 3) << 4) -
+               32;
+    case WEIGHT_IQ4_XS:
+        return ((src[4 + s / 2] >> s % 2 * 4 & 15) | (src[2 + s / 4] >> s % 4 * 2 & 3) << 4) - 32;
+    default:
+        return 1;
     }
 }
 
-/* Writes the scales of row r of a group of `blocks` blocks. src: the group in the file, whose blocks
- * have `bytes` bytes. */
+ALWAYS_INLINE int k_min(const uint8_t *src, size_t s, enum weight_type type)
+{
+    const uint8_t *six = src + 4;
+    if (type == WEIGHT_Q2_K)
+        return src[s] >> 4;
+    return s < 4 ? six[s + 4] & 63 : six[s + 4] >> 4 | six[s] >> 6 << 4;
+}
+
+ALWAYS_INLINE void pack_k_head(uint8_t *first, uint8_t *scales, const uint8_t *src,
+                               enum weight_type type)
+{
+    const struct layout *l = &layouts[type];
+    const uint8_t *d = src + l->d_at;
+    uint8_t *second = first + LINE / 2;
+    memcpy(first, d, 2);
+    if (l->has_min) {
+        second[0] = d[2];
+        second[1] = d[3] ^ 128; /* minus dmin */
+    }
+    for (size_t s = 0; s < (size_t)8 * l->sub_blocks; s++) {
+        scales[k_scale_at(l, 0, s)] = (uint8_t)k_scale(src, s, type);
+        if (l->has_min)
+            scales[k_min_at(l, 0, s)] = (uint8_t)k_min(src, s, type);
+    }
+}
+
+/* d of a block; of MXFP4, whose byte e stands for 2^(e - 128), as a bfloat16. */
+ALWAYS_INLINE void pack_d(uint8_t *to, const uint8_t *src, enum weight_type type)
+{
+    unsigned e = src[0], power = e < 2 ? 0x20u << e : (e - 1) << 7;
+    to[0] = type == WEIGHT_MXFP4 ? (uint8_t)power : src[0];
+    to[1] = type == WEIGHT_MXFP4 ? (uint8_t)(power >> 8) : src[1];
+}
+
+/* Writes the scales of row r of a group of `blocks` blocks. src: the group in the file. */
 ALWAYS_INLINE void pack_head(uint8_t *head, size_t r, const uint8_t *src, size_t blocks,
-                             size_t bytes, const struct layout *l)
+                             enum weight_type type)
 {
-    uint8_t *first = head + 2 * r, *second = first + LINE / 2, *scales = head + LINE + r;
-    memcpy(first, l->sub_blocks == 2 ? src + 208 : src, 2);
-    if (l->k && l->has_min) {
-        second[0] = src[2];
-        second[1] = src[3] ^ 128; /* minus dmin */
-        pack_k_scales(scales, src + 4);
-    } else if (l->k) {
-        for (size_t s = 0; s < 16; s++)
-            scales[s * PANEL] = src[192 + s];
-    } else if (l->has_min) {
-        memcpy(second, src + 2, 2);
-    } else if (blocks == 2) {
-        memcpy(second, src + bytes, 2);
+    uint8_t *first = head + 2 * r, *second = first + LINE / 2;
+    if (layouts[type].k) {
+        pack_k_head(first, head + LINE + r, src, type);
+        return;
     }
+    pack_d(first, src, type);
+    if (layouts[type].has_min)
+        memcpy(second, src + 2, 2);
+    else if (blocks == 2)
+        pack_d(second, src + file_block[type], type);
 }
 
 /* ---- screens ---- */
@@ -211,14 +296,14 @@ ALWAYS_INLINE void pack_int_panel(uint8_t *panel, const uint8_t *src, size_t n_i
         uint8_t *head = panel + head_at(l, b0);
         if (rows < PANEL || n < l->group_blocks)
             memset(head, 0, LINE * (l->head_lines + n * l->block_lines));
-        if (l->sub_blocks == 2)
+        if (l->k && !l->has_min)
             memset(head + LINE / 2, 0, LINE / 2);
         for (size_t r = 0; r < rows; r++) {
             const uint8_t *group = src + r * row_bytes + file_bytes(type, b0);
-            pack_head(head, r, group, n, file_block[type], l);
+            pack_head(head, r, group, n, type);
             for (size_t b = 0; b < n; b++) {
                 struct values q;
-                get_block(&q, group, b, file_block[type], l);
+                get_block(&q, group, b, type);
                 pack_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
             }
         }

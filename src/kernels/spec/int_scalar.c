@@ -17,28 +17,29 @@ enum { GROUP_TOKENS = 16 }; /* tokens that share one unpacked block */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* One unpacked block of a panel: [column][row], with scales and a minimum per row. */
+/* One unpacked block of a panel: [column][row], with scales and minima per row. */
 struct int_block {
     int16_t w[BLOCK][PANEL];
-    float scale[2][PANEL]; /* of the first and second half of the columns */
-    float min[PANEL];
+    float scale[2][PANEL], min[2][PANEL]; /* of the first and second half of the columns */
 };
 
 ALWAYS_INLINE void get_weights(struct int_block *b, const uint8_t *lines, const struct layout *l)
 {
     for (size_t j = 0; j < BLOCK_WORDS; j++) {
-        const uint8_t *low = lines + (l->bits == 8 ? j : j / 2) * LINE;
+        const uint8_t *low = lines + j * l->low / 8 * LINE;
+        const uint8_t *high = lines + (l->low + j * l->high / 8) * LINE;
         for (size_t i = 0; i < LINE; i++) {
-            unsigned v = low[i];
-            if (l->bits != 8)
-                v = v >> j % 2 * 4 & 15;
-            if (l->bits == 5)
-                v |= ((unsigned)lines[4 * LINE + i] >> j & 1u) << 4;
-            if (l->bits == 6)
-                v |= ((unsigned)lines[(4 + j / 4) * LINE + i] >> j % 4 * 2 & 3u) << 4;
-            b->w[4 * j + i % 4][i / 4] = (int16_t)((int)v - l->offset);
+            int v = low[i] >> j * l->low % 8 & ((1 << l->low) - 1);
+            if (l->high)
+                v |= (high[i] >> j * l->high % 8 & ((1 << l->high) - 1)) << l->low;
+            b->w[4 * j + i % 4][i / 4] = (int16_t)(l->table ? l->table[v] : v - l->offset);
         }
     }
+}
+
+ALWAYS_INLINE float get_d(const uint8_t *p, const struct layout *l)
+{
+    return l->is_bf16 ? f32_from_bits((uint32_t)p[0] << 16 | (uint32_t)p[1] << 24) : half(p);
 }
 
 /* A half times a byte is exact in float. */
@@ -47,17 +48,13 @@ ALWAYS_INLINE void get_scales(struct int_block *to, const uint8_t *head, size_t 
 {
     for (size_t r = 0; r < PANEL; r++) {
         const uint8_t *d = head + 2 * r, *second = d + LINE / 2, *bytes = head + LINE + r;
-        if (l->sub_blocks == 2) {
-            to->scale[0][r] = half(d) * (float)(int8_t)bytes[2 * b * PANEL];
-            to->scale[1][r] = half(d) * (float)(int8_t)bytes[(2 * b + 1) * PANEL];
-        } else if (l->k) {
-            to->scale[0][r] = half(d) * (float)bytes[b * PANEL];
-            to->min[r] = half(second) * (float)bytes[(8 + b) * PANEL];
-        } else if (l->has_min) {
-            to->scale[0][r] = half(d);
-            to->min[r] = half(second);
-        } else {
-            to->scale[0][r] = half(b == 0 ? d : second);
+        for (size_t s = 0; s < l->sub_blocks; s++) {
+            to->scale[s][r] = get_d(l->k || l->has_min || b == 0 ? d : second, l);
+            to->min[s][r] = l->has_min ? half(second) : 0;
+            if (l->k)
+                to->scale[s][r] *= (float)(int8_t)bytes[k_scale_at(l, b, s)];
+            if (l->k && l->has_min)
+                to->min[s][r] *= (float)bytes[k_min_at(l, b, s)];
         }
     }
 }
@@ -76,9 +73,9 @@ ALWAYS_INLINE void add_block(float y[PANEL], const struct int_block *b, const st
                 sum[r] += (int32_t)b->w[k][r] * x->q[k];
         for (size_t r = 0; r < PANEL; r++)
             y[r] = fmaf(b->scale[s][r] * x->scale, (float)sum[r], y[r]);
+        for (size_t r = 0; l->has_min && r < PANEL; r++)
+            y[r] = fmaf(b->min[s][r], x_sum(x, s, l), y[r]);
     }
-    for (size_t r = 0; l->has_min && r < PANEL; r++)
-        y[r] = fmaf(b->min[r], x->sum, y[r]);
 }
 
 /* A panel times n <= GROUP_TOKENS tokens from i on. */

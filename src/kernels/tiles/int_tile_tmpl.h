@@ -32,7 +32,8 @@ VEC_INLINE ivec first_sum(const struct x_block *x, size_t s, const struct layout
 {
     if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
         return ivec_of(0);
-    return ivec_of(x->minus[(size_t)__builtin_ctz(l->offset) - 3 + s]);
+    int log = __builtin_ctz(l->offset), has = l->sub_blocks == 2 ? 5 : log < 3 ? 3 : log;
+    return ivec_of(x->minus[(size_t)(has - 3) + s] >> (has - log)); /* exact: of multiples */
 }
 
 /* Quantised activations, from a block on: row i is at `at` + i * stride bytes. */
@@ -65,8 +66,7 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
             sum[i] = first_sum(x_row(x, i), s, l);
 #pragma GCC unroll 4
         for (size_t j = s * words; j < (s + 1) * words; j += 2) {
-            ivec w[2], a[2];
-            get_pair(w, lines, j, l);
+            ivec w[2] = {get_line(lines, j, l), get_line(lines, j + 1, l)}, a[2];
             for (size_t i = 0; i < n; i++) {
                 a[0] = ivec_of_four(x_row(x, i)->q + 4 * j);
                 a[1] = ivec_of_four(x_row(x, i)->q + 4 * j + 4);
@@ -81,9 +81,9 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
         for (size_t i = 0; i < n; i++)
             y[i] = vec_fma(vec_mul(scale, vec_of(x_row(x, i)->scale)),
                            vec_of_ivec(n == 1 ? ivec_add(sum[i], odd) : sum[i]), y[i]);
+        for (size_t i = 0; l->has_min && i < n; i++)
+            y[i] = vec_fma(get_min(head, bytes, b, s, l), vec_of(x_sum(x_row(x, i), s, l)), y[i]);
     }
-    for (size_t i = 0; l->has_min && i < n; i++)
-        y[i] = vec_fma(get_min(head, bytes, b, l), vec_of(x_row(x, i)->sum), y[i]);
 }
 
 VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, size_t blocks,
@@ -177,7 +177,7 @@ VEC_INLINE void add_sums(tile_sums y, ivec sum[TILE_TOKENS][TILE_VECTORS],
             vec by = vec_mul(vec_load(panel->scale[s] + r), vec_of(xs[i]->scale));
             y[i][v] = vec_fma(by, vec_of_ivec(sum[i][v]), y[i][v]);
             if (l->has_min)
-                y[i][v] = vec_fma(vec_load(panel->min + r), vec_of(xs[i]->sum), y[i][v]);
+                y[i][v] = vec_fma(vec_load(panel->min[s] + r), vec_of(x_sum(xs[i], s, l)), y[i][v]);
         }
 }
 
