@@ -2,7 +2,7 @@
  *
  * pool_run calls fn(ctx, i, n) once for each i < n and returns when all are done. The caller is
  * worker 0. When its own part is done it also runs the parts that no worker has begun: a worker
- * that sleeps or has no core costs nothing but its help. Workers spin for a moment after a job,
+ * that sleeps costs nothing but its help. Workers spin for a moment after a job,
  * then sleep. One job at a time; a pool belongs to one thread, as its session does. Results must
  * not depend on n, nor on which thread computes a part.
  */
@@ -34,12 +34,28 @@ void pool_run(struct pool *pool, pool_fn *fn, void *ctx);
  * awake workers, or all. */
 void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx);
 
+typedef void pool_units_fn(void *ctx, int worker, size_t first, size_t last);
+
 /* A job of n < 2^32 units that are handed out while it runs: fn does units [first, last). Each
  * worker takes from its own pool_split, half of the rest at a time, in multiples of `least`
  * units, then from the rest of the others. A slower worker thus does less. `bytes` as above. */
-typedef void pool_units_fn(void *ctx, int worker, size_t first, size_t last);
-void pool_deal(struct pool *pool, size_t bytes, size_t n, size_t least, pool_units_fn *fn,
-               void *ctx);
+struct pool_units {
+    int slot; /* 0, or what pool_free_slot returned */
+    size_t bytes, n, least;
+    pool_units_fn *fn, *publish; /* publish: NULL in slot 0 */
+    void *ctx;
+};
+
+/* In slot 0 the caller waits for the last unit of each worker. In other slots it does not wait for
+ * a worker that has lost its core: it computes that unit itself, and the worker may be in fn after
+ * pool_deal has returned. There fn writes the results for worker 0; for another worker it writes to
+ * that worker's memory, and publish copies from there. ctx, what it points to and all that fn reads
+ * must stay unchanged until pool_free_slot returns this slot again. */
+void pool_deal(struct pool *pool, const struct pool_units *job);
+
+/* A slot in 1..POOL_SLOTS - 1 that no worker is in; 0: none, or no workers. */
+enum { POOL_SLOTS = 5 };
+int pool_free_slot(const struct pool *pool);
 
 /* Wakes the workers because jobs will follow soon. */
 void pool_wake(struct pool *pool);

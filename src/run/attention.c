@@ -428,5 +428,9 @@ void attend(pass *r)
     if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
         attend_in_steps(&job, pool);
     else
-        pool_deal(pool, POOL_WORTH_WAKING, n_blocks, 1, attend_blocks, &job);
+        pool_deal(pool, &(struct pool_units){.bytes = POOL_WORTH_WAKING,
+                                             .n = n_blocks,
+                                             .least = 1,
+                                             .fn = attend_blocks,
+                                             .ctx = &job});
 }

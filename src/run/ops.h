@@ -29,6 +29,10 @@ void join_rows(pass *p);
 /* y = l x (+ bias); y is [x.n][l->n_out]. */
 void matmul(pass *p, mat y, const struct linear *l, mat x);
 
+/* Memory for the jobs of matmul with one token on n_threads > 1. NULL when out of memory. */
+struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads);
+void matmul_slots_free(struct matmul_slots *slots);
+
 /* The same for one token where only the largest logits are needed. Returns 0 if y is to be computed
  * by matmul: l has no screen, or all logits are needed. screen.c. */
 int screened_matmul(pass *p, mat y, const struct linear *l, mat x);

@@ -76,6 +76,13 @@ static void exact_part(void *ctx, int worker, size_t p0, size_t p1)
                             worker, s->l->type);
 }
 
+/* fn for panels [0, n), of which `bytes` bytes are read. */
+static void deal_panels(struct pool *pool, size_t bytes, size_t n, pool_units_fn *fn, void *ctx)
+{
+    pool_deal(pool, &(struct pool_units){
+                        .bytes = bytes, .n = n, .least = SCREEN_UNITS, .fn = fn, .ctx = ctx});
+}
+
 /* Multiplies the panels whose bounds reach `from` and not `below`. */
 static void multiply_reached(struct screening *s, float from, float below)
 {
@@ -84,7 +91,7 @@ static void multiply_reached(struct screening *s, float from, float below)
     s->below = below;
     for (size_t p = 0; p < panels; p++)
         n += s->p->s->bounds[p] >= from && !(s->p->s->bounds[p] >= below);
-    pool_deal(s->p->pool, n * s->l->panel_bytes, panels, SCREEN_UNITS, exact_part, s);
+    deal_panels(s->p->pool, n * s->l->panel_bytes, panels, exact_part, s);
     s->n_multiplied += n;
 }
 
@@ -125,7 +132,7 @@ static int fill_screen(const pass *p)
     if (!atomic_compare_exchange_strong(m->screen_state, &state, SCREEN_BEGUN))
         return state == SCREEN_FULL;
     size_t panels = panels_of(m->head.n_out);
-    pool_deal(p->pool, panels * m->head.panel_bytes, panels, SCREEN_UNITS, fill_part, (void *)m);
+    deal_panels(p->pool, panels * m->head.panel_bytes, panels, fill_part, (void *)m);
     atomic_store_explicit(m->screen_state, SCREEN_FULL, memory_order_release);
     return 1;
 }
@@ -153,7 +160,7 @@ int screened_matmul(pass *p, mat y, const struct linear *l, mat x)
     p->kernels->quantize(scratch->screen_x, x.at, l->n_in);
     s.bound = kernels_screen_x(x.at, scratch->screen_x, l->n_in);
     size_t panels = panels_of(l->n_out), bytes = kernels_panel_bytes(WEIGHT_Q8_0, l->n_in);
-    pool_deal(p->pool, panels * bytes, panels, SCREEN_UNITS, estimate_part, &s);
+    deal_panels(p->pool, panels * bytes, panels, estimate_part, &s);
     float threshold = screen_threshold(&s, m->top_k, &least);
     multiply_reached(&s, threshold, least);
     if (s.n_multiplied > panels / 2)

@@ -72,7 +72,9 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
     s->segments = mem_new(n, sizeof *s->segments);
     s->screen_x = mem_new(1, m->screen.w ? kernels_x_bytes(WEIGHT_Q8_0, d->n_embd) : 0);
     s->bounds = mem_new(m->screen.w ? panels_of(d->n_vocab) : 0, sizeof *s->bounds);
-    if (!s->qx || !s->work || !s->cs || !s->segments || !s->screen_x || !s->bounds)
+    s->slots = n_threads > 1 ? matmul_slots_new(m, n_threads) : NULL;
+    if (!s->qx || !s->work || !s->cs || !s->segments || !s->screen_x || !s->bounds ||
+        (n_threads > 1 && !s->slots))
         return err_memory(err, "scratch",
                           n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments) +
                               n_threads * s->work_bytes);
@@ -97,6 +99,7 @@ static void scratch_free(struct scratch *s)
     free(s->segments);
     free(s->screen_x);
     free(s->bounds);
+    matmul_slots_free(s->slots);
     arr_free(s->scores);
     arr_free(s->logits);
 }

@@ -29,7 +29,8 @@ struct scratch {
     uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
     uint8_t *work;    /* [n_threads][work_bytes] scratch of the matmul kernels and the fused step */
     size_t work_bytes;
-    float *scores; /* [score_rows][score_stride], stb_ds array */
+    struct matmul_slots *slots; /* matmul.c; NULL with one thread */
+    float *scores;              /* [score_rows][score_stride], stb_ds array */
     size_t score_rows, score_stride;
     float *logits; /* [rows][n_vocab], stb_ds array, for passes with several rows of logits */
     struct segment *segments; /* [n_chunk] */

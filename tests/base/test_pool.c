@@ -3,6 +3,7 @@
 
 #include "support/unit.h"
 
+#include <sched.h>
 #include <time.h>
 
 struct pool_job {
@@ -122,7 +123,8 @@ static void do_units(void *ctx, int worker, size_t first, size_t last)
 static void check_deal(struct pool *pool, size_t bytes, size_t n, size_t least, size_t slow)
 {
     struct dealt dealt = {.n = n, .n_workers = pool_size(pool), .slow = slow};
-    pool_deal(pool, bytes, n, least, do_units, &dealt);
+    pool_deal(pool, &(struct pool_units){
+                        .bytes = bytes, .n = n, .least = least, .fn = do_units, .ctx = &dealt});
     assert_false(dealt.wrong);
     for (size_t i = 0; i < 300; i++)
         if (dealt.units[i] != (i < n))
@@ -146,6 +148,63 @@ TEST(pool_deals_units)
         pool_free(pool);
     }
     check_deal(NULL, POOL_WORTH_WAKING, 300, 4, SIZE_MAX);
+}
+
+/* A worker that is held in its first unit, as one that has lost its core. */
+struct held {
+    _Atomic int results[300]; /* how often each unit's result was stored */
+    _Atomic int is_held, release;
+};
+
+static void hold_worker(void *ctx, int worker, size_t first, size_t last)
+{
+    struct held *held = ctx;
+    if (worker > 0)
+        held->is_held = 1;
+    while (worker > 0 ? !held->release : !held->is_held)
+        sched_yield();
+    for (size_t i = first; worker == 0 && i < last; i++)
+        held->results[i]++;
+}
+
+static void publish_held(void *ctx, int worker, size_t first, size_t last)
+{
+    struct held *held = ctx;
+    (void)worker;
+    for (size_t i = first; i < last; i++)
+        held->results[i]++;
+}
+
+static void check_held(const struct held *held)
+{
+    for (size_t i = 0; i < 300; i++)
+        if (held->results[i] != 1)
+            fail_msg("the result of unit %zu was stored %d times", i, held->results[i]);
+}
+
+/* The caller does not wait for it, uses no slot that it is in, and no result is stored twice. */
+TEST(pool_goes_on_without_a_held_worker)
+{
+    struct held held[POOL_SLOTS] = {0};
+    struct pool_job plain = {.n_expected = 2};
+    struct pool *pool = pool_new(2, NULL);
+    assert_int_equal(pool_free_slot(NULL), 0);
+    for (int i = 1; i < POOL_SLOTS; i++) {
+        int slot = pool_free_slot(pool);
+        assert_int_equal(slot, i > 1 ? 2 : 1);
+        held[i].is_held = i > 1;
+        held[i].release = i > 1;
+        pool_deal(pool, &(struct pool_units){slot, POOL_WORTH_WAKING, 300, 4, hold_worker,
+                                             publish_held, &held[i]});
+        check_held(&held[i]);
+        pool_run(pool, count_call, &plain);
+    }
+    held[1].release = 1;
+    while (pool_free_slot(pool) != 1)
+        sched_yield();
+    pool_free(pool);
+    check_held(&held[1]);
+    assert_int_equal(plain.calls[0] + plain.calls[1], 2 * (POOL_SLOTS - 1));
 }
 
 TEST(pool_without_threads)

@@ -44,13 +44,16 @@ void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx)
     pool_run(pool, fn, ctx);
 }
 
-void pool_deal(struct pool *pool, size_t bytes, size_t n, size_t least, pool_units_fn *fn,
-               void *ctx)
+int pool_free_slot(const struct pool *pool)
 {
     (void)pool;
-    (void)bytes;
-    (void)least;
-    fn(ctx, 0, 0, n);
+    return 0;
+}
+
+void pool_deal(struct pool *pool, const struct pool_units *job)
+{
+    (void)pool;
+    job->fn(job->ctx, 0, 0, job->n);
 }
 
 void pool_wake(struct pool *pool)
