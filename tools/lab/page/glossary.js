@@ -41,15 +41,9 @@ const Glossary = (() => {
 
     let tip = null;
 
-    function hide() {
-        if (tip) tip.hidden = true;
-    }
+    const hide = () => { tip.hidden = true; };
 
     function show(el) {
-        if (!tip) {
-            tip = Dom.h('div#tip', { role: 'tooltip', hidden: true });
-            document.body.append(tip);
-        }
         tip.textContent = TERMS[el.dataset.term];
         tip.hidden = false;
         const r = el.getBoundingClientRect(), w = tip.offsetWidth, below = r.bottom + 6 + tip.offsetHeight < innerHeight;
@@ -57,16 +51,17 @@ const Glossary = (() => {
         tip.style.setProperty('top', `${below ? r.bottom + 6 : r.top - tip.offsetHeight - 6}px`);
     }
 
-    const term = (word, name) => Dom.h('dfn', { tabindex: 0, 'data-term': name, 'aria-describedby': 'tip', on: {
+    const describe = (word, name) => Dom.h('dfn', { tabindex: 0, 'data-term': name, 'aria-describedby': 'tip', on: {
         pointerenter: (e) => show(e.target), pointerleave: hide, focus: (e) => show(e.target), blur: hide, keydown: (e) => e.key === 'Escape' && hide() } }, word);
 
     // A text as nodes, the first use of each term explained.
     function text(string) {
+        if (!tip) document.body.append(tip = Dom.h('div#tip', { role: 'tooltip', hidden: true }));
         const out = [], used = new Set();
         let rest = String(string);
         for (let m = PATTERN.exec(rest); m; m = PATTERN.exec(rest)) {
             const name = PLAIN.get(m[0].toLowerCase());
-            out.push(rest.slice(0, m.index), used.has(name) ? m[0] : term(m[0], name));
+            out.push(rest.slice(0, m.index), used.has(name) ? m[0] : describe(m[0], name));
             used.add(name);
             rest = rest.slice(m.index + m[0].length);
         }

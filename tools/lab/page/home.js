@@ -297,7 +297,7 @@ const Home = (() => {
     // ---- the room ----
 
     function stageOf() {
-        canvas = h('canvas#picture', { tabindex: 0, role: 'application', 'aria-roledescription': 'picture', 'aria-describedby': 'spoken',
+        canvas = h('canvas#picture', { tabindex: 0, role: 'application', 'aria-describedby': 'spoken',
             'aria-label': 'The whole model: tables at the left, the residual stream as a vertical spine, attention and MLP as ribs to its right, logits at the lower right. Arrows move between numbers, Page Down between parts.' });
         g = canvas.getContext('2d');
         crumbs = h('nav.crumbs', { 'aria-label': 'where this is' });

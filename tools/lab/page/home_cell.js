@@ -253,7 +253,7 @@ const HomeCell = (() => {
         v: (e) => `One of the numbers that ${word(e.r)} passes on when it is looked at: its row times one column of the weights.`,
         ao: () => 'What the heads found, turned back into the language of the stream.', pre: (e) => `How strongly neuron ${e.c} is addressed by ${word(e.r)}.`,
         lin: (e) => `What neuron ${e.c} says if its gate lets it.`, mo: () => 'Only neurons that fired speak here: their value, times what each writes into this place of the stream.',
-        lg: (e) => `How much the stream at ${word(e.r)} speaks for “${HomeText.label(e.m.ids[e.c])}” as the next token.` };
+        lg: (e) => `How much the stream at ${word(e.r)} speaks for ${HomeText.candidate(e.m.ids[e.c])} as what comes next.` };
     const EQ = { h: 'h = x / rms(x)', h2: 'h = x / rms(x)', fin: 'h = x / rms(x)', q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
         pre: 'W_1 h', lin: 'W_1 h', mo: 'W_2 act(W_1 h)', lg: 'logit = W_U x', rq: 'q at its position', rk: 'k at its position' };
     const HOW = { s: score, a: shareOf, z: mix, x: stream, mid: stream, h: normed, h2: normed, fin: normed, post: activated, rq: turned, rk: turned };
@@ -271,8 +271,8 @@ const HomeCell = (() => {
         const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
         e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
         if (m.kind === 'w') return weight(e);
-        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: EQ[part], where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate “${HomeText.label(m.ids[c])}”` : `number ${c}`}` });
-        if (e.part === 'lg') e.title = `Logit of “${HomeText.label(m.ids[c])}”`;
+        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: EQ[part], where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
+        if (e.part === 'lg') e.title = `Logit of ${HomeText.candidate(m.ids[c])}`;
         if (SAY[part]) e.say = SAY[part](e);
         (HOW[part] || product)(e);
         e.exact = e.sum !== null && Exact.same(e.sum, e.value);

@@ -127,8 +127,8 @@ const HomeLabels = (() => {
             if (wide > 4.6 && text.length * size * 0.45 < wide * 1.6) d.word(text, x + wide / 2, base + 4, { align: 'center', base: 'top', size, font: d.SERIF,
                 colour: on ? C.accent : C.soft, weight: on ? 700 : 400 });
         });
-        const i = m.ids.indexOf(best), text = `${HomeText.label(best)} ${(100 * p[best]).toFixed(0)} %`, right = i > m.ids.length * 0.75;
-        if (i >= 0) d.word(text, d.sx(m.X(i) + m.cw / 2) + (right ? -6 : 6), base - high * 0.85, { font: d.SERIF, size: tiny() ? 11 : 14, weight: 700, colour: C.accent, base: 'middle',
+        const i = m.ids.indexOf(best), text = `${Token.isEnd(best) ? 'end' : HomeText.label(best)} ${(100 * p[best]).toFixed(0)} %`, right = i > m.ids.length * 0.75;
+        if (i >= 0) d.word(text, d.sx(m.X(i) + m.cw / 2) + (right ? -1 : 1) * (wide * 0.36 + 5), base - high * 0.85, { font: d.SERIF, size: tiny() ? 11 : 14, weight: 700, colour: C.accent, base: 'middle',
             align: right ? 'right' : 'left' });
     }
 

@@ -95,7 +95,7 @@ const HomePanel = (() => {
             list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Math.round(100 * a[key])} %.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
         }
         const at = App.state.ids.length ? go.columnOf(best) : 0;
-        list.push([`Why does it guess “${HomeText.label(best)}”?`, `${Numbers.count(i.d_model)} products, one sum.`, () => go.choose(['lg', state.query, at])]);
+        list.push([`Why does it guess ${HomeText.candidate(best)}?`, `${Numbers.count(i.d_model)} products, one sum.`, () => go.choose(['lg', state.query, at])]);
         if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(5)]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
@@ -107,7 +107,7 @@ const HomePanel = (() => {
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES ? 'in this file' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
-            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.label(best)},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
+            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${Token.isEnd(best) ? 'the end' : HomeText.label(best)},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
             button('▶ Walk through it in 90 seconds', () => go.walk(), { kind: '.big', id: 'walk' }), h('p.eyebrow', null, 'Or try'), tries(state),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }

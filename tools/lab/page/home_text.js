@@ -14,6 +14,9 @@ const HomeText = (() => {
         return t.text === '\\n' ? '⏎' : t.text;
     }
 
+    // One that may come next, in a sentence.
+    const candidate = (id) => (Token.isEnd(id) ? 'the end' : `“${label(id)}”`);
+
     const share = (state, j) => {
         const t = App.ofLayer('attn.hook_pattern');
         return t && j <= state.query ? App.line(t, state.head, state.query)[j] : NaN;
@@ -109,5 +112,5 @@ const HomeText = (() => {
         drawArcs(state);
     }
 
-    return { mount, update, label, ramp, focus: () => input.focus() };
+    return { mount, update, label, candidate, ramp, focus: () => input.focus() };
 })();

@@ -13,7 +13,7 @@ const HomeWalk = (() => {
 
     const FIRST = [
         ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a second table adds where it stands' : ''}. Here ${word(s.query)} is row ${s.ids[s.query]}.`,
-            'x = E[token] + P[place]', CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}${HomeData.tensor('pos') ? `, places have ${count(i.context)}` : '; places come in later, when queries and keys are turned'}.`],
+            startEquation, CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}${HomeData.tensor('pos') ? `, places have ${count(i.context)}` : '; places come in later, when queries and keys are turned'}.`],
         ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream: everything that follows reads from it and adds to it.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`],
         ['An even level', () => 'Before a part reads the stream, each row is scaled to the same loudness. The shape of a row stays; only its size is evened out.', 'h = x / rms(x)', CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]], () => 'Dividing by the root mean square keeps later numbers in a range in which training works.'],
         ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `Each column of the matrix gives one number. ${i.d_head} of them belong to a head.`],
@@ -27,6 +27,11 @@ const HomeWalk = (() => {
         ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern; ${HomeLabels.act()} keeps what it found.`, 'act(W_1 h)', CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText],
         ['What they add', () => 'Every neuron that fired writes its own row of numbers into the stream.', 'x ← x + W_2 act(W_1 h)', CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], () => 'The stream now holds the token, what it saw, and what it made of it.'],
     ];
+
+    function startEquation() {
+        const sum = HomeData.tensor('pos') ? 'E[token] + P[place]' : 'E[token]';
+        return App.tensor('ln_embed.hook_normalized') ? `x = norm(${sum})` : `x = ${sum}`;
+    }
 
     function scoresText(s, i) {
         const line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), best = Numbers.best(line);
@@ -55,7 +60,7 @@ const HomeWalk = (() => {
     ];
 
     function nextText(s) {
-        const p = Numbers.softmax(Engine.logits(s.query)), [a, b] = Numbers.top(p, 2), say = (id) => `“${HomeText.label(id)}” with ${Math.round(100 * p[id])} %`;
+        const p = Numbers.softmax(Engine.logits(s.query)), [a, b] = Numbers.top(p, 2), say = (id) => `${HomeText.candidate(id)} with ${Math.round(100 * p[id])} %`;
         return `Softmax makes probabilities of it: ${say(a)}${b === undefined ? '' : `, ${say(b)}`}. One is drawn, and all begins again with one row more.`;
     }
 
@@ -104,7 +109,7 @@ const HomeWalk = (() => {
         const all = stops(), stop = all[n - 1];
         if (!stop) return null;
         const parts = partsOf(stop, scene), regions = regionsOf(stop, scene, s);
-        return { number: n, of: all.length, title: stop.title, text: call(stop.text, s), eq: stop.eq, code: stop.code, more: call(stop.more, s), parts, regions, frame: frameOf(parts, scene), figure: n === 7 && stop.layer === 0 ? HomeFigure.scores(s) : null };
+        return { number: n, of: all.length, title: stop.title, text: call(stop.text, s), eq: call(stop.eq, s), code: stop.code, more: call(stop.more, s), parts, regions, frame: frameOf(parts, scene), figure: HomeFigure.of(stop, n, all.length, s) };
     }
 
     function frameOf(parts, scene) {
@@ -123,30 +128,4 @@ const HomeWalk = (() => {
     const LINES = [...FIRST.map((s) => s[3]), deeper(1, 1, { heads: 1, d_mlp: 1 }).code, ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
 
     return { at, LINES, layerOf, titles: () => stops().map((s) => s.title), SECONDS };
-})();
-
-// Figures of single stops.
-const HomeFigure = (() => {
-    const { h } = Dom;
-    const MOST = 10, WIDE = 4;
-
-    // The chosen query times every key, number by number.
-    function scores(s) {
-        const i = Engine.info, kv = Math.floor((s.head * i.kv_heads) / i.heads), hook = (part) => HomeData.hook(0, `attn.hook_rot_${part}`) || HomeData.hook(0, `attn.hook_${part}`);
-        const q = App.row(hook('q'), s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, i.d_head);
-        const keys = Numbers.top(line, MOST).sort((a, b) => a - b), best = Numbers.best(line);
-        const product = (j) => Array.from(q, (x, e) => x * App.row(hook('k'), j, kv)[e]), limit = Math.max(...keys.flatMap((j) => product(j).map(Math.abs))) || 1;
-        const cell = (v) => {
-            const rgb = Colour.diverging(limit, s.dark).rgb(v);
-            return h('td', { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Numbers.fixed(v, 2));
-        };
-        return h('div.scroll', null, h('table.nums', null, h('caption', null, `products of the query of ${HomeCell.word(s.query)} with each key${i.d_head > wide ? `, the first ${wide} of ${i.d_head}` : ''}`),
-            h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'key'), Array.from({ length: wide }, (_, e) => h('th', { scope: 'col' }, e)), h('th', { scope: 'col' }, 'sum'), h('th', { scope: 'col' }, 'score'))),
-            h('tbody', null, keys.map((j) => {
-                const p = product(j);
-                return h('tr' + (j === best ? '.on' : ''), null, h('th', { scope: 'row' }, HomeText.label(s.ids[j])), p.slice(0, wide).map(cell), h('td', null, Numbers.fixed(Exact.chained(q, App.row(hook('k'), j, kv), 1), 2)), h('td', null, Numbers.fixed(line[j], 2)));
-            }))));
-    }
-
-    return { scores };
 })();
