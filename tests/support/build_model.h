@@ -90,6 +90,10 @@ struct toy_kv {
     size_t n;
 };
 
+struct oracle_spec;
+struct oracle_layer;
+typedef void toy_differs(struct oracle_spec *spec, struct oracle_layer *layers);
+
 struct toy {
     struct toy_spec spec; /* with the defaults filled in */
     struct toy_kv *kv;
@@ -100,6 +104,7 @@ struct toy {
     uint8_t *file;    /* of the last toy_encode */
     size_t size;
     uint64_t rng;
+    toy_differs *differs; /* NULL, or what oracle_run does to the description of the toy */
 };
 
 struct toy *toy_build(const struct toy_spec *spec);

@@ -174,6 +174,7 @@ size_t planted_missed(const struct bug *b, int bare)
     struct told told;
     mgpt_info info;
     toy_tokens(good, 5, tokens, n);
+    good->differs = b->differs;
     struct trace *trace = run_reference(b, good, tokens, n);
     if (b->rename)
         b->rename(tokens, n);

@@ -18,6 +18,7 @@ struct bug {
     int logits;        /* the cause is found from the logits alone as well */
     const char *bare;  /* first bad hook where norms are not recorded; NULL: the same */
     oracle_patch *patch;
+    toy_differs *differs;                      /* what the reference's program does otherwise */
     void (*rename)(int32_t *tokens, size_t n); /* what the reference calls its tokens */
     size_t n;                                  /* positions, 0: PLANTED_N */
     double embd; /* embeddings were recorded before this factor; 0: 1 */

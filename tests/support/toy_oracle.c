@@ -184,6 +184,8 @@ struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, o
     for (size_t i = 0; i < n_layer; i++)
         layers[i] = describe_layer(m, (int)i, freq + i * n_freq);
     struct oracle_spec spec = describe(m, layers);
+    if (m->differs)
+        m->differs(&spec, layers);
     struct oracle_job job = {m, trace_new(m->spec.n_layer, n), patch, user};
     mgpt_error err;
     if (oracle_pass(&spec, tokens, n, keep, &job, &err) != MGPT_OK)

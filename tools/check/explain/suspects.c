@@ -2,14 +2,6 @@
  * not. */
 #include "check/explain/suspects.h"
 
-#include "base/error.h"
-#include "base/mem.h"
-#include "check/explain/stages.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 /* ---- the table --------------------------------------------------------------------------------- */
 
 #define BIT(point) MGPT_POINT_BIT(MGPT_##point)
@@ -33,6 +25,17 @@
 #define READ(how, which) .edit = {.apply = edit_tensors, .change = how, .names = which}
 #define SWAP(one, two)                                                                             \
     .edit = {.apply = edit_tensors, .change = TENSORS_SWAPPED, .names = one, .other = two}
+#define SWAP_BIASES(one, two)                                                                      \
+    .edit = {.apply = edit_tensors,                                                                \
+             .change = TENSORS_SWAPPED,                                                            \
+             .names = one,                                                                         \
+             .other = two,                                                                         \
+             .kind = ".bias"}
+#define FLIP_QK(name) .edit = {.apply = flip_qk_norm, .member = offsetof(struct oracle_spec, name)}
+#define ROUND(to, where) .edit = {.apply = edit_rounded, .a = to, .b = where}
+#define IN_LAYERS(function, which) .edit = {.apply = function, .layers = which}
+#define READ_KIND(how, which, of)                                                                  \
+    .edit = {.apply = edit_tensors, .change = how, .names = which, .kind = of}
 #define MOVE_LAYERS(by) .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = by}
 #define ADD_TO_GAINS(number) .edit = {.apply = edit_tensors, .change = GAINS_SHIFTED, .x = number}
 
@@ -65,13 +68,53 @@ const struct suspect_row suspect_rows[] = {
     {"no RoPE at all", AT_ROPE, 1, DO(edit_no_rope, 0)},
     {"RoPE rotates in the other direction", AT_ROPE, 1, .edit = {.apply = edit_rope_factor, .x = -1}},
     {"rope frequencies without scaling or divisors", AT_ROPE, 0, DO(edit_rope_unscaled, 0)},
-    {"rope base %.6g, not %.6g", AT_ROPE, 0, DO(edit_rope_base, 0),
+    {"rope base %.6g, not %.6g", AT_ROPE, 0, IN_LAYERS(edit_rope_base, LAYERS_ALL),
      NUMBERS(1e4, 5e5, 1e6, 5e6, 1e5, 1.5e5, 2e5, 2.5e5, 5e4, 1.6e5, 1e3, 5e3, 2e4, 2.5e4, 4e4,
              7.5e4, 3e5, 4e5, 1.5e6, 2e6, 3e6, 4e6, 8e6, 1e7, 5e7, 1e8, 500), .starts = {1e4}},
     {"rope positions divided by %.6g", AT_ROPE, 0, DO(edit_rope_factor, 0),
      NUMBERS(2, 4, 8, 16, 32, 0.5, 0.25, 0.125), .starts = {1.01}},
-    {"rope scaled as Llama 3.1 does, factor %.6g", AT_ROPE, 0, DO(edit_rope_llama3, 0),
-     NUMBERS(8, 32)},
+    {"rope scaled as Llama 3.1 does, factor %.6g, original length %d", AT_ROPE, 0,
+     DO(edit_rope_llama3, 0), NUMBERS(8, 32, 4, 16, 2, 64)},
+    {"linear rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_linear, 0),
+     NUMBERS(2, 4, 8, 16, 32, 64)},
+    {"NTK rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_ntk, 0), NUMBERS(2, 4, 8, 16, 32)},
+    {"rope positions of layers without a window divided by %.6g", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_factor, LAYERS_GLOBAL), NUMBERS(8, 2, 4, 16, 0.125, 0.5, 0.25)},
+    {"rope positions of layers with a window divided by %.6g", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_factor, LAYERS_WINDOWED), NUMBERS(8, 2, 4, 16)},
+    {"layers with a window have the rope base of the others", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_other, LAYERS_WINDOWED)},
+    {"layers without a window have the rope base of those with one", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_other, LAYERS_GLOBAL)},
+    {"rope base %.6g in layers without a window", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_base, LAYERS_GLOBAL), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1e4}},
+    {"rope base %.6g in layers with a window", AT_ROPE, 0,
+     IN_LAYERS(edit_rope_base, LAYERS_WINDOWED), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1e4}},
+    {"no RoPE in layers without a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_GLOBAL)},
+    {"no RoPE in layers with a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_WINDOWED)},
+    {"RoPE turns ", AT_ROPE, 0, DO(edit_rotated, 0)},
+    {"q is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_q)},
+    {"k is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_k)},
+    {"rows of %s permuted as of %d head%s", OF_TENSORS, 0, READ(ORDER_REBLOCKED, ""),
+     QK_ROWS},
+    {"rows of %s permuted as of %d head%s", OF_TENSORS, 0, READ(ORDER_UNBLOCKED, ""),
+     QK_ROWS},
+    {"rows of %s permuted once too often, as of %d head%s", OF_TENSORS, 0,
+     READ(ORDER_FROM_PAIRS, ""), QK_ROWS},
+    {"rows of %s permuted once too often, as of %d head%s", OF_TENSORS, 0,
+     READ(ORDER_TO_PAIRS, ""), QK_ROWS},
+    {"rows of %s permuted twice", OF_TENSORS, 0,
+     .edit = {.apply = edit_tensors, .change = ORDER_TO_PAIRS, .names = "", .b = 1}, QK_ROWS},
+    {"rows of %s permuted back twice", OF_TENSORS, 0,
+     .edit = {.apply = edit_tensors, .change = ORDER_FROM_PAIRS, .names = "", .b = 1}, QK_ROWS},
+    {"biases of %s in another order than the rows: in halves'", OF_TENSORS, 0,
+     READ_KIND(ORDER_FROM_PAIRS, "", ".bias"), QK_ROWS},
+    {"biases of %s in another order than the rows: in pairs'", OF_TENSORS, 0,
+     READ_KIND(ORDER_TO_PAIRS, "", ".bias"), QK_ROWS},
+    {"rows of %s permuted, but not their biases: in halves' order", OF_TENSORS, 0,
+     READ_KIND(ORDER_FROM_PAIRS, "", ".weight"), QK_ROWS},
+    {"rows of %s permuted, but not their biases: in pairs' order", OF_TENSORS, 0,
+     READ_KIND(ORDER_TO_PAIRS, "", ".weight"), QK_ROWS},
 
     {"a BOS in front of the tokens (missing here)", ANYWHERE, 0, DO(edit_bos_added, 0)},
     {"no BOS, the first token is not there (doubled here)", ANYWHERE, 0, DO(edit_first_dropped, 0)},
@@ -98,18 +141,36 @@ const struct suspect_row suspect_rows[] = {
     {"a soft cap of %.6g on attention scores", BIT(SCORES), 0, SET_SPEC(attn_cap, 0), NUMBERS(50),
      .starts = {50, 5}},
     {"no sliding window", BIT(SCORES), 0, DO(edit_window, 0)},
+    {"all layers with a window (and its RoPE)", AT_ROPE | BIT(SCORES), 0,
+     IN_LAYERS(edit_layers_alike, LAYERS_GLOBAL)},
+    {"no layer with a window (or its RoPE)", AT_ROPE | BIT(SCORES), 0,
+     IN_LAYERS(edit_layers_alike, LAYERS_WINDOWED)},
     {"a sliding window of one more", BIT(SCORES), 0, DO(edit_window, 1)},
     {"a sliding window of one less", BIT(SCORES), 0, DO(edit_window, -1)},
+    {"a sliding window of %.6g", BIT(SCORES), 0, DO(edit_window_size, 0)},
     {"query head h reads KV head h %% G, not h / (H / G)", BIT(SCORES) | BIT(HEADS), 0,
-     DO(edit_kv_heads, 0)},
+     DO(edit_kv_heads, ORACLE_KV_INTERLEAVED)},
+    {"all query heads read KV head 0", BIT(SCORES) | BIT(HEADS), 0,
+     DO(edit_kv_heads, ORACLE_KV_FIRST)},
+    {"query head h reads KV head h, or the last one", BIT(SCORES) | BIT(HEADS), 0,
+     DO(edit_kv_heads, ORACLE_KV_SAME)},
     {"no clamp of q, k, v", AT_QKV, 0, SET_SPEC(clamp, 0)},
     {"norms of q and k|no norms of q and k", AT_ROPE | BIT(SCORES), 0, FLIP_SPEC(qk_norm)},
+    {"no norm of q", AT_ROPE, 0, FLIP_QK(no_norm_q)},
+    {"no norm of k", AT_ROPE, 0, FLIP_QK(no_norm_k)},
+    {"norms of q and k after RoPE, not before", AT_ROPE, 0, FLIP_QK(qk_norm_late)},
+    {"norms of q and k over all heads or each head, not as here", AT_ROPE, 0,
+     FLIP_QK(qk_norm_other)},
     {"heads of another width", AT_ROPE | BIT(SCORES) | BIT(HEADS), 0, DO(edit_head_width, 0)},
 
     {"gate and up exchanged", OF_TENSORS, 1, SWAP("ffn_gate", "ffn_up")},
     {"q and k exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_k")},
     {"k and v exchanged", OF_TENSORS, 1, SWAP("attn_k", "attn_v")},
     {"q and v exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_v")},
+    {"biases of q and k exchanged", OF_TENSORS, 1, SWAP_BIASES("attn_q", "attn_k")},
+    {"biases of k and v exchanged", OF_TENSORS, 1, SWAP_BIASES("attn_k", "attn_v")},
+    {"biases of q and v exchanged", OF_TENSORS, 1, SWAP_BIASES("attn_q", "attn_v")},
+    {"biases of gate and up exchanged", OF_TENSORS, 1, SWAP_BIASES("ffn_gate", "ffn_up")},
     {"q and attention's output exchanged", OF_TENSORS, 1, SWAP("attn_q", "attn_output")},
     {"the two norms of a layer exchanged", OF_TENSORS, 1, SWAP("attn_norm", "ffn_norm")},
     {"the two norms after the branches exchanged", OF_TENSORS, 1,
@@ -141,9 +202,18 @@ const struct suspect_row suspect_rows[] = {
      .starts = {1, 8}},
     {"parallel branches, not sequential|sequential branches, not parallel",
      BIT(RESID_MID) | BIT(MLP_IN), 1, FLIP_LAYERS(parallel)},
+    {"norms' variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_VARIANCE)},
+    {"norms' squares and variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_SQUARES)},
+    {"norms in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_NORMS)},
+    {"norms' variances in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_VARIANCE)},
+    {"norms' squares and variances in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_SQUARES)},
+    {"norms in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_NORMS)},
     {"layers in the reverse order", ANYWHERE, 0, MOVE_LAYERS(0)},
     {"layers one further on", ANYWHERE, 0, MOVE_LAYERS(1)},
     {"layers one further back", ANYWHERE, 0, MOVE_LAYERS(-1)},
+    {"layers %d and %d exchanged", ANYWHERE, 0, READ(LAYERS_SWAPPED, "")},
+    {"layer %d has the tensors of layer %d", ANYWHERE, 0, READ(LAYER_OTHER, "")},
+    {"layer %d is left out", ANYWHERE, 0, DO(edit_layer_skipped, 0)},
 
     {"transposed: %s", OF_TENSORS, 1, READ(TENSORS_TRANSPOSED, ""),
      EACH_OF("attn_output", "attn_q attn_k attn_v attn_output", "attn_q attn_k attn_v",
@@ -152,11 +222,30 @@ const struct suspect_row suspect_rows[] = {
              "output",
              "attn_qkv attn_output ffn_up ffn_down",
              "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down")},
+    {"transposed before the rows were permuted: %s", OF_TENSORS, 1,
+     .edit = {.apply = edit_tensors, .change = TENSORS_TRANSPOSED, .names = "", .b = 1},
+     QK_ROWS},
     {"without %s", OF_TENSORS, 1, READ(TENSOR_HIDDEN, ""),
      EACH_OF("attn_norm.weight", "ffn_norm.weight", "output_norm.weight", "attn_norm.bias",
-             "ffn_norm.bias", "output_norm.bias", "attn_q.bias", "attn_k.bias", "attn_v.bias",
-             "attn_qkv.bias", "attn_output.bias", "ffn_up.bias", "ffn_down.bias", "output.bias",
-             "position_embd.weight")},
+             "ffn_norm.bias", "output_norm.bias", "position_embd.weight",
+             "attn_norm.bias ffn_norm.bias=the biases of both norms",
+             "attn_norm.bias ffn_norm.bias output_norm.bias=the biases of all norms",
+             "attn_q_norm.weight attn_k_norm.weight=the gains of q's and k's norms")},
+    {"without %s", OF_TENSORS, 1, READ(TENSOR_HIDDEN, ""),
+     EACH_OF("attn_q.bias attn_k.bias attn_v.bias=biases of q, k and v", "attn_q.bias=the bias of q",
+             "attn_k.bias=the bias of k", "attn_v.bias=the bias of v", "attn_qkv.bias",
+             "attn_q.bias attn_k.bias=biases of q and k", "attn_k.bias attn_v.bias=biases of k and v",
+             "attn_q.bias attn_v.bias=biases of q and v", "attn_output.bias", "ffn_up.bias",
+             "ffn_gate.bias", "ffn_down.bias", "ffn_up.bias ffn_down.bias=biases of up and down",
+             "ffn_gate.bias ffn_up.bias=biases of gate and up",
+             "ffn_gate.bias ffn_up.bias ffn_down.bias=biases of gate, up and down",
+             "attn_output.bias ffn_down.bias=biases of attention's output and down",
+             "attn_output.bias ffn_up.bias ffn_down.bias=biases of attention's output, up and down",
+             "attn_output.bias ffn_gate.bias ffn_up.bias ffn_down.bias=biases of attention's output, "
+             "gate, up and down",
+             "attn_q.bias attn_k.bias attn_v.bias attn_output.bias=biases of q, k, v and "
+             "attention's output", "output.bias")},
+    {"without any bias", ANYWHERE, 1, READ_KIND(TENSOR_HIDDEN, "", ".bias")},
     {"row n of %s is row n + 1 here", OF_TENSORS, 1, READ(ORDER_ROW_NEXT, ""), MATRICES},
     {"row n of %s is row n - 1 here", OF_TENSORS, 1, READ(ORDER_ROW_PREVIOUS, ""), MATRICES},
     {"row n of %s is row n + 1 here", OF_TENSORS, 0, READ(ORDER_ROW_NEXT, ""),
@@ -164,159 +253,16 @@ const struct suspect_row suspect_rows[] = {
     {"row n of %s is row n - 1 here", OF_TENSORS, 0, READ(ORDER_ROW_PREVIOUS, ""),
      EACH_OF("position_embd", "output")},
 
-    {"q, k and v interleaved head by head in attn_qkv", AT_QKV, 1, READ(ORDER_QKV_BY_HEAD, "")},
-    {"k, v, q in attn_qkv, not q, k, v", AT_QKV, 1, READ(ORDER_QKV_PREVIOUS, "")},
-    {"v, q, k in attn_qkv, not q, k, v", AT_QKV, 1, READ(ORDER_QKV_NEXT, "")},
+    {"attn_qkv read as %s; not as %s", AT_QKV, 0, READ(ORDER_QKV_AXES, "")},
+    {"k, v, q in attn_qkv, not q, k, v", AT_QKV, 1,
+     .edit = {.apply = edit_tensors, .change = ORDER_QKV_ROLLED, .names = "", .a = 2}},
+    {"v, q, k in attn_qkv, not q, k, v", AT_QKV, 1,
+     .edit = {.apply = edit_tensors, .change = ORDER_QKV_ROLLED, .names = "", .a = 1}},
     {"heads of %s in reverse", OF_TENSORS, 1, READ(ORDER_REVERSED, ""), OF_HEADS},
-    {"heads of %s one further on", OF_TENSORS, 1, READ(ORDER_NEXT, ""), OF_HEADS},
-    {"heads of %s one further back", OF_TENSORS, 1, READ(ORDER_PREVIOUS, ""), OF_HEADS},
+    {"heads of %s %d further on", OF_TENSORS, 1, READ(ORDER_ROLLED, ""), OF_HEADS},
     {"heads of %s counted by group", OF_TENSORS, 1, READ(ORDER_GROUPED, ""), OF_HEADS},
     {"heads of %s counted against groups", OF_TENSORS, 1, READ(ORDER_UNGROUPED, ""), OF_HEADS},
     {"heads %d and %d of %s exchanged", OF_TENSORS, 1, READ(ORDER_SWAPPED, ""), OF_HEADS},
 };
 /* clang-format on */
 const size_t n_suspect_rows = sizeof suspect_rows / sizeof *suspect_rows;
-
-/* ---- a suspect from a row ---------------------------------------------------------------------- */
-
-/* The part of a text "A|B" that holds for the model. */
-static void choose_text(const struct suspect_row *row, const struct whatif *w, char *text,
-                        size_t cap)
-{
-    const char *bar = strchr(row->text, '|');
-    const void *base = row->edit.apply == flip_spec ? (const void *)&w->spec : w->layers;
-    int there = base == &w->spec || w->spec.n_layer > 0;
-    int set = bar && there && *(const int *)(const void *)((const char *)base + row->edit.member);
-    if (set)
-        text_format(text, cap, "%s", bar + 1);
-    else
-        text_format(text, cap, "%.*s", (int)(bar ? (size_t)(bar - row->text) : strlen(row->text)),
-                    row->text);
-}
-
-struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
-                          const char *tensors)
-{
-    struct suspect s = {.points = row->points, .per_layer = row->per_layer, .edit = row->edit};
-    const char *shown = tensors ? strchr(tensors, '=') : NULL;
-    char text[sizeof s.cause];
-    choose_text(row, w, text, sizeof text);
-    if (tensors)
-        s.edit.names = tensors;
-    if (!s.points)
-        s.points = stage_points(s.edit.names) | stage_points(s.edit.other);
-    s.edit.x = x;
-    if (tensors)
-        snprintf(s.cause, sizeof s.cause, text, shown ? shown + 1 : tensors);
-    else
-        snprintf(s.cause, sizeof s.cause, text, x, (double)w->info.rope_base);
-    return s;
-}
-
-/* ---- the list ---------------------------------------------------------------------------------- */
-
-struct suspect_list {
-    struct suspect *rows; /* stb_ds array */
-    const struct whatif *w;
-    int failed;
-};
-
-static void list_suspect(struct suspect_list *l, struct suspect s)
-{
-    if (!arr_push(l->rows, s))
-        l->failed = 1;
-}
-
-static size_t heads_text(char *text, size_t cap, size_t n, size_t n_kv, size_t width)
-{
-    size_t at = text_format(text, cap, "%zu head%s", n, n == 1 ? "" : "s");
-    if (n_kv != n)
-        at += text_format(text + at, cap - at, " (%zu KV)", n_kv);
-    return at + text_format(text + at, cap - at, " of width %zu", width);
-}
-
-/* What a converter with the wrong number of heads does to rows of q and k. */
-static enum whatif_change head_order(const struct whatif *w)
-{
-    mgpt_tensor t;
-    if (w->spec.n_rot == 0)
-        return TENSORS_AS_THEY_ARE;
-    if (w->layers[0].stored != ORACLE_AS_SHOWN)
-        return ORDER_REBLOCKED;
-    int fused = oracle_tensor_find(w->model, "blk.0.attn_qkv.weight", &t);
-    return fused && w->spec.n_head == w->spec.n_head_kv ? ORDER_REGROUPED : TENSORS_AS_THEY_ARE;
-}
-
-/* Every number of heads that the rows of q and k allow. */
-static void list_head_widths(struct suspect_list *l, const struct suspect_row *row)
-{
-    const struct oracle_spec *o = &l->w->spec;
-    size_t was = o->head_dim, n_q = o->n_head * was, n_kv = o->n_head_kv * was;
-    enum whatif_change order = head_order(l->w);
-    struct suspect s = {.points = row->points, .edit = row->edit};
-    s.edit.names = "attn_q attn_k";
-    if (order)
-        s.points |= AT_QKV;
-    for (size_t d = n_kv; d > 0; d--) {
-        if (n_q % d || n_kv % d || d == was)
-            continue;
-        size_t cap = sizeof s.cause, at = heads_text(s.cause, cap, n_q / d, n_kv / d, d);
-        at += text_format(s.cause + at, cap - at, ", not ");
-        at += heads_text(s.cause + at, cap - at, o->n_head, o->n_head_kv, was);
-        s.edit.a = (int)d;
-        s.edit.change = TENSORS_AS_THEY_ARE;
-        list_suspect(l, s);
-        text_format(s.cause + at, cap - at, " (q and k were reordered for those)");
-        s.edit.change = order;
-        if (order)
-            list_suspect(l, s);
-    }
-}
-
-/* Every two heads of one projection. */
-static void list_head_swaps(struct suspect_list *l, const struct suspect_row *row,
-                            const char *tensors)
-{
-    struct suspect s = {.per_layer = 1, .edit = row->edit, .points = stage_points(tensors)};
-    int kv = (s.points & (BIT(K) | BIT(V))) != 0;
-    int n = (int)(kv ? l->w->spec.n_head_kv : l->w->spec.n_head);
-    s.edit.names = tensors;
-    for (int a = 0; a < n && n <= 12; a++)
-        for (int b = a + 1; b < n; b++) {
-            s.edit.a = a, s.edit.b = b;
-            snprintf(s.cause, sizeof s.cause, row->text, a, b, strchr(tensors, '=') + 1);
-            list_suspect(l, s);
-        }
-}
-
-static void list_row(struct suspect_list *l, const struct suspect_row *row)
-{
-    const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
-    if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
-        return;
-    const size_t *size = (const size_t *)(const void *)((const char *)&l->w->spec + row->size);
-    double scale = row->power != 0 ? pow((double)*size, fabs(row->power)) : 1;
-    double x = row->power < 0 ? row->edit.x / scale : row->edit.x * scale;
-    if (row->edit.apply == edit_head_width)
-        list_head_widths(l, row);
-    else if (row->n == 0 && row->starts[0] == 0)
-        list_suspect(l, suspect_of(row, l->w, x, NULL));
-    for (size_t i = 0; i < row->n; i++)
-        if (row->edit.change == ORDER_SWAPPED)
-            list_head_swaps(l, row, row->tensors[i]);
-        else
-            list_suspect(l, suspect_of(row, l->w, row->numbers ? row->numbers[i] : x,
-                                       row->tensors ? row->tensors[i] : NULL));
-}
-
-struct suspect *suspects_list(const struct whatif *w, mgpt_error *err)
-{
-    struct suspect_list l = {.w = w};
-    for (size_t i = 0; i < n_suspect_rows; i++)
-        list_row(&l, &suspect_rows[i]);
-    if (!l.failed)
-        return l.rows;
-    arr_free(l.rows);
-    err_memory(err, "suspects", sizeof *l.rows);
-    return NULL;
-}

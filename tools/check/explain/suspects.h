@@ -5,7 +5,7 @@
 #include "check/explain/whatif.h"
 
 struct suspect {
-    char cause[144]; /* "rope base 10000, not 500000": what the reference does */
+    char cause[160]; /* "rope base 10000, not 500000": what the reference does */
     uint64_t points; /* where its effect shows first, bits of mgpt_point */
     int per_layer;   /* may be wrong in one layer only */
     struct whatif_edit edit;

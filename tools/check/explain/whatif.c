@@ -1,5 +1,5 @@
 /* Models with one thing changed. See whatif.h. */
-#include "check/explain/whatif.h"
+#include "check/explain/whatif_impl.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -7,13 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* "blk.3.attn_q.weight": layer 3, stem "attn_q", kind ".weight". */
-struct tensor_name {
-    int layer;
-    const char *stem, *kind;
-    size_t n_stem;
-};
 
 static struct tensor_name split_name(const char *name)
 {
@@ -41,11 +34,6 @@ int whatif_lists(const char *list, const char *name, size_t n)
     return 0;
 }
 
-static int is_listed(const char *list, struct tensor_name p)
-{
-    return whatif_lists(list, p.stem, p.n_stem);
-}
-
 static int is_weight(struct tensor_name p)
 {
     return strcmp(p.kind, ".weight") == 0;
@@ -56,10 +44,10 @@ static int is_gain(struct tensor_name p)
     return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_norm", 5) == 0 && is_weight(p);
 }
 
-/* Whether this change is made to tensors of that layer. */
-static int changes(const struct whatif *w, struct tensor_name p, enum whatif_change change)
+int whatif_changes(const struct whatif *w, struct tensor_name p, enum whatif_change change)
 {
-    return w->edit.change == change && (w->layer < 0 || p.layer < 0 || p.layer == w->layer);
+    return w->edit.change == change && (w->layer < 0 || p.layer < 0 || p.layer == w->layer) &&
+           (!w->edit.kind || strcmp(w->edit.kind, p.kind) == 0);
 }
 
 /* ---- names ------------------------------------------------------------------------------------- */
@@ -67,6 +55,10 @@ static int changes(const struct whatif *w, struct tensor_name p, enum whatif_cha
 static int file_layer(const struct whatif *w, int layer)
 {
     int n = (int)w->spec.n_layer;
+    if (w->edit.change == LAYER_OTHER)
+        return layer == w->edit.a ? w->edit.b : layer;
+    if (w->edit.change == LAYERS_SWAPPED && (layer == w->edit.a || layer == w->edit.b))
+        return w->edit.a + w->edit.b - layer;
     if (w->edit.change != LAYERS_MOVED)
         return layer;
     return w->edit.a ? (layer + w->edit.a + n) % n : n - 1 - layer;
@@ -78,9 +70,9 @@ static void file_name(const struct whatif *w, const char *name, char out[ORACLE_
     struct tensor_name p = split_name(name);
     char stem[80];
     text_format(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
-    if (changes(w, p, TENSORS_SWAPPED) && is_listed(w->edit.names, p))
+    if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.names, p))
         text_format(stem, sizeof stem, "%s", w->edit.other);
-    else if (changes(w, p, TENSORS_SWAPPED) && is_listed(w->edit.other, p))
+    else if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.other, p))
         text_format(stem, sizeof stem, "%s", w->edit.names);
     oracle_name(out, p.layer < 0 ? -1 : file_layer(w, p.layer), stem, p.kind);
 }
@@ -101,142 +93,10 @@ static enum oracle_tensor whatif_find(void *user, const char *name)
     file_name(w, name, other);
     if (given_tensor(w, name))
         return ORACLE_FLOATS;
-    if (changes(w, p, TENSOR_HIDDEN) && strcmp(w->edit.names, p.stem) == 0)
+    if (whatif_changes(w, p, TENSOR_HIDDEN) &&
+        (!*w->edit.names || whatif_lists(w->edit.names, p.stem, strlen(p.stem))))
         return ORACLE_ABSENT;
     return w->source.find(w->source.user, other);
-}
-
-/* ---- order of rows ------------------------------------------------------------------------------ */
-
-static size_t order_head(const struct whatif *w, size_t h, size_t n)
-{
-    size_t groups = w->spec.n_head_kv, each = n / groups ? n / groups : 1;
-    size_t a = (size_t)w->edit.a, b = (size_t)w->edit.b;
-    switch (w->edit.change) {
-    case ORDER_REVERSED:
-        return n - 1 - h;
-    case ORDER_NEXT:
-        return (h + 1) % n;
-    case ORDER_PREVIOUS:
-        return (h + n - 1) % n;
-    case ORDER_GROUPED:
-        return h % each * groups + h / each;
-    case ORDER_UNGROUPED:
-        return h % groups * each + h / groups;
-    case ORDER_SWAPPED:
-        return h == a ? b : h == b ? a : h;
-    default:
-        return h;
-    }
-}
-
-/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order
- * in heads of the width that is tried, and from there as the converter went. */
-static size_t reblocked(const struct whatif *w, size_t row)
-{
-    size_t d = w->spec.head_dim, b = w->block, j = row % d, i;
-    if (w->layers[0].stored == ORACLE_EXCHANGED) {
-        row = row - j + (j + d / 2) % d;
-        return row - row % b + (row % b + b / 2) % b;
-    }
-    row = row - j + j / 2 + j % 2 * (d / 2);
-    i = row % b;
-    return row - i + (i < b / 2 ? 2 * i : 2 * (i - b / 2) + 1);
-}
-
-/* The same for rows of q, k and v that were stored head by head. */
-static size_t regrouped(const struct whatif *w, size_t row)
-{
-    size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;
-    size_t at = (row % n / d * 3 + row / n) * d + row % d;
-    return at % (3 * b) / b * n + at / (3 * b) * b + at % b;
-}
-
-static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
-{
-    size_t d = w->spec.head_dim, half = w->spec.n_rot / 2, h = row / d, j = row % d;
-    if (w->edit.change == ORDER_REBLOCKED)
-        return reblocked(w, row);
-    if (w->edit.change == ORDER_TO_PAIRS && j < 2 * half)
-        j = j % 2 ? j / 2 + half : j / 2;
-    else if (w->edit.change == ORDER_FROM_PAIRS && j < 2 * half)
-        j = j < half ? 2 * j : 2 * (j - half) + 1;
-    return order_head(w, h, n_heads) * d + j;
-}
-
-static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
-
-/* The part of attn_qkv that is exchanged with part `part`, or `part` itself. */
-static size_t swapped_part(const struct whatif *w, size_t part)
-{
-    const char *names[2] = {w->edit.names, w->edit.other};
-    for (size_t i = 0; i < 3; i++)
-        for (int j = 0; j < 2; j++)
-            if (strcmp(names[j], qkv[part]) == 0 && strcmp(names[!j], qkv[i]) == 0)
-                return i;
-    return part;
-}
-
-/* Row `row` of attn_qkv. */
-static size_t fused_row(const struct whatif *w, size_t row)
-{
-    size_t d = w->spec.head_dim, n = w->spec.n_head * d, G = w->spec.n_head_kv;
-    size_t first[4] = {0, n, n + G * d, n + 2 * G * d}, part = 0, in_part;
-    int equal = w->spec.n_head == G;
-    while (part < 2 && row >= first[part + 1])
-        part++;
-    in_part = row - first[part];
-    switch (w->edit.change) {
-    case ORDER_QKV_NEXT:
-        return equal ? (part + 1) % 3 * n + in_part : row;
-    case ORDER_QKV_PREVIOUS:
-        return equal ? (part + 2) % 3 * n + in_part : row;
-    case ORDER_QKV_BY_HEAD:
-        return equal ? (in_part / d * 3 + part) * d + row % d : row;
-    case ORDER_REGROUPED:
-        return regrouped(w, row);
-    case TENSORS_SWAPPED:
-        return first[swapped_part(w, part)] + in_part;
-    default:
-        if (!whatif_lists(w->edit.names, qkv[part], strlen(qkv[part])))
-            return row;
-        return first[part] + order_row(w, in_part, part ? G : w->spec.n_head);
-    }
-}
-
-/* Whether rows of projections are read in another order: by heads, or q, k and v as a whole. */
-static int moves_rows(const struct whatif *w)
-{
-    return w->edit.change == TENSORS_SWAPPED ||
-           (w->edit.change >= ORDER_TO_PAIRS && w->edit.change < ORDER_ROW_NEXT);
-}
-
-/* The file's row that row `row` of a projection is read from. */
-static size_t projection_row(const struct whatif *w, struct tensor_name p, size_t row)
-{
-    enum whatif_change change = w->edit.change;
-    if (!moves_rows(w) || !changes(w, p, change) || p.layer < 0)
-        return row;
-    if (whatif_lists("attn_qkv", p.stem, p.n_stem))
-        return fused_row(w, row);
-    if (change == TENSORS_SWAPPED ||
-        (change >= ORDER_QKV_BY_HEAD && change <= ORDER_QKV_PREVIOUS) ||
-        change == ORDER_REGROUPED || !is_listed(w->edit.names, p) || is_listed("attn_output", p))
-        return row;
-    int query = whatif_lists("attn_q", p.stem, p.n_stem);
-    return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
-}
-
-/* The same for any matrix of n rows. */
-static size_t matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n)
-{
-    if (is_weight(p) && is_listed(w->edit.names, p)) {
-        if (changes(w, p, ORDER_ROW_NEXT))
-            return (row + 1) % n;
-        if (changes(w, p, ORDER_ROW_PREVIOUS))
-            return (row + n - 1) % n;
-    }
-    return projection_row(w, p, row);
 }
 
 /* ---- values ------------------------------------------------------------------------------------ */
@@ -262,8 +122,11 @@ static int read_transposed(struct whatif *w, const char *name, size_t row, size_
         }
         text_format(w->matrix_name, sizeof w->matrix_name, "%s", name);
     }
+    /* with `b`, transposed before a converter permuted the rows */
+    size_t d = w->spec.head_dim, n_rot = w->spec.n_rot;
+    row = w->edit.b ? whatif_permuted(row, d, n_rot) : row;
     for (size_t i = 0; i < n; i++)
-        out[i] = w->matrix[i * n_rows + row];
+        out[i] = w->matrix[(w->edit.b ? whatif_unpermuted(i, d, n_rot) : i) * n_rows + row];
     return MGPT_OK;
 }
 
@@ -276,7 +139,7 @@ static int read_vector(struct whatif *w, const char *name, struct tensor_name p,
         return err_memory(err, name, n_all * sizeof *all);
     int status = w->source.read(w->source.user, name, 0, n_all, all, err);
     for (size_t i = 0; i < n && status == MGPT_OK; i++) {
-        size_t at = projection_row(w, p, i);
+        size_t at = whatif_projection_row(w, p, i);
         out[i] = all[at < n_all ? at : i];
     }
     free(all);
@@ -289,8 +152,10 @@ static void order_columns(const struct whatif *w, size_t n, float *row)
     float *copy = mem_new(n, sizeof *copy);
     for (size_t i = 0; copy && i < n; i++)
         copy[i] = row[i];
-    for (size_t i = 0; copy && i < n; i++)
-        row[i] = copy[order_row(w, i, w->spec.n_head)];
+    for (size_t i = 0; copy && i < n; i++) {
+        size_t at = whatif_head_column(w, i);
+        row[i] = copy[at < n ? at : i];
+    }
     free(copy);
 }
 
@@ -303,17 +168,30 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
         return w->source.read(w->source.user, name, row, n, out, err);
     if (!oracle_tensor_find(w->model, name, &t) || n > t.dims[0] || (row && t.dims[0] != n))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", name);
-    if (changes(w, p, TENSORS_TRANSPOSED) && is_weight(p) && is_listed(w->edit.names, p))
+    if (whatif_changes(w, p, TENSORS_TRANSPOSED) && is_weight(p) &&
+        whatif_is_listed(w->edit.names, p))
         return read_transposed(w, name, row, n, out, err);
-    if (t.n_dims == 1 && moves_rows(w) && !is_gain(p))
+    if (t.n_dims == 1 && whatif_moves_rows(w) && !is_gain(p))
         return read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
-    size_t at = t.n_dims == 1 ? 0 : matrix_row(w, p, row, (size_t)t.dims[1]);
+    size_t at = t.n_dims == 1 ? 0 : whatif_matrix_row(w, p, row, (size_t)t.dims[1]);
     int status = w->source.read(w->source.user, name, at, n, out, err);
-    if (status == MGPT_OK && moves_rows(w) && changes(w, p, w->edit.change) && is_weight(p) &&
-        is_listed("attn_output", p) && is_listed(w->edit.names, p) &&
+    if (status == MGPT_OK && whatif_moves_rows(w) && whatif_changes(w, p, w->edit.change) &&
+        is_weight(p) && whatif_is_listed("attn_output", p) && whatif_is_listed(w->edit.names, p) &&
         w->edit.change != TENSORS_SWAPPED)
         order_columns(w, n, out);
     return status;
+}
+
+/* q, k or v of a fused bias is zero where it is hidden. */
+static void hide_parts(const struct whatif *w, size_t n, float *out)
+{
+    static const char *const biases[3] = {"attn_q.bias", "attn_k.bias", "attn_v.bias"};
+    size_t first[4];
+    whatif_qkv_parts(w, first);
+    for (size_t part = 0; part < 3; part++)
+        if (whatif_lists(w->edit.names, biases[part], strlen(biases[part])))
+            for (size_t i = first[part]; i < first[part + 1] && i < n; i++)
+                out[i] = 0;
 }
 
 static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
@@ -341,6 +219,9 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;
+    if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) &&
+        strcmp(p.stem, "attn_qkv.bias") == 0)
+        hide_parts(w, n, out);
     return status;
 }
 

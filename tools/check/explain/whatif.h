@@ -13,27 +13,30 @@
  * the columns of attn_output. */
 enum whatif_change {
     TENSORS_AS_THEY_ARE,
-    TENSORS_SWAPPED, /* `names` and `other` have each other's name */
-    TENSOR_HIDDEN,   /* names: "attn_q.bias" */
-    TENSORS_TRANSPOSED,
-    LAYERS_MOVED,     /* layer n is the file's n + a; a 0: in reverse */
-    GAINS_SHIFTED,    /* x is added to the gains of norms */
-    ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2 */
-    ORDER_FROM_PAIRS, /* the reverse */
+    TENSORS_SWAPPED,    /* `names` and `other` have each other's name */
+    TENSOR_HIDDEN,      /* names: "attn_q.bias attn_k.bias"; none: all of the kind */
+    TENSORS_TRANSPOSED, /* b: before the rows were permuted */
+    LAYERS_MOVED,       /* layer n is the file's n + a; a 0: in reverse */
+    LAYERS_SWAPPED,     /* layers a and b */
+    LAYER_OTHER,        /* layer a is the file's b */
+    GAINS_SHIFTED,      /* x is added to the gains of norms */
+    ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: as of so many heads */
+    ORDER_FROM_PAIRS, /* the reverse; with b, either is done once more */
+    ORDER_REBLOCKED,  /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
+                         heads of `block` */
+    ORDER_UNBLOCKED,  /* in the reference they were, or the file's were put back so */
     ORDER_REVERSED,   /* heads, last first */
-    ORDER_NEXT,       /* head h is the file's h + 1 */
-    ORDER_PREVIOUS,
-    ORDER_GROUPED, /* heads counted by group first */
+    ORDER_ROLLED,     /* head h is the file's h + a */
+    ORDER_GROUPED,    /* heads counted by group first */
     ORDER_UNGROUPED,
-    ORDER_SWAPPED,     /* heads `a` and `b` exchanged */
-    ORDER_QKV_BY_HEAD, /* one matrix holds q, k and v of head 0, then of head 1, ... */
-    ORDER_QKV_NEXT,    /* one matrix holds v, q, k */
-    ORDER_QKV_PREVIOUS,
-    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) in heads of `block` */
-    ORDER_REGROUPED, /* q, k, v stored head by head were separated for heads of width `block` */
-    ORDER_ROW_NEXT,  /* row r is the file's r + 1, of any matrix */
+    ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
+    ORDER_QKV_AXES,   /* axes of one matrix: the reference reads order `a`, not `b` */
+    ORDER_QKV_ROLLED, /* one matrix holds v, q, k (a 1) or k, v, q */
+    ORDER_REGROUPED,  /* q, k, v stored head by head were separated for heads of width `block` */
+    ORDER_ROW_NEXT,   /* row r is the file's r + 1, of any matrix */
     ORDER_ROW_PREVIOUS
 };
+enum { QKV_PARTS, N_QKV_AXES = 6 }; /* all of q, of k, of v; orders of these axes */
 
 /* Values used instead of a tensor of the file, or for one that the file lacks. */
 struct whatif_tensor {
@@ -58,6 +61,9 @@ struct whatif_columns {
 struct whatif;
 struct whatif_edit;
 
+/* The layers whose rotation an edit changes. */
+enum whatif_layers { LAYERS_ALL, LAYERS_GLOBAL, LAYERS_WINDOWED };
+
 /* Makes an edit in one layer or (-1) in all. 0: it changes nothing, or does not apply. */
 typedef int whatif_fn(struct whatif *w, const struct whatif_edit *e, int layer);
 
@@ -66,8 +72,10 @@ struct whatif_edit {
     whatif_fn *apply;
     enum whatif_change change;
     const char *names, *other; /* stems, separated by spaces: "attn_q attn_k" */
+    const char *kind;          /* ".bias": only these; NULL: all tensors of the names */
     double x;
     int a, b;
+    enum whatif_layers layers;
     size_t member; /* offset in struct oracle_spec or oracle_layer */
     const struct whatif_tensor *given;
     const struct whatif_columns *columns;
@@ -82,7 +90,7 @@ struct whatif {
     struct oracle_source source; /* the file as it is */
     struct whatif_edit edit;     /* of tensors */
     int layer;                   /* of the edit; -1: all */
-    size_t block;                /* width of a head in ORDER_REBLOCKED and ORDER_REGROUPED */
+    size_t block, heads;         /* width of a head in orders, or their number; 0: as they are */
     const int32_t *tokens;       /* n of them */
     size_t n, n_more;            /* n_more tokens of the same text follow them */
     int offset;                  /* our position p is the reference's p - offset */
@@ -110,21 +118,42 @@ void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, doub
 /* Whether `name` is one of the words of `list`, which ends at '=' or its end. */
 int whatif_lists(const char *list, const char *name, size_t n);
 
-/* ---- edits (whatif_edit.c) ---- */
+/* ---- edits (whatif_edit.c, whatif_rope.c) ---- */
 
-whatif_fn edit_tensors,                                 /* change, names, other, x, a, b */
-    edit_spec, edit_layers,                             /* member becomes x */
-    flip_spec, flip_layers,                             /* member is negated */
-    edit_activation,                                    /* names */
-    edit_window,                                        /* larger by a; a 0: none */
-    edit_pairs, edit_as_stored,                         /* order of rotated components */
-    edit_kv_heads,                                      /* query head h reads KV head h % G */
-    edit_head_width,                                    /* width a, rows in order `change` */
-    edit_rope_base, edit_rope_factor, edit_rope_llama3, /* x */
-    edit_rope_unscaled, edit_no_rope, edit_positions,   /* shifted by a */
-    edit_bos_added, edit_first_dropped,                 /* tokens */
-    edit_tokens_moved,                                  /* by a; b: BOS comes first */
-    edit_ids_shifted, edit_rows_shifted,                /* by a */
-    edit_given;                                         /* given, columns */
+whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b */
+    edit_spec, edit_layers,              /* member becomes x */
+    flip_spec, flip_layers,              /* member is negated */
+    flip_qk_norm,                        /* the same, of a model with norms of q and k */
+    edit_activation,                     /* names */
+    edit_window,                         /* larger by a; a 0: none */
+    edit_window_size,                    /* x, in layers that have one */
+    edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv) */
+    edit_layer_skipped,                  /* layer a */
+    edit_head_width,                     /* width a, rows in order `change` */
+    edit_rounded,                        /* to type a, where b */
+    edit_bos_added, edit_first_dropped,  /* tokens */
+    edit_tokens_moved,                   /* by a; b: BOS comes first */
+    edit_ids_shifted, edit_rows_shifted, /* by a */
+    edit_given;                          /* given, columns */
+
+whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
+    edit_rope_base, edit_rope_factor, /* x, layers */
+    edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
+    edit_rope_llama3,                 /* the same, of an original length b */
+    edit_rope_unscaled,               /* layers */
+    edit_rope_other,                  /* layers have the base of the other ones */
+    edit_layers_alike,                /* layers are like the other ones */
+    edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
+    edit_no_rope, edit_positions;     /* shifted by a */
+
+/* Bits of edit_rotated: the last components, pairs that reach over the whole head, adjacent ones;
+ * frequencies as of a width that all of a head or the file's n_rot is. */
+enum {
+    ROTATED_LAST = 1,
+    ROTATED_ACROSS = 2,
+    ROTATED_ADJACENT = 4,
+    ROTATED_AS_HEAD = 8,
+    ROTATED_AS_FILE = 16
+};
 
 #endif

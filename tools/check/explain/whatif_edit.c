@@ -1,5 +1,5 @@
 /* What can be changed in the model that the oracle computes. See whatif.h. */
-#include "check/explain/whatif.h"
+#include "check/explain/whatif_impl.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -7,12 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The layers of an edit. */
-#define EACH_LAYER(w, l, layer)                                                                    \
-    for (struct oracle_layer *l = (w)->layers + ((layer) < 0 ? 0 : (layer)),                       \
-                             *l##_end = (layer) < 0 ? (w)->layers + (w)->spec.n_layer : l + 1;     \
-         l < l##_end; l++)
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
@@ -24,7 +18,7 @@ static int set_number(void *base, const struct whatif_edit *e)
     return changed;
 }
 
-static int negate(void *base, const struct whatif_edit *e)
+int whatif_negate(void *base, const struct whatif_edit *e)
 {
     int *at = (int *)(void *)((char *)base + e->member);
     *at = !*at;
@@ -47,12 +41,18 @@ int edit_layers(struct whatif *w, const struct whatif_edit *e, int layer)
 int flip_spec(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
-    return negate(&w->spec, e);
+    return whatif_negate(&w->spec, e);
+}
+
+int flip_qk_norm(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    return w->spec.qk_norm != ORACLE_QK_PLAIN && whatif_negate(&w->spec, e);
 }
 
 int flip_layers(struct whatif *w, const struct whatif_edit *e, int layer)
 {
-    EACH_LAYER(w, l, layer) negate(l, e);
+    EACH_LAYER(w, l, layer) whatif_negate(l, e);
     return w->spec.n_layer > 0;
 }
 
@@ -78,10 +78,35 @@ int edit_window(struct whatif *w, const struct whatif_edit *e, int layer)
     return changed;
 }
 
+int edit_window_size(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int changed = 0;
+    EACH_LAYER(w, l, layer)
+    if (l->window) {
+        changed |= l->window != (size_t)e->x;
+        l->window = (size_t)e->x;
+    }
+    return changed;
+}
+
+int edit_layer_skipped(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->layers[e->a].skipped = 1;
+    return 1;
+}
+
+int edit_rounded(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->spec.type = (enum oracle_type)e->a;
+    w->spec.rounded = (enum oracle_rounded)e->b;
+    return w->spec.rounded < ORACLE_SQUARES || !w->spec.layer_norm;
+}
+
 int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
 {
-    (void)e;
-    EACH_LAYER(w, l, layer) l->kv_interleaved = 1;
+    EACH_LAYER(w, l, layer) l->kv = (enum oracle_kv)e->a;
     return w->spec.n_head_kv > 1 && w->spec.n_head_kv < w->spec.n_head;
 }
 
@@ -105,31 +130,61 @@ static int part_of_qkv(const char *stem)
     return whatif_lists("attn_q attn_k attn_v", stem, strlen(stem));
 }
 
+/* Whether the hidden tensors are all there; of a fused bias, its parts are. */
+static int is_hidden(const struct whatif *w, const char *names)
+{
+    int fused = has(w, "attn_qkv.bias", 13, "");
+    for (const char *at = names; *at && *at != '='; at += strcspn(at, " ="), at += *at == ' ') {
+        size_t n = strcspn(at, " =");
+        int part = n == 11 && whatif_lists("attn_q.bias attn_k.bias attn_v.bias", at, n);
+        if (!has(w, at, n, "") && !(fused && part))
+            return 0;
+    }
+    return 1;
+}
+
+static int applies_to_fused(const struct whatif *w, const struct whatif_edit *e)
+{
+    if (e->change == TENSORS_SWAPPED && part_of_qkv(e->names) && part_of_qkv(e->other))
+        return w->spec.n_head == w->spec.n_head_kv || strcmp(e->names, "attn_q") != 0;
+    return 0;
+}
+
 /* Whether the tensors of the edit exist. */
 static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
 {
+    const char *kind = e->kind ? e->kind : ".weight";
     switch (e->change) {
     case TENSORS_SWAPPED:
-        if (has_matrix(w, "attn_qkv") && part_of_qkv(e->names) && part_of_qkv(e->other))
-            return w->spec.n_head == w->spec.n_head_kv || strcmp(e->names, "attn_q") != 0;
-        return has_matrix(w, e->names) && has_matrix(w, e->other);
+        if (has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
+            return 1;
+        return has(w, e->names, strcspn(e->names, " ="), kind) &&
+               has(w, e->other, strlen(e->other), kind);
     case TENSOR_HIDDEN:
-        return has(w, e->names, strlen(e->names), "");
+        return is_hidden(w, e->names);
     case LAYERS_MOVED:
         return w->spec.n_layer > 1;
+    case LAYERS_SWAPPED:
+    case LAYER_OTHER:
+        return 1;
     case GAINS_SHIFTED:
         return has_matrix(w, "attn_norm") || has_matrix(w, "output_norm");
     case TENSORS_TRANSPOSED:
+        return has_matrix(w, e->names) &&
+               (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
     case ORDER_ROW_NEXT:
     case ORDER_ROW_PREVIOUS:
         return has_matrix(w, e->names);
-    case ORDER_QKV_BY_HEAD:
-    case ORDER_QKV_NEXT:
-    case ORDER_QKV_PREVIOUS:
-        return has_matrix(w, "attn_qkv");
+    case ORDER_QKV_AXES:
+    case ORDER_QKV_ROLLED:
+        return has_matrix(w, "attn_qkv") && w->spec.n_head == w->spec.n_head_kv;
     case ORDER_TO_PAIRS:
     case ORDER_FROM_PAIRS:
-        return w->spec.n_layer > 0 && w->spec.n_rot > 2;
+    case ORDER_REBLOCKED:
+    case ORDER_UNBLOCKED:
+        return w->spec.n_layer > 0 && w->spec.n_rot > 2 &&
+               (!e->kind || has(w, e->names, strcspn(e->names, " ="), e->kind) ||
+                has(w, "attn_qkv", 8, e->kind));
     default:
         return w->spec.n_layer > 0 && w->spec.n_head > 1;
     }
@@ -139,6 +194,7 @@ int edit_tensors(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     w->edit = *e;
     w->layer = layer;
+    w->heads = e->change >= ORDER_TO_PAIRS && e->change <= ORDER_UNBLOCKED ? (size_t)e->a : 0;
     return edit_applies(w, e);
 }
 
@@ -146,118 +202,10 @@ int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
     w->edit = *e;
+    for (const struct whatif_tensor *t = e->given; t; t = t->next)
+        if (strcmp(t->name, "rope_freqs.weight") == 0)
+            whatif_freqs_given(w, t);
     return 1;
-}
-
-/* ---- rotation and positions -------------------------------------------------------------------- */
-
-int edit_pairs(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    EACH_LAYER(w, l, layer)
-    {
-        negate(l, e);
-        if (l->stored == ORACLE_PAIRS)
-            l->stored = ORACLE_AS_SHOWN; /* rows that rotate as halves are stored as halves */
-    }
-    return w->spec.n_rot > 2;
-}
-
-int edit_as_stored(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    int changed = w->spec.n_rot > 2 && w->layers[0].stored == ORACLE_PAIRS;
-    (void)e;
-    EACH_LAYER(w, l, layer) l->stored = ORACLE_AS_SHOWN;
-    return changed;
-}
-
-/* Frequency of pair i for a base, without scaling or divisors. */
-static double plain_freq(const struct whatif *w, double base, size_t i)
-{
-    return pow(base, -2 * (double)i / (double)w->spec.n_rot);
-}
-
-/* Each frequency becomes what `freq` makes of it. */
-static int edit_freq(struct whatif *w, double x, int layer,
-                     double freq(const struct whatif *w, double x, size_t i, double now))
-{
-    int changed = 0;
-    EACH_LAYER(w, l, layer)
-    for (size_t i = 0; l->freq && i < w->spec.n_rot / 2; i++) {
-        double *at = w->freq + (size_t)(l - w->layers) * (w->spec.n_rot / 2) + i, was = *at;
-        *at = freq(w, x, i, was);
-        changed |= fabs(*at - was) > 1e-9 * fabs(was);
-    }
-    return changed;
-}
-
-static double freq_base(const struct whatif *w, double x, size_t i, double now)
-{
-    return now * plain_freq(w, x / (double)w->info.rope_base, i);
-}
-
-static double freq_divided(const struct whatif *w, double x, size_t i, double now)
-{
-    (void)w, (void)i;
-    return now / x;
-}
-
-static double freq_plain(const struct whatif *w, double x, size_t i, double now)
-{
-    (void)x, (void)now;
-    return plain_freq(w, (double)w->info.rope_base, i);
-}
-
-/* Llama 3.1: wavelengths above 8192 are divided by x, those below 8192 / 4 stay, between them a
- * mix. */
-static double freq_llama3(const struct whatif *w, double x, size_t i, double now)
-{
-    const double pi = acos(-1), context = 8192, low = 1, high = 4;
-    double length = 2 * pi / now, mix = (context / length - low) / (high - low);
-    (void)w, (void)i;
-    mix = fmin(1, fmax(0, mix));
-    return now * (mix + (1 - mix) / x);
-}
-
-int edit_rope_base(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    return edit_freq(w, e->x, layer, freq_base);
-}
-
-int edit_rope_factor(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    return edit_freq(w, e->x, layer, freq_divided);
-}
-
-int edit_rope_llama3(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    return edit_freq(w, e->x, layer, freq_llama3);
-}
-
-int edit_rope_unscaled(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    return edit_freq(w, e->x, layer, freq_plain);
-}
-
-int edit_no_rope(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    int changed = 0;
-    (void)e;
-    EACH_LAYER(w, l, layer)
-    {
-        changed |= l->freq != NULL;
-        l->freq = NULL;
-    }
-    return changed;
-}
-
-int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    mgpt_tensor t;
-    (void)layer;
-    w->spec.shift = e->a;
-    if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
-        return e->a < 0; /* RoPE sees distances only: all but the positions that stay at 0 */
-    return e->a < 0 || w->n + (size_t)e->a <= t.dims[1];
 }
 
 /* ---- heads ------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * row-major, one row per position. The first error stays in oracle.status; what follows it does
  * nothing.
  */
-#include "check/oracle/oracle.h"
+#include "check/oracle/oracle_impl.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -13,19 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct oracle {
-    const struct oracle_spec *s;
-    oracle_point *fn;
-    void *user;
-    const int32_t *tokens;
-    size_t T, E, H, G, d, F, V, qw, kw;
-    double *x, *x0, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
-    double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
-    float *row, *gain, *bias;
-    mgpt_error *err;
-    int status;
-};
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
@@ -49,6 +36,8 @@ static void read_named_row(struct oracle *o, const char *name, size_t row, size_
 {
     if (o->status == MGPT_OK)
         o->status = o->s->source.read(o->s->source.user, name, row, n, out, o->err);
+    for (size_t i = 0; o->s->type != ORACLE_EXACT && o->s->rounded == ORACLE_ALL && i < n; i++)
+        out[i] = (float)math_rounded(o->s, (double)out[i]);
 }
 
 static void read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
@@ -71,16 +60,16 @@ static const float *vector(struct oracle *o, int layer, const char *stem, const 
 
 /* ---- points ------------------------------------------------------------------------------------ */
 
-static void fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t head, double *row,
+void oracle_fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t head, double *row,
                  size_t n)
 {
     if (o->status == MGPT_OK && o->fn && o->fn(at, layer, pos, head, row, n, o->user) != 0)
         o->status = MGPT_ESTOP;
 }
 
-static size_t stored_component(const struct oracle *o, int layer, size_t i)
+size_t oracle_stored(const struct oracle *o, int layer, size_t i)
 {
-    size_t n_rot = o->s->n_rot, half = n_rot / 2;
+    size_t n_rot = o->s->n_stored ? o->s->n_stored : o->s->n_rot, half = n_rot / 2;
     enum oracle_components stored = o->s->layers[layer].stored;
     if (stored == ORACLE_AS_SHOWN || i >= n_rot)
         return i;
@@ -94,7 +83,7 @@ static void reorder(const struct oracle *o, int layer, double *to, const double 
                     int back)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t place = i - i % o->d + stored_component(o, layer, i % o->d);
+        size_t place = i - i % o->d + oracle_stored(o, layer, i % o->d);
         to[back ? place : i] = from[back ? i : place];
     }
 }
@@ -106,7 +95,7 @@ static void point(struct oracle *o, mgpt_point at, int layer, double *x, size_t 
     for (size_t t = 0; t < o->T; t++, x += cols) {
         if (qk)
             reorder(o, layer, o->in, x, cols, 0);
-        fire(o, at, layer, t, 0, qk ? o->in : x, cols);
+        oracle_fire(o, at, layer, t, 0, qk ? o->in : x, cols);
         if (qk)
             reorder(o, layer, x, o->in, cols, 1);
     }
@@ -138,14 +127,19 @@ static void branch_output(struct oracle *o, int layer, const char *stem, double 
         norm(o, layer, stem, y, y);
 }
 
+/* Norms of q or k. Gains are those of one head or of all; the statistics are of as many values,
+ * unless qk_norm_other says otherwise. */
 static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, size_t heads)
 {
-    enum oracle_qk kind = o->s->qk_norm;
-    if (kind == ORACLE_QK_PLAIN)
+    int all = o->s->qk_norm == ORACLE_QK_WHOLE, over_all = all != o->s->qk_norm_other;
+    size_t d = o->d, w = all ? heads * d : d, rows = over_all ? 1 : heads;
+    if (o->s->qk_norm == ORACLE_QK_PLAIN)
         return;
-    size_t w = kind == ORACLE_QK_WHOLE ? heads * o->d : o->d;
     const float *gain = vector(o, layer, stem, ".weight", w, o->gain);
-    math_norm(o->s, x, x, o->T * heads * o->d / w, w, gain, NULL);
+    for (size_t i = w; gain && i < heads * d; i++)
+        o->gain[i] = o->gain[i - w];
+    for (size_t i = 0; i < o->T * rows; i++, x += heads * d / rows)
+        math_norm(o->s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
 }
 
 /* The input of a product in blocks of MATH_ROWS positions, into o->in. */
@@ -180,62 +174,24 @@ static void matmul(struct oracle *o, int layer, const char *stem, size_t first, 
                 y[(t + i) * n_out + r] = sum[i];
         }
     }
-}
-
-static size_t position(const struct oracle *o, size_t t)
-{
-    return o->s->shift < 0 && t < (size_t)-o->s->shift ? 0 : t + (size_t)o->s->shift;
-}
-
-/* The first n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
-static void rope(const struct oracle *o, int layer, double *x, size_t heads)
-{
-    const struct oracle_layer *l = &o->s->layers[layer];
-    size_t n_pairs = o->s->n_rot / 2;
-    for (size_t i = 0; l->freq && i < n_pairs; i++) {
-        size_t first = l->halves ? i : 2 * i, second = l->halves ? i + n_pairs : 2 * i + 1;
-        for (size_t row = 0; row < o->T * heads; row++) {
-            double *v = x + row * o->d;
-            double angle = (double)position(o, row / heads) * l->freq[i];
-            double a = v[first], b = v[second];
-            v[first] = a * cos(angle) - b * sin(angle);
-            v[second] = a * sin(angle) + b * cos(angle);
-        }
-    }
+    math_round(o->s, y, o->T * n_out);
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------- */
-
-/* One query t and head h over its visible keys, which end with position t. Other keys have score
- * -inf and weight 0, also when a caller changes them. */
-static void attend(struct oracle *o, int layer, size_t t, size_t h)
-{
-    const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = l->kv_interleaved ? h % o->G : h / (o->H / o->G), w = l->window;
-    size_t first = w && t + 1 > w ? t + 1 - w : 0;
-    double *row = o->scores, *out = o->z + (t * o->H + h) * d;
-    for (size_t j = 0; j <= t; j++) {
-        row[j] = 0;
-        for (size_t i = 0; i < d; i++)
-            row[j] += o->q[(t * o->H + h) * d + i] * o->k[(j * o->G + g) * d + i];
-        row[j] = j < first ? -INFINITY : math_cap(row[j] * l->attn_scale, o->s->attn_cap);
-    }
-    fire(o, MGPT_SCORES, layer, t, h, row, t + 1);
-    for (size_t j = 0; j < first; j++)
-        row[j] = 0;
-    math_softmax(row + first, t + 1 - first);
-    fire(o, MGPT_WEIGHTS, layer, t, h, row, t + 1);
-    memset(out, 0, d * sizeof *out);
-    for (size_t j = first; j <= t; j++)
-        for (size_t i = 0; i < d; i++)
-            out[i] += row[j] * o->v[(j * o->G + g) * d + i];
-}
 
 static void clamp(const struct oracle *o, double *x, size_t cols)
 {
     double limit = o->s->clamp;
     for (size_t i = 0; i < o->T * cols && limit != 0; i++)
         x[i] = fmax(-limit, fmin(limit, x[i]));
+}
+
+static void qk_norms(struct oracle *o, int layer)
+{
+    if (!o->s->no_norm_q)
+        qk_norm(o, layer, "attn_q_norm", o->q, o->H);
+    if (!o->s->no_norm_k)
+        qk_norm(o, layer, "attn_k_norm", o->k, o->G);
 }
 
 static void project(struct oracle *o, int layer)
@@ -251,20 +207,26 @@ static void project(struct oracle *o, int layer)
     point(o, MGPT_Q, layer, o->q, qw);
     point(o, MGPT_K, layer, o->k, kw);
     point(o, MGPT_V, layer, o->v, kw);
-    qk_norm(o, layer, "attn_q_norm", o->q, o->H);
-    qk_norm(o, layer, "attn_k_norm", o->k, o->G);
+    if (!o->s->qk_norm_late)
+        qk_norms(o, layer);
     if (o->s->n_rot == 0)
         return;
-    rope(o, layer, o->q, o->H);
-    rope(o, layer, o->k, o->G);
+    if (!o->s->no_rope_q)
+        oracle_rope(o, layer, o->q, o->H);
+    if (!o->s->no_rope_k)
+        oracle_rope(o, layer, o->k, o->G);
+    if (o->s->qk_norm_late)
+        qk_norms(o, layer);
     point(o, MGPT_ROT_Q, layer, o->q, qw);
     point(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
-static void oracle_add(const struct oracle *o, const double *y)
+/* Adds to the residual, unless the layer is left out. */
+static void oracle_add(const struct oracle *o, const struct oracle_layer *l, const double *y)
 {
-    for (size_t i = 0; i < o->T * o->E; i++)
+    for (size_t i = 0; i < o->T * o->E && !(l && l->skipped); i++)
         o->x[i] += y[i];
+    math_round(o->s, o->x, o->T * o->E);
 }
 
 /* What attention adds to the residual, into a. */
@@ -275,7 +237,7 @@ static void attention(struct oracle *o, int layer)
     project(o, layer);
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
-            attend(o, layer, t, head);
+            oracle_attend(o, layer, t, head);
     point(o, MGPT_HEADS, layer, o->z, o->qw);
     matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
     branch_output(o, layer, "post_attention_norm", o->a);
@@ -296,7 +258,11 @@ static void mlp(struct oracle *o, int layer)
         point(o, MGPT_MLP_PRE_LINEAR, layer, o->up, o->F);
     }
     for (size_t i = 0; i < o->T * o->F; i++)
-        o->f[i] = math_activation(l->activation, o->f[i]) * (gated ? o->up[i] : 1);
+        o->f[i] = math_activation(l->activation, o->f[i]);
+    math_round(o->s, o->f, o->T * o->F);
+    for (size_t i = 0; gated && i < o->T * o->F; i++)
+        o->f[i] *= o->up[i];
+    math_round(o->s, o->f, o->T * o->F);
     point(o, MGPT_MLP_POST, layer, o->f, o->F);
     matmul(o, layer, "ffn_down", 0, o->f, o->F, o->E, o->h);
     branch_output(o, layer, "post_ffw_norm", o->h);
@@ -313,13 +279,13 @@ static void run_layer(struct oracle *o, int layer)
     point(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
-        oracle_add(o, o->a);
+        oracle_add(o, l, o->a);
         point(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
-    oracle_add(o, o->h);
+    oracle_add(o, l, o->h);
     if (l->parallel)
-        oracle_add(o, o->a);
+        oracle_add(o, l, o->a);
     point(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
@@ -331,16 +297,17 @@ static void embed(struct oracle *o)
         for (size_t i = 0; i < o->E; i++)
             o->x[t * o->E + i] = o->s->embd_scale * (double)o->row[i];
     }
+    math_round(o->s, o->x, o->T * o->E);
     point(o, MGPT_EMBD, -1, o->x, o->E);
     if (!learned)
         return;
     for (size_t t = 0; t < o->T; t++) {
-        read_row(o, -1, "position_embd", ".weight", position(o, t), o->E, o->row);
+        read_row(o, -1, "position_embd", ".weight", oracle_position(o, t), o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->h[t * o->E + i] = (double)o->row[i];
     }
     point(o, MGPT_POS_EMBD, -1, o->h, o->E);
-    oracle_add(o, o->h);
+    oracle_add(o, NULL, o->h);
 }
 
 static void unembed(struct oracle *o)
@@ -350,6 +317,7 @@ static void unembed(struct oracle *o)
     const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
         o->logits[i] = math_cap(o->logits[i] + (bias ? (double)bias[i % o->V] : 0), o->s->softcap);
+    math_round(o->s, o->logits, o->T * o->V);
     point(o, MGPT_LOGITS, -1, o->logits, o->V);
 }
 

@@ -22,6 +22,9 @@ enum oracle_components {
     ORACLE_EXCHANGED /* i + n_rot / 2 and i */
 };
 
+/* The KV head that query head h reads: h / (H / G), h % G, 0, or h if there are so many. */
+enum oracle_kv { ORACLE_KV_GROUPED, ORACLE_KV_INTERLEAVED, ORACLE_KV_FIRST, ORACLE_KV_SAME };
+
 /* What one layer does beyond its tensors. */
 struct oracle_layer {
     const double *freq; /* radians a position turns each pair by, [n_rot / 2]; NULL: no rotation */
@@ -34,10 +37,17 @@ struct oracle_layer {
     int shared_norm;         /* the MLP's is attn_norm, too */
     int parallel;            /* both branches read the same residual */
     enum oracle_components stored;
-    int kv_interleaved; /* query head h reads KV head h % G, not h / (H / G) */
+    enum oracle_kv kv;
+    int skipped; /* adds nothing to the residual */
 };
 
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
+
+/* Results are rounded to a shorter type: those of the whole pass, of norms only, or of a norm's mean
+ * of squares, whose terms may be rounded before. */
+enum oracle_type { ORACLE_EXACT, ORACLE_BF16, ORACLE_F16 };
+enum oracle_rounded { ORACLE_ALL, ORACLE_NORMS, ORACLE_SQUARES, ORACLE_VARIANCE };
+
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
 
 /* "blk.LAYER.STEM" and `kind` (".weight"), or without a layer (-1) "STEM" and `kind`. */
@@ -63,6 +73,15 @@ struct oracle_spec {
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */
+    /* What no model has, for --explain; 0 is as models are. */
+    int qk_norm_late;            /* after the rotation */
+    int qk_norm_other;           /* over all heads with the gains of one, or over each */
+    int no_norm_q, no_norm_k;    /* in spite of qk_norm */
+    int no_rope_q, no_rope_k;    /* only the other is rotated */
+    size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
+    size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
+    enum oracle_type type;       /* results are rounded to it ... */
+    enum oracle_rounded rounded; /* ... where */
 };
 
 /* Called with every row at every point, before it is used; what it writes is what the pass goes on

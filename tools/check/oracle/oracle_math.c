@@ -4,19 +4,58 @@
 #include <math.h>
 #include <string.h>
 
+/* To a multiple of 2^(e - bits), where x is below 2^e, or of the least one that the type has. */
+double math_rounded(const struct oracle_spec *s, double x)
+{
+    int bf16 = s->type == ORACLE_BF16, bits = bf16 ? 8 : 11, least = bf16 ? -133 : -24, e;
+    if (s->type == ORACLE_EXACT || x == 0 || !isfinite(x))
+        return x;
+    frexp(x, &e);
+    e = e - bits > least ? e - bits : least;
+    double y = ldexp(rint(ldexp(x, -e)), e), most = bf16 ? 0x1.fep127 : 65504;
+    return fabs(y) > most ? copysign(INFINITY, x) : y;
+}
+
+void math_round(const struct oracle_spec *s, double *x, size_t n)
+{
+    for (size_t i = 0; s->type != ORACLE_EXACT && s->rounded == ORACLE_ALL && i < n; i++)
+        x[i] = math_rounded(s, x[i]);
+}
+
+/* The mean of squares about `mean`. */
+static double variance(const struct oracle_spec *s, const double *x, size_t w, double mean)
+{
+    int terms = s->rounded == ORACLE_NORMS || s->rounded == ORACLE_SQUARES;
+    double square = 0;
+    for (size_t i = 0; i < w; i++) {
+        double d = terms ? math_rounded(s, x[i]) - mean : x[i] - mean;
+        square += (terms ? math_rounded(s, d * d) : d * d) / (double)w;
+    }
+    return s->rounded == ORACLE_ALL ? square : math_rounded(s, square);
+}
+
+/* Each factor and product rounded. */
+static double norm_rounded(const struct oracle_spec *s, double x, double by, double gain)
+{
+    if (s->rounded == ORACLE_NORMS)
+        x = math_rounded(s, x), by = math_rounded(s, by), gain = math_rounded(s, gain);
+    return math_rounded(s, math_rounded(s, x * by) * gain);
+}
+
 void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n, size_t w,
                const float *gain, const float *bias)
 {
+    int rounds = s->type != ORACLE_EXACT && s->rounded <= ORACLE_NORMS && !s->layer_norm;
     for (size_t row = 0; row < n; row++, x += w, y += w) {
-        double mean = 0, square = 0;
+        double mean = 0;
         for (size_t i = 0; i < w && s->layer_norm; i++)
             mean += x[i] / (double)w;
-        for (size_t i = 0; i < w; i++)
-            square += (x[i] - mean) * (x[i] - mean) / (double)w;
-        double size = sqrt(square + s->eps);
-        for (size_t i = 0; i < w; i++)
-            y[i] =
-                (x[i] - mean) / size * (gain ? (double)gain[i] : 1) + (bias ? (double)bias[i] : 0);
+        double size = sqrt(variance(s, x, w, mean) + s->eps);
+        for (size_t i = 0; i < w; i++) {
+            double g = gain ? (double)gain[i] : 1, b = bias ? (double)bias[i] : 0;
+            y[i] = rounds ? norm_rounded(s, x[i], 1 / size, g) : (x[i] - mean) / size * g + b;
+        }
+        math_round(s, y, w);
     }
 }
 

@@ -9,6 +9,10 @@
 void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n, size_t w,
                const float *gain, const float *bias);
 
+/* x as the spec's type has it; math_round: where the results of the whole pass are rounded. */
+double math_rounded(const struct oracle_spec *s, double x);
+void math_round(const struct oracle_spec *s, double *x, size_t n);
+
 /* The activation of that name; NaN for an unknown one. */
 double math_activation(const char *name, double x);
 

@@ -1,0 +1,95 @@
+/* Tests of --explain: causes that people reported of converters, whose faults are edits of the file, and
+ * of other programs, whose faults are changes of what the float64 oracle computes as the reference.
+ * tests/quality/causes.py plants the same in models of transformers. */
+#include "check/oracle/oracle.h"
+#include "support/planted.h"
+#include "support/unit.h"
+
+/* ---- other programs ----------------------------------------------------------------------------- */
+
+/* A change of one member, in all layers or of the model. */
+#define PROGRAM(name, change)                                                                      \
+    static void name(struct oracle_spec *spec, struct oracle_layer *layers)                        \
+    {                                                                                              \
+        for (size_t i = 0; i < spec->n_layer; i++) {                                               \
+            struct oracle_layer *l = &layers[i];                                                   \
+            change;                                                                                \
+            (void)l;                                                                               \
+        }                                                                                          \
+    }
+PROGRAM(norms_late, spec->qk_norm_late = 1)
+PROGRAM(norms_over_all, spec->qk_norm_other = 1)
+PROGRAM(no_norm_of_k, spec->no_norm_k = 1)
+PROGRAM(q_stays, spec->no_rope_q = 1)
+PROGRAM(first_kv, l->kv = ORACLE_KV_FIRST)
+PROGRAM(second_left_out, layers[1].skipped = 1)
+PROGRAM(last_rotate, spec->rot_first = spec->head_dim - spec->n_rot)
+PROGRAM(across, spec->rot_apart = spec->head_dim / 2)
+PROGRAM(variance_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SQUARES)
+PROGRAM(variance_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_VARIANCE)
+PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
+
+/* ---- the cases ---------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct toy_spec llama = {
+    .label = "llama", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 31};
+static const struct toy_spec gpt2 = {
+    .label = "gpt2", .arch = "gpt2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 64,
+    .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 32};
+static const struct toy_spec qwen3 = {
+    .label = "qwen3", .arch = "qwen3", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 33};
+static const struct toy_spec phi2 = {
+    .label = "phi2", .arch = "phi2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
+    .n_ctx = 40, .n_vocab = 60, .rope_dims = 4, .biases = 1, .seed = 34};
+
+#define QKV_ROWS(order) \
+    "rows blk.*.attn_qkv.weight 8 " order "; rows blk.*.attn_qkv.bias 8 " order
+
+static const struct bug cases[] = {
+    {"k permuted with n_head", &llama, "rows blk.*.attn_k.weight 1 0 4 2 6 1 5 3 7",
+     "blocks.0.attn.hook_k", "rows of k permuted as of 4 heads", BY_LOGITS},
+    {"biases of q and k", &llama, "add blk.*.attn_q.bias 32; add blk.*.attn_k.bias 16",
+     "blocks.0.attn.hook_q", "without biases of q and k", BY_LOGITS},
+    {"all biases", &llama, "add blk.*.attn_v.bias 16; add blk.*.attn_output.bias 32",
+     "blocks.0.attn.hook_v", "without any bias", BY_LOGITS},
+    {"heads of the output", &llama,
+     "transpose blk.*.attn_output.weight; rows blk.*.attn_output.weight 8 1 2 3 0; "
+     "transpose blk.*.attn_output.weight", "blocks.0.hook_attn_out",
+     "heads of attention's output 3 further on", BY_LOGITS},
+    {"interleaved", &gpt2, QKV_ROWS("0 4 8 1 5 9 2 6 10 3 7 11"), "blocks.0.attn.hook_q",
+     "attn_qkv read as q, k, v of head 0", BY_LOGITS},
+    {"norms after RoPE", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
+     "norms of q and k after RoPE", BY_LOGITS, .differs = norms_late},
+    {"norms over all heads", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
+     "over all heads or each head", BY_LOGITS, .differs = norms_over_all},
+    {"k without its norm", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "no norm of k", BY_LOGITS,
+     .differs = no_norm_of_k},
+    {"q not rotated", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is not rotated", BY_LOGITS,
+     .differs = q_stays},
+    {"KV head 0", &llama, NULL, "blocks.0.attn.hook_attn_scores", "all query heads read KV head 0",
+     BY_LOGITS, .differs = first_kv},
+    {"one layer", &llama, NULL, "blocks.1.hook_resid_mid", "layer 1 is left out", BY_LOGITS,
+     .differs = second_left_out},
+    {"the last components", &phi2, NULL, "blocks.0.attn.hook_rot_q", "the last ones", BY_LOGITS,
+     .differs = last_rotate},
+    {"pairs across the head", &phi2, NULL, "blocks.0.attn.hook_rot_q", "in pairs i and i + 4",
+     BY_LOGITS, .differs = across},
+    {"squares in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized",
+     "norms' squares and variances in bfloat16", BY_LOGITS, .differs = variance_bf16},
+    {"variances in float16", &llama, NULL, "blocks.0.ln1.hook_normalized",
+     "norms' variances in float16", BY_LOGITS, .differs = variance_f16},
+    {"norms in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized", "norms in bfloat16",
+     BY_LOGITS, .differs = norms_bf16},
+};
+/* clang-format on */
+
+TEST(reports)
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        missed += planted_missed(&cases[i], 0);
+    assert_int_equal(missed, 0);
+}

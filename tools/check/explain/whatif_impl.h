@@ -1,0 +1,56 @@
+/* Inside whatif: names of tensors, and the order of their rows. */
+#ifndef MGPT_WHATIF_IMPL_H
+#define MGPT_WHATIF_IMPL_H
+
+#include "check/explain/whatif.h"
+
+/* "blk.3.attn_q.weight": layer 3, stem "attn_q", kind ".weight". */
+struct tensor_name {
+    int layer;
+    const char *stem, *kind;
+    size_t n_stem;
+};
+
+/* Whether this change is made to tensors of that layer and kind. */
+int whatif_changes(const struct whatif *w, struct tensor_name p, enum whatif_change change);
+
+/* Whether the stem is one of the words of `list`. */
+static inline int whatif_is_listed(const char *list, struct tensor_name p)
+{
+    return whatif_lists(list, p.stem, p.n_stem);
+}
+
+/* The layers of an edit. */
+#define EACH_LAYER(w, l, layer)                                                                    \
+    for (struct oracle_layer *l = (w)->layers + ((layer) < 0 ? 0 : (layer)),                       \
+                             *l##_end = (layer) < 0 ? (w)->layers + (w)->spec.n_layer : l + 1;     \
+         l < l##_end; l++)
+
+/* Negates the member, an int. Returns 1. */
+int whatif_negate(void *base, const struct whatif_edit *e);
+
+/* Frequencies from other values of rope_freqs.weight. */
+int whatif_freqs_given(struct whatif *w, const struct whatif_tensor *given);
+
+/* ---- orders (whatif_order.c) ---- */
+
+/* Whether rows of projections are read in another order: by heads, or q, k and v as a whole. */
+int whatif_moves_rows(const struct whatif *w);
+
+/* The file's row that row `row` of a tensor of n rows is read from; of a projection, also of its
+ * bias. */
+size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n);
+size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row);
+
+/* The same for columns of attn_output, which are those of heads. */
+size_t whatif_head_column(const struct whatif *w, size_t column);
+
+/* Parts of attn_qkv: the rows of q, k and v are from first[0], [1], [2] to the next. */
+void whatif_qkv_parts(const struct whatif *w, size_t first[4]);
+
+/* Rows of heads of width `b`, of whose components n are reordered, as a converter permutes them for
+ * rotation of adjacent pairs: 2i is i, 2i + 1 is i + n / 2. And back. */
+size_t whatif_permuted(size_t row, size_t b, size_t n);
+size_t whatif_unpermuted(size_t row, size_t b, size_t n);
+
+#endif

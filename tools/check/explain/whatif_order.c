@@ -1,0 +1,192 @@
+/* Orders of rows that a model may be read in. See whatif_impl.h. */
+#include "check/explain/whatif_impl.h"
+
+#include <string.h>
+
+size_t whatif_permuted(size_t row, size_t b, size_t n)
+{
+    size_t j = row % b;
+    return j < n ? row - j + j / 2 + j % 2 * (n / 2) : row;
+}
+
+size_t whatif_unpermuted(size_t row, size_t b, size_t n)
+{
+    size_t j = row % b, half = n / 2;
+    if (j >= n)
+        return row;
+    return row - j + (j < half ? 2 * j : 2 * (j - half) + 1);
+}
+
+/* Grouped: heads are counted by group first. */
+static size_t order_head(const struct whatif *w, size_t h, size_t n)
+{
+    size_t groups = w->spec.n_head_kv, each = n / groups ? n / groups : 1;
+    size_t a = (size_t)w->edit.a, b = (size_t)w->edit.b;
+    switch (w->edit.change) {
+    case ORDER_REVERSED:
+        return n - 1 - h;
+    case ORDER_ROLLED:
+        return (h + a) % n;
+    case ORDER_GROUPED:
+        return h % each * groups + h / each;
+    case ORDER_UNGROUPED:
+        return h % groups * each + h / groups;
+    case ORDER_SWAPPED:
+        return h == a ? b : h == b ? a : h;
+    default:
+        return h;
+    }
+}
+
+/* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order
+ * in heads of the right width, and from there as the converter went. */
+static size_t reblocked(const struct whatif *w, size_t row, size_t b)
+{
+    size_t d = w->spec.head_dim;
+    if (w->layers[0].stored == ORACLE_EXCHANGED) {
+        row = row - row % d + (row % d + d / 2) % d;
+        return row - row % b + (row % b + b / 2) % b;
+    }
+    return whatif_unpermuted(whatif_permuted(row, d, d), b, b);
+}
+
+/* The same for rows of q, k and v that were stored head by head. */
+static size_t regrouped(const struct whatif *w, size_t row)
+{
+    size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;
+    size_t at = (row % n / d * 3 + row / n) * d + row % d;
+    return at % (3 * b) / b * n + at / (3 * b) * b + at % b;
+}
+
+/* Permuted, in heads of width `b` or of the right one; edit.b: once more. */
+static size_t order_pairs(const struct whatif *w, size_t row, size_t b)
+{
+    size_t n = b == w->spec.head_dim ? w->spec.n_rot : b;
+    for (int k = 0; k <= w->edit.b; k++)
+        row = w->edit.change == ORDER_TO_PAIRS ? whatif_permuted(row, b, n)
+                                               : whatif_unpermuted(row, b, n);
+    return row;
+}
+
+static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
+{
+    size_t d = w->spec.head_dim, b = w->block ? w->block : d;
+    if (w->heads)
+        b = n_heads * d / w->heads;
+    switch (w->edit.change) {
+    case ORDER_REBLOCKED:
+        return reblocked(w, row, b);
+    case ORDER_UNBLOCKED:
+        return whatif_unpermuted(whatif_permuted(row, b, b), d, d);
+    case ORDER_TO_PAIRS:
+    case ORDER_FROM_PAIRS:
+        return order_pairs(w, row, b);
+    default:
+        return order_head(w, row / d, n_heads) * d + row % d;
+    }
+}
+
+size_t whatif_head_column(const struct whatif *w, size_t column)
+{
+    return order_row(w, column, w->spec.n_head);
+}
+
+/* ---- q, k and v in one matrix ------------------------------------------------------------------- */
+
+static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
+
+/* The part of attn_qkv that is exchanged with part `part`, or `part` itself. */
+static size_t swapped_part(const struct whatif *w, size_t part)
+{
+    const char *names[2] = {w->edit.names, w->edit.other};
+    for (size_t i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            if (strcmp(names[j], qkv[part]) == 0 && strcmp(names[!j], qkv[i]) == 0)
+                return i;
+    return part;
+}
+
+/* The axes of attn_qkv are part, head, component. The reference reads what the file was made from
+ * in order `a`, and whoever made the file in order `b`. */
+static size_t axes_row(const struct whatif *w, size_t row)
+{
+    static const unsigned char orders[N_QKV_AXES][3] = {
+        [QKV_PARTS] = {0, 1, 2}, {1, 0, 2}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {2, 1, 0}};
+    const unsigned char *order[4] = {orders[QKV_PARTS], orders[w->edit.a], orders[w->edit.b],
+                                     orders[QKV_PARTS]};
+    size_t size[3] = {3, w->spec.n_head, w->spec.head_dim}, at[3] = {0};
+    for (size_t step = 0; step < 4; step += 2) { /* apart in one order, together in the next */
+        for (size_t k = 3; k-- > 0; row /= size[order[step][k]])
+            at[order[step][k]] = row % size[order[step][k]];
+        for (size_t k = 0; k < 3; k++)
+            row = row * size[order[step + 1][k]] + at[order[step + 1][k]];
+    }
+    return row;
+}
+
+void whatif_qkv_parts(const struct whatif *w, size_t first[4])
+{
+    size_t d = w->spec.head_dim, kv = w->spec.n_head_kv * d;
+    first[0] = 0;
+    first[1] = w->spec.n_head * d;
+    first[2] = first[1] + kv;
+    first[3] = first[2] + kv;
+}
+
+/* Row `row` of attn_qkv. */
+static size_t fused_row(const struct whatif *w, size_t row)
+{
+    size_t first[4], part = 0, in_part;
+    int equal = w->spec.n_head == w->spec.n_head_kv;
+    whatif_qkv_parts(w, first);
+    while (part < 2 && row >= first[part + 1])
+        part++;
+    in_part = row - first[part];
+    switch (w->edit.change) {
+    case ORDER_QKV_ROLLED:
+        return equal ? first[(part + (size_t)w->edit.a) % 3] + in_part : row;
+    case ORDER_QKV_AXES:
+        return equal ? axes_row(w, row) : row;
+    case ORDER_REGROUPED:
+        return regrouped(w, row);
+    case TENSORS_SWAPPED:
+        return first[swapped_part(w, part)] + in_part;
+    default:
+        if (!whatif_lists(w->edit.names, qkv[part], strlen(qkv[part])))
+            return row;
+        return first[part] + order_row(w, in_part, part ? w->spec.n_head_kv : w->spec.n_head);
+    }
+}
+
+/* ---- all tensors -------------------------------------------------------------------------------- */
+
+int whatif_moves_rows(const struct whatif *w)
+{
+    return w->edit.change == TENSORS_SWAPPED ||
+           (w->edit.change >= ORDER_TO_PAIRS && w->edit.change < ORDER_ROW_NEXT);
+}
+
+size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row)
+{
+    enum whatif_change change = w->edit.change;
+    if (!whatif_moves_rows(w) || !whatif_changes(w, p, change) || p.layer < 0)
+        return row;
+    if (whatif_is_listed("attn_qkv", p))
+        return fused_row(w, row);
+    if (change == TENSORS_SWAPPED || change >= ORDER_QKV_AXES ||
+        !whatif_is_listed(w->edit.names, p) || whatif_is_listed("attn_output", p))
+        return row;
+    int query = whatif_is_listed("attn_q", p);
+    return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
+}
+
+size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n)
+{
+    if (strcmp(p.kind, ".weight") == 0 && whatif_is_listed(w->edit.names, p)) {
+        if (whatif_changes(w, p, ORDER_ROW_NEXT))
+            return (row + 1) % n;
+        if (whatif_changes(w, p, ORDER_ROW_PREVIOUS))
+            return (row + n - 1) % n;
+    }
+    return whatif_projection_row(w, p, row);
+}

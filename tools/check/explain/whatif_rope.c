@@ -1,0 +1,235 @@
+/* Rotation and positions of a model with one thing changed. See whatif.h. */
+#include "check/explain/whatif_impl.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int edit_pairs(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    EACH_LAYER(w, l, layer)
+    {
+        whatif_negate(l, e);
+        if (l->stored == ORACLE_PAIRS)
+            l->stored = ORACLE_AS_SHOWN; /* rows that rotate as halves are stored as halves */
+    }
+    return w->spec.n_rot > 2;
+}
+
+int edit_as_stored(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int changed = w->spec.n_rot > 2 && w->layers[0].stored == ORACLE_PAIRS;
+    (void)e;
+    EACH_LAYER(w, l, layer) l->stored = ORACLE_AS_SHOWN;
+    return changed;
+}
+
+/* ---- frequencies -------------------------------------------------------------------------------- */
+
+/* A layer's frequencies. */
+struct freq_table {
+    const struct whatif *w;
+    const struct whatif_edit *e;
+    const double *was;  /* [n_rot / 2] */
+    double base, other; /* of layers like this one, and with or without windows unlike it */
+};
+
+/* New frequency of pair i. */
+typedef double freq_fn(const struct freq_table *t, size_t i);
+
+static int is_mixed(const struct whatif *w)
+{
+    size_t windows = 0;
+    for (size_t i = 0; i < w->spec.n_layer; i++)
+        windows += w->layers[i].window > 0;
+    return windows > 0 && windows < w->spec.n_layer;
+}
+
+/* The base of layers with windows, where only some have them, is seen from their frequencies. */
+static double base_of(const struct whatif *w, int windowed)
+{
+    for (size_t i = 0; i < w->spec.n_layer && w->spec.n_rot > 2 && windowed && is_mixed(w); i++)
+        if (w->layers[i].window && w->layers[i].freq)
+            return pow(w->layers[i].freq[0] / w->layers[i].freq[1], (double)w->spec.n_rot / 2);
+    return (double)w->info.rope_base;
+}
+
+static int is_in(const struct whatif *w, const struct whatif_edit *e, const struct oracle_layer *l)
+{
+    if (e->layers == LAYERS_ALL)
+        return 1;
+    return is_mixed(w) && (l->window > 0) == (e->layers == LAYERS_WINDOWED);
+}
+
+/* Each frequency of the edit's layers becomes what `fn` makes of it; heads have n_rot rotated
+ * components from now on. */
+static int edit_freq(struct whatif *w, const struct whatif_edit *e, int layer, size_t n_rot,
+                     freq_fn *fn)
+{
+    int changed = n_rot != w->spec.n_rot;
+    double *freq = mem_new(w->spec.n_layer * n_rot / 2, sizeof *freq), *to = freq;
+    double bases[2] = {base_of(w, 0), base_of(w, 1)};
+    if (!freq)
+        return 0;
+    EACH_LAYER(w, l, layer)
+    {
+        struct freq_table t = {w, e, l->freq, bases[l->window > 0], bases[l->window == 0]};
+        for (size_t i = 0; l->freq && i < n_rot / 2; i++) {
+            to[i] = is_in(w, e, l) ? fn(&t, i) : t.was[i];
+            changed |= !(i < w->spec.n_rot / 2 && fabs(to[i] - t.was[i]) <= 1e-9 * fabs(t.was[i]));
+        }
+        l->freq = l->freq ? to : NULL;
+        to += n_rot / 2;
+    }
+    if (layer < 0) {
+        free(w->freq);
+        w->freq = freq;
+    } else {
+        double *at = w->freq + (size_t)layer * n_rot / 2;
+        memcpy(at, freq, n_rot / 2 * sizeof *freq);
+        w->layers[layer].freq = w->layers[layer].freq ? at : NULL;
+        free(freq);
+    }
+    w->spec.n_rot = n_rot;
+    return changed;
+}
+
+/* Without scaling or divisors. */
+static double freq_plain(const struct freq_table *t, size_t i)
+{
+    return pow(t->base, -2 * (double)i / (double)t->w->spec.n_rot);
+}
+
+static double freq_base(const struct freq_table *t, size_t i)
+{
+    return t->was[i] * pow(t->e->x / t->base, -2 * (double)i / (double)t->w->spec.n_rot);
+}
+
+static double freq_other(const struct freq_table *t, size_t i)
+{
+    return pow(t->other, -2 * (double)i / (double)t->w->spec.n_rot);
+}
+
+static double freq_divided(const struct freq_table *t, size_t i)
+{
+    return t->was[i] / t->e->x;
+}
+
+static double freq_linear(const struct freq_table *t, size_t i)
+{
+    return freq_plain(t, i) / t->e->x;
+}
+
+/* The base grows so that the longest wave is x times as long. */
+static double freq_ntk(const struct freq_table *t, size_t i)
+{
+    double n = (double)t->w->spec.n_rot, base = t->base * pow(t->e->x, n / (n - 2));
+    return pow(base, -2 * (double)i / n);
+}
+
+/* Llama 3.1: wavelengths above the original length are divided by x, those below a quarter of it
+ * stay, between them a mix. */
+static double freq_llama3(const struct freq_table *t, size_t i)
+{
+    const double pi = acos(-1), context = t->e->b ? t->e->b : 8192, low = 1, high = 4;
+    double plain = freq_plain(t, i), mix = (context * plain / (2 * pi) - low) / (high - low);
+    mix = fmin(1, fmax(0, mix));
+    return plain * (mix + (1 - mix) / t->e->x);
+}
+
+/* For edit_rotated. Pairs beyond those of the file go on as they do. */
+static double freq_rotated(const struct freq_table *t, size_t i)
+{
+    const struct oracle_spec *o = &t->w->spec;
+    size_t width = (size_t)t->e->a;
+    if (t->e->b & ROTATED_AS_HEAD)
+        width = o->head_dim;
+    else if (t->e->b & ROTATED_AS_FILE)
+        width = o->n_rot;
+    return pow(t->base, -2 * (double)i / (double)width);
+}
+
+/* rope_freqs.weight divides the frequencies of layers without windows. */
+static double freq_given(const struct freq_table *t, size_t i)
+{
+    return freq_plain(t, i) / (double)t->e->given->values[i];
+}
+
+int whatif_freqs_given(struct whatif *w, const struct whatif_tensor *given)
+{
+    struct whatif_edit e = {.given = given, .layers = is_mixed(w) ? LAYERS_GLOBAL : LAYERS_ALL};
+    return given->n == w->spec.n_rot / 2 && edit_freq(w, &e, -1, w->spec.n_rot, freq_given);
+}
+
+#define FREQ_EDIT(name, fn)                                                                        \
+    int name(struct whatif *w, const struct whatif_edit *e, int layer)                             \
+    {                                                                                              \
+        return edit_freq(w, e, layer, w->spec.n_rot, fn);                                          \
+    }
+FREQ_EDIT(edit_rope_other, freq_other)
+FREQ_EDIT(edit_rope_factor, freq_divided)
+FREQ_EDIT(edit_rope_linear, freq_linear)
+FREQ_EDIT(edit_rope_ntk, freq_ntk)
+FREQ_EDIT(edit_rope_llama3, freq_llama3)
+FREQ_EDIT(edit_rope_unscaled, freq_plain)
+
+/* Where layers have two bases, one of them is meant. */
+int edit_rope_base(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    return !(e->layers == LAYERS_ALL && is_mixed(w)) &&
+           edit_freq(w, e, layer, w->spec.n_rot, freq_base);
+}
+
+/* Layers of the edit become like the others, of which there are some. */
+int edit_layers_alike(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const struct oracle_layer *other = NULL;
+    EACH_LAYER(w, l, layer) other = is_in(w, e, l) ? other : l;
+    EACH_LAYER(w, l, layer)
+    if (other && is_in(w, e, l)) {
+        l->freq = other->freq;
+        l->window = other->window;
+    }
+    return other != NULL;
+}
+
+int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n_rot = (size_t)e->a, d = w->spec.head_dim;
+    (void)layer;
+    if (n_rot > d) /* heads are narrower by another edit */
+        return 0;
+    w->spec.n_stored = w->spec.n_rot;
+    w->spec.rot_first = e->b & ROTATED_LAST ? d - n_rot : 0;
+    w->spec.rot_apart = e->b & ROTATED_ACROSS ? d / 2 : 0;
+    int changed = edit_freq(w, e, -1, n_rot, freq_rotated);
+    EACH_LAYER(w, l, -1)
+    if (e->b & ROTATED_ADJACENT) {
+        l->halves = 0;
+        l->stored = ORACLE_AS_SHOWN;
+    }
+    return changed || e->b & (ROTATED_LAST | ROTATED_ACROSS | ROTATED_ADJACENT);
+}
+
+int edit_no_rope(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int changed = 0;
+    EACH_LAYER(w, l, layer)
+    if (is_in(w, e, l)) {
+        changed |= l->freq != NULL;
+        l->freq = NULL;
+    }
+    return changed;
+}
+
+int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    mgpt_tensor t;
+    (void)layer;
+    w->spec.shift = e->a;
+    if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
+        return e->a < 0; /* RoPE sees distances only: all but the positions that stay at 0 */
+    return e->a < 0 || w->n + (size_t)e->a <= t.dims[1];
+}

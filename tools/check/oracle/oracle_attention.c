@@ -1,0 +1,82 @@
+/* The oracle's rotation and attention. See oracle_impl.h. */
+#include "check/oracle/oracle_impl.h"
+
+#include "check/oracle/oracle_math.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t oracle_position(const struct oracle *o, size_t t)
+{
+    return o->s->shift < 0 && t < (size_t)-o->s->shift ? 0 : t + (size_t)o->s->shift;
+}
+
+/* The components of pair i in a row of a tensor. */
+static void rope_pair(const struct oracle *o, int layer, size_t i, size_t pair[2])
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    int stored = l->stored == ORACLE_PAIRS && !l->halves, halves = l->halves || stored;
+    size_t apart = o->s->rot_apart ? o->s->rot_apart : o->s->n_rot / 2;
+    pair[0] = o->s->rot_first + (halves ? i : 2 * i);
+    pair[1] = pair[0] + (halves ? apart : 1);
+    for (int k = 0; k < 2 && stored; k++)
+        pair[k] = oracle_stored(o, layer, pair[k]);
+}
+
+/* n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
+void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
+{
+    const struct oracle_spec *s = o->s;
+    const struct oracle_layer *l = &s->layers[layer];
+    for (size_t i = 0; l->freq && i < s->n_rot / 2; i++) {
+        size_t pair[2];
+        rope_pair(o, layer, i, pair);
+        for (size_t row = 0; row < o->T * heads; row++) {
+            double *v = x + row * o->d;
+            double angle = (double)oracle_position(o, row / heads) * l->freq[i];
+            double a = v[pair[0]], b = v[pair[1]], turn[2] = {cos(angle), sin(angle)};
+            math_round(s, turn, 2);
+            double parts[4] = {a * turn[0], b * turn[1], a * turn[1], b * turn[0]};
+            math_round(s, parts, 4);
+            v[pair[0]] = parts[0] - parts[1];
+            v[pair[1]] = parts[2] + parts[3];
+        }
+    }
+    math_round(s, x, o->T * heads * o->d);
+}
+
+static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size_t h)
+{
+    const size_t read[] = {[ORACLE_KV_GROUPED] = h / (o->H / o->G),
+                           [ORACLE_KV_INTERLEAVED] = h % o->G,
+                           [ORACLE_KV_FIRST] = 0,
+                           [ORACLE_KV_SAME] = h < o->G ? h : o->G - 1};
+    return read[l->kv];
+}
+
+void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    size_t d = o->d, g = kv_head(o, l, h), w = l->window;
+    size_t first = w && t + 1 > w ? t + 1 - w : 0;
+    double *row = o->scores, *out = o->z + (t * o->H + h) * d;
+    for (size_t j = 0; j <= t; j++) {
+        row[j] = 0;
+        for (size_t i = 0; i < d; i++)
+            row[j] += o->q[(t * o->H + h) * d + i] * o->k[(j * o->G + g) * d + i];
+        math_round(o->s, row + j, 1);
+        row[j] = j < first ? -INFINITY : math_cap(row[j] * l->attn_scale, o->s->attn_cap);
+    }
+    math_round(o->s, row, t + 1);
+    oracle_fire(o, MGPT_SCORES, layer, t, h, row, t + 1);
+    for (size_t j = 0; j < first; j++)
+        row[j] = 0;
+    math_softmax(row + first, t + 1 - first);
+    math_round(o->s, row, t + 1);
+    oracle_fire(o, MGPT_WEIGHTS, layer, t, h, row, t + 1);
+    memset(out, 0, d * sizeof *out);
+    for (size_t j = first; j <= t; j++)
+        for (size_t i = 0; i < d; i++)
+            out[i] += row[j] * o->v[(j * o->G + g) * d + i];
+    math_round(o->s, out, d);
+}
