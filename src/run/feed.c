@@ -165,10 +165,11 @@ static int reserve_scores(mgpt_session *s, size_t watched, size_t n, mgpt_error 
     return MGPT_OK;
 }
 
-/* Reserves `rows` rows of logits in the scratch. A single row goes to the spare buffer instead. */
+/* Reserves `rows` rows of logits in the scratch, of whole panels for the fused path. A single row
+ * goes to the spare buffer instead. */
 static int reserve_logits(mgpt_session *s, size_t rows, mgpt_error *err)
 {
-    size_t n = rows * s->model->shape.n_vocab;
+    size_t n = rows * panels_of(s->model->shape.n_vocab) * PANEL;
     if (rows > 1 && !arr_reserve(s->scratch.logits, n))
         return err_memory(err, "logits", n * sizeof(float));
     return MGPT_OK;
@@ -300,13 +301,12 @@ static int run_pass(mgpt_session *lead, size_t n_segments)
         fused = fused && seg->begin == 0 && takes_fused_path(seg->session, seg->points);
         spare = seg->n_out ? seg->session->spare : spare;
     }
-    if (fused) {
-        fused_forward(&r);
-        return 1;
-    }
     size_t V = lead->model->shape.n_vocab;
     r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, V};
-    panel_forward(&r);
+    if (fused)
+        fused_forward(&r);
+    else
+        panel_forward(&r);
     for (size_t i = 0; r.n_out > 1 && i < n_segments; i++)
         if (segments[i].is_last)
             memcpy(segments[i].session->spare,

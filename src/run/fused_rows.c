@@ -1,8 +1,10 @@
 /* The fused path: describes the rows of a pass and runs them in one call (fused.h). The call is the
- * second compilation of page.inc. No session of the pass has a tap. */
+ * second compilation of page.inc. Taps of the pass see logits only. */
 #include "base/mem.h"
 #include "page/fused.h"
 #include "run/session.h"
+
+#include <string.h>
 
 enum { ROWS_AT_A_TIME = 24 }; /* a multiple of the kernel's rows per tile */
 
@@ -52,17 +54,23 @@ void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
 void fused_forward(pass *p)
 {
     struct fused_row rows[ROWS_AT_A_TIME];
-    size_t n = 0;
+    size_t n = 0, V = p->logits.cols, room = panels_of(V) * PANEL;
+    float *logits = p->logits.at;
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
-        mgpt_session *s = seg->session;
+        const mgpt_session *s = seg->session;
         for (size_t j = 0; j < seg->n; j++) {
-            float *logits = seg->n_out && j + 1 == seg->n ? s->spare : NULL;
-            rows[n++] = fused_row_at(s, s->tokens[seg->pos + j], seg->pos + j, logits);
+            int seen = j + seg->n_out >= seg->n;
+            rows[n++] =
+                fused_row_at(s, s->tokens[seg->pos + j], seg->pos + j, seen ? logits : NULL);
+            logits += seen ? room : 0;
             if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
                 run_fused_rows(p->model->fused, rows, n, p->s);
                 n = 0;
             }
         }
     }
+    for (size_t i = 1; i < p->n_out; i++)
+        memmove(p->logits.at + i * V, p->logits.at + i * room, V * sizeof(float));
+    SEE(LOGITS, p->logits);
 }

@@ -124,7 +124,6 @@ static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_
     s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
     s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
     s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
-    s->n_chunk = s->n_chunk < s->n_ctx ? s->n_chunk : s->n_ctx;
     return MGPT_OK;
 }
 

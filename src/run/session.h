@@ -122,15 +122,15 @@ static inline void feed_commit(mgpt_session *s, size_t n)
  * other place does. */
 static inline int takes_fused_path(const mgpt_session *s, uint64_t points)
 {
-    return s->model->fused && s->kv.type == KV_F32 && points == 0;
+    return s->model->fused && s->kv.type == KV_F32 && !(points & ~MGPT_POINT_BIT(MGPT_LOGITS));
 }
 
 /* page.inc with the operations of ops.h: the segments' rows through the model to p->logits. Their
  * tokens are in the sessions' arrays, committed or not. forward.c. */
 void panel_forward(pass *p);
 
-/* The page compiled for small models (fused.h), without taps. Logits go to the sessions' spare
- * buffers. fused_rows.c. */
+/* The page compiled for small models (fused.h), which calls taps with the logits only.
+ * fused_rows.c. */
 void fused_forward(pass *p);
 
 /* The fused path for the next token of one session, or of n sessions, with room reserved. Logits go

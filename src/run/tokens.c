@@ -20,7 +20,7 @@ int mgpt_feed(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
 static int is_ready(const mgpt_session *s, int32_t token)
 {
     size_t pos = arr_len(s->tokens);
-    return takes_fused_path(s, s->tap.points) && !s->in_use && token >= 0 &&
+    return s->tap.points == 0 && takes_fused_path(s, 0) && !s->in_use && token >= 0 &&
            (size_t)token < s->model->shape.n_vocab && pos < s->n_ctx && pos < s->kv.own->cap &&
            pos < arr_cap(s->tokens);
 }
