@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pass over this number of tokens takes about as long as one over a single token. */
-enum { SHORT = 16 };
+/* A batch ends at this number of rows. A beginning that contexts share has passes of its own if that
+ * saves this number of rows. */
+enum { BATCH_ROWS = 768, SHARED = 16 };
 
 /* These logits are what the model expects in the place of scored token i. */
 static void score_texts_note(struct scored_text *text, size_t i, const float *logits,
@@ -32,76 +33,39 @@ static size_t score_n_run(const struct scored_text *text)
     return text->n_context + text->n_scored - 1;
 }
 
-/* ---- one text ---- */
-
-struct scoring {
-    struct engine *engine;
-    struct scored_text *text;
-    mgpt_error refused;
-};
+/* ---- passes ---- */
 
 static int score_logits(const mgpt_value *value, void *user)
 {
-    struct scoring *scoring = user;
-    struct scored_text *text = scoring->text;
+    const struct score_job *job = user;
+    size_t n_context = (*job->texts)->n_context;
     for (size_t i = 0; i < (size_t)value->rows; i++) {
         const float *logits = value->data + i * value->stride;
         size_t seen = (size_t)value->pos + i + 1;
-        if (engine_check(scoring->engine, logits, seen - 1, &scoring->refused) < 0)
+        if (engine_check(job->scorer->engine, logits, seen - 1, &job->scorer->refused) < 0)
             return 1;
-        if (seen >= text->n_context)
-            score_texts_note(text, seen - text->n_context, logits, (size_t)value->cols);
+        for (size_t t = 0; t < job->n && seen >= n_context; t++)
+            score_texts_note(job->texts[t], seen - n_context, logits, (size_t)value->cols);
     }
-    return 0;
+    return interrupted();
 }
 
-/* Feeds what the session lacks of a text that it holds the first tokens of. */
-static int feed_rest(struct engine *e, mgpt_session *session, struct scored_text *text)
+/* Runs the jobs in common passes, with scratch and threads of the engine's session. */
+static int run_jobs(struct scorer *s)
 {
-    struct scoring scoring = {.engine = e, .text = text};
-    struct watcher watcher = {MGPT_POINT_BIT(MGPT_LOGITS), score_logits, &scoring, NULL};
     mgpt_error err;
-    size_t pos = mgpt_pos(session);
-    int status =
-        engine_feed(e, session, text->tokens + pos, score_n_run(text) - pos, &watcher, &err);
-    if (status == MGPT_ESTOP && scoring.refused.status < 0)
-        err = scoring.refused;
+    s->runs[0] = (mgpt_run){.session = s->engine->session};
+    int status = s->n_jobs ? engine_feed_many(s->engine, s->runs, s->n_runs + 1, &err) : MGPT_OK;
+    if (status == MGPT_ESTOP && s->refused.status < 0)
+        err = s->refused;
+    s->n_jobs = s->n_runs = s->n_rows = 0;
     return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
 }
 
-/* ---- short texts, side by side ---- */
-
-/* One pass: a token of each text at work. A slot whose text has ended changes place with the last. */
-static int step_slots(struct scorer *s)
+static void add_score_run(struct scorer *s, mgpt_session *session, const int32_t *tokens, size_t n)
 {
-    size_t n_vocab = (size_t)s->engine->info.n_vocab;
-    int32_t tokens[SCORE_SLOTS];
-    mgpt_error err;
-    for (size_t i = 0; i < s->n_live; i++)
-        tokens[i] = s->at_work[i]->tokens[mgpt_pos(s->slots[i])];
-    if (engine_step_many(s->engine, s->slots, tokens, s->n_live, &err) < 0)
-        return cli_fail(NULL, &err);
-    for (size_t i = s->n_live; i-- > 0;) {
-        struct scored_text *text = s->at_work[i];
-        mgpt_session *session = s->slots[i];
-        size_t pos = mgpt_pos(session);
-        if (pos >= text->n_context)
-            score_texts_note(text, pos - text->n_context, mgpt_logits(session), n_vocab);
-        if (pos < score_n_run(text))
-            continue;
-        s->n_live--;
-        s->at_work[i] = s->at_work[s->n_live];
-        s->slots[i] = s->slots[s->n_live];
-        s->slots[s->n_live] = session;
-    }
-    return EXIT_OK;
-}
-
-static int advance(struct scorer *s)
-{
-    if (interrupted())
-        return EXIT_INTERRUPTED;
-    return s->n_live > 1 ? step_slots(s) : feed_rest(s->engine, s->slots[--s->n_live], *s->at_work);
+    s->runs[++s->n_runs] = (mgpt_run){.session = session, .tokens = tokens, .n = n};
+    s->n_rows += n;
 }
 
 static int holds(const mgpt_session *session, const int32_t *tokens, size_t n)
@@ -110,56 +74,33 @@ static int holds(const mgpt_session *session, const int32_t *tokens, size_t n)
            memcmp(mgpt_tokens(session), tokens, n * sizeof *tokens) == 0;
 }
 
-/* Puts a text into a slot whose session holds its first n tokens, as the engine's session does. */
-static int score_begin(struct scorer *s, struct scored_text *text, size_t n)
+/* Tokens [n_held, end) of n texts that are equal so far, in a session that becomes a fork of `from`
+ * at n_held. The logits of the context's last token and of all after it are looked at. */
+static int add_job(struct scorer *s, mgpt_session **session, const mgpt_session *from,
+                   struct scored_text **texts, size_t n, size_t n_held, size_t end)
 {
+    const int32_t *tokens = texts[0]->tokens;
+    struct score_job *job = &s->jobs[s->n_jobs++];
     mgpt_error err;
-    int code = EXIT_OK;
-    while (s->n_live == SCORE_SLOTS && code == EXIT_OK)
-        code = advance(s);
-    if (code != EXIT_OK)
-        return code;
-    mgpt_session **slot = &s->slots[s->n_live];
-    if (!holds(*slot, text->tokens, n)) {
-        mgpt_session_free(*slot);
-        *slot = engine_fork(s->engine, s->engine->session, &err);
+    if (!holds(*session, tokens, n_held)) {
+        mgpt_session_free(*session);
+        *session = engine_fork(s->engine, from, &err);
     }
-    if (!*slot || mgpt_rewind(*slot, n, &err) < 0)
+    *job = (struct score_job){.scorer = s, .texts = texts, .n = n};
+    job->watcher = (struct watcher){MGPT_POINT_BIT(MGPT_LOGITS), score_logits, job, NULL};
+    if (!*session || mgpt_rewind(*session, n_held, &err) < 0 ||
+        engine_watch(s->engine, *session, &job->watcher, &job->steering, &err) < 0)
         return cli_fail(NULL, &err);
-    s->at_work[s->n_live++] = text;
+    size_t looked = texts[0]->n_context - 1 > n_held ? texts[0]->n_context - 1 : n_held;
+    if (looked > n_held) {
+        add_score_run(s, *session, tokens + n_held, looked - n_held);
+        s->runs[s->n_runs].untapped = !engine_watches(s->engine);
+    }
+    add_score_run(s, *session, tokens + looked, end - looked);
     return EXIT_OK;
 }
 
-/* ---- texts with the same context ---- */
-
-/* Runs the context of a group and notes what is expected after it for each text. */
-static int run_context(struct scorer *s, struct scored_text **texts, size_t n)
-{
-    struct engine *e = s->engine;
-    int code = engine_sync(e, e->session, texts[0]->tokens, texts[0]->n_context);
-    for (size_t i = 0; i < n && code == EXIT_OK; i++)
-        score_texts_note(texts[i], 0, mgpt_logits(e->session), (size_t)e->info.n_vocab);
-    return code;
-}
-
-/* A short context that few texts have is run with each of them: its own pass would take longer. */
-static int score_group(struct scorer *s, struct scored_text **texts, size_t n)
-{
-    mgpt_session *session = s->engine->session;
-    size_t from = n * texts[0]->n_context >= SHORT ? texts[0]->n_context : 0;
-    int code = from ? run_context(s, texts, n) : EXIT_OK;
-    for (size_t i = 0; i < n && code == EXIT_OK; i++) {
-        size_t left = score_n_run(texts[i]) - from;
-        if (left == 0)
-            continue;
-        mgpt_rewind(session, from, NULL);
-        code = left <= SHORT ? score_begin(s, texts[i], from)
-                             : feed_rest(s->engine, session, texts[i]);
-    }
-    return code;
-}
-
-/* ---- all of them ---- */
+/* ---- batches ---- */
 
 /* By the tokens of their contexts, so that neighbours also share what theirs begin with. */
 static int compare_contexts(const void *left, const void *right)
@@ -172,21 +113,96 @@ static int compare_contexts(const void *left, const void *right)
     return (a->n_context > b->n_context) - (a->n_context < b->n_context);
 }
 
-static int score_groups(struct scorer *s, struct scored_text **order, size_t n)
+/* The number of tokens that two arrays begin with in common. */
+static size_t n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n])
+        n++;
+    return n;
+}
+
+static size_t n_shared(const struct scored_text *a, const struct scored_text *b)
+{
+    return n_common(a->tokens, a->n_context, b->tokens, b->n_context);
+}
+
+/* The number of texts that have the context of the first one. */
+static size_t group_size(struct scored_text **texts, size_t n)
+{
+    size_t n_group = 1;
+    while (n_group < n && compare_contexts(&texts[0], &texts[n_group]) == 0)
+        n_group++;
+    return n_group;
+}
+
+/* How far a group's context is run with what follows it: to the end of a text that is alone. */
+static size_t first_end(struct scored_text *const *group, size_t n)
+{
+    return n == 1 ? score_n_run(*group) : group[0]->n_context;
+}
+
+/* The number of texts whose contexts are run together: groups that share about the same number of
+ * tokens, *prefix. A single one has its passes alone up to what it shares with the next. */
+static size_t batch_size(struct scored_text **texts, size_t n, size_t *prefix)
+{
+    size_t end = group_size(texts, n), rows = first_end(texts, end), n_groups = 1;
+    *prefix = end < n ? n_shared(texts[0], texts[end]) : 0;
+    for (size_t more; end < n && n_groups < SCORE_SLOTS; end += more, n_groups++) {
+        size_t shared = n_shared(texts[end - 1], texts[end]);
+        more = group_size(texts + end, n - end);
+        rows += first_end(texts + end, more);
+        if (shared > *prefix + SHARED || *prefix > shared + SHARED ||
+            rows > BATCH_ROWS + (n_groups + 1) * *prefix)
+            break;
+    }
+    if (n_groups == 1 && texts[0]->n_context > *prefix + BATCH_ROWS)
+        *prefix = texts[0]->n_context - 1; /* passes of engine_sync can be interrupted everywhere */
+    return end;
+}
+
+/* The number of a context's tokens that the engine's session holds, without its last. */
+static size_t n_held(const struct scorer *s, const struct scored_text *text)
+{
+    const mgpt_session *base = s->engine->session;
+    return n_common(mgpt_tokens(base), mgpt_pos(base), text->tokens, text->n_context - 1);
+}
+
+/* What follows the contexts of groups of several texts. */
+static int score_rests(struct scorer *s, struct scored_text **texts, size_t n)
 {
     int code = EXIT_OK;
-    qsort(order, n, sizeof *order, compare_contexts);
-    for (size_t i = 0, n_group; i < n && code == EXIT_OK; i += n_group) {
-        n_group = 1;
-        while (i + n_group < n && compare_contexts(&order[i], &order[i + n_group]) == 0)
-            n_group++;
-        code = score_group(s, order + i, n_group);
+    for (size_t i = 0, n_group, k = 0; i < n && code == EXIT_OK; i += n_group, k++) {
+        n_group = group_size(texts + i, n - i);
+        size_t held = texts[i]->n_context;
+        for (size_t t = i; n_group > 1 && t < i + n_group && code == EXIT_OK; t++) {
+            if (score_n_run(texts[t]) > held)
+                code = add_job(s, &s->slots[s->n_jobs], s->contexts[k], texts + t, 1, held,
+                               score_n_run(texts[t]));
+            if (code == EXIT_OK && (s->n_jobs == SCORE_SLOTS || s->n_rows >= BATCH_ROWS))
+                code = run_jobs(s);
+        }
     }
-    while (s->n_live > 0 && code == EXIT_OK)
-        code = advance(s);
-    s->n_live = 0;
-    return code;
+    return code == EXIT_OK ? run_jobs(s) : code;
 }
+
+static int score_batch(struct scorer *s, struct scored_text **texts, size_t n, size_t prefix)
+{
+    struct engine *e = s->engine;
+    int code = EXIT_OK;
+    if (prefix >= n_held(s, texts[0]) + SHARED)
+        code = engine_sync(e, e->session, texts[0]->tokens, prefix);
+    for (size_t i = 0, n_group; i < n && code == EXIT_OK; i += n_group) {
+        n_group = group_size(texts + i, n - i);
+        code = add_job(s, &s->contexts[s->n_jobs], e->session, texts + i, n_group,
+                       n_held(s, texts[i]), first_end(texts + i, n_group));
+    }
+    if (code == EXIT_OK)
+        code = run_jobs(s);
+    return code == EXIT_OK ? score_rests(s, texts, n) : code;
+}
+
+/* ---- all of them ---- */
 
 int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
 {
@@ -204,7 +220,12 @@ int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
         if (texts[i].n_scored > 0)
             order[n_order++] = &texts[i];
     }
-    int code = score_groups(s, order, n_order);
+    int code = EXIT_OK;
+    qsort(order, n_order, sizeof *order, compare_contexts);
+    for (size_t i = 0, some, prefix; i < n_order && code == EXIT_OK; i += some) {
+        some = batch_size(order + i, n_order - i, &prefix);
+        code = score_batch(s, order + i, some, prefix);
+    }
     free(order);
     return code;
 }
@@ -212,6 +233,6 @@ int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
 void score_close(struct scorer *s)
 {
     for (size_t i = 0; i < SCORE_SLOTS; i++)
-        mgpt_session_free(s->slots[i]);
+        mgpt_session_free(s->slots[i]), mgpt_session_free(s->contexts[i]);
     *s = (struct scorer){0};
 }

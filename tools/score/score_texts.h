@@ -1,9 +1,9 @@
 /* Log-probabilities of many texts with few passes over the weights.
  *
- * Texts with the same context are a group, whose context runs once. What follows it is fed if it is
- * long: one pass for each chunk of its tokens. Short ones are stepped side by side, each in a fork
- * of the session that holds the context: one pass for a token of each. The numbers are those of the
- * text alone, to the bit, and are added up in the order of its tokens.
+ * Texts with the same context are a group, whose context runs once. Contexts of many groups, and then
+ * what follows them, run in common passes (mgpt_feed_many), each text in a session of its own that
+ * begins as a fork where it shares tokens with others. The numbers are those of the text alone, to
+ * the bit, and are added up in the order of its tokens.
  */
 #ifndef MGPT_SCORE_TEXTS_H
 #define MGPT_SCORE_TEXTS_H
@@ -28,11 +28,21 @@ struct scored_text {
 
 enum { SCORE_SLOTS = 48 };
 
+/* What is expected in a session after the context of n texts, and for one text further on. */
+struct score_job {
+    struct scorer *scorer;
+    struct scored_text **texts;
+    size_t n;
+    struct watcher watcher, steering;
+};
+
 struct scorer {
-    struct engine *engine;            /* with a session, which runs contexts and long texts */
-    mgpt_session *slots[SCORE_SLOTS]; /* sessions for short texts; NULL until they are needed */
-    struct scored_text *at_work[SCORE_SLOTS]; /* by slot: the first n_live */
-    size_t n_live;
+    struct engine *engine; /* with a session, which holds what contexts share */
+    mgpt_session *contexts[SCORE_SLOTS], *slots[SCORE_SLOTS]; /* NULL until they are needed */
+    struct score_job jobs[SCORE_SLOTS];
+    mgpt_run runs[1 + 2 * SCORE_SLOTS]; /* the first one lends its scratch and has no tokens */
+    size_t n_jobs, n_runs, n_rows;      /* of the next passes; n_runs without the first */
+    mgpt_error refused;                 /* logits that are not finite */
 };
 
 /* Fills in nll, is_greedy, logprobs and top for n texts; one with nothing to score needs no tokens.
