@@ -83,4 +83,31 @@ check "--explain: the number of heads" \
 check "... the layer that was recorded at its ends only" eval 'grep -q "^ *layer 0, attention or MLP$" "$tmp/out"'
 check "... attention of other heads is not compared" \
     eval 'grep -q "^heads  *4 in the reference.s attention, which is not compared; the model has 2" "$tmp/out"'
+
+# ---- a hint is not a cause; precision ----
+
+# rounded BITS: the reference's logits with that many bits after the point.
+rounded()
+{
+    python3 - "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$1" <<'END' >"$tmp/short.json"
+import json, struct, sys
+keep = 23 - int(sys.argv[2])
+def short(x):
+    bits = struct.unpack('<I', struct.pack('<f', x))[0] + (1 << keep >> 1) - 1
+    return struct.unpack('<f', struct.pack('<I', bits >> keep << keep))[0]
+for sequence in json.load(open(sys.argv[1])):
+    print(json.dumps({"input": sequence["input"], "logits": [[short(x) for x in row] for row in sequence["logits"]]}))
+END
+}
+rounded 7
+run check "$names" "$tmp/short.json" --explain --report "$tmp/page.md"
+check "logits of bfloat16 are said to be" \
+    eval '[ $code -eq 1 ] && grep -q "^precision  *your reference seems to have run in bfloat16 (its logits are such numbers):" "$tmp/out"'
+check "... and the line that runs it again" grep -q "^run it again in float64  *model = model.double()" "$tmp/out"
+check "... in the page too" grep -q "^    run it again in float64" "$tmp/page.md"
+check "... nothing else is named" eval '! grep -q "^cause" "$tmp/out"'
+run check "$names" "$tmp/short.json" --explain --json
+check "--json: precision" eval 'tail -1 "$tmp/out" | grep -q "\"cause\":null.*\"precision\":{\"type\":\"bfloat16\",\"stored\":true,\"fits\":true"'
+run check "$golden" "$golden/ref.npz" --explain --tol f32
+check "a healthy model: nothing is named" eval '[ $code -eq 0 ] && ! grep -q "^cause\|^hint\|^precision" "$tmp/out"'
 finish

@@ -57,6 +57,14 @@ static void ref_bent(mgpt_point point, int layer, double *row, size_t n, void *u
         row[i] += 0.2 * sin(7 * row[i]) + 0.1 * row[i] * row[i];
 }
 
+/* One column only, so that it looks like a row of the matrix before it. */
+static void ref_bent_column(mgpt_point point, int layer, double *row, size_t n, void *user)
+{
+    (void)user;
+    if (n > 3 && point == MGPT_ATTN_OUT && layer == 0)
+        row[3] += 0.3 * row[3] * row[3] + 0.1;
+}
+
 static void ref_noise(mgpt_point point, int layer, double *row, size_t n, void *user)
 {
     for (size_t i = 0; i < n && point == MGPT_Q && layer == 1; i++)
@@ -168,6 +176,8 @@ static const struct bug cases[] = {
     {"tokens rolled", &llama, NULL, "hook_embed", "token n is the one named n + 1", BY_LOGITS,
      .rename = rolled},
     {"bent", &gpt2, NULL, "blocks.0.hook_mlp_out", NULL, BY_LOGITS, .patch = ref_bent},
+    {"bent column", &llama, NULL, "blocks.0.hook_attn_out", NULL, BY_LOGITS,
+     .patch = ref_bent_column, .n = 5},
     {"noise", &llama, NULL, "blocks.1.attn.hook_q", NULL, BY_LOGITS, .patch = ref_noise},
     {"bent logits", &llama, NULL, "logits", NULL, BY_LOGITS, .patch = ref_logits_bent},
     {"bent logits, tied", &micro_tied, NULL, "logits", NULL, BY_LOGITS, .patch = ref_logits_bent,

@@ -41,7 +41,7 @@ static const struct planted_bug planted_bugs[] = {
     {"roll blk.*.ffn_up.weight 1", "ffn_up.weight", "row n of ffn_up", 0},
     {"times blk.L.ffn_down.weight N -9", "ffn_down.weight", "ffn_down.weight", 0},
     {"plus blk.L.ffn_up.weight N 2", "ffn_up.weight", "ffn_up.weight", 0},
-    {"times blk.L.attn_output.weight all 1.5", "attn_output.weight", "attn_output.weight|post_attention", 0},
+    {"times output.weight all 1.5", "output.weight", "output.weight", 0},
     {"f32 ARCH.attention.scale 0.9", "attn_norm.weight", "attention", 0},
     {"swap blk.0. blk.1.", "ffn_up.weight", "layers", 0},
 };
@@ -63,7 +63,8 @@ static int edits_for(const struct planted_bug *b, struct toy *m, uint64_t *rng, 
     char name[80], layer[4], arch[24], place[24];
     int l = (int)pick(rng, (size_t)m->spec.n_layer), rotates = !toy_find(m, "position_embd.weight");
     snprintf(name, sizeof name, "blk.%d.%s", l, b->tensor ? b->tensor : "");
-    struct toy_tensor *t = b->tensor ? toy_find(m, name) : NULL;
+    struct toy_tensor *t = toy_find(m, name);
+    t = t || !b->tensor ? t : toy_find(m, b->tensor);
     if ((b->tensor && !t) || (b->where == 'r' && !rotates) || (b->where == 'p' && rotates))
         return 0;
     if (strstr(b->edits, "attn_v") && m->spec.n_head_kv < 1)

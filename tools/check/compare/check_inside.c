@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* Of NMSE at one position of one hook. A preset bounds it over all positions; a single one may be
  * ten times larger. Without a bound of NMSE it is 1e-9, far above what float32 on both sides
@@ -27,7 +28,10 @@ static int explain(const struct check_inside *c, const struct answer *answer,
     int status = explain_run(&e, c->engine->model, answer, locate, &err);
     if (status != MGPT_OK)
         return cli_fail(c->path, &err);
-    int code = c->json ? explain_print_json(&e) : explain_print(&e);
+    struct stat about;
+    const char *path = c->engine->path;
+    int is_directory = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    int code = c->json ? explain_print_json(&e) : explain_print(&e, is_directory ? path : NULL);
     if (code == EXIT_OK && e.interrupted)
         code = EXIT_INTERRUPTED;
     explain_free(&e);

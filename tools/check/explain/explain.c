@@ -107,17 +107,12 @@ static int try_listed(struct search *s, uint64_t first)
     return status;
 }
 
-static int explain_is_norm(mgpt_point point)
-{
-    return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_FINAL;
-}
-
 /* What no list holds: the numbers are solved for. A norm's values times factors are its gain. */
 static int try_solved(struct search *s)
 {
     static int (*const solvers[])(struct search *) = {solve_columns, solve_vectors, solve_matrix,
                                                       solve_numbers, solve_fits};
-    int norm = explain_is_norm(answer_hook(s->a, s->target).point), status = MGPT_OK;
+    int norm = stage_is_normed(s->model, answer_hook(s->a, s->target)), status = MGPT_OK;
     for (size_t i = 0; i < 5 && status == MGPT_OK && !s->e->proved; i++)
         status = solvers[norm && i < 2 ? 1 - i : i](s);
     return status;
@@ -180,7 +175,10 @@ static int explain_search(struct search *s)
     int status = search_prove(s, NULL, -1, &e->logits, &e->kernels);
     e->proved = e->kernels;
     if (status == MGPT_OK && !e->proved)
-        status = solve_weights(s, &e->weight);
+        status = solve_precision(s);
+    if (status != MGPT_OK || e->proved || (e->precision.stored && e->precision.fits))
+        return status; /* of numbers that short nothing more can be proved */
+    status = solve_weights(s, &e->weight);
     if (status == MGPT_OK && !e->proved)
         status = search_all(s, 1);
     if (status == MGPT_OK && !e->proved)

@@ -32,6 +32,14 @@ struct explain_weight {
     int not_finite; /* ours is NaN or infinite */
 };
 
+/* How the difference compares with what a shorter type leaves. */
+struct explain_precision {
+    const char *type;    /* the nearest; NULL: it was not looked at */
+    double noise, error; /* of a pass in that type, of the reference: NMSE, the median position's */
+    int stored;          /* the reference's logits are numbers of that type */
+    int fits;            /* the difference is no larger, and has no structure */
+};
+
 struct explain {
     char shape[160]; /* the error over positions, in words */
     double bound;    /* of NMSE: agreement */
@@ -45,6 +53,7 @@ struct explain {
     double logits;              /* NMSE of the logits of a whole pass with the cause */
     struct explain_weight weight;
     char head[160]; /* where nothing restores agreement: what the file shows of a tied head */
+    struct explain_precision precision;
     int interrupted;
 };
 
@@ -57,7 +66,8 @@ void explain_free(struct explain *e);
 /* The cause in words, a weight's tensor, or NULL: none is known. With e->with it is one of two. */
 const char *explain_cause(const struct explain *e);
 
-int explain_print(const struct explain *e);
+/* directory: of a Hugging Face model, for the line that runs it again; or NULL. */
+int explain_print(const struct explain *e, const char *directory);
 int explain_print_json(const struct explain *e);
 
 #endif

@@ -265,8 +265,9 @@ static int try_columns(struct search *s, const struct search_view *view, const f
         text_format(move->tensor, sizeof move->tensor, "%s", p->name);
         move->first = p->first_row;
     }
-    say_places(&c, heads ? s->as_is.spec.head_dim : 0, p ? p->name : locate_stage(hook.point),
-               cause, sizeof cause);
+    const char *what = stage_is_normed(s->model, hook) ? stage_norm(hook.point) : NULL;
+    what = what ? what : locate_stage(hook.point);
+    say_places(&c, heads ? s->as_is.spec.head_dim : 0, p ? p->name : what, cause, sizeof cause);
     return propose_columns(s, move, cause);
 }
 

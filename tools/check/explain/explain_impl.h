@@ -138,6 +138,9 @@ int solve_numbers(struct search *s); /* caps, scales, epsilon, rope: rows of sus
 int solve_fits(
     struct search *s); /* any bias or gain, any weight far from the others: small models */
 
+/* Fills e->precision. */
+int solve_precision(struct search *s);
+
 /* Fills e->head when the head is the embedding. */
 int solve_tied(struct search *s);
 

@@ -4,10 +4,11 @@
 #include "base/mem.h"
 #include "common/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 3 }; /* suspects */
+enum { SHOWN = 3, SHORT = 100 }; /* suspects; times a type's noise that is still like it */
 
 /* What a finding is called: the cause, if a whole pass agrees with it; else a hint. */
 static const char *called(int proved)
@@ -37,13 +38,21 @@ static void print_pass(const char *with, double logits)
            logits);
 }
 
+/* Whether the nearest suspect leaves no more than the rounding of the reference's type. */
+static int leaves_rounding(const struct explain *e)
+{
+    const struct explain_precision *p = &e->precision;
+    double left = arr_len(e->trials) ? e->trials[0].nmse : INFINITY;
+    return p->stored && !p->fits && left < SHORT * p->noise && left * SHORT < e->as_is;
+}
+
 /* The best trial as a cause, a hint or what comes nearest, and the next. */
 static void print_trials(const struct explain *e)
 {
     for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++) {
         const struct explain_trial *t = &e->trials[i];
         int agrees = t->nmse <= e->bound;
-        const char *what = agrees ? called(t->proved) : "nearest";
+        const char *what = agrees || leaves_rounding(e) ? called(t->proved) : "nearest";
         printf("%-32s %s  NMSE %.3g\n", i == 0 ? what : "next", t->cause, t->nmse);
         if (i == 0 && agrees)
             print_pass("it", t->logits);
@@ -52,6 +61,38 @@ static void print_trials(const struct explain *e)
                 "                                 it agrees there, but not everywhere: it is not "
                 "the cause, or not the only one\n");
     }
+}
+
+/* The line that runs the reference again, so that it can be told from a bug. */
+static void print_rerun(const char *directory)
+{
+    printf("run it again in float64          ");
+    if (directory) {
+        printf("model = transformers.AutoModelForCausalLM.from_pretrained(");
+        text_print_quoted(stdout, directory, strlen(directory));
+        printf(", dtype=torch.float64)\n");
+    } else {
+        printf("model = model.double()  # before the lines of mgpt check --help\n");
+    }
+}
+
+static void print_precision(const struct explain *e, const char *directory)
+{
+    const struct explain_precision *p = &e->precision;
+    const char *numbers = p->stored ? " (its logits are such numbers)" : "";
+    if (!p->fits && !p->stored)
+        return;
+    printf("precision                        your reference seems to have run in %s%s:\n"
+           "                                 ",
+           p->type, numbers);
+    if (p->fits)
+        printf("NMSE %.3g, and a pass rounded to it has %.3g\n", p->error, p->noise);
+    else if (leaves_rounding(e))
+        printf("a pass rounded to it has NMSE %.3g, about what the hint leaves\n", p->noise);
+    else
+        printf("NMSE %.3g, but a pass rounded to it has %.3g; no cause can be proved with it\n",
+               p->error, p->noise);
+    print_rerun(directory);
 }
 
 static void print_search(const struct explain *e)
@@ -73,7 +114,7 @@ static void print_both(const struct explain *e)
     print_pass("both", e->logits);
 }
 
-int explain_print(const struct explain *e)
+int explain_print(const struct explain *e, const char *directory)
 {
     if (e->shape[0])
         printf("shape of the error               %s\n", e->shape);
@@ -87,7 +128,9 @@ int explain_print(const struct explain *e)
     } else if (e->with[0]) {
         print_both(e);
     } else {
-        print_search(e);
+        print_precision(e, directory);
+        if (!e->precision.fits)
+            print_search(e);
     }
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
@@ -133,12 +176,20 @@ static const char *hint_of(const struct explain *e)
     return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? e->trials[0].cause : NULL;
 }
 
+static json_t *precision_json(const struct explain_precision *p)
+{
+    if (!p->type || !(p->fits || p->stored))
+        return json_null();
+    return json_pack("{s:s, s:b, s:b, s:o?, s:o?}", "type", p->type, "stored", p->stored, "fits",
+                     p->fits, "nmse", json_real(p->error), "noise", json_real(p->noise));
+}
+
 int explain_print_json(const struct explain *e)
 {
-    return text_json_line(json_pack("{s:s?, s:s?, s:b, s:s?, s:s, s:o, s:o, s:I, s:o?, s:o?, s:b}",
-                                    "cause", explain_cause(e), "with", e->with[0] ? e->with : NULL,
-                                    "restored", e->proved, "hint", hint_of(e), "shape", e->shape,
-                                    "weight", weight_json(&e->weight), "trials", trials_json(e),
-                                    "tried", (json_int_t)e->n_tried, "as_is", json_real(e->as_is),
-                                    "logits", json_real(e->logits), "interrupted", e->interrupted));
+    return text_json_line(json_pack(
+        "{s:s?, s:s?, s:b, s:s?, s:o, s:s, s:o, s:o, s:I, s:o?, s:o?, s:b}", "cause",
+        explain_cause(e), "with", e->with[0] ? e->with : NULL, "restored", e->proved, "hint",
+        hint_of(e), "precision", precision_json(&e->precision), "shape", e->shape, "weight",
+        weight_json(&e->weight), "trials", trials_json(e), "tried", (json_int_t)e->n_tried, "as_is",
+        json_real(e->as_is), "logits", json_real(e->logits), "interrupted", e->interrupted));
 }

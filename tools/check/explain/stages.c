@@ -76,9 +76,19 @@ static size_t first_row(const mgpt_model *m, mgpt_point point)
     return point == MGPT_K ? q : q + (size_t)info.n_head_kv * d;
 }
 
+int stage_is_normed(const mgpt_model *m, struct ref_hook hook)
+{
+    const char *stem = stage_norm(hook.point);
+    char name[80];
+    mgpt_tensor t;
+    if (hook.point != MGPT_ATTN_OUT && hook.point != MGPT_MLP_OUT)
+        return stem != NULL;
+    return stem && stage_tensor(m, hook.layer, stem, ".weight", name, &t);
+}
+
 int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook hook)
 {
-    for (size_t i = 0; i < N_STAGES; i++) {
+    for (size_t i = 0; i < N_STAGES && !stage_is_normed(m, hook); i++) {
         if (stages[i].point != hook.point || stages[i].input == NO_INPUT)
             continue;
         *p = (struct stage_product){.stem = stages[i].stem, .input = stages[i].input};

@@ -12,6 +12,10 @@ uint64_t stage_points(const char *tensors);
 /* Stem of the norm whose output a point is; NULL: the point is not the output of a norm. */
 const char *stage_norm(mgpt_point point);
 
+/* Whether a hook holds the output of a norm, as products do where the model has a norm after
+ * them. */
+int stage_is_normed(const mgpt_model *model, struct ref_hook hook);
+
 /* The tensor whose product a hook holds. */
 struct stage_product {
     char name[80]; /* "blk.0.attn_qkv.weight" */

@@ -1,0 +1,195 @@
+/* Differences that are no bug: the reference ran in a shorter type. See explain_impl.h.
+ *
+ * A pass in float64 whose values and weights are rounded to that type at every point says how large
+ * its noise is. The difference is of that kind if it is as large, at every position, and points in
+ * other directions from position to position; what a bug does has a structure.
+ */
+#include "check/explain/explain_impl.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/explain/solve.h"
+#include "common/interrupt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POSITIONS = 12, LEAST = 3, DOUBLE_BITS = 52 };
+
+/* How far the difference may be from a type's noise: of the median, and of single positions. */
+static const double as_large = 25, at_most = 100;
+
+/* Cosine of the differences of two positions, root mean square. */
+static const double one_direction = 0.75;
+
+/* Bits of the significand after the point. */
+static const struct short_type {
+    const char *name, *stored; /* stored: where the logits are such numbers */
+    int bits;
+} types[] = {{"bfloat16", "bfloat16", 7}, {"TF32 or float16", "float16", 10}};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+/* To the nearest value of that many bits, ties to even. */
+static double round_to_bits(double x, int bits)
+{
+    uint64_t u, unit = UINT64_C(1) << (DOUBLE_BITS - bits);
+    memcpy(&u, &x, sizeof u);
+    u += unit / 2 - 1 + (u / unit & 1);
+    u &= ~(unit - 1);
+    if (isfinite(x))
+        memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* ---- a rounded pass ---------------------------------------------------------------------------- */
+
+struct rounded {
+    struct oracle_source source;
+    int bits;       /* 0: not rounded */
+    double *logits; /* [n][n_vocab] */
+};
+
+static enum oracle_tensor rounded_find(void *user, const char *name)
+{
+    const struct rounded *r = user;
+    return r->source.find(r->source.user, name);
+}
+
+static int rounded_read(void *user, const char *name, size_t row, size_t n, float *out,
+                        mgpt_error *err)
+{
+    const struct rounded *r = user;
+    int status = r->source.read(r->source.user, name, row, n, out, err);
+    for (size_t i = 0; i < n && r->bits && status == MGPT_OK; i++)
+        out[i] = (float)round_to_bits((double)out[i], r->bits);
+    return status;
+}
+
+static int rounded_visit(mgpt_point point, int layer, size_t pos, size_t head, double *row,
+                         size_t n, void *user)
+{
+    struct rounded *r = user;
+    (void)layer, (void)head;
+    for (size_t i = 0; i < n && r->bits; i++)
+        row[i] = round_to_bits(row[i], r->bits);
+    if (point == MGPT_LOGITS)
+        memcpy(r->logits + pos * n, row, n * sizeof *row);
+    return interrupted();
+}
+
+static int rounded_pass(struct search *s, size_t n, int bits, double *logits)
+{
+    struct rounded r = {.source = s->as_is.source, .bits = bits, .logits = logits};
+    struct oracle_spec spec = s->as_is.spec;
+    spec.source = (struct oracle_source){rounded_find, rounded_read, &r};
+    return oracle_pass(&spec, s->as_is.tokens, n, rounded_visit, &r, s->err);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------- */
+
+struct noise {
+    size_t n, cols;
+    double *theirs, *ours, *rounded; /* [n][cols]; theirs and rounded become differences */
+    double *error;                   /* [n]: shares of the row's squares */
+};
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Subtracts our logits from `of`; the errors of its rows, in order of size. */
+static void take_errors(struct noise *q, double *of)
+{
+    for (size_t t = 0; t < q->n; t++) {
+        const double *ours = q->ours + t * q->cols;
+        double *row = of + t * q->cols, square = solve_dot(ours, ours, q->cols);
+        for (size_t i = 0; i < q->cols; i++)
+            row[i] -= ours[i];
+        q->error[t] = solve_dot(row, row, q->cols) / fmax(square, 1e-300);
+    }
+    qsort(q->error, q->n, sizeof *q->error, by_size);
+}
+
+/* Root mean square of the cosines of all pairs of rows. */
+static double mean_cosine(const struct noise *q)
+{
+    double sum = 0, pairs = 0;
+    for (size_t t = 0; t < q->n; t++)
+        for (size_t u = 0; u < t; u++) {
+            const double *x = q->theirs + t * q->cols, *y = q->theirs + u * q->cols;
+            double xy = solve_dot(x, y, q->cols),
+                   xxyy = solve_dot(x, x, q->cols) * solve_dot(y, y, q->cols);
+            sum += xxyy > 0 ? xy * xy / xxyy : 1;
+            pairs++;
+        }
+    return sqrt(sum / fmax(pairs, 1));
+}
+
+static int all_short(const struct noise *q, int bits)
+{
+    size_t i = 0, n = q->n * q->cols;
+    while (i < n && round_to_bits(q->theirs[i], bits) == q->theirs[i])
+        i++;
+    return i == n;
+}
+
+/* Compares the reference's errors (the least, the median, the largest) with the noise of one type.
+ * Where only the logits were rounded they may be smaller. */
+static int judge_type(struct search *s, struct noise *q, const struct short_type *type, int stored,
+                      const double sizes[3], struct explain_precision *found)
+{
+    int status = rounded_pass(s, q->n, type->bits, q->rounded);
+    if (status != MGPT_OK)
+        return status;
+    take_errors(q, q->rounded);
+    double noise = q->error[q->n / 2], ratio = sizes[1] / noise;
+    double now = found->noise > 0 ? found->error / found->noise : INFINITY;
+    if (fabs(log(ratio)) >= fabs(log(now)))
+        return MGPT_OK;
+    int not_larger = ratio < as_large && sizes[2] < at_most * noise;
+    int as_small = stored || (ratio > 1 / as_large && sizes[0] * at_most > noise);
+    *found = (struct explain_precision){.type = stored ? type->stored : type->name,
+                                        .noise = noise,
+                                        .error = sizes[1],
+                                        .stored = stored,
+                                        .fits = not_larger && as_small &&
+                                                mean_cosine(q) < one_direction};
+    return MGPT_OK;
+}
+
+static int open_noise(struct search *s, struct noise *q)
+{
+    q->n = s->a->n < POSITIONS ? s->a->n : POSITIONS;
+    q->cols = s->a->n_vocab;
+    q->theirs = search_new(s, q->n * q->cols, sizeof *q->theirs);
+    q->ours = search_new(s, q->n * q->cols, sizeof *q->ours);
+    q->rounded = search_new(s, q->n * q->cols, sizeof *q->rounded);
+    q->error = search_new(s, q->n, sizeof *q->error);
+    if (!q->theirs || !q->ours || !q->rounded || !q->error)
+        return MGPT_EMEM;
+    int status = MGPT_OK;
+    for (size_t t = 0; t < q->n && status == MGPT_OK; t++)
+        status = answer_read(s->a, s->a->n_hooks, t, 0, q->theirs + t * q->cols, s->err);
+    return status == MGPT_OK ? rounded_pass(s, q->n, 0, q->ours) : status;
+}
+
+int solve_precision(struct search *s)
+{
+    struct explain_precision *found = &s->e->precision;
+    struct noise q;
+    int status = open_noise(s, &q);
+    if (status != MGPT_OK || q.n < LEAST)
+        return status;
+    int stored = 0;
+    for (int i = N_TYPES; i-- > 0;)
+        stored = all_short(&q, types[i].bits) ? types[i].bits : stored;
+    take_errors(&q, q.theirs);
+    const double sizes[3] = {q.error[0], q.error[q.n / 2], q.error[q.n - 1]};
+    for (int i = 0; i < N_TYPES && status == MGPT_OK && isfinite(sizes[2]); i++)
+        if (!stored || stored == types[i].bits)
+            status = judge_type(s, &q, &types[i], stored != 0, sizes, found);
+    return status;
+}
