@@ -94,19 +94,24 @@ test('colours: lighter is larger, middle is zero, ink can be read', () => {
 });
 
 test('addresses: what is written is read, what is wrong is left out', () => {
-    const state = { view: 'attention', layer: 0, head: 2, query: 4, key: 1, step: 5, what: 'scores', ids: [26, 0, 13, 13, 0],
+    const state = { view: 'attention', layer: 0, head: 2, query: 4, key: 1, step: 5, what: 'scores', ids: [26, 0, 13, 13, 0], other: [1, 2],
         edits: [{ kind: 'head', layer: 0, head: 3, scale: 0 }, { kind: 'mlp', layer: 0, head: 0, scale: 'mean' },
             { kind: 'head', layer: 1, head: 0, scale: -1.5 }] };
-    const { step, ...rest } = state;
+    const { step, other, ...rest } = state; // the clean text goes with a patch
     assert.deepStrictEqual(Link.parse(Link.format(state)), rest);
+    const patch = { kind: 'patch', over: 'attn_out', layer: 2, head: 0, pos: 3, scale: 'patch' }, clean = [26, 1], corrupt = [26, 0];
+    const sent = Link.format({ ...state, other: clean, edits: [{ ...patch, clean, corrupt }, { kind: 'steer', scale: 2 }] });
+    assert.match(sent, /edits=attn_out\.2\.0\.3:patch&other=26\.1&/); // no address holds a vector
+    assert.deepStrictEqual(Link.parse(sent).edits.map((e) => Link.fill(e, state.ids, clean)), [{ ...patch, clean, corrupt }]);
+    assert.deepStrictEqual(Link.fill({ ...patch, scale: 0.5 }, corrupt, []), { ...patch, scale: 0.5, clean: corrupt, corrupt: null });
     assert.strictEqual(Link.parse(Link.format({ ...state, step: 3 })).step, 3);
     assert.deepStrictEqual(Link.parse('#layer=0&head=2&query=4'), { layer: 0, head: 2, query: 4 });
     assert.deepStrictEqual(Link.parse('#layer=-1&head=x&ids=1.a&view=<b>&edits=0:1&what=all&=&nothing'), {});
     assert.deepStrictEqual(Link.parse('#__proto__=1&constructor=2'), {});
     assert.deepStrictEqual(Link.parse(''), {});
-    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], what: 'weights' };
+    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], other: [], what: 'weights' };
     assert.strictEqual(Link.format(home), '#at=4&head=0.2&cell=0.s2.4.3&walk=7&ids=26.0.13.13.0');
-    const { step: _s, edits: _e, what: _w, ...named } = home;
+    const { step: _s, edits: _e, what: _w, other: _o, ...named } = home;
     assert.deepStrictEqual(Link.parse(Link.format(home)), named);
     assert.deepStrictEqual(Link.parse('#cell=<b>&walk=x'), { view: 'home' });
 });

@@ -216,11 +216,13 @@ async function stepping(page) {
 async function drawing(page) {
     await page.eval(`App.edit([26, 0]); App.set({ view: 'predict', temperature: 0.5, seed: 7 })`);
     await click(page, '#end');
+    await page.until('App.state.ids.length > 2 && document.getElementById("draw-stop").hidden');
     const want = run(['generate', weights('names'), '-p', 'a', '--temp', '0.5', '--seed', '7']).trim();
     const drawn = (await ids(page)).slice(1).filter((id) => id !== 26).map((id) => String.fromCharCode(97 + id)).join('');
     assert.strictEqual(drawn, want);
     const before = await ids(page);
     await click(page, '#resample');
+    await page.until('App.state.ids.length > 2 && document.getElementById("draw-stop").hidden');
     assert.strictEqual(await page.eval('App.state.seed'), 8);
     assert.deepStrictEqual((await ids(page)).slice(0, 2), before.slice(0, 2));
     await page.eval('App.edit(new Array(16).fill(0))');
@@ -249,6 +251,99 @@ async function experimenting(page) {
     assert.strictEqual(await page.eval('App.state.edits[0].scale'), 1.5);
     await click(page, '#clear');
     assert.deepStrictEqual(await page.eval('App.state.edits'), []);
+}
+
+// Two texts, a sweep, a click on its map: the numbers are those of mgpt patch.
+async function patching(page) {
+    const choose = (name, value) => page.eval(`{ const s = document.querySelector('select[aria-label="${name}"]'); s.value = '${value}'; s.dispatchEvent(new Event('change')); }`);
+    const set = (id, value) => page.eval(`document.getElementById('${id}').value = ${JSON.stringify(value)}`);
+    const take = async (text) => {
+        await set('clean', text);
+        await page.eval(`document.getElementById('clean').form.requestSubmit()`);
+    };
+    const done = () => page.until(`/sites, \\d+ runs|Stopped/.test(document.getElementById('patch').parentNode.innerText) && document.getElementById('patch-stop').hidden`);
+    await page.eval(`App.edit([26, 14, 11, 8, 21, 4, 17]); App.set({ view: 'experiment', edits: [] })`);
+    await take('olivi');
+    assert.match(await page.text('.room:not([hidden])'), /The clean text has 6 tokens, this one 7: a patch needs the same number/);
+    await click(page, '#patch');
+    assert.match(await message(page), /The clean text has 6 tokens and the corrupted one 7: a patch needs the same number/);
+    await take('Olivia');
+    assert.match(await message(page), /The clean text: character 'O' \(U\+004F\) at byte 0 is not in the vocabulary/);
+    await take('a'.repeat(20));
+    assert.match(await message(page), /21 tokens do not fit: the context is 16 positions/);
+    await take('olivia');
+    await choose('Site', 'z');
+    await set('token-a', 'ab');
+    await click(page, '#patch');
+    assert.match(await message(page), /measure: 'ab' is 2 tokens, expected one/);
+    await set('token-a', 'a');
+    await set('token-b', 'e');
+    await click(page, '#patch');
+    await done();
+    const want = JSON.parse(run(['patch', weights('names'), '--clean', 'olivia', '--corrupt', 'oliver', '--metric', 'a - e', '--over', 'z', '--json']));
+    const all = want.grids[0].values.flat(2), shown = plain(await cells(page, '#sweep-map td[role=gridcell]')).map(Number);
+    assert.strictEqual(shown.length, 4 * 7);
+    shown.forEach((v, i) => assert(Math.abs(v - (all[i] - want.corrupt.value)) < 0.06, `site ${i}: ${v}`));
+    await page.eval(`document.querySelector('#sweep-map td[data-at="1 6"]').click()`);
+    assert.deepStrictEqual(await page.eval('App.state.edits.map((e) => [e.over, e.layer, e.head, e.pos, e.scale])'), [['z', 0, 1, 6, 'patch']]);
+    assert.strictEqual(await page.eval('Engine.logits(6, 0)[0] - Engine.logits(6, 0)[4]'), all[1 * 7 + 6], 'the click makes the change of the site');
+    assert.match(await page.text('#edits'), /z 0\.1 at 6 from the clean text/);
+    await page.until(`document.querySelectorAll('.world .later').length > 1 && document.getElementById('worlds-stop').hidden`);
+    assert.match(await page.text('.room:not([hidden])'), /As it is[^]*With the changes/);
+    await page.until(`/edits=z\\.0\\.1\\.6:patch&other=26\\.14\\.11\\.8\\.21\\.8\\.0/.test(location.hash)`);
+    const hash = await page.eval('location.hash'), there = await page.eval('Array.from(Engine.logits(6, 0))');
+    await page.eval(`location.hash = '#view=predict'`);
+    await page.until('App.state.view === "predict" && !App.state.edits.length');
+    await page.eval(`location.hash = ${JSON.stringify(hash)}`);
+    await page.until('App.state.edits.length === 1');
+    assert.deepStrictEqual(await page.eval('Array.from(Engine.logits(6, 0))'), there, 'the address makes it again');
+    await page.eval(`document.querySelector('#sweep-map td[tabindex="0"]').focus()`);
+    await page.press('ArrowLeft');
+    assert.strictEqual(await page.eval('App.state.edits[0].pos'), 6); // arrows only look
+    await page.press('Enter');
+    assert.strictEqual(await page.eval('App.state.edits[0].pos'), 5);
+    await choose('becomes', 'zero');
+    await click(page, '#patch');
+    await done();
+    assert.deepStrictEqual(await page.eval('App.state.edits'), []); // a new sweep takes the patch back
+    await choose('becomes', 'patch');
+    await click(page, '#clear');
+}
+
+async function steering(page) {
+    await page.eval(`App.edit([26, 0, 13, 13, 0]); App.set({ view: 'experiment' })`);
+    await page.eval(`document.getElementById('steer-more').value = 'anna'; document.getElementById('steer-less').value = 'bob'`);
+    await click(page, '#steer-make');
+    assert.deepStrictEqual(await page.eval('App.state.edits.map((e) => [e.kind, e.scale])'), [['steer', 1]]);
+    const one = await page.eval('Array.from(Engine.value("blocks.0.hook_resid_post", 0).data)');
+    await slide(page, 'steer-scale', 2);
+    const two = await page.eval('Array.from(Engine.value("blocks.0.hook_resid_post", 0).data)');
+    const none = await page.eval('Array.from(Engine.value("blocks.0.hook_resid_post", 1).data)');
+    none.forEach((v, i) => assert(Math.abs(two[i] - v - 2 * (one[i] - v)) < 1e-5));
+    assert.match(await page.text('#edits'), /steering × 2\.0/);
+    await page.eval(`{ const f = document.getElementById('steer-file'), d = new DataTransfer(); d.items.add(new File([new Uint8Array([1, 2, 3])], 'v.npy'));
+        f.files = d.files; f.dispatchEvent(new Event('change')); }`);
+    await page.until(`/Steering: /.test(document.getElementById('message').innerText)`);
+    assert.strictEqual(await page.eval('App.state.edits.length'), 1); // the vector in force stays
+    await click(page, '#steer-off');
+    assert.deepStrictEqual(await page.eval('App.state.edits'), []);
+}
+
+async function neurons(page) {
+    await page.eval(`App.edit([26, 0, 13, 13, 0]); App.set({ view: 'experiment' })`);
+    await click(page, '#neuron-best');
+    const post = await page.eval('Array.from(Engine.value("blocks.0.mlp.hook_post", 0).data.slice(4 * 64, 5 * 64))');
+    const unit = Number(await page.eval(`document.getElementById('neuron-unit').value`));
+    assert.strictEqual(unit, post.indexOf(Math.max(...post)));
+    await page.eval(`document.getElementById('neuron-text').value = 'bob\\nanna\\nOtto'`);
+    await click(page, '#neuron-go');
+    await page.until(`document.getElementById('neuron-stop').hidden && document.querySelector('.snippet')`);
+    const text = await page.text('.room:not([hidden])');
+    assert(text.includes(post[unit].toFixed(4)) || Number((await cells(page, 'tr:has(.snippet) th'))[0]) >= post[unit] - 1e-4);
+    assert.deepStrictEqual(await page.eval('Array.from(App.state.ids)'), [26, 0, 13, 13, 0]);
+    await page.eval(`document.getElementById('neuron-unit').value = '64'`);
+    await click(page, '#neuron-go');
+    assert.match(await message(page), /Neurons: Neuron: expected 0 to 63, found “64”/);
 }
 
 // Every preset that mgpt attend has, and the controls.
@@ -384,7 +479,7 @@ async function main() {
         [golden, files[4][1]]], 20));
     await test('the numbers of the REPL are on the screen', () => replAgrees(names));
     await test('the canonical anna', annaAgrees);
-    for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, lessons }))
+    for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, patching, steering, neurons, lessons }))
         await test(name, () => visit(names, '#view=predict', body));
     for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));

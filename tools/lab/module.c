@@ -132,9 +132,15 @@ mgpt_model *lab_model(void)
     return lab.model;
 }
 
+mgpt_session *lab_session(int lane)
+{
+    return lab.lanes[lane].session;
+}
+
 void lab_close(void)
 {
     lab_patch_close();
+    lab_neuron_close();
     lab_change_close();
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);
@@ -295,10 +301,9 @@ int lab_draft(int which, size_t n)
     mgpt_session_free(lane->draft);
     lane->draft = mgpt_fork(lane->session, &lab.err);
     int status = lane->draft ? mgpt_rewind(lane->draft, n, &lab.err) : MGPT_EMEM;
-    const uint64_t points =
-        MGPT_POINT_BIT(MGPT_FINAL) - MGPT_POINT_BIT(MGPT_RESID_PRE); /* where changes are made */
     if (status == MGPT_OK && lane->change)
-        status = mgpt_tap(lane->draft, points, draft_tap, lane->change, &lab.err);
+        status = mgpt_tap(lane->draft, lab_change_points(lane->change), draft_tap, lane->change,
+                          &lab.err);
     return status;
 }
 

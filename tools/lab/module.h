@@ -5,7 +5,7 @@
  * of the model, for all positions. Functions that return int return a negative mgpt_status on
  * failure, those that return a pointer NULL; lab_error() then says why. Pointers that are returned
  * are the module's own and stay until the next call. Nothing here imports anything but page.matches
- * (wasm/split.c).
+ * (wasm/split.c) and page.number (wasm/command.c).
  */
 #ifndef MGPT_LAB_MODULE_H
 #define MGPT_LAB_MODULE_H
@@ -91,6 +91,10 @@ LAB_API(lab_weights) const float *lab_weights(const char *name, size_t first, si
 
 /* Final norm and head on row `pos` of a residual: the logit lens. */
 LAB_API(lab_lens) const float *lab_lens(int lane, int point, int layer, size_t pos);
+
+/* Final norm and head on what a neuron adds to the residual when it fires: its column of the MLP's
+ * output matrix. */
+LAB_API(lab_neuron) const float *lab_neuron(int layer, int unit);
 
 /* A logit as a sum: doubles [total, token embedding, position embedding, biases, rounding, then per
  * layer its heads and its MLP]. */

@@ -28,6 +28,14 @@ void lab_change_close(void)
     change = (struct lab_change){0};
 }
 
+uint64_t lab_change_points(const struct lab_change *c)
+{
+    uint64_t points = edits_points(&c->edits);
+    if (c->steering.rows)
+        points |= MGPT_POINT_BIT(MGPT_RESID_POST);
+    return c->site.grid ? points | MGPT_POINT_BIT(c->site.grid->point) : points;
+}
+
 void lab_change_apply(const struct lab_change *c, const mgpt_value *value)
 {
     if (c->steering.rows && value->point == MGPT_RESID_POST)

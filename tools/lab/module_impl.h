@@ -18,16 +18,19 @@ struct lab_change {
 
 /* The model of the page, or NULL, and its change. */
 mgpt_model *lab_model(void);
+mgpt_session *lab_session(int lane);
 struct lab_change *lab_change(void);
 
 /* For a model; and without it. */
 void lab_change_open(const mgpt_info *info);
 void lab_change_close(void);
 
-/* Changes what a tap sees. */
+/* The points where something changes, and what changes what a tap sees there. */
+uint64_t lab_change_points(const struct lab_change *change);
 void lab_change_apply(const struct lab_change *change, const mgpt_value *value);
 
 void lab_patch_close(void);
+void lab_neuron_close(void);
 
 /* The module's error, and what sets it to `what` and returns MGPT_EARG. */
 mgpt_error *lab_last_error(void);

@@ -132,13 +132,16 @@ const Engine = (() => {
         return n;
     }
 
+    // The same: wasm/command.c.
+    const number = (text, n) => Number(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, text >>> 0, n)));
+
     // ---- opening ----
 
     async function openModule() {
         const bytes = await carried('mgpt-module');
         if (!bytes)
             return;
-        const module = await WebAssembly.instantiate(bytes, {page: {matches}});
+        const module = await WebAssembly.instantiate(bytes, {page: {matches, number}});
         wasm = module.instance.exports;
         if (wasm._initialize)
             wasm._initialize();

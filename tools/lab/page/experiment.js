@@ -1,6 +1,6 @@
 'use strict';
-// Changes to the model: heads and MLPs ablated or scaled, and what that does to the next token,
-// compared with the run without.
+// The experiment room: heads and MLPs ablated or scaled, values patched, vectors added, and what that does
+// to the model, compared with the run without.
 const Experiment = (() => {
     const { h, fill, table, bar, button, choice, slider, card } = Dom;
     const TOP = 5;
@@ -11,7 +11,15 @@ const Experiment = (() => {
     const find = (edits, part) => edits.find((e) => same(e, part));
     const touches = (state, layer, head) => Boolean(find(state.edits, { kind: 'head', layer, head }));
     const name = (part) => (part.kind === 'mlp' ? `mlp.${part.layer}` : `${part.layer}.${part.head}`);
+    const PATCHED = { patch: 'from the clean text', zero: 'off', mean: 'mean' };
     const showScale = (s) => (s === 'mean' ? 'mean' : s === 0 ? 'off' : `× ${Numbers.fixed(s, 2)}`);
+
+    // A change in words.
+    function editName(e) {
+        if (e.kind === 'steer') return `steering × ${Numbers.fixed(e.scale, 1)}`;
+        if (e.kind !== 'patch') return `${name(e)} ${showScale(e.scale)}`;
+        return `${e.over} ${e.layer}.${e.head} at ${e.pos} ${PATCHED[e.scale] || showScale(e.scale)}`;
+    }
 
     // scale 1 takes the change away.
     function put(part, scale) {
@@ -51,9 +59,9 @@ const Experiment = (() => {
     // ---- the effect ----
 
     function showEffect(state) {
-        if (!state.edits.length) return fill(effect, h('p', null, 'Nothing is changed. Choose a head or an MLP, then take it out or scale it.'));
+        if (!state.edits.length) return fill(effect, h('p', null, 'Nothing is changed. Sweep two texts and click a cell; or choose a head or an MLP, then take it out or scale it.'));
         const before = Engine.logits(state.query, 1), after = Engine.logits(state.query, 0);
-        const list = h('p', null, 'In force: ', state.edits.map((e) => [h('span.tag', null, `${name(e)} ${showScale(e.scale)}`), ' ']));
+        const list = h('p', null, 'In force: ', state.edits.map((e) => [h('span.tag', null, editName(e)), ' ']));
         if (Numbers.same(before, after)) return fill(effect, list, h('p', null, 'The next token’s logits are the same, to the bit.'));
         const tops = Numbers.top(after, TOP), rows = tops.concat(Numbers.top(before, TOP).filter((id) => !tops.includes(id)));
         const zb = Numbers.logSum(before), za = Numbers.logSum(after);
@@ -120,13 +128,13 @@ const Experiment = (() => {
             on: (v) => put(chosen, v) });
         kindChoice = choice('the chosen part', [['1', 'as it is'], ['0', 'off'], ['mean', 'mean'], ['other', 'scaled']], '1',
             (v) => put(chosen, v === 'mean' ? 'mean' : v === 'other' ? 0.5 : Number(v)));
-        return root.append(h('div.columns', null,
-            h('div', null, card('Parts of the model', 'A click chooses, another takes out. Off: its output is zero. Mean: its output is '
-                + 'replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
+        return root.append(Patching.promptsCard(), h('div.columns', null, Patching.sweepCard(), Worlds.mount()), h('div.columns', null,
+            h('div', null, card('Parts of the model', 'A click chooses, another takes out. Off: its output is zero. '
+                + 'Mean: its output is replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
                 button('Clear all', () => App.set({ edits: [] }), { id: 'clear' }))),
             card('Which part matters', 'Each part taken out alone, and what that does to the next token.',
-                button('Take out each part', sweep, { id: 'sweep' }), sweepEl)),
-            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls))));
+                button('Take out each part', sweep, { id: 'sweep' }), sweepEl), Steering.mount()),
+            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls), Neurons.mount())));
     }
 
     function update(state) {
@@ -139,7 +147,10 @@ const Experiment = (() => {
         if (scale !== 'mean') factor.set(scale);
         showEffect(state);
         showKls(state);
+        Patching.update(state);
+        Steering.update(state);
+        Worlds.update(state);
     }
 
-    return { id: 'experiment', title: 'Experiment', mount, update, touches };
+    return { editName, id: 'experiment', title: 'Experiment', mount, update, touches };
 })();

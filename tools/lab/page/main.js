@@ -64,7 +64,7 @@ const Main = (() => {
     function showEdits(state) {
         const el = $('edits');
         el.hidden = !state.edits.length;
-        if (state.edits.length) fill(el, 'Changed: ', state.edits.map((e) => [h('span.tag', null, Link.editText(e).replace(':', ' × ').replace('× mean', '= mean')), ' ']),
+        if (state.edits.length) fill(el, 'Changed: ', state.edits.map((e) => [h('span.tag', null, Experiment.editName(e)), ' ']),
             button('Clear', () => App.set({ edits: [] }), { kind: '.small' }));
     }
 
@@ -125,7 +125,7 @@ const Main = (() => {
     function fromAddress() {
         const { ids, edits, example, ...rest } = Link.parse(location.hash);
         const begin = firstTokens();
-        const all = { cell: '', walk: 0, ...rest, ids: ids || begin, edits: edits || [] };
+        const all = { cell: '', walk: 0, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;
         if (!App.set({ ...all, prompt: all.ids.length })) {

@@ -36,8 +36,8 @@ const Matrix = (() => {
 
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
     // j), masked(i, j) ('' | 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i,
-    // j)}.
-    function create(label, { maxRows = 16, maxCols = 16, id = '', large = false } = {}) {
+    // j), onChoose(i, j) (click or Enter), onHover(i, j)}.
+    function create(label, { maxRows = 16, maxCols = 16, id = '', large = false, overviewOf = [8, 320, 320] } = {}) {
         const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
         const whole = h('div.overview', { hidden: true }, overview, frame);
         const table = h('table', { role: 'grid', 'aria-label': label });
@@ -95,7 +95,8 @@ const Matrix = (() => {
             if (whole.hidden) return;
             draw(overview, m);
             const share = (a, b) => `${(100 * a) / b}%`;
-            const zoom = Math.max(1, Math.min(8, Math.floor(320 / Math.max(m.cols, m.rows))));
+            const [most, width, height] = overviewOf; // pixels of a cell, of all columns, of all rows
+            const zoom = Math.max(1, Math.min(most, Math.floor(width / m.cols), Math.floor(height / m.rows)));
             overview.style.setProperty('width', `${m.cols * zoom}px`);
             overview.style.setProperty('height', `${Math.max(m.rows * zoom, 8)}px`);
             for (const [key, v] of [['left', share(left, m.cols)], ['top', share(top, m.rows)],
@@ -149,20 +150,33 @@ const Matrix = (() => {
             if (!cell) return;
             select(cell[0], cell[1]);
             cells[cell[0] - top]?.[cell[1] - left]?.focus({ preventScroll: true });
+            if (m.onChoose) m.onChoose(cell[0], cell[1]);
+        });
+        table.addEventListener('mouseover', (e) => {
+            const cell = m && m.onHover && at(e.target);
+            if (cell) m.onHover(cell[0], cell[1]);
         });
         table.addEventListener('keydown', (e) => {
             const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
                 Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
             const cell = at(e.target), by = moves[e.key];
+            if (cell && e.key === 'Enter' && m.onChoose) m.onChoose(cell[0], cell[1]);
             if (!cell || !by || e.ctrlKey || e.altKey || e.metaKey) return;
             e.preventDefault();
             e.stopPropagation();
             select(cell[0] + by[0], cell[1] + by[1]);
         });
-        overview.addEventListener('click', (e) => {
+        const under = (e) => {
             const box = overview.getBoundingClientRect();
-            select(Math.floor(((e.clientY - box.top) / box.height) * m.rows),
-                Math.floor(((e.clientX - box.left) / box.width) * m.cols));
+            return [Math.floor(((e.clientY - box.top) / box.height) * m.rows), Math.floor(((e.clientX - box.left) / box.width) * m.cols)];
+        };
+        overview.addEventListener('click', (e) => {
+            select(...under(e));
+            if (m.onChoose) m.onChoose(...m.selected);
+        });
+        overview.addEventListener('mousemove', (e) => {
+            const [i, j] = under(e);
+            if (m.onHover && i >= 0 && j >= 0 && i < m.rows && j < m.cols) m.onHover(i, j);
         });
         return { el, update };
     }

@@ -5,7 +5,7 @@ const Predict = (() => {
     const { h, fill, table, bar, button, slider, card } = Dom;
     const SHOWN = 12, MOST_DRAWN = 256;
 
-    let bars, title, temperature, topK, topP, seed, drawnText, lossEl;
+    let bars, title, temperature, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, writing = 0;
 
     const sampling = (s) => ({ temperature: s.temperature, topK: s.topK, topP: s.topP });
 
@@ -51,17 +51,31 @@ const Predict = (() => {
         return -1;
     }
 
-    function toTheEnd() {
-        for (let i = 0; i < MOST_DRAWN && App.state.step < Engine.info.context; i++) {
-            const id = drawOne(false);
-            if (id < 0 || Token.isEnd(id)) break;
+    // In slices, so that the page stays alive; another change of the text ends it.
+    async function toTheEnd() {
+        const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length), changed = App.changed, mine = ++writing;
+        if (!Engine.live) return refuse(Strip.NO);
+        if (ids.length === Engine.info.context) return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
+        const show = (all) => {
+            const alive = mine === writing && App.changed === changed;
+            if (alive) showDrawn(all.slice(prompt), `${all.length - ids.length} tokens …`);
+            stopButton.hidden = !alive;
+            return alive;
+        };
+        try {
+            const all = await Trials.extend(ids, s.edits, MOST_DRAWN, { ...sampling(s), seed: s.seed, counter: ids.length - prompt }, show);
+            if (App.changed === changed) App.set({ ids: all, prompt });
+        } catch (e) {
+            refuse(e.message);
         }
+        stopButton.hidden = true;
+        return undefined;
     }
 
     function resample() {
         const s = App.state;
-        if (!App.set({ ids: Array.from(s.ids).slice(0, s.prompt), prompt: s.prompt, seed: s.seed + 1 })) return;
-        toTheEnd();
+        if (!App.set({ ids: Array.from(s.ids).slice(0, s.prompt), prompt: s.prompt, seed: s.seed + 1 })) return undefined;
+        return toTheEnd();
     }
 
     // ---- loss ----
@@ -76,6 +90,13 @@ const Predict = (() => {
         return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'true next', 'p', 'rank', '−log p', ''], rows)),
             h('p.sum', null, `average −log p over ${losses.length} tokens: `, h('b', null, Numbers.fixed(mean, 6)),
                 ` nats = ${Numbers.fixed(mean / Math.LN2)} bits; perplexity ${Numbers.fixed(Math.exp(mean))}`));
+    }
+
+    // As text: the prompt, then what was drawn.
+    function showDrawn(drawn, note) {
+        const { state } = App, before = Array.from(state.ids.slice(0, state.prompt));
+        Running.show(drawnText, before.concat(drawn), (i) => (i < before.length ? { later: true } : {}));
+        drawnNote.textContent = drawn.length ? note : 'Nothing drawn yet.';
     }
 
     // ---- the view ----
@@ -94,7 +115,9 @@ const Predict = (() => {
         title = h('p.lead');
         bars = h('div.scroll');
         lossEl = h('div');
-        drawnText = h('p.drawn', { 'aria-live': 'polite' });
+        stopButton = button('Stop', () => writing++, { id: 'draw-stop', hidden: true });
+        drawnText = h('p.running.drawn');
+        drawnNote = h('p.note', { 'aria-live': 'polite' });
         temperature = slider('Temperature', { min: 0, max: 5, step: 0.05, value: 1, id: 'temperature',
             show: (v) => Numbers.fixed(v, 2), on: (v) => App.set({ temperature: v }) });
         topP = slider('Top-p', { min: 0.05, max: 1, step: 0.05, value: 1, id: 'top-p', show: (v) => Numbers.fixed(v, 2),
@@ -106,8 +129,8 @@ const Predict = (() => {
             h('div', null, card('Draw', 'The project’s own sampler: a seed draws here what mgpt generate --seed draws.',
                 h('div.row.live', null, topK.el, topP.el, seed.el), h('div.row.live', null,
                     button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
-                    button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }),
-                    button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText),
+                    button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }), stopButton,
+                    button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText, drawnNote),
             card('Loss', 'How the text that is there was foreseen, token by token.', lossEl))));
     }
 
@@ -118,8 +141,7 @@ const Predict = (() => {
         if (document.activeElement !== seed.input) seed.input.value = state.seed;
         showBars(state);
         showLoss(state);
-        const drawn = state.ids.slice(state.prompt);
-        fill(drawnText, drawn.length ? ['Drawn: ', drawn.map((id) => [Token.el(id), ' '])] : 'Nothing drawn yet.');
+        showDrawn(Array.from(state.ids.slice(state.prompt)), '');
     }
 
     return { id: 'predict', title: 'Next token', mount, update, drawOne };

@@ -8,13 +8,26 @@ const Link = (() => {
         cell: /^\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
-        const what = e.kind === 'head' ? `${e.layer}.${e.head}` : `mlp.${e.layer}`;
+        const what = { head: () => `${e.layer}.${e.head}`, mlp: () => `mlp.${e.layer}`, steer: () => 'steer',
+            patch: () => `${e.over}.${e.layer}.${e.head}.${e.pos}` }[e.kind]();
         return `${what}:${e.scale}`;
+    }
+
+    // A patched site; fill() gives it its texts.
+    function parsePatch(text) {
+        const m = /^([a-z_]+)\.(\d+)\.(\d+)\.(\d+):(patch|zero|mean|-?\d+(?:\.\d+)?)$/.exec(text);
+        return m && { kind: 'patch', over: m[1], layer: Number(m[2]), head: Number(m[3]), pos: Number(m[4]), scale: /[a-z]/.test(m[5]) ? m[5] : Number(m[5]) };
+    }
+
+    // The texts of a patch that came by address: `other` is the clean one.
+    function fill(edit, ids, other) {
+        if (edit.kind !== 'patch' || edit.clean) return edit;
+        return edit.scale === 'patch' ? { ...edit, clean: other, corrupt: ids.slice(0, other.length) } : { ...edit, clean: ids, corrupt: null };
     }
 
     function parseEdit(text) {
         const m = /^(?:mlp\.(\d+)|(\d+)\.(\d+)):(mean|-?\d+(?:\.\d+)?)$/.exec(text);
-        if (!m) return null;
+        if (!m) return parsePatch(text);
         const scale = m[4] === 'mean' ? 'mean' : Number(m[4]);
         return m[1] !== undefined ? { kind: 'mlp', layer: Number(m[1]), head: 0, scale }
             : { kind: 'head', layer: Number(m[2]), head: Number(m[3]), scale };
@@ -30,7 +43,7 @@ const Link = (() => {
             else if (key === 'head' && /^\d+\.\d+$/.test(value)) [out.layer, out.head] = value.split('.').map(Number);
             else if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
             else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
-            else if (key === 'ids' && /^\d+(\.\d+)*$/.test(value)) out.ids = value.split('.').map(Number);
+            else if ((key === 'ids' || key === 'other') && /^\d+(\.\d+)*$/.test(value)) out[key] = value.split('.').map(Number);
             else if (key === 'edits') {
                 const edits = value.split(',').map(parseEdit);
                 if (edits.every((e) => e)) out.edits = edits;
@@ -53,16 +66,18 @@ const Link = (() => {
         for (const key of s.view === 'home' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
         if (s.what !== 'weights') parts.push(`what=${s.what}`);
-        if (s.edits.length) parts.push(`edits=${s.edits.map(editText).join(',')}`);
+        const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
+        if (edits.length) parts.push(`edits=${edits.map(editText).join(',')}`);
+        if (s.other.length && (s.view === 'experiment' || edits.some((e) => e.scale === 'patch'))) parts.push(`other=${s.other.join('.')}`);
         if (s.ids.length) parts.push(`ids=${Array.from(s.ids).join('.')}`);
         return '#' + parts.join('&');
     }
 
-    return { parse, format, editText };
+    return { parse, format, fill, editText };
 })();
 
 const App = (() => {
-    const state = { view: 'home', cell: '', walk: 0, ids: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
+    const state = { view: 'home', cell: '', walk: 0, ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };

@@ -92,6 +92,9 @@ const Trials = (() => {
         return bytes;
     }
 
+    // Logits of what a neuron writes into the residual, through the final norm and the head.
+    const neuron = (layer, unit) => Engine.module.floatsAt(Engine.module.wasm.lab_neuron(layer, unit), Engine.info.vocab);
+
     // ---- drafts ----
 
     // Goes on after the first `from` tokens of a lane: at most `most` tokens, drawn as `mgpt generate --seed`
@@ -105,12 +108,29 @@ const Trials = (() => {
             if (Engine.piece(ids[ids.length - 1]).end || ids.length === most || from + ids.length === info.context) break;
             logits = module.floatsAt(module.wasm.lab_draft_step(lane, ids[ids.length - 1]), info.vocab);
             if (now() - began < SLICE) continue;
+            await pause(); // there may be another draft by now
             if (show(ids) === false) break;
-            await pause();
             began = now();
         }
         return ids;
     }
 
-    return { kinds: ['steer', 'patch'], begin, run, step, values, metricOf, apply, steerRead, npyOf, write };
+    // The same in lane 0 itself, for the text that is shown: App.set then finds these tokens computed, in the
+    // run without changes, too. Returns all ids.
+    async function extend(ids, edits, most, sampling, show) {
+        const all = Array.from(ids), end = Math.min(Engine.info.context, ids.length + most);
+        for (let began = now(); all.length < end;) {
+            all.push(Engine.sample(all.length - 1, { ...sampling, counter: sampling.counter + all.length - ids.length }));
+            Engine.run(all, edits, 0);
+            if (Engine.piece(all[all.length - 1]).end) break;
+            if (now() - began < SLICE) continue;
+            if (edits.length) Engine.run(all, [], 1);
+            await pause(); // the page may have changed lane 0 meanwhile
+            if (show(all) === false) break;
+            began = now();
+        }
+        return all;
+    }
+
+    return { extend, kinds: ['steer', 'patch'], begin, run, step, values, metricOf, apply, steerRead, npyOf, neuron, write };
 })();

@@ -12,6 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The number that n bytes of text are, or NaN; the page's language reads it as strtod does, in less
+ * code. */
+__attribute__((import_module("page"), import_name("number"))) double page_number(const char *text,
+                                                                                 size_t n);
+
+double strtod(const char *text, char **end)
+{
+    size_t n = strlen(text);
+    double v = page_number(text, n);
+    *end = (char *)(uintptr_t)text + (v == v ? n : 0);
+    return v;
+}
+
 void cli_note(const char *fmt, ...)
 {
     char line[sizeof((mgpt_error *)0)->text];

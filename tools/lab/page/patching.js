@@ -1,0 +1,243 @@
+'use strict';
+// Two prompts and the sweep between them: which value inside the model makes the difference (mgpt patch).
+const Patching = (() => {
+    const { h, fill, button, choice, select, card } = Dom;
+    const POINTS = ['resid_pre', 'resid_mid', 'resid_post', 'attn_out', 'mlp_out', 'z', 'pattern', 'q', 'k', 'v'];
+    const MODES = [['patch', 'from the clean text'], ['zero', 'zero'], ['mean', 'mean of the text'], ['scale', 'times']];
+
+    let input, cleanText, corruptText, between, over, mode, measure, a, b, factor, goButton, stopButton, status, map, hover, view, result, stopped;
+
+    // ---- the two prompts ----
+
+    // The shown text with another token in the middle: the likeliest that is not there.
+    function suggest(state) {
+        const ids = Array.from(state.ids.slice(0, state.step)), blank = (id) => Token.of(id).control || Token.isEnd(id) || /^(␣|\\n)*$/.test(Token.text(id));
+        if (ids.length < 2) return [];
+        let at = Math.ceil(ids.length / 2);
+        while (at > 1 && (at >= ids.length || blank(ids[at]))) at--;
+        const others = Numbers.top(Engine.logits(at - 1, 0), 12).filter((id) => id !== ids[at] && !blank(id));
+        ids[at] = others[0] === undefined ? (ids[at] + 1) % Engine.info.vocab : others[0];
+        return ids;
+    }
+
+    function readClean() {
+        const { info, canEncode, encode } = Engine;
+        if (!canEncode) {
+            const ids = input.value.trim().split(/[\s,]+/).filter(Boolean).map(Number), bad = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= info.vocab);
+            if (!ids.length || bad !== undefined)
+                throw new Error(`This model has no text: write token ids from 0 to ${info.vocab - 1}, with spaces between them.`);
+            return ids;
+        }
+        const ids = (info.add_bos ? [info.bos] : []).concat(Array.from(encode(input.value)));
+        if (ids.length > info.context) throw new Error(`${ids.length} tokens do not fit: the context is ${info.context} positions.`);
+        return ids;
+    }
+
+    function typed() {
+        try {
+            App.set({ other: readClean() });
+            App.say('');
+        } catch (e) {
+            App.say(`The clean text: ${e.message}`, true);
+        }
+    }
+
+    const asInput = (ids) => (Engine.canEncode ? Running.ofTokens(ids.slice(Engine.info.add_bos ? 1 : 0)) : ids.join(' '));
+
+    function showPrompts(state) {
+        const clean = state.other, text = Array.from(state.ids.slice(0, state.step)), same = (i) => clean[i] === text[i];
+        const look = (i) => (same(i) ? {} : { chosen: true, title: 'differs' });
+        Running.show(cleanText, clean, look);
+        Running.show(corruptText, text, look);
+        const n = text.filter((id, i) => !same(i)).length, lengths = clean.length !== text.length;
+        fill(between, lengths ? `The clean text has ${clean.length} tokens, this one ${text.length}: a patch needs the same number.`
+            : n ? `${text.length} tokens each; ${n === 1 ? 'one differs' : `${n} differ`}.` : 'Both texts are the same: there is nothing to patch.');
+        between.classList.toggle('bad', lengths);
+    }
+
+    function promptsCard() {
+        input = h('textarea#clean', { rows: 1, 'aria-label': 'clean text', autocapitalize: 'off', spellcheck: 'false' });
+        input.addEventListener('keydown', (e) => { // Shift and Enter is a line of the text
+            if (e.key !== 'Enter' || e.shiftKey) return;
+            e.preventDefault();
+            typed();
+        });
+        cleanText = h('p.running');
+        corruptText = h('p.running');
+        between = h('p.note', { 'aria-live': 'polite' });
+        const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, h('label.grow', null, h('span', null, 'Clean'), input),
+            h('button', { type: 'submit' }, 'Take'));
+        return card('Two texts', 'The clean one behaves as you wish, the corrupted one, which is the text above, does not. They differ in what matters '
+            + 'and have the same number of tokens.', h('div.worlds', null,
+            h('div.world', null, h('h4', null, 'Clean'), cleanText, form, button('Swap both', swap, { kind: '.small', id: 'swap' })),
+            h('div.world', null, h('h4', null, 'Corrupted (the text above)'), corruptText, between)));
+    }
+
+    function swap() {
+        const { other, ids, step } = App.state;
+        if (App.edit(Array.from(other))) App.set({ other: Array.from(ids.slice(0, step)), edits: [] });
+    }
+
+    // ---- what is measured ----
+
+    const pieceOf = (id) => (Engine.canEncode ? Token.text(id) : String(id)), shownSpaces = (text) => text.replace(/␣/g, ' ');
+
+    // What each text goes on with.
+    function suggestTokens(state) {
+        const first = (ids) => {
+            const of = Engine.live && ids.length ? lastLogits(ids) : null;
+            return of ? Numbers.top(of, 3) : [0];
+        };
+        const x = first(state.other), y = first(Array.from(state.ids.slice(0, state.step)));
+        a.value = pieceOf(x[0]);
+        b.value = pieceOf(y.find((id) => id !== x[0]) ?? y[0]);
+    }
+
+    // Lane 1 is the run without changes: it is given back its tokens.
+    function lastLogits(ids) {
+        Engine.run(ids, [], 1);
+        const logits = Engine.logits(ids.length - 1, 1);
+        Engine.run(App.state.ids, [], 1);
+        return logits;
+    }
+
+    const metricText = (kind) => shownSpaces({ difference: `${a.value} - ${b.value}`, logprob: `logprob:${a.value}`, kl: 'kl' }[kind]);
+    const scaleOf = (m) => (m === 'scale' ? Number(factor.value) : m);
+
+    function settings() {
+        const { state } = App, m = mode.el.querySelector('select').value, ids = Array.from(state.ids.slice(0, state.step));
+        if (m === 'scale' && !Number.isFinite(scaleOf(m))) throw new Error(`Times: expected a number, found “${factor.value}”.`);
+        if (m === 'patch' && state.other.length !== ids.length)
+            throw new Error(`The clean text has ${state.other.length} tokens and the corrupted one ${ids.length}: a patch needs the same number.`);
+        return { over: over.el.querySelector('select').value, mode: m === 'scale' ? `scale:${scaleOf(m)}` : m, scale: scaleOf(m),
+            metric: metricText(measure.el.querySelector('select').value), clean: m === 'patch' ? state.other : ids, corrupt: m === 'patch' ? ids : null };
+    }
+
+    // ---- the sweep ----
+
+    async function sweep() {
+        let what;
+        stopped = false;
+        try {
+            App.set({ edits: App.state.edits.filter((e) => e.kind !== 'patch') });
+            what = settings();
+            result = { ...what, ...Trials.begin(what), at: [-1, -1] };
+        } catch (e) {
+            return App.say(e.message, true);
+        }
+        App.say('');
+        const mine = result;
+        goButton.hidden = true;
+        stopButton.hidden = false;
+        try {
+            await Trials.run(() => mine === result && !stopped && showProgress());
+        } catch (e) {
+            App.say(e.message, true);
+        }
+        if (mine === result) finish();
+        return undefined;
+    }
+
+    function showProgress() {
+        result.values = Trials.values();
+        status.textContent = `${result.total - result.left} of ${result.total} runs`;
+        showMap();
+        return true;
+    }
+
+    function finish() {
+        result.values = Trials.values();
+        result.base = Trials.metricOf(result.corrupt ? 'corrupt' : 'clean');
+        goButton.hidden = false;
+        stopButton.hidden = true;
+        status.textContent = stopped ? `Stopped after ${result.total - result.left} of ${result.total} runs: dots are not known.` : `${result.values.length} sites, ${result.total} runs.`;
+        showMap();
+    }
+
+    // Rows and columns of the map: with heads, all of them over positions, or layers over heads at one position.
+    const byHeads = () => view.el.querySelector('input:checked').value === 'heads' && result.heads > 0;
+
+    function siteOf(i, j) {
+        const heads = result.heads || 1;
+        if (byHeads()) return { layer: i, head: j, pos: result.place };
+        return { layer: Math.floor(i / heads), head: i % heads, pos: j };
+    }
+
+    const valueOf = (s) => result.values[(s.layer * (result.heads || 1) + s.head) * result.n + s.pos];
+
+    function siteName(s) {
+        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${Token.at(s.pos)}`;
+    }
+
+    function say(i, j) {
+        const s = siteOf(i, j), v = valueOf(s), whole = Trials.metricOf('clean') - result.base, d = v - result.base;
+        fill(hover, h('b', null, siteName(s)), Number.isNaN(v) ? ': not known' : [`: measure ${Numbers.fixed(v, 4)}, change ${Numbers.signed(d, 4)}`,
+            result.corrupt && Math.abs(whole) > 1e-12 && `, ${Numbers.fixed((100 * d) / whole, 0)} % of the way to the clean text`]);
+    }
+
+    function showMap() {
+        const heads = result.heads || 1, grouped = byHeads();
+        result.base = Trials.metricOf(result.corrupt ? 'corrupt' : 'clean');
+        result.place = result.place === undefined ? result.n - 1 : result.place;
+        const change = (i, j) => valueOf(siteOf(i, j)) - result.base, known = Array.from(result.values, (v) => Math.abs(v - result.base)).filter((v) => v >= 0);
+        const high = Math.max(1e-12, ...known), digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(high))));
+        view.el.hidden = !result.heads;
+        map.update({ rows: grouped ? result.layers : result.layers * heads, cols: grouped ? heads : result.n,
+            rowName: result.heads && !grouped ? 'layer.head' : 'layer', colName: grouped ? 'head' : 'after',
+            rowLabel: (i) => (result.heads && !grouped ? `${Math.floor(i / heads)}.${i % heads}` : String(i)),
+            colLabel: (j) => (grouped ? String(j) : `${j}\n${Token.text((result.corrupt || result.clean)[j])}`),
+            value: change, masked: (i, j) => (Number.isNaN(change(i, j)) ? 'hidden' : ''), scale: Colour.diverging(high, App.state.dark),
+            format: (v) => Numbers.fixed(v, digits), selected: result.at, onHover: say,
+            onSelect: (i, j) => { result.at = [i, j]; if (!grouped) result.place = j; say(i, j); showMap(); }, onChoose: patch });
+    }
+
+    // This site is changed from now on, in every room.
+    function patch(i, j) {
+        const s = siteOf(i, j), rest = App.state.edits.filter((e) => e.kind !== 'patch');
+        App.set({ edits: rest.concat({ kind: 'patch', over: result.over, ...s, scale: result.scale, clean: result.clean, corrupt: result.corrupt }) });
+    }
+
+    function sweepCard() {
+        over = select('Site', POINTS.map((p) => [p, p]), Engine.info.layers < 3 ? 'z' : 'resid_pre', () => {});
+        mode = select('becomes', MODES, 'patch', (v) => { factor.hidden = v !== 'scale'; });
+        factor = h('input.cell', { type: 'text', inputmode: 'decimal', value: '0.5', 'aria-label': 'factor', hidden: true });
+        measure = select('Measure', [['difference', 'logit of A − logit of B'], ['logprob', 'log-probability of A'], ['kl', 'KL from the clean text']], 'difference', (v) => {
+            a.parentNode.hidden = v === 'kl';
+            b.parentNode.hidden = v !== 'difference';
+        });
+        a = h('input.cell#token-a', { type: 'text', autocomplete: 'off', spellcheck: 'false' });
+        b = h('input.cell#token-b', { type: 'text', autocomplete: 'off', spellcheck: 'false' });
+        goButton = button('Sweep', sweep, { kind: '.main', id: 'patch' });
+        stopButton = button('Stop', () => { stopped = true; }, { id: 'patch-stop', hidden: true });
+        status = h('span.note', { 'aria-live': 'polite' });
+        hover = h('p.note');
+        view = choice('rows and columns', [['positions', 'over positions'], ['heads', 'layers × heads, after the chosen token']], 'positions', () => showMap());
+        view.el.hidden = true;
+        map = Matrix.create('change of the measure by site', { id: 'sweep-map', maxRows: 12, overviewOf: [24, 520, 300] });
+        map.el.hidden = true;
+        return card('Where does the difference live', 'Every value of the chosen kind is changed alone, and the measure is read after the last token: the numbers of '
+            + 'mgpt patch, to the bit. Click a cell (or Enter) to keep its change and see what the model says.',
+        h('div.row', null, over.el, mode.el, factor, measure.el, h('label.number', null, h('span', null, 'A'), a), h('label.number', null, h('span', null, 'B'), b)),
+        h('div.row', null, goButton, stopButton, status), view.el, map.el, hover);
+    }
+
+    // ---- the view ----
+
+    let suggestedFor = '';
+
+    function update(state) {
+        const valid = state.other.length && state.other.every((id) => id < Engine.info.vocab) && state.other.length <= Engine.info.context;
+        if (!valid) state.other = suggest(state);
+        const key = `${state.other.join()}|${Array.from(state.ids.slice(0, state.step)).join()}`;
+        if (key !== suggestedFor && state.other.length) {
+            suggestedFor = key;
+            input.value = asInput(state.other);
+            suggestTokens(state);
+        }
+        showPrompts(state);
+        map.el.hidden = !result;
+        if (result) showMap();
+    }
+
+    return { promptsCard, sweepCard, update };
+})();

@@ -1,0 +1,88 @@
+'use strict';
+// Steering vectors: rows that are added to the residual stream after a layer, from a file or from the
+// difference of two texts.
+const Steering = (() => {
+    const { h, fill, button, slider, card } = Dom;
+    const MOST_BYTES = 64 << 20;
+
+    let from, more, layerInput, factor, loaded, what = '';
+
+    const put = (scale) => {
+        const rest = App.state.edits.filter((e) => e.kind !== 'steer');
+        return App.set({ edits: scale === 0 ? rest : rest.concat({ kind: 'steer', scale, name: what }) });
+    };
+
+    function layerOf() {
+        const v = layerInput.value.trim(), n = Engine.info.layers;
+        if (v === '') return -1;
+        if (!/^\d+$/.test(v) || Number(v) >= n) throw new Error(`Layer: expected 0 to ${n - 1}, found “${v}”.`);
+        return Number(v);
+    }
+
+    // From now on these vectors; nothing has changed when they are refused.
+    function take(bytes, layer, name) {
+        Trials.steerRead(bytes, layer);
+        what = name;
+        fill(loaded, 'Loaded: ', h('b', null, name));
+        put(factor.input.valueAsNumber || 1);
+        App.say('');
+    }
+
+    const tell = (e) => App.say(`Steering: ${e.message}`, true);
+
+    async function fileChosen(e) {
+        const file = e.target.files[0];
+        if (!file) return;
+        try {
+            if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${Numbers.count(file.size)} bytes, more than ${Numbers.count(MOST_BYTES)}.`);
+            const bytes = new Uint8Array(await file.arrayBuffer());
+            take(bytes, bytes[0] === 0x47 ? -1 : layerOf(), file.name);
+        } catch (error) {
+            tell(error);
+        }
+        e.target.value = '';
+    }
+
+    // The residual after a layer at the last token of a text.
+    function residual(text, layer) {
+        const ids = (Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(text)));
+        if (!ids.length) throw new Error('A text is empty.');
+        Engine.run(ids, [], 1);
+        const t = Engine.value(`blocks.${layer}.hook_resid_post`, 1), d = t.dims[1];
+        return t.data.slice((ids.length - 1) * d, ids.length * d);
+    }
+
+    function make() {
+        try {
+            const layer = layerOf() < 0 ? Math.floor((Engine.info.layers - 1) / 2) : layerOf();
+            const x = residual(more.value, layer), y = residual(from.value, layer);
+            take(Trials.npyOf(x.map((v, i) => v - y[i])), layer, `“${more.value}” − “${from.value}” after layer ${layer}`);
+        } catch (e) {
+            tell(e);
+        }
+        if (App.state.ids.length) Engine.run(App.state.ids, [], 1);
+    }
+
+    function mount() {
+        const text = (id, value) => h('input', { id, type: 'text', value, autocomplete: 'off', spellcheck: 'false' });
+        const file = h('input#steer-file', { type: 'file', accept: '.npy,.gguf', on: { change: fileChosen } });
+        more = text('steer-more', '');
+        from = text('steer-less', '');
+        layerInput = h('input.cell#steer-layer', { type: 'text', inputmode: 'numeric', placeholder: 'auto' });
+        loaded = h('p.note', { 'aria-live': 'polite' }, 'No vector yet.');
+        factor = slider('Scale', { min: -8, max: 8, step: 0.1, value: 1, id: 'steer-scale', show: (v) => `× ${Numbers.fixed(v, 1)}`, on: (v) => what && put(v) });
+        return card('Steer', 'A vector is added to the residual stream after a layer, at every token: a control vector from a file (.gguf, .npy), or what '
+            + 'sets one text apart from another.', h('div.row', null, h('label.number', null, h('span', null, 'File'), file),
+            h('label.number', null, h('span', null, 'Layer'), layerInput)),
+        h('div.row' + (Engine.canEncode ? '' : '.hidden'), { hidden: !Engine.canEncode }, h('label.grow', null, h('span', null, 'More of'), more),
+            h('label.grow', null, h('span', null, 'less of'), from), button('Make it', make, { id: 'steer-make' })),
+        h('div.row', null, factor.el, button('Take it away', () => put(0), { kind: '.small', id: 'steer-off' })), loaded);
+    }
+
+    function update(state) {
+        const edit = state.edits.find((e) => e.kind === 'steer');
+        if (edit) factor.set(edit.scale);
+    }
+
+    return { mount, update };
+})();
