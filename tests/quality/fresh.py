@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""Fresh random configurations of transformers' model classes: does mgpt run them, refuse them by name, or run them
+wrongly?
+
+    fresh.py MGPT [-n 200] [--seed 0] [--types opt,phi3] [--keep DIR] [-v]
+
+Draws sizes (odd ones, too), tied and untied heads, F32 and BF16 weights, rope variants, windows, biases and
+multipliers, saves each model as people do, computes its logits in float64 with transformers' own code
+(../golden/make_hf.py), and compares them with those of `mgpt check`. Counts what ran with an NMSE of at most 1e-9,
+what was refused by a line that names a key or type, and what is WRONG. The exit code is 1 when anything is.
+It needs PyTorch and transformers (../golden/README.md: versions).
+"""
+import argparse
+import collections
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / 'golden'))
+import make_hf  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import transformers as hf  # noqa: E402
+
+LIMIT = 1e-9
+
+
+class Draw:
+    """One configuration's choices."""
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.of = self.r.choice
+        self.n_ctx = self.of([48, 64, 100])
+
+    def chance(self, p):
+        return self.r.random() < p
+
+    def real(self, low, high):
+        return round(self.r.uniform(low, high), 3)
+
+    def shape(self, kv=True, wide_heads=False, even=True):
+        """The keys that most families share; head_dim may differ from hidden_size / heads."""
+        heads, layers = self.of([1, 2, 3, 4, 6]), self.r.randint(1, 4)
+        head_dim = self.of([4, 6, 8, 10, 16, 22] if even else [3, 5, 8, 12])
+        keys = dict(hidden_size=heads * head_dim, num_attention_heads=heads, num_hidden_layers=layers,
+                    intermediate_size=self.r.randint(5, 70), vocab_size=self.r.randint(17, 130),
+                    max_position_embeddings=self.n_ctx, bos_token_id=0, eos_token_id=1, pad_token_id=None,
+                    tie_word_embeddings=self.chance(0.5))
+        if kv:
+            keys['num_key_value_heads'] = self.of([k for k in (1, 2, 3, 4, 6) if heads % k == 0])
+        if wide_heads:
+            keys['head_dim'] = head_dim
+            keys['hidden_size'] = self.of([heads * head_dim, heads * (head_dim + self.of([1, 5]))])
+        self.head_dim, self.layers = head_dim, layers
+        return keys
+
+    def rope(self, kinds='default default linear llama3 yarn dynamic', theta=(500.0, 10000.0, 1e6), rotated=None):
+        kind = self.of(kinds.split())
+        keys = {'rope_type': kind, 'rope_theta': self.of(theta)}
+        if kind != 'default':
+            keys['factor'] = self.of([2.0, 3.5, 8.0])
+        if kind in ('llama3', 'yarn', 'longrope'):
+            keys['original_max_position_embeddings'] = self.of([16, 32])
+        if kind == 'llama3':
+            keys.update(low_freq_factor=1.0, high_freq_factor=self.of([2.0, 4.0]))
+        if kind == 'yarn' and self.chance(0.4):
+            keys['attention_factor'] = self.real(0.7, 1.5)
+        if kind == 'yarn' and self.chance(0.3):
+            keys.update(beta_fast=self.of([16, 24]), beta_slow=2)
+        if rotated:
+            keys['partial_rotary_factor'] = rotated
+        if kind == 'longrope':
+            del keys['factor']
+            n = int(self.head_dim * (rotated or 1)) // 2
+            keys.update(short_factor=[self.real(1, 2) for _ in range(n)],
+                        long_factor=[self.real(1, 9) for _ in range(n)])
+        return keys
+
+    def layer_types(self):
+        return [self.of(['full_attention', 'sliding_attention']) for _ in range(self.layers)]
+
+    def windows(self):
+        """A window, used or not."""
+        keys = {}
+        if self.chance(0.5):
+            keys = dict(use_sliding_window=True, sliding_window=self.r.randint(1, 30))
+            if self.chance(0.5):
+                keys['layer_types'] = self.layer_types()
+            else:
+                keys['max_window_layers'] = self.r.randint(0, 2)
+        return keys
+
+    def bias(self, *names):
+        return {name: self.chance(0.4) for name in names}
+
+    def act(self, usual):
+        return usual if self.chance(0.7) else self.of(['silu', 'gelu', 'gelu_new', 'relu', 'relu2', 'tanh'])
+
+
+def some_rotated(d, *choices):
+    """Part of a head that is rotated: an even number of components."""
+    return d.of([c for c in choices if int(d.head_dim * c) % 2 == 0 and int(d.head_dim * c) > 0] or [1.0])
+
+
+def neox(d):
+    keys = d.shape(kv=False)
+    rotated = some_rotated(d, 0.25, 0.5, 1.0)
+    return hf.GPTNeoXConfig(**keys, hidden_act=d.act('gelu'), use_parallel_residual=d.chance(0.7),
+                            attention_bias=d.chance(0.8), rope_parameters=d.rope(rotated=rotated))
+
+
+def gemma3(d):
+    keys = d.shape(wide_heads=True)
+    return hf.Gemma3TextConfig(**keys, query_pre_attn_scalar=d.of([d.head_dim, 9]), sliding_window=d.r.randint(1, 30),
+                               layer_types=d.of([None, d.layer_types()]), final_logit_softcapping=d.of([None, 5.0]),
+                               attn_logit_softcapping=d.of([None, None, 3.0]),
+                               rope_parameters={'full_attention': d.rope('default default linear'),
+                                                'sliding_attention': d.rope('default')})
+
+
+def gemma2(d):
+    keys = d.shape(wide_heads=True)
+    keys['hidden_size'] = keys['num_attention_heads'] * (keys['head_dim'] + d.of([0, 2]))
+    return hf.Gemma2Config(**keys, query_pre_attn_scalar=d.of([d.head_dim, 9]), sliding_window=d.r.randint(1, 30),
+                           layer_types=d.of([None, d.layer_types()]), final_logit_softcapping=d.of([None, 5.0]),
+                           attn_logit_softcapping=d.of([2.0, 7.0, None]), rope_parameters=d.rope('default linear'))
+
+
+def olmo3(d):
+    keys = d.shape()
+    return hf.Olmo3Config(**keys, sliding_window=d.r.randint(1, 30), layer_types=d.of([None, d.layer_types()]),
+                          attention_bias=d.chance(0.3),
+                          rope_parameters={'full_attention': d.rope('default yarn'),
+                                           'sliding_attention': d.rope('default')})
+
+
+def gpt2(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.GPT2Config(n_embd=keys['hidden_size'], n_head=keys['num_attention_heads'], n_layer=d.layers,
+                         n_inner=d.of([None, 33]), n_positions=d.n_ctx, vocab_size=keys['vocab_size'],
+                         activation_function=d.act('gelu_new'), scale_attn_weights=d.chance(0.8),
+                         scale_attn_by_inverse_layer_idx=d.chance(0.1), reorder_and_upcast_attn=d.chance(0.1),
+                         tie_word_embeddings=d.chance(0.7), bos_token_id=0, eos_token_id=0)
+
+
+def gpt_neo(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.GPTNeoConfig(hidden_size=keys['hidden_size'], num_heads=keys['num_attention_heads'], num_layers=d.layers,
+                           attention_types=[[['global', 'local'], (d.layers + 1) // 2]] if d.layers % 2 == 0
+                           else [[['local'], d.layers]], window_size=d.r.randint(1, 30),
+                           max_position_embeddings=d.n_ctx, vocab_size=keys['vocab_size'],
+                           activation_function=d.act('gelu_new'), bos_token_id=0, eos_token_id=0)
+
+
+def gpt_bigcode(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.GPTBigCodeConfig(n_embd=keys['hidden_size'], n_head=keys['num_attention_heads'], n_layer=d.layers,
+                               n_inner=d.of([None, 33]), n_positions=d.n_ctx, vocab_size=keys['vocab_size'],
+                               activation_function=d.act('gelu_pytorch_tanh'), multi_query=d.chance(0.7),
+                               scale_attn_weights=d.chance(0.8), bos_token_id=0, eos_token_id=0)
+
+
+def gptj(d, config=hf.GPTJConfig):
+    keys = d.shape(kv=False)
+    heads = d.of([1, 2, 4, 8]) if config is hf.GPTJConfig else 4
+    return config(n_embd=heads * d.head_dim, n_head=heads, n_layer=d.layers, n_inner=d.of([None, 33]),
+                  n_positions=d.n_ctx, vocab_size=keys['vocab_size'], rotary_dim=d.of([2, 4, d.head_dim]),
+                  activation_function=d.act('gelu_new'), tie_word_embeddings=False, bos_token_id=0, eos_token_id=0)
+
+
+def opt(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.OPTConfig(hidden_size=keys['hidden_size'], num_attention_heads=keys['num_attention_heads'],
+                        num_hidden_layers=d.layers, ffn_dim=keys['intermediate_size'], vocab_size=keys['vocab_size'],
+                        max_position_embeddings=d.n_ctx, do_layer_norm_before=d.chance(0.6),
+                        word_embed_proj_dim=d.of([None, None, 7]), enable_bias=d.chance(0.8),
+                        layer_norm_elementwise_affine=d.chance(0.8), activation_function=d.act('relu'),
+                        tie_word_embeddings=d.chance(0.7), bos_token_id=0, eos_token_id=1, pad_token_id=1,
+                        _remove_final_layer_norm=d.chance(0.1))
+
+
+def phi3(d):
+    keys = d.shape()
+    rotated = some_rotated(d, 0.75, 0.5, 1.0)
+    rope = d.rope('default default longrope', rotated=rotated)
+    original = rope.get('original_max_position_embeddings', d.n_ctx)
+    return hf.Phi3Config(**keys, sliding_window=d.of([None, 7, 20]), rope_parameters=rope,
+                         original_max_position_embeddings=original)
+
+
+def bloom(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.BloomConfig(hidden_size=keys['hidden_size'], n_head=keys['num_attention_heads'], n_layer=d.layers,
+                          vocab_size=keys['vocab_size'], seq_length=d.n_ctx, bos_token_id=0, eos_token_id=0,
+                          apply_residual_connection_post_layernorm=d.chance(0.1))
+
+
+def mpt(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.MptConfig(d_model=keys['hidden_size'], n_heads=keys['num_attention_heads'], n_layers=d.layers,
+                        expansion_ratio=d.of([2, 4]), max_seq_len=d.n_ctx, vocab_size=keys['vocab_size'],
+                        attn_config=dict(alibi=True, clip_qkv=d.of([None, None, 0.7]),
+                                         softmax_scale=d.of([None, None, 0.4])),
+                        bos_token_id=0, eos_token_id=0)
+
+
+def falcon(d):
+    keys = d.shape(kv=False)
+    new = d.chance(0.5)
+    return hf.FalconConfig(hidden_size=keys['hidden_size'], num_attention_heads=keys['num_attention_heads'],
+                           num_hidden_layers=d.layers, vocab_size=keys['vocab_size'], new_decoder_architecture=new,
+                           num_kv_heads=d.of([k for k in (1, 2, 3, 4, 6) if keys['num_attention_heads'] % k == 0]),
+                           multi_query=d.chance(0.6), parallel_attn=d.chance(0.7), bias=d.chance(0.3),
+                           alibi=d.chance(0.2), max_position_embeddings=d.n_ctx,
+                           num_ln_in_parallel_attn=d.of([None, 1, 2]) if new else None,
+                           ffn_hidden_size=keys['intermediate_size'], bos_token_id=0, eos_token_id=0,
+                           rope_parameters=d.rope('default linear'))
+
+
+def plain(config, rope=True, kinds='default default linear llama3 yarn dynamic', wide=False, more=None):
+    """A family whose keys are Llama's, and `more`: what a function of the draw adds."""
+
+    def make(d):
+        keys = d.shape(wide_heads=wide)
+        keys.update(more(d) if more else {})
+        if rope and 'rope_parameters' not in keys:
+            keys['rope_parameters'] = d.rope(kinds)
+        return config(**keys)
+
+    return make
+
+
+def granite(d):
+    return dict(embedding_multiplier=d.real(0.5, 12), logits_scaling=d.real(0.5, 8), residual_multiplier=d.real(0.2, 1),
+                attention_multiplier=d.real(0.05, 0.5), **d.bias('attention_bias', 'mlp_bias'))
+
+
+def partial(d, *names, choices=(0.25, 0.5, 1.0)):
+    return dict(rope_parameters=d.rope('default default linear', rotated=some_rotated(d, *choices)), **d.bias(*names))
+
+
+# Those that mgpt claims, and after them some that it does not.
+TYPES = {
+    'llama': plain(hf.LlamaConfig, wide=True, more=lambda d: d.bias('attention_bias', 'mlp_bias')),
+    'mistral': plain(hf.MistralConfig, wide=True, more=lambda d: dict(sliding_window=d.of([None, 5, 23]))),
+    'qwen2': plain(hf.Qwen2Config, more=lambda d: d.windows()),
+    'qwen3': plain(hf.Qwen3Config, wide=True, more=lambda d: dict(d.windows(), **d.bias('attention_bias'))),
+    'smollm3': plain(hf.SmolLM3Config, more=lambda d: dict(
+        no_rope_layer_interval=d.of([4, 4, 2]), use_sliding_window=d.chance(0.3), sliding_window=9,
+        **d.bias('attention_bias', 'mlp_bias'))),
+    'gemma': plain(hf.GemmaConfig, wide=True, more=lambda d: d.bias('attention_bias')),
+    'gemma2': gemma2, 'gemma3_text': gemma3,
+    'gpt2': gpt2, 'gpt_neo': gpt_neo, 'gpt_neox': neox, 'gpt_bigcode': gpt_bigcode, 'gptj': gptj,
+    'codegen': lambda d: gptj(d, hf.CodeGenConfig),
+    'phi': plain(hf.PhiConfig, more=lambda d: partial(d, 'qk_layernorm')),
+    'phi3': phi3,
+    'olmo': plain(hf.OlmoConfig, more=lambda d: dict(clip_qkv=d.of([None, 0.8]), **d.bias('attention_bias'))),
+    'olmo2': plain(hf.Olmo2Config, more=lambda d: d.bias('attention_bias')), 'olmo3': olmo3,
+    'nanochat': plain(hf.NanoChatConfig, kinds='default', more=lambda d: dict(
+        tie_word_embeddings=False, final_logit_softcapping=d.of([15.0, 4.0]), **d.bias('attention_bias'))),
+    'granite': plain(hf.GraniteConfig, more=granite),
+    'starcoder2': plain(hf.Starcoder2Config, more=lambda d: dict(
+        use_bias=d.chance(0.7), sliding_window=d.of([None, 9]))),
+    'stablelm': plain(hf.StableLmConfig, more=lambda d: partial(
+        d, 'use_qkv_bias', 'qk_layernorm', 'use_parallel_residual')),
+    'opt': opt, 'bloom': bloom, 'mpt': mpt, 'falcon': falcon,
+    'cohere': plain(hf.CohereConfig, more=lambda d: dict(
+        logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
+    'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(
+        logit_scale=d.real(0.05, 1), sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
+    'mixtral': plain(hf.MixtralConfig, more=lambda d: dict(num_local_experts=2)),
+    'helium': plain(hf.HeliumConfig), 'arcee': plain(hf.ArceeConfig),
+    'ernie4_5': plain(hf.Ernie4_5Config), 'exaone4': plain(hf.Exaone4Config),
+    'glm4': plain(hf.Glm4Config), 'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config), 'apertus': plain(hf.ApertusConfig),
+    'seed_oss': plain(hf.SeedOssConfig),
+}
+
+
+def save(directory, config, d):
+    """A random model of the configuration and its logits in float64; None: transformers itself cannot."""
+    dtype = torch.bfloat16 if d.chance(0.3) else torch.float32
+    n = d.n_tokens = d.r.randint(8, min(40, d.n_ctx))
+    config.dtype = dtype
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation='eager')
+    make_hf.randomise(model)
+    model.to(dtype).save_pretrained(directory)
+    tokens = torch.tensor([d.r.randrange(config.vocab_size) for _ in range(n)])
+    with make_hf.Float64():
+        model = hf.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64,
+                                                        attn_implementation='eager').eval()
+        with torch.no_grad():
+            logits = model(tokens[None], use_cache=False).logits[0].numpy()
+    np.savez(directory / 'ref.npz', tokens=tokens.numpy(), logits=logits)
+
+
+def verdict(mgpt, directory, context):
+    """'run', 'refused' or 'WRONG', and why. context: positions to convert for, or None."""
+    model = directory
+    if context:
+        model = directory / 'model.gguf'
+        subprocess.run([mgpt, 'convert', directory, model, '--context', str(context)], check=False,
+                       stderr=subprocess.DEVNULL)
+    out = subprocess.run([mgpt, 'check', model, directory / 'ref.npz', '--tol', '1'], text=True, capture_output=True,
+                         check=False)
+    found = re.search(r'^NMSE +(\S+)', out.stdout, re.M)
+    if found and float(found.group(1)) <= LIMIT:
+        return 'run', found.group(1)
+    if found or out.returncode != 3:
+        return 'WRONG', found.group(1) if found else f'exit code {out.returncode}: {out.stderr.strip()[-200:]}'
+    return 'refused', out.stderr.strip().rsplit('config.json: ', 1)[-1][:150]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('mgpt')
+    parser.add_argument('-n', type=int, default=200)
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--types', default=','.join(TYPES))
+    parser.add_argument('--keep', type=pathlib.Path, help='where what is WRONG is kept')
+    parser.add_argument('-v', action='store_true', help='a line for each model')
+    args = parser.parse_args()
+    hf.logging.set_verbosity_error()
+    hf.logging.disable_progress_bar()
+    types, counts, lines = args.types.split(','), collections.defaultdict(collections.Counter), collections.Counter()
+    for i in range(args.n):
+        name = types[i % len(types)]
+        d = Draw(args.seed * 1000003 + i)
+        torch.manual_seed(args.seed * 1000003 + i)
+        with tempfile.TemporaryDirectory(dir=args.keep) as work:
+            work = pathlib.Path(work)
+            try:
+                config = TYPES[name](d)
+                save(work, config, d)
+            except Exception as e:  # what transformers refuses is no model that people have
+                counts[name]['not a model'] += 1
+                if args.v:
+                    print(f'{i:4} {name:12} not a model: {type(e).__name__} {str(e)[:100]!r}')
+                continue
+            rope = getattr(config, 'rope_parameters', None) or {}
+            is_long = rope.get('rope_type') == 'longrope' and d.n_tokens > rope['original_max_position_embeddings']
+            what, why = verdict(args.mgpt, work, d.n_ctx if is_long else None)
+            counts[name][what] += 1
+            if what == 'refused':
+                lines[why.split('; these')[0]] += 1
+            if what == 'WRONG' and args.keep:
+                os.rename(work, args.keep / f'{name}-{i}')
+                work.mkdir()
+            if args.v or what == 'WRONG':
+                print(f'{i:4} {name:12} {what}: {why}', flush=True)
+    total = collections.Counter()
+    for name, count in counts.items():
+        total += count
+        print(f'{name:18}', '  '.join(f'{what} {n}' for what, n in count.items()))
+    for line, n in lines.most_common():
+        print(f'  refused {n:3}: {line}')
+    print('total:', ', '.join(f'{what} {n}' for what, n in total.items()))
+    sys.exit(1 if total['WRONG'] else 0)
+
+
+if __name__ == '__main__':
+    main()
