@@ -27,6 +27,15 @@ static const struct arch rows[] = {
      ROPE(ROPE_HALVES)},
     {.name = "smollm3", .bit = ARCH_SMOLLM3, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .no_rope_every = 4},
+    {.name = "starcoder2", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES)},
+    {.name = "granite", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES, .divides_logits = 1},
+    {.name = "gemma", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .embd_root = 1},
+    {.name = "gemma2", .bit = ARCH_GEMMA2, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
+    {.name = "phi3", .bit = ARCH_PHI3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
      .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };
@@ -51,8 +60,14 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 }
 
 const struct arch_refused arch_refused[] = {
-    {"expert_count", 0},    {"attn_logit_softcapping", 0}, {"logit_scale", 1},
-    {"embedding_scale", 1}, {"residual_scale", 1},
+    {"expert_count", 0, 0},
+    {"attn_logit_softcapping", 0, KNOWS_SCORE_CAP},
+    {"logit_scale", 1, KNOWS_SCALES},
+    {"embedding_scale", 1, KNOWS_SCALES},
+    {"residual_scale", 1, KNOWS_SCALES},
+    {"rope.scaling.yarn_log_multiplier", 0, 0},
+    {"rope.scaling.yarn_ext_factor", 1, 0},
+    {"rope.scaling.yarn_attn_factor", 1, 0},
 };
 const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
 

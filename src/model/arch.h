@@ -11,7 +11,7 @@
 
 enum norm_kind { NORM_NONE, NORM_RMS, NORM_LAYER };
 
-/* Bits for sets of architectures (bind.c). */
+/* Bits for sets of architectures (bind.c). Those with the same tensors share one. */
 enum {
     ARCH_MICROGPT = 1 << 0,
     ARCH_LLAMA = 1 << 1,
@@ -24,8 +24,15 @@ enum {
     ARCH_OLMO = 1 << 8,
     ARCH_OLMO2 = 1 << 9,
     ARCH_SMOLLM3 = 1 << 10,
-    ARCH_NANOCHAT = 1 << 11
+    ARCH_NANOCHAT = 1 << 11,
+    ARCH_GEMMA2 = 1 << 12,
+    ARCH_PHI3 = 1 << 13,
+    ARCH_STABLELM = 1 << 14,
+    ARCH_OPT = 1 << 15
 };
+
+/* Keys that are numbers of some architectures and refused in the others. */
+enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2 };
 
 /* Order of a layer's branches. */
 enum branches {
@@ -49,6 +56,8 @@ struct arch {
     int halves_exchanged;   /* files store the two halves of a head of q and k swapped */
     enum branches branches; /* default of the key use_parallel_residual */
     int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
+    unsigned knows;         /* KNOWS_ bits: keys that other architectures refuse */
+    int divides_logits;     /* the key logit_scale divides, else it multiplies */
     size_t no_rope_every;   /* each n-th layer is not rotated; 0: all layers are */
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */
@@ -68,6 +77,7 @@ const struct arch *arch_find(const char *name, size_t n);
 struct arch_refused {
     const char *key;
     double neutral;
+    unsigned knows; /* architectures with one of these bits have the key */
 };
 extern const struct arch_refused arch_refused[];
 extern const size_t arch_n_refused;

@@ -18,20 +18,22 @@
 /* Sets of architectures. */
 enum {
     ALL = INT_MAX,
-    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2, /* q, k, v in one tensor, or three */
+    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3, /* q, k, v in one tensor, or three */
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2,
-    GATED =
-        ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_OLMO | ARCH_OLMO2 | ARCH_SMOLLM3,
-    POST_NORM = ARCH_GEMMA3 | ARCH_OLMO2
+    GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
+            ARCH_OLMO2 | ARCH_SMOLLM3,
+    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO2,
+    ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2)
 };
 
-enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_HEAD, D_ROT2, D_L };
+enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L };
 
 enum slot_kind {
     VECTOR,     /* const float *: converted to float32 */
     MATRIX,     /* struct linear: packed later */
     QKV_MATRIX, /* rows of q, k, v in one tensor: three consecutive struct linear */
+    GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
     QKV_VECTOR, /* the biases of q, k, v in one tensor */
     QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
     TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
@@ -47,6 +49,9 @@ struct tensor_slot {
     unsigned required, optional; /* sets of architectures */
 };
 
+/* `where` of divisors: the texts that they are for (mgpt_model.rope_short). */
+enum { LONG, SHORT, ANY };
+
 #define M(field) offsetof(struct mgpt_model, field)
 #define L(field) offsetof(struct layer, field)
 
@@ -58,7 +63,9 @@ static const struct tensor_slot model_slots[] = {
     {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
-    {"rope_freqs.weight", DIVISORS, 0, D_ROT2, D_NONE, 0, ARCH_LLAMA},
+    {"rope_freqs.weight", DIVISORS, ANY, D_ROT2, D_NONE, 0, ROPED},
+    {"rope_factors_long.weight", DIVISORS, LONG, D_ROT2, D_NONE, 0, ROPED},
+    {"rope_factors_short.weight", DIVISORS, SHORT, D_ROT2, D_NONE, 0, ROPED},
     {"resid_lambdas", PER_LAYER, L(x_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
     {"x0_lambdas", PER_LAYER, L(x0_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
 };
@@ -82,11 +89,12 @@ static const struct tensor_slot layer_slots[] = {
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
     {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ARCH_PHI2, ARCH_MICROGPT},
-    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_GPT2 | ARCH_GPTNEOX},
+    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, NORM_BIAS & ~ARCH_PHI2},
     {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
     {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
-    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL, 0},
-    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL},
+    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL & ~ARCH_PHI3, 0},
+    {"ffn_up.weight", GATE_UP, L(gate), D_E, D_2F, ARCH_PHI3, 0},
+    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL & ~ARCH_PHI3},
     {"ffn_down.weight", MATRIX, L(down), D_F, D_E, ALL, 0},
     {"ffn_down.bias", VECTOR, L(down.bias), D_E, D_NONE, 0, ALL},
     {"post_ffw_norm.weight", VECTOR, L(post_ffn_norm.gain), D_E, D_NONE, POST_NORM, 0},
@@ -117,6 +125,8 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
         return s->n_q + 2 * s->n_kv;
     case D_F:
         return s->n_ff;
+    case D_2F:
+        return 2 * s->n_ff;
     case D_HEAD:
         return s->head_dim;
     case D_ROT2:
@@ -155,12 +165,13 @@ static int check_value(const struct gguf_tensor *t, size_t i, float v, double mi
                    t->name, i, (double)v, min, max);
 }
 
-static int bind_divisors(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
+static int bind_divisors(mgpt_model *m, size_t texts, const struct gguf_tensor *t, mgpt_error *err)
 {
     const float *divisor = floats_of(m, t, err);
+    int used = texts == ANY || texts == (size_t)m->rope_short;
     if (!divisor)
         return MGPT_EMEM;
-    for (size_t i = 0; i < m->shape.n_rot / 2; i++) {
+    for (size_t i = 0; used && i < m->shape.n_rot / 2; i++) {
         double *freq = &m->ropes[ROPE_GLOBAL].freq[i];
         if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e6, err) < 0)
             return MGPT_EFILE;
@@ -189,6 +200,14 @@ static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor 
         row += rows[i];
     }
     return MGPT_OK;
+}
+
+static int bind_gate_up(mgpt_model *m, struct linear *gate_up, const struct gguf_tensor *t,
+                        mgpt_error *err)
+{
+    size_t n = m->shape.n_ff;
+    int status = pack_plan(m, &gate_up[0], t, 0, n, err);
+    return status < 0 ? status : pack_plan(m, &gate_up[1], t, n, n, err);
 }
 
 static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t,
@@ -230,7 +249,8 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
 static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *where,
                        const struct gguf_tensor *t, mgpt_error *err)
 {
-    int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == TABLE;
+    int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == GATE_UP ||
+                slot->kind == TABLE;
     if (!later && file_load(&m->file, t->offset, t->size, err) < 0)
         return MGPT_EIO;
     switch (slot->kind) {
@@ -241,13 +261,15 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
         return pack_plan(m, where, t, 0, (size_t)t->dims[1], err);
     case QKV_MATRIX:
         return bind_qkv(m, where, t, err);
+    case GATE_UP:
+        return bind_gate_up(m, where, t, err);
     case QKV_VECTOR:
         return bind_qkv_bias(m, where, t, err);
     case TABLE:
         *(const struct gguf_tensor **)where = t;
         return MGPT_OK;
     case DIVISORS:
-        return bind_divisors(m, t, err);
+        return bind_divisors(m, slot->where, t, err);
     case QK_NORM:
         return bind_qk_norm(m, where, t, err);
     case PER_LAYER:

@@ -133,7 +133,7 @@ static int refuse_unknown_variants(const mgpt_model *m, mgpt_error *err)
         struct key full;
         const char *key = hyper_key(m, arch_refused[i].key, &full);
         const struct gguf_kv *kv = gguf_find(&m->gguf, key);
-        if (!kv)
+        if (!kv || arch_refused[i].knows & m->arch->knows)
             continue;
         double v = arch_refused[i].neutral + 1;
         uint64_t u;
@@ -166,12 +166,20 @@ static int hyper_scales(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
     double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
-    if (hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
+    double embd = m->arch->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
+    double residual = 1, logits = 1;
+    if (hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
+        hyper_real(m, "residual_scale", 1e-6, 1e6, &residual, err) < 0 ||
+        hyper_real(m, "logit_scale", 1e-6, 1e6, &logits, err) < 0 ||
+        hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
         hyper_limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
+        hyper_limit(m, "attn_logit_softcapping", 1e-6, 1e6, &m->attn_softcap, err) < 0 ||
         hyper_limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
         return MGPT_EFILE;
     m->attn_scale = (float)attn;
-    m->embd_scale = m->arch->embd_root ? (float)__builtin_sqrt((double)s->n_embd) : 1.0f;
+    m->embd_scale = (float)embd;
+    m->residual_scale = (float)residual;
+    m->logit_scale = (float)(m->arch->divides_logits ? 1 / logits : logits);
     struct key full;
     int parallel = m->arch->branches == BRANCHES_PARALLEL;
     if (gguf_bool(&m->gguf, hyper_key(m, "use_parallel_residual", &full), &parallel, err) < 0)

@@ -42,6 +42,7 @@ enum { ROPE_GLOBAL, ROPE_LOCAL, N_ROPES };
 struct rope {
     double *freq; /* NULL: not used */
     size_t row;   /* offset of its cos and sin in a row of scratch.cs */
+    double scale; /* multiplies cos and sin */
 };
 
 /* In page.inc: E = n_embd, H = n_head, G = n_head_kv, d = head_dim, F = n_ff, V = n_vocab. */
@@ -62,12 +63,14 @@ struct mgpt_model {
     char *chat_template;
     struct model_shape shape;
     float eps, attn_scale;
-    float embd_scale;    /* 1: none */
-    float qkv_clamp;     /* 0: none */
-    float logit_softcap; /* 0: none */
+    float embd_scale, residual_scale, logit_scale; /* 1: none */
+    float qkv_clamp;                               /* 0: none */
+    float attn_softcap;                            /* 0: none */
+    float logit_softcap;                           /* 0: none */
     enum act act;
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
+    int rope_short;                /* LongRoPE: 1: the factors for short texts */
     struct rope ropes[N_ROPES];
     const uint32_t
         *qk_order; /* [head_dim] taps show stored component qk_order[i] of q or k as component i

@@ -19,37 +19,89 @@ double rope_least_divisor(const mgpt_model *m, double freq)
     return least > 1e-3 ? least : 1e-3;
 }
 
-/* Linear scaling divides positions. Other kinds are refused. Llama 3's scaling is not a key but the
- * tensor rope_freqs.weight. */
-static int scaling(mgpt_model *m, mgpt_error *err)
+/* How rope.scaling.* change frequencies. */
+struct scaling {
+    int yarn;
+    double factor, scale; /* of positions: divided by; of cos and sin */
+    double low, high;     /* YaRN: pairs up to low are not divided, those from high on are */
+};
+
+/* The pair that turns `beta` times in the original context, as a real number. */
+static double turning_pair(const mgpt_model *m, double beta, double context)
+{
+    const double tau = 6.283185307179586;
+    return (double)m->shape.n_rot * d_log(context / (beta * tau)) / (2 * d_log(m->rope_base));
+}
+
+/* YaRN (Peng et al. 2023): fast pairs keep their frequency, slow ones are divided by the factor. */
+static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
+{
+    double fast = 32, slow = 1, last = (double)m->shape.n_rot - 1;
+    size_t context;
+    if (hyper_size(m, "rope.scaling.original_context_length", 1, MAX_CTX, -1, &context, err) < 0 ||
+        hyper_real(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &fast, err) < 0 ||
+        hyper_real(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, err) < 0)
+        return MGPT_EFILE;
+    if (!(m->rope_base > 1 && s->factor >= 1))
+        return err_set(err, MGPT_EFILE, 0, "YaRN with rope base %g and factor %g", m->rope_base,
+                       s->factor);
+    double low = __builtin_floor(turning_pair(m, fast, (double)context));
+    double high = __builtin_ceil(turning_pair(m, slow, (double)context));
+    s->low = low > 0 ? low : 0;
+    s->high = high < last ? high : last;
+    s->high += s->high == s->low ? 1e-3 : 0;
+    s->scale *= 1 + 0.1 * d_log(s->factor);
+    s->yarn = 1;
+    return MGPT_OK;
+}
+
+/* Other kinds are refused. Llama 3's scaling is not a key but the tensor rope_freqs.weight, and
+ * LongRoPE's factors are tensors. */
+static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
 {
     struct key full;
     struct gguf_str type = {"linear", 6}; /* the default when only a factor is given */
+    size_t context;
     if (gguf_string(&m->gguf, hyper_key(m, "rope.scaling.type", &full), &type, err) < 0)
         return MGPT_EFILE;
-    if (!gguf_str_is(type, "linear") && !gguf_str_is(type, "none"))
+    int is_yarn = gguf_str_is(type, "yarn"), is_long = gguf_str_is(type, "longrope");
+    if (!is_yarn && !is_long && !gguf_str_is(type, "linear") && !gguf_str_is(type, "none"))
         return err_set(err, MGPT_EFILE, hyper_offset(m, full.text),
                        "rope.scaling.type '%.*s' is not supported",
                        (int)(type.n < 40 ? type.n : 40), type.p);
-    m->rope_factor = 1;
-    if (gguf_str_is(type, "none"))
-        return MGPT_OK;
     double least = rope_least_divisor(m, 1);
-    if (hyper_real(m, "rope.scale_linear", least, 1e6, &m->rope_factor, err) < 0)
+    if (hyper_real(m, "rope.scaling.attn_factor", 1e-3, 1e3, &s->scale, err) < 0 ||
+        hyper_size(m, "rope.scaling.original_context_length", 1, MAX_CTX, (int64_t)m->shape.n_ctx,
+                   &context, err) < 0)
         return MGPT_EFILE;
-    return hyper_real(m, "rope.scaling.factor", least, 1e6, &m->rope_factor, err);
+    m->rope_short = m->shape.n_ctx <= context;
+    const char *factors = m->rope_short ? "rope_factors_short.weight" : "rope_factors_long.weight";
+    if (is_long && !gguf_tensor(&m->gguf, factors))
+        return err_set(err, MGPT_EFILE, 0, "tensor %s: missing (LongRoPE)", factors);
+    if (gguf_str_is(type, "none") || is_long)
+        return MGPT_OK;
+    if (hyper_real(m, "rope.scale_linear", least, 1e6, &s->factor, err) < 0 ||
+        hyper_real(m, "rope.scaling.factor", least, 1e6, &s->factor, err) < 0)
+        return MGPT_EFILE;
+    m->rope_factor = s->factor;
+    return is_yarn ? yarn(m, s, err) : MGPT_OK;
 }
 
-/* freq[i] = base^(-2i / n_rot) / factor */
-static int make_rope(mgpt_model *m, int which, double base, double factor, mgpt_error *err)
+/* freq[i] = base^(-2i / n_rot) / factor; with YaRN between that and the undivided one. */
+static int make_rope(mgpt_model *m, int which, double base, struct scaling s, mgpt_error *err)
 {
     size_t n = m->shape.n_rot / 2;
     double *freq = mem_new(n, sizeof *freq);
     if (!freq)
         return err_memory(err, "rope frequencies", n * sizeof *freq);
-    for (size_t i = 0; i < n; i++)
-        freq[i] = d_exp(-2.0 * (double)i / (double)m->shape.n_rot * d_log(base)) / factor;
-    m->ropes[which] = (struct rope){freq, m->n_cs};
+    for (size_t i = 0; i < n; i++) {
+        double plain = d_exp(-2.0 * (double)i / (double)m->shape.n_rot * d_log(base));
+        double slow = s.yarn ? ((double)i - s.low) / (s.high - s.low) : 1;
+        freq[i] = plain / s.factor;
+        if (slow < 1)
+            freq[i] = slow > 0 ? freq[i] * slow + plain * (1 - slow) : plain;
+    }
+    m->ropes[which] = (struct rope){freq, m->n_cs, s.scale};
     m->n_cs += m->shape.n_rot;
     return MGPT_OK;
 }
@@ -74,18 +126,24 @@ static int make_qk_order(mgpt_model *m, mgpt_error *err)
 static int ropes(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
+    const struct scaling none = {.factor = 1, .scale = 1};
+    struct scaling global = none;
     double local = m->arch->local_base;
     m->rope_base = 10000;
+    m->rope_factor = 1;
     if (hyper_size(m, "rope.dimension_count", 0, s->head_dim, (int64_t)s->head_dim, &s->n_rot,
                    err) < 0 ||
         hyper_real(m, "rope.freq_base", 1, 1e12, &m->rope_base, err) < 0 ||
-        hyper_real(m, "rope.freq_base_swa", 1, 1e12, &local, err) < 0 || scaling(m, err) < 0)
+        hyper_real(m, "rope.freq_base_swa", 1, 1e12, &local, err) < 0)
         return MGPT_EFILE;
     if (s->n_rot % 2)
         return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);
-    int status = make_rope(m, ROPE_GLOBAL, m->rope_base, m->rope_factor, err);
+    if (scaling(m, &global, err) < 0)
+        return MGPT_EFILE;
+    int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window)
-        status = make_rope(m, ROPE_LOCAL, local, 1, err); /* scaling applies to full layers only */
+        status =
+            make_rope(m, ROPE_LOCAL, local, none, err); /* scaling applies to full layers only */
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 

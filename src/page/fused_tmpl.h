@@ -68,7 +68,7 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define drop_rows(p) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define post_norm(p, norm, y) (void)0
-#define softcap(p) (void)0
+#define scale_and_cap(p) (void)0
 #define add(p, x, y) step_add(x, y)
 
 /* x += y. A product that ends in STEP_ADD has been added already. */
@@ -217,7 +217,7 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef drop_rows
 #undef qk_norm_rope
 #undef post_norm
-#undef softcap
+#undef scale_and_cap
 #undef add
 
 /* ---- the step ---- */

@@ -17,6 +17,7 @@ struct row_split {
     const struct layer *layer;
     float *to;
     const float *from;
+    float by;
 };
 
 static void split_part(void *ctx, int worker, int n_workers)
@@ -44,8 +45,8 @@ static void rope_angles(const mgpt_model *m, size_t pos, float *row)
         for (size_t i = 0; rope->freq && i < m->shape.n_rot / 2; i++) {
             double sine, cosine;
             d_sincos((double)pos * rope->freq[i], &sine, &cosine);
-            cs[2 * i] = (float)cosine;
-            cs[2 * i + 1] = (float)sine;
+            cs[2 * i] = (float)(cosine * rope->scale);
+            cs[2 * i + 1] = (float)(sine * rope->scale);
         }
     }
 }
@@ -134,9 +135,23 @@ mat norm(pass *p, mat y, const struct norm *norm, mat x)
     return y;
 }
 
+static void scale_part(const struct row_split *s, size_t first, size_t last)
+{
+    s->r->kernels->scale(s->to + first, s->by, last - first);
+}
+
+static void scale(pass *p, mat y, float by)
+{
+    if (by != 1)
+        split_rows(
+            &(struct row_split){.r = p, .n = y.n * y.cols, .fn = scale_part, .to = y.at, .by = by},
+            2 * sizeof(float));
+}
+
 void post_norm(pass *p, const struct norm *n, mat y)
 {
     norm(p, y, n, y);
+    scale(p, y, p->model->residual_scale);
 }
 
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
@@ -236,9 +251,10 @@ static void softcap_part(const struct row_split *s, size_t first, size_t last)
     s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
 }
 
-void softcap(pass *p)
+void scale_and_cap(pass *p)
 {
     mat y = p->logits;
+    scale(p, y, p->model->logit_scale);
     if (p->model->logit_softcap > 0)
         split_rows(&(struct row_split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
                    2 * sizeof(float));

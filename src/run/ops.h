@@ -18,6 +18,8 @@ mat position_rows(pass *p, mat y);
 
 /* y = norm(x). Returns y. A norm of kind NORM_NONE copies x. */
 mat norm(pass *p, mat y, const struct norm *norm, mat x);
+
+/* y = residual_scale norm(y): what a branch adds to the residual. */
 void post_norm(pass *p, const struct norm *norm, mat y);
 
 /* x = l->x_scale x + l->x0_scale x0 in models with such factors. x0 is x before the first layer. */
@@ -61,7 +63,7 @@ void add_rows(pass *p, mat x, mat y);
 /* Copies the rows of x that need logits to consecutive rows of p->h. Returns them. */
 mat logit_rows(pass *p);
 
-/* logits = cap tanh(logits / cap) if the model has a cap. */
-void softcap(pass *p);
+/* logits = logit_scale logits, then cap tanh(logits / cap) if the model has a cap. */
+void scale_and_cap(pass *p);
 
 #endif

@@ -306,6 +306,6 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     memcpy(h.at, residual, h.cols * sizeof *h.at);
     r.logits = (mat){logits, 1, m->shape.n_vocab};
     matmul(&r, r.logits, &m->head, norm(&r, h, &m->final_norm, h));
-    softcap(&r);
+    scale_and_cap(&r);
     return MGPT_OK;
 }

@@ -57,7 +57,14 @@ sed -i '/"layer_types"/,/\],/d' olmo/config.json
 check "every fourth layer sees everything" converts 0 'wrote b.gguf' olmo b.gguf
 same a.gguf b.gguf "as layer_types says"
 sed -i '0,/"rope_type": "default"/s//"rope_type": "yarn", "factor": 8/' olmo/config.json
-check "YaRN" converts 3 'rope_type yarn is not supported for model_type olmo3' olmo no.gguf
+check "YaRN" converts 3 'original_max_position_embeddings: missing' olmo no.gguf
+
+copy phi3_longrope long
+check "LongRoPE for short texts" converts 0 "context 32 of 64, with LongRoPE's factors for short texts" long a.gguf
+check "LongRoPE for long texts" converts 0 "wrote b.gguf" long b.gguf --context 64
+run info -m b.gguf
+check "the context that was asked for" grep -q '^context *64' "$tmp/out"
+check "no more than the model's" converts 3 '--context 65: the model has 64 positions' long no.gguf --context 65
 
 run convert --dry-run --no-tokenizer "$golden/gemma3"
 check "the plan names the window" grep -q ', window 9$' "$tmp/out"

@@ -69,35 +69,35 @@ def read_slots(root):
     def source(name):
         with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
-    names = {bit: name for name, bit in re.findall(r'\.name = "(\w+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
+    names = {name: bit for name, bit in re.findall(r'\.name = "(\w+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}
     code = re.sub(r"/\*.*?\*/", "", source("bind.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
                                   re.search(r"enum \{(.*?\};)", code, re.S).group(1)):
-        sets[name] = eval(value, {"INT_MAX": 2**31 - 1}, sets)
+        sets[name] = eval(" ".join(value.split()), {"INT_MAX": 2**31 - 1}, sets)
     tables = re.split(r"static const struct tensor_slot (\w+)\[\] = ", code)
     rows = []
     for table, body in zip(tables[1::2], tables[2::2]):
         for name, d_in, d_out, required, optional in re.findall(
-                r'\{"([\w.]+)",\s*\w+,\s*(?:[ML]\([^)]*\)|0),\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^}]+)\}',
+                r'\{"([\w.]+)",\s*\w+,\s*(?:[ML]\([^)]*\)|\w+),\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^}]+)\}',
                 body.split("};")[0]):
             rows.append((name, table == "layer_slots", d_in, d_out,
                          eval(required, {}, sets), eval(optional, {}, sets)))
-    return {name: sets[bit] for bit, name in names.items()}, rows
+    return {name: sets[bit] for name, bit in names.items()}, rows
 
 
 def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, layers=LAYERS, more=()):
     """A model of `arch` with its required tensors and those that `optional` chooses."""
     archs, rows = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
-    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "HEAD": 2,
+    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2,
              "ROT2": 1, "L": layers, "NONE": None}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch == "gemma3":
+    if arch in ("gemma2", "gemma3"):
         entries[arch + ".attention.sliding_window"] = 3
     entries.update(more)
     tensors = []
@@ -127,7 +127,9 @@ PIECES = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": ("<unk>", "<
 SAYS = ({"rope.freq_base": 500.0, "rope.dimension_count": 2, "rope.scaling.type": "linear", "rope.scaling.factor": 2.5,
          "attention.scale": 0.35, "attention.clamp_kqv": 0.9, "final_logit_softcapping": 15.0},
         {"attention.sliding_window": 3, "attention.sliding_window_pattern": 2, "rope.freq_base_swa": 700.0,
-         "rope.scale_linear": 4.0, "use_parallel_residual": False})
+         "rope.scale_linear": 4.0, "use_parallel_residual": False},
+        {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 4,
+         "rope.scaling.attn_factor": 0.9, "rope.scaling.yarn_beta_fast": 16.0})
 
 
 def gguf_models(root):
@@ -140,7 +142,7 @@ def gguf_models(root):
 
     for arch in sorted(archs):
         split = [lambda name: "qkv" not in name]
-        if arch in ("gpt2", "gptneox", "phi2"):
+        if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
@@ -180,7 +182,8 @@ def sizes_of(config, layers):
     if width != heads * head:
         small += 2
     small_inner = {width: small, 4 * width: 4 * small}.get(inner, small + 2)
-    sizes = {get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
+    sizes = {2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
+             get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     new = {"vocab_size": 8, "num_attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
@@ -200,7 +203,7 @@ def smaller_config(config, new, layers):
         if key == "attention_types":
             value = [[["global"], layers]]
         if key == "rope_parameters" and "partial_rotary_factor" in value:
-            value = dict(value, partial_rotary_factor=0.5)
+            value = {k: v[:1] if isinstance(v, list) else v for k, v in dict(value, partial_rotary_factor=0.5).items()}
         if key not in skip and not key.endswith(("dropout", "pdrop")) and not key.startswith("summary"):
             out[key] = value
     return out

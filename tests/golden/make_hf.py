@@ -274,6 +274,33 @@ def models():
         "nanochat": (hf.NanoChatConfig(
             **shape(24, 2, 1, 48), rms_norm_eps=1e-6, final_logit_softcapping=15.0,
             tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(qk=(1,))),
+        "mistral_yarn": (hf.MistralConfig(
+            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=9,
+            rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
+                             "original_max_position_embeddings": 16}), dict(patterns=(), qk=(1,))),
+        "qwen2_window": (hf.Qwen2Config(
+            **shape(16, 2, 1, 20, layers=3), rms_norm_eps=1e-6, tie_word_embeddings=True,
+            use_sliding_window=True, sliding_window=5, max_window_layers=1,
+            rope_parameters=rope(1e6)), dict(patterns=(2,))),
+        "starcoder2": (hf.Starcoder2Config(
+            **shape(24, 3, 1, 30), norm_epsilon=1e-5, tie_word_embeddings=True, sliding_window=9,
+            rope_parameters=rope(10000.0)), {}),
+        "granite": (hf.GraniteConfig(
+            **shape(24, 3, 1, 26), rms_norm_eps=1e-5, tie_word_embeddings=True,
+            embedding_multiplier=3.5, residual_multiplier=0.4, attention_multiplier=0.3,
+            logits_scaling=0.7, rope_parameters=rope(10000.0)), dict(qk=(1,))),
+        "gemma": (hf.GemmaConfig(
+            **shape(18, 2, 1, 22), head_dim=10, rms_norm_eps=1e-6, rope_parameters=rope(10000.0)), {}),
+        "gemma2": (hf.Gemma2Config(
+            **shape(18, 2, 1, 20, layers=3), head_dim=8, rms_norm_eps=1e-6, sliding_window=7,
+            query_pre_attn_scalar=11, attn_logit_softcapping=2.0, final_logit_softcapping=4.0,
+            rope_parameters=rope(10000.0)), dict(patterns=(0, 1))),
+        "phi3_longrope": (hf.Phi3Config(
+            **shape(24, 3, 1, 26), rms_norm_eps=1e-5, tie_word_embeddings=False,
+            original_max_position_embeddings=32, sliding_window=20,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.75) | {
+                "rope_type": "longrope", "original_max_position_embeddings": 32,
+                "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.0, 3.0, 6.0]}), {}),
     }
 
 

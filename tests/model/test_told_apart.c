@@ -44,6 +44,11 @@ static void rotate_fewer(struct toy *m)
     m->spec.rope_dims -= 2;
 }
 
+static void lengthen_yarn(struct toy *m)
+{
+    m->spec.yarn *= 3;
+}
+
 /* ---- fields of the architecture's row ---- */
 
 static struct toy_arch other_row;
@@ -104,6 +109,14 @@ static const struct change {
     {"rope factor", ZOO_LLAMA_SCALED, NUMBER(rope_factor, 1.001)},
     {"rope factor of full layers", ZOO_GEMMA3_PERIOD, NUMBER(rope_factor, 1.001)},
     {"attention scale", ZOO_GEMMA3, NUMBER(attn_scale, 1.001)},
+    {"YaRN's context", ZOO_QWEN3_YARN, BY(lengthen_yarn)},
+    {"rope's factor of cosines", ZOO_PHI3, NUMBER(rope_attn, 1.001)},
+    {"LongRoPE for short texts", ZOO_PHI3, TENSOR("rope_factors_short.weight", 1.001f)},
+    {"LongRoPE for long texts", ZOO_PHI3_LONG, TENSOR("rope_factors_long.weight", 1.001f)},
+    {"embedding scale", ZOO_GRANITE, NUMBER(embd_scale, 1.001)},
+    {"residual scale", ZOO_GRANITE, NUMBER(residual_scale, 1.001)},
+    {"logit scale", ZOO_GRANITE, NUMBER(logit_scale, 1.001)},
+    {"soft cap of scores", ZOO_GEMMA2, NUMBER(attn_cap, 1.001)},
     {"clamp", ZOO_OLMO, NUMBER(clamp, 1.001)},
     {"soft cap", ZOO_NANOCHAT_2026, NUMBER(softcap, 1.001)},
     {"window", ZOO_LLAMA_WINDOW, BY(see_one_key_more)},

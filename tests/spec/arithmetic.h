@@ -107,3 +107,43 @@ static uint64_t hash_floats(uint64_t h, const float *x, size_t n)
     }
     return h;
 }
+
+/* ---- float64: angles of rope ---- */
+
+/* The logarithm by m in (sqrt 1/2, sqrt 2] and the series of atanh. */
+static inline double ln(double x)
+{
+    int e;
+    double m = frexp(x, &e) * 2, log = 0;
+    e -= m > 0x1.6a09e667f3bcdp0 ? 0 : 1;
+    m *= m > 0x1.6a09e667f3bcdp0 ? 0.5 : 1;
+    double s = (m - 1) / (m + 1);
+    for (int i = 23; i >= 1; i -= 2)
+        log = log * (s * s) + 1.0 / i;
+    return e * 0x1.62e42fefa39efp-1 + 2 * s * log;
+}
+
+static inline double power(double base, double x)
+{
+    double sum = 1.0;
+    x *= ln(base);
+    double n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
+    double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+    for (int i = 14; i >= 1; i--)
+        sum = 1.0 + sum * (r / i);
+    return ldexp(sum, (int)n);
+}
+
+static inline void d_sincos(double x, double *sine, double *cosine)
+{
+    double n = (x * 0x1.45f306dc9c883p-1 + 0x1.8p52) - 0x1.8p52, s = 1.0, c = 1.0;
+    double r = ((x - n * 0x1.921fb544p0) - n * 0x1.0b4611a6p-34) - n * 0x1.3198a2e037073p-69;
+    for (int i = 18; i >= 2; i -= 2) {
+        s = 1.0 - s * (r * r / (i * (i + 1)));
+        c = 1.0 - c * (r * r / (i * (i - 1)));
+    }
+    int quarter = (int)((int64_t)n & 3);
+    double a = quarter & 1 ? c : s * r, b = quarter & 1 ? s * r : c;
+    *sine = quarter & 2 ? -a : a;
+    *cosine = quarter == 1 || quarter == 2 ? -b : b;
+}

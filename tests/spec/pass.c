@@ -11,38 +11,6 @@
 
 enum { MAX_TOKENS = 4096, MAX_ITEMS = 4096, STRING = 8, ARRAY = 9 };
 
-/* base^x = exp(x ln base); the logarithm by m in (sqrt 1/2, sqrt 2] and the series of atanh */
-static double power(double base, double x)
-{
-    int e;
-    double m = frexp(base, &e) * 2, log = 0, sum = 1.0;
-    e -= m > 0x1.6a09e667f3bcdp0 ? 0 : 1;
-    m *= m > 0x1.6a09e667f3bcdp0 ? 0.5 : 1;
-    double s = (m - 1) / (m + 1);
-    for (int i = 23; i >= 1; i -= 2)
-        log = log * (s * s) + 1.0 / i;
-    x *= e * 0x1.62e42fefa39efp-1 + 2 * s * log;
-    double n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
-    double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-    for (int i = 14; i >= 1; i--)
-        sum = 1.0 + sum * (r / i);
-    return ldexp(sum, (int)n);
-}
-
-static void d_sincos(double x, double *sine, double *cosine)
-{
-    double n = (x * 0x1.45f306dc9c883p-1 + 0x1.8p52) - 0x1.8p52, s = 1.0, c = 1.0;
-    double r = ((x - n * 0x1.921fb544p0) - n * 0x1.0b4611a6p-34) - n * 0x1.3198a2e037073p-69;
-    for (int i = 18; i >= 2; i -= 2) {
-        s = 1.0 - s * (r * r / (i * (i + 1)));
-        c = 1.0 - c * (r * r / (i * (i - 1)));
-    }
-    int quarter = (int)((int64_t)n & 3);
-    double a = quarter & 1 ? c : s * r, b = quarter & 1 ? s * r : c;
-    *sine = quarter & 2 ? -a : a;
-    *cosine = quarter == 1 || quarter == 2 ? -b : b;
-}
-
 /* ---- the file: GGUF. Its keys and tensors are items ---- */
 
 struct item {
@@ -127,6 +95,7 @@ static const struct arch {
     int full_every;    /* every n-th layer sees all keys, the others a window */
     double local_base; /* base of rope in layers with a window */
     int embd_root;     /* embeddings times sqrt(n_embd) */
+    int divides;       /* logit_scale divides the logits */
 } archs[] = {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
     {"llama", "silu", .pairs = 1},
@@ -139,16 +108,26 @@ static const struct arch {
     {"olmo", "silu", .layer_norm = 1, .pairs = 1},
     {"olmo2", "silu", .no_input_norms = 1, .pairs = 2},
     {"smollm3", "silu", .pairs = 1, .no_rope_every = 4},
+    {"starcoder2", "gelu_tanh", .layer_norm = 1, .pairs = 2},
+    {"granite", "silu", .pairs = 1, .divides = 1},
+    {"gemma", "gelu_tanh", .pairs = 2, .embd_root = 1},
+    {"gemma2", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
+    {"phi3", "silu", .pairs = 2},
     {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
 static size_t E, H, G, D, F, V; /* n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab */
 
-static double real(const char *key, double absent)
+static const struct item *key(const char *name)
 {
     char full[96];
-    snprintf(full, sizeof full, "%s.%s", a->name, key);
-    return value_of(find(full), absent);
+    snprintf(full, sizeof full, "%s.%s", a->name, name);
+    return find(full);
+}
+
+static double real(const char *name, double absent)
+{
+    return value_of(key(name), absent);
 }
 
 static char act[16];
@@ -208,18 +187,47 @@ static size_t window_of(int layer)
     return full ? 0 : (size_t)real("attention.sliding_window", 0);
 }
 
+/* Radians that pair i of n / 2 turns from one position to the next. *scale: of cos and sin. */
+static double frequency(size_t i, size_t n, double base, double *scale)
+{
+    const char *names[] = {"rope_freqs", "rope_factors_short", "rope_factors_long"};
+    const struct item *type = key("rope.scaling.type");
+    double plain = power(base, -2.0 * (double)i / (double)n),
+           factor = real("rope.scaling.factor", 1);
+    double context = real("rope.scaling.original_context_length", INFINITY), f = plain / factor;
+    if (type->at && same(type->at, "yarn")) {
+        double fast = real("rope.scaling.yarn_beta_fast", 32) * 6.283185307179586;
+        double slow = real("rope.scaling.yarn_beta_slow", 1) * 6.283185307179586;
+        double low = floor((double)n * ln(context / fast) / (2 * ln(base)));
+        double high = ceil((double)n * ln(context / slow) / (2 * ln(base)));
+        low = low > 0 ? low : 0;
+        high = high < (double)n - 1 ? high : (double)n - 1;
+        double t = ((double)i - low) / (high - low + (high == low ? 1e-3 : 0));
+        f = t >= 1 ? f : t > 0 ? f * t + plain * (1 - t) : plain;
+        *scale = 1 + 0.1 * ln(factor);
+    }
+    *scale *= real("rope.scaling.attn_factor", 1);
+    for (int k = 0; k < 3; k++) {
+        const struct item *divisors = part(-1, names[k], "weight");
+        if (divisors->at && (k == 0 || (k == 2) == (real("context_length", 0) > context)))
+            f /= (double)element(divisors, 0, i);
+    }
+    return f;
+}
+
 static void rope(int layer, float *x, size_t n_heads, size_t pos)
 {
-    const struct item *divisors = find("rope_freqs.weight");
     size_t n = (size_t)real("rope.dimension_count", (double)D);
     double base = real("rope.freq_base_swa", a->local_base);
     int local = base > 0 && window_of(layer);
     int skips = a->no_rope_every && (layer + 1) % a->no_rope_every == 0;
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
-        double s, c, frequency = power(base, -2.0 * (double)i / (double)n);
-        frequency /= divisors->at && !local ? (double)element(divisors, 0, i) : 1;
-        d_sincos((double)pos * frequency, &s, &c);
+        double s, c, scale = 1;
+        double f =
+            local ? power(base, -2.0 * (double)i / (double)n) : frequency(i, n, base, &scale);
+        d_sincos((double)pos * f, &s, &c);
+        s *= scale, c *= scale;
         for (float *head = x; head < x + n_heads * D; head += D) {
             float *p = head + (a->pairs == 1 ? 2 * i : i), *q = p + (a->pairs == 1 ? 1 : n / 2);
             float x0 = *p, x1 = *q;
@@ -234,13 +242,14 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
 {
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
     float s[MAX_TOKENS], by = (float)real("attention.scale", 1.0 / sqrt((double)D));
+    float cap = (float)real("attn_logit_softcapping", 0);
     for (size_t h = 0; h < H; h++, q += D, o += D) {
         size_t g = h / (H / G) * D;
         for (size_t t = first; t < n; t++) {
             s[t] = 0;
             for (size_t j = 0; j < D; j++)
                 s[t] = fmaf(k[t * G * D + g + j], q[j], s[t]);
-            s[t] *= by;
+            s[t] = cap > 0 ? cap * tanh_f32(s[t] * by / cap) : s[t] * by;
         }
         softmax(s + first, n - first);
         for (size_t j = 0; j < D; j++)
@@ -253,6 +262,12 @@ static float *floats(size_t n)
 {
     static float zeros[1 << 26], *next = zeros;
     return (next += n) - n;
+}
+
+static void scale(float *x, double by)
+{
+    for (size_t i = 0; i < E; i++)
+        x[i] *= (float)by;
 }
 
 static void add(float *x, const float *y, int here)
@@ -268,7 +283,10 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     float *h = floats(E), *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
     float *o = floats(Q), *out = floats(E), *f = floats(F), *up = floats(F);
     int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
-    int gated = part(l, "ffn_gate", "weight")->at != NULL;
+    int both =
+        part(l, "ffn_up", "weight")->rows == 2 * F; /* the rows of a gate, then those of up */
+    int gated = both || part(l, "ffn_gate", "weight")->at != NULL;
+    double by = real("residual_scale", 1);
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
     norm(l, "attn_norm", h, x, E, E, inputs);
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
@@ -281,14 +299,16 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     attend(l, o, q, keys, values, pos);
     matmul(l, "attn_output", 0, out, E, o);
     norm(l, "post_attention_norm", out, out, E, E, 0);
+    scale(out, by);
     add(x, out, !parallel);
     norm(l, one_norm ? "attn_norm" : "ffn_norm", h, x, E, E, inputs);
-    matmul(l, gated ? "ffn_gate" : "ffn_up", 0, f, F, h);
-    matmul(l, "ffn_up", 0, up, gated ? F : 0, h);
+    matmul(l, gated && !both ? "ffn_gate" : "ffn_up", 0, f, F, h);
+    matmul(l, "ffn_up", both ? F : 0, up, gated ? F : 0, h);
     for (size_t i = 0; i < F; i++)
         f[i] = activation(act, f[i]) * (gated ? up[i] : 1);
     matmul(l, "ffn_down", 0, h, E, f);
     norm(l, "post_ffw_norm", h, h, E, E, 0);
+    scale(h, by);
     add(x, h, 1);
     add(x, out, parallel);
 }
@@ -297,7 +317,8 @@ static void embed(float *x, size_t token, size_t pos)
 {
     const struct item *tokens = find("token_embd.weight"), *at = find("position_embd.weight");
     for (size_t i = 0; i < E; i++) {
-        x[i] = element(tokens, token, i) * (a->embd_root ? (float)sqrt((double)E) : 1);
+        x[i] = element(tokens, token, i) *
+               (float)real("embedding_scale", a->embd_root ? sqrt((double)E) : 1);
         x[i] = at->at ? x[i] + element(at, pos, i) : x[i];
     }
     int always = (int)value_of(find("mgpt.embedding_norm"), a->embd_norm);
@@ -307,10 +328,13 @@ static void embed(float *x, size_t token, size_t pos)
 static void unembed(float *logits, float *x)
 {
     float cap = (float)real("final_logit_softcapping", 0);
+    double by = real("logit_scale", 1);
     norm(-1, "output_norm", x, x, E, E, (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));
     matmul(-1, "output", 0, logits, V, x);
-    for (size_t i = 0; cap > 0 && i < V; i++)
-        logits[i] = cap * tanh_f32(logits[i] / cap);
+    for (size_t i = 0; i < V; i++) {
+        logits[i] *= (float)(a->divides ? 1 / by : by);
+        logits[i] = cap > 0 ? cap * tanh_f32(logits[i] / cap) : logits[i];
+    }
 }
 
 static void open_model(const char *path)

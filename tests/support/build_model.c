@@ -270,7 +270,12 @@ static void put_rarities(struct toy *m)
         double value;
     } numbers[] = {{"rope.freq_base_swa", s->window_base},
                    {"rope.scaling.factor", s->rope_factor},
+                   {"rope.scaling.attn_factor", s->rope_attn},
                    {"attention.scale", s->attn_scale},
+                   {"embedding_scale", s->embd_scale},
+                   {"residual_scale", s->residual_scale},
+                   {"logit_scale", s->logit_scale},
+                   {"attn_logit_softcapping", s->attn_cap},
                    {"attention.clamp_kqv", s->clamp},
                    {"final_logit_softcapping", s->softcap}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -278,7 +283,11 @@ static void put_rarities(struct toy *m)
             put_arch_f32(m, numbers[i].key, numbers[i].value);
     snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
     if (s->rope_factor != 0)
-        toy_put_string(m, name, "linear");
+        toy_put_string(m, name, s->yarn ? "yarn" : "linear");
+    if (s->longrope)
+        toy_put_string(m, name, "longrope");
+    if (s->yarn || s->longrope)
+        put_arch_u32(m, "rope.scaling.original_context_length", s->yarn + s->longrope);
     snprintf(name, sizeof name, "%s.use_parallel_residual", s->arch);
     if (s->parallel != TOY_DEFAULT)
         toy_put_bool(m, name, s->parallel == TOY_YES);

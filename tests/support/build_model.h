@@ -58,9 +58,13 @@ struct toy_spec {
     const char *pattern;    /* .sliding_window_pattern as a bool a layer: 'w' windowed, 'f' full */
     const int32_t *windows; /* mgpt.attention.windows, one a layer, 0: full */
     double window_base;     /* rope.freq_base_swa */
-    double rope_factor;     /* rope.scaling.type linear, rope.scaling.factor */
+    double rope_factor;     /* rope.scaling.type linear (or yarn), rope.scaling.factor */
+    int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
+    int longrope;           /* the same of LongRoPE, rope_factors_short.weight and _long.weight */
+    double rope_attn;       /* rope.scaling.attn_factor */
     int divisors;           /* rope_freqs.weight */
-    double attn_scale, clamp, softcap;
+    double attn_scale, clamp, attn_cap, softcap;
+    double embd_scale, residual_scale, logit_scale;
     int lambdas;    /* resid_lambdas and x0_lambdas */
     int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
     enum toy_type type;

@@ -43,6 +43,8 @@ struct toy_arch {
     int no_rope_every;  /* one of every n layers does not rotate; 0: all do */
     int full_every;     /* with a sliding window: one of every n layers sees everything */
     int exchanged;      /* files hold the two halves of each head of q and k in exchange */
+    int gate_up;        /* gate and up are one tensor */
+    int divides_logits; /* logit_scale divides */
     double window_base; /* rope base of windowed layers; 0: that of the others */
 };
 

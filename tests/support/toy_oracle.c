@@ -88,19 +88,46 @@ static int window(const struct toy_spec *s, int layer)
     return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
 }
 
-/* Radians that pair i turns from one position to the next. Layers with a window may have a base of
- * their own, and then know no scaling of positions. */
+/* Layers with a window may have a base of their own, and then know no scaling. */
+static int is_local(const struct toy_spec *s, int layer)
+{
+    return (s->window_base != 0 || s->row->window_base != 0) && window(s, layer);
+}
+
+/* YaRN's part of a frequency that is not divided: 1 for pairs that turn more than 32 times in the
+ * original context, 0 for those that turn less than once, with bounds at whole pairs. */
+static double unscaled_part(const struct toy_spec *s, double i)
+{
+    double by = s->rope_dims / (2 * log((double)(float)s->rope_base)), tau = 8 * atan(1);
+    double low = fmax(0, floor(by * log(s->yarn / (32 * tau))));
+    double high = fmin(s->rope_dims - 1, ceil(by * log(s->yarn / tau)));
+    return 1 - fmax(0, fmin(1, (i - low) / fmax(high - low, 1e-3)));
+}
+
+static double rope_scale(const struct toy_spec *s, int layer)
+{
+    double scale = s->rope_attn != 0 ? (double)(float)s->rope_attn : 1;
+    if (is_local(s, layer))
+        return 1;
+    return s->yarn ? scale * (1 + 0.1 * log((double)(float)s->rope_factor)) : scale;
+}
+
+/* Radians that pair i turns from one position to the next. */
 static double frequency(const struct toy *m, int layer, size_t i)
 {
     const struct toy_spec *s = &m->spec;
-    const struct toy_tensor *divisors = toy_find(m, "rope_freqs.weight");
+    int is_long = s->longrope && s->n_ctx > s->longrope;
+    const struct toy_tensor *divisors = toy_find(m, !s->longrope ? "rope_freqs.weight"
+                                                    : is_long    ? "rope_factors_long.weight"
+                                                                 : "rope_factors_short.weight");
     double own = s->window_base != 0 ? s->window_base : s->row->window_base;
     double exponent = -2 * (double)i / (double)s->rope_dims;
-    if (own != 0 && window(s, layer))
+    if (is_local(s, layer))
         return pow((double)(float)own, exponent);
     double f = pow((double)(float)s->rope_base, exponent);
+    double kept = s->yarn ? unscaled_part(s, (double)i) : 0;
     if (s->rope_factor != 0)
-        f /= (double)(float)s->rope_factor;
+        f *= kept + (1 - kept) / (double)(float)s->rope_factor;
     return divisors ? f / (double)divisors->values[i] : f;
 }
 
@@ -129,6 +156,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     for (int i = 0; i < s->rope_dims / 2; i++)
         freq[i] = row->place == PLACE_LEARNED ? 0 : frequency(m, layer, (size_t)i);
     return (struct oracle_layer){.freq = row->place == PLACE_LEARNED || skip ? NULL : freq,
+                                 .rope_scale = rope_scale(s, layer),
                                  .window = (size_t)window(s, layer),
                                  .activation = s->activation ? s->activation : row->activation,
                                  .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale
@@ -150,9 +178,16 @@ static enum oracle_qk toy_qk_norm(const struct toy_arch *row)
     return row->qk == QK_WHOLE ? ORACLE_QK_WHOLE : ORACLE_QK_PER_HEAD;
 }
 
+/* A number of the file, or what its absence means. */
+static double or_else(double value, double absent)
+{
+    return value != 0 ? (double)(float)value : absent;
+}
+
 static struct oracle_spec describe(const struct toy *m, const struct oracle_layer *layers)
 {
     const struct toy_spec *s = &m->spec;
+    double logits = or_else(s->logit_scale, 1);
     return (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m},
                                 .layers = layers,
                                 .n_layer = (size_t)s->n_layer,
@@ -164,7 +199,11 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .n_vocab = (size_t)s->n_vocab,
                                 .n_rot = s->row->place == PLACE_LEARNED ? 0 : (size_t)s->rope_dims,
                                 .eps = (double)(float)s->eps,
-                                .embd_scale = s->row->embd_root ? sqrt(s->n_embd) : 1,
+                                .embd_scale =
+                                    or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1),
+                                .residual_scale = or_else(s->residual_scale, 1),
+                                .logit_scale = s->row->divides_logits ? 1 / logits : logits,
+                                .attn_cap = (double)(float)s->attn_cap,
                                 .clamp = (double)(float)s->clamp,
                                 .softcap = (double)(float)s->softcap,
                                 .layer_norm = s->row->layer_norm,

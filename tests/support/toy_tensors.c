@@ -177,9 +177,9 @@ static void add_layer(struct toy *m, int layer)
         add_layer_norm(m, layer, "post_attention_norm");
     if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "ffn_norm");
-    if (s->row->gated)
+    if (s->row->gated && !s->row->gate_up)
         add_linear(m, layer, "ffn_gate", E, s->n_ff, 1.4);
-    add_linear(m, layer, "ffn_up", E, s->n_ff, 1);
+    add_linear(m, layer, "ffn_up", E, s->n_ff * (s->row->gate_up ? 2 : 1), 1);
     add_linear(m, layer, "ffn_down", s->n_ff, E, 1);
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_ffw_norm");
@@ -201,6 +201,10 @@ void toy_add_tensors(struct toy *m)
         toy_add(m, "output.bias", TOY_F32, s->n_vocab, 0, 0, 0.5);
     if (s->divisors)
         toy_add(m, "rope_freqs.weight", TOY_F32, s->rope_dims / 2, 0, 4, 0.8);
+    if (s->longrope) {
+        toy_add(m, "rope_factors_long.weight", TOY_F32, s->rope_dims / 2, 0, 9, 1.5);
+        toy_add(m, "rope_factors_short.weight", TOY_F32, s->rope_dims / 2, 0, 4, 0.8);
+    }
     if (s->lambdas) {
         toy_add(m, "resid_lambdas", TOY_F32, s->n_layer, 0, 0.9, 0.2);
         toy_add(m, "x0_lambdas", TOY_F32, s->n_layer, 0, 0.3, 0.2);

@@ -148,6 +148,34 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "smollm3, the fourth layer does not rotate, GQA 4/2", .arch = "smollm3",
      .n_layer = 5, .n_embd = 16, .n_head = 4, .n_head_kv = 2, .n_ff = 30, .n_ctx = 80,
      .n_vocab = 27, .rope_base = 5e6, .eps = 1e-6, .tied = 1},
+    [ZOO_STARCODER2] = {
+     .label = "starcoder2, GQA 4/2, biases, a window of 20", .arch = "starcoder2", .n_layer = 2,
+     .n_embd = 24, .n_head = 4, .n_head_kv = 2, .n_ff = 50, .n_ctx = 80, .n_vocab = 65,
+     .window = 20, .biases = 1, .separate = 1, .tied = 1},
+    [ZOO_GRANITE] = {
+     .label = "granite, four multipliers", .arch = "granite", .n_layer = 2, .n_embd = 20,
+     .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 65, .embd_scale = 1.7,
+     .residual_scale = 0.3, .attn_scale = 0.4, .logit_scale = 3, .tied = 1},
+    [ZOO_GEMMA] = {
+     .label = "gemma, heads wider than their share", .arch = "gemma", .n_layer = 2, .n_embd = 18,
+     .n_head = 2, .n_head_kv = 1, .head_dim = 10, .n_ff = 26, .n_ctx = 80, .n_vocab = 27,
+     .tied = 1},
+    [ZOO_GEMMA2] = {
+     .label = "gemma2, caps, every other layer a window of 18", .arch = "gemma2", .n_layer = 3,
+     .n_embd = 18, .n_head = 4, .n_head_kv = 2, .head_dim = 6, .n_ff = 26, .n_ctx = 80,
+     .n_vocab = 65, .window = 18, .attn_cap = 1.5, .softcap = 2, .tied = 1},
+    [ZOO_PHI3] = {
+     .label = "phi3, gate and up in one, 4 of 6 components rotate, short factors", .arch = "phi3",
+     .n_layer = 2, .n_embd = 24, .n_head = 4, .n_head_kv = 2, .rope_dims = 4, .n_ff = 37,
+     .n_ctx = 80, .n_vocab = 65, .longrope = 80, .rope_attn = 1.2},
+    [ZOO_PHI3_LONG] = {
+     .label = "phi3, long factors, q, k, v apart", .arch = "phi3", .n_layer = 1, .n_embd = 20,
+     .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .longrope = 79, .separate = 1,
+     .window = 23},
+    [ZOO_QWEN3_YARN] = {
+     .label = "qwen3, YaRN", .arch = "qwen3", .n_layer = 2, .n_embd = 32, .n_head = 2, .n_ff = 40,
+     .n_ctx = 80, .n_vocab = 27, .rope_base = 300, .rope_factor = 4, .yarn = 40,
+     .rope_attn = 0.8},
     [ZOO_NANOCHAT_2025] = {
      .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
      .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},

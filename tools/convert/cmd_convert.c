@@ -216,7 +216,8 @@ int cmd_convert(int argc, char **argv)
         {"--vocab-size", "N", CLI_INT, &o->n_vocab, 1, INT32_MAX, "parameter list: tokens"},
         {"--embd", "N", CLI_INT, &o->n_embd, 1, INT32_MAX, "parameter list: width"},
         {"--layers", "N", CLI_INT, &o->n_layer, 0, 1024, "parameter list: layers"},
-        {"--context", "N", CLI_INT, &o->n_ctx, 1, INT32_MAX, "parameter list: positions"},
+        {"--context", "N", CLI_INT, &o->n_ctx, 1, INT32_MAX,
+         "positions: of a parameter list, or with LongRoPE"},
     };
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",

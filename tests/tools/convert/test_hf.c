@@ -22,7 +22,21 @@ static void set_key(struct dir *d, const char *key, const char *json)
     json_decref(root);
 }
 
-#define YARN "{\"rope_type\":\"yarn\",\"factor\":4,\"rope_theta\":1e4}"
+/* Removes a key. */
+static void drop_key(struct dir *d, const char *key)
+{
+    const struct span *text = file_in(d, "config.json");
+    json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
+    assert_int_equal(json_object_del(root, key), 0);
+    char *dump = json_dumps(root, JSON_SORT_KEYS);
+    set_file(d, "config.json", copy_of(dump, strlen(dump)));
+    free(dump);
+    json_decref(root);
+}
+
+#define YARN(more) "{\"rope_type\":\"yarn\",\"factor\":4,\"rope_theta\":1e4" more "}"
+#define ORIGINAL ",\"original_max_position_embeddings\":16"
+#define LONG(more) "{\"rope_type\":\"longrope\",\"rope_theta\":1e4" ORIGINAL more "}"
 #define L3(more) "{\"rope_type\":\"llama3\",\"rope_theta\":1e4" more "}"
 
 static const struct config_case {
@@ -57,8 +71,27 @@ static const struct config_case {
     {"llama", "rms_norm_eps", "null", "rms_norm_eps: missing"},
     {"llama", "rms_norm_eps", "2", "rms_norm_eps: expected a number from 0 to 1"},
     {"llama", "rms_norm_eps", "\"1e-5\"", "rms_norm_eps: expected a number"},
-    {"llama", "rope_parameters", YARN, "rope_type yarn is not supported for model_type llama"},
-    {"llama", "rope_parameters", "{\"rope_type\":\"dynamic\",\"factor\":2}", "rope_type dynamic"},
+    {"llama", "rope_parameters", YARN(ORIGINAL), NULL},
+    {"llama", "rope_parameters", YARN(""), "original_max_position_embeddings: missing"},
+    {"llama", "rope_parameters", YARN(ORIGINAL ",\"truncate\":false"), "truncate: false is not"},
+    {"llama", "rope_parameters", YARN(ORIGINAL ",\"mscale\":1"), "mscale: this value is not"},
+    {"llama", "rope_parameters", YARN(ORIGINAL ",\"beta_slow\":40"), "do not make sense"},
+    {"llama", "rope_parameters", "{\"rope_type\":\"proportional\"}", "rope_type proportional"},
+    {"llama", "rope_parameters", "{\"rope_type\":\"dynamic\",\"factor\":2}", NULL},
+    {"phi3_longrope", "rope_parameters", LONG(""), "short_factor and long_factor"},
+    {"phi3_longrope", "rope_parameters",
+     LONG(",\"short_factor\":[1,1,1,1],\"long_factor\":[1,1,1]"), "a factor for each rotary pair"},
+    {"phi3_longrope", "rope_parameters",
+     LONG(",\"short_factor\":[1,1,1,1],\"long_factor\":[1,1,1,0]"), "factors above 0"},
+    {"phi3_longrope", "max_position_embeddings", "16", NULL},
+    {"granite", "logits_scaling", "0", "logits_scaling: expected a number above 0"},
+    {"granite", "residual_multiplier", "-1", "residual_multiplier: out of range"},
+    {"gemma", "hidden_act", "\"gelu\"", NULL},
+    {"gemma", "use_bidirectional_attention", "true", "use_bidirectional_attention: true is not"},
+    {"gemma2", "attn_logit_softcapping", "null", NULL},
+    {"gemma2", "final_logit_softcapping", "-1", "final_logit_softcapping: out of range"},
+    {"starcoder2", "use_bias", "false", "not part of a starcoder2"},
+    {"mistral_yarn", "attn_logit_softcapping", "5", "attn_logit_softcapping: this value is not"},
     {"llama", "rope_parameters", "{\"rope_type\":\"linear\"}", "config.json: factor: missing"},
     {"llama", "rope_parameters", "{\"rope_theta\":0}", "rope_theta: out of range"},
     {"llama", "rope_parameters", "{\"rope_theta\":1e4,\"partial_rotary_factor\":2}",
@@ -73,7 +106,7 @@ static const struct config_case {
     {"llama", "rope_parameters",
      L3(",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4,"
         "\"original_max_position_embeddings\":64"),
-     "its four numbers do not make sense"},
+     "its numbers do not make sense"},
     {"llama", "attention_bias", "true", "tensor layers.0.self_attn.q_proj.bias: missing"},
     {"llama", "attention_bias", "1", "attention_bias: expected true or false"},
     {"llama", "mlp_bias", "true", "tensor layers.0.mlp.gate_proj.bias: missing"},
@@ -82,11 +115,11 @@ static const struct config_case {
     {"llama", "quantization_config", "{\"bits\":4}", "quantization_config: this value is not"},
     {"llama", "num_experts", "8", "num_experts: this value is not supported"},
     {"llama", "num_experts", "0", NULL},
-    {"qwen3", "rope_parameters",
-     L3(",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,"
-        "\"original_max_position_embeddings\":64"),
-     "rope_type llama3 is not supported for model_type qwen3"},
-    {"qwen3", "layer_types", "[\"full_attention\",\"sliding_attention\"]", "only full_attention"},
+    {"qwen3", "layer_types", "[\"full_attention\",\"sliding_attention\"]",
+     "sliding_window: expected 1 or more"},
+    {"qwen2_window", "layer_types", "[\"full_attention\",\"linear\",\"full_attention\"]",
+     "layer_types: expected"},
+    {"qwen2_window", "sliding_window", "null", "sliding_window: expected 1 or more"},
     {"qwen3", "head_dim", "4", "self_attn.q_proj.weight: shape"},
     {"smollm3", "no_rope_layers", "[1,1,1]", "no_rope_layers: expected one entry"},
     {"smollm3", "no_rope_layers", "[1,0,1,0,1,0,1,0]", "no_rope_layers: entry 1: only a 0 in"},
@@ -135,9 +168,51 @@ TEST(qwen_window)
     set_key(&d, "sliding_window", "8");
     assert_read(&d, "config.json", "a window that is not in use", NULL);
     set_key(&d, "use_sliding_window", "true");
-    assert_read(&d, "config.json", "a window in use", "sliding_window: windows are not supported");
-    set_key(&d, "sliding_window", "100000");
-    assert_read(&d, "config.json", "a window as large as the context", NULL);
+    set_key(&d, "max_window_layers", "1");
+    struct checkpoint c;
+    mgpt_error err;
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+    assert_int_equal(c.hp.window, 8);
+    assert_int_equal(c.hp.windows[0], 0);
+    assert_int_equal(c.hp.windows[1], 8);
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
+/* Mistral's window applies to all layers. It is 4096 where the key is absent, none where it is
+ * null, and none that matters where the context is shorter. */
+TEST(mistral_window)
+{
+    static const struct {
+        const char *window, *context;
+        uint32_t expected;
+    } cases[] = {{"9", "64", 9}, {"64", "64", 0}, {"null", "9000", 0}, {NULL, "9000", 4096}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("mistral_yarn");
+        struct checkpoint c;
+        mgpt_error err;
+        set_key(&d, "max_position_embeddings", cases[i].context);
+        set_key(&d, "sliding_window", cases[i].window ? cases[i].window : "null");
+        if (!cases[i].window)
+            drop_key(&d, "sliding_window");
+        assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+        assert_int_equal(c.hp.window, cases[i].expected);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
+/* The factors for short texts, unless --context asks for a longer one. */
+TEST(longrope_context)
+{
+    struct dir d = golden("phi3_longrope");
+    struct checkpoint c;
+    mgpt_error err;
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+    assert_int_equal(c.hp.n_ctx, 32);
+    assert_int_equal(c.hp.rope_context, 32);
+    assert_string_equal(c.hp.rope_scaling, "longrope");
+    ckpt_free(&c);
     dir_free(&d);
 }
 

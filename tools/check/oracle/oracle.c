@@ -120,11 +120,13 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
 }
 
-/* The output of a branch, in place. */
+/* The output of a branch, n values, in place. */
 static void branch_output(struct oracle *o, int layer, const char *stem, double *y)
 {
     if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
         norm(o, layer, stem, y, y);
+    for (size_t i = 0; i < o->T * o->E; i++)
+        y[i] *= o->s->residual_scale;
 }
 
 /* Norms of q or k. Gains are those of one head or of all; the statistics are of as many values,
@@ -249,12 +251,13 @@ static void mlp(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     int gated = o->s->gated;
+    int fused = gated && oracle_find(o, layer, "ffn_gate", ".weight") == ORACLE_ABSENT;
     branch_input(o, layer, l->shared_norm ? "attn_norm" : "ffn_norm", l->mlp_norm);
     point(o, MGPT_MLP_IN, layer, o->h, o->E);
-    matmul(o, layer, gated ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
+    matmul(o, layer, gated && !fused ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
     point(o, MGPT_MLP_PRE, layer, o->f, o->F);
     if (gated) {
-        matmul(o, layer, "ffn_up", 0, o->h, o->E, o->F, o->up);
+        matmul(o, layer, "ffn_up", fused ? o->F : 0, o->h, o->E, o->F, o->up);
         point(o, MGPT_MLP_PRE_LINEAR, layer, o->up, o->F);
     }
     for (size_t i = 0; i < o->T * o->F; i++)
@@ -316,7 +319,9 @@ static void unembed(struct oracle *o)
     matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
-        o->logits[i] = math_cap(o->logits[i] + (bias ? (double)bias[i % o->V] : 0), o->s->softcap);
+        o->logits[i] =
+            math_cap((o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale,
+                     o->s->softcap);
     math_round(o->s, o->logits, o->T * o->V);
     point(o, MGPT_LOGITS, -1, o->logits, o->V);
 }

@@ -28,6 +28,7 @@ enum oracle_kv { ORACLE_KV_GROUPED, ORACLE_KV_INTERLEAVED, ORACLE_KV_FIRST, ORAC
 /* What one layer does beyond its tensors. */
 struct oracle_layer {
     const double *freq; /* radians a position turns each pair by, [n_rot / 2]; NULL: no rotation */
+    double rope_scale;  /* multiplies what was rotated */
     size_t window;      /* most keys a query sees; 0: all */
     const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
     double attn_scale;
@@ -66,9 +67,9 @@ struct oracle_spec {
     struct oracle_source source;
     const struct oracle_layer *layers;
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
-    double eps, embd_scale;
-    double clamp, attn_cap, softcap; /* 0: none */
-    int layer_norm;                  /* the mean is removed */
+    double eps, embd_scale, residual_scale, logit_scale; /* scales: 1: none */
+    double clamp, attn_cap, softcap;                     /* 0: none */
+    int layer_norm;                                      /* the mean is removed */
     int embd_norm, final_norm, gated;
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */

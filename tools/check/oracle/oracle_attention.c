@@ -23,7 +23,7 @@ static void rope_pair(const struct oracle *o, int layer, size_t i, size_t pair[2
         pair[k] = oracle_stored(o, layer, pair[k]);
 }
 
-/* n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
+/* n_rot components of every head turn in pairs: (a, b) by pos * frequency, times a factor. */
 void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
 {
     const struct oracle_spec *s = o->s;
@@ -34,7 +34,8 @@ void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
         for (size_t row = 0; row < o->T * heads; row++) {
             double *v = x + row * o->d;
             double angle = (double)oracle_position(o, row / heads) * l->freq[i];
-            double a = v[pair[0]], b = v[pair[1]], turn[2] = {cos(angle), sin(angle)};
+            double a = v[pair[0]], b = v[pair[1]], by = l->rope_scale;
+            double turn[2] = {cos(angle) * by, sin(angle) * by};
             math_round(s, turn, 2);
             double parts[4] = {a * turn[0], b * turn[1], a * turn[1], b * turn[0]};
             math_round(s, parts, 4);

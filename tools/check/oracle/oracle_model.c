@@ -36,6 +36,7 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
 {
     int side_by_side = m->branches == BRANCHES_PARALLEL;
     return (struct oracle_layer){.freq = l->rope ? l->rope->freq : NULL,
+                                 .rope_scale = l->rope ? l->rope->scale : 1,
                                  .window = l->window,
                                  .activation = act_name(m->act),
                                  .attn_scale = (double)m->attn_scale,
@@ -80,7 +81,10 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .n_rot = m->arch->rope ? s->n_rot : 0,
         .eps = (double)m->eps,
         .embd_scale = (double)m->embd_scale,
+        .residual_scale = (double)m->residual_scale,
+        .logit_scale = (double)m->logit_scale,
         .clamp = (double)m->qkv_clamp,
+        .attn_cap = (double)m->attn_softcap,
         .softcap = (double)m->logit_softcap,
         .layer_norm = m->arch->norm == NORM_LAYER,
         .embd_norm = m->embd_norm.kind != NORM_NONE,

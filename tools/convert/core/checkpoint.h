@@ -79,12 +79,17 @@ struct ckpt_hparams {
     uint32_t window;       /* attention.sliding_window: visible keys incl. self; 0: none */
     float rope_base;       /* 0: no key */
     float rope_base_local; /* rope.freq_base_swa (gemma3: 10000); 0: no key */
-    float rope_factor;     /* rope.scaling.type linear + rope.scaling.factor; 0 or 1: none */
-    float norm_eps;        /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
-    float attn_scale;      /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
-    float qkv_clamp;       /* attention.clamp_kqv (olmo); 0: none */
-    float logit_softcap;   /* final_logit_softcapping; 0: none */
-    int parallel;          /* gptneox alone: use_parallel_residual; -1 no key, 0, 1 */
+    float rope_factor;     /* rope.scaling.factor; 0 or 1: none */
+    const char *rope_scaling; /* rope.scaling.type; NULL: linear where there is a factor */
+    uint32_t rope_context;    /* yarn, longrope: original_context_length */
+    float rope_attn_factor, rope_beta_fast, rope_beta_slow; /* yarn, longrope; 0: no key */
+    float norm_eps;   /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
+    float attn_scale; /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
+    float embd_scale, residual_scale, logit_scale; /* embedding_scale, ...; 0: no key */
+    float attn_softcap;                            /* attn_logit_softcapping; 0: none */
+    float qkv_clamp;                               /* attention.clamp_kqv (olmo); 0: none */
+    float logit_softcap;                           /* final_logit_softcapping; 0: none */
+    int parallel;           /* gptneox alone: use_parallel_residual; -1 no key, 0, 1 */
     const int32_t *windows; /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
     const char *activation; /* mgpt.activation; NULL: the architecture's, no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */

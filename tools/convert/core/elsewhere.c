@@ -2,7 +2,8 @@
  * run the model wrongly without an error. See write.h.
  *
  * Architectures that llama.cpp does not know (microgpt, nanochat) it refuses by itself. It reads
- * attention.scale for Granite only; for Gemma 3 of 62 layers it computes the same number. A
+ * attention.scale for Granite only; for Gemma 3 of 62 layers and Gemma 2 of 46 it computes the same
+ * number. A
  * tokenizer that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either:
  * no note.
  */
@@ -42,13 +43,19 @@ static int is_olmo3(const struct ckpt_hparams *hp)
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
-    int computes_scale = strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62;
+    int computes_scale = strcmp(hp->arch, "granite") == 0 ||
+                         (strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62) ||
+                         (strcmp(hp->arch, "gemma2") == 0 && hp->n_layer == 46);
+    int has_window = strncmp(hp->arch, "gemma", 5) == 0;
+    int has_cap = strcmp(hp->arch, "gemma2") == 0;
     const struct {
         const char *key;
         int written;
     } keys[] = {
         {"mgpt.activation", hp->activation != NULL},
         {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
+        {"attention.sliding_window", hp->window && !hp->windows && !has_window},
+        {"attn_logit_softcapping", hp->attn_softcap > 0 && !has_cap},
         {"rope.freq_base_swa", hp->rope_base_local > 0 && strcmp(hp->arch, "gemma3") != 0},
         {"attention.scale", hp->attn_scale > 0 && !computes_scale},
         {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},

@@ -19,6 +19,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return hp->n_ctx;
     case 'F':
         return hp->n_ff;
+    case 'R':
+        return 2 * (uint64_t)hp->n_ff;
     case 'Q':
         return q;
     case 'K':

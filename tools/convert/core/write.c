@@ -73,10 +73,15 @@ static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_u32(w, arch_key(key, hp, "rope.dimension_count"), hp->n_rot);
     put_some_f32(w, arch_key(key, hp, "rope.freq_base"), hp->rope_base);
     put_some_f32(w, arch_key(key, hp, "rope.freq_base_swa"), hp->rope_base_local);
-    if (!(hp->rope_factor > 0) || hp->rope_factor == 1)
+    if (!hp->rope_scaling && (!(hp->rope_factor > 0) || hp->rope_factor == 1))
         return;
-    put_text(w, arch_key(key, hp, "rope.scaling.type"), "linear");
-    gguf_put_f32(w, arch_key(key, hp, "rope.scaling.factor"), hp->rope_factor);
+    put_text(w, arch_key(key, hp, "rope.scaling.type"),
+             hp->rope_scaling ? hp->rope_scaling : "linear");
+    put_some_f32(w, arch_key(key, hp, "rope.scaling.factor"), hp->rope_factor);
+    put_some_u32(w, arch_key(key, hp, "rope.scaling.original_context_length"), hp->rope_context);
+    put_some_f32(w, arch_key(key, hp, "rope.scaling.attn_factor"), hp->rope_attn_factor);
+    put_some_f32(w, arch_key(key, hp, "rope.scaling.yarn_beta_fast"), hp->rope_beta_fast);
+    put_some_f32(w, arch_key(key, hp, "rope.scaling.yarn_beta_slow"), hp->rope_beta_slow);
 }
 
 static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
@@ -100,6 +105,10 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
     write_put_attention(w, hp);
     put_rope(w, hp);
+    put_some_f32(w, arch_key(key, hp, "embedding_scale"), hp->embd_scale);
+    put_some_f32(w, arch_key(key, hp, "residual_scale"), hp->residual_scale);
+    put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);
+    put_some_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
     put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
     if (is_arch(hp, "gptneox") && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);

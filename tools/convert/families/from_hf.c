@@ -47,11 +47,9 @@ static int find_family(struct hf_model *m, mgpt_error *err)
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "quantization_config", "num_experts",
-    "num_local_experts",   "n_routed_experts",
-    "add_cross_attention", "is_encoder_decoder",
-    "use_qk_norm",         "attn_logit_softcapping",
-    "attention_sinks",     "use_bidirectional_attention",
+    "quantization_config", "num_experts",         "num_local_experts",
+    "n_routed_experts",    "add_cross_attention", "is_encoder_decoder",
+    "use_qk_norm",         "attention_sinks",     "use_bidirectional_attention",
 };
 
 static int refuse_features(const struct hf_model *m, mgpt_error *err)
@@ -59,6 +57,8 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
         status = hf_must_be_off(m->cfg.text, refused[i], err);
+    if (status == MGPT_OK && !m->family->caps)
+        status = hf_must_be_off(m->cfg.text, "attn_logit_softcapping", err);
     return status == MGPT_OK ? hf_must_be_off(m->cfg.root, "quantization_config", err) : status;
 }
 
@@ -138,34 +138,6 @@ static int check_heads(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int read_rope(struct hf_model *m, mgpt_error *err)
-{
-    struct ckpt_hparams *hp = &m->c->hp;
-    const struct hf_rope_keys *keys = m->family->rope;
-    const char *layer = m->family->windowed ? "full_attention" : NULL;
-    int llama = strcmp(hp->arch, "llama") == 0;
-    if (!keys)
-        return MGPT_OK;
-    if (hf_rope_read(&m->cfg, keys, layer, &m->rope, err) < 0)
-        return MGPT_EFILE;
-    if (strcmp(m->rope.type, "default") != 0 && strcmp(m->rope.type, "linear") != 0 &&
-        !(llama && strcmp(m->rope.type, "llama3") == 0))
-        return ckpt_refuse(err, "config.json: rope_type %.40s is not supported for model_type %s",
-                           m->rope.type, m->family->model_type);
-    if (keys->rotated_absent == 1 && m->rope.rotated != 1)
-        return hf_refuse(keys->rotated, "only 1 is supported for this model type", err);
-    uint64_t hd = state_size(hp, 'H');
-    hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
-    if (hp->n_rot % 2 || hp->n_rot == 0)
-        return ckpt_refuse(err,
-                           "config.json: %u rotary components of %llu in a head: an even number is "
-                           "expected",
-                           hp->n_rot, (unsigned long long)hd);
-    hp->rope_base = (float)m->rope.theta;
-    hp->rope_factor = strcmp(m->rope.type, "linear") == 0 ? (float)m->rope.factor : 0;
-    return MGPT_OK;
-}
-
 static int read_eps(struct hf_model *m, mgpt_error *err)
 {
     const char *key = m->family->keys->eps;
@@ -184,18 +156,9 @@ static int configure(struct hf_model *m, mgpt_error *err)
 {
     m->c->hp.arch = m->family->arch;
     if (refuse_features(m, err) < 0 || read_sizes(m, err) < 0 || check_heads(m, err) < 0 ||
-        read_activation(m, err) < 0 || read_eps(m, err) < 0 || read_rope(m, err) < 0)
+        read_activation(m, err) < 0 || read_eps(m, err) < 0 || hf_rope(m, err) < 0)
         return MGPT_EFILE;
     return m->family->configure ? m->family->configure(m, err) : MGPT_OK;
-}
-
-int32_t *hf_windows(struct hf_model *m, mgpt_error *err)
-{
-    int32_t *windows = ckpt_alloc(m->c, m->c->hp.n_layer + 1, sizeof *windows);
-    if (!windows)
-        err_memory(err, "windows", m->c->hp.n_layer * sizeof *windows);
-    m->c->hp.windows = windows;
-    return windows;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -247,16 +210,25 @@ static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_er
 /* The rows, with the biases that config.json says there are, and the head. */
 static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
+    const struct {
+        unsigned flag;
+        const char *key;
+        int absent;
+    } keys[] = {{HF_ATTENTION_BIAS, "attention_bias", m->family->attention_bias},
+                {HF_MLP_BIAS, "mlp_bias", 0},
+                {HF_USE_BIAS, "use_bias", 1},
+                {HF_QKV_BIAS, "use_qkv_bias", 0},
+                {HF_ENABLE_BIAS, "enable_bias", 1}};
     for (size_t i = 0; i < m->family->n_rows; i++) {
         struct state_row row = m->family->rows[i];
-        int on = 0;
-        if (row.flags & HF_ATTENTION_BIAS &&
-            hf_flag(m->cfg.text, "attention_bias", m->family->attention_bias, &on, err) < 0)
-            return MGPT_EFILE;
-        if (row.flags & HF_MLP_BIAS && hf_flag(m->cfg.text, "mlp_bias", 0, &on, err) < 0)
-            return MGPT_EFILE;
-        if (on)
-            row.flags |= STATE_BIAS;
+        for (size_t k = 0; k < HF_COUNT(keys); k++) {
+            int on = 0;
+            if (row.flags & keys[k].flag &&
+                hf_flag(m->cfg.text, keys[k].key, keys[k].absent, &on, err) < 0)
+                return MGPT_EFILE;
+            if (on)
+                row.flags |= STATE_BIAS;
+        }
         if (!arr_push(*rows, row))
             return err_memory(err, "the list of tensors", sizeof row);
     }
@@ -274,6 +246,8 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     if (status == MGPT_OK)
         status = state_map(&m->state, rows, arr_len(rows), err);
     arr_free(rows);
+    if (status == MGPT_OK)
+        status = hf_put_rope(m, err);
     if (status == MGPT_OK && m->family->put)
         status = m->family->put(m, err);
     skip_buffers(&m->state);

@@ -10,6 +10,7 @@
 #include "convert/core/readers.h"
 #include "convert/core/state.h"
 #include "convert/families/hf_config.h"
+#include "convert/families/hf_rope.h"
 
 /* Keys of config.json. NULL: the family has no such key. */
 struct hf_keys {
@@ -19,20 +20,30 @@ struct hf_keys {
 };
 
 /* Flags of rows: there is a bias when config.json has a key that is true. */
-enum { HF_ATTENTION_BIAS = STATE_OTHER_FLAGS, HF_MLP_BIAS = STATE_OTHER_FLAGS << 1 };
+enum {
+    HF_ATTENTION_BIAS = STATE_OTHER_FLAGS,
+    HF_MLP_BIAS = STATE_OTHER_FLAGS << 1,
+    HF_USE_BIAS = STATE_OTHER_FLAGS << 2,
+    HF_QKV_BIAS = STATE_OTHER_FLAGS << 3,
+    HF_ENABLE_BIAS = STATE_OTHER_FLAGS << 4
+};
 
 struct hf_model;
 
 struct hf_family {
     const char *model_type, *arch;
     const struct hf_keys *keys;
-    const char *activation;          /* the architecture's: needs no key in GGUF */
-    const char *const *prefixes;     /* of tensor names, NULL-terminated; taken off */
-    const char *head;                /* the tensor of the output head */
-    int tied;                        /* when tie_word_embeddings is absent */
-    int windowed;                    /* rope settings per kind of layer: full and windowed */
-    int states_head_dim;             /* GGUF files of the architecture always have key_length */
+    const char *activation;      /* the architecture's: needs no key in GGUF */
+    const char *const *prefixes; /* of tensor names, NULL-terminated; taken off */
+    const char *head;            /* the tensor of the output head */
+    int tied;                    /* when tie_word_embeddings is absent */
+    int windowed;                /* rope settings per kind of layer: full and windowed */
+    uint32_t full_every;         /* each n-th layer has no window: needs no key in GGUF; 0: none */
+    int caps;                    /* scores may have a soft cap */
+    uint32_t window;             /* when sliding_window is absent; 0: none */
+    int states_head_dim;         /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
+    int partial_rope;                /* part of a head may be rotated although all is the default */
     const struct state_row *rows;
     size_t n_rows;
     int attention_bias;                                    /* when the key is absent */
@@ -55,8 +66,26 @@ struct hf_model {
 extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[];
 extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families;
 
+/* ---- hf_windows.c ---------------------------------------------------------------------------- */
+
 /* Room for a window per layer in m->c->hp.windows, all 0; NULL with *err when out of memory. */
 int32_t *hf_windows(struct hf_model *m, mgpt_error *err);
+
+/* All layers have the window that sliding_window states. */
+int hf_one_window(struct hf_model *m, mgpt_error *err);
+
+/* The layers that layer_types states; without it those from `first` on, except every `period`-th
+ * (0: no exception). */
+int hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first, mgpt_error *err);
+
+/* The same where use_sliding_window is true: by layer_types, or from max_window_layers on. */
+int hf_used_windows(struct hf_model *m, mgpt_error *err);
+
+/* ---- hf_rope.c ------------------------------------------------------------------------------- */
+
+/* Reads the rotary settings into m->rope and m->c->hp; adds the tensors that they need. */
+int hf_rope(struct hf_model *m, mgpt_error *err);
+int hf_put_rope(struct hf_model *m, mgpt_error *err);
 
 /* ---- for other containers of tensors --------------------------------------------------------- */
 

@@ -2,8 +2,7 @@
  *
  * A key whose value is null counts as absent, as in the original. Numbers may be written 1e-05,
  * 100000.0 or 10000. Errors name file, key and value: "config.json: hidden_size is 0, expected 1 to
- * 2147483647". What the keys mean is not known here (from_hf.c and its families), except for the
- * rotary settings, which come in two spellings.
+ * 2147483647". What the keys mean is not known here (from_hf.c, hf_rope.c and the families).
  */
 #ifndef MGPT_CONVERT_HF_CONFIG_H
 #define MGPT_CONVERT_HF_CONFIG_H
@@ -42,25 +41,5 @@ int hf_refuse(const char *key, const char *what, mgpt_error *err);
 
 /* Refuses a key that is true, or anything but null, 0, or false. */
 int hf_must_be_off(const json_t *object, const char *key, mgpt_error *err);
-
-struct hf_rope {
-    const char *type; /* "default", "linear", "llama3", ...; as the file has it */
-    double theta;
-    double factor;    /* linear, llama3; 1 otherwise */
-    double low, high; /* llama3: low_freq_factor, high_freq_factor */
-    double context;   /* llama3: original_max_position_embeddings */
-    double rotated;   /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
-};
-
-/* How a family spells what is not in rope_parameters, and what it takes for what is not said. */
-struct hf_rope_keys {
-    const char *theta, *rotated; /* "rope_theta", "partial_rotary_factor" */
-    double theta_absent, rotated_absent;
-};
-
-/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model
- * has one object per kind. */
-int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
-                 struct hf_rope *rope, mgpt_error *err);
 
 #endif

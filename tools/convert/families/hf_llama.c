@@ -61,6 +61,34 @@ static const struct state_row gemma3_rows[] = {
     POST_NORM("post_feedforward", "post_ffw_norm", STATE_PLUS_ONE),
     NORM(STATE_PLUS_ONE)};
 
+static const struct state_row gemma_rows[] = {
+    EMBD,
+    POST_NORM("input", "attn_norm", STATE_PLUS_ONE),
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    POST_NORM("post_attention", "ffn_norm", STATE_PLUS_ONE),
+    GATED_MLP(0),
+    NORM(STATE_PLUS_ONE)};
+
+static const struct state_row gemma2_rows[] = {
+    EMBD,
+    POST_NORM("input", "attn_norm", STATE_PLUS_ONE),
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    POST_NORM("post_attention", "post_attention_norm", STATE_PLUS_ONE),
+    POST_NORM("pre_feedforward", "ffn_norm", STATE_PLUS_ONE),
+    GATED_MLP(0),
+    POST_NORM("post_feedforward", "post_ffw_norm", STATE_PLUS_ONE),
+    NORM(STATE_PLUS_ONE)};
+
+/* q, k and v are one matrix, and so are gate and up. */
+static const struct state_row phi3_rows[] = {
+    EMBD,
+    PRE_NORMS,
+    {"layers.N.self_attn.qkv_proj", "blk.N.attn_qkv", 'P', 'E', 0},
+    {"layers.N.self_attn.o_proj", "blk.N.attn_output", 'E', 'Q', 0},
+    {"layers.N.mlp.gate_up_proj", "blk.N.ffn_up", 'R', 'E', 0},
+    {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', 0},
+    NORM(0)};
+
 static const struct state_row olmo_rows[] = {
     EMBD, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0)};
 
@@ -78,61 +106,7 @@ static const struct state_row nanochat_rows[] = {
     {"layers.N.mlp.fc1", "blk.N.ffn_up", 'F', 'E', 0},
     {"layers.N.mlp.fc2", "blk.N.ffn_down", 'E', 'F', 0}};
 
-/* ---- windows --------------------------------------------------------------------------------- */
-
-/* Only layers that see everything are supported here: windows are refused where they would
- * matter. */
-static int refuse_window(struct hf_model *m, mgpt_error *err)
-{
-    uint32_t window;
-    if (hf_size(m->cfg.text, "sliding_window", 0, &window, err) < 0)
-        return MGPT_EFILE;
-    if (window && window < m->c->hp.n_ctx)
-        return hf_refuse("sliding_window", "windows are not supported for this model type", err);
-    return MGPT_OK;
-}
-
-/* Qwen's files state a window that is in use only when another key says so. */
-static int refuse_used_window(struct hf_model *m, mgpt_error *err)
-{
-    const json_t *types = hf_value(m->cfg.text, "layer_types");
-    int used;
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        if (!type || strcmp(type, "full_attention") != 0)
-            return hf_refuse("layer_types", "only full_attention is supported", err);
-    }
-    if (hf_flag(m->cfg.text, "use_sliding_window", 0, &used, err) < 0)
-        return MGPT_EFILE;
-    return used && !types ? refuse_window(m, err) : MGPT_OK;
-}
-
 /* ---- one family each ------------------------------------------------------------------------- */
-
-/* Llama 3's scaling of the rotary frequencies: divisors, the same numbers for every layer. */
-static int put_divisors(struct hf_model *m, mgpt_error *err)
-{
-    const struct hf_rope *r = &m->rope;
-    const double tau = 6.283185307179586;
-    size_t n = m->c->hp.n_rot / 2;
-    if (strcmp(r->type, "llama3") != 0)
-        return MGPT_OK;
-    float *divisors = ckpt_alloc(m->c, n, sizeof *divisors);
-    if (!divisors)
-        return err_memory(err, "rope_freqs.weight", n * sizeof *divisors);
-    for (size_t i = 0; i < n; i++) {
-        double wave = tau * pow(r->theta, 2.0 * (double)i / (double)m->c->hp.n_rot);
-        double t = (r->context / wave - r->low) / (r->high - r->low);
-        if (wave < r->context / r->high)
-            divisors[i] = 1;
-        else if (wave > r->context / r->low)
-            divisors[i] = (float)r->factor;
-        else
-            divisors[i] = (float)(1.0 / ((1.0 - t) / r->factor + t));
-    }
-    struct ckpt_tensor from = {.bytes = (const uint8_t *)divisors};
-    return ckpt_add(m->c, "rope_freqs.weight", n, 0, from, err);
-}
 
 /* The engine leaves every fourth layer without rotation: so must the file. 1 means rotation. */
 static int smollm3(struct hf_model *m, mgpt_error *err)
@@ -154,46 +128,75 @@ static int smollm3(struct hf_model *m, mgpt_error *err)
                 "is supported",
                 i);
     }
-    return refuse_used_window(m, err);
+    if (!hf_value(m->cfg.text, "layer_types"))
+        return hf_must_be_off(m->cfg.text, "use_sliding_window", err);
+    return hf_used_windows(m, err);
 }
 
-/* Which layers are windowed: layer_types, or all but every `period`-th. *usual: as without
- * layer_types. */
-static int read_windows(struct hf_model *m, uint32_t period, int32_t *windows, int *usual,
-                        mgpt_error *err)
+/* A number of config.json that is 0 or above; 0: none. An absent key is `absent`, null is none. */
+static int read_number(struct hf_model *m, const char *key, double absent, float *to,
+                       mgpt_error *err)
 {
-    const json_t *types = hf_value(m->cfg.text, "layer_types");
-    const struct ckpt_hparams *hp = &m->c->hp;
-    *usual = 1;
-    if (period == 0 || (types && json_array_size(types) != hp->n_layer))
-        return hf_refuse(types ? "layer_types" : "sliding_window_pattern",
-                         "does not fit the layers", err);
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
-        const char *by_period = (i + 1) % period ? "sliding_attention" : "full_attention";
-        const char *type = types ? json_string_value(json_array_get(types, i)) : by_period;
-        int windowed = type && strcmp(type, "sliding_attention") == 0;
-        if (!type || (!windowed && strcmp(type, "full_attention") != 0))
-            return hf_refuse("layer_types", "expected sliding_attention or full_attention", err);
-        windows[i] = windowed ? (int32_t)hp->window : 0;
-        *usual &= strcmp(type, by_period) == 0;
+    double v;
+    if (hf_real(m->cfg.text, key, json_object_get(m->cfg.text, key) ? 0 : absent, &v, err) < 0)
+        return MGPT_EFILE;
+    if (!(v >= 0 && v < 1e30))
+        return hf_refuse(key, "out of range", err);
+    *to = (float)v;
+    return MGPT_OK;
+}
+
+static int granite(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const struct {
+        const char *key;
+        float *to;
+    } numbers[] = {{"embedding_multiplier", &hp->embd_scale},
+                   {"residual_multiplier", &hp->residual_scale},
+                   {"attention_multiplier", &hp->attn_scale},
+                   {"logits_scaling", &hp->logit_scale}};
+    for (size_t i = 0; i < HF_COUNT(numbers); i++) {
+        if (read_number(m, numbers[i].key, 1, numbers[i].to, err) < 0)
+            return MGPT_EFILE;
+        if (*numbers[i].to == 0)
+            return hf_refuse(numbers[i].key, "expected a number above 0", err);
     }
     return MGPT_OK;
 }
 
-/* Only another pattern than every sixth needs a key. */
-static int gemma3_windows(struct hf_model *m, mgpt_error *err)
+/* The first files say "gelu" where the program computes the approximation by tanh. */
+static int gemma(struct hf_model *m, mgpt_error *err)
 {
-    uint32_t period;
-    int usual;
-    if (hf_size(m->cfg.text, "sliding_window_pattern", 6, &period, err) < 0)
+    const char *name;
+    if (hf_text(m->cfg.text, "hidden_act", "", &name, err) < 0)
         return MGPT_EFILE;
-    int32_t *windows = hf_windows(m, err);
-    if (!windows)
-        return MGPT_EMEM;
-    int status = read_windows(m, period, windows, &usual, err);
-    if (status == MGPT_OK && usual && period == 6)
-        m->c->hp.windows = NULL;
-    return status;
+    if (strcmp(name, "gelu") == 0)
+        m->c->hp.activation = NULL;
+    return MGPT_OK;
+}
+
+/* Scale of scores and cap of logits in Gemma 2 and 3. */
+static int gemma_scores(struct hf_model *m, double cap, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    double scalar;
+    if (read_number(m, "final_logit_softcapping", cap, &hp->logit_softcap, err) < 0 ||
+        hf_real(m->cfg.text, "query_pre_attn_scalar", 256, &scalar, err) < 0)
+        return MGPT_EFILE;
+    if (!(scalar > 0 && scalar < 1e9))
+        return hf_refuse("query_pre_attn_scalar", "out of range", err);
+    if (scalar != hp->head_dim)
+        hp->attn_scale = (float)(1.0 / sqrt(scalar));
+    return MGPT_OK;
+}
+
+static int gemma2(struct hf_model *m, mgpt_error *err)
+{
+    if (gemma_scores(m, 30, err) < 0 ||
+        read_number(m, "attn_logit_softcapping", 50, &m->c->hp.attn_softcap, err) < 0)
+        return MGPT_EFILE;
+    return hf_layer_windows(m, 2, 0, err);
 }
 
 static const struct hf_rope_keys gemma3_local = {"rope_local_base_freq", "partial_rotary_factor",
@@ -203,23 +206,17 @@ static int gemma3(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     struct hf_rope local;
-    double scalar, cap;
-    if (hf_real(m->cfg.text, "query_pre_attn_scalar", 256, &scalar, err) < 0 ||
-        hf_real(m->cfg.text, "final_logit_softcapping", 0, &cap, err) < 0 ||
-        hf_size(m->cfg.text, "sliding_window", 4096, &hp->window, err) < 0 ||
+    uint32_t period;
+    if (gemma_scores(m, 0, err) < 0 ||
+        hf_size(m->cfg.text, "sliding_window_pattern", 6, &period, err) < 0 ||
         hf_rope_read(&m->cfg, &gemma3_local, "sliding_attention", &local, err) < 0)
         return MGPT_EFILE;
-    if (!(scalar > 0 && scalar < 1e9))
-        return hf_refuse("query_pre_attn_scalar", "out of range", err);
+    if (period == 0)
+        return hf_refuse("sliding_window_pattern", "expected 1 or more", err);
     if (strcmp(local.type, "default") != 0)
         return hf_refuse("rope_parameters", "windowed layers of another rope_type", err);
-    if (hp->window == 0)
-        return hf_refuse("sliding_window", "expected 1 or more", err);
-    if (scalar != hp->head_dim)
-        hp->attn_scale = (float)(1.0 / sqrt(scalar));
-    hp->logit_softcap = (float)cap;
     hp->rope_base_local = (float)local.theta;
-    return gemma3_windows(m, err);
+    return hf_layer_windows(m, period, 0, err);
 }
 
 /* OLMo 2 with windows: all layers but every fourth, which alone may have another rope base or
@@ -228,42 +225,26 @@ static int olmo3(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     struct hf_rope local;
-    int usual;
-    if (hf_size(m->cfg.text, "sliding_window", 4096, &hp->window, err) < 0 ||
-        hf_rope_read(&m->cfg, m->family->rope, "sliding_attention", &local, err) < 0)
+    if (hf_rope_read(&m->cfg, m->family->rope, "sliding_attention", &local, err) < 0)
         return MGPT_EFILE;
     if (strcmp(local.type, "default") != 0)
         return hf_refuse("rope_parameters", "windowed layers of another rope_type", err);
-    if (hp->window == 0)
-        return hf_refuse("sliding_window", "expected 1 or more", err);
-    if (local.theta != m->rope.theta || hp->rope_factor > 0)
+    if (local.theta != m->rope.theta || strcmp(m->rope.type, "default") != 0)
         hp->rope_base_local = (float)local.theta;
-    int32_t *windows = hf_windows(m, err);
-    return windows ? read_windows(m, 4, windows, &usual, err) : MGPT_EMEM;
+    return hf_layer_windows(m, 4, 0, err);
 }
 
 static int olmo(struct hf_model *m, mgpt_error *err)
 {
-    double clip;
-    if (hf_real(m->cfg.text, "clip_qkv", 0, &clip, err) < 0)
-        return MGPT_EFILE;
-    if (!(clip >= 0 && clip < 1e30))
-        return hf_refuse("clip_qkv", "out of range", err);
-    m->c->hp.qkv_clamp = (float)clip;
     m->c->hp.norm_eps = 1e-5F; /* of the program: not in the file */
-    return MGPT_OK;
+    return read_number(m, "clip_qkv", 0, &m->c->hp.qkv_clamp, err);
 }
 
 static int nanochat(struct hf_model *m, mgpt_error *err)
 {
-    double cap;
-    if (hf_must_be_off(m->cfg.text, "tie_word_embeddings", err) < 0 ||
-        hf_real(m->cfg.text, "final_logit_softcapping", 15, &cap, err) < 0)
+    if (hf_must_be_off(m->cfg.text, "tie_word_embeddings", err) < 0)
         return MGPT_EFILE;
-    if (!(cap >= 0 && cap < 1e30))
-        return hf_refuse("final_logit_softcapping", "out of range", err);
-    m->c->hp.logit_softcap = (float)cap;
-    return MGPT_OK;
+    return read_number(m, "final_logit_softcapping", 15, &m->c->hp.logit_softcap, err);
 }
 
 /* ---- the families ---------------------------------------------------------------------------- */
@@ -276,7 +257,7 @@ static int nanochat(struct hf_model *m, mgpt_error *err)
     }
 
 static const struct hf_keys llama_keys = LLAMA_KEYS("rms_norm_eps", "hidden_act");
-static const struct hf_keys gemma3_keys = LLAMA_KEYS("rms_norm_eps", "hidden_activation");
+static const struct hf_keys gemma2_keys = LLAMA_KEYS("rms_norm_eps", "hidden_activation");
 static const struct hf_keys olmo_keys = LLAMA_KEYS(NULL, "hidden_act");
 
 static const struct hf_rope_keys rope_10000 = {"rope_theta", "partial_rotary_factor", 10000, 1};
@@ -289,18 +270,27 @@ static const char *const prefixes[] = {"model.", "language_model.", NULL};
 #define COMMON .prefixes = prefixes, .head = "lm_head.weight"
 
 const struct hf_family hf_llama_families[] = {
-    {"llama", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
-     .put = put_divisors},
+    {"llama", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows)},
     {"mistral", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
-     .configure = refuse_window},
+     .configure = hf_one_window, .window = 4096},
+    {"granite", "granite", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
+     .configure = granite},
+    {"phi3", "phi3", &llama_keys, "silu", COMMON, .rope = &rope_10000, .partial_rope = 1,
+     HF_ROWS(phi3_rows), .configure = hf_one_window},
+    {"gemma", "gemma", &llama_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
+     .rope = &rope_10000, HF_ROWS(gemma_rows), .configure = gemma},
+    {"gemma2", "gemma2", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
+     .rope = &rope_10000, HF_ROWS(gemma2_rows), .configure = gemma2, .caps = 1, .window = 4096,
+     .full_every = 2},
     {"qwen2", "qwen2", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(qwen2_rows),
-     .configure = refuse_used_window},
+     .configure = hf_used_windows, .window = 4096},
     {"qwen3", "qwen3", &llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
-     HF_ROWS(qwen3_rows), .configure = refuse_used_window},
+     HF_ROWS(qwen3_rows), .configure = hf_used_windows, .window = 4096},
     {"smollm3", "smollm3", &llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(llama_rows), .configure = smollm3},
-    {"gemma3_text", "gemma3", &gemma3_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1},
+    {"gemma3_text", "gemma3", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
+     .rope = &rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1, .window = 4096,
+     .full_every = 6},
     {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(olmo_rows),
      .configure = olmo},
     {
@@ -313,7 +303,7 @@ const struct hf_family hf_llama_families[] = {
         HF_ROWS(olmo2_rows),
     },
     {"olmo3", "olmo2", &llama_keys, "silu", COMMON, .rope = &rope_500000, HF_ROWS(olmo2_rows),
-     .configure = olmo3, .windowed = 1},
+     .configure = olmo3, .windowed = 1, .window = 4096},
     {"nanochat", "nanochat", &llama_keys, "relu2", COMMON, .rope = &rope_10000,
      HF_ROWS(nanochat_rows), .configure = nanochat},
 };

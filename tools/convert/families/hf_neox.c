@@ -38,6 +38,19 @@ static const struct state_row phi_rows[] = {
     {"lm_head.bias", "output.bias", 0, 'V', STATE_BARE},
 };
 
+static const struct state_row starcoder2_rows[] = {
+    {"embed_tokens", "token_embd", 'V', 'E', 0},
+    {"layers.N.input_layernorm", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
+    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_USE_BIAS},
+    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_USE_BIAS},
+    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_USE_BIAS},
+    {"layers.N.self_attn.o_proj", "blk.N.attn_output", 'E', 'Q', HF_USE_BIAS},
+    {"layers.N.post_attention_layernorm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},
+    {"layers.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', HF_USE_BIAS},
+    {"layers.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', HF_USE_BIAS},
+    {"norm", "output_norm", 0, 'E', STATE_BIAS},
+};
+
 /* ---- what only they have --------------------------------------------------------------------- */
 
 static int neox(struct hf_model *m, mgpt_error *err)
@@ -68,6 +81,17 @@ static const struct hf_keys phi_keys = {.n_embd = "hidden_size",
                                         .eps = "layer_norm_eps",
                                         .activation = "hidden_act"};
 
+static const struct hf_keys starcoder2_keys = {.n_embd = "hidden_size",
+                                               .n_layer = "num_hidden_layers",
+                                               .n_head = "num_attention_heads",
+                                               .n_head_kv = "num_key_value_heads",
+                                               .n_ff = "intermediate_size",
+                                               .n_ctx = "max_position_embeddings",
+                                               .eps = "norm_epsilon",
+                                               .activation = "hidden_act"};
+
+static const struct hf_rope_keys starcoder2_rope = {"rope_theta", "partial_rotary_factor", 10000,
+                                                    1};
 static const struct hf_rope_keys neox_rope = {"rotary_emb_base", "rotary_pct", 10000, 0.25};
 static const struct hf_rope_keys phi_rope = {"rope_theta", "partial_rotary_factor", 10000, 0.5};
 
@@ -79,5 +103,7 @@ const struct hf_family hf_neox_families[] = {
      .rope = &neox_rope, HF_ROWS(neox_rows), .attention_bias = 1, .configure = neox},
     {"phi", "phi2", &phi_keys, "gelu_tanh", phi_prefixes, "lm_head.weight", .rope = &phi_rope,
      HF_ROWS(phi_rows), .configure = phi},
+    {"starcoder2", "starcoder2", &starcoder2_keys, "gelu_tanh", phi_prefixes, "lm_head.weight",
+     .tied = 1, .rope = &starcoder2_rope, HF_ROWS(starcoder2_rows), .configure = hf_one_window},
 };
 const size_t hf_n_neox_families = HF_COUNT(hf_neox_families);

@@ -1,0 +1,29 @@
+/* Rotary settings of Hugging Face models, in the spellings of transformers 4 and 5. */
+#ifndef MGPT_CONVERT_HF_ROPE_H
+#define MGPT_CONVERT_HF_ROPE_H
+
+#include "convert/families/hf_config.h"
+
+struct hf_rope {
+    const char *type; /* "default", "linear", "llama3", ...; as the file has it. NULL: no rope */
+    double theta;
+    double factor;      /* 1: none */
+    double low, high;   /* llama3: low_freq_factor, high_freq_factor; yarn: beta_slow, beta_fast */
+    double context;     /* original_max_position_embeddings */
+    double rotated;     /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
+    double attn_factor; /* yarn, longrope: multiplies cosines and sines */
+    const json_t *short_factor, *long_factor; /* longrope */
+};
+
+/* How a family spells what is not in rope_parameters, and what it takes for what is not said. */
+struct hf_rope_keys {
+    const char *theta, *rotated; /* "rope_theta", "partial_rotary_factor" */
+    double theta_absent, rotated_absent;
+};
+
+/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model
+ * has one object per kind. */
+int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
+                 struct hf_rope *rope, mgpt_error *err);
+
+#endif
