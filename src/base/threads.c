@@ -47,12 +47,12 @@ struct share {
 struct worker {
     _Alignas(LINE) atomic_uint_least64_t taken; /* the last job whose part has an owner */
     atomic_uint_least64_t done;                 /* the last job whose part it has finished */
-    atomic_uint_least64_t unit;                 /* what it computes, as `left`; 0: nothing shown */
     struct pool *pool;
     pthread_t thread;
     int index;
     uint64_t lost_job; /* the last job that the caller finished without it, */
     int lost_slot;     /* and the slot of that job. Both belong to the caller */
+    _Alignas(LINE) atomic_uint_least64_t unit; /* what it computes, as `left`; 0: nothing shown */
     struct share shares[SLOTS];
 };
 
@@ -350,7 +350,7 @@ static int do_units(const struct pool_slot *s, int worker, size_t first, size_t 
         u->fn(u->ctx, worker, first, last);
         return 1;
     }
-    atomic_store(shown, unit);
+    atomic_store_explicit(shown, unit, memory_order_release);
     u->fn(u->ctx, worker, first, last);
     if (!atomic_compare_exchange_strong(shown, &unit, 0))
         return 0;

@@ -17,8 +17,9 @@
 #include <string.h>
 
 enum {
-    MOST = 3,        /* products per job */
-    LEAST_PANELS = 4 /* panels a thread takes at a time: kernels read adjacent ones together */
+    MOST = 3,            /* products per job */
+    LEAST_PANELS = 4,    /* panels a thread takes at a time: kernels read adjacent ones together */
+    SLOT_BYTES = 1 << 18 /* of weights: for less, the slot costs more than a percent */
 };
 
 struct matmul_product {
@@ -225,8 +226,10 @@ static struct matmul_job *put_in_slot(struct matmul_slot *slot, struct matmul_jo
 static void run_matmul_job(pass *r, struct matmul_job *job, size_t panels, pool_units_fn *part)
 {
     size_t bytes = 0;
-    int slot = job->n == 1 ? pool_free_slot(r->pool) : 0;
-    struct pool *pool = job->n == 1 && slot == 0 ? NULL : r->pool;
+    for (size_t i = 0; i < job->count; i++)
+        bytes += packed_size(job->p[i].l);
+    int one = job->n == 1 && bytes >= SLOT_BYTES, slot = one ? pool_free_slot(r->pool) : 0;
+    struct pool *pool = one && slot == 0 ? NULL : r->pool;
     if (job->n == 0)
         return;
     job->model = r->model;
@@ -236,8 +239,6 @@ static void run_matmul_job(pass *r, struct matmul_job *job, size_t panels, pool_
     if (slot)
         job = put_in_slot(&r->s->slots->at[slot], *job);
     quantize_input(pool, job);
-    for (size_t i = 0; i < job->count; i++)
-        bytes += packed_size(job->p[i].l);
     pool_deal(pool, &(struct pool_units){.slot = slot,
                                          .bytes = bytes * job->n,
                                          .n = panels,
