@@ -108,6 +108,18 @@ check "... in the page too" grep -q "^    run it again in float64" "$tmp/page.md
 check "... nothing else is named" eval '! grep -q "^cause" "$tmp/out"'
 run check "$names" "$tmp/short.json" --explain --json
 check "--json: precision" eval 'tail -1 "$tmp/out" | grep -q "\"cause\":null.*\"precision\":{\"type\":\"bfloat16\",\"stored\":true,\"fits\":true"'
+run check "$tmp/half.gguf" "$ref" --explain
+check "weights in f16: as if the reference ran in it, and no cause" \
+    eval '[ $code -eq 1 ] && grep -q "^precision  *your reference may have run in TF32 or float16:" "$tmp/out" && grep -q "^cause  *none of" "$tmp/out"'
 run check "$golden" "$golden/ref.npz" --explain --tol f32
 check "a healthy model: nothing is named" eval '[ $code -eq 0 ] && ! grep -q "^cause\|^hint\|^precision" "$tmp/out"'
+
+# Ctrl-C: with weights in 8 bits nothing is found, which takes seconds.
+"$MGPT" convert "$lines" "$tmp/q8.gguf" --type Q8_0 >/dev/null 2>&1
+timeout --preserve-status -s INT 2 "$MGPT" check "$tmp/q8.gguf" "$MGPT_SOURCE_ROOT/weights/shakespeare.ref.npz" \
+    --explain >"$tmp/out" 2>"$tmp/err"
+code=$?
+check "Ctrl-C: exit 130" [ "$code" -eq 130 ]
+check "... and what is known so far" \
+    eval 'grep -q "^cause  *interrupted: so far none of [0-9]* suspects" "$tmp/out" && grep -q "^verdict  *DIFFERENT" "$tmp/out"'
 finish

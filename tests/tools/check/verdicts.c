@@ -38,7 +38,7 @@ static const struct planted_bug planted_bugs[] = {
     {"value blk.L.ffn_up.bias all 0", "ffn_up.bias", "ffn_up.bias", 0},
     {"value blk.L.ffn_down.bias all 0", "ffn_down.bias", "ffn_down.bias", 0},
     {"roll position_embd.weight 1", NULL, "positions|position_embd", 'p'},
-    {"roll blk.*.ffn_up.weight 1", "ffn_up.weight", "row n of ffn_up", 0},
+    {"roll blk.*.ffn_up.weight 1", "ffn_up.weight", "row n of ffn_|ffn_up.weight is a different", 0},
     {"times blk.L.ffn_down.weight N -9", "ffn_down.weight", "ffn_down.weight", 0},
     {"plus blk.L.ffn_up.weight N 2", "ffn_up.weight", "ffn_up.weight", 0},
     {"times output.weight all 1.5", "output.weight", "output.weight", 0},

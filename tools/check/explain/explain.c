@@ -167,8 +167,18 @@ int search_all(struct search *s, int solve)
 
 /* ---- all of it --------------------------------------------------------------------------------- */
 
-/* The model as it is, in float64; then a weight, what is listed, what can be solved for, and two of
- * these. */
+/* A weight, what is listed, what can be solved for, and two of these. */
+static int search_causes(struct search *s)
+{
+    int status = solve_weights(s, &s->e->weight);
+    if (status == MGPT_OK && !s->e->proved)
+        status = search_all(s, 1);
+    if (status == MGPT_OK && !s->e->proved)
+        status = search_pairs(s);
+    return status == MGPT_OK && !s->e->proved ? solve_tied(s) : status;
+}
+
+/* The model as it is, in float64; then its precision, and if that is not all, causes. */
 static int explain_search(struct search *s)
 {
     struct explain *e = s->e;
@@ -176,14 +186,11 @@ static int explain_search(struct search *s)
     e->proved = e->kernels;
     if (status == MGPT_OK && !e->proved)
         status = solve_precision(s);
-    if (status != MGPT_OK || e->proved || (e->precision.stored && e->precision.fits))
-        return status; /* of numbers that short nothing more can be proved */
-    status = solve_weights(s, &e->weight);
-    if (status == MGPT_OK && !e->proved)
-        status = search_all(s, 1);
-    if (status == MGPT_OK && !e->proved)
-        status = search_pairs(s);
-    return status == MGPT_OK && !e->proved ? solve_tied(s) : status;
+    if (status == MGPT_OK && !e->proved && !(e->precision.stored && e->precision.fits))
+        status = search_causes(s); /* with numbers that short nothing could be proved */
+    if (e->proved)
+        e->precision = (struct explain_precision){0};
+    return status;
 }
 
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *a,

@@ -82,9 +82,9 @@ static void print_precision(const struct explain *e, const char *directory)
     const char *numbers = p->stored ? " (its logits are such numbers)" : "";
     if (!p->fits && !p->stored)
         return;
-    printf("precision                        your reference seems to have run in %s%s:\n"
+    printf("precision                        your reference %s have run in %s%s:\n"
            "                                 ",
-           p->type, numbers);
+           p->stored ? "seems to" : "may", p->type, numbers);
     if (p->fits)
         printf("NMSE %.3g, and a pass rounded to it has %.3g\n", p->error, p->noise);
     else if (leaves_rounding(e))
@@ -97,7 +97,7 @@ static void print_precision(const struct explain *e, const char *directory)
 
 static void print_search(const struct explain *e)
 {
-    if (!e->proved)
+    if (!e->proved && e->n_tried > 0)
         printf("cause                            %snone of %zu suspects restores agreement\n",
                e->interrupted ? "interrupted: so far " : "", e->n_tried);
     if (e->weight.found)
@@ -129,8 +129,7 @@ int explain_print(const struct explain *e, const char *directory)
         print_both(e);
     } else {
         print_precision(e, directory);
-        if (!e->precision.fits)
-            print_search(e);
+        print_search(e);
     }
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
