@@ -1,5 +1,6 @@
 'use strict';
-// The picture of the README: mgpt lab on the names model. node shot.js MGPT ROOT OUT.png
+// The picture of the README: mgpt lab on the names model (there reduced to 256 colours).
+// node shot.js MGPT ROOT OUT.png
 const { execFileSync } = require('child_process');
 const fs = require('fs');
 const os = require('os');
@@ -11,8 +12,9 @@ const file = path.join(os.tmpdir(), `mgpt-shot-${process.pid}.html`);
 
 async function main() {
     execFileSync(mgpt, ['lab', path.join(root, 'weights/names.gguf'), '-p', 'anna', '-o', file]);
-    const chrome = new Chrome(find()), page = await chrome.open({ width: 1120, height: 690 });
-    await page.go(file, '#view=attention&layer=0&head=3&query=4&key=2');
+    const chrome = new Chrome(find()), page = await chrome.open({ width: 1280, height: 800 });
+    await page.go(file, '#at=4&head=0.0&cell=lg.4.11');
+    await page.eval('Home.paint()');
     await page.shot(out, { full: false });
     await chrome.close();
 }

@@ -5,7 +5,7 @@
 const HomeBake = (() => {
     const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'], paper: [251, 250, 247] };
     const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'], paper: [19, 20, 25] };
-    const BUDGET = 12; // milliseconds of a frame
+    const BUDGET = 12, MANY = 60; // milliseconds of a frame; tokens from which rows of shares have their own scale
 
     let tables = null, isDark = null, weightsKept = new Map(), valuesKept = new Map(), run = -1, spent = 0;
 
@@ -55,7 +55,19 @@ const HomeBake = (() => {
         return table(m, vivid)[Math.max(0, Math.min(255, Math.round(255 * t)))] || table(m, vivid)[128];
     }
 
-    const rgb = (m, r, c, vivid = true) => colourOf(m, m.get(r, c), limitOf(m), vivid);
+    // Shares of many tokens are small: there each row's largest is drawn full.
+    function rowLimit(m, r) {
+        if (m.kind !== 'a' || m.rows <= MANY) return 1;
+        const kept = valuesKept, key = `rows ${keyOf(m)}`;
+        if (!kept.has(key)) kept.set(key, Float32Array.from({ length: m.rows }, (_, i) => {
+            let most = 0.2;
+            for (let j = 0; j <= i; j++) most = Math.max(most, m.get(i, j));
+            return most;
+        }));
+        return kept.get(key)[r];
+    }
+
+    const rgb = (m, r, c, vivid = true) => colourOf(m, m.get(r, c) / rowLimit(m, r), limitOf(m), vivid);
 
     // The value of a block of cells; NaN: nothing is there.
     function blockOf(m, r0, c0, dr, dc) {
@@ -79,7 +91,7 @@ const HomeBake = (() => {
         for (let i = 0; i < w * h; i++) {
             const v = blockOf(m, Math.floor(i / w) * dr, (i % w) * dc, dr, dc);
             if (Number.isNaN(v)) continue;
-            image.data.set(colourOf(m, v, limit, vivid), 4 * i);
+            image.data.set(colourOf(m, v / rowLimit(m, Math.floor(i / w) * dr), limit, vivid), 4 * i);
             image.data[4 * i + 3] = 255;
         }
         g.putImageData(image, 0, 0);

@@ -27,7 +27,7 @@ const HomeLabels = (() => {
         const size = Math.max(12, Math.min(22, 3.9 * d.unit)), C = d.colours;
         if (d.unit < 1.7 || d.unit > 16) return;
         d.word(text, x, y, { font: d.SERIF, weight: 600, size, colour: C.ink });
-        if (d.unit > 3) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
+        if (d.unit > 3 && d.scene.s.D * d.cam.s > 44) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
     }
 
     const act = () => ({ relu: 'ReLU', relu2: 'ReLU²', silu: 'SiLU', gelu_tanh: 'GELU', gelu_erf: 'GELU' }[Engine.info.activation] || Engine.info.activation);
@@ -54,8 +54,8 @@ const HomeLabels = (() => {
         const wo = M('wo');
         if (d.unit > 2.9) d.word('W_O', d.sx(wo.x + wo.w) + 5, d.sy(wo.y + wo.h / 2) + 4, { font: d.SERIF, italic: true, size: 13.5, colour: d.colours.ink });
         if (d.unit > 2.2) headNames(l, S);
-        title('Attention', ['every token looks back', 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 16.4 * u));
-        title('MLP', ['every token thinks', 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 - 15.4 * u));
+        title('Attention', ['every token looks back', 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
+        title('MLP', ['every token thinks', 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
         if (d.unit < 2.5) return;
         for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), NAMES[part]);
         caption(M('pre'), `${Numbers.count(S.s.F)} neurons, before`);
@@ -73,7 +73,7 @@ const HomeLabels = (() => {
         if ((r.bottom - r.y) * d.cam.s > 9)
             d.word(String(r.layer), d.sx(S.at.s) - 10, d.sy(r.y + S.s.TH / 2) + 4, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
         if (r !== S.ribs.find((x) => x.form === r.form)) return;
-        for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2']) symbol(d.M(r.layer, part), { size: 12.5 });
+        if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2']) symbol(d.M(r.layer, part), { size: 12.5 });
         if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
         caption(d.M(r.layer, 'post'), 'neurons', { font: d.SERIF, italic: true, size: 12.5 });
     }

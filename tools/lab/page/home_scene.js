@@ -26,7 +26,7 @@ const HomeScene = (() => {
         const i = Engine.info, n = i.layers, D = i.d_model, nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head, T = state.step;
         const rib = 3 * D + nq + 2 * nkv + 40, forms = new Set(Array.from({ length: n }, (_, l) => form(l, n, open)));
         const raw = forms.has('line') ? rib + (i.gated ? 4 : 3) * i.d_mlp : forms.has('strip') ? Math.max(rib, D + i.d_mlp) : rib;
-        const u = Math.max(1, raw / 136), rh = Math.max(1, u * Math.min(2, 22 / T));
+        const u = Math.max(1, raw / 136), rh = Math.max(1, u * Math.min(2, 18 / T));
         return { D, nq, nkv, T, F: i.d_mlp, H: i.heads, G: i.kv_heads, d: i.d_head, u, rh, TH: T * rh, gap: 0.6 * u, n,
             rot: Boolean(HomeData.hook(0, 'attn.hook_rot_k')), gated: Boolean(HomeData.hook(0, 'mlp.hook_pre_linear')), ...vocabulary(state) };
     }
@@ -203,7 +203,7 @@ const HomeScene = (() => {
         const first = p.ribs[0], { HY, lx } = head(p, at, p.ribs[p.ribs.length - 1], s.n ? y : Math.max(t.bottom, y));
         if (!narrow && first && first.form === 'rib') for (const m of [t.emb, t.pos]) if (m) m.y += 2 * u;
         const top = first ? first.L1 : HY;
-        return { ...p, at, narrow, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? 8 : 10, HY), first };
+        return { ...p, at, narrow, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? (first && first.form !== 'rib' ? 16 : 8) : 10, HY), first };
     }
 
     // ---- finding ----

@@ -3,7 +3,7 @@
 // from the chosen one to those that it looks at, and the likeliest next ones, which a click appends.
 const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
-    const NEXT = 5, MANY = 9, LONG = 40, MOST_ARCS = 64;
+    const NEXT = 5, MANY = 14, LONG = 60, MOST_ARCS = 64;
 
     let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input;
 
@@ -67,8 +67,8 @@ const HomeText = (() => {
         const base = run.getBoundingClientRect(), at = [...run.querySelectorAll('.tok:not(.alt) .g')].map((e) => e.getBoundingClientRect());
         const from = at[state.query], lines = [];
         for (let j = 0; from && j <= state.query && j < at.length && at.length <= MOST_ARCS; j++) {
-            const a = share(state, j), same = Math.abs(at[j].top - from.top) < 4;
-            if (!(a >= 0.01) || !same) continue;
+            const a = share(state, j), same = Math.abs(at[j].top - from.top) < 4 && from.top - base.top < 70;
+            if (!(a >= 0.01) || !same) continue; // arcs have room above the first line only
             const x1 = from.left - base.left + from.width / 2, x2 = at[j].left - base.left + at[j].width / 2, y = from.top - base.top - 4, d = x1 - x2;
             const up = Math.min(Math.max(16, y - 4), 14 + d * 0.2) * 1.33;
             lines.push(svg('path', { d: j === state.query ? `M${x1 - 7} ${y}C${x1 - 22} ${y - 30} ${x1 + 22} ${y - 30} ${x1 + 7} ${y}`
@@ -103,8 +103,9 @@ const HomeText = (() => {
 
     function update(state) {
         const s = [NaN].concat(App.losses().map((l) => l.nll)), toks = run.querySelector('.toks'), kept = toks.contains(document.activeElement) && document.activeElement.dataset.pos;
-        root.classList.toggle('long', state.ids.length > LONG);
-        root.classList.toggle('many', state.ids.length > MANY && state.ids.length <= LONG);
+        const size = Array.from(state.ids).reduce((n, id) => n + label(id).length + 0.5, 0);
+        root.classList.toggle('long', size > LONG);
+        root.classList.toggle('many', size > MANY && size <= LONG);
         fill(toks, Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
         if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
         if (heads) heads.set(state.head);
