@@ -68,5 +68,5 @@ const Exact = (() => {
             fma(round(round(round(0.044715) * x) * x), x, x))) };
 
     const bits = (x) => { f32[0] = x; return u32[0]; };
-    return { fma, chained, matmul, score, mix: (a, v) => chained(a, v, 1), norm, softmax, exp, ACTS, NARROW, round, same: (a, b) => bits(a) === bits(b) };
+    return { fma, chained, matmul, score, norm, softmax, exp, ACTS, NARROW, round, same: (a, b) => bits(a) === bits(b) };
 })();

@@ -115,7 +115,7 @@ const Home = (() => {
         const p = HomeScene.pick(scene, ...camera.toPlan(x, y)), old = hovered;
         canvas.classList.toggle('on', Boolean(p));
         if (old && p && old.m === p.m && old.r === p.r && old.c === p.c) return;
-        hovered = p && (scene.s.TH || p) ? HomeCell.explain(scene, p.m, p.r, p.c) : null;
+        hovered = p ? HomeCell.explain(scene, p.m, p.r, p.c) : null;
         if (!old && !hovered) return;
         showPanel();
         redraw();
@@ -136,13 +136,16 @@ const Home = (() => {
         else if (state().cell) App.set({ cell: '' });
     }
 
-    // A number together with its factors.
+    // What holds a number together with its factors.
+    const frameOf = (e) => {
+        const all = [HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors], x = Math.min(...all.map((a) => a.x)), y = Math.min(...all.map((a) => a.y));
+        return { x, y, w: Math.max(...all.map((a) => a.x + a.w)) - x, h: Math.max(...all.map((a) => a.y + a.h)) - y };
+    };
+
     function frameCell(x, y) {
         const p = HomeScene.pick(scene, ...camera.toPlan(x, y));
         if (!p) return camera.fly(view());
-        const e = HomeCell.explain(scene, p.m, p.r, p.c), all = [HomeScene.region(p.m, p.r, p.c, p.r + 1, p.c + 1), ...e.factors];
-        const left = Math.min(...all.map((a) => a.x)), top = Math.min(...all.map((a) => a.y)), right = Math.max(...all.map((a) => a.x + a.w)), low = Math.max(...all.map((a) => a.y + a.h));
-        return camera.fly({ x: left, y: top, w: right - left, h: low - top }, 0.12);
+        return camera.fly(frameOf(HomeCell.explain(scene, p.m, p.r, p.c)), 0.12);
     }
 
     function step(dr, dc) {
@@ -226,14 +229,12 @@ const Home = (() => {
         panel.scrollTop = 0;
     }
 
-    const ROUGH = { emb: 'tables', pos: 'tables', x: 'stream', mid: 'stream' };
-
     function showCrumbs() {
         const e = chosen, layer = e ? e.layer : layerOf(state().cell), list = [];
         const attention = e && /^(h|w[qkvo]|r?[qk]|v|[sa]\d+|z|ao)$/.test(e.m.part);
         list.push(['The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
         if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
-        if (e && e.layer >= 0 && !ROUGH[e.m.part]) list.push([attention ? 'attention' : 'MLP', null]);
+        if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? 'attention' : 'MLP', null]);
         if (e) list.push([e.title.toLowerCase().replace('mlp', 'MLP'), null]);
         else if (stop) list.push([stop.title, null]);
         crumbs.hidden = list.length < 2;
@@ -277,11 +278,6 @@ const Home = (() => {
         PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, actions.columnOf(Numbers.best(Engine.logits(state().query)))]) };
     const HELP = [['arrows', 'move to the next number; without one, move the picture'], ['Page Down  Page Up', 'the part after, before'], ['Enter', 'choose the likeliest logit; then frame a number with its factors'], ['+  −  0', 'closer, further, whole'],
         ['[  ]', 'head before, after'], ['n  p', 'next stop, stop before'], ['space', 'play, pause'], ['Esc', 'one level up']];
-
-    const frameOf = (e) => {
-        const all = [HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors], x = Math.min(...all.map((a) => a.x)), y = Math.min(...all.map((a) => a.y));
-        return { x, y, w: Math.max(...all.map((a) => a.x + a.w)) - x, h: Math.max(...all.map((a) => a.y + a.h)) - y };
-    };
 
     // True: the key was for this room.
     function key(e) {

@@ -3,11 +3,12 @@
 // cells: each copy shows the root mean square of its cells with the sign of their sum, so that large
 // weights stay seen from afar. Made when it is first drawn.
 const HomeBake = (() => {
+    const weightsKept = new Map();
     const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'], paper: [251, 250, 247] };
     const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'], paper: [19, 20, 25] };
     const BUDGET = 12, MANY = 60; // milliseconds of a frame; tokens from which rows of shares have their own scale
 
-    let tables = null, isDark = null, weightsKept = new Map(), valuesKept = new Map(), run = -1, spent = 0;
+    let tables = null, isDark = null, valuesKept = new Map(), run = -1, spent = 0;
 
     function build(dark) {
         const from = dark ? DARK : LIGHT, signs = Colour.ramp(from.signs), middle = signs[128];
@@ -16,14 +17,17 @@ const HomeBake = (() => {
         isDark = dark;
     }
 
-    // Before a frame: colours of the theme; images of an earlier run are dropped.
+    // Of a share from 0 to 1.
+    function shareColour(v, dark) {
+        if (dark !== isDark) build(dark);
+        return tables.shares[Math.round(255 * v)];
+    }
+
+    // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme).
     function begin(dark) {
         spent = performance.now();
-        if (dark !== isDark) {
-            build(dark);
-            weightsKept = new Map();
-        }
-        if (dark !== isDark || run !== App.changed) valuesKept = new Map();
+        if (dark !== isDark) build(dark);
+        if (run !== App.changed) valuesKept = new Map();
         run = App.changed;
     }
 
@@ -112,5 +116,5 @@ const HomeBake = (() => {
 
     const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(tables[name][i])).join(', ');
 
-    return { begin, image, rgb, scale, limitOf };
+    return { begin, image, rgb, scale, shareColour };
 })();

@@ -135,7 +135,7 @@ const HomeCell = (() => {
         region(e, idOf(layer, `a${head}`), r, 0, r + 1, r + 1);
         region(e, idOf(layer, 'v'), 0, column, r + 1, column + 1);
         e.terms = Array.from(a, (x, i) => ({ name: HomeText.label(App.state.ids[first + i]), a: x, b: vs[i], p: x * vs[i], from: [idOf(layer, 'v'), first + i, column] }));
-        e.sum = Exact.mix(a, vs);
+        e.sum = Exact.chained(a, vs, 1);
         e.order = ONE;
         e.names = ['attention', 'value'];
         e.say = `Head ${head} mixes the values: each earlier token’s number, times the attention that it gets.`;

@@ -92,5 +92,5 @@ const HomeData = (() => {
 
     const layerRow = (layer, name, pos) => flatRow(hook(layer, name), pos);
 
-    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, forget: () => kept.clear() };
+    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow };
 })();

@@ -147,5 +147,5 @@ const HomeLabels = (() => {
         bars(S);
     }
 
-    return { draw, SYMBOL, NAMES, act };
+    return { draw, SYMBOL, act };
 })();

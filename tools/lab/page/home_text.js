@@ -25,14 +25,8 @@ const HomeText = (() => {
     function colours(state, j, surprisal) {
         const v = paint === 'attention' ? 0.9 * share(state, j) : 0.62 * Math.min(1, surprisal / 5);
         if (!Number.isFinite(v)) return {};
-        const rgb = HomeText.ramp(state.dark)[Math.round(255 * v)];
+        const rgb = HomeBake.shareColour(v, state.dark);
         return { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) };
-    }
-
-    const ramps = {};
-    function ramp(dark) {
-        ramps[dark] = ramps[dark] || Colour.ramp(dark ? ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'] : ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f']);
-        return ramps[dark];
     }
 
     function token(id, j, state, surprisal) {
@@ -113,5 +107,5 @@ const HomeText = (() => {
         drawArcs(state);
     }
 
-    return { mount, update, label, candidate, ramp, focus: () => input.focus() };
+    return { mount, update, label, candidate, focus: () => input.focus() };
 })();
