@@ -45,7 +45,7 @@ const Home = (() => {
     const narrow = () => size.w > 0 && size.w <= NARROW;
 
     function plan(s) {
-        const key = [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > 256 ? `${s.query} ${s.cell}` : ''].join();
+        const key = [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : ''].join();
         if (key === sceneKey) return false;
         const before = scene;
         scene = HomeScene.build(s, narrow(), openLayer(s));

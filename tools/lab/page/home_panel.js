@@ -86,7 +86,8 @@ const HomePanel = (() => {
 
     // ---- the beginning ----
 
-    const unitOf = () => (Array.from({ length: Math.min(64, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\') ? 'letter' : 'token');
+    // What the model reads: letters, if all of its tokens are single characters.
+    const unitOf = () => (Array.from({ length: Math.min(2000, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\') ? 'letter' : 'token');
 
     function tries(state) {
         const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
@@ -104,7 +105,7 @@ const HomePanel = (() => {
         const i = Engine.info, p = Numbers.softmax(Engine.logits(state.query)), best = Numbers.best(p), unit = unitOf();
         const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
         const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first attention, where ${unit}s look at each other, then the MLP, where each thinks for itself.`;
-        fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES ? 'in this file' : 'in this picture'}`),
+        fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
             h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${Token.isEnd(best) ? 'the end' : HomeText.label(best)},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),

@@ -203,7 +203,7 @@ const HomeScene = (() => {
         const first = p.ribs[0], { HY, lx } = head(p, at, p.ribs[p.ribs.length - 1], s.n ? y : Math.max(t.bottom, y));
         if (!narrow && first && first.form === 'rib') for (const m of [t.emb, t.pos]) if (m) m.y += 2 * u;
         const top = first ? first.L1 : HY;
-        return { ...p, at, narrow, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? (first && first.form !== 'rib' ? 16 : 8) : 10, HY), first };
+        return { ...p, at, narrow, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? (first && first.form !== 'rib' ? 16 : 8) : s.whole ? 10 : 24, HY), first };
     }
 
     // ---- finding ----
@@ -227,5 +227,5 @@ const HomeScene = (() => {
 
     const region = (m, r0, c0, r1, c1) => ({ m, r0, c0, r1, c1, x: m.X(c0), y: m.Y(r0), w: m.X(c1 - 1) + m.cw - m.X(c0), h: m.Y(r1 - 1) + m.rh - m.Y(r0) });
 
-    return { build, pick, region, form, RIBS, LINES };
+    return { build, pick, region, form, RIBS, LINES, WHOLE };
 })();
