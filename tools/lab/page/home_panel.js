@@ -58,8 +58,9 @@ const HomePanel = (() => {
 
     function sum(e) {
         if (e.sum === null) return null;
-        return [h('div.sum' + (e.exact ? '' : '.near'), null, h('span', null, e.sumName), h('b', { title: `all digits: ${Numbers.exact(e.sum)}` }, `${e.exact ? '' : '≈ '}${Numbers.fixed(e.sum, 6)}`)),
-            !e.exact && h('div.line', null, h('span', null, 'the engine'), h('span.n', null, Numbers.fixed(e.value, 6))),
+        const near = Math.abs(e.sum - e.value) <= 0.01 * Math.max(1e-3, Math.abs(e.value)), further = near ? 'the engine' : 'the engine, which scales or limits it';
+        return [h('div.sum' + (e.exact ? '' : '.near'), null, h('span', null, e.sumName), h('b', { title: `all digits: ${Numbers.exact(e.sum)}` }, `${near && !e.exact ? '≈ ' : ''}${Numbers.fixed(e.sum, 6)}`)),
+            !e.exact && h('div.line', null, h('span', null, further), h('span.n', null, Numbers.fixed(e.value, 6))),
             e.order && h('p.small', null, e.order)];
     }
 

@@ -56,7 +56,7 @@ const HomeWalk = (() => {
     const last = (i) => [
         { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]],
             more: () => `${count(i.d_model)} numbers against ${count(i.vocab)} columns: ${count(i.vocab)} sums.` },
-        { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'softcap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], more: () => 'Press a candidate above the picture to append it.' },
+        { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'scale_and_cap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], more: () => 'Press a candidate above the picture to append it.' },
     ];
 
     function nextText(s) {
