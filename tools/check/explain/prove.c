@@ -72,7 +72,7 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
     if ((edit && !edit->apply(&w, edit, layer)) || !search_comparable(s->a, &w, s->a->n_hooks))
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     if (status == MGPT_OK) {
-        s->work += (double)s->as_is.info.n_params * (double)w.n;
+        search_count(s, w.n);
         status = locate_open(l, s->a, s->e->bound, s->err);
         if (status == MGPT_OK)
             status = run_whole(&pass);
