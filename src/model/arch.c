@@ -36,6 +36,22 @@ static const struct arch rows[] = {
     {.name = "gemma2", .bit = ARCH_GEMMA2, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
     {.name = "phi3", .bit = ARCH_PHI3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
+    {.name = "stablelm", .bit = ARCH_STABLELM, LAYERNORM, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES)},
+    {.name = "gptj", .bit = ARCH_PHI2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_ADJACENT), .same_order = 1, .branches = BRANCHES_PARALLEL},
+    {.name = "starcoder", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
+    {.name = "bloom", .bit = ARCH_BLOOM, LAYERNORM, .embd_norm = 1, .final_norm = 1,
+     .act = ACT_GELU_TANH, .alibi = 8, .knows = KNOWS_ALIBI},
+    {.name = "mpt", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
+     .knows = KNOWS_ALIBI},
+    {.name = "command-r", .bit = ARCH_COHERE, LAYERNORM, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .same_order = 1, .branches = BRANCHES_PARALLEL, .knows = KNOWS_SCALES},
+    {.name = "cohere2", .bit = ARCH_COHERE, LAYERNORM, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .same_order = 1, .branches = BRANCHES_PARALLEL, .knows = KNOWS_SCALES,
+     .full_every = 4, .rope_windowed = 1},
+    {.name = "falcon", .bit = ARCH_FALCON, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
+     ROPE(ROPE_HALVES), .branches = BRANCHES_PARALLEL, .norm_2_first = 1},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
      .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };
@@ -52,7 +68,7 @@ const struct arch *arch_find(const char *name, size_t n)
 size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 {
     size_t half = n_rot / 2;
-    if (!arch->rope || i >= n_rot)
+    if (!arch->rope || arch->same_order || i >= n_rot)
         return i;
     if (arch->pairs == ROPE_ADJACENT)
         return i < half ? 2 * i : 2 * (i - half) + 1;
@@ -61,6 +77,7 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 
 const struct arch_refused arch_refused[] = {
     {"expert_count", 0, 0},
+    {"attention.max_alibi_bias", 0, KNOWS_ALIBI},
     {"attn_logit_softcapping", 0, KNOWS_SCORE_CAP},
     {"logit_scale", 1, KNOWS_SCALES},
     {"embedding_scale", 1, KNOWS_SCALES},

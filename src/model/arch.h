@@ -28,11 +28,13 @@ enum {
     ARCH_GEMMA2 = 1 << 12,
     ARCH_PHI3 = 1 << 13,
     ARCH_STABLELM = 1 << 14,
-    ARCH_OPT = 1 << 15
+    ARCH_BLOOM = 1 << 15,
+    ARCH_COHERE = 1 << 16,
+    ARCH_FALCON = 1 << 17
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */
-enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2 };
+enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2, KNOWS_ALIBI = 4 };
 
 /* Order of a layer's branches. */
 enum branches {
@@ -53,14 +55,18 @@ struct arch {
     int qk_norm;  /* q and k are normalised per head even without a gain tensor */
     int rope;     /* q and k are rotated */
     enum rope_pairs pairs;
+    int same_order;         /* programs have the components of q and k as files have them */
     int halves_exchanged;   /* files store the two halves of a head of q and k swapped */
     enum branches branches; /* default of the key use_parallel_residual */
     int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
     unsigned knows;         /* KNOWS_ bits: keys that other architectures refuse */
     int divides_logits;     /* the key logit_scale divides, else it multiplies */
+    int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
+    int rope_windowed;      /* only layers with a window are rotated */
     size_t no_rope_every;   /* each n-th layer is not rotated; 0: all layers are */
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */
+    double alibi;      /* default of attention.max_alibi_bias; 0: none */
     double local_base; /* default of rope.freq_base_swa; 0: rope.freq_base */
 };
 

@@ -18,13 +18,15 @@
 /* Sets of architectures. */
 enum {
     ALL = INT_MAX,
-    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3, /* q, k, v in one tensor, or three */
+    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM |
+            ARCH_FALCON, /* q, k, v in one tensor, or three */
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
-    NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2,
+    NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
+    ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
-            ARCH_OLMO2 | ARCH_SMOLLM3,
+            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE,
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO2,
-    ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2)
+    ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2 | ARCH_BLOOM)
 };
 
 enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L };
@@ -58,6 +60,8 @@ enum { LONG, SHORT, ANY };
 /* clang-format off */
 static const struct tensor_slot model_slots[] = {
     {"token_embd.weight", TABLE, M(token_embd), D_E, D_V, ALL, 0},
+    {"token_embd_norm.weight", VECTOR, M(embd_norm.gain), D_E, D_NONE, ARCH_BLOOM, 0},
+    {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
     {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
     {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | ARCH_OLMO2},
     {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
@@ -88,8 +92,10 @@ static const struct tensor_slot layer_slots[] = {
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
-    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ARCH_PHI2, ARCH_MICROGPT},
-    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, NORM_BIAS & ~ARCH_PHI2},
+    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ONE_NORM, ARCH_MICROGPT | ARCH_STABLELM},
+    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON)},
+    {"attn_norm_2.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, 0, ARCH_FALCON},
+    {"attn_norm_2.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_FALCON},
     {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
     {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
     {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL & ~ARCH_PHI3, 0},

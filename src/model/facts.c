@@ -79,6 +79,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->position = "none";
     if (m->position_embd)
         info->position = "learned";
+    else if (m->alibi > 0)
+        info->position = "alibi";
     else if (s->n_rot)
         info->position = "rope";
     info->kv_bytes =

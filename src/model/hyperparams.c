@@ -53,13 +53,13 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
     return MGPT_OK;
 }
 
-/* The same for a limit; 0, or an absent key, means no limit. */
+/* The same for a limit; 0 means no limit. */
 static int hyper_limit(const mgpt_model *m, const char *name, double min, double max, float *to,
                        mgpt_error *err)
 {
     struct key full;
     const char *key = hyper_key(m, name, &full);
-    double v = 0;
+    double v = (double)*to;
     if (gguf_float(&m->gguf, key, &v, err) < 0)
         return MGPT_EFILE;
     if (v != 0 && !(v >= min && v <= max))
@@ -168,15 +168,18 @@ static int hyper_scales(mgpt_model *m, mgpt_error *err)
     double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
     double embd = m->arch->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
     double residual = 1, logits = 1;
+    float alibi = (float)m->arch->alibi;
     if (hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
         hyper_real(m, "residual_scale", 1e-6, 1e6, &residual, err) < 0 ||
         hyper_real(m, "logit_scale", 1e-6, 1e6, &logits, err) < 0 ||
         hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
         hyper_limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
+        hyper_limit(m, "attention.max_alibi_bias", 1e-3, 1e3, &alibi, err) < 0 ||
         hyper_limit(m, "attn_logit_softcapping", 1e-6, 1e6, &m->attn_softcap, err) < 0 ||
         hyper_limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
         return MGPT_EFILE;
     m->attn_scale = (float)attn;
+    m->alibi = (double)alibi;
     m->embd_scale = (float)embd;
     m->residual_scale = (float)residual;
     m->logit_scale = (float)(m->arch->divides_logits ? 1 / logits : logits);

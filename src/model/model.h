@@ -66,7 +66,8 @@ struct mgpt_model {
     float embd_scale, residual_scale, logit_scale; /* 1: none */
     float qkv_clamp;                               /* 0: none */
     float attn_softcap;                            /* 0: none */
-    float logit_softcap;                           /* 0: none */
+    double alibi;        /* ALiBi: the slopes of heads are powers of 2^-alibi; 0: none */
+    float logit_softcap; /* 0: none */
     enum act act;
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */

@@ -110,7 +110,7 @@ static int make_rope(mgpt_model *m, int which, double base, struct scaling s, mg
 static int make_qk_order(mgpt_model *m, mgpt_error *err)
 {
     size_t n = m->shape.head_dim;
-    if (m->arch->pairs != ROPE_ADJACENT && !m->arch->halves_exchanged)
+    if (m->arch->same_order || (m->arch->pairs != ROPE_ADJACENT && !m->arch->halves_exchanged))
         return MGPT_OK;
     uint32_t *order =
         arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, sizeof *order) : NULL;
@@ -214,7 +214,8 @@ static void layer_ropes(mgpt_model *m)
         struct layer *l = &m->layers[i];
         size_t skip = m->arch->no_rope_every;
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
-        l->rope = skip && (i + 1) % skip == 0 ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
+        int none = (skip && (i + 1) % skip == 0) || (m->arch->rope_windowed && !l->window);
+        l->rope = none ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
     }
 }
 
@@ -226,6 +227,11 @@ static void layer_norms(mgpt_model *m)
         struct layer *l = &m->layers[i];
         l->attn_norm.kind = l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
         l->attn_norm.width = l->ffn_norm.width = m->shape.n_embd;
+        if (a->norm_2_first && l->ffn_norm.gain) {
+            struct norm first = l->ffn_norm;
+            l->ffn_norm = l->attn_norm;
+            l->attn_norm = first;
+        }
         if (m->branches == BRANCHES_PARALLEL && !l->ffn_norm.gain)
             l->ffn_norm = l->attn_norm; /* Phi: one norm feeds both */
         if (l->post_attn_norm.gain)

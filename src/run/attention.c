@@ -1,6 +1,6 @@
 /* Softmax attention over the KV cache (Vaswani et al. 2017, eq. 1):
  *
- *     s_ij = cap(q_i . k_j / sqrt(d))      score()            for the keys j that query i sees
+ *     s_ij = q_i . k_j / sqrt(d)           score()            for the keys j that query i sees
  *     a_ij = exp s_ij / sum_j exp s_ij     kernels->softmax
  *     o_i  = sum_j a_ij v_j                mix_rows()
  *
@@ -149,17 +149,17 @@ static void score_queries(const struct attend_job *job, const struct query_block
     }
 }
 
-/* scores = cap tanh(scores / cap) of key panels [p0, p1) in models with such a cap. */
-static void cap_scores(const struct attend_job *job, const struct query_block *b, size_t p0,
-                       size_t p1)
+/* Scores of key panels [p0, p1) with ALiBi and with a soft cap in models that have one. */
+static void adjust(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
 {
     const pass *r = job->r;
-    float cap = r->model->attn_softcap;
-    for (size_t row = 0; cap > 0 && row < b->n_queries * b->n_heads; row++) {
+    int has = r->model->attn_softcap > 0 || r->model->alibi > 0;
+    for (size_t row = 0; has && row < b->n_queries * b->n_heads; row++) {
         struct range s = visible_to(job, b, row / b->n_heads);
         size_t first = max_size(s.first, p0 * PANEL), end = min_size(s.end, p1 * PANEL);
         if (first < end)
-            r->kernels->softcap(b->scores + row * r->s->score_stride + first, cap, end - first);
+            adjust_row(r, b->scores + row * r->s->score_stride + first, end - first,
+                       b->head + row % b->n_heads, s.end - 1 - first);
     }
 }
 
@@ -170,7 +170,7 @@ static void score(const struct attend_job *job, const struct query_block *b, siz
     score_queries(job, b, 0, b->n_queries, p0, same);
     for (size_t i = 0; same < p1 && i < b->n_queries; i++)
         score_queries(job, b, i, 1, same, min_size(p1, panels_of(visible_to(job, b, i).end)));
-    cap_scores(job, b, p0, p1);
+    adjust(job, b, p0, p1);
 }
 
 /* o += weights . v for n rows of the block from `row` and some keys and columns. */

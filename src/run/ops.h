@@ -51,6 +51,10 @@ void kv_append(pass *p);
 /* After the keys and values of the last layer: segments keep their last n_last rows. forward.c. */
 void drop_rows(pass *p);
 
+/* n scores of a query of a head with ALiBi and the soft cap, if the model has them; the first is of
+ * the key `back` positions before the query. scores.c. */
+void adjust_row(const pass *p, float *s, size_t n, size_t head, size_t back);
+
 /* o = softmax attention of q over the sessions' caches. attention.c. */
 void attend(pass *p);
 

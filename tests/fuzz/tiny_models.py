@@ -69,7 +69,7 @@ def read_slots(root):
     def source(name):
         with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
-    names = {name: bit for name, bit in re.findall(r'\.name = "(\w+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
+    names = {name: bit for name, bit in re.findall(r'\.name = "([\w-]+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}
     code = re.sub(r"/\*.*?\*/", "", source("bind.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
@@ -97,7 +97,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch in ("gemma2", "gemma3"):
+    if arch in ("gemma2", "gemma3", "cohere2"):
         entries[arch + ".attention.sliding_window"] = 3
     entries.update(more)
     tensors = []
@@ -137,19 +137,25 @@ def gguf_models(root):
     archs, _ = read_slots(root)
     apart = re.compile(r"attn_[qkv]\.")
 
-    def together(name):
-        return not apart.match(name)
-
     for arch in sorted(archs):
-        split = [lambda name: "qkv" not in name]
-        if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2"):
+        no_rope = arch == "mpt" # it shares the tensors of an architecture with rope
+
+        def apart_all(name, no_rope=no_rope):
+            return "qkv" not in name and not (no_rope and name.startswith("rope_"))
+
+        def together(name, no_rope=no_rope):
+            return not apart.match(name) and not (no_rope and name.startswith("rope_"))
+
+        split = [apart_all]
+        if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
-        needs = re.compile(r"output_norm|position|attn_qkv.weight" if arch != "microgpt" else "position")
+        needs = re.compile(r"output_norm|position|attn_qkv.weight" + ("|ffn_norm.weight" if arch == "stablelm" else "")
+                           if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):
-            if arch == "phi2":
+            if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "falcon"):
                 says = {k: v for k, v in says.items() if k != "use_parallel_residual"} # it has one norm
             yield "%s-says-%d" % (arch, i), gguf_model(root, arch, needs.match, more={
                 arch + "." + k: v for k, v in says.items()})
@@ -170,25 +176,30 @@ def gguf_models(root):
 def sizes_of(config, layers):
     """The sizes in a configuration, and small ones that are equal where these are."""
     get = config.get
-    heads = get("num_attention_heads") or get("n_head") or get("num_heads")
-    key_heads = get("num_key_value_heads") or heads
-    width = get("hidden_size") or get("n_embd")
+    heads = get("num_attention_heads") or get("n_head") or get("num_heads") or get("n_heads")
+    key_heads = get("num_key_value_heads") or get("num_kv_heads") or heads
+    key_heads = 1 if get("multi_query") and not get("new_decoder_architecture") else key_heads
+    width = get("hidden_size") or get("n_embd") or get("d_model")
     head = get("head_dim") or width // heads
-    inner = get("intermediate_size") or 4 * width
-    context = get("max_position_embeddings") or get("n_positions")
+    inner = get("intermediate_size") or get("ffn_dim") or get("ffn_hidden_size") or 4 * width
+    context = get("max_position_embeddings") or get("n_positions") or 0
     small_head = 4 if head % 4 == 0 or head > 4 else 2
     small_heads, small_keys = (1, 1) if key_heads == heads else (2, 1)
+    if get("model_type") == "codegen":
+        small_heads, small_keys, small_head = 4, 4, 2
     small = small_heads * small_head
     if width != heads * head:
         small += 2
     small_inner = {width: small, 4 * width: 4 * small}.get(inner, small + 2)
     sizes = {2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
-             context: 6, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
+             context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     new = {"vocab_size": 8, "num_attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
-           "num_hidden_layers": layers, "n_layer": layers, "num_layers": layers}
+           "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
+           "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small, "max_seq_len": 6, "seq_length": 6,
+           "num_kv_heads": small_keys, "n_layer": layers, "num_layers": layers}
     return sizes, new
 
 
@@ -214,7 +225,7 @@ def hf_model(config, heads, layers=1):
     sizes, new = sizes_of(config, layers)
     header, at = {}, 0
     for name in sorted(heads):
-        layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
+        layer = re.search(r"\.(?:layers|h|blocks)\.(\d+)\.", name)
         if name == "__metadata__" or layer and int(layer.group(1)) >= layers:
             continue
         shape = [sizes[n] for n in heads[name]["shape"]]

@@ -53,7 +53,7 @@ class Float64(TorchFunctionMode):
 
 def spread(name, shape, transposed):
     """Standard deviation of a matrix: rows that map unit variance to about the variance wanted."""
-    if any(part in name for part in ("embed_tokens", "wte", "wpe", "embed_in")):
+    if any(part in name for part in ("embed_tokens", "wte", "wpe", "embed_in", "embed_positions", "word_embeddings")):
         return 0.35
     n_in = shape[0] if transposed else shape[1]
     for part, gain in (("lm_head", 1.5), ("embed_out", 1.5), ("attention.q_proj", 0.9),
@@ -85,8 +85,9 @@ def randomise(model):
 def parts(model):
     """The list of layers and the final norm, by the names the families have for them."""
     inner = model.base_model
-    layers = inner.h if hasattr(inner, "h") else inner.layers
-    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm"):
+    inner = getattr(inner, "decoder", inner)
+    layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
     raise SystemExit(f"{type(model).__name__}: no final norm")
@@ -301,6 +302,45 @@ def models():
             rope_parameters=rope(10000.0, partial_rotary_factor=0.75) | {
                 "rope_type": "longrope", "original_max_position_embeddings": 32,
                 "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.0, 3.0, 6.0]}), {}),
+        "stablelm": (hf.StableLmConfig(
+            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, tie_word_embeddings=False, use_qkv_bias=True,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
+        "stablelm_parallel": (hf.StableLmConfig(
+            **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False,
+            use_parallel_residual=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)),
+            dict(patterns=())),
+        "opt": (hf.OPTConfig(
+            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33,
+            max_position_embeddings=32, bos_token_id=0, eos_token_id=1), {}),
+        "gptj": (hf.GPTJConfig(
+            n_embd=20, n_head=2, n_layer=2, n_positions=32, rotary_dim=4, vocab_size=33,
+            bos_token_id=0, eos_token_id=0), {}),
+        "codegen": (hf.CodeGenConfig(
+            n_embd=24, n_head=4, n_layer=2, n_positions=32, rotary_dim=4, vocab_size=33,
+            bos_token_id=0, eos_token_id=0), dict(patterns=())),
+        "gpt_bigcode": (hf.GPTBigCodeConfig(
+            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0,
+            eos_token_id=0), {}),
+        "cohere": (hf.CohereConfig(
+            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, logit_scale=0.6,
+            rope_parameters=rope(10000.0)), {}),
+        "cohere2": (hf.Cohere2Config(
+            **shape(16, 2, 1, 20, layers=4), layer_norm_eps=1e-5, logit_scale=0.6, sliding_window=7,
+            rope_parameters=rope(10000.0)), dict(patterns=(0, 3))),
+        "falcon": (hf.FalconConfig(
+            hidden_size=24, num_attention_heads=3, num_hidden_layers=2, vocab_size=33,
+            max_position_embeddings=64, bos_token_id=0, eos_token_id=0,
+            rope_parameters=rope(10000.0)), {}),
+        "falcon_new": (hf.FalconConfig(
+            hidden_size=24, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=2, vocab_size=33,
+            max_position_embeddings=64, new_decoder_architecture=True, bias=True, bos_token_id=0,
+            eos_token_id=0, rope_parameters=rope(10000.0)), dict(patterns=())),
+        "bloom": (hf.BloomConfig(
+            hidden_size=18, n_head=3, n_layer=2, vocab_size=33, seq_length=48, bos_token_id=0,
+            eos_token_id=0), {}),
+        "mpt": (hf.MptConfig(
+            d_model=24, n_heads=6, n_layers=2, max_seq_len=48, vocab_size=33, bos_token_id=0,
+            eos_token_id=0, attn_config=dict(clip_qkv=1.5, softmax_scale=0.6)), {}),
     }
 
 

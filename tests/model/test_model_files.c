@@ -119,12 +119,13 @@ static int may_lack(const struct toy_spec *s, const char *name)
 /* Every tensor of every architecture is needed, but for those whose absence means something. */
 TEST(missing_tensors)
 {
-    const size_t chosen[] = {
-        ZOO_MICROGPT,      ZOO_LLAMA,        ZOO_GPT2,    ZOO_GPT2_NEO,       ZOO_QWEN2,
-        ZOO_QWEN3,         ZOO_GEMMA3_FLAGS, ZOO_GPTNEOX, ZOO_GPTNEOX_SERIAL, ZOO_PHI2,
-        ZOO_PHI2_SEPARATE, ZOO_OLMO,         ZOO_OLMO2,   ZOO_SMOLLM3,        ZOO_NANOCHAT_2026,
-        ZOO_LLAMA_SCALED,  ZOO_STARCODER2,   ZOO_GRANITE, ZOO_GEMMA,          ZOO_GEMMA2,
-        ZOO_PHI3};
+    const size_t chosen[] = {ZOO_MICROGPT,       ZOO_LLAMA,    ZOO_GPT2,          ZOO_GPT2_NEO,
+                             ZOO_QWEN2,          ZOO_QWEN3,    ZOO_GEMMA3_FLAGS,  ZOO_GPTNEOX,
+                             ZOO_GPTNEOX_SERIAL, ZOO_PHI2,     ZOO_PHI2_SEPARATE, ZOO_OLMO,
+                             ZOO_OLMO2,          ZOO_SMOLLM3,  ZOO_NANOCHAT_2026, ZOO_LLAMA_SCALED,
+                             ZOO_STARCODER2,     ZOO_GRANITE,  ZOO_GEMMA,         ZOO_GEMMA2,
+                             ZOO_PHI3,           ZOO_STABLELM, ZOO_GPTJ,          ZOO_STARCODER,
+                             ZOO_BLOOM,          ZOO_MPT};
     for (size_t c = 0; c < COUNT(chosen); c++) {
         struct toy *whole = build_zoo(chosen[c]);
         for (size_t i = 0; i < whole->n_tensors; i++) {

@@ -70,6 +70,11 @@ static void rotate_all_layers(struct toy *m)
     copy_row(m)->no_rope_every = 0;
 }
 
+static void rotate_full_layers(struct toy *m)
+{
+    copy_row(m)->rope_windowed = 0;
+}
+
 static void do_not_scale_embeddings(struct toy *m)
 {
     copy_row(m)->embd_root = 0;
@@ -117,6 +122,11 @@ static const struct change {
     {"residual scale", ZOO_GRANITE, NUMBER(residual_scale, 1.001)},
     {"logit scale", ZOO_GRANITE, NUMBER(logit_scale, 1.001)},
     {"soft cap of scores", ZOO_GEMMA2, NUMBER(attn_cap, 1.001)},
+    {"rope in windowed layers only", ZOO_COHERE2, BY(rotate_full_layers)},
+    {"the first of two norms", ZOO_FALCON_TWO_NORMS, TENSOR("blk.0.attn_norm_2.weight", 1.01f)},
+    {"the second of two norms", ZOO_FALCON_TWO_NORMS, TENSOR("blk.0.attn_norm.weight", 1.01f)},
+    {"ALiBi", ZOO_MPT, NUMBER(alibi, 1.001)},
+    {"a gain of embeddings", ZOO_BLOOM, TENSOR("token_embd_norm.weight", 1.001f)},
     {"clamp", ZOO_OLMO, NUMBER(clamp, 1.001)},
     {"soft cap", ZOO_NANOCHAT_2026, NUMBER(softcap, 1.001)},
     {"window", ZOO_LLAMA_WINDOW, BY(see_one_key_more)},

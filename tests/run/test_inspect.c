@@ -64,7 +64,7 @@ static const char *main_type(const struct toy *m)
 static void check_words(const struct toy *m, const mgpt_info *info)
 {
     const struct toy_spec *s = &m->spec;
-    int learned = s->row->place == PLACE_LEARNED;
+    static const char *const places[] = {"learned", "alibi", "rope", "rope"};
     assert_string_equal(info->arch, s->arch);
     assert_string_equal(info->name, "toy");
     assert_string_equal(info->type, main_type(m));
@@ -72,7 +72,7 @@ static void check_words(const struct toy *m, const mgpt_info *info)
     assert_string_equal(info->norm, s->row->layer_norm ? "layernorm" : "rmsnorm");
     assert_string_equal(info->activation, s->activation ? s->activation : s->row->activation);
     if (s->n_layer > 0) /* without layers nothing rotates */
-        assert_string_equal(info->position, learned ? "learned" : "rope");
+        assert_string_equal(info->position, places[s->row->place]);
     assert_int_equal(info->n_tokens, s->n_vocab); /* without a tokenizer no id is padding */
     assert_int_equal(info->bos, s->characters ? s->n_vocab - 1 : -1);
     assert_int_equal(info->eos, s->characters ? s->n_vocab - 1 : -1);
@@ -86,7 +86,7 @@ TEST_ZOO(info)
     assert_int_equal(mgpt_get_info(s->model, &info, NULL), MGPT_OK);
     check_sizes(s->m, &info);
     check_words(s->m, &info);
-    if (spec->row->place != PLACE_LEARNED && spec->n_layer > 0)
+    if (spec->row->place > PLACE_ALIBI && spec->n_layer > 0)
         assert_true(info.rope_base == (float)spec->rope_base);
     double scale = spec->attn_scale;
     if (scale == 0)

@@ -50,7 +50,8 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
     has[MGPT_POS_EMBD] = learned;
     has[MGPT_EMBD_NORM] = choice_of(s->embedding_norm, s->row->embd_norm);
     has[MGPT_FINAL] = choice_of(s->final_norm, s->row->final_norm);
-    has[MGPT_ROT_Q] = has[MGPT_ROT_K] = !learned; /* also in layers that do not rotate */
+    has[MGPT_ROT_Q] = has[MGPT_ROT_K] =
+        s->row->place > PLACE_ALIBI; /* also in layers that do not rotate */
     has[MGPT_RESID_MID] = !choice_of(s->parallel, s->row->parallel);
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
     for (int p = 0; p < MGPT_N_POINTS; p++) {

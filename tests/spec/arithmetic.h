@@ -108,6 +108,19 @@ static uint64_t hash_floats(uint64_t h, const float *x, size_t n)
     return h;
 }
 
+static inline void scale(float *x, size_t n, float by)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= by;
+}
+
+/* limit 0: none */
+static inline void clamp(float *x, size_t n, float limit)
+{
+    for (size_t i = 0; limit > 0 && i < n; i++)
+        x[i] = x[i] < -limit ? -limit : x[i] > limit ? limit : x[i];
+}
+
 /* ---- float64: angles of rope ---- */
 
 /* The logarithm by m in (sqrt 1/2, sqrt 2] and the series of atanh. */

@@ -92,9 +92,11 @@ static const struct arch {
     int layer_norm, embd_norm, no_final_norm, no_input_norms, qk_norm, parallel;
     int pairs;         /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
     int no_rope_every; /* every n-th layer has no rope */
+    int rope_windowed; /* only layers with a window have rope */
     int full_every;    /* every n-th layer sees all keys, the others a window */
     double local_base; /* base of rope in layers with a window */
     int embd_root;     /* embeddings times sqrt(n_embd) */
+    double alibi;      /* attention.max_alibi_bias when absent */
     int divides;       /* logit_scale divides the logits */
 } archs[] = {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
@@ -113,6 +115,15 @@ static const struct arch {
     {"gemma", "gelu_tanh", .pairs = 2, .embd_root = 1},
     {"gemma2", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
     {"phi3", "silu", .pairs = 2},
+    {"stablelm", "silu", .layer_norm = 1, .pairs = 2},
+    {"gptj", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
+    {"starcoder", "gelu_tanh", .layer_norm = 1},
+    {"bloom", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
+    {"mpt", "gelu_erf", .layer_norm = 1},
+    {"command-r", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1},
+    {"cohere2", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
+     .rope_windowed = 1},
+    {"falcon", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
     {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -220,7 +231,8 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     size_t n = (size_t)real("rope.dimension_count", (double)D);
     double base = real("rope.freq_base_swa", a->local_base);
     int local = base > 0 && window_of(layer);
-    int skips = a->no_rope_every && (layer + 1) % a->no_rope_every == 0;
+    int skips = (a->no_rope_every && (layer + 1) % a->no_rope_every == 0) ||
+                (a->rope_windowed && !window_of(layer));
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
         double s, c, scale = 1;
@@ -243,13 +255,19 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
     float s[MAX_TOKENS], by = (float)real("attention.scale", 1.0 / sqrt((double)D));
     float cap = (float)real("attn_logit_softcapping", 0);
+    double alibi = real("attention.max_alibi_bias", a->alibi), heads = 1;
+    while (heads * 2 <= (double)H)
+        heads *= 2;
     for (size_t h = 0; h < H; h++, q += D, o += D) {
         size_t g = h / (H / G) * D;
+        double step = (double)h < heads ? (double)h + 1 : (double)h - heads + 0.5;
+        float slope = alibi > 0 ? (float)power(2, -alibi * step / heads) : 0;
         for (size_t t = first; t < n; t++) {
             s[t] = 0;
             for (size_t j = 0; j < D; j++)
                 s[t] = fmaf(k[t * G * D + g + j], q[j], s[t]);
-            s[t] = cap > 0 ? cap * tanh_f32(s[t] * by / cap) : s[t] * by;
+            s[t] = s[t] * by - slope * (float)(pos - t);
+            s[t] = cap > 0 ? cap * tanh_f32(s[t] / cap) : s[t];
         }
         softmax(s + first, n - first);
         for (size_t j = 0; j < D; j++)
@@ -264,12 +282,6 @@ static float *floats(size_t n)
     return (next += n) - n;
 }
 
-static void scale(float *x, double by)
-{
-    for (size_t i = 0; i < E; i++)
-        x[i] *= (float)by;
-}
-
 static void add(float *x, const float *y, int here)
 {
     for (size_t i = 0; here && i < E; i++)
@@ -282,16 +294,21 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     size_t Q = H * D, K = G * D, fused = part(l, "attn_qkv", "weight")->at != NULL;
     float *h = floats(E), *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
     float *o = floats(Q), *out = floats(E), *f = floats(F), *up = floats(F);
+    float limit = (float)real("attention.clamp_kqv", 0);
     int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
     int both =
         part(l, "ffn_up", "weight")->rows == 2 * F; /* the rows of a gate, then those of up */
     int gated = both || part(l, "ffn_gate", "weight")->at != NULL;
-    double by = real("residual_scale", 1);
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
-    norm(l, "attn_norm", h, x, E, E, inputs);
+    int two =
+        part(l, "attn_norm_2", "weight")->at != NULL; /* of Falcon: attention's, and the MLP's */
+    norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
     matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, K, h);
     matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, K, h);
+    clamp(q, Q, limit);
+    clamp(k, K, limit);
+    clamp(v, K, limit);
     norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
     norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
     rope(l, q, H, pos);
@@ -299,7 +316,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     attend(l, o, q, keys, values, pos);
     matmul(l, "attn_output", 0, out, E, o);
     norm(l, "post_attention_norm", out, out, E, E, 0);
-    scale(out, by);
+    scale(out, E, (float)real("residual_scale", 1));
     add(x, out, !parallel);
     norm(l, one_norm ? "attn_norm" : "ffn_norm", h, x, E, E, inputs);
     matmul(l, gated && !both ? "ffn_gate" : "ffn_up", 0, f, F, h);
@@ -308,7 +325,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
         f[i] = activation(act, f[i]) * (gated ? up[i] : 1);
     matmul(l, "ffn_down", 0, h, E, f);
     norm(l, "post_ffw_norm", h, h, E, E, 0);
-    scale(h, by);
+    scale(h, E, (float)real("residual_scale", 1));
     add(x, h, 1);
     add(x, out, parallel);
 }
@@ -322,7 +339,7 @@ static void embed(float *x, size_t token, size_t pos)
         x[i] = at->at ? x[i] + element(at, pos, i) : x[i];
     }
     int always = (int)value_of(find("mgpt.embedding_norm"), a->embd_norm);
-    norm(-1, "embedding_norm", x, x, E, E, always);
+    norm(-1, "token_embd_norm", x, x, E, E, always);
 }
 
 static void unembed(float *logits, float *x)

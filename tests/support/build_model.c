@@ -229,9 +229,11 @@ static void build_put_numbers(struct toy *m)
     put_arch_f32(
         m, s->row->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
         s->eps);
-    if (s->row->place == PLACE_LEARNED)
+    int rotates = s->row->place > PLACE_ALIBI;
+    if (rotates || s->n_head_kv != s->n_head)
+        put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
+    if (!rotates)
         return;
-    put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
     if (s->head_dim * s->n_head != s->n_embd) {
         put_arch_u32(m, "attention.key_length", s->head_dim);
         put_arch_u32(m, "attention.value_length", s->head_dim);
@@ -268,16 +270,13 @@ static void put_rarities(struct toy *m)
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"rope.freq_base_swa", s->window_base},
-                   {"rope.scaling.factor", s->rope_factor},
-                   {"rope.scaling.attn_factor", s->rope_attn},
-                   {"attention.scale", s->attn_scale},
-                   {"embedding_scale", s->embd_scale},
-                   {"residual_scale", s->residual_scale},
-                   {"logit_scale", s->logit_scale},
-                   {"attn_logit_softcapping", s->attn_cap},
-                   {"attention.clamp_kqv", s->clamp},
-                   {"final_logit_softcapping", s->softcap}};
+    } numbers[] = {
+        {"rope.freq_base_swa", s->window_base},     {"rope.scaling.factor", s->rope_factor},
+        {"rope.scaling.attn_factor", s->rope_attn}, {"attention.max_alibi_bias", s->alibi},
+        {"attention.scale", s->attn_scale},         {"embedding_scale", s->embd_scale},
+        {"residual_scale", s->residual_scale},      {"logit_scale", s->logit_scale},
+        {"attn_logit_softcapping", s->attn_cap},    {"attention.clamp_kqv", s->clamp},
+        {"final_logit_softcapping", s->softcap}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != 0)
             put_arch_f32(m, numbers[i].key, numbers[i].value);

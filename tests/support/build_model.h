@@ -51,6 +51,7 @@ struct toy_spec {
     enum toy_choice parallel; /* use_parallel_residual */
     int tied, biases;
     int head_bias; /* output.bias */
+    int two_norms; /* falcon: attn_norm_2 is attention's, attn_norm the MLP's */
     int separate;  /* q, k and v are three tensors also where the architecture has them in one */
     /* Positions and attention; 0 or NULL: no key. */
     int window;             /* attention.sliding_window */
@@ -63,6 +64,7 @@ struct toy_spec {
     int longrope;           /* the same of LongRoPE, rope_factors_short.weight and _long.weight */
     double rope_attn;       /* rope.scaling.attn_factor */
     int divisors;           /* rope_freqs.weight */
+    double alibi;           /* attention.max_alibi_bias */
     double attn_scale, clamp, attn_cap, softcap;
     double embd_scale, residual_scale, logit_scale;
     int lambdas;    /* resid_lambdas and x0_lambdas */

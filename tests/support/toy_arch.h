@@ -8,6 +8,7 @@
 
 enum toy_place {
     PLACE_LEARNED,  /* a table of positions is added to the embedding */
+    PLACE_ALIBI,    /* keys lose by their distance */
     PLACE_ADJACENT, /* rope turns components 2i and 2i + 1 together */
     PLACE_HALVES    /* i and i + n_rot / 2 */
 };
@@ -42,6 +43,10 @@ struct toy_arch {
     int embd_root;      /* embeddings times sqrt(n_embd) */
     int no_rope_every;  /* one of every n layers does not rotate; 0: all do */
     int full_every;     /* with a sliding window: one of every n layers sees everything */
+    int as_shown;       /* adjacent pairs also in the programs that models come from */
+    int rope_windowed;  /* only layers with a window rotate */
+    int embd_gain;      /* the norm of embeddings has gain and bias */
+    double alibi;       /* largest exponent where the file has no key */
     int exchanged;      /* files hold the two halves of each head of q and k in exchange */
     int gate_up;        /* gate and up are one tensor */
     int divides_logits; /* logit_scale divides */

@@ -140,7 +140,7 @@ static int is_chosen(enum toy_choice choice, int row)
  * shown. */
 static enum oracle_components is_stored(const struct toy_arch *row)
 {
-    if (row->place == PLACE_ADJACENT)
+    if (row->place == PLACE_ADJACENT && !row->as_shown)
         return ORACLE_PAIRS;
     return row->exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
 }
@@ -151,11 +151,12 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_arch *row = s->row;
     const struct toy_tensor *keep = toy_find(m, "resid_lambdas");
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
-    int skip = row->no_rope_every && (layer + 1) % row->no_rope_every == 0;
+    int skip = (row->no_rope_every && (layer + 1) % row->no_rope_every == 0) ||
+               (row->rope_windowed && !window(s, layer));
     check_gains(m, layer);
     for (int i = 0; i < s->rope_dims / 2; i++)
-        freq[i] = row->place == PLACE_LEARNED ? 0 : frequency(m, layer, (size_t)i);
-    return (struct oracle_layer){.freq = row->place == PLACE_LEARNED || skip ? NULL : freq,
+        freq[i] = row->place <= PLACE_ALIBI ? 0 : frequency(m, layer, (size_t)i);
+    return (struct oracle_layer){.freq = row->place <= PLACE_ALIBI || skip ? NULL : freq,
                                  .rope_scale = rope_scale(s, layer),
                                  .window = (size_t)window(s, layer),
                                  .activation = s->activation ? s->activation : row->activation,
@@ -197,13 +198,14 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .head_dim = (size_t)s->head_dim,
                                 .n_ff = (size_t)s->n_ff,
                                 .n_vocab = (size_t)s->n_vocab,
-                                .n_rot = s->row->place == PLACE_LEARNED ? 0 : (size_t)s->rope_dims,
+                                .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,
                                 .eps = (double)(float)s->eps,
                                 .embd_scale =
                                     or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1),
                                 .residual_scale = or_else(s->residual_scale, 1),
                                 .logit_scale = s->row->divides_logits ? 1 / logits : logits,
                                 .attn_cap = (double)(float)s->attn_cap,
+                                .alibi = or_else(s->alibi, s->row->alibi),
                                 .clamp = (double)(float)s->clamp,
                                 .softcap = (double)(float)s->softcap,
                                 .layer_norm = s->row->layer_norm,

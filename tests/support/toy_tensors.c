@@ -175,6 +175,8 @@ static void add_layer(struct toy *m, int layer)
     add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");
+    if (s->two_norms)
+        add_layer_norm(m, layer, "attn_norm_2");
     if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "ffn_norm");
     if (s->row->gated && !s->row->gate_up)
@@ -189,6 +191,8 @@ void toy_add_tensors(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
     toy_add(m, "token_embd.weight", s->type, s->n_embd, s->n_vocab, 0, 1);
+    if (s->row->embd_gain)
+        add_norm(m, "token_embd_norm");
     if (s->row->place == PLACE_LEARNED)
         toy_add(m, "position_embd.weight", TOY_F32, s->n_embd, s->n_ctx, 0, 0.5);
     for (int layer = 0; layer < s->n_layer; layer++)

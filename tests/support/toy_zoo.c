@@ -176,6 +176,42 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "qwen3, YaRN", .arch = "qwen3", .n_layer = 2, .n_embd = 32, .n_head = 2, .n_ff = 40,
      .n_ctx = 80, .n_vocab = 27, .rope_base = 300, .rope_factor = 4, .yarn = 40,
      .rope_attn = 0.8},
+    [ZOO_STABLELM] = {
+     .label = "stablelm, 4 of 8 components rotate", .arch = "stablelm", .n_layer = 2, .n_embd = 24,
+     .n_head = 3, .n_head_kv = 1, .rope_dims = 4, .n_ff = 31, .n_ctx = 80, .n_vocab = 65,
+     .biases = 1},
+    [ZOO_STABLELM_PARALLEL] = {
+     .label = "stablelm, parallel branches with two norms", .arch = "stablelm", .n_layer = 2,
+     .n_embd = 20, .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .parallel = TOY_YES},
+    [ZOO_GPTJ] = {
+     .label = "gptj, 4 of 10 components rotate in adjacent pairs", .arch = "gptj", .n_layer = 2,
+     .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 50, .n_ctx = 80, .n_vocab = 65,
+     .biases = 1, .head_bias = 1, .separate = 1},
+    [ZOO_STARCODER] = {
+     .label = "starcoder, one KV head", .arch = "starcoder", .n_layer = 2, .n_embd = 20,
+     .n_head = 4, .n_head_kv = 1, .n_ff = 41, .n_ctx = 80, .n_vocab = 65, .biases = 1, .tied = 1},
+    [ZOO_BLOOM] = {
+     .label = "bloom, ALiBi of 6 heads", .arch = "bloom", .n_layer = 2, .n_embd = 30, .n_head = 6,
+     .n_ff = 50, .n_ctx = 80, .n_vocab = 65, .biases = 1, .tied = 1},
+    [ZOO_MPT] = {
+     .label = "mpt, ALiBi of 3 heads on 1, clamp, window", .arch = "mpt", .n_layer = 2,
+     .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
+     .alibi = 5, .clamp = 0.9, .window = 30},
+    [ZOO_COMMAND_R] = {
+     .label = "command-r, logits times 0.3", .arch = "command-r", .n_layer = 2, .n_embd = 24,
+     .n_head = 3, .n_head_kv = 1, .n_ff = 31, .n_ctx = 80, .n_vocab = 65, .logit_scale = 0.3,
+     .tied = 1},
+    [ZOO_COHERE2] = {
+     .label = "cohere2, three of four layers a window of 18, the fourth not rotated",
+     .arch = "cohere2", .n_layer = 5, .n_embd = 16, .n_head = 2, .n_ff = 24, .n_ctx = 80,
+     .n_vocab = 27, .window = 18, .logit_scale = 0.5, .tied = 1},
+    [ZOO_FALCON] = {
+     .label = "falcon, one norm, one KV head", .arch = "falcon", .n_layer = 2, .n_embd = 24,
+     .n_head = 3, .n_head_kv = 1, .n_ff = 50, .n_ctx = 80, .n_vocab = 65, .tied = 1},
+    [ZOO_FALCON_TWO_NORMS] = {
+     .label = "falcon, two norms, GQA 4/2, biases", .arch = "falcon", .n_layer = 2, .n_embd = 24,
+     .n_head = 4, .n_head_kv = 2, .n_ff = 41, .n_ctx = 80, .n_vocab = 27, .biases = 1,
+     .two_norms = 1},
     [ZOO_NANOCHAT_2025] = {
      .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
      .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},

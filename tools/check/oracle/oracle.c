@@ -234,7 +234,8 @@ static void oracle_add(const struct oracle *o, const struct oracle_layer *l, con
 /* What attention adds to the residual, into a. */
 static void attention(struct oracle *o, int layer)
 {
-    branch_input(o, layer, "attn_norm", o->s->layers[layer].attn_norm);
+    int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
+    branch_input(o, layer, second ? "attn_norm_2" : "attn_norm", o->s->layers[layer].attn_norm);
     point(o, MGPT_ATTN_IN, layer, o->h, o->E);
     project(o, layer);
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
@@ -252,7 +253,8 @@ static void mlp(struct oracle *o, int layer)
     const struct oracle_layer *l = &o->s->layers[layer];
     int gated = o->s->gated;
     int fused = gated && oracle_find(o, layer, "ffn_gate", ".weight") == ORACLE_ABSENT;
-    branch_input(o, layer, l->shared_norm ? "attn_norm" : "ffn_norm", l->mlp_norm);
+    int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
+    branch_input(o, layer, l->shared_norm || second ? "attn_norm" : "ffn_norm", l->mlp_norm);
     point(o, MGPT_MLP_IN, layer, o->h, o->E);
     matmul(o, layer, gated && !fused ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
     point(o, MGPT_MLP_PRE, layer, o->f, o->F);
@@ -330,7 +332,7 @@ static void forward_pass(struct oracle *o)
 {
     embed(o);
     if (o->s->embd_norm) {
-        norm(o, -1, "no such tensor", o->x, o->x);
+        norm(o, -1, "token_embd_norm", o->x, o->x);
         point(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
     for (size_t layer = 0; layer < o->s->n_layer && o->status == MGPT_OK; layer++)

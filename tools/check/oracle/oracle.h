@@ -69,6 +69,7 @@ struct oracle_spec {
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
     double eps, embd_scale, residual_scale, logit_scale; /* scales: 1: none */
     double clamp, attn_cap, softcap;                     /* 0: none */
+    double alibi;                                        /* ALiBi's largest exponent; 0: none */
     int layer_norm;                                      /* the mean is removed */
     int embd_norm, final_norm, gated;
     enum oracle_qk qk_norm;

@@ -55,18 +55,28 @@ static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size
     return read[l->kv];
 }
 
+/* ALiBi's slope of a head: 2^-alibi to the powers 1/n, 2/n, ... for n heads, n a power of two; of
+ * other numbers of heads those beyond n have the odd powers of half the step. */
+static double alibi_slope(const struct oracle *o, size_t h)
+{
+    size_t n = (size_t)1 << (size_t)floor(log2((double)o->H));
+    double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
+    return o->s->alibi > 0 ? exp2(-o->s->alibi * power / (double)n) : 0;
+}
+
 void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, h), w = l->window;
     size_t first = w && t + 1 > w ? t + 1 - w : 0;
-    double *row = o->scores, *out = o->z + (t * o->H + h) * d;
+    double *row = o->scores, *out = o->z + (t * o->H + h) * d, slope = alibi_slope(o, h);
     for (size_t j = 0; j <= t; j++) {
         row[j] = 0;
         for (size_t i = 0; i < d; i++)
             row[j] += o->q[(t * o->H + h) * d + i] * o->k[(j * o->G + g) * d + i];
         math_round(o->s, row + j, 1);
-        row[j] = j < first ? -INFINITY : math_cap(row[j] * l->attn_scale, o->s->attn_cap);
+        row[j] = row[j] * l->attn_scale - slope * (double)(t - j);
+        row[j] = j < first ? -INFINITY : math_cap(row[j], o->s->attn_cap);
     }
     math_round(o->s, row, t + 1);
     oracle_fire(o, MGPT_SCORES, layer, t, h, row, t + 1);

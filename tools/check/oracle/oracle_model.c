@@ -25,7 +25,7 @@ static int oracle_model_read_values(void *user, const char *name, size_t row, si
 
 static enum oracle_components stored(const struct arch *arch)
 {
-    if (!arch->rope)
+    if (!arch->rope || arch->same_order)
         return ORACLE_AS_SHOWN;
     if (arch->pairs == ROPE_ADJACENT)
         return ORACLE_PAIRS;
@@ -85,6 +85,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .logit_scale = (double)m->logit_scale,
         .clamp = (double)m->qkv_clamp,
         .attn_cap = (double)m->attn_softcap,
+        .alibi = m->alibi,
         .softcap = (double)m->logit_softcap,
         .layer_norm = m->arch->norm == NORM_LAYER,
         .embd_norm = m->embd_norm.kind != NORM_NONE,

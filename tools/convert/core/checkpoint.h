@@ -86,10 +86,11 @@ struct ckpt_hparams {
     float norm_eps;   /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
     float attn_scale; /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
     float embd_scale, residual_scale, logit_scale; /* embedding_scale, ...; 0: no key */
+    float alibi;                                   /* attention.max_alibi_bias; 0: none */
     float attn_softcap;                            /* attn_logit_softcapping; 0: none */
     float qkv_clamp;                               /* attention.clamp_kqv (olmo); 0: none */
     float logit_softcap;                           /* final_logit_softcapping; 0: none */
-    int parallel;           /* gptneox alone: use_parallel_residual; -1 no key, 0, 1 */
+    int parallel;           /* gptneox, stablelm: use_parallel_residual; -1 no key, 0, 1 */
     const int32_t *windows; /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
     const char *activation; /* mgpt.activation; NULL: the architecture's, no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */

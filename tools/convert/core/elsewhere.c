@@ -28,7 +28,7 @@ static void names_add(struct names *to, const char *key, size_t n)
 
 static int is_known(const char *arch)
 {
-    return arch && strcmp(arch, "microgpt") != 0 && strcmp(arch, "nanochat") != 0;
+    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj ");
 }
 
 /* OLMo 3's pattern, which llama.cpp knows. */
@@ -46,7 +46,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
     int computes_scale = strcmp(hp->arch, "granite") == 0 ||
                          (strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62) ||
                          (strcmp(hp->arch, "gemma2") == 0 && hp->n_layer == 46);
-    int has_window = strncmp(hp->arch, "gemma", 5) == 0;
+    int has_window = strncmp(hp->arch, "gemma", 5) == 0 || strcmp(hp->arch, "cohere2") == 0;
     int has_cap = strcmp(hp->arch, "gemma2") == 0;
     const struct {
         const char *key;

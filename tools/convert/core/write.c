@@ -63,6 +63,7 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
     put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
     put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
+    put_some_f32(w, arch_key(key, hp, "attention.max_alibi_bias"), hp->alibi);
     const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
     gguf_put_f32(w, arch_key(key, hp, arch->eps_key), hp->norm_eps);
 }
@@ -110,7 +111,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);
     put_some_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
     put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
-    if (is_arch(hp, "gptneox") && hp->parallel >= 0)
+    if ((is_arch(hp, "gptneox") || is_arch(hp, "stablelm")) && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
     gguf_put_u32(w, arch_key(key, hp, "vocab_size"), hp->n_vocab);
     put_dialect(w, hp);

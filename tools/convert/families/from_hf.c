@@ -23,7 +23,8 @@ static const struct {
     const size_t *n;
 } kinds[] = {{hf_gpt2_families, &hf_n_gpt2_families},
              {hf_llama_families, &hf_n_llama_families},
-             {hf_neox_families, &hf_n_neox_families}};
+             {hf_neox_families, &hf_n_neox_families},
+             {hf_gptj_families, &hf_n_gptj_families}};
 
 static int find_family(struct hf_model *m, mgpt_error *err)
 {
@@ -71,7 +72,9 @@ static int read_activation(struct hf_model *m, mgpt_error *err)
         {"swish", "silu"},         {"gelu", "gelu_erf"},       {"gelu_python", "gelu_erf"},
         {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}};
     const char *key = m->family->keys->activation, *name;
-    if (hf_text(m->cfg.text, key, NULL, &name, err) < 0)
+    if (!key)
+        return MGPT_OK;
+    if (hf_text(m->cfg.text, key, m->family->keys->activation_absent, &name, err) < 0)
         return MGPT_EFILE;
     for (size_t i = 0; i < HF_COUNT(names); i++)
         if (strcmp(names[i].hf, name) == 0) {
@@ -95,7 +98,7 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
         uint32_t min, max;
     } sizes[] = {
         {"vocab_size", &hp->n_vocab, -1, 1, INT32_MAX},
-        {ctx, &hp->n_ctx, -1, 1, 1 << 30},
+        {ctx, &hp->n_ctx, k->n_ctx_absent ? (int64_t)k->n_ctx_absent : -1, 1, 1 << 30},
         {k->n_embd, &hp->n_embd, -1, 1, 1 << 20},
         {k->n_layer, &hp->n_layer, -1, 0, CKPT_MAX_LAYERS},
         {k->n_head, &hp->n_head, -1, 1, 1 << 16},
@@ -218,9 +221,13 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
                 {HF_MLP_BIAS, "mlp_bias", 0},
                 {HF_USE_BIAS, "use_bias", 1},
                 {HF_QKV_BIAS, "use_qkv_bias", 0},
-                {HF_ENABLE_BIAS, "enable_bias", 1}};
+                {HF_ENABLE_BIAS, "enable_bias", 1},
+                {HF_BIAS, "bias", 0}};
     for (size_t i = 0; i < m->family->n_rows; i++) {
         struct state_row row = m->family->rows[i];
+        if ((row.flags & HF_SEQUENTIAL && m->c->hp.parallel > 0) ||
+            row.flags & (m->one_norm ? HF_TWO_NORMS : HF_ONE_NORM))
+            continue;
         for (size_t k = 0; k < HF_COUNT(keys); k++) {
             int on = 0;
             if (row.flags & keys[k].flag &&

@@ -15,8 +15,10 @@
 /* Keys of config.json. NULL: the family has no such key. */
 struct hf_keys {
     const char *n_embd, *n_layer, *n_head, *n_head_kv, *head_dim, *n_ff, *n_ctx, *eps, *activation;
-    const char *n_ctx_old; /* when n_ctx is absent */
-    uint32_t n_ff_absent;  /* n_ff in units of n_embd when its key is absent; 0: it is required */
+    const char *n_ctx_old;         /* when n_ctx is absent */
+    const char *activation_absent; /* NULL: it is required */
+    uint32_t n_ctx_absent;         /* when n_ctx is absent; 0: it is required */
+    uint32_t n_ff_absent; /* n_ff in units of n_embd when its key is absent; 0: it is required */
 };
 
 /* Flags of rows: there is a bias when config.json has a key that is true. */
@@ -25,7 +27,11 @@ enum {
     HF_MLP_BIAS = STATE_OTHER_FLAGS << 1,
     HF_USE_BIAS = STATE_OTHER_FLAGS << 2,
     HF_QKV_BIAS = STATE_OTHER_FLAGS << 3,
-    HF_ENABLE_BIAS = STATE_OTHER_FLAGS << 4
+    HF_ENABLE_BIAS = STATE_OTHER_FLAGS << 4,
+    HF_SEQUENTIAL = STATE_OTHER_FLAGS << 5, /* only without use_parallel_residual */
+    HF_BIAS = STATE_OTHER_FLAGS << 6,
+    HF_ONE_NORM = STATE_OTHER_FLAGS << 7, /* only with hf_model.one_norm, or without */
+    HF_TWO_NORMS = STATE_OTHER_FLAGS << 8
 };
 
 struct hf_model;
@@ -57,14 +63,16 @@ struct hf_model {
     const struct hf_family *family;
     struct hf_config cfg;
     struct hf_rope rope;
+    int one_norm; /* of both branches (falcon) */
     struct state state;
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))
 #define HF_ROWS(a) .rows = (a), .n_rows = HF_COUNT(a)
 
-extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[];
-extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families;
+extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[],
+    hf_gptj_families[];
+extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families, hf_n_gptj_families;
 
 /* ---- hf_windows.c ---------------------------------------------------------------------------- */
 

@@ -89,6 +89,10 @@ static const struct state_row phi3_rows[] = {
     {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', 0},
     NORM(0)};
 
+static const struct state_row cohere_rows[] = {EMBD, POST_NORM("input", "attn_norm", 0),
+                                               ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+                                               GATED_MLP(0), NORM(0)};
+
 static const struct state_row olmo_rows[] = {
     EMBD, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0)};
 
@@ -163,6 +167,18 @@ static int granite(struct hf_model *m, mgpt_error *err)
             return hf_refuse(numbers[i].key, "expected a number above 0", err);
     }
     return MGPT_OK;
+}
+
+static int cohere(struct hf_model *m, mgpt_error *err)
+{
+    uint32_t period;
+    if (read_number(m, "logit_scale", 0.0625, &m->c->hp.logit_scale, err) < 0 ||
+        hf_size(m->cfg.text, "sliding_window_pattern", 4, &period, err) < 0)
+        return MGPT_EFILE;
+    if (m->c->hp.logit_scale == 0 || period == 0)
+        return hf_refuse(period ? "logit_scale" : "sliding_window_pattern",
+                         "expected a number above 0", err);
+    return m->family->full_every ? hf_layer_windows(m, period, 0, err) : MGPT_OK;
 }
 
 /* The first files say "gelu" where the program computes the approximation by tanh. */
@@ -257,6 +273,7 @@ static int nanochat(struct hf_model *m, mgpt_error *err)
     }
 
 static const struct hf_keys llama_keys = LLAMA_KEYS("rms_norm_eps", "hidden_act");
+static const struct hf_keys cohere_keys = LLAMA_KEYS("layer_norm_eps", "hidden_act");
 static const struct hf_keys gemma2_keys = LLAMA_KEYS("rms_norm_eps", "hidden_activation");
 static const struct hf_keys olmo_keys = LLAMA_KEYS(NULL, "hidden_act");
 
@@ -275,6 +292,10 @@ const struct hf_family hf_llama_families[] = {
      .configure = hf_one_window, .window = 4096},
     {"granite", "granite", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
      .configure = granite},
+    {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+     HF_ROWS(cohere_rows), .configure = cohere},
+    {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+     HF_ROWS(cohere_rows), .configure = cohere, .window = 4096, .full_every = 4},
     {"phi3", "phi3", &llama_keys, "silu", COMMON, .rope = &rope_10000, .partial_rope = 1,
      HF_ROWS(phi3_rows), .configure = hf_one_window},
     {"gemma", "gemma", &llama_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,

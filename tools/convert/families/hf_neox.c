@@ -51,11 +51,32 @@ static const struct state_row starcoder2_rows[] = {
     {"norm", "output_norm", 0, 'E', STATE_BIAS},
 };
 
+static const struct state_row stablelm_rows[] = {
+    {"embed_tokens", "token_embd", 'V', 'E', 0},
+    {"layers.N.input_layernorm", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
+    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_QKV_BIAS},
+    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_QKV_BIAS},
+    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_QKV_BIAS},
+    {"layers.N.self_attn.o_proj", "blk.N.attn_output", 'E', 'Q', 0},
+    {"layers.N.post_attention_layernorm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS | HF_SEQUENTIAL},
+    {"layers.N.mlp.gate_proj", "blk.N.ffn_gate", 'F', 'E', 0},
+    {"layers.N.mlp.up_proj", "blk.N.ffn_up", 'F', 'E', 0},
+    {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', 0},
+    {"norm", "output_norm", 0, 'E', STATE_BIAS},
+};
+
 /* ---- what only they have --------------------------------------------------------------------- */
 
 static int neox(struct hf_model *m, mgpt_error *err)
 {
     return hf_flag(m->cfg.text, "use_parallel_residual", 1, &m->c->hp.parallel, err);
+}
+
+static int stablelm(struct hf_model *m, mgpt_error *err)
+{
+    if (hf_must_be_off(m->cfg.text, "qk_layernorm", err) < 0)
+        return MGPT_EFILE;
+    return hf_flag(m->cfg.text, "use_parallel_residual", 0, &m->c->hp.parallel, err);
 }
 
 static int phi(struct hf_model *m, mgpt_error *err)
@@ -92,6 +113,8 @@ static const struct hf_keys starcoder2_keys = {.n_embd = "hidden_size",
 
 static const struct hf_rope_keys starcoder2_rope = {"rope_theta", "partial_rotary_factor", 10000,
                                                     1};
+static const struct hf_rope_keys stablelm_rope = {"rope_theta", "partial_rotary_factor", 10000,
+                                                  0.25};
 static const struct hf_rope_keys neox_rope = {"rotary_emb_base", "rotary_pct", 10000, 0.25};
 static const struct hf_rope_keys phi_rope = {"rope_theta", "partial_rotary_factor", 10000, 0.5};
 
@@ -105,5 +128,7 @@ const struct hf_family hf_neox_families[] = {
      HF_ROWS(phi_rows), .configure = phi},
     {"starcoder2", "starcoder2", &starcoder2_keys, "gelu_tanh", phi_prefixes, "lm_head.weight",
      .tied = 1, .rope = &starcoder2_rope, HF_ROWS(starcoder2_rows), .configure = hf_one_window},
+    {"stablelm", "stablelm", &phi_keys, "silu", phi_prefixes, "lm_head.weight",
+     .rope = &stablelm_rope, HF_ROWS(stablelm_rows), .configure = stablelm},
 };
 const size_t hf_n_neox_families = HF_COUNT(hf_neox_families);
