@@ -212,6 +212,41 @@ async function stepping(page) {
     await page.press('Escape');
 }
 
+// The text as running text: line breaks, a choice like that of the chips, by keyboard too.
+async function running(page) {
+    const text = 'ROMEO:\nI will not go to the house of the king.';
+    await page.eval(`document.getElementById('text').focus()`);
+    await page.eval(`Strip.type(${JSON.stringify(text)})`);
+    assert.strictEqual(await page.eval(`document.querySelector('#strip .running').textContent`), text); // over 32 tokens
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.chip').length`), 0);
+    await page.eval(`document.querySelector('#strip .running [data-i="9"]').click()`);
+    await page.press('ArrowRight');
+    assert.strictEqual(await page.eval('App.state.query'), 10);
+    assert.match(await page.eval('document.activeElement.ariaLabel'), /^position 10, .*surprisal \d/);
+    await page.eval(`document.querySelector('#strip input[value=attention]').click()`);
+    assert.match(await page.eval(`document.querySelector('#strip .running [data-i="10"]').ariaLabel`), /attention \d\.\d\d/);
+    await page.eval(`document.querySelector('#strip input[value=tokens]').click()`);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.chip').length`), text.length);
+    assert.strictEqual(await page.eval(`document.querySelector('#strip .running').hidden`), true);
+}
+
+// Drawing to the end in slices: it shows how far it is, stops, and another text ends it.
+async function drawingOn(page) {
+    await page.eval(`Strip.type('ROMEO:'); App.set({ view: 'predict', seed: 3, temperature: 0.8 })`);
+    await click(page, '#end');
+    await page.until(`/ tokens …/.test(document.querySelector('.drawn').nextSibling.textContent)`);
+    await click(page, '#draw-stop');
+    await page.until('App.state.ids.length > 6');
+    const n = await page.eval('App.state.ids.length');
+    assert(n < 256, 'it did not stop');
+    const want = run(['generate', weights('shakespeare'), '-p', 'ROMEO:', '-n', String(n - 6), '--seed', '3', '--temp', '0.8']);
+    assert.strictEqual(await page.eval(`Running.ofTokens(Array.from(App.state.ids))`), want.slice(0, n));
+    await click(page, '#end');
+    await page.eval(`Strip.type('JULIET:')`);
+    await page.until(`document.getElementById('draw-stop').hidden`);
+    assert.strictEqual(await page.eval(`Running.ofTokens(Array.from(App.state.ids))`), 'JULIET:');
+}
+
 // A seed draws here what it draws at the command line.
 async function drawing(page) {
     await page.eval(`App.edit([26, 0]); App.set({ view: 'predict', temperature: 0.5, seed: 7 })`);
@@ -481,6 +516,7 @@ async function main() {
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, patching, steering, neurons, lessons }))
         await test(name, () => visit(names, '#view=predict', body));
+    for (const [name, body] of Object.entries({ running, drawingOn })) await test(name, () => visit(shakespeare, '#view=predict', body));
     for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));
     await test('hostile tokens', hostile);

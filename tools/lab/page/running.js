@@ -10,14 +10,14 @@ const Running = (() => {
 
     const ofTokens = (ids) => ids.map(textOf).join('');
 
-    // Sizes from paper to ink through the accent, of which surprisal uses 62 %: letters stay readable.
-    const LIGHT = Colour.ramp(['ffffff', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f']);
-    const DARK = Colour.ramp(['1a1c22', '43357a', '7256c9', 'a78cff', 'efe9ff']);
-    const shade = (share, dark) => (dark ? DARK : LIGHT)[Math.round(158 * Math.max(0, Math.min(1, share)))];
+    // Shares of 0 to 1; 62 % of the colours, so that letters stay readable.
+    const shade = (share, dark) => HomeBake.shareColour(0.62 * Math.max(0, Math.min(1, share)), dark);
 
-    function span(id, i, { rgb, title, chosen, later }) {
+    // option: its name in a list to choose from.
+    function span(id, i, { rgb, title, chosen, later, option }) {
         const control = Token.of(id).control, style = rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {};
-        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { 'data-i': i, title, style },
+        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { 'data-i': i, title: title || option, style,
+            ...(option ? { role: 'option', 'aria-label': option, 'aria-selected': Boolean(chosen), tabindex: chosen ? 0 : -1 } : {}) },
             control ? Token.text(id) : textOf(id));
     }
 

@@ -112,10 +112,12 @@ const App = (() => {
     function tell() {
         for (const fn of listeners) fn(state);
         clearTimeout(address);
+        document.documentElement.classList.remove('settled'); // style.css
         address = setTimeout(writeAddress, 200); // browsers allow a few changes a second
     }
 
     function writeAddress() {
+        document.documentElement.classList.add('settled');
         try {
             history.replaceState(null, '', Link.format(state));
         } catch {

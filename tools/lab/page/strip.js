@@ -4,9 +4,10 @@
 const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
+    const MANY = 32; // more tokens are shown as running text, unless tokens are asked for
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let chips, slider, input, picker, undoButton, where, lossText, surprisals = [];
+    let chips, slider, input, picker, undoButton, where, lossText, running, as, paint, surprisals = [], asked = '', painted = 'surprisal';
 
     const refuse = (why) => {
         App.say(why, true);
@@ -46,15 +47,33 @@ const Strip = (() => {
         else chips.append(el);
     }
 
+    const list = () => (running.hidden ? chips : running);
+
+    // By surprisal, or by what the chosen query's head looks at.
+    function showRunning(state) {
+        const t = painted === 'attention' && App.ofLayer('attn.hook_pattern'), weights = t && App.line(t, state.head, state.query);
+        const most = weights && state.ids.length > 60 ? Math.max(...weights) : 1; // shares of many keys are small
+        const share = (i) => (weights ? weights[i] / most : surprisals[i] / 5); // 5 nats and more are full
+        Running.show(running, state.ids, (i) => ({ rgb: Number.isFinite(share(i)) ? Running.shade(share(i), state.dark) : null, chosen: i === state.query,
+            later: i >= state.step, option: `position ${i}, ${Token.name(state.ids[i])}` + (Number.isFinite(share(i)) ?
+                weights ? `, attention ${Numbers.fixed(weights[i], 2)}` : `, surprisal ${Numbers.fixed(surprisals[i], 2)} nats` : '') }));
+    }
+
     function update(state) {
         surprisals = [NaN].concat(App.losses().map((l) => l.nll)); // -log p of every token but the first
         const scale = Colour.sequential(0, Math.max(Math.log(Engine.info.vocab), ...surprisals.slice(1)));
-        const focused = chips.contains(document.activeElement);
-        while (chips.children.length > state.ids.length) chips.lastChild.remove();
-        state.ids.forEach((id, i) => showChip(id, i, state, scale));
-        const chosen = chips.children[state.query];
+        const focused = list().contains(document.activeElement);
+        running.hidden = asked ? asked === 'tokens' : state.ids.length <= MANY;
+        chips.hidden = !running.hidden;
+        paint.el.hidden = running.hidden;
+        as.set(running.hidden ? 'tokens' : 'text');
+        while (chips.children.length > (running.hidden ? state.ids.length : 0)) chips.lastChild.remove();
+        if (running.hidden) state.ids.forEach((id, i) => showChip(id, i, state, scale));
+        else showRunning(state);
+        const chosen = list().children[state.query];
         if (chosen && focused) chosen.focus({ preventScroll: true });
-        Dom.center(chips, chosen);
+        if (running.hidden) Dom.center(chips, chosen);
+        else if (chosen) running.scrollTop = Math.max(0, chosen.offsetTop - running.clientHeight / 2);
         slider.input.max = Math.max(1, state.ids.length);
         slider.set(state.step, `${state.step} of ${state.ids.length}`);
         undoButton.disabled = !App.canUndo;
@@ -142,7 +161,7 @@ const Strip = (() => {
         else return;
         e.preventDefault();
         e.stopPropagation();
-        chips.children[App.state.query]?.focus({ preventScroll: true });
+        list().children[App.state.query]?.focus({ preventScroll: true });
     }
 
     const select = (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) });
@@ -161,6 +180,21 @@ const Strip = (() => {
             chips.children[App.state.query]?.focus({ preventScroll: true });
         });
         chips.addEventListener('dblclick', () => pickers.replace());
+        running = h('div.running', { role: 'listbox', 'aria-label': 'text', hidden: true });
+        running.addEventListener('keydown', onKey);
+        running.addEventListener('click', (e) => {
+            const el = e.target.closest('[data-i]');
+            if (el) select(Number(el.dataset.i));
+            running.children[App.state.query]?.focus({ preventScroll: true });
+        });
+        as = Dom.choice('the text as', [['text', 'text'], ['tokens', 'tokens']], 'tokens', (v) => {
+            asked = v;
+            update(App.state);
+        });
+        paint = Dom.choice('coloured by', [['surprisal', 'surprisal'], ['attention', 'attention of the query']], painted, (v) => {
+            painted = v;
+            update(App.state);
+        });
         slider = Dom.slider('Step', { min: 1, max: 1, step: 1, value: 1, id: 'step', on: (v) => App.set({ step: v }) });
         picker = h('dialog#picker', { 'aria-label': 'vocabulary' });
         undoButton = button('Undo', App.back, { id: 'undo' });
@@ -169,7 +203,7 @@ const Strip = (() => {
         const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', removeChosen, { id: 'delete' }), undoButton);
-        root.append(edits, chips, h('div.row.steps', null,
+        root.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
