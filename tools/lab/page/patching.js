@@ -121,7 +121,11 @@ const Patching = (() => {
         try {
             App.set({ edits: App.state.edits.filter((e) => e.kind !== 'patch') });
             what = settings();
-            result = { ...what, ...Trials.begin(what), at: [-1, -1] };
+            result = { ...what, ...Trials.begin(what), at: [-1, -1], into: Array.from(what.corrupt || what.clean) };
+            result.goal = Trials.metricOf('clean');
+            result.base = what.corrupt ? Trials.metricOf('corrupt') : result.goal;
+            result.place = result.n - 1;
+            showProgress();
         } catch (e) {
             return App.say(e.message, true);
         }
@@ -139,18 +143,18 @@ const Patching = (() => {
     }
 
     function showProgress() {
+        const left = Trials.left();
         result.values = Trials.values();
-        status.textContent = `${result.total - result.left} of ${result.total} runs`;
+        result.done = result.total - left;
+        status.textContent = `${result.done} of ${result.total} runs`;
         showMap();
         return true;
     }
 
     function finish() {
-        result.values = Trials.values();
-        result.base = Trials.metricOf(result.corrupt ? 'corrupt' : 'clean');
         goButton.hidden = false;
         stopButton.hidden = true;
-        status.textContent = stopped ? `Stopped after ${result.total - result.left} of ${result.total} runs: dots are not known.` : `${result.values.length} sites, ${result.total} runs.`;
+        status.textContent = result.done < result.total ? `Stopped after ${result.done} of ${result.total} runs: dots are not known.` : `${result.values.length} sites, ${result.total} runs.`;
         showMap();
     }
 
@@ -166,26 +170,24 @@ const Patching = (() => {
     const valueOf = (s) => result.values[(s.layer * (result.heads || 1) + s.head) * result.n + s.pos];
 
     function siteName(s) {
-        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${Token.at(s.pos)}`;
+        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${s.pos} ${Token.text(result.into[s.pos])}`;
     }
 
     function say(i, j) {
-        const s = siteOf(i, j), v = valueOf(s), whole = Trials.metricOf('clean') - result.base, d = v - result.base;
+        const s = siteOf(i, j), v = valueOf(s), whole = result.goal - result.base, d = v - result.base;
         fill(hover, h('b', null, siteName(s)), Number.isNaN(v) ? ': not known' : [`: measure ${Numbers.fixed(v, 4)}, change ${Numbers.signed(d, 4)}`,
             result.corrupt && Math.abs(whole) > 1e-12 && `, ${Numbers.fixed((100 * d) / whole, 0)} % of the way to the clean text`]);
     }
 
     function showMap() {
         const heads = result.heads || 1, grouped = byHeads();
-        result.base = Trials.metricOf(result.corrupt ? 'corrupt' : 'clean');
-        result.place = result.place === undefined ? result.n - 1 : result.place;
         const change = (i, j) => valueOf(siteOf(i, j)) - result.base, known = Array.from(result.values, (v) => Math.abs(v - result.base)).filter((v) => v >= 0);
         const high = Math.max(1e-12, ...known), digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(high))));
         view.el.hidden = !result.heads;
         map.update({ rows: grouped ? result.layers : result.layers * heads, cols: grouped ? heads : result.n,
             rowName: result.heads && !grouped ? 'layer.head' : 'layer', colName: grouped ? 'head' : 'after',
             rowLabel: (i) => (result.heads && !grouped ? `${Math.floor(i / heads)}.${i % heads}` : String(i)),
-            colLabel: (j) => (grouped ? String(j) : `${j}\n${Token.text((result.corrupt || result.clean)[j])}`),
+            colLabel: (j) => (grouped ? String(j) : `${j}\n${Token.text(result.into[j])}`),
             value: change, masked: (i, j) => (Number.isNaN(change(i, j)) ? 'hidden' : ''), scale: Colour.diverging(high, App.state.dark),
             format: (v) => Numbers.fixed(v, digits), selected: result.at, onHover: say,
             onSelect: (i, j) => { result.at = [i, j]; if (!grouped) result.place = j; say(i, j); showMap(); }, onChoose: patch });
@@ -193,8 +195,9 @@ const Patching = (() => {
 
     // This site is changed from now on, in every room.
     function patch(i, j) {
-        const s = siteOf(i, j), rest = App.state.edits.filter((e) => e.kind !== 'patch');
-        App.set({ edits: rest.concat({ kind: 'patch', over: result.over, ...s, scale: result.scale, clean: result.clean, corrupt: result.corrupt }) });
+        const s = siteOf(i, j), { state } = App, rest = state.edits.filter((e) => e.kind !== 'patch');
+        const text = result.into.join() === Array.from(state.ids).join() ? {} : { ids: result.into, prompt: result.into.length };
+        App.set({ ...text, edits: rest.concat({ kind: 'patch', over: result.over, ...s, scale: result.scale, clean: result.clean, corrupt: result.corrupt }) });
     }
 
     function sweepCard() {
@@ -223,12 +226,13 @@ const Patching = (() => {
 
     // ---- the view ----
 
-    let suggestedFor = '';
+    let suggestedFor = '', suggested = null;
 
     function update(state) {
         const valid = state.other.length && state.other.every((id) => id < Engine.info.vocab) && state.other.length <= Engine.info.context;
-        if (!valid) state.other = suggest(state);
-        const key = `${state.other.join()}|${Array.from(state.ids.slice(0, state.step)).join()}`;
+        const text = Array.from(state.ids.slice(0, state.step)).join(), kept = state.edits.some((e) => e.kind === 'patch');
+        if (!valid || (state.other === suggested && !kept && !suggestedFor.endsWith(`|${text}`))) suggested = state.other = suggest(state);
+        const key = `${state.other.join()}|${text}`;
         if (key !== suggestedFor && state.other.length) {
             suggestedFor = key;
             input.value = asInput(state.other);

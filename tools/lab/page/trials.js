@@ -46,6 +46,8 @@ const Trials = (() => {
         return new Float64Array(Engine.module.wasm.memory.buffer, at, layers * (heads || 1) * n).slice();
     }
 
+    const left = () => sweep.left;
+
     // The metric of a prompt as it is: 'clean' or 'corrupt'.
     const metricOf = (run) => Engine.module.wasm.lab_patch_metric(run === 'corrupt' ? 1 : 0);
 
@@ -132,5 +134,5 @@ const Trials = (() => {
         return all;
     }
 
-    return { extend, kinds: ['steer', 'patch'], begin, run, step, values, metricOf, apply, steerRead, npyOf, neuron, write };
+    return { extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
 })();
