@@ -44,6 +44,7 @@ FAMILIES = {
     "llama": llama,
     "llama-mha": lambda: llama(num_key_value_heads=4),
     "llama-bias": lambda: llama(attention_bias=True, mlp_bias=True),
+    "llama-7": lambda: llama(**shape(96, 8, 4, 192, layers=7)),
     "llama-tied": lambda: llama(tie_word_embeddings=True),
     "llama3": lambda: llama(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, rope=llama3()),
     "llama-linear": lambda: llama(rope={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}),
@@ -349,6 +350,32 @@ def rotate_across(x, cos, sin):
     n, d = cos.shape[-1] // 2, x.shape[-1] // 2
     a, b, c, s = x[..., :n], x[..., d : d + n], cos[..., :n], sin[..., :n]
     return torch.cat((a * c - b * s, x[..., n:d], b * c + a * s, x[..., d + n :]), -1)
+
+
+def plain_rotation(x, cos, sin):
+    n = cos.shape[-1]
+    return torch.cat((x[..., :n] * cos + half(x[..., :n]) * sin, x[..., n:]), -1)
+
+
+def mixed(table):
+    """A table for halves, its values in the order for adjacent pairs."""
+    return table[..., : table.shape[-1] // 2].repeat_interleave(2, -1)
+
+
+def weights_in(dtype):
+    def change(e):
+        for p in e.model.parameters():
+            p.data = p.data.to(dtype).float()
+    return change
+
+
+def residual_normed(e):
+    for layer in e.layers:
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            def forward(x, old=getattr(layer, name).forward):
+                x.copy_(old(x))  # the residual is the same tensor
+                return x.clone()
+            getattr(layer, name).forward = forward
 
 
 def whole_rotary(e):

@@ -14,7 +14,6 @@
 
 enum {
     TIMELINES = 48,
-    EVEN_ROUNDS = 16,
     BLOCK_BYTES = 64 << 20,  /* most memory of a block of samples */
     SESSION_BYTES = 1 << 30, /* of all caches, with the default number of timelines */
     BLOCK_GROWTH = 32,
@@ -23,20 +22,12 @@ enum {
 
 /* ---- making and freeing ---- */
 
-/* About TIMELINES. A few rounds of samples are even: 100 are 50 and 50, not 48, 48 and 4. */
-static size_t even_lines(size_t n)
-{
-    size_t rounds = (n + TIMELINES / 2) / TIMELINES;
-    return rounds > 0 && rounds < EVEN_ROUNDS ? (n + rounds - 1) / rounds : TIMELINES;
-}
-
 static size_t line_count(const struct samples *s, size_t longest)
 {
     size_t most = (size_t)s->batch;
     if (most == 0) {
         uint64_t each = longest * s->engine->info.kv_bytes + 1; /* the prompt's are shared */
-        size_t even = even_lines((size_t)s->n);
-        most = SESSION_BYTES / each < even ? (size_t)(SESSION_BYTES / each) : even;
+        most = SESSION_BYTES / each < TIMELINES ? (size_t)(SESSION_BYTES / each) : TIMELINES;
     }
     most = most > 0 ? most : 1;
     return (size_t)s->n < most ? (size_t)s->n : most;

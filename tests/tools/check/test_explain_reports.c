@@ -22,9 +22,16 @@ PROGRAM(norms_over_all, spec->qk_norm_other = 1)
 PROGRAM(no_norm_of_k, spec->no_norm_k = 1)
 PROGRAM(q_stays, spec->no_rope_q = 1)
 PROGRAM(first_kv, l->kv = ORACLE_KV_FIRST)
-PROGRAM(second_left_out, layers[1].skipped = 1)
+PROGRAM(second_left_out, layers[1].no_attention = 1; layers[1].no_mlp = 1)
 PROGRAM(last_rotate, spec->rot_first = spec->head_dim - spec->n_rot)
 PROGRAM(across, spec->rot_apart = spec->head_dim / 2)
+PROGRAM(no_mlp, layers[0].no_mlp = 1)
+PROGRAM(normed_residual, l->residual_normed = 1)
+PROGRAM(less_one, spec->unbiased = 1)
+PROGRAM(outside, spec->eps_outside = 1)
+PROGRAM(mixed, spec->rot_mixed = 1)
+PROGRAM(weights_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_WEIGHTS)
+PROGRAM(turns_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_TURNS)
 PROGRAM(variance_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SQUARES)
 PROGRAM(variance_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_VARIANCE)
 PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
@@ -35,6 +42,9 @@ PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
 static const struct toy_spec llama = {
     .label = "llama", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 31};
+static const struct toy_spec llama_eps = {
+    .label = "llama, a large epsilon", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .eps = 1e-2, .seed = 35};
 static const struct toy_spec gpt2 = {
     .label = "gpt2", .arch = "gpt2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 64,
     .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 32};
@@ -77,6 +87,20 @@ static const struct bug cases[] = {
      .differs = last_rotate},
     {"pairs across the head", &phi2, NULL, "blocks.0.attn.hook_rot_q", "in pairs i and i + 4",
      BY_LOGITS, .differs = across},
+    {"one MLP", &gpt2, NULL, "blocks.0.hook_resid_post", "layer 0's MLP is left out", BY_LOGITS,
+     .differs = no_mlp},
+    {"residual of what was normed", &llama, NULL, "blocks.0.hook_resid_mid",
+     "branches add to what their norm gives", BY_LOGITS, .differs = normed_residual},
+    {"n - 1", &gpt2, NULL, "blocks.0.ln1.hook_normalized", "n - 1, not n", BY_LOGITS,
+     .differs = less_one},
+    {"epsilon outside", &llama_eps, NULL, "blocks.0.ln1.hook_normalized", "after the square root",
+     BY_LOGITS, .differs = outside},
+    {"cosines of other pairs", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
+     "with the cosines of the other pairs", BY_LOGITS, .differs = mixed},
+    {"weights in bfloat16", &llama, NULL, "hook_embed", "weights rounded to bfloat16", BY_LOGITS,
+     .differs = weights_bf16},
+    {"cosines in float16", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
+     "cosines and sines of RoPE in float16", BY_LOGITS, .differs = turns_f16},
     {"squares in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized",
      "norms' squares and variances in bfloat16", BY_LOGITS, .differs = variance_bf16},
     {"variances in float16", &llama, NULL, "blocks.0.ln1.hook_normalized",

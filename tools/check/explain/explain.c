@@ -193,24 +193,12 @@ static int explain_search(struct search *s)
     return status;
 }
 
-/* The products that all suspects take, in all layers and in each, and about as many to solve for
- * others. */
-static double planned(const struct search *s)
-{
-    double n = 0, layers = s->as_is.info.n_layer;
-    for (size_t i = 0; i < arr_len(s->suspects); i++)
-        n += s->suspects[i].per_layer ? 1 + layers : 1;
-    return 2 * n * (double)s->as_is.info.n_params * (double)search_first_test(s);
-}
-
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *a,
                 const struct locate *l, mgpt_error *err)
 {
     mgpt_error local;
     *e = (struct explain){.bound = l->bound, .as_is = (double)NAN, .logits = (double)NAN};
-    struct progress progress;
-    struct search s = {
-        .e = e, .model = model, .a = a, .l = l, .progress = &progress, .err = err ? err : &local};
+    struct search s = {.e = e, .model = model, .a = a, .l = l, .err = err ? err : &local};
     *s.err = (mgpt_error){.status = MGPT_OK};
     if (l->first_bad < 0)
         return MGPT_OK;
@@ -222,10 +210,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     if (status != MGPT_OK)
         return status;
     s.suspects = suspects_list(&s.as_is, s.err);
-    s.planned = planned(&s);
-    progress_begin(&progress);
     status = s.suspects ? explain_search(&s) : MGPT_EMEM;
-    progress_end(&progress);
     e->interrupted = status == MGPT_ESTOP && interrupted();
     if (e->interrupted) {
         search_sort(e);

@@ -344,7 +344,7 @@ static int fit_weights(struct fits *f)
     return status;
 }
 
-static int solve_all_fits(struct search *s)
+int solve_fits(struct search *s)
 {
     struct fits f = {.s = s, .work = most_work};
     f.layer = s->feed ? answer_hook(s->a, s->target).layer : -1;
@@ -356,15 +356,4 @@ static int solve_all_fits(struct search *s)
     if (status == MGPT_OK)
         status = propose_found(&f);
     return status == MGPT_OK && !s->e->proved ? fit_weights(&f) : status;
-}
-
-/* On as few positions as the first test: a vector that restores agreement there is tried on the
- * others. */
-int solve_fits(struct search *s)
-{
-    size_t all = s->n;
-    s->n = search_first_test(s);
-    int status = solve_all_fits(s);
-    s->n = all;
-    return status;
 }

@@ -10,7 +10,6 @@
 #include "check/explain/explain.h"
 #include "check/explain/stages.h"
 #include "check/explain/suspects.h"
-#include "common/progress.h"
 
 struct search {
     struct explain *e;
@@ -26,10 +25,9 @@ struct search {
         n;       /* the hook (n_hooks: the logits) and the positions where passes are compared */
     size_t good; /* of the last pass: positions that agree before the first that does not */
     int feed;    /* values before the target are replaced by the reference's */
-    uint64_t points;           /* where the cause may be */
-    int not_linear;            /* no head gives the reference's logits */
-    double work, planned;      /* products; about as many as all suspects take */
-    struct progress *progress; /* shown after each pass */
+    uint64_t points; /* where the cause may be */
+    int not_linear;  /* no head gives the reference's logits */
+    double work;
     mgpt_error *err;
 };
 
@@ -42,9 +40,6 @@ int search_all(struct search *s, int solve);
 int search_pairs(struct search *s);
 
 /* ---- trials (explain_try.c) ---- */
-
-/* Positions of the first test: those that differ first are among them. */
-size_t search_first_test(const struct search *s);
 
 /* Tries the listed suspects that show at one of `points` and were not tried for `before`. */
 int search_try(struct search *s, uint64_t points, uint64_t before, int layer);
@@ -70,9 +65,6 @@ size_t search_positions(const struct search *s, size_t n);
  * all; INFINITY when the edit does not apply. */
 int search_score(struct search *s, const struct whatif_edit *edit, int layer, size_t hook, int feed,
                  double *nmse);
-
-/* Counts a pass over n positions and shows how far the search is. */
-void search_count(struct search *s, size_t n);
 
 /* What a pass shows at a hook and at its input. At the scores of attention a row holds all
  * heads. */

@@ -33,7 +33,8 @@ static struct explain_trial *note_trial(struct search *s, struct explain_trial t
     return NULL;
 }
 
-size_t search_first_test(const struct search *s)
+/* Where the first positions that differ are. */
+static size_t first_test(const struct search *s)
 {
     size_t n = s->l->hooks[s->target].pos + 1;
     n = n > FIRST ? n : FIRST;
@@ -44,7 +45,7 @@ size_t search_first_test(const struct search *s)
 static int score_suspect(struct search *s, struct explain_trial *trial)
 {
     const struct whatif_edit *edit = &s->suspects[trial->suspect].edit;
-    size_t first = search_first_test(s), all = s->n;
+    size_t first = first_test(s), all = s->n;
     s->n = first;
     int status = search_score(s, edit, trial->layer, s->target, s->feed, &trial->nmse);
     s->n = all;

@@ -13,6 +13,9 @@
 /* What a cause leaves of the differences, at most: what is left is rounding. */
 static const double left_over = 1e-2;
 
+/* Positions that agree before the first tie is broken otherwise. */
+enum { TIES_FIRST = 4 };
+
 /* ---- a whole pass ------------------------------------------------------------------------------ */
 
 struct whole_pass {
@@ -72,7 +75,7 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
     if ((edit && !edit->apply(&w, edit, layer)) || !search_comparable(s->a, &w, s->a->n_hooks))
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     if (status == MGPT_OK) {
-        search_count(s, w.n);
+        s->work += (double)s->as_is.info.n_params * (double)w.n;
         status = locate_open(l, s->a, s->e->bound, s->err);
         if (status == MGPT_OK)
             status = run_whole(&pass);
@@ -94,6 +97,21 @@ static int is_proof(const struct search *s, const struct locate *l)
     return l->first_bad < 0 && is->fired && (isnan(was->nmse) || is->nmse <= left_over * was->nmse);
 }
 
+/* Where a pass rounds, float32 on the other side rounds a few values the other way, and what follows
+ * from those differs by such a step: the first positions agree, and most have little left. */
+static int agrees_but_for_ties(const struct search *s, const struct locate *l)
+{
+    const struct locate_at *was = s->l->hooks[l->n_hooks].own, *is = l->hooks[l->n_hooks].own;
+    double bound = s->e->bound;
+    size_t agree = 0, differed = 0, smaller = 0;
+    for (size_t t = 0; t < l->n; t++) {
+        agree += agree == t && is[t].square <= bound * is[t].ref_square;
+        differed += was[t].square > bound * was[t].ref_square;
+        smaller += is[t].square <= left_over * was[t].square;
+    }
+    return agree >= TIES_FIRST && differed == l->n && 2 * smaller >= l->n;
+}
+
 int search_prove(struct search *s, const struct whatif_edit *edit, int layer, double *logits,
                  int *proved)
 {
@@ -104,6 +122,8 @@ int search_prove(struct search *s, const struct whatif_edit *edit, int layer, do
     if (status == MGPT_OK) {
         *logits = l.hooks[l.n_hooks].nmse;
         *proved = is_proof(s, &l);
+        if (!*proved && edit && edit->apply == edit_rounded)
+            *proved = agrees_but_for_ties(s, &l);
         locate_free(&l);
     }
     return status == MGPT_EARG ? MGPT_OK : status;

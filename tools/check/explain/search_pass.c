@@ -127,13 +127,6 @@ static int run_pass(struct pass *p, double *nmse)
     return status;
 }
 
-void search_count(struct search *s, size_t n)
-{
-    s->work += (double)s->as_is.info.n_params * (double)n;
-    if (s->planned > 0)
-        progress_show(s->progress, (uint64_t)fmin(99, 100 * s->work / s->planned), 100);
-}
-
 /* Opens the variant of n tokens and runs it. */
 static int edited_pass(struct search *s, const struct whatif_edit *edit, int layer, size_t n,
                        struct pass *p, double *nmse)
@@ -150,7 +143,7 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
     if (edit && !edit->apply(&w, edit, layer))
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     else
-        search_count(s, n);
+        s->work += (double)s->as_is.info.n_params * (double)n;
     if (status == MGPT_OK)
         status = run_pass(p, nmse);
     s->good = p->good;

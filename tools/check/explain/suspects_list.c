@@ -120,6 +120,7 @@ static void list_head_swaps(struct suspect_list *l, const struct suspect_row *ro
 {
     struct suspect s = suspect_of(row, l->w, 0, tensors);
     int n = (int)n_heads_of(l, s.points);
+    s.per_layer = n <= 4;
     for (int a = 0; a < n && n <= 12; a++)
         for (int b = a + 1; b < n; b++) {
             s.edit.a = a, s.edit.b = b;
@@ -219,6 +220,7 @@ static void list_llama3(struct suspect_list *l, const struct suspect_row *row)
 static void rotated_text(struct suspect *s, const struct oracle_spec *o)
 {
     int n = s->edit.a, b = s->edit.b;
+    size_t width = b & ROTATED_AS_HEAD ? o->head_dim : b & ROTATED_AS_EMBD ? o->n_embd : o->n_rot;
     size_t cap = sizeof s->cause, at = 0;
     at += text_format(s->cause, cap, "RoPE rotates %d of %zu components, not %zu", n, o->head_dim,
                       o->n_rot);
@@ -230,9 +232,10 @@ static void rotated_text(struct suspect *s, const struct oracle_spec *o)
         at += text_format(s->cause + at, cap - at, ", in pairs i and i + %zu", o->head_dim / 2);
     if (b & ROTATED_ADJACENT)
         at += text_format(s->cause + at, cap - at, ", in adjacent pairs");
-    if (b & (ROTATED_AS_HEAD | ROTATED_AS_FILE))
-        text_format(s->cause + at, cap - at, ", with the frequencies of width %zu",
-                    b & ROTATED_AS_HEAD ? o->head_dim : o->n_rot);
+    if (b & ROTATED_MIXED)
+        at += text_format(s->cause + at, cap - at, ", with the cosines of the other pairs");
+    if (b & (ROTATED_AS_HEAD | ROTATED_AS_FILE | ROTATED_AS_EMBD))
+        text_format(s->cause + at, cap - at, ", with the frequencies of width %zu", width);
 }
 
 /* Other parts of a head that are rotated, and other frequencies. */
@@ -241,18 +244,23 @@ static void list_rotated(struct suspect_list *l, const struct suspect_row *row)
     const struct oracle_spec *o = &l->w->spec;
     size_t d = o->head_dim;
     const size_t widths[] = {o->n_rot, d, d / 2, d / 4, 2 * o->n_rot, o->n_rot / 2, 3 * d / 4};
-    static const int parts[] = {0, ROTATED_LAST, ROTATED_ACROSS, ROTATED_ADJACENT},
-                     freqs[] = {0, ROTATED_AS_HEAD, ROTATED_AS_FILE};
+    static const int parts[] = {0,
+                                ROTATED_LAST,
+                                ROTATED_ACROSS,
+                                ROTATED_ADJACENT,
+                                ROTATED_MIXED,
+                                ROTATED_MIXED | ROTATED_ADJACENT},
+                     freqs[] = {0, ROTATED_AS_HEAD, ROTATED_AS_FILE, ROTATED_AS_EMBD};
     struct suspect s = {.points = row->points, .edit = row->edit};
-    for (size_t i = 0; i < 7 * 4 * 3; i++) {
-        size_t n = widths[i / 12];
-        int part = parts[i / 3 % 4], freq = freqs[i % 3];
-        int same = (part && n == d && part != ROTATED_ADJACENT) ||
-                   (part == 0 && freq == 0 && i < 12) || (freq == ROTATED_AS_HEAD && n == d) ||
+    for (size_t i = 0; i < 7 * 6 * 4; i++) {
+        size_t n = widths[i / 24];
+        int part = parts[i / 4 % 6], freq = freqs[i % 4];
+        int same = (part & (ROTATED_LAST | ROTATED_ACROSS) && n == d) ||
+                   (part == 0 && freq == 0 && i < 24) || (freq == ROTATED_AS_HEAD && n == d) ||
                    (freq == ROTATED_AS_FILE && n == o->n_rot);
-        for (size_t k = 0; k < i / 12; k++)
+        for (size_t k = 0; k < i / 24; k++)
             same |= widths[k] == n;
-        if (o->n_rot == 0 || n < 2 || n % 2 || n > d || same)
+        if (o->n_rot == 0 || n < 2 || n % 2 || n > d || same || (part & ROTATED_MIXED && freq))
             continue;
         s.edit.a = (int)n;
         s.edit.b = part | freq;
@@ -264,7 +272,7 @@ static void list_rotated(struct suspect_list *l, const struct suspect_row *row)
 /* Layers that are left out; neighbours that are exchanged, or used for each other. */
 static void list_layers(struct suspect_list *l, const struct suspect_row *row)
 {
-    int n = (int)l->w->spec.n_layer, left_out = row->edit.apply == edit_layer_skipped;
+    int n = (int)l->w->spec.n_layer, left_out = row->edit.apply != edit_tensors;
     struct suspect s = {.points = row->points, .edit = row->edit};
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b >= a - 1; b -= 2) {
@@ -315,11 +323,15 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
         whatif_fn *apply;
         enum whatif_change change;
         void (*list)(struct suspect_list *l, const struct suspect_row *row);
-    } lists[] = {
-        {edit_head_width, 0, list_head_widths},   {edit_rope_llama3, 0, list_llama3},
-        {edit_rotated, 0, list_rotated},          {edit_window_size, 0, list_windows},
-        {edit_layer_skipped, 0, list_layers},     {edit_tensors, LAYERS_SWAPPED, list_layers},
-        {edit_tensors, LAYER_OTHER, list_layers}, {edit_tensors, ORDER_QKV_AXES, list_axes}};
+    } lists[] = {{edit_head_width, 0, list_head_widths},
+                 {edit_rope_llama3, 0, list_llama3},
+                 {edit_rotated, 0, list_rotated},
+                 {edit_window_size, 0, list_windows},
+                 {edit_layer_skipped, 0, list_layers},
+                 {edit_layers_cut, 0, list_layers},
+                 {edit_tensors, LAYERS_SWAPPED, list_layers},
+                 {edit_tensors, LAYER_OTHER, list_layers},
+                 {edit_tensors, ORDER_QKV_AXES, list_axes}};
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;

@@ -128,7 +128,8 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_window,                         /* larger by a; a 0: none */
     edit_window_size,                    /* x, in layers that have one */
     edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv) */
-    edit_layer_skipped,                  /* layer a */
+    edit_layer_skipped,                  /* layer a; its MLP (x 1) or attention (x -1) */
+    edit_layers_cut,                     /* layers from a on */
     edit_head_width,                     /* width a, rows in order `change` */
     edit_rounded,                        /* to type a, where b */
     edit_bos_added, edit_first_dropped,  /* tokens */
@@ -153,7 +154,9 @@ enum {
     ROTATED_ACROSS = 2,
     ROTATED_ADJACENT = 4,
     ROTATED_AS_HEAD = 8,
-    ROTATED_AS_FILE = 16
+    ROTATED_AS_FILE = 16,
+    ROTATED_AS_EMBD = 32,
+    ROTATED_MIXED = 64
 };
 
 #endif

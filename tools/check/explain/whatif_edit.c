@@ -92,7 +92,16 @@ int edit_window_size(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_layer_skipped(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
-    w->layers[e->a].skipped = 1;
+    w->layers[e->a].no_attention = e->x <= 0; /* both where x is 0 */
+    w->layers[e->a].no_mlp = e->x >= 0;
+    return 1;
+}
+
+int edit_layers_cut(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    for (size_t i = (size_t)e->a; i < w->spec.n_layer; i++)
+        w->layers[i].no_attention = w->layers[i].no_mlp = 1;
     return 1;
 }
 
@@ -101,7 +110,8 @@ int edit_rounded(struct whatif *w, const struct whatif_edit *e, int layer)
     (void)layer;
     w->spec.type = (enum oracle_type)e->a;
     w->spec.rounded = (enum oracle_rounded)e->b;
-    return w->spec.rounded < ORACLE_SQUARES || !w->spec.layer_norm;
+    int rms = w->spec.rounded == ORACLE_SQUARES || w->spec.rounded == ORACLE_VARIANCE;
+    return !rms || !w->spec.layer_norm;
 }
 
 int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
@@ -202,9 +212,6 @@ int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
     w->edit = *e;
-    for (const struct whatif_tensor *t = e->given; t; t = t->next)
-        if (strcmp(t->name, "rope_freqs.weight") == 0)
-            whatif_freqs_given(w, t);
     return 1;
 }
 

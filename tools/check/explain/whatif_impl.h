@@ -29,9 +29,6 @@ static inline int whatif_is_listed(const char *list, struct tensor_name p)
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
-/* Frequencies from other values of rope_freqs.weight. */
-int whatif_freqs_given(struct whatif *w, const struct whatif_tensor *given);
-
 /* ---- orders (whatif_order.c) ---- */
 
 /* Whether rows of projections are read in another order: by heads, or q, k and v as a whole. */

@@ -146,21 +146,11 @@ static double freq_rotated(const struct freq_table *t, size_t i)
     size_t width = (size_t)t->e->a;
     if (t->e->b & ROTATED_AS_HEAD)
         width = o->head_dim;
+    else if (t->e->b & ROTATED_AS_EMBD)
+        width = o->n_embd;
     else if (t->e->b & ROTATED_AS_FILE)
         width = o->n_rot;
     return pow(t->base, -2 * (double)i / (double)width);
-}
-
-/* rope_freqs.weight divides the frequencies of layers without windows. */
-static double freq_given(const struct freq_table *t, size_t i)
-{
-    return freq_plain(t, i) / (double)t->e->given->values[i];
-}
-
-int whatif_freqs_given(struct whatif *w, const struct whatif_tensor *given)
-{
-    struct whatif_edit e = {.given = given, .layers = is_mixed(w) ? LAYERS_GLOBAL : LAYERS_ALL};
-    return given->n == w->spec.n_rot / 2 && edit_freq(w, &e, -1, w->spec.n_rot, freq_given);
 }
 
 #define FREQ_EDIT(name, fn)                                                                        \
@@ -203,6 +193,7 @@ int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
         return 0;
     w->spec.n_stored = w->spec.n_rot;
     w->spec.rot_first = e->b & ROTATED_LAST ? d - n_rot : 0;
+    w->spec.rot_mixed = (e->b & ROTATED_MIXED) != 0;
     w->spec.rot_apart = e->b & ROTATED_ACROSS ? d / 2 : 0;
     int changed = edit_freq(w, e, -1, n_rot, freq_rotated);
     EACH_LAYER(w, l, -1)
@@ -210,7 +201,7 @@ int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
         l->halves = 0;
         l->stored = ORACLE_AS_SHOWN;
     }
-    return changed || e->b & (ROTATED_LAST | ROTATED_ACROSS | ROTATED_ADJACENT);
+    return changed || e->b & (ROTATED_LAST | ROTATED_ACROSS | ROTATED_ADJACENT | ROTATED_MIXED);
 }
 
 int edit_no_rope(struct whatif *w, const struct whatif_edit *e, int layer)

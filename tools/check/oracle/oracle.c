@@ -36,7 +36,8 @@ static void read_named_row(struct oracle *o, const char *name, size_t row, size_
 {
     if (o->status == MGPT_OK)
         o->status = o->s->source.read(o->s->source.user, name, row, n, out, o->err);
-    for (size_t i = 0; o->s->type != ORACLE_EXACT && o->s->rounded == ORACLE_ALL && i < n; i++)
+    int rounds = o->s->rounded == ORACLE_ALL || o->s->rounded == ORACLE_WEIGHTS;
+    for (size_t i = 0; o->s->type != ORACLE_EXACT && rounds && i < n; i++)
         out[i] = (float)math_rounded(o->s, (double)out[i]);
 }
 
@@ -118,6 +119,8 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
         norm(o, layer, stem, o->h, o->x);
     else
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
+    if (o->s->layers[layer].residual_normed)
+        memcpy(o->x, o->h, o->T * o->E * sizeof *o->h);
 }
 
 /* The output of a branch, n values, in place. */
@@ -223,10 +226,10 @@ static void project(struct oracle *o, int layer)
     point(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
-/* Adds to the residual, unless the layer is left out. */
-static void oracle_add(const struct oracle *o, const struct oracle_layer *l, const double *y)
+/* Adds to the residual, unless the branch is left out. */
+static void oracle_add(const struct oracle *o, int left_out, const double *y)
 {
-    for (size_t i = 0; i < o->T * o->E && !(l && l->skipped); i++)
+    for (size_t i = 0; i < o->T * o->E && !left_out; i++)
         o->x[i] += y[i];
     math_round(o->s, o->x, o->T * o->E);
 }
@@ -284,13 +287,13 @@ static void run_layer(struct oracle *o, int layer)
     point(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
-        oracle_add(o, l, o->a);
+        oracle_add(o, l->no_attention, o->a);
         point(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
-    oracle_add(o, l, o->h);
+    oracle_add(o, l->no_mlp, o->h);
     if (l->parallel)
-        oracle_add(o, l, o->a);
+        oracle_add(o, l->no_attention, o->a);
     point(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
@@ -312,7 +315,7 @@ static void embed(struct oracle *o)
             o->h[t * o->E + i] = (double)o->row[i];
     }
     point(o, MGPT_POS_EMBD, -1, o->h, o->E);
-    oracle_add(o, NULL, o->h);
+    oracle_add(o, 0, o->h);
 }
 
 static void unembed(struct oracle *o)

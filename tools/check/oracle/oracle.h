@@ -39,15 +39,23 @@ struct oracle_layer {
     int parallel;            /* both branches read the same residual */
     enum oracle_components stored;
     enum oracle_kv kv;
-    int skipped; /* adds nothing to the residual */
+    int no_attention, no_mlp; /* adds nothing to the residual */
+    int residual_normed;      /* the branches add to their input, not to what was normalised */
 };
 
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 
-/* Results are rounded to a shorter type: those of the whole pass, of norms only, or of a norm's mean
- * of squares, whose terms may be rounded before. */
+/* Results are rounded to a shorter type: those of the whole pass, of norms only, of a norm's mean of
+ * squares, whose terms may be rounded before, or cosines and sines, or weights when they are read. */
 enum oracle_type { ORACLE_EXACT, ORACLE_BF16, ORACLE_F16 };
-enum oracle_rounded { ORACLE_ALL, ORACLE_NORMS, ORACLE_SQUARES, ORACLE_VARIANCE };
+enum oracle_rounded {
+    ORACLE_ALL,
+    ORACLE_NORMS,
+    ORACLE_SQUARES,
+    ORACLE_VARIANCE,
+    ORACLE_TURNS,
+    ORACLE_WEIGHTS
+};
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
 
@@ -76,10 +84,12 @@ struct oracle_spec {
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */
     /* What no model has, for --explain; 0 is as models are. */
-    int qk_norm_late;            /* after the rotation */
-    int qk_norm_other;           /* over all heads with the gains of one, or over each */
-    int no_norm_q, no_norm_k;    /* in spite of qk_norm */
-    int no_rope_q, no_rope_k;    /* only the other is rotated */
+    int qk_norm_late;         /* after the rotation */
+    int qk_norm_other;        /* over all heads with the gains of one, or over each */
+    int no_norm_q, no_norm_k; /* in spite of qk_norm */
+    int no_rope_q, no_rope_k; /* only the other is rotated */
+    int rot_mixed; /* component i of halves turns as that of adjacent pairs, or reverse */
+    int eps_outside, unbiased;   /* sqrt(variance) + eps; a sum of squares by one less */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */

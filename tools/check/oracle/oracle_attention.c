@@ -23,27 +23,40 @@ static void rope_pair(const struct oracle *o, int layer, size_t i, size_t pair[2
         pair[k] = oracle_stored(o, layer, pair[k]);
 }
 
-/* n_rot components of every head turn in pairs: (a, b) by pos * frequency, times a factor. */
-void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
+/* Cosine and sine of each component of pair i at a position, times a factor. */
+static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size_t t, size_t i,
+                      double turn[4])
 {
     const struct oracle_spec *s = o->s;
-    const struct oracle_layer *l = &s->layers[layer];
-    for (size_t i = 0; l->freq && i < s->n_rot / 2; i++) {
+    size_t half = s->n_rot / 2, at[2] = {i, i};
+    int halves = l->halves || l->stored == ORACLE_PAIRS;
+    for (size_t k = 0; k < 2 && s->rot_mixed; k++)
+        at[k] = halves ? (i + k * half) / 2 : (2 * i + k) % half;
+    for (size_t k = 0; k < 4; k++) {
+        double angle = (double)oracle_position(o, t) * l->freq[at[k / 2]];
+        turn[k] = (k % 2 ? sin(angle) : cos(angle)) * l->rope_scale;
+        turn[k] = s->rounded == ORACLE_TURNS ? math_rounded(s, turn[k]) : turn[k];
+    }
+    math_round(s, turn, 4);
+}
+
+/* n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
+void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    for (size_t i = 0; l->freq && i < o->s->n_rot / 2; i++) {
         size_t pair[2];
         rope_pair(o, layer, i, pair);
         for (size_t row = 0; row < o->T * heads; row++) {
-            double *v = x + row * o->d;
-            double angle = (double)oracle_position(o, row / heads) * l->freq[i];
-            double a = v[pair[0]], b = v[pair[1]], by = l->rope_scale;
-            double turn[2] = {cos(angle) * by, sin(angle) * by};
-            math_round(s, turn, 2);
-            double parts[4] = {a * turn[0], b * turn[1], a * turn[1], b * turn[0]};
-            math_round(s, parts, 4);
+            double *v = x + row * o->d, a = v[pair[0]], b = v[pair[1]], turn[4];
+            rope_turn(o, l, row / heads, i, turn);
+            double parts[4] = {a * turn[0], b * turn[1], a * turn[3], b * turn[2]};
+            math_round(o->s, parts, 4);
             v[pair[0]] = parts[0] - parts[1];
             v[pair[1]] = parts[2] + parts[3];
         }
     }
-    math_round(s, x, o->T * heads * o->d);
+    math_round(o->s, x, o->T * heads * o->d);
 }
 
 static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size_t h)

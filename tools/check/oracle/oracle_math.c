@@ -31,7 +31,10 @@ static double variance(const struct oracle_spec *s, const double *x, size_t w, d
         double d = terms ? math_rounded(s, x[i]) - mean : x[i] - mean;
         square += (terms ? math_rounded(s, d * d) : d * d) / (double)w;
     }
-    return s->rounded == ORACLE_ALL ? square : math_rounded(s, square);
+    if (s->unbiased && w > 1)
+        square *= (double)w / (double)(w - 1);
+    return s->rounded >= ORACLE_NORMS && s->rounded <= ORACLE_VARIANCE ? math_rounded(s, square)
+                                                                       : square;
 }
 
 /* Each factor and product rounded. */
@@ -50,7 +53,8 @@ void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n
         double mean = 0;
         for (size_t i = 0; i < w && s->layer_norm; i++)
             mean += x[i] / (double)w;
-        double size = sqrt(variance(s, x, w, mean) + s->eps);
+        double square = variance(s, x, w, mean);
+        double size = s->eps_outside ? sqrt(square) + s->eps : sqrt(square + s->eps);
         for (size_t i = 0; i < w; i++) {
             double g = gain ? (double)gain[i] : 1, b = bias ? (double)bias[i] : 0;
             y[i] = rounds ? norm_rounded(s, x[i], 1 / size, g) : (x[i] - mean) / size * g + b;
