@@ -29,17 +29,25 @@ static void choose_text(const struct suspect_row *row, const struct whatif *w, c
                     row->text);
 }
 
-struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
-                          const char *tensors)
+/* Without its cause in words. */
+static struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors)
 {
     struct suspect s = {.points = row->points, .per_layer = row->per_layer, .edit = row->edit};
-    const char *shown = tensors ? strchr(tensors, '=') : NULL;
-    char text[sizeof s.cause];
-    choose_text(row, w, text, sizeof text);
     if (tensors)
         s.edit.names = tensors;
     if (!s.points)
         s.points = stage_points(s.edit.names) | stage_points(s.edit.other);
+    s.edit.x = 0;
+    return s;
+}
+
+struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
+                          const char *tensors)
+{
+    struct suspect s = suspect_unnamed(row, tensors);
+    const char *shown = tensors ? strchr(tensors, '=') : NULL;
+    char text[sizeof s.cause];
+    choose_text(row, w, text, sizeof text);
     s.edit.x = x;
     if (tensors)
         snprintf(s.cause, sizeof s.cause, text, shown ? shown + 1 : tensors);
@@ -118,7 +126,7 @@ static int64_t n_heads_of(const struct suspect_list *l, uint64_t points)
 static void list_head_swaps(struct suspect_list *l, const struct suspect_row *row,
                             const char *tensors)
 {
-    struct suspect s = suspect_of(row, l->w, 0, tensors);
+    struct suspect s = suspect_unnamed(row, tensors);
     int n = (int)n_heads_of(l, s.points);
     s.per_layer = n <= 4;
     for (int a = 0; a < n && n <= 12; a++)
@@ -133,7 +141,7 @@ static void list_head_swaps(struct suspect_list *l, const struct suspect_row *ro
 static void list_head_rolls(struct suspect_list *l, const struct suspect_row *row,
                             const char *tensors)
 {
-    struct suspect s = suspect_of(row, l->w, 0, tensors);
+    struct suspect s = suspect_unnamed(row, tensors);
     int n = (int)n_heads_of(l, s.points);
     for (int a = 1; a < n; a++) {
         s.edit.a = a;
@@ -161,7 +169,7 @@ static void list_with_biases(struct suspect_list *l, struct suspect s)
 static void list_widths(struct suspect_list *l, const struct suspect_row *row, const char *tensors)
 {
     const struct oracle_spec *o = &l->w->spec;
-    struct suspect s = suspect_of(row, l->w, 0, tensors);
+    struct suspect s = suspect_unnamed(row, tensors);
     size_t right = (size_t)n_heads_of(l, s.points), n = right * o->head_dim;
     const size_t heads[7] = {o->n_head,     o->n_head_kv,    1, 2 * o->n_head, 2 * o->n_head_kv,
                              o->n_head / 2, o->n_head_kv / 2};
@@ -194,7 +202,7 @@ static void list_axes(struct suspect_list *l, const struct suspect_row *row)
         "component 0 of all heads of q, 1, ..., of k, of v",
         "component 0 of q, k, v of all heads, 1, ...",
         "component 0 of all heads of q, k, v, 1, ..."};
-    struct suspect s = suspect_of(row, l->w, 0, NULL);
+    struct suspect s = suspect_unnamed(row, NULL);
     for (int i = 0; i < N_QKV_AXES * N_QKV_AXES; i++) {
         s.edit.a = i / N_QKV_AXES;
         s.edit.b = i % N_QKV_AXES;
@@ -207,7 +215,7 @@ static void list_axes(struct suspect_list *l, const struct suspect_row *row)
 /* Llama 3.1's scaling by every factor and from every original length, its own first. */
 static void list_llama3(struct suspect_list *l, const struct suspect_row *row)
 {
-    struct suspect s = suspect_of(row, l->w, 0, NULL);
+    struct suspect s = suspect_unnamed(row, NULL);
     for (size_t i = 0; i < row->n; i++)
         for (int bits = 13; bits >= 5; bits--) {
             s.edit.x = row->numbers[i];
