@@ -1,9 +1,14 @@
 /* The functions of the specification (README.md): bits, exp and what is built on it, sums. */
 #pragma once
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "this needs float arithmetic in float: -fexcess-precision=fast on s390x, -mfpmath=sse on x86"
+#endif
 
 enum { LANES = 16, NARROW = 64 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The reference program and the library give the same hash for every shipped and every golden model.
 
-    spec.py MGPT PASS      the program of mgpt, and pass.c compiled
+    spec.py MGPT [EMULATOR] PASS      the program of mgpt, and pass.c compiled
 """
 import json
 import os
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
-MGPT, PASS = sys.argv[1:3]
+MGPT, PASS = sys.argv[1], sys.argv[2:]
 N = 16  # tokens, more than a window of the golden models
 
 
@@ -40,7 +40,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for name, path in models(work):
             ours = output(MGPT, 'check', '--self', '-n', str(N), path).splitlines()[-1].split()[0]
-            theirs = output(PASS, path, *self_tokens(path)).strip()
+            theirs = output(*PASS, path, *self_tokens(path)).strip()
             print('%-16s check --self %s  pass.c %s' % (name, ours, theirs))
             differ += ours != theirs
     sys.exit(differ > 0)
