@@ -35,30 +35,43 @@ struct check {
 };
 
 /* clang-format off */
-static const char notes[] =
-    "REF is recognised by its content: .npz or .safetensors with tokens (or input_ids) and logits,\n"
-    ".npy with --ids or -p, JSON {\"input\": [ids], \"logits\": [[...]]} or JSON Lines of these or of\n"
-    "{\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, the file of llama-perplexity\n"
-    "--kl-divergence-base, llm.c's debug_state.bin, and raw float32 with --shape. Log-probabilities\n"
-    "are compared with ours, what is stored coarsely only as far as it is stored.\n\n"
-    "In Python, where model is nanoGPT's or microgpt's in PyTorch:\n"
-    "  import numpy, torch\n"
-    "  with torch.no_grad():\n"
-    "      ids = torch.tensor([[1, 2, 3]])\n"
-    "      logits = model(ids, ids)[0]  # targets, or nanoGPT gives the last position only\n"
-    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0])\n"
+/* How each kind of reference is made; check_python.sh runs the first three. */
+static const char makers[] =
+    "REF is recognised by its content. The two lines that make one, where ids is\n"
+    "torch.tensor([[1, 2, 3]]), for nanoGPT's or microgpt's model in PyTorch:\n"
+    "  logits = model(ids, ids)[0]  # targets, or nanoGPT gives the last position only\n"
+    "  torch.save({'tokens': ids, 'logits': logits}, 'ref.pt')\n"
     "a model of transformers (the attentions want attn_implementation='eager'):\n"
-    "  import numpy, torch\n"
-    "  with torch.no_grad():\n"
-    "      o = model(ids, output_hidden_states=True)\n"
-    "  inner = {f'hidden_states.{n}': h[0] for n, h in enumerate(o.hidden_states)}\n"
-    "  numpy.savez('ref.npz', tokens=ids[0], logits=o.logits[0], **inner)\n"
-    "a model of TransformerLens, loaded without processing its weights:\n"
-    "  import numpy, torch\n"
-    "  with torch.no_grad():\n"
-    "      logits, cache = model.run_with_cache(ids)\n"
-    "  inner = {n: v for n, v in cache.items() if 'hook_normalized' not in n}\n"
-    "  numpy.savez('ref.npz', tokens=ids[0], logits=logits[0], **inner)\n\n"
+    "  o = model(ids, output_hidden_states=True, output_attentions=True)\n"
+    "  torch.save({'input_ids': ids, **o}, 'ref.pt')\n"
+    "a model of TransformerLens 4, loaded without processing its weights:\n"
+    "  logits, cache = model.run_with_cache(ids)\n"
+    "  torch.save(cache.cache_dict, 'ref.pt')\n"
+    "MLX, or NumPy with the same names (numpy.savez); mx.save_safetensors is read, too:\n"
+    "  logits = model(mx.array([[1, 2, 3]]))\n"
+    "  mx.savez('ref.npz', tokens=mx.array([1, 2, 3]), logits=logits)\n"
+    "vLLM, its server and in Python:\n"
+    "  curl $URL/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": [1, 2, 3],\n"
+    "    \"max_tokens\": 1, \"prompt_logprobs\": 5, \"return_token_ids\": true, \"model\": \"NAME\"}' >ref.json\n"
+    "  r = llm.generate({'prompt_token_ids': [1, 2, 3]}, SamplingParams(prompt_logprobs=5))[0]\n"
+    "  print(json.dumps({'ids': r.prompt_token_ids, 'top_logprobs': [  # >ref.json\n"
+    "    p and {i: e.logprob for i, e in p.items()} for p in r.prompt_logprobs]}))\n"
+    "SGLang's server:\n"
+    "  curl $URL/generate -H 'Content-Type: application/json' -d '{\"input_ids\": [1, 2, 3],\n"
+    "    \"return_logprob\": true, \"logprob_start_len\": 0, \"top_logprobs_num\": 5}' >ref.json\n"
+    "llama-server; OpenAI's chat with logprobs and top_logprobs, which also tells of the answer only:\n"
+    "  curl $URL/completion -d '{\"prompt\": [1, 2, 3], \"n_predict\": 8, \"n_probs\": 5}' >ref.json\n"
+    "  mgpt check model.gguf ref.json --ids 1,2,3  # or -p: the tokens of the prompt\n"
+    "llama.cpp (the first has the last position only):\n"
+    "  llama-debug -m model.gguf -p TEXT --save-logits\n"
+    "  mgpt check model.gguf data/llamacpp-model.bin -p TEXT\n"
+    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base\n"
+    "Also llm.c's debug_state.bin; with --ids or -p .npy and float32 (--shape); JSON {\"input\": [ids],\n"
+    "\"logits\": [[...]]} and {\"ids\": [...], \"top_logprobs\": [null, {\"13\": -0.7}, ...]}, or a line of each.\n"
+    "Log-probabilities are compared with ours; of some tokens only these, of some positions only there,\n"
+    "what is stored coarsely only as far as it is stored.\n";
+
+static const char notes[] =
     "Columns: position, token, largest difference and the id where it is, NMSE in decibels,\n"
     "KL(reference || ours), difference of the next token's log-probability, rank of the reference's\n"
     "likeliest token here, how many of its five likeliest are among ours, and whether the likeliest\n"
@@ -80,7 +93,6 @@ static const char notes[] =
     "root mean square. A number bounds the largest difference and nothing else.\n\n"
     "examples:\n"
     "  mgpt check weights/names.gguf weights/names.ref.json --tol 1e-5\n"
-    "  llama-perplexity -m f16.gguf -f wiki.txt --kl-divergence-base base\n"
     "  mgpt check q4.gguf base --tol q4\n"
     "  mgpt check model.gguf ref.npz --explain\n"
     "  mgpt check --self weights/names.gguf\n"
@@ -220,6 +232,7 @@ static int open_reference(struct check *c, const struct cli_command *command)
     mgpt_error err;
     struct ref_options options = {.n_vocab = info->n_vocab,
                                   .n_layer = info->n_layer,
+                                  .model = c->engine.model,
                                   .add_bos = info->add_bos && info->bos >= 0,
                                   .bos = info->bos};
     int code = EXIT_OK;
@@ -381,7 +394,8 @@ int cmd_check(int argc, char **argv)
                                         options,
                                         sizeof options / sizeof *options,
                                         1,
-                                        2};
+                                        2,
+                                        makers};
     const char *operands[2];
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

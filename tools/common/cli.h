@@ -44,13 +44,14 @@ struct cli_command {
     const struct cli_option *options;
     size_t n_options;
     int min_operands, max_operands;
+    const char *notes_first; /* printed before the notes; NULL: none */
 };
 
 /* A command whose options are the rows of an array. */
 #define CLI_COMMAND(name, operands, summary, notes, rows, min_operands, max_operands)              \
     {                                                                                              \
         name, operands, summary, notes, rows, sizeof(rows) / sizeof *(rows), min_operands,         \
-            max_operands                                                                           \
+            max_operands, NULL                                                                     \
     }
 
 /* Parses argv[1..] (argv[0] is the command's name). Stores operands in operands[] and returns their

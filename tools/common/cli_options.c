@@ -217,6 +217,8 @@ static void print_help(const struct cli_command *command)
                alias_of(o) ? alias_of(o) : "");
     }
     printf("  %-24s %s\n", "-h, --help", "print this");
+    if (command->notes_first)
+        printf("\n%s", command->notes_first);
     if (command->notes)
         printf("\n%s", command->notes);
 }

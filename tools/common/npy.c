@@ -86,7 +86,7 @@ static int parse_descr(struct scan *s, struct npy *npy, mgpt_error *err)
     struct scan digits = {text + 2, text + strlen(text), text, 0};
     npy->kind = text[0] ? text[1] : (char)0;
     int ends = npy->kind && (!text[2] || take_digits(&digits, &width)) && digits.p == digits.end;
-    int known = ends && (text[0] == '<' || text[0] == '|') && strchr("fiubUSO", npy->kind);
+    int known = ends && (text[0] == '<' || text[0] == '|') && strchr("fiubUSOV", npy->kind);
     if (!known || width > 1u << 20)
         return err_set(err, MGPT_EFILE, at,
                        "npy header: element type '%s', expected <f2 <f4 <f8 <i4 <i8", npy->descr);

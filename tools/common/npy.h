@@ -7,7 +7,7 @@
 enum { NPY_MAX_HEADER = 4096, NPY_MAX_DIMS = 4 };
 
 struct npy {
-    char kind;      /* 'f' or 'i'; from npy_header also 'u' 'b' 'U' 'S' 'O' */
+    char kind;      /* 'f' or 'i'; from npy_header also 'u' 'b' 'U' 'S' 'O' 'V' */
     unsigned width; /* bytes of an element: f 2, 4, 8; i 4, 8; U characters of 4 bytes */
     int fortran;    /* the first index varies fastest */
     char descr[16]; /* the element type as written */

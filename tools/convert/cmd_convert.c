@@ -222,7 +222,7 @@ int cmd_convert(int argc, char **argv)
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
         notes,     options,    sizeof options / sizeof *options,
-        1,         2};
+        1,         2,          NULL};
     const char *operands[2] = {NULL, NULL};
     int n = cli_parse(&command, argc, argv, operands);
     if (n == -1)

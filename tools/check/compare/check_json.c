@@ -7,7 +7,7 @@
 #include <math.h>
 
 static const char *const top_names[] = {
-    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "different"};
+    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "different", [TOP_UNKNOWN] = "unknown"};
 
 /* json_real refuses what is not finite, and the format below makes null of that. */
 #define REAL(x) json_real(x)

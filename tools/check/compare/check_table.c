@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const top_names[] = {
-    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "DIFFERENT"};
+    [TOP_SAME] = "same", [TOP_TIE] = "tie", [TOP_OTHER] = "DIFFERENT", [TOP_UNKNOWN] = "-"};
 
 void check_table_head(size_t i, const struct ref_sequence *sequence)
 {
@@ -131,7 +131,7 @@ static void print_measures(const struct compare_total *t)
     }
     if (t->ulp.value > 0)
         printf("ULP         at most %.0f\n", t->ulp.value);
-    printf("top-1       %zu of %zu the same", t->n_same, t->n_rows);
+    printf("top-1       %zu of %zu the same", t->n_same, t->n_top);
     if (t->n_tie > 0)
         printf(", %zu tied", t->n_tie);
     printf("\ntop-5       %zu of %zu the same\n", t->n_top5, t->top5_of);

@@ -281,7 +281,9 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     row.cosine = cosine_of(row.dot, row.reference_squares, row.squares);
     row.kl = divergence(&s);
     measure_next(&row, &s, next);
-    find_tops(&row, &s, allowed(bounds, rms) + about->slack);
+    row.top = TOP_UNKNOWN;
+    if (!about->of_given)
+        find_tops(&row, &s, allowed(bounds, rms) + about->slack);
     return row;
 }
 
@@ -318,6 +320,7 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     compare_keep(&total->rank, first, row->bad ? (double)NAN : (double)row->rank, &where);
     total->n_rows++;
     total->n_bad += (size_t)row->bad;
+    total->n_top += row->top != TOP_UNKNOWN;
     total->n_same += row->top == TOP_SAME;
     total->n_tie += row->top == TOP_TIE;
     total->n_top5 += row->top5;

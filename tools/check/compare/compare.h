@@ -22,7 +22,7 @@ struct compare_bounds {
 /* The bounds called f32, f16, q8 or q4; 0 when no preset has that name. */
 int compare_preset(struct compare_bounds *bounds, const char *name);
 
-enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER };
+enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER, TOP_UNKNOWN };
 
 /* One row. */
 struct compare_row {
@@ -57,7 +57,8 @@ struct compare_worst {
 /* All rows that the reference has. */
 struct compare_total {
     size_t n_rows, n_bad;   /* n_bad: rows with a value that is not finite */
-    size_t n_same, n_tie;   /* top tokens */
+    size_t n_top;           /* rows whose top token the reference tells, */
+    size_t n_same, n_tie;   /* and of these */
     size_t n_top5, top5_of; /* summed */
     size_t n_next;          /* rows whose next token both have */
     struct compare_worst abs, rel, nmse, cosine, kl, logprob, ulp, rank; /* cosine: of 1 - cosine */

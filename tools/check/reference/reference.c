@@ -1,10 +1,12 @@
 /* References: the table of formats, what they have in common, and .npy. See reference.h. */
 #include "check/reference/reference.h"
 
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
 #include "convert/containers/safetensors.h"
+#include "convert/containers/torch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +40,26 @@ int reference_add_id(const struct reference *ref, struct ref_item *item, int64_t
     return MGPT_OK;
 }
 
-int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err)
+int reference_match(struct ref_item *item, size_t n_rows, mgpt_error *err)
 {
+    size_t n_ids = arr_len(item->ids);
     if (n_ids == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no tokens");
-    if (n_ids != n_rows)
+    if (n_ids != n_rows && n_rows != 1)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu tokens, but %zu rows of logits", n_ids,
                        n_rows);
+    item->skipped = n_ids - n_rows;
     return MGPT_OK;
+}
+
+const char *reference_shape_text(const struct ref_array *a, char *buf, size_t cap)
+{
+    size_t used = text_format(buf, cap, "%.60s: shape [", a->name ? a->name : "logits");
+    for (unsigned i = 0; i < a->npy.n_dims; i++)
+        used += text_format(buf + used, cap - used, "%s%llu", i > 0 ? ", " : "",
+                            (unsigned long long)a->npy.dims[i]);
+    text_format(buf + used, cap - used, "]");
+    return buf;
 }
 
 /* Appends the ids from outside. */
@@ -68,7 +82,7 @@ int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n
     if (!item)
         return MGPT_EMEM;
     int status = tokens ? ref_array_ids(ref, tokens, item, err) : add_given_ids(ref, item, err);
-    return status < 0 ? status : reference_match(arr_len(item->ids), n_rows, err);
+    return status < 0 ? status : reference_match(item, n_rows, err);
 }
 
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
@@ -92,15 +106,18 @@ int reference_shape(const struct reference *ref, const struct ref_array *logits,
 {
     const uint64_t *dims = logits->npy.dims;
     unsigned n = logits->npy.n_dims;
+    char shape[160];
+    if (!ref_array_is_real(logits))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "logits are integers, expected floats");
     if (n == 3 && dims[0] == 1) {
         dims++;
         n--;
     }
-    if (!ref_array_is_real(logits))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "logits are integers, expected floats");
-    if (n < 1 || n > 2)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "logits of rank %u, expected [tokens, vocabulary]", logits->npy.n_dims);
+    int transposed = n == 2 && dims[0] == ref->n_vocab && dims[1] != ref->n_vocab;
+    if (n < 1 || n > 2 || transposed)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s, expected [tokens, %zu] of one text%s",
+                       reference_shape_text(logits, shape, sizeof shape), ref->n_vocab,
+                       transposed ? ": transposed" : "");
     if (dims[n - 1] != ref->n_vocab)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%llu logits a row, the model has %zu",
                        (unsigned long long)dims[n - 1], ref->n_vocab);
@@ -117,7 +134,9 @@ int reference_npy_open(struct reference *ref, mgpt_error *err)
     struct ref_array *a = &ref->logits;
     size_t head = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER, rows;
     a->entry = -1;
-    int status = npy_parse(&a->npy, ref->file.data, head, err);
+    int status = npy_header(&a->npy, ref->file.data, head, err);
+    if (status == MGPT_OK)
+        status = reference_npy_type(&a->npy, err);
     if (status == MGPT_OK)
         status = reference_shape(ref, a, &rows, err);
     if (status < 0)
@@ -134,6 +153,29 @@ int reference_npy_open(struct reference *ref, mgpt_error *err)
 static int is_raw(const struct reference *ref)
 {
     return ref->options.shape_rows > 0;
+}
+
+/* Nothing but float32 for the tokens that are given, or for the last of them. */
+static int is_logits(const struct reference *ref)
+{
+    const uint64_t row = 4 * (uint64_t)ref->n_vocab;
+    return ref->options.ids &&
+           (ref->file.size == row || ref->file.size == row * ref->options.n_ids);
+}
+
+/* An archive of .npy arrays is none of PyTorch's: only the first name in it is needed to tell. */
+static int is_torch(const struct reference *ref)
+{
+    const struct span all = {ref->file.data, ref->file.size};
+    struct cursor c = cursor_over(all.data, all.size < NPY_MAX_HEADER ? all.size : NPY_MAX_HEADER);
+    cursor_take(&c, 26);
+    size_t n = (size_t)cursor_uint(&c, 4) & 0xFFFF; /* and the length of what follows the name */
+    const uint8_t *name = cursor_take(&c, n);
+    int is_npz = name && n > 4 && memcmp(name + n - 4, ".npy", 4) == 0;
+    if (!zip_dir_sniff(all))
+        return torch_sniff(all);
+    /* the reader says what could not be loaded, or is damaged */
+    return !is_npz && (file_load(&ref->file, 0, all.size, NULL) < 0 || torch_sniff(all) != 0);
 }
 
 static int is_safetensors(const struct reference *ref)
@@ -162,12 +204,14 @@ struct ref_format {
 static const struct ref_format formats[] = {
     {NULL, is_raw, reference_raw_open, reference_array_row, 0},
     {"\x93NUMPY", NULL, reference_npy_open, reference_array_row, 0},
+    {NULL, is_torch, reference_torch_open, reference_array_row, 0},
     {"PK\3\4", NULL, reference_npz_open, reference_array_row, 0},
     {"PK\5\6", NULL, reference_npz_open, reference_array_row, 0},
     {NULL, is_safetensors, reference_st_open, reference_array_row, 0},
     {"_logits_", NULL, reference_kld_open, reference_kld_row, 1},
     {"\xc7\xd7\x34\x01", NULL, reference_llmc_open, reference_array_row, 1}, /* 20240327 */
-    {NULL, is_json, reference_json_open, reference_json_row, 1},
+    {NULL, is_logits, reference_raw_open, reference_array_row, 0},
+    {NULL, is_json, reference_json_open, reference_json_row, 0},
 };
 
 static int is_format(const struct reference *ref, const struct ref_format *f)
@@ -182,10 +226,10 @@ static int open_by_content(struct reference *ref, mgpt_error *err)
     while (f < end && !is_format(ref, f))
         f++;
     if (f == end)
-        return err_set(
-            err, MGPT_EFILE, 0,
-            "not a reference: expected .npz, .npy, .safetensors, JSON or those of llama.cpp and "
-            "llm.c (--shape for raw floats)");
+        return err_set(err, MGPT_EFILE, 0,
+                       "not a reference: expected .npz, .npy, .safetensors, JSON, .pt or those of "
+                       "llama.cpp and "
+                       "llm.c (--shape for raw floats)");
     ref->format = f;
     if (f->has_tokens && ref->options.ids)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
@@ -218,11 +262,15 @@ void reference_close(struct reference *ref)
 {
     if (!ref)
         return;
-    for (size_t i = 0; i < arr_len(ref->items); i++)
+    for (size_t i = 0; i < arr_len(ref->items); i++) {
         arr_free(ref->items[i].ids);
+        json_decref(ref->items[i].rows);
+    }
     arr_free(ref->items);
     json_decref(ref->json);
     arr_free(ref->some);
+    free(ref->seen);
+    free(ref->pieces);
     ref_array_close(&ref->logits);
     for (size_t i = 0; i < arr_len(ref->hooks); i++)
         ref_array_close(&ref->hooks[i]);
@@ -247,8 +295,9 @@ struct ref_sequence reference_sequence(const struct reference *ref, size_t i)
 
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
-    ref->about = (struct ref_row){.n = ref->n_vocab};
-    return ref->format->row(ref, i, row, out, err);
+    const size_t skipped = ref->items[i].skipped;
+    ref->about = (struct ref_row){.n = row < skipped ? 0 : ref->n_vocab};
+    return row < skipped ? MGPT_OK : ref->format->row(ref, i, row - skipped, out, err);
 }
 
 struct ref_row reference_about(const struct reference *ref)

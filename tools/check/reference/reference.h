@@ -2,18 +2,20 @@
  *
  *   .npz, .safetensors  tokens (or input_ids, input, ids), logits, and inner values by the names of
  *                       TransformerLens or transformers; .npz stored or deflated
+ *   .pt                 the same in a dict, as torch.save writes it; or logits only
  *   .npy                logits only; the ids come from the caller
  *   JSON                {"input": [ids], "logits": [[...], ...]}; input may be called ids, input_ids or
- *                       tokens; "text" is a label. Or OpenAI's {"tokens": [ids], "top_logprobs": [...]}
- *                       (reference_json.c). Also a list of these, or JSON Lines
+ *                       tokens; "text" is a label. Or log-probabilities of some tokens, as servers give
+ *                       them (reference_partial.c). Also a list of these, or JSON Lines
  *   llama.cpp           what llama-perplexity --kl-divergence-base writes: tokens, and coarse
  *                       log-probabilities for the second half of each chunk
  *   llm.c               debug_state.bin
- *   raw float32         when a shape is given; the ids come from the caller
+ *   raw float32         when a shape is given, or the size is that of the logits of the ids that
+ *                       come from the caller, or of the last of them
  *
- * Which one it is its first bytes say. There is a row per token. A leading dimension of 1 (a batch)
- * is accepted everywhere. Files are untrusted: every shape is checked against the model before
- * anything is allocated for it. All but JSON are read piece by piece, so that a file of any size
+ * Which one it is its first bytes say. There is a row per token, or one for the last. A leading
+ * dimension of 1 (a batch) is accepted everywhere. Files are untrusted: every shape is checked against the model before
+ * anything is allocated for it. All but JSON and .pt are read piece by piece, so that a file of any size
  * takes the memory of a row.
  */
 #ifndef MGPT_REFERENCE_H
@@ -29,8 +31,9 @@ struct ref_options {
     const int32_t
         *ids;     /* tokens from outside, borrowed until reference_open returns, for files that */
     size_t n_ids; /* have none; refused for the others. NULL: none given */
-    int add_bos;  /* 1: the model wants `bos`, which llama.cpp puts in the place of the first */
-    int32_t bos;  /* token of a chunk */
+    const mgpt_model *model; /* for tokens named by their text; NULL: these are refused */
+    int add_bos; /* 1: the model wants `bos`, which llama.cpp puts in the place of the first */
+    int32_t bos; /* token of a chunk */
     uint64_t shape_rows,
         shape_cols; /* rows > 0: the file is float32 and nothing else, in this shape */
 };
@@ -59,6 +62,7 @@ struct ref_row {
     const int32_t *ids; /* whose they are, n different ones; NULL: of all tokens in order */
     int logprobs;       /* log-probabilities, not logits */
     double slack;       /* they are stored so coarsely that each may be off by this */
+    int of_given;       /* of the token that follows only, which need not be the likeliest */
     double floor;       /* below 0: values that are not above it mean "at most this" */
 };
 

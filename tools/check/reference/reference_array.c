@@ -4,6 +4,7 @@
  * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate
  * what is skipped, to go back is to inflate from the beginning.
  */
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
@@ -101,6 +102,17 @@ int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
 
 /* ---- elements ---- */
 
+int reference_npy_type(struct npy *npy, mgpt_error *err)
+{
+    static const char more[][4] = {"<V2", "|V2", "<i2", "|u1", "<u2", "<u4", "<u8"};
+    for (size_t i = 0; i < sizeof more / sizeof *more && !npy->fortran; i++)
+        if (strcmp(npy->descr, more[i]) == 0) {
+            npy->kind = npy->kind == 'V' ? 'B' : npy->kind;
+            return MGPT_OK;
+        }
+    return npy_plain(npy, err);
+}
+
 static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,
                        mgpt_error *err)
 {
@@ -108,17 +120,43 @@ static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, 
                         : entry_bytes(ref, a, at, n, to, err);
 }
 
+static int64_t integer(const struct ref_array *a, const uint8_t *bytes, size_t i)
+{
+    struct cursor c = cursor_over(bytes + i * a->npy.width, a->npy.width);
+    const unsigned shift = 64 - 8 * a->npy.width;
+    uint64_t bits = cursor_uint(&c, a->npy.width) << shift;
+    int64_t wide;
+    memcpy(&wide, &bits, sizeof wide);
+    if (a->npy.kind == 'u' && shift > 0)
+        return (int64_t)(bits >> shift);
+    return shift > 0 ? wide / (INT64_C(1) << shift) : wide;
+}
+
 static double real(const struct ref_array *a, const uint8_t *bytes, size_t i)
 {
     if (a->npy.kind == 'f')
         return npy_real(&a->npy, bytes, i);
-    uint32_t bits = (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8;
-    float single;
     if (a->npy.kind == 'u')
-        return bits;
-    bits <<= 16;
+        return (double)integer(a, bytes, i);
+    uint32_t bits = ((uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8) << 16;
+    float single;
     memcpy(&single, &bits, sizeof single);
     return (double)single;
+}
+
+/* Where element `first` is, and how many of n follow it without a gap. */
+static uint64_t strided_place(const struct ref_array *a, uint64_t first, size_t *n)
+{
+    uint64_t at = 0;
+    if (!a->strided)
+        return first;
+    for (unsigned d = a->npy.n_dims; d-- > 0; first /= a->npy.dims[d]) {
+        uint64_t i = first % a->npy.dims[d], run = a->strides[d] == 1 ? a->npy.dims[d] - i : 1;
+        at += i * a->strides[d];
+        if (d + 1 == a->npy.n_dims && *n > run)
+            *n = (size_t)run;
+    }
+    return at;
 }
 
 int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, size_t n,
@@ -128,7 +166,8 @@ int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, 
     const size_t width = a->npy.width, most = sizeof bytes / width;
     for (size_t done = 0; done < n;) {
         size_t some = n - done < most ? n - done : most;
-        int status = array_bytes(ref, a, (first + done) * width, some * width, bytes, err);
+        uint64_t at = strided_place(a, first + done, &some);
+        int status = array_bytes(ref, a, at * width, some * width, bytes, err);
         if (status < 0)
             return status;
         for (size_t i = 0; i < some; i++)
@@ -150,16 +189,20 @@ int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *i
     uint8_t bytes[PIECE];
     const struct npy *npy = &a->npy;
     const size_t width = npy->width, most = sizeof bytes / width;
-    if (npy->kind != 'i' || npy->n_dims < 1 || npy->n_dims > 2 ||
+    char shape[160];
+    if ((npy->kind != 'i' && npy->kind != 'u') || npy->n_dims < 1 || npy->n_dims > 2 ||
         (npy->n_dims == 2 && npy->dims[0] != 1))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: expected a list of <i4 or <i8",
-                       a->name);
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "%s of %s, expected a list of integers for one text",
+                       reference_shape_text(a, shape, sizeof shape),
+                       ref_array_is_real(a) ? "floats" : "integers");
     const uint64_t n = npy->dims[npy->n_dims - 1];
     for (uint64_t done = 0; done < n;) {
         size_t some = n - done < most ? (size_t)(n - done) : most;
-        int status = array_bytes(ref, a, done * width, some * width, bytes, err);
+        uint64_t at = strided_place(a, done, &some);
+        int status = array_bytes(ref, a, at * width, some * width, bytes, err);
         for (size_t i = 0; i < some && status == MGPT_OK; i++)
-            status = reference_add_id(ref, item, npy_integer(npy, bytes, i), err);
+            status = reference_add_id(ref, item, integer(a, bytes, i), err);
         if (status < 0)
             return status;
         done += some;

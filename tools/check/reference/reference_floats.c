@@ -1,4 +1,4 @@
-/* References that are float32 after a known header: raw ones, whose shape the user gives, and
+/* References that are float32 after a known header: raw ones, whose shape or tokens the user gives, and
  * llm.c's debug_state.bin:
  *
  *     int32 header[256]: 20240327, version 2, B, T; int32 x[B][T], y[B][T]; float32 logits[B][T][V],
@@ -24,16 +24,17 @@ static int place(struct reference *ref, uint64_t offset, uint64_t rows, uint64_t
 
 int reference_raw_open(struct reference *ref, mgpt_error *err)
 {
-    const uint64_t rows = ref->options.shape_rows, cols = ref->options.shape_cols;
+    const uint64_t stated = ref->options.shape_rows, cols = ref->options.shape_cols;
+    const uint64_t rows = stated ? stated : ref->file.size / 4 / ref->n_vocab;
     uint64_t end;
-    if (cols != ref->n_vocab)
+    if (stated && cols != ref->n_vocab)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "--shape: %llu logits a row, the model has %zu", (unsigned long long)cols,
                        ref->n_vocab);
     if (!place(ref, 0, rows, &end) || end != ref->file.size)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%zu bytes, expected those of %llu x %llu float32", ref->file.size,
-                       (unsigned long long)rows, (unsigned long long)cols);
+                       (unsigned long long)rows, (unsigned long long)ref->n_vocab);
     return reference_add_only(ref, NULL, (size_t)rows, err);
 }
 

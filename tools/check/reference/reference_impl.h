@@ -14,9 +14,11 @@ enum { REF_MAX_TOKENS = 1 << 22 }; /* of a sequence: longer than any context */
 /* Numbers in the file, C order. */
 struct ref_array {
     char *name;     /* malloc'ed; NULL where the format has none */
-    struct npy npy; /* kind also B: bfloat16, u: uint16 */
+    struct npy npy; /* kind also B: bfloat16, u: not negative */
     uint64_t
-        offset; /* of the first byte in the file, unless the data are an entry of an archive: */
+        offset;  /* of the first byte in the file, unless the data are an entry of an archive: */
+    int strided; /* 1: element [i, j, ...] is i * strides[0] + j * strides[1] + ... */
+    uint64_t strides[NPY_MAX_DIMS];
     zip_int64_t entry;  /* -1: none */
     int seekable;       /* the entry is stored */
     zip_file_t *stream; /* the entry, open at byte `at` of its data */
@@ -30,8 +32,16 @@ struct ref_item {
     const char *label; /* lives in the JSON tree */
     int32_t *ids;      /* stb_ds array */
     size_t first_row;  /* of the logits: where its rows begin */
-    json_t *rows;      /* JSON only; lives in the tree */
-    int partial;       /* these are top_logprobs */
+    size_t skipped;    /* tokens before the first row */
+    json_t *rows;      /* JSON only */
+    int partial;       /* these are log-probabilities of some tokens, an entry for each token: */
+    int digits_are_text, of_given;
+};
+
+struct ref_piece {
+    const char *p;
+    size_t n;
+    int32_t id;
 };
 
 struct reference {
@@ -39,13 +49,16 @@ struct reference {
     const char *path; /* borrowed: valid while the file is opened */
     struct ref_options options;
     size_t n_vocab;
-    struct ref_item *items;  /* stb_ds array */
-    json_t *json;            /* JSON only: the list of sequences */
-    char unread[200];        /* JSON only: the first field that no reader knows; "" without one */
-    int32_t *some;           /* JSON with top_logprobs: stb_ds array, the ids of a row */
-    struct ref_array logits; /* all but JSON; llama.cpp: the rows begin at its offset */
-    struct ref_row about;    /* the row read last */
-    struct ref_array *hooks; /* stb_ds array */
+    struct ref_item *items;   /* stb_ds array */
+    json_t *json;             /* JSON only: the list of values of the file */
+    char unread[200];         /* JSON only: the first field that no reader knows; "" without one */
+    int32_t *some;            /* of log-probabilities of some: stb_ds array, the ids of a row */
+    uint8_t *seen;            /* 1: in `some` */
+    struct ref_piece *pieces; /* sorted; NULL: no text was looked up yet */
+    size_t n_pieces, n_unknown; /* n_unknown: entries whose text names no token */
+    struct ref_array logits;    /* all but JSON; llama.cpp: the rows begin at its offset */
+    struct ref_row about;       /* the row read last */
+    struct ref_array *hooks;    /* stb_ds array */
     zip_t *zip;
     uint8_t *cache; /* all data of hook `cached`, a deflated entry */
     size_t cached;
@@ -61,7 +74,7 @@ typedef int ref_open_fn(struct reference *ref, mgpt_error *err);
 typedef int ref_row_fn(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
 
 ref_open_fn reference_json_open, reference_npz_open, reference_st_open, reference_kld_open,
-    reference_llmc_open, reference_raw_open, reference_npy_open;
+    reference_llmc_open, reference_raw_open, reference_npy_open, reference_torch_open;
 ref_row_fn reference_json_row, reference_kld_row, reference_array_row;
 
 /* ---- what they share ---- */
@@ -91,16 +104,24 @@ int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
                         mgpt_error *err);
 
-/* n rows for n tokens, at least one. */
-int reference_match(size_t n_ids, size_t n_rows, mgpt_error *err);
+/* n rows for n tokens, at least one. A single row is that of the last token. */
+int reference_match(struct ref_item *item, size_t n_rows, mgpt_error *err);
+
+/* "NAME: shape [2, 16, 27]": the beginning of an error line, in buf. */
+const char *reference_shape_text(const struct ref_array *a, char *buf, size_t cap);
+
+/* Accepts the element types of NumPy that references have; bfloat16 is <V2. */
+int reference_npy_type(struct npy *npy, mgpt_error *err);
 
 /* ---- reference_partial.c: sequences of JSON with log-probabilities of some tokens ---- */
 
-/* Their list: top_logprobs, of the object or of its "logprobs"; NULL without one. */
-json_t *reference_partial_rows(const json_t *object);
+/* Whether an object has some. */
+int reference_is_partial(const json_t *object);
 
-/* Checks item->rows, which are such a list. */
-int reference_partial_item(struct reference *ref, struct ref_item *item, mgpt_error *err);
+/* Makes item->rows of them, and adds the tokens that they name. has_ids: the file's ids are those of
+ * the whole text. */
+int reference_partial_item(struct reference *ref, struct ref_item *item, const json_t *object,
+                           int has_ids, mgpt_error *err);
 ref_row_fn reference_partial_row;
 
 /* ---- reference_array.c: reading arrays ---- */

@@ -10,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const token_names[] = {"tokens", "input_ids", "input", "ids"};
-enum { N_TOKEN_NAMES = sizeof token_names / sizeof *token_names, MAX_LAYERS = 100000 };
+/* The best first. Those with hooks are of the cache of TransformerLens 4. */
+enum { N_NAMES = 5, MAX_LAYERS = 100000 };
+static const char *const token_names[N_NAMES] = {"tokens", "input_ids", "input", "ids",
+                                                 "embed.hook_in"};
+static const char *const logit_names[N_NAMES] = {"logits", "hook_unembed", "unembed.hook_out"};
 
-/* The place in the list of names of tokens; N_TOKEN_NAMES: not one of them. */
-static size_t token_name(const char *name)
+/* The place in a list of names; N_NAMES: not in it. */
+static size_t place_in(const char *const *names, const char *name)
 {
     size_t i = 0;
-    while (i < N_TOKEN_NAMES && strcmp(name, token_names[i]) != 0)
+    while (i < N_NAMES && !(names[i] && strcmp(name, names[i]) == 0))
         i++;
     return i;
 }
@@ -94,21 +97,21 @@ int ref_name_known(const char *name)
 {
     mgpt_point point;
     int32_t layer;
-    return token_name(name) < N_TOKEN_NAMES || strcmp(name, "logits") == 0 ||
+    return place_in(token_names, name) < N_NAMES || place_in(logit_names, name) < N_NAMES ||
            find_point(name, &point, &layer);
 }
 
 /* ---- filing ---- */
 
-static int add_tokens(struct ref_named *named, struct ref_array *a)
+/* Keeps the array with the better name. */
+static void keep_better(struct ref_array *kept, struct ref_array *a, const char *const *names)
 {
     struct ref_array worse = *a;
-    if (!named->tokens.name || token_name(a->name) < token_name(named->tokens.name)) {
-        worse = named->tokens;
-        named->tokens = *a;
+    if (!kept->name || place_in(names, a->name) < place_in(names, kept->name)) {
+        worse = *kept;
+        *kept = *a;
     }
     ref_array_close(&worse);
-    return MGPT_OK;
 }
 
 static int add_hook(struct ref_named *named, struct ref_array *a, mgpt_error *err)
@@ -125,15 +128,16 @@ static int add_hook(struct ref_named *named, struct ref_array *a, mgpt_error *er
 
 int ref_named_add(struct ref_named *named, struct ref_array *a, mgpt_error *err)
 {
-    if (token_name(a->name) < N_TOKEN_NAMES)
-        return add_tokens(named, a);
-    if (strcmp(a->name, "logits") != 0)
+    int is_logits = place_in(logit_names, a->name) < N_NAMES;
+    if (!is_logits && place_in(token_names, a->name) == N_NAMES)
         return add_hook(named, a, err);
-    if (named->logits.name) {
+    if (is_logits && named->logits.name && strcmp(a->name, named->logits.name) == 0) {
         ref_array_close(a);
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "there are two arrays called logits");
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "there are two arrays called %.20s",
+                       named->logits.name);
     }
-    named->logits = *a;
+    keep_better(is_logits ? &named->logits : &named->tokens, a,
+                is_logits ? logit_names : token_names);
     return MGPT_OK;
 }
 
@@ -151,14 +155,9 @@ void ref_named_free(struct ref_named *named)
 
 static int bad_shape(const struct ref_array *a, size_t n_ids, const char *expected, mgpt_error *err)
 {
-    const uint64_t *d = a->npy.dims;
-    char shape[100] = "[]";
-    size_t used = 0;
-    for (unsigned i = 0; i < a->npy.n_dims; i++)
-        used += text_format(shape + used, sizeof shape - used, "%s%llu", i > 0 ? ", " : "[",
-                            (unsigned long long)d[i]);
-    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%.60s: shape %s], expected %s with T = %zu",
-                   a->name, shape, expected, n_ids);
+    char shape[160];
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%s, expected %s with T = %zu",
+                   reference_shape_text(a, shape, sizeof shape), expected, n_ids);
 }
 
 static int shape_attention(struct ref_array *a, size_t n_ids, mgpt_error *err)
@@ -239,6 +238,23 @@ static int by_pass(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+/* TransformerLens 4 has what a norm gives before and after the gain, as hook_normalized and hook_out:
+ * with the second, which follows the first, the first is not ours. */
+static void drop_without_gain(struct ref_array *hooks)
+{
+    size_t kept = 0, n = arr_len(hooks);
+    for (size_t i = 0; i < n; i++) {
+        struct ref_array *a = &hooks[i], *next = i + 1 < n ? a + 1 : a;
+        int is_other = strstr(a->name, "hook_normalized") && strstr(next->name, "hook_out") &&
+                       a->point == next->point && a->layer == next->layer;
+        if (is_other)
+            ref_array_close(a);
+        else
+            hooks[kept++] = *a;
+    }
+    arr_set_len(hooks, kept);
+}
+
 static int use_logits(struct reference *ref, struct ref_named *named, mgpt_error *err)
 {
     size_t rows = 0;
@@ -263,8 +279,10 @@ int ref_named_use(struct reference *ref, struct ref_named *named, mgpt_error *er
     for (size_t i = 0; i < arr_len(named->hooks) && status == MGPT_OK; i++)
         status = check_hook(ref, &named->hooks[i], arr_len(ref->items[0].ids), err);
     if (status == MGPT_OK) {
-        if (named->hooks)
+        if (named->hooks) {
             qsort(named->hooks, arr_len(named->hooks), sizeof *named->hooks, by_pass);
+            drop_without_gain(named->hooks);
+        }
         ref->logits = named->logits;
         ref->hooks = named->hooks;
         named->logits = (struct ref_array){0};

@@ -31,7 +31,7 @@ static int reference_npz_describe(zip_t *zip, zip_uint64_t i, struct ref_array *
     zip_stat_t st;
     a->entry = (zip_int64_t)i;
     a->stream = npz_open(zip, i, &a->npy, err);
-    int status = a->stream ? npy_plain(&a->npy, err) : npz_status(err);
+    int status = a->stream ? reference_npy_type(&a->npy, err) : npz_status(err);
     if (status == MGPT_OK)
         a->seekable = zip_stat_index(zip, i, 0, &st) == 0 && (st.valid & ZIP_STAT_COMP_METHOD) &&
                       st.comp_method == ZIP_CM_STORE;

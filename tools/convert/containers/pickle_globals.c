@@ -52,6 +52,12 @@ static const struct {
     {"numpy._core.multiarray", "_reconstruct", USE_CALL},
     {"numpy.core.numeric", "_frombuffer", USE_CALL},
     {"numpy._core.numeric", "_frombuffer", USE_CALL},
+    /* transformers' outputs, which references are */
+    {"transformers.modeling_outputs", "CausalLMOutput", USE_DICT},
+    {"transformers.modeling_outputs", "CausalLMOutputWithPast", USE_DICT},
+    {"transformers.modeling_outputs", "CausalLMOutputWithCrossAttentions", USE_DICT},
+    {"transformers.cache_utils", "DynamicCache", USE_NEW},
+    {"transformers.cache_utils", "DynamicLayer", USE_NEW},
     /* nanochat's tokenizer */
     {"tiktoken.core", "Encoding", USE_NEW},
 };

@@ -1,0 +1,132 @@
+/* References that torch.save wrote: a tensor of logits, a dict of tensors by the names of
+ * reference_names.c (a tuple of tensors, as transformers' hidden_states, becomes NAME.0, NAME.1, ...),
+ * an output of transformers, or a tuple of logits and such a dict.
+ *
+ * The file is loaded whole, unless it is mapped. Its pickle is read as data (convert/containers).
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "check/reference/reference_impl.h"
+#include "convert/containers/torch.h"
+
+#include <string.h>
+
+enum { MAX_NAME = 96 };
+
+/* What is being read. */
+struct torch_reference {
+    const struct reference *ref;
+    struct torch_file file;
+    struct ref_named named;
+};
+
+/* The element type, in terms of struct ref_array; 0 for the others. */
+static int element_of(enum state_type type, struct ref_array *a)
+{
+    static const char kinds[STATE_N_TYPES] = {
+        [STATE_F32] = 'f', [STATE_F16] = 'f', [STATE_BF16] = 'B',
+        [STATE_F64] = 'f', [STATE_I64] = 'i', [STATE_I32] = 'i',
+        [STATE_I16] = 'i', [STATE_I8] = 'i',  [STATE_U8] = 'u'};
+    a->npy.kind = kinds[type];
+    a->npy.width = (unsigned)state_type_bytes(type);
+    return a->npy.kind != 0;
+}
+
+/* Adds the tensor under a name; 0 when the node is none. NULL: an integer tensor is the tokens,
+ * another the logits. */
+static int add_tensor(struct torch_reference *t, const char *name, pickle_id id, mgpt_error *err)
+{
+    struct ref_array a = {.entry = -1, .strided = 1};
+    struct state_tensor tensor;
+    int found = torch_tensor(&t->file, id, &tensor, err);
+    if (found <= 0)
+        return found;
+    int known = element_of(tensor.type, &a);
+    name = name ? name : a.npy.kind == 'i' ? "tokens" : "logits";
+    if (!ref_name_known(name))
+        return 1;
+    if (!known || tensor.n_dims > NPY_MAX_DIMS || state_check_extent(&tensor, err) < 0)
+        return ckpt_refuse(err, "%.60s: %s with %u dimensions that its storage holds, expected %s",
+                           name, state_type_name(tensor.type), tensor.n_dims,
+                           "F32 F16 BF16 F64 I32 I64 with 4 at most");
+    a.npy.n_dims = tensor.n_dims;
+    for (uint32_t i = 0; i < tensor.n_dims; i++) {
+        a.npy.dims[i] = tensor.shape[i];
+        a.strides[i] = tensor.strides[i];
+    }
+    a.offset = tensor.bytes.data ? (uint64_t)(tensor.bytes.data - t->ref->file.data) : 0;
+    a.name = strdup(name);
+    int status = a.name ? ref_named_add(&t->named, &a, err) : err_memory(err, "a name", MAX_NAME);
+    return status < 0 ? status : 1;
+}
+
+/* Adds the tensors of a tuple or list as NAME.0, NAME.1, ... */
+static int add_numbered(struct torch_reference *t, const char *name, pickle_id id, mgpt_error *err)
+{
+    char numbered[MAX_NAME];
+    int n = 0, status = 1;
+    if (pickle_at(&t->file.pickle, id)->kind == PICKLE_DICT)
+        return 1;
+    for (struct pickle_iter i = pickle_items(&t->file.pickle, id); pickle_next(&i) && status > 0;) {
+        text_format(numbered, sizeof numbered, "%s.%d", name, n++);
+        status = add_tensor(t, numbered, i.value, err);
+    }
+    return status;
+}
+
+static int add_dict(struct torch_reference *t, pickle_id dict, mgpt_error *err)
+{
+    const struct pickle *p = &t->file.pickle;
+    char name[MAX_NAME];
+    int status = MGPT_OK;
+    for (struct pickle_iter i = pickle_items(p, dict); pickle_next(&i) && status >= 0;) {
+        const struct pickle_node *key = pickle_at(p, i.key);
+        if (key->kind != PICKLE_TEXT || key->n >= sizeof name - 12 ||
+            memchr(key->as.text, 0, key->n))
+            continue;
+        text_format(name, sizeof name, "%.*s", (int)key->n, key->as.text);
+        status = add_tensor(t, name, i.value, err);
+        if (status == 0)
+            status = add_numbered(t, name, i.value, err);
+    }
+    return status;
+}
+
+/* A value that is no tensor: a dict, or an object whose state is one. */
+static int add_fields(struct torch_reference *t, pickle_id id, mgpt_error *err)
+{
+    const struct pickle_node *n = pickle_at(&t->file.pickle, id);
+    int has_state = n->kind == PICKLE_CALL || n->kind == PICKLE_OBJECT;
+    return add_dict(t, has_state ? n->state : id, err);
+}
+
+static int add_root(struct torch_reference *t, mgpt_error *err)
+{
+    const struct pickle *p = &t->file.pickle;
+    const struct pickle_node *root = pickle_at(p, p->root);
+    int status = add_tensor(t, NULL, p->root, err);
+    if (status == 0 && root->kind != PICKLE_TUPLE && root->kind != PICKLE_LIST)
+        return add_fields(t, p->root, err);
+    for (struct pickle_iter i = pickle_items(p, p->root); status >= 0 && pickle_next(&i);) {
+        status = add_tensor(t, NULL, i.value, err);
+        if (status == 0)
+            status = add_fields(t, i.value, err);
+    }
+    return status;
+}
+
+int reference_torch_open(struct reference *ref, mgpt_error *err)
+{
+    struct torch_reference t = {.ref = ref};
+    int status = file_load(&ref->file, 0, ref->file.size, err);
+    if (status == MGPT_OK)
+        status = torch_open(&t.file, (struct span){ref->file.data, ref->file.size}, err);
+    if (status < 0)
+        return status;
+    status = add_root(&t, err);
+    torch_close(&t.file);
+    if (status >= 0)
+        return ref_named_use(ref, &t.named, err);
+    ref_named_free(&t.named);
+    return status;
+}
